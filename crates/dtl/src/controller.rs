@@ -1,0 +1,280 @@
+//! The controller: acknowledgements, losses and a priority in; a window and a pacing rate out.
+
+use std::time::{Duration, Instant};
+
+use crate::config::{Algorithm, Config};
+use crate::delay::{DelayHistory, RoundTrip};
+use crate::limits::{MAX_DATAGRAM, MIN_DATAGRAM};
+use crate::paper::{Acked, Paper};
+use crate::priority::Priority;
+use crate::report::{LimitedBy, Mode, Report};
+use crate::sample::{AckSample, LossSample};
+use crate::window::Window;
+
+/// Congestion control of one path, with a priority that may change at any moment.
+///
+/// Getters: [`window`](Self::window), [`pacing_rate`](Self::pacing_rate), [`priority`](Self::priority),
+/// [`report`](Self::report), [`poll_timeout`](Self::poll_timeout). Commands: [`set_priority`](Self::set_priority),
+/// [`on_datagram_size`](Self::on_datagram_size). Everything else tells it what happened, in the order of the crate's
+/// run loop. Times that go backwards, or are far apart, do no harm: they count as no time, or as the nearest bound.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    config: Config,
+    priority: Priority,
+    engine: Engine,
+    round_trip: RoundTrip,
+    /// Of RTT samples and of one-way samples: apart, because their bases differ.
+    rtt_delays: DelayHistory,
+    one_way_delays: DelayHistory,
+    one_way_in_use: bool,
+    batch: Batch,
+    /// Losses of packets sent until then belong to a cut that was already made.
+    recovering_since: Option<Instant>,
+    /// Whether the last batch showed that the window is not used up.
+    idle_window: bool,
+    totals: Totals,
+}
+
+/// The rules in force. A further algorithm is a further variant.
+#[derive(Clone, Debug)]
+enum Engine {
+    Paper(Paper),
+}
+
+impl Engine {
+    fn window(&self) -> &Window {
+        match self {
+            Engine::Paper(paper) => paper.window(),
+        }
+    }
+}
+
+/// What the acknowledgements since the last end of a batch say together.
+#[derive(Clone, Debug, Default)]
+struct Batch {
+    bytes: u64,
+    packets: u64,
+    /// The smallest RTT and the receive delay that came with it.
+    rtt: Option<(Duration, Duration)>,
+    one_way_delay: Option<Duration>,
+    /// When the newest marked packet was sent.
+    marked: Option<Instant>,
+    /// Whether any of them was sent without the application holding sending back.
+    window_limited: bool,
+}
+
+#[derive(Copy, Clone, Debug, Default)]
+struct Totals {
+    sent: u64,
+    acked: u64,
+    lost: u64,
+}
+
+impl Controller {
+    /// A controller in slow start. Values of `config` outside their ranges are moved into them.
+    #[must_use]
+    pub fn new(now: Instant, config: Config, priority: Priority) -> Controller {
+        let config = config.clamped();
+        let delays = DelayHistory::new(now, config.base_history, config.noise_filter);
+        let engine = match config.algorithm {
+            Algorithm::Paper => Engine::Paper(Paper::new(&config)),
+        };
+        Controller {
+            config,
+            priority,
+            engine,
+            round_trip: RoundTrip::default(),
+            rtt_delays: delays.clone(),
+            one_way_delays: delays,
+            one_way_in_use: false,
+            batch: Batch::default(),
+            recovering_since: None,
+            idle_window: false,
+            totals: Totals::default(),
+        }
+    }
+
+    /// A packet of `bytes` bytes left. Retransmissions are packets of their own.
+    pub fn on_sent(&mut self, _now: Instant, _packet: u64, bytes: u64) {
+        self.totals.sent = self.totals.sent.saturating_add(bytes);
+    }
+
+    /// A packet was acknowledged. Takes effect at the end of the batch.
+    pub fn on_ack(&mut self, _now: Instant, sample: &AckSample) {
+        self.totals.acked = self.totals.acked.saturating_add(sample.bytes);
+        let batch = &mut self.batch;
+        batch.bytes = batch.bytes.saturating_add(sample.bytes);
+        batch.packets = batch.packets.saturating_add(1);
+        if batch.rtt.is_none_or(|(rtt, _)| sample.rtt <= rtt) {
+            batch.rtt = Some((sample.rtt, sample.receive_delay));
+        }
+        let least = batch.one_way_delay.into_iter().chain(sample.one_way_delay);
+        batch.one_way_delay = least.min();
+        if sample.ecn {
+            batch.marked = batch.marked.max(Some(sample.sent));
+        }
+        batch.window_limited |= !sample.app_limited;
+    }
+
+    /// All packets that one acknowledgement names have been reported; `in_flight` bytes are still under way.
+    ///
+    /// Without an [`on_ack`](Self::on_ack) since the last end it does nothing.
+    pub fn on_ack_batch_end(&mut self, now: Instant, in_flight: u64) {
+        let batch = std::mem::take(&mut self.batch);
+        let Some((rtt, receive_delay)) = batch.rtt else {
+            return;
+        };
+        self.update_delays(now, rtt, receive_delay, batch.one_way_delay);
+        // A window of which less than half was used says nothing about the path (RFC 9002 §7.8). Half, because pacing
+        // and a doubling in slow start leave some of it unused for good reasons.
+        let used = in_flight.saturating_add(batch.bytes) as f64;
+        let window = self.engine.window();
+        let may_grow = batch.window_limited && window.bytes() <= 2.0 * (used + window.datagram());
+        self.idle_window = !may_grow;
+        let acked = Acked {
+            bytes: batch.bytes,
+            packets: batch.packets,
+            queueing: self.delays().queueing().unwrap_or_default(),
+            may_grow,
+        };
+        match &mut self.engine {
+            Engine::Paper(paper) => paper.on_acked(&self.config, self.priority, &acked),
+        }
+        if let Some(sent) = batch.marked {
+            self.on_congestion(now, false, true, sent);
+        }
+    }
+
+    /// A packet was deemed lost. It is counted; the window answers to [`on_congestion`](Self::on_congestion).
+    pub fn on_loss(&mut self, _now: Instant, sample: &LossSample) {
+        self.totals.lost = self.totals.lost.saturating_add(sample.bytes);
+    }
+
+    /// A batch of packets was deemed lost (or, with `ecn`, marked), the newest of which was sent at `sent`.
+    ///
+    /// The window is cut at most once for all packets sent before the cut, that is once in a round trip. With `persistent`
+    /// nothing came through for several retransmission timeouts: the smallest window is left and slow start begins.
+    pub fn on_congestion(&mut self, now: Instant, persistent: bool, _ecn: bool, sent: Instant) {
+        let answered = self.recovering_since.is_some_and(|since| sent <= since);
+        if answered && !persistent {
+            return;
+        }
+        self.recovering_since = self.recovering_since.max(Some(now));
+        match &mut self.engine {
+            Engine::Paper(paper) => paper.on_congestion(self.priority, persistent),
+        }
+    }
+
+    /// The path now carries datagrams of `bytes` bytes; 300 ..= 65 535, other values count as the nearest of these.
+    pub fn on_datagram_size(&mut self, bytes: u64) {
+        let bytes = bytes.clamp(MIN_DATAGRAM, MAX_DATAGRAM);
+        self.config.datagram_size = bytes;
+        match &mut self.engine {
+            Engine::Paper(paper) => paper.on_datagram_size(bytes),
+        }
+    }
+
+    /// Changes the priority. The window stays as it is; the next acknowledgement or loss moves it by the new rule.
+    pub fn set_priority(&mut self, _now: Instant, priority: Priority) {
+        self.priority = priority;
+    }
+
+    /// Bytes that may be in flight. At least 1; may be below one datagram, then the
+    /// [pacing rate](Self::pacing_rate) alone says when the next datagram may leave.
+    #[must_use]
+    pub fn window(&self) -> u64 {
+        self.engine.window().get().max(1)
+    }
+
+    /// Bytes per second at which to send, at least 1; `None` until an RTT is known.
+    #[must_use]
+    pub fn pacing_rate(&self) -> Option<u64> {
+        let rtt = self.round_trip.smoothed()?.as_secs_f64();
+        let window = self.engine.window();
+        let gain = match window.slow_start_from() {
+            Some(_) => self.config.slow_start_pacing_gain,
+            None => self.config.pacing_gain,
+        };
+        // The RTT is at least MIN_RTT: the quotient is finite.
+        Some(((window.bytes() * gain / rtt) as u64).max(1))
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is wanted. The paper's algorithm moves at acknowledgements and losses
+    /// only, so with it this is always `None`; drivers honour it for the sake of algorithms that need a clock.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        match &self.engine {
+            Engine::Paper(_) => None,
+        }
+    }
+
+    /// The time of [`poll_timeout`](Self::poll_timeout) has come. Early or needless calls do nothing.
+    pub fn handle_timeout(&mut self, _now: Instant) {
+        match &mut self.engine {
+            Engine::Paper(_) => {}
+        }
+    }
+
+    /// The priority in force.
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        self.priority
+    }
+
+    /// The constants in force, every one inside its range.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The state of the controller, to be shown to a person or written to a log.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let delays = self.delays();
+        let limit = match &self.engine {
+            Engine::Paper(paper) => paper.limited_by(),
+        };
+        Report {
+            priority: self.priority,
+            mode: Mode::from(self.priority),
+            window: self.window(),
+            ssthresh: self.engine.window().ssthresh(),
+            srtt: self.round_trip.smoothed(),
+            base_delay: delays.base(),
+            queueing_delay: delays.queueing(),
+            pacing_rate: self.pacing_rate(),
+            limited_by: if self.idle_window {
+                LimitedBy::Application
+            } else {
+                limit
+            },
+            sent_bytes: self.totals.sent,
+            acked_bytes: self.totals.acked,
+            lost_bytes: self.totals.lost,
+        }
+    }
+
+    fn update_delays(
+        &mut self,
+        now: Instant,
+        rtt: Duration,
+        receive_delay: Duration,
+        one_way_delay: Option<Duration>,
+    ) {
+        let rtt = self.round_trip.update(rtt, receive_delay);
+        self.rtt_delays.update(now, rtt);
+        self.one_way_in_use = one_way_delay.is_some();
+        if let Some(delay) = one_way_delay {
+            self.one_way_delays.update(now, delay);
+        }
+    }
+
+    /// The history of the kind of delay that the last batch brought.
+    fn delays(&self) -> &DelayHistory {
+        if self.one_way_in_use {
+            &self.one_way_delays
+        } else {
+            &self.rtt_delays
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Every bound of this crate, with its unit, its source and what happens past it.
+
+use std::time::Duration;
+
+/// Largest priority, in TCP flows.
+///
+/// Source: ours; the paper finds no gain past 4 flows (§5.2) and MulTCP works up to about 10 (§2), so a thousand leaves
+/// room for experiments. Past it [`Priority::new`](crate::Priority::new) refuses the value.
+pub const MAX_PRIORITY: f64 = 1000.0;
+
+/// Longest piece of a user's text that an error repeats, in characters.
+///
+/// Source: ours; a priority is a short number. Past it the text is cut.
+pub const MAX_ERROR_TEXT: usize = 32;
+
+/// Smallest datagram, in bytes.
+///
+/// Source: the paper §4: at slow rates its packets go down to 300 bytes. Below it the value is raised to this.
+pub const MIN_DATAGRAM: u64 = 300;
+
+/// Largest datagram, in bytes.
+///
+/// Source: RFC 768: the length field of UDP has 16 bits. Past it the value is lowered to this.
+pub const MAX_DATAGRAM: u64 = 65_535;
+
+/// Smallest congestion window, in datagrams.
+///
+/// Source: RFC 5681 §3.1, the loss window. Below it the window is raised to this, so that a flow always has
+/// a datagram under way with which to notice that the path is free again.
+pub const MIN_WINDOW_DATAGRAMS: f64 = 1.0;
+
+/// Smallest slow start threshold after persistent congestion, in datagrams.
+///
+/// Source: RFC 5681 §3.1 (4). Below it the threshold is raised to this.
+pub const MIN_SSTHRESH_DATAGRAMS: f64 = 2.0;
+
+/// Largest congestion window, in bytes.
+///
+/// Source: ours; 100 Gbit/s over 340 ms. Past it the window stops growing.
+pub const MAX_WINDOW: u64 = 1 << 32;
+
+/// Longest round-trip time or one-way delay that is believed, per sample.
+///
+/// Source: RFC 6298 §2.5, the bound of a retransmission timer. Past it a sample counts as this long, so that one
+/// absurd sample cannot stop a flow for ever. One-way delays are not held to it: they include the clocks' offset.
+pub const MAX_RTT: Duration = Duration::from_secs(60);
+
+/// Shortest round-trip time that is believed, per sample.
+///
+/// Source: RFC 9002 §6.1.2, the granularity of timers is a millisecond, of clocks far less. Below it a sample counts
+/// as this long, so that the pacing rate stays finite.
+pub const MIN_RTT: Duration = Duration::from_micros(1);
+
+/// Longest base delay history, in minutes.
+///
+/// Source: ours; the paper (§4.1) uses 13, and a route rarely stays for hours. Past it the configuration is
+/// lowered to this.
+pub const MAX_BASE_HISTORY: usize = 60;
+
+/// Longest noise filter, in samples.
+///
+/// Source: ours; the paper (§4.1) uses 3. Past it the configuration is lowered to this.
+pub const MAX_NOISE_FILTER: usize = 16;
+
+/// Smallest LEDBAT target.
+///
+/// Source: ours; the granularity of most clocks and schedulers. Below it the configuration is raised to this.
+pub const MIN_TARGET: Duration = Duration::from_millis(1);
+
+/// Largest LEDBAT target.
+///
+/// Source: ours; ten times what RFC 6817 §2.5 allows, for experiments. Past it the configuration is lowered to this.
+pub const MAX_TARGET: Duration = Duration::from_secs(1);
+
+/// Largest pacing gain and largest LEDBAT gain.
+///
+/// Source: ours; at 4 a window leaves in a quarter of a round trip. Past it the configuration is lowered to this.
+pub const MAX_GAIN: f64 = 4.0;
+
+/// Smallest pacing gain.
+///
+/// Source: ours; below 1 the pacer, not the window, would set the rate. Below it the configuration is raised to this.
+pub const MIN_PACING_GAIN: f64 = 1.0;
+
+/// Largest number of flows that one [`Scheduler`](crate::Scheduler) divides its cap between.
+///
+/// Source: ours; a host has at most about this many ports. Past it [`Scheduler::add`](crate::Scheduler::add)
+/// refuses the flow.
+pub const MAX_FLOWS: usize = 65_536;
+
+/// Smallest weight of a flow of positive priority in the scheduler.
+///
+/// Source: ours; a thousandth of a flow. Below it a priority weighs this much, so that its virtual time stays finite.
+pub const MIN_WEIGHT: f64 = 0.001;
+
+/// Largest single grant under a cap, in bytes.
+///
+/// Source: ours; one UDP segmentation offload batch. Larger demands are granted in several pieces.
+pub const MAX_GRANT: u64 = 65_536;
+
+/// How much unused capacity the scheduler saves up, as a time at the capped rate.
+///
+/// Source: ours; ten times the timer granularity of tokio and of most systems, so that late wake-ups cost no
+/// capacity. Capacity unused for longer is lost.
+pub const BURST_TIME: Duration = Duration::from_millis(20);
+
+/// Smallest burst, in bytes, whatever the rate.
+///
+/// Source: ours; one Ethernet frame's payload. With a lower burst a full datagram could never be granted.
+pub const MIN_BURST: u64 = 1500;
+
+/// Largest burst, in bytes, whatever the rate.
+///
+/// Source: ours; what one GRO/GSO exchange with a fast card moves. Capacity beyond it is lost.
+pub const MAX_BURST: u64 = 1 << 20;

@@ -1,0 +1,92 @@
+//! What a controller tells about itself.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::priority::Priority;
+
+/// Which half of the algorithm is at work.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Priority 0: less than best effort. The paper's polite mode.
+    Scavenger,
+    /// Priority N > 0: like N TCP flows. The paper's variable mode.
+    Flows,
+}
+
+impl From<Priority> for Mode {
+    fn from(priority: Priority) -> Mode {
+        if priority.is_scavenger() {
+            Mode::Scavenger
+        } else {
+            Mode::Flows
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Mode::Scavenger => "scavenger",
+            Mode::Flows => "flows",
+        })
+    }
+}
+
+/// Why the flow is not faster, as far as its congestion controller can see.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LimitedBy {
+    /// Slow start: the rate of the path is not known yet.
+    SlowStart,
+    /// The window is not used up: the application, or the receiver, holds sending back.
+    Application,
+    /// The queueing delay last reached the target, and priority 0 gave way.
+    Yielding,
+    /// A loss, or an ECN mark, last cut the window.
+    Loss,
+    /// Nothing has cut the window; it is growing.
+    Growth,
+}
+
+impl fmt::Display for LimitedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            LimitedBy::SlowStart => "slow start",
+            LimitedBy::Application => "application",
+            LimitedBy::Yielding => "yielding",
+            LimitedBy::Loss => "loss",
+            LimitedBy::Growth => "growth",
+        })
+    }
+}
+
+/// The state of a [`Controller`](crate::Controller) at one moment.
+#[derive(Copy, Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Report {
+    /// The priority in force.
+    pub priority: Priority,
+    /// Which half of the algorithm is at work.
+    pub mode: Mode,
+    /// Congestion window in bytes.
+    pub window: u64,
+    /// Slow start threshold in bytes; `None` until a loss or a delay ended slow start.
+    pub ssthresh: Option<u64>,
+    /// Smoothed round-trip time; `None` until the first acknowledgement.
+    pub srtt: Option<Duration>,
+    /// Smallest delay of the last minutes, of the kind that is in use (one-way or round trip).
+    pub base_delay: Option<Duration>,
+    /// How much above the base delay the last samples were.
+    pub queueing_delay: Option<Duration>,
+    /// Pacing rate in bytes per second; `None` until the first acknowledgement.
+    pub pacing_rate: Option<u64>,
+    /// Why the flow is not faster.
+    pub limited_by: LimitedBy,
+    /// Bytes sent since the beginning, retransmissions included.
+    pub sent_bytes: u64,
+    /// Bytes acknowledged since the beginning.
+    pub acked_bytes: u64,
+    /// Bytes lost since the beginning.
+    pub lost_bytes: u64,
+}

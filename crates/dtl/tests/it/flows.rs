@@ -1,0 +1,59 @@
+//! Priority N > 0: more flows get more, one flow gets what TCP gets.
+
+use ringway_dtl::{LimitedBy, Mode};
+
+use crate::link::{Link, Sim, jain};
+use crate::secs;
+
+/// Throughput of one flow of priority `n` ÷ that of one Reno flow beside it.
+fn against_reno(n: f64) -> f64 {
+    let mut sim = Sim::new(Link::ten_megabit(40));
+    let ours = sim.add(n);
+    let reno = sim.add_reno();
+    sim.run(secs(20));
+    let shares = sim.run(secs(100));
+    assert!(shares.iter().sum::<f64>() >= 0.9, "{n}: {shares:?}");
+    shares[ours] / shares[reno]
+}
+
+#[test]
+fn one_flow_shares_like_tcp() {
+    let ratio = against_reno(1.0);
+    assert!((0.5..=2.0).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn more_flows_get_more_and_fractions_less() {
+    let ratios: Vec<f64> = [0.25, 0.5, 1.0, 2.0, 4.0].map(against_reno).to_vec();
+    assert!(ratios.is_sorted(), "{ratios:?}");
+    assert!(ratios[0] < 0.8 * ratios[2], "{ratios:?}");
+    assert!(ratios[3] > 1.5 * ratios[2], "{ratios:?}");
+    assert!(ratios[4] > 1.5 * ratios[3], "{ratios:?}");
+}
+
+#[test]
+fn equals_share_equally() {
+    for n in [0.5, 1.0, 4.0] {
+        let mut sim = Sim::new(Link::ten_megabit(40));
+        sim.add(n);
+        sim.run(secs(10));
+        sim.add(n);
+        sim.run(secs(30));
+        let shares = sim.run(secs(100));
+        assert!(jain(&shares) >= 0.95, "{n}: {shares:?}");
+    }
+}
+
+#[test]
+fn the_report_names_loss() {
+    let mut sim = Sim::new(Link::ten_megabit(40));
+    let flow = sim.add(2.0);
+    sim.run(secs(20));
+    let report = sim.controller(flow).report();
+    assert_eq!(
+        (report.mode, report.limited_by),
+        (Mode::Flows, LimitedBy::Loss)
+    );
+    assert!(report.lost_bytes > 0 && report.ssthresh.is_some());
+    assert!(report.sent_bytes >= report.acked_bytes + report.lost_bytes);
+}

@@ -1,0 +1,464 @@
+//! The ring owner's side: keys, invites, certificates, revocations, and the servers for them.
+//!
+//! Everything stands in one folder: `root.key` (0600) and `authority.db`. Commands and the running
+//! server share them; SQLite keeps them apart, and the server notices what a command has changed.
+
+mod dns;
+mod server;
+mod store;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ringway_transport::{MemberId, Signer};
+
+pub(crate) use self::server::SharedAuthority;
+pub use self::server::{Server, ServerError};
+use self::store::Store;
+pub use self::store::{MemberEntry, MemberState};
+use crate::certificate::{Certificate, CertificateFields, InvalidName, Name, RingId, Role};
+use crate::clock::unix_seconds;
+use crate::database::DatabaseError;
+use crate::home;
+use crate::identity::{Identity, IdentityError};
+use crate::invite::Invite;
+use crate::limits::{CERTIFICATE_LIFETIME, CLOCK_SKEW, DOMAIN_BYTES, REVOCATIONS, SUCCESSORS};
+use crate::statement::Statement;
+use crate::zone::{self, RecordName};
+
+/// Why the authority refused or failed.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthorityError {
+    /// There is a ring in the folder already.
+    #[error("{} already holds a ring: choose another folder with --dir", .0.display())]
+    Exists(PathBuf),
+    /// There is none.
+    #[error("{} holds no ring: make one with `ringway ring init DOMAIN`, or name its folder with --dir", .0.display())]
+    Missing(PathBuf),
+    /// The domain is not one.
+    #[error(
+        "`{0}` is not a domain: use labels of letters, digits and hyphens with dots between them, such as ring.example.org"
+    )]
+    Domain(String),
+    /// The successor list's length is out of range.
+    #[error("--successors {0} is out of range: use 2 to 16")]
+    Successors(usize),
+    /// The name is not one.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// Somebody has it.
+    #[error(
+        "the name `{0}` belongs to a member or an open invite: choose another, or revoke it first"
+    )]
+    NameTaken(Name),
+    /// Nobody has it.
+    #[error("no member is named `{0}`: `ringway ring members` lists them")]
+    UnknownMember(String),
+    /// The member is revoked already.
+    #[error("`{0}` is revoked already")]
+    AlreadyRevoked(String),
+    /// An invite's time is out of range.
+    #[error("an invite may be valid for 1 second to 365 days")]
+    Validity,
+    /// [`REVOCATIONS`] certificates are revoked.
+    #[error(
+        "{REVOCATIONS} unexpired certificates are revoked already: wait until some have expired"
+    )]
+    TooManyRevocations,
+    /// The invite is used, expired or unknown, or the request does not fit it.
+    #[error("{0}")]
+    EnrolmentRefused(&'static str),
+    /// The root key could not be used.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The folder could not be used.
+    #[error(transparent)]
+    Home(#[from] home::HomeError),
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    /// The operating system gave no randomness.
+    #[error("the operating system gave no random bytes: {0}")]
+    Random(getrandom::Error),
+}
+
+impl AuthorityError {
+    /// True when the user's input was wrong.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        match self {
+            AuthorityError::Exists(_)
+            | AuthorityError::Missing(_)
+            | AuthorityError::Domain(_)
+            | AuthorityError::Successors(_)
+            | AuthorityError::Name(_)
+            | AuthorityError::NameTaken(_)
+            | AuthorityError::UnknownMember(_)
+            | AuthorityError::AlreadyRevoked(_)
+            | AuthorityError::Validity => true,
+            AuthorityError::TooManyRevocations
+            | AuthorityError::EnrolmentRefused(_)
+            | AuthorityError::Identity(_)
+            | AuthorityError::Home(_)
+            | AuthorityError::Database(_)
+            | AuthorityError::Random(_) => false,
+        }
+    }
+}
+
+/// What a new ring is made from.
+#[derive(Clone, Debug)]
+pub struct InitOptions {
+    /// The ring's DNS domain.
+    pub domain: String,
+    /// Where the embedded DNS server listens, and members ask.
+    pub dns: SocketAddr,
+    /// Where the enrolment server listens, and invites point.
+    pub enrol: SocketAddr,
+    /// Length of every router's successor list, 2 to 16.
+    pub successors: usize,
+}
+
+/// Who is invited as what.
+#[derive(Clone, Debug)]
+pub struct InviteOptions {
+    /// The new member's name.
+    pub name: String,
+    /// Router or leaf.
+    pub role: Role,
+    /// How long the invite can be used.
+    pub valid_for: Duration,
+}
+
+/// An invite as handed to the owner.
+pub struct IssuedInvite {
+    invite: Invite,
+    /// First second at which it can no longer be used, Unix time.
+    pub expires: u64,
+}
+
+impl fmt::Debug for IssuedInvite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.invite.fmt(f)
+    }
+}
+
+impl fmt::Display for IssuedInvite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.invite.to_text())
+    }
+}
+
+/// What everybody may know of the ring.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct RingInfo {
+    /// The ring's DNS domain.
+    pub domain: String,
+    /// The owner's key in base32.
+    pub ring: String,
+    /// Where the DNS server listens.
+    pub dns: SocketAddr,
+    /// Where the enrolment server listens.
+    pub enrol: SocketAddr,
+    /// Length of every router's successor list.
+    pub successors: usize,
+}
+
+/// A DNS record of the ring and its content.
+pub(crate) type Published = (RecordName, Vec<u8>);
+
+/// What an enrolment hands to the new member.
+#[derive(Clone, Debug)]
+pub(crate) struct Enrolled {
+    pub(crate) certificate: Certificate,
+    pub(crate) statement: Statement,
+    pub(crate) routers: Vec<Certificate>,
+}
+
+/// A ring's owner.
+#[derive(Debug)]
+pub struct Authority {
+    root: Identity,
+    store: Store,
+}
+
+impl Authority {
+    /// Makes a ring in `dir`.
+    ///
+    /// # Errors
+    /// When an option is out of range, `dir` holds a ring, or the folder cannot be written.
+    pub fn init(dir: &Path, options: &InitOptions) -> Result<Authority, AuthorityError> {
+        check_domain(&options.domain)?;
+        if !SUCCESSORS.contains(&options.successors) {
+            return Err(AuthorityError::Successors(options.successors));
+        }
+        let key = dir.join("root.key");
+        if key.exists() {
+            return Err(AuthorityError::Exists(dir.to_owned()));
+        }
+        home::create_private_folder(dir)?;
+        let store = Store::create(&dir.join("authority.db"), options)?;
+        // The key comes last: a ring exists from the moment it has one.
+        let root = Identity::load_or_create(&key)?;
+        Ok(Authority { root, store })
+    }
+
+    /// Opens the ring in `dir`.
+    ///
+    /// # Errors
+    /// When there is none or it cannot be read.
+    pub fn open(dir: &Path) -> Result<Authority, AuthorityError> {
+        let key = dir.join("root.key");
+        if !key.exists() {
+            return Err(AuthorityError::Missing(dir.to_owned()));
+        }
+        let root = Identity::load(&key)?;
+        let store = Store::open(&dir.join("authority.db"))?;
+        Ok(Authority { root, store })
+    }
+
+    /// What everybody may know of the ring.
+    #[must_use]
+    pub fn ring(&self) -> RingInfo {
+        let options = self.store.options();
+        RingInfo {
+            domain: options.domain.clone(),
+            ring: self.ring_id().to_string(),
+            dns: options.dns,
+            enrol: options.enrol,
+            successors: options.successors,
+        }
+    }
+
+    pub(crate) fn ring_id(&self) -> RingId {
+        self.root.member()
+    }
+
+    pub(crate) fn root(&self) -> &Identity {
+        &self.root
+    }
+
+    /// Invites one new member.
+    ///
+    /// # Errors
+    /// When the name is taken or no name, or the time is out of range.
+    pub fn invite(&mut self, options: &InviteOptions) -> Result<IssuedInvite, AuthorityError> {
+        let name: Name = options.name.parse()?;
+        let seconds = options.valid_for.as_secs();
+        if !(1..=365 * 86_400).contains(&seconds) {
+            return Err(AuthorityError::Validity);
+        }
+        let ring = self.store.options();
+        let (id, secret) = (random()?, random()?);
+        let invite = Invite::new(self.ring_id(), ring.domain.clone(), ring.enrol, id, secret);
+        let expires = unix_seconds() + seconds;
+        let entry = store::InviteEntry {
+            id,
+            name,
+            role: options.role,
+            pre_shared_key: invite.pre_shared_key(),
+            expires,
+            used_by: None,
+        };
+        self.store.add_invite(&entry)?;
+        Ok(IssuedInvite { invite, expires })
+    }
+
+    pub(crate) fn invite_by_id(
+        &self,
+        id: &[u8; 8],
+    ) -> Result<Option<store::InviteEntry>, AuthorityError> {
+        Ok(self.store.invite(id)?)
+    }
+
+    /// Uses an invite: issues the certificate, once. The same member may ask again and gets the same one.
+    pub(crate) fn enrol(
+        &mut self,
+        id: &[u8; 8],
+        member: MemberId,
+        address: Option<SocketAddr>,
+    ) -> Result<Enrolled, AuthorityError> {
+        let refuse = AuthorityError::EnrolmentRefused;
+        let now = unix_seconds();
+        let invite = self
+            .store
+            .invite(id)?
+            .ok_or(refuse("the invite is not known to this ring"))?;
+        let certificate = match invite.used_by {
+            Some(user) if user == member => self
+                .store
+                .certificate_of(&member, &self.ring_id())?
+                .ok_or(refuse("the certificate for this invite is revoked"))?,
+            Some(_) => {
+                return Err(refuse(
+                    "the invite is used already: ask the ring owner for a new one",
+                ));
+            }
+            None if invite.expires <= now => {
+                return Err(refuse(
+                    "the invite has expired: ask the ring owner for a new one",
+                ));
+            }
+            None => self.issue(&invite, member, address, now)?,
+        };
+        let statement = self.statement()?;
+        let routers = self.store.routers(&self.ring_id(), &member)?;
+        Ok(Enrolled {
+            certificate,
+            statement,
+            routers,
+        })
+    }
+
+    fn issue(
+        &mut self,
+        invite: &store::InviteEntry,
+        member: MemberId,
+        address: Option<SocketAddr>,
+        now: u64,
+    ) -> Result<Certificate, AuthorityError> {
+        let refuse = AuthorityError::EnrolmentRefused;
+        match (invite.role, address) {
+            (Role::Router, None) => {
+                return Err(refuse(
+                    "the invite is for a router: give its address with --listen",
+                ));
+            }
+            (Role::Leaf, Some(_)) => {
+                return Err(refuse("the invite is for a leaf: leave --listen out"));
+            }
+            (Role::Router, Some(address))
+                if address.ip().is_unspecified() || address.port() == 0 =>
+            {
+                return Err(refuse(
+                    "a router needs an address that others can reach, not 0.0.0.0 or port 0",
+                ));
+            }
+            (Role::Router, Some(_)) | (Role::Leaf, None) => {}
+        }
+        if self.store.knows_member(&member)? {
+            return Err(refuse(
+                "this key is a member already or was revoked: join with a fresh --home",
+            ));
+        }
+        if let Some(address) = address
+            && self.store.address_taken(address)?
+        {
+            return Err(refuse("another router has this address"));
+        }
+        let fields = CertificateFields {
+            member,
+            name: invite.name.clone(),
+            address,
+            nonce: random()?,
+            not_before: now.saturating_sub(CLOCK_SKEW.as_secs()),
+            not_after: now + CERTIFICATE_LIFETIME.as_secs(),
+            serial: self.store.next_serial()?,
+        };
+        let certificate = Certificate::issue(&self.root, &fields);
+        self.store.use_invite(&invite.id, &certificate, now)?;
+        Ok(certificate)
+    }
+
+    /// All members that ever were, by serial.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn members(&self) -> Result<Vec<MemberEntry>, AuthorityError> {
+        self.store.members(&self.ring_id(), unix_seconds())
+    }
+
+    /// Ends a membership: the certificate leaves DNS and its serial enters the owner's statement.
+    ///
+    /// # Errors
+    /// When nobody has the name, or the statement is full.
+    pub fn revoke(&mut self, name: &str) -> Result<MemberEntry, AuthorityError> {
+        let now = unix_seconds();
+        if self.store.revoked_serials(now)?.len() >= REVOCATIONS {
+            return Err(AuthorityError::TooManyRevocations);
+        }
+        let serial = self.store.revoke(name, now)?;
+        let members = self.members()?;
+        members
+            .into_iter()
+            .find(|entry| entry.serial == serial)
+            .ok_or_else(|| AuthorityError::UnknownMember(name.to_owned()))
+    }
+
+    fn statement(&self) -> Result<Statement, AuthorityError> {
+        let revoked: BTreeSet<u64> = self.store.revoked_serials(unix_seconds())?;
+        let successors = u8::try_from(self.store.options().successors).unwrap_or(u8::MAX);
+        let number = self.store.generation()?;
+        Ok(Statement::issue(&self.root, number, successors, revoked))
+    }
+
+    /// Every record of the zone and a number that grows with each change.
+    pub(crate) fn records(&self) -> Result<(u64, Vec<Published>), AuthorityError> {
+        let generation = self.store.generation()?;
+        let mut records = vec![(RecordName::Ring, self.statement()?.as_bytes().to_vec())];
+        for certificate in self
+            .store
+            .valid_certificates(&self.ring_id(), unix_seconds())?
+        {
+            let content = certificate.as_bytes().to_vec();
+            let name = certificate.name().clone();
+            records.push((RecordName::Member(name), content.clone()));
+            records.push((RecordName::Id(certificate.member()), content.clone()));
+            if let Some(key) = certificate.ring_key() {
+                records.push((RecordName::Key(key), content));
+            }
+        }
+        Ok((generation, records))
+    }
+
+    pub(crate) fn generation(&self) -> Result<u64, AuthorityError> {
+        Ok(self.store.generation()?)
+    }
+
+    /// The zone in the form of RFC 1035 §5, for a DNS server of the owner's choice.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn zone_file(&self) -> Result<String, AuthorityError> {
+        let (generation, records) = self.records()?;
+        let domain = self.store.options().domain.trim_end_matches('.').to_owned();
+        let serial = dns::serial(generation);
+        let mut text = format!(
+            "$ORIGIN {domain}.\n$TTL {ttl}\n@ IN SOA ns hostmaster {serial} 3600 600 604800 {ttl}\n@ IN NS ns\nns IN A {ip}\n",
+            ttl = dns::TTL_SECONDS,
+            ip = self.store.options().dns.ip(),
+        );
+        for (name, content) in records {
+            let strings = zone::to_txt(&content);
+            let quoted: Vec<String> = strings.iter().map(|s| format!("\"{s}\"")).collect();
+            text.push_str(&format!(
+                "{} IN TXT {}\n",
+                name.relative(),
+                quoted.join(" ")
+            ));
+        }
+        Ok(text)
+    }
+}
+
+fn random<const N: usize>() -> Result<[u8; N], AuthorityError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(AuthorityError::Random)?;
+    Ok(bytes)
+}
+
+fn check_domain(domain: &str) -> Result<(), AuthorityError> {
+    let trimmed = domain.strip_suffix('.').unwrap_or(domain);
+    let label_is_good = |label: &str| {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+        let hyphen_outside = label.starts_with('-') || label.ends_with('-');
+        (1..=63).contains(&label.len()) && !hyphen_outside && label.bytes().all(allowed)
+    };
+    if trimmed.len() <= DOMAIN_BYTES && trimmed.split('.').all(label_is_good) {
+        return Ok(());
+    }
+    Err(AuthorityError::Domain(domain.to_owned()))
+}

@@ -1,0 +1,408 @@
+//! What the authority keeps: members, invites and counters, in SQLite.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use ringway_transport::MemberId;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use zeroize::Zeroizing;
+
+use super::{AuthorityError, InitOptions};
+use crate::certificate::{Certificate, Name, RingId, Role};
+use crate::database::{self, DatabaseError};
+use crate::limits::BOOTSTRAP_ROUTERS;
+
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE ring (
+        only INTEGER PRIMARY KEY CHECK (only = 1),
+        domain TEXT NOT NULL, dns TEXT NOT NULL, enrol TEXT NOT NULL,
+        successors INTEGER NOT NULL, serial INTEGER NOT NULL, generation INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE invites (
+        id BLOB PRIMARY KEY, name TEXT NOT NULL, role TEXT NOT NULL, psk BLOB NOT NULL,
+        expires INTEGER NOT NULL, used_by BLOB
+    ) STRICT;
+    CREATE TABLE members (
+        serial INTEGER PRIMARY KEY, name TEXT NOT NULL, member BLOB NOT NULL UNIQUE,
+        address TEXT, certificate BLOB NOT NULL, issued INTEGER NOT NULL,
+        expires INTEGER NOT NULL, revoked INTEGER
+    ) STRICT;
+    CREATE UNIQUE INDEX one_member_a_name ON members (name) WHERE revoked IS NULL;
+"];
+
+/// What a member is to its owner now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemberState {
+    /// In good standing.
+    Active,
+    /// Its certificate has run out.
+    Expired,
+    /// The owner has ended its membership.
+    Revoked,
+}
+
+/// A member as the owner sees it.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct MemberEntry {
+    /// Its name.
+    pub name: String,
+    /// Its id in base32.
+    pub member: String,
+    /// Router or leaf.
+    pub role: Role,
+    /// Where a router listens.
+    pub address: Option<SocketAddr>,
+    /// A router's position, 64 hex digits.
+    pub ring_key: Option<String>,
+    /// The certificate's number.
+    pub serial: u64,
+    /// When it was issued, Unix seconds.
+    pub issued: u64,
+    /// When it runs out, Unix seconds.
+    pub expires: u64,
+    /// When it was revoked, Unix seconds.
+    pub revoked: Option<u64>,
+    /// What it is now.
+    pub state: MemberState,
+}
+
+/// An invite as stored.
+#[derive(Debug)]
+pub(crate) struct InviteEntry {
+    pub(crate) id: [u8; 8],
+    pub(crate) name: Name,
+    pub(crate) role: Role,
+    pub(crate) pre_shared_key: Zeroizing<[u8; 32]>,
+    pub(crate) expires: u64,
+    pub(crate) used_by: Option<MemberId>,
+}
+
+/// The authority's database.
+#[derive(Debug)]
+pub(super) struct Store {
+    path: PathBuf,
+    connection: Connection,
+    options: InitOptions,
+}
+
+type Result<T> = std::result::Result<T, DatabaseError>;
+
+impl Store {
+    pub(super) fn create(path: &Path, options: &InitOptions) -> Result<Store> {
+        let connection = database::open(path, MIGRATIONS)?;
+        let domain = options.domain.trim_end_matches('.').to_ascii_lowercase();
+        connection
+            .execute(
+                "INSERT OR REPLACE INTO ring VALUES (1, ?1, ?2, ?3, ?4, 0, 1)",
+                params![
+                    domain,
+                    options.dns.to_string(),
+                    options.enrol.to_string(),
+                    options.successors
+                ],
+            )
+            .map_err(|source| DatabaseError::new(path, source))?;
+        Store::open(path)
+    }
+
+    pub(super) fn open(path: &Path) -> Result<Store> {
+        let connection = database::open(path, MIGRATIONS)?;
+        let options = connection
+            .query_row(
+                "SELECT domain, dns, enrol, successors FROM ring",
+                [],
+                |row| {
+                    Ok(InitOptions {
+                        domain: row.get(0)?,
+                        dns: parsed(row, 1)?,
+                        enrol: parsed(row, 2)?,
+                        successors: row.get(3)?,
+                    })
+                },
+            )
+            .map_err(|source| DatabaseError::new(path, source))?;
+        let path = path.to_owned();
+        Ok(Store {
+            path,
+            connection,
+            options,
+        })
+    }
+
+    pub(super) fn options(&self) -> &InitOptions {
+        &self.options
+    }
+
+    fn fail(&self) -> impl Fn(rusqlite::Error) -> DatabaseError + use<> {
+        let path = self.path.clone();
+        move |source| DatabaseError::new(&path, source)
+    }
+
+    /// Grows with every change that members must hear of.
+    pub(super) fn generation(&self) -> Result<u64> {
+        self.connection
+            .query_row("SELECT generation FROM ring", [], |row| row.get(0))
+            .map_err(self.fail())
+    }
+
+    pub(super) fn next_serial(&self) -> Result<u64> {
+        self.connection
+            .query_row(
+                "UPDATE ring SET serial = serial + 1 RETURNING serial",
+                [],
+                |row| row.get(0),
+            )
+            .map_err(self.fail())
+    }
+
+    pub(super) fn add_invite(
+        &mut self,
+        entry: &InviteEntry,
+    ) -> std::result::Result<(), AuthorityError> {
+        let fail = self.fail();
+        let transaction = self.connection.transaction().map_err(&fail)?;
+        let now = crate::clock::unix_seconds();
+        let name = entry.name.as_str();
+        let taken: bool = transaction
+            .query_row(
+                "SELECT EXISTS (SELECT 1 FROM members WHERE name = ?1 AND revoked IS NULL)
+                     OR EXISTS (SELECT 1 FROM invites WHERE name = ?1 AND used_by IS NULL AND expires > ?2)",
+                params![name, now],
+                |row| row.get(0),
+            )
+            .map_err(&fail)?;
+        if taken {
+            return Err(AuthorityError::NameTaken(entry.name.clone()));
+        }
+        let psk: &[u8] = entry.pre_shared_key.as_ref();
+        transaction
+            .execute(
+                "INSERT INTO invites VALUES (?1, ?2, ?3, ?4, ?5, NULL)",
+                params![&entry.id[..], name, entry.role.as_str(), psk, entry.expires],
+            )
+            .map_err(&fail)?;
+        Ok(transaction.commit().map_err(&fail)?)
+    }
+
+    pub(super) fn invite(&self, id: &[u8; 8]) -> Result<Option<InviteEntry>> {
+        let query = "SELECT name, role, psk, expires, used_by FROM invites WHERE id = ?1";
+        self.connection
+            .query_row(query, params![&id[..]], |row| {
+                let role: String = row.get(1)?;
+                let used_by: Option<[u8; 32]> = row.get(4)?;
+                Ok(InviteEntry {
+                    id: *id,
+                    name: parsed(row, 0)?,
+                    role: if role == Role::Router.as_str() {
+                        Role::Router
+                    } else {
+                        Role::Leaf
+                    },
+                    pre_shared_key: Zeroizing::new(row.get(2)?),
+                    expires: row.get(3)?,
+                    used_by: used_by.map(MemberId::new),
+                })
+            })
+            .optional()
+            .map_err(self.fail())
+    }
+
+    /// Records a new member and spends its invite, both or neither.
+    pub(super) fn use_invite(
+        &mut self,
+        id: &[u8; 8],
+        certificate: &Certificate,
+        now: u64,
+    ) -> Result<()> {
+        let fail = self.fail();
+        let transaction = self.connection.transaction().map_err(&fail)?;
+        let member = certificate.member();
+        let address = certificate.address().map(|address| address.to_string());
+        transaction
+            .execute(
+                "UPDATE invites SET used_by = ?2, psk = psk WHERE id = ?1 AND used_by IS NULL",
+                params![&id[..], &member.as_bytes()[..]],
+            )
+            .map_err(&fail)?;
+        transaction
+            .execute(
+                "INSERT INTO members VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL)",
+                params![
+                    certificate.serial(),
+                    certificate.name().as_str(),
+                    &member.as_bytes()[..],
+                    address,
+                    certificate.as_bytes(),
+                    now,
+                    certificate.not_after(),
+                ],
+            )
+            .map_err(&fail)?;
+        transaction
+            .execute("UPDATE ring SET generation = generation + 1", [])
+            .map_err(&fail)?;
+        transaction.commit().map_err(&fail)
+    }
+
+    pub(super) fn knows_member(&self, member: &MemberId) -> Result<bool> {
+        let query = "SELECT EXISTS (SELECT 1 FROM members WHERE member = ?1)";
+        self.connection
+            .query_row(query, params![&member.as_bytes()[..]], |row| row.get(0))
+            .map_err(self.fail())
+    }
+
+    pub(super) fn address_taken(&self, address: SocketAddr) -> Result<bool> {
+        let query = "SELECT EXISTS (SELECT 1 FROM members WHERE address = ?1 AND revoked IS NULL)";
+        self.connection
+            .query_row(query, params![address.to_string()], |row| row.get(0))
+            .map_err(self.fail())
+    }
+
+    pub(super) fn certificate_of(
+        &self,
+        member: &MemberId,
+        ring: &RingId,
+    ) -> Result<Option<Certificate>> {
+        let query = "SELECT certificate FROM members WHERE member = ?1 AND revoked IS NULL";
+        let found: Option<Vec<u8>> = self
+            .connection
+            .query_row(query, params![&member.as_bytes()[..]], |row| row.get(0))
+            .optional()
+            .map_err(self.fail())?;
+        Ok(found.and_then(|bytes| Certificate::decode(&bytes, ring).ok()))
+    }
+
+    /// Some routers for a new member to begin with, drawn at random; never the new member itself.
+    pub(super) fn routers(&self, ring: &RingId, except: &MemberId) -> Result<Vec<Certificate>> {
+        let query = "SELECT certificate FROM members
+            WHERE revoked IS NULL AND address IS NOT NULL AND member <> ?1 ORDER BY random() LIMIT ?2";
+        let except = except.as_bytes();
+        self.certificates(query, params![&except[..], BOOTSTRAP_ROUTERS], ring)
+    }
+
+    pub(super) fn valid_certificates(&self, ring: &RingId, now: u64) -> Result<Vec<Certificate>> {
+        let query = "SELECT certificate FROM members WHERE revoked IS NULL AND expires > ?1 ORDER BY serial";
+        self.certificates(query, params![now], ring)
+    }
+
+    fn certificates(
+        &self,
+        query: &str,
+        arguments: impl rusqlite::Params,
+        ring: &RingId,
+    ) -> Result<Vec<Certificate>> {
+        let fail = self.fail();
+        let mut statement = self.connection.prepare(query).map_err(&fail)?;
+        let rows = statement
+            .query_map(arguments, |row| row.get::<_, Vec<u8>>(0))
+            .map_err(&fail)?;
+        let mut found = Vec::new();
+        for bytes in rows {
+            found.extend(Certificate::decode(&bytes.map_err(&fail)?, ring).ok());
+        }
+        Ok(found)
+    }
+
+    pub(super) fn revoked_serials(&self, now: u64) -> Result<BTreeSet<u64>> {
+        let fail = self.fail();
+        let query = "SELECT serial FROM members WHERE revoked IS NOT NULL AND expires > ?1";
+        let mut statement = self.connection.prepare(query).map_err(&fail)?;
+        let rows = statement
+            .query_map(params![now], |row| row.get(0))
+            .map_err(&fail)?;
+        rows.collect::<std::result::Result<_, _>>().map_err(fail)
+    }
+
+    pub(super) fn revoke(
+        &mut self,
+        name: &str,
+        now: u64,
+    ) -> std::result::Result<u64, AuthorityError> {
+        let fail = self.fail();
+        let transaction = self.connection.transaction().map_err(&fail)?;
+        let query =
+            "UPDATE members SET revoked = ?2 WHERE name = ?1 AND revoked IS NULL RETURNING serial";
+        let serial: Option<u64> = transaction
+            .query_row(query, params![name, now], |row| row.get(0))
+            .optional()
+            .map_err(&fail)?;
+        let Some(serial) = serial else {
+            let query = "SELECT EXISTS (SELECT 1 FROM members WHERE name = ?1)";
+            let was_there: bool = transaction
+                .query_row(query, params![name], |row| row.get(0))
+                .map_err(&fail)?;
+            let name = name.to_owned();
+            return Err(match was_there {
+                true => AuthorityError::AlreadyRevoked(name),
+                false => AuthorityError::UnknownMember(name),
+            });
+        };
+        transaction
+            .execute("UPDATE ring SET generation = generation + 1", [])
+            .map_err(&fail)?;
+        transaction.commit().map_err(&fail)?;
+        Ok(serial)
+    }
+
+    pub(super) fn members(
+        &self,
+        ring: &RingId,
+        now: u64,
+    ) -> std::result::Result<Vec<MemberEntry>, AuthorityError> {
+        let fail = self.fail();
+        let query = "SELECT certificate, issued, revoked FROM members ORDER BY serial";
+        let mut statement = self.connection.prepare(query).map_err(&fail)?;
+        let rows = statement
+            .query_map([], |row| {
+                Ok((row.get::<_, Vec<u8>>(0)?, row.get(1)?, row.get(2)?))
+            })
+            .map_err(&fail)?;
+        let mut members = Vec::new();
+        for row in rows {
+            let (bytes, issued, revoked) = row.map_err(&fail)?;
+            if let Ok(certificate) = Certificate::decode(&bytes, ring) {
+                members.push(member_entry(&certificate, issued, revoked, now));
+            }
+        }
+        Ok(members)
+    }
+}
+
+fn member_entry(
+    certificate: &Certificate,
+    issued: u64,
+    revoked: Option<u64>,
+    now: u64,
+) -> MemberEntry {
+    let state = match revoked {
+        Some(_) => MemberState::Revoked,
+        None if certificate.not_after() <= now => MemberState::Expired,
+        None => MemberState::Active,
+    };
+    MemberEntry {
+        name: certificate.name().to_string(),
+        member: certificate.member().to_string(),
+        role: certificate.role(),
+        address: certificate.address(),
+        ring_key: certificate.ring_key().map(|key| key.to_string()),
+        serial: certificate.serial(),
+        issued,
+        expires: certificate.not_after(),
+        revoked,
+        state,
+    }
+}
+
+/// A text column in the type that it stands for.
+fn parsed<T: std::str::FromStr>(row: &Row<'_>, column: usize) -> rusqlite::Result<T>
+where
+    T::Err: std::error::Error + Send + Sync + 'static,
+{
+    let text: String = row.get(column)?;
+    text.parse().map_err(|error| {
+        let kind = rusqlite::types::Type::Text;
+        rusqlite::Error::FromSqlConversionFailure(column, kind, Box::new(error))
+    })
+}

@@ -1,0 +1,238 @@
+//! What travels over the control socket: one JSON object a line, a [`Request`] in, [`Reply`] objects out.
+//!
+//! The last reply to a request is always [`Reply::Done`] or [`Reply::Error`].
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A command to the member daemon.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum Request {
+    /// What the member sees: answered by one [`Reply::Status`].
+    Status,
+    /// Queue a file for a peer: answered by one [`Reply::Transfer`] as soon as the transfer is
+    /// recorded on disk. It survives a restart of the daemon from then on.
+    Send {
+        /// Absolute path of a readable regular file.
+        path: PathBuf,
+        /// Name of a member, or its id in base32.
+        peer: String,
+        /// 0 or more; see the `dtl` crate.
+        priority: f64,
+    },
+    /// All transfers this daemon knows: one [`Reply::Transfer`] each, oldest first.
+    Transfers,
+    /// Follow one transfer: a [`Reply::Transfer`] about ten times a second until it has ended.
+    Watch {
+        /// Its id, or an unambiguous beginning of it.
+        transfer: String,
+    },
+    /// Change the priority of a running or waiting transfer: answered by one [`Reply::Transfer`].
+    Priority {
+        /// Its id, or an unambiguous beginning of it.
+        transfer: String,
+        /// 0 or more.
+        priority: f64,
+    },
+    /// Give a transfer up: answered by one [`Reply::Transfer`].
+    Cancel {
+        /// Its id, or an unambiguous beginning of it.
+        transfer: String,
+    },
+    /// Measure the way to a peer: one [`Reply::Pong`] per answer or time-out.
+    Ping {
+        /// Name of a member, or its id in base32.
+        peer: String,
+        /// How many, 1 to 1 000.
+        count: u32,
+    },
+    /// Find the router responsible for a key: answered by one [`Reply::Route`].
+    Route {
+        /// What to look for.
+        target: RouteTarget,
+    },
+}
+
+/// What [`Request::Route`] looks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RouteTarget {
+    /// A member by name or id.
+    Peer(String),
+    /// Any text; its SHA-256 is the point on the ring.
+    Text(String),
+}
+
+/// One answer of the daemon.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "snake_case")]
+pub enum Reply {
+    /// To [`Request::Status`].
+    Status(Box<Status>),
+    /// To the commands about transfers.
+    Transfer(Box<TransferStatus>),
+    /// To [`Request::Ping`].
+    Pong(Pong),
+    /// To [`Request::Route`].
+    Route(RouteFound),
+    /// The request is answered.
+    Done,
+    /// The request failed.
+    Error(ControlError),
+}
+
+/// Why a request failed, in one line for a person.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct ControlError {
+    /// True when the user's input was wrong (exit code 2), false when the work failed (exit code 1).
+    pub usage: bool,
+    /// What happened, to what, and what mends it.
+    pub message: String,
+}
+
+/// A member's view of itself and its ring.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Member id, base32.
+    pub member: String,
+    /// Name from the certificate.
+    pub name: String,
+    /// `router` or `leaf`.
+    pub role: String,
+    /// Domain of the ring.
+    pub ring: String,
+    /// Process id of the daemon.
+    pub pid: u32,
+    /// Seconds since the daemon started.
+    pub uptime_s: f64,
+    /// `outside`, `joining` or `member`; a leaf is `member` when it has a parent.
+    pub state: String,
+    /// 64 hex digits; routers only.
+    pub ring_key: Option<String>,
+    /// Routers only.
+    pub predecessor: Option<RouterRef>,
+    /// Routers only, nearest first.
+    pub successors: Vec<RouterRef>,
+    /// Leaves only: the routers that it is attached to.
+    pub parents: Vec<RouterRef>,
+    /// Number of successors that this ring's routers keep (r).
+    pub successor_list_length: usize,
+    /// Own addresses as advertised in the HELLO.
+    pub addresses: Vec<String>,
+    /// Sessions with other members.
+    pub links: Vec<LinkStatus>,
+    /// Events counted since the start, by name.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// A router, by position and by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouterRef {
+    /// 64 hex digits.
+    pub ring_key: String,
+    /// Name from its certificate, if that is known here.
+    pub name: Option<String>,
+}
+
+/// One encrypted session with another member.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkStatus {
+    /// Member id, base32.
+    pub member: String,
+    /// Name from its certificate.
+    pub name: String,
+    /// The address in use, such as `udp://192.0.2.1:4000`.
+    pub address: String,
+    /// Addresses of its HELLO that a PONG has validated.
+    pub validated: Vec<String>,
+    /// Smoothed round-trip time in milliseconds, once measured.
+    pub rtt_ms: Option<f64>,
+    /// Seconds since the last authenticated message.
+    pub idle_s: f64,
+}
+
+/// A transfer as its daemon sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TransferStatus {
+    /// 32 hex digits; the same on both sides.
+    pub id: String,
+    /// `send` or `receive`.
+    pub direction: String,
+    /// `waiting`, `hashing`, `connecting`, `active`, `done`, `failed` or `cancelled`.
+    pub state: String,
+    /// Why it waits or failed.
+    pub reason: Option<String>,
+    /// Name of the other member.
+    pub peer: String,
+    /// File name without folders.
+    pub file: String,
+    /// Where it is read from or written to on this machine.
+    pub path: PathBuf,
+    /// Bytes in all.
+    pub size: u64,
+    /// Bytes verified by the receiver (receive) or handed to the network (send).
+    pub bytes: u64,
+    /// Bytes per second over the last second; the mean over the transfer once it is done.
+    pub rate: f64,
+    /// Seconds to go at this rate.
+    pub eta_s: Option<f64>,
+    /// Seconds that data flowed, over all attempts of this daemon's life.
+    pub active_s: f64,
+    /// In force now.
+    pub priority: f64,
+    /// BLAKE3 of the whole file, 64 hex digits, once known.
+    pub blake3: Option<String>,
+    /// Bytes that an earlier attempt had brought over and that were not sent again.
+    pub resumed_from: u64,
+    /// What QUIC and the controller report, while active.
+    pub path_report: Option<PathReport>,
+    /// Why it is not faster: `capped`, `receiver-limited`, `application-limited`, `yielding` or `loss-limited`.
+    pub limited_by: Option<String>,
+}
+
+/// Figures of a transfer's connection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathReport {
+    /// `quic://address:port` of the peer.
+    pub address: String,
+    /// Round-trip time in milliseconds.
+    pub rtt_ms: f64,
+    /// Estimated queueing delay in milliseconds.
+    pub queueing_ms: f64,
+    /// Congestion window in bytes.
+    pub window: u64,
+    /// Packets sent.
+    pub packets_sent: u64,
+    /// Packets lost.
+    pub packets_lost: u64,
+}
+
+/// One answer, or its absence, to a ping.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pong {
+    /// Counts from 1.
+    pub sequence: u32,
+    /// Name of the peer.
+    pub peer: String,
+    /// The address used, such as `udp://192.0.2.1:4000`.
+    pub address: Option<String>,
+    /// Round-trip time in milliseconds; none when no answer came in time.
+    pub rtt_ms: Option<f64>,
+}
+
+/// Outcome of a lookup through the overlay.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RouteFound {
+    /// The point looked for, 64 hex digits.
+    pub target: String,
+    /// The router responsible for it.
+    pub owner: RouterRef,
+    /// The routers asked, in order; empty when the answer was known here.
+    pub hops: Vec<RouterRef>,
+    /// Milliseconds from question to answer.
+    pub elapsed_ms: f64,
+}

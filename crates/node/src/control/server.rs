@@ -1,0 +1,330 @@
+//! The daemon's side of the control socket.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringway_dtl::Priority;
+use ringway_overlay::RingKey;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::OwnedWriteHalf;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+
+use super::message::{ControlError, Pong, Reply, Request, RouteFound, RouteTarget, RouterRef};
+use crate::certificate::Certificate;
+use crate::directory::{Directory, DirectoryError};
+use crate::limits::{CONTROL_CONNECTIONS, CONTROL_LINE};
+use crate::member::MemberHandle;
+use crate::transfer::{TransferError, Transfers};
+
+/// How often a watched transfer is reported.
+const WATCH: Duration = Duration::from_millis(100);
+/// Pause between two pings.
+const PING_PAUSE: Duration = Duration::from_millis(500);
+
+/// Why the socket could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlServerError {
+    /// Another daemon has it.
+    #[error("a member daemon runs already at {}: stop it first", .0.display())]
+    Running(PathBuf),
+    /// The system refused.
+    #[error("the control socket {}: {source}", path.display())]
+    Io {
+        /// The socket.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// The listening socket; its file goes with it.
+#[derive(Debug)]
+pub(crate) struct ControlSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl ControlSocket {
+    /// Listens at `path`, for this user only. A socket that a killed daemon has left is replaced.
+    pub(crate) async fn bind(path: &Path) -> Result<ControlSocket, ControlServerError> {
+        let failed = |source| ControlServerError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        if UnixStream::connect(path).await.is_ok() {
+            return Err(ControlServerError::Running(path.to_owned()));
+        }
+        // Made under another name and moved: at no moment can others connect, or is the old one half gone.
+        let fresh = path.with_extension(format!("sock.{}", std::process::id()));
+        remove_if_there(&fresh).map_err(failed)?;
+        let listener = UnixListener::bind(&fresh).map_err(failed)?;
+        std::fs::set_permissions(&fresh, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        std::fs::rename(&fresh, path).map_err(failed)?;
+        let path = path.to_owned();
+        Ok(ControlSocket { listener, path })
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        if let Err(error) = remove_if_there(&self.path) {
+            tracing::warn!(%error, "the control socket stays behind");
+        }
+    }
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// What requests are answered from.
+#[derive(Clone, Debug)]
+pub(crate) struct Services {
+    pub(crate) member: MemberHandle,
+    pub(crate) transfers: Transfers,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) certificate: Certificate,
+}
+
+/// Serves for ever.
+pub(crate) async fn serve(socket: ControlSocket, services: Services) {
+    let places = Arc::new(Semaphore::new(CONTROL_CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
+        let stream = match socket.listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "accepting a control connection failed");
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                continue;
+            }
+        };
+        let services = services.clone();
+        tokio::spawn(async move {
+            let _place = place;
+            if let Err(error) = answer(stream, &services).await {
+                tracing::debug!(%error, "a control connection ended");
+            }
+        });
+    }
+}
+
+struct Answers(OwnedWriteHalf);
+
+impl Answers {
+    async fn send(&mut self, reply: &Reply) -> io::Result<()> {
+        let mut line = serde_json::to_vec(reply)?;
+        line.push(b'\n');
+        self.0.write_all(&line).await
+    }
+}
+
+async fn answer(stream: UnixStream, services: &Services) -> io::Result<()> {
+    let (reading, writing) = stream.into_split();
+    let mut answers = Answers(writing);
+    let mut line = String::new();
+    let limit = u64::try_from(CONTROL_LINE).unwrap_or(u64::MAX);
+    BufReader::new(reading)
+        .take(limit)
+        .read_line(&mut line)
+        .await?;
+    let outcome = match serde_json::from_str(&line) {
+        Ok(request) => services.handle(request, &mut answers).await,
+        Err(error) => Err(Failure::Usage(format!("the request is malformed: {error}"))),
+    };
+    match outcome {
+        Ok(()) => answers.send(&Reply::Done).await,
+        Err(Failure::Connection(error)) => Err(error),
+        Err(Failure::Usage(message)) => {
+            answers
+                .send(&Reply::Error(ControlError {
+                    usage: true,
+                    message,
+                }))
+                .await
+        }
+        Err(Failure::Failed(message)) => {
+            answers
+                .send(&Reply::Error(ControlError {
+                    usage: false,
+                    message,
+                }))
+                .await
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Failure {
+    Connection(io::Error),
+    Usage(String),
+    Failed(String),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Connection(error)
+    }
+}
+
+impl From<TransferError> for Failure {
+    fn from(error: TransferError) -> Failure {
+        match error.is_usage() {
+            true => Failure::Usage(error.to_string()),
+            false => Failure::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<DirectoryError> for Failure {
+    fn from(error: DirectoryError) -> Failure {
+        match error {
+            DirectoryError::Absent(..) => Failure::Usage(error.to_string()),
+            _ => Failure::Failed(error.to_string()),
+        }
+    }
+}
+
+impl Services {
+    async fn handle(&self, request: Request, answers: &mut Answers) -> Result<(), Failure> {
+        match request {
+            Request::Status => {
+                let status = self.member.status().await;
+                let status =
+                    status.ok_or_else(|| Failure::Failed("this member is stopping".to_owned()))?;
+                answers.send(&Reply::Status(Box::new(status))).await?;
+            }
+            Request::Send {
+                path,
+                peer,
+                priority,
+            } => {
+                let priority = checked_priority(priority)?;
+                if !path.is_absolute() {
+                    return Err(Failure::Usage("the path must be absolute".to_owned()));
+                }
+                let peer = self.directory.find(&peer).await?;
+                let status = self
+                    .transfers
+                    .send(&path, &peer, &self.certificate, priority)?;
+                answers.send(&Reply::Transfer(Box::new(status))).await?;
+            }
+            Request::Transfers => {
+                for status in self.transfers.list() {
+                    answers.send(&Reply::Transfer(Box::new(status))).await?;
+                }
+            }
+            Request::Watch { transfer } => self.watch(&transfer, answers).await?,
+            Request::Priority { transfer, priority } => {
+                let priority = checked_priority(priority)?;
+                let status = self.transfers.set_priority(&transfer, priority)?;
+                answers.send(&Reply::Transfer(Box::new(status))).await?;
+            }
+            Request::Cancel { transfer } => {
+                let status = self.transfers.cancel(&transfer)?;
+                answers.send(&Reply::Transfer(Box::new(status))).await?;
+            }
+            Request::Ping { peer, count } => self.ping(&peer, count, answers).await?,
+            Request::Route { target } => {
+                let route = self.route(&target).await?;
+                answers.send(&Reply::Route(route)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn watch(&self, transfer: &str, answers: &mut Answers) -> Result<(), Failure> {
+        let mut tick = tokio::time::interval(WATCH);
+        loop {
+            tick.tick().await;
+            let (status, ended) = self.transfers.status(transfer)?;
+            answers.send(&Reply::Transfer(Box::new(status))).await?;
+            if ended {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn ping(&self, peer: &str, count: u32, answers: &mut Answers) -> Result<(), Failure> {
+        if !(1..=1_000).contains(&count) {
+            return Err(Failure::Usage("--count may be 1 to 1000".to_owned()));
+        }
+        let certificate = self.directory.find(peer).await?;
+        if certificate.member() == self.certificate.member() {
+            return Err(Failure::Usage(format!("`{peer}` is this member")));
+        }
+        let mut answered = false;
+        for sequence in 1..=count {
+            let echoed = self.member.echo(certificate.clone()).await;
+            answered |= echoed.is_ok();
+            let pong = Pong {
+                sequence,
+                peer: certificate.name().to_string(),
+                address: echoed
+                    .as_ref()
+                    .ok()
+                    .and_then(|e| e.address)
+                    .map(|address| address.to_string()),
+                rtt_ms: echoed.as_ref().ok().map(|e| e.rtt.as_secs_f64() * 1e3),
+            };
+            answers.send(&Reply::Pong(pong)).await?;
+            if sequence == count && !answered {
+                let reason = echoed
+                    .err()
+                    .map_or_else(String::new, |error| error.to_string());
+                return Err(Failure::Failed(reason));
+            }
+            if sequence < count {
+                tokio::time::sleep(PING_PAUSE).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn route(&self, target: &RouteTarget) -> Result<RouteFound, Failure> {
+        let point = match target {
+            RouteTarget::Text(text) => RingKey::point(text.as_bytes()),
+            RouteTarget::Peer(peer) => {
+                let certificate = self.directory.find(peer).await?;
+                let member = certificate.member();
+                certificate
+                    .ring_key()
+                    .unwrap_or_else(|| RingKey::point(member.as_bytes()))
+            }
+        };
+        let found = self.member.lookup(point).await;
+        let found =
+            found.map_err(|error| Failure::Failed(format!("the lookup failed: {error}")))?;
+        let mut hops = Vec::new();
+        for hop in &found.hops {
+            hops.push(self.router_ref(hop).await);
+        }
+        Ok(RouteFound {
+            target: point.to_string(),
+            owner: self.router_ref(&found.owner).await,
+            hops,
+            elapsed_ms: found.elapsed.as_secs_f64() * 1e3,
+        })
+    }
+
+    async fn router_ref(&self, key: &RingKey) -> RouterRef {
+        let certificate = self.directory.router(*key).await.ok();
+        RouterRef {
+            ring_key: key.to_string(),
+            name: certificate.map(|certificate| certificate.name().to_string()),
+        }
+    }
+}
+
+fn checked_priority(value: f64) -> Result<Priority, Failure> {
+    Priority::new(value).map_err(|error| Failure::Usage(error.to_string()))
+}

@@ -1,0 +1,287 @@
+//! `ringway node`: everything that one member runs, started and stopped in the right order.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringway_transport::Signer as _;
+
+use crate::certificate::CertificateError;
+use crate::clock::unix_seconds;
+use crate::config::{Config, ConfigError};
+use crate::control::{self, ControlServerError, ControlSocket, Services};
+use crate::directory::{Directory, DirectoryError};
+use crate::home::{self, HomeError};
+use crate::identity::{Identity, IdentityError};
+use crate::member::{Network, NetworkError, Runtime, Setup};
+use crate::state::{Membership, State, StateError};
+use crate::transfer::{self, Transfers};
+
+/// How often DNS is asked for a newer statement.
+const STATEMENT_REFRESH: Duration = Duration::from_secs(5);
+
+/// Why the daemon could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// Nobody has joined with this home.
+    #[error("{0} is not a member's home: join a ring first with `ringway join`")]
+    NotAMember(String),
+    /// The key in the home is not the one that the certificate names.
+    #[error(
+        "{0}/identity.key is not the key of this member's certificate: restore it from a backup"
+    )]
+    OtherKey(String),
+    /// The membership has ended.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// The owner has revoked it.
+    #[error(
+        "the ring owner has revoked this member: ask for a new invite and join with another --home"
+    )]
+    Revoked,
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The key could not be read.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The state could not be read.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// A folder could not be made.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The resolver could not be made.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// A transport could not start.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// The control socket could not be opened.
+    #[error(transparent)]
+    Control(#[from] ControlServerError),
+}
+
+impl DaemonError {
+    /// True when the user's input was wrong.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            DaemonError::NotAMember(_) | DaemonError::Config(ConfigError::Invalid { .. })
+        )
+    }
+}
+
+/// How to run a member.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The member's home folder.
+    pub home: PathBuf,
+    /// Bytes per second for all transfers together; overrides the configuration.
+    pub upload_limit: Option<u64>,
+}
+
+/// What a started daemon tells.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Ready {
+    /// The member's name.
+    pub name: String,
+    /// Its id in base32.
+    pub member: String,
+    /// `router` or `leaf`.
+    pub role: String,
+    /// The ring's domain.
+    pub ring: String,
+    /// The control socket.
+    pub socket: PathBuf,
+    /// Process id.
+    pub pid: u32,
+}
+
+/// A member whose sockets are bound.
+#[derive(Debug)]
+pub struct Daemon {
+    runtime: Runtime,
+    socket: ControlSocket,
+    services: Services,
+    state: Arc<State>,
+    ready: Ready,
+}
+
+impl Daemon {
+    /// Reads the home folder and binds every socket.
+    ///
+    /// # Errors
+    /// With the first thing that is missing or wrong.
+    pub async fn start(options: Options) -> Result<Daemon, DaemonError> {
+        let home = options.home;
+        let Opened {
+            state,
+            membership,
+            config,
+            identity,
+        } = Opened::read(&home)?;
+        let own = membership.certificate.clone();
+        let path = home::socket_path(&home);
+        let socket = ControlSocket::bind(&path).await?;
+        let directory = Directory::new(
+            membership.ring,
+            &membership.domain,
+            membership.statement.clone(),
+            config.node.resolver,
+        )?;
+        let directory = Arc::new(directory);
+        let (network, incoming) = Network::start(&config.node, &identity, &own, &directory)?;
+        let endpoint = Arc::clone(network.quic());
+        let ready = Ready {
+            name: own.name().to_string(),
+            member: own.member().to_string(),
+            role: own.role().as_str().to_owned(),
+            ring: membership.domain.clone(),
+            socket: path,
+            pid: std::process::id(),
+        };
+        let (runtime, member) = Runtime::new(Setup {
+            identity,
+            membership,
+            state: Arc::clone(&state),
+            directory: Arc::clone(&directory),
+            network,
+            incoming,
+        })?;
+        let transfers = Transfers::start(transfer::Setup {
+            state: Arc::clone(&state),
+            directory: Arc::clone(&directory),
+            endpoint,
+            member: member.clone(),
+            receive: config.receive,
+            upload: options.upload_limit.or(config.limits.upload),
+            home,
+        })?;
+        let services = Services {
+            member,
+            transfers,
+            directory,
+            certificate: own,
+        };
+        Ok(Daemon {
+            runtime,
+            socket,
+            services,
+            state,
+            ready,
+        })
+    }
+
+    /// What to tell the user.
+    #[must_use]
+    pub fn ready(&self) -> &Ready {
+        &self.ready
+    }
+
+    /// Runs until `shutdown` completes or the membership ends.
+    ///
+    /// # Errors
+    /// [`DaemonError::Revoked`] when the ring owner has ended the membership.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), DaemonError> {
+        let (revoked, own_end) = tokio::sync::oneshot::channel();
+        let watching = tokio::spawn(watch_statement(self.services.clone(), self.state, revoked));
+        let serving = tokio::spawn(control::serve(self.socket, self.services));
+        let mut was_revoked = false;
+        let stop = async {
+            tokio::select! {
+                () = shutdown => {}
+                ended = own_end => was_revoked = ended.is_ok(),
+            }
+        };
+        self.runtime.run(stop).await;
+        watching.abort();
+        serving.abort();
+        // The socket's file goes when the task that holds it has ended.
+        for task in [watching, serving] {
+            if let Err(error) = task.await
+                && !error.is_cancelled()
+            {
+                tracing::error!(%error, "a task of the daemon failed");
+            }
+        }
+        if was_revoked {
+            Err(DaemonError::Revoked)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// What the home folder holds, checked.
+struct Opened {
+    state: Arc<State>,
+    membership: Membership,
+    config: Config,
+    identity: Identity,
+}
+
+impl Opened {
+    fn read(home: &Path) -> Result<Opened, DaemonError> {
+        let shown = || home.display().to_string();
+        if !home::state_path(home).exists() {
+            return Err(DaemonError::NotAMember(shown()));
+        }
+        let state = Arc::new(State::open(home)?);
+        let membership = state.membership()?;
+        let membership = membership.ok_or_else(|| DaemonError::NotAMember(shown()))?;
+        let config = Config::load(home)?;
+        let identity = Identity::load(&home::identity_path(home))?;
+        let own = &membership.certificate;
+        if own.member() != identity.member() {
+            return Err(DaemonError::OtherKey(shown()));
+        }
+        own.check_time(unix_seconds())?;
+        if membership.statement.revokes(own.serial()) {
+            return Err(DaemonError::Revoked);
+        }
+        home::create_private_folder(&home::trees_path(home))?;
+        home::create_private_folder(&home.join(&config.receive.directory))?;
+        Ok(Opened {
+            state,
+            membership,
+            config,
+            identity,
+        })
+    }
+}
+
+/// Takes over each newer statement; ends links of revoked members, and this daemon if it is one.
+async fn watch_statement(
+    services: Services,
+    state: Arc<State>,
+    revoked: tokio::sync::oneshot::Sender<()>,
+) {
+    let mut tick = tokio::time::interval(STATEMENT_REFRESH);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        let statement = match services.directory.refresh_statement().await {
+            Ok(Some(statement)) => statement,
+            Ok(None) => continue,
+            // DNS that does not answer revokes nobody.
+            Err(error) => {
+                tracing::debug!(%error, "no newer statement");
+                continue;
+            }
+        };
+        if let Err(error) = state.set_statement(&statement) {
+            tracing::error!(%error, "the statement could not be stored");
+        }
+        services.member.statement_changed().await;
+        if statement.revokes(services.certificate.serial()) {
+            tracing::error!("the ring owner has revoked this member");
+            if revoked.send(()).is_err() {
+                tracing::debug!("the daemon is stopping already");
+            }
+            return;
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Who is who: certificates by name, id and ring key, from memory, from disk, from handshakes, from DNS.
+//!
+//! A certificate counts because the ring owner signed it, not because of where it came from. DNS is asked
+//! only for what is not known here; when it does not answer, everybody known stays known.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::{RData, RecordType};
+use ringway_overlay::RingKey;
+use ringway_transport::MemberId;
+
+use crate::certificate::{Certificate, CertificateError, Name, RingId};
+use crate::clock::unix_seconds;
+use crate::limits::{ABSENT_ENTRIES, DIRECTORY_ENTRIES};
+use crate::statement::Statement;
+use crate::zone::{self, RecordName};
+
+/// How long an absent name is not asked for again.
+const ABSENT_FOR: Duration = Duration::from_secs(2);
+
+/// Why nobody was found.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// DNS says that there is no such record.
+    #[error(
+        "no member `{0}` is in the ring {1}: `ringway ring members` on the owner's machine lists them"
+    )]
+    Absent(String, String),
+    /// DNS did not answer.
+    #[error("the ring's DNS did not answer for `{0}`: {1}")]
+    Unavailable(String, String),
+    /// The certificate found is not good.
+    #[error("the certificate of `{0}` is refused: {1}")]
+    Invalid(String, CertificateError),
+    /// The owner has revoked it.
+    #[error("`{0}` is revoked")]
+    Revoked(String),
+    /// The resolver could not be made.
+    #[error("the DNS resolver cannot be used: {0}")]
+    Resolver(String),
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    by_id: HashMap<MemberId, Entry>,
+    id_by_name: HashMap<Name, MemberId>,
+    id_by_key: HashMap<RingKey, MemberId>,
+    absent: HashMap<RecordName, Instant>,
+    uses: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    certificate: Certificate,
+    last_use: u64,
+}
+
+/// All certificates that this member has seen and checked.
+#[derive(Debug)]
+pub struct Directory {
+    ring: RingId,
+    domain: String,
+    resolver: TokioResolver,
+    known: Mutex<Known>,
+    statement: Mutex<Statement>,
+}
+
+impl Directory {
+    /// A directory of `ring` that asks `server`, or the system's resolver.
+    ///
+    /// # Errors
+    /// When no resolver can be made.
+    pub fn new(
+        ring: RingId,
+        domain: &str,
+        statement: Statement,
+        server: Option<SocketAddr>,
+    ) -> Result<Directory, DirectoryError> {
+        let resolver = match server {
+            Some(server) => {
+                let mut udp = ConnectionConfig::udp();
+                udp.port = server.port();
+                let mut tcp = ConnectionConfig::tcp();
+                tcp.port = server.port();
+                let server = NameServerConfig::new(server.ip(), true, vec![udp, tcp]);
+                let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
+                TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+            }
+            None => TokioResolver::builder_tokio()
+                .map_err(|error| DirectoryError::Resolver(error.to_string()))?,
+        };
+        let mut resolver = resolver;
+        let options = resolver.options_mut();
+        options.timeout = Duration::from_secs(2);
+        options.attempts = 2;
+        // Our own cache knows better: a certificate is valid until it is revoked, an absence only briefly.
+        options.cache_size = 0;
+        let resolver = resolver
+            .build()
+            .map_err(|error| DirectoryError::Resolver(error.to_string()))?;
+        Ok(Directory {
+            ring,
+            domain: domain.to_owned(),
+            resolver,
+            known: Mutex::default(),
+            statement: Mutex::new(statement),
+        })
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest statement of the ring's owner.
+    #[must_use]
+    pub fn statement(&self) -> Statement {
+        self.statement
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Checks a certificate that a peer has shown, and remembers it.
+    ///
+    /// # Errors
+    /// When it is not of this ring, not valid now, or revoked.
+    pub fn admit(&self, bytes: &[u8]) -> Result<Certificate, DirectoryError> {
+        let certificate = Certificate::decode(bytes, &self.ring)
+            .map_err(|error| DirectoryError::Invalid("a peer".to_owned(), error))?;
+        self.check(&certificate)?;
+        self.known().insert(certificate.clone());
+        Ok(certificate)
+    }
+
+    fn check(&self, certificate: &Certificate) -> Result<(), DirectoryError> {
+        let name = certificate.name().to_string();
+        if self.statement().revokes(certificate.serial()) {
+            return Err(DirectoryError::Revoked(name));
+        }
+        certificate
+            .check_time(unix_seconds())
+            .map_err(|error| DirectoryError::Invalid(name, error))
+    }
+
+    /// A certificate known here and still good, without asking anybody.
+    #[must_use]
+    pub fn cached(&self, member: &MemberId) -> Option<Certificate> {
+        let certificate = self.known().by_id(member)?;
+        self.check(&certificate).ok()?;
+        Some(certificate)
+    }
+
+    /// As [`Directory::cached`], by ring key.
+    #[must_use]
+    pub fn cached_router(&self, key: &RingKey) -> Option<Certificate> {
+        let member = *self.known().id_by_key.get(key)?;
+        self.cached(&member)
+    }
+
+    /// Finds a member by name, or by id in base32.
+    ///
+    /// # Errors
+    /// When there is none, it is not good, or DNS does not answer.
+    pub async fn find(&self, name_or_id: &str) -> Result<Certificate, DirectoryError> {
+        if let Ok(member) = name_or_id.parse::<MemberId>() {
+            if let Some(certificate) = self.cached(&member) {
+                return Ok(certificate);
+            }
+            return self.ask(RecordName::Id(member)).await;
+        }
+        let absent = || DirectoryError::Absent(name_or_id.to_owned(), self.domain.clone());
+        let name: Name = name_or_id.parse().map_err(|_| absent())?;
+        let cached = self.known().id_by_name.get(&name).copied();
+        if let Some(certificate) = cached.and_then(|member| self.cached(&member)) {
+            return Ok(certificate);
+        }
+        self.ask(RecordName::Member(name)).await
+    }
+
+    /// Finds a router by its ring key.
+    ///
+    /// # Errors
+    /// As [`Directory::find`].
+    pub async fn router(&self, key: RingKey) -> Result<Certificate, DirectoryError> {
+        if let Some(certificate) = self.cached_router(&key) {
+            return Ok(certificate);
+        }
+        self.ask(RecordName::Key(key)).await
+    }
+
+    async fn ask(&self, record: RecordName) -> Result<Certificate, DirectoryError> {
+        let shown = match &record {
+            RecordName::Ring => "_ring".to_owned(),
+            RecordName::Member(name) => name.to_string(),
+            RecordName::Id(id) => id.to_string(),
+            RecordName::Key(key) => format!("router {key}"),
+        };
+        let bytes = self.fetch(&record, &shown).await?;
+        let certificate = Certificate::decode(&bytes, &self.ring)
+            .map_err(|error| DirectoryError::Invalid(shown.clone(), error))?;
+        let fits = match &record {
+            RecordName::Ring => false,
+            RecordName::Member(name) => certificate.name() == name,
+            RecordName::Id(id) => certificate.member() == *id,
+            RecordName::Key(key) => certificate.ring_key() == Some(*key),
+        };
+        if !fits {
+            return Err(DirectoryError::Invalid(shown, CertificateError::Malformed));
+        }
+        self.check(&certificate)?;
+        self.known().insert(certificate.clone());
+        Ok(certificate)
+    }
+
+    async fn fetch(&self, record: &RecordName, shown: &str) -> Result<Vec<u8>, DirectoryError> {
+        let absent = || DirectoryError::Absent(shown.to_owned(), self.domain.clone());
+        if self.known().is_absent(record) {
+            return Err(absent());
+        }
+        let name = record.qualified(&self.domain);
+        let lookup = match self.resolver.lookup(name, RecordType::TXT).await {
+            Ok(lookup) => lookup,
+            Err(error) if error.is_no_records_found() => {
+                self.known().remember_absent(record.clone());
+                return Err(absent());
+            }
+            Err(error) => {
+                return Err(DirectoryError::Unavailable(
+                    shown.to_owned(),
+                    error.to_string(),
+                ));
+            }
+        };
+        let found = lookup
+            .answers()
+            .iter()
+            .find_map(|record| match &record.data {
+                RData::TXT(txt) => zone::from_txt(txt.txt_data.iter().map(AsRef::as_ref)),
+                _ => None,
+            });
+        found.ok_or_else(absent)
+    }
+
+    /// Asks DNS for the owner's statement; gives it if it is newer than the one known.
+    ///
+    /// # Errors
+    /// When DNS does not answer or what it gives is not signed by the owner.
+    pub async fn refresh_statement(&self) -> Result<Option<Statement>, DirectoryError> {
+        let bytes = self.fetch(&RecordName::Ring, "_ring").await?;
+        let statement = Statement::decode(&bytes, &self.ring)
+            .map_err(|error| DirectoryError::Unavailable("_ring".to_owned(), error.to_string()))?;
+        let mut current = self
+            .statement
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if statement.number() <= current.number() {
+            return Ok(None);
+        }
+        *current = statement.clone();
+        Ok(Some(statement))
+    }
+}
+
+impl Known {
+    fn insert(&mut self, certificate: Certificate) {
+        let member = certificate.member();
+        self.uses += 1;
+        self.absent.clear();
+        self.id_by_name.insert(certificate.name().clone(), member);
+        if let Some(key) = certificate.ring_key() {
+            self.id_by_key.insert(key, member);
+        }
+        let last_use = self.uses;
+        self.by_id.insert(
+            member,
+            Entry {
+                certificate,
+                last_use,
+            },
+        );
+        if self.by_id.len() > DIRECTORY_ENTRIES {
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        let oldest = self
+            .by_id
+            .iter()
+            .min_by_key(|(_, entry)| entry.last_use)
+            .map(|(id, _)| *id);
+        let Some(entry) = oldest.and_then(|id| self.by_id.remove(&id)) else {
+            return;
+        };
+        self.id_by_name.remove(entry.certificate.name());
+        if let Some(key) = entry.certificate.ring_key() {
+            self.id_by_key.remove(&key);
+        }
+    }
+
+    fn by_id(&mut self, member: &MemberId) -> Option<Certificate> {
+        self.uses += 1;
+        let uses = self.uses;
+        let entry = self.by_id.get_mut(member)?;
+        entry.last_use = uses;
+        Some(entry.certificate.clone())
+    }
+
+    fn is_absent(&self, record: &RecordName) -> bool {
+        self.absent
+            .get(record)
+            .is_some_and(|since| since.elapsed() < ABSENT_FOR)
+    }
+
+    fn remember_absent(&mut self, record: RecordName) {
+        if self.absent.len() >= ABSENT_ENTRIES {
+            self.absent.clear();
+        }
+        self.absent.insert(record, Instant::now());
+    }
+}

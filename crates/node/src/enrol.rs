@@ -1,0 +1,53 @@
+//! How a new member gets its certificate: one TCP connection, Noise IK with the ring owner's key and the
+//! invite's secret as pre-shared key.
+//!
+//! ```text
+//! member → authority   e, es, s, ss           payload: the invite's id
+//! authority → member   e, ee, se, psk         payload: none
+//! member → authority   Request                its key, and a router's address
+//! authority → member   Reply                  certificate, statement, some routers; or a refusal
+//! ```
+//!
+//! The member knows the authority by the ring's identity in the invite; the authority knows the member by
+//! its key and by the secret. Without the secret nobody gets past the second message.
+
+mod channel;
+mod client;
+mod server;
+
+use minicbor::bytes::{ByteArray, ByteVec};
+use minicbor::{Decode, Encode};
+
+pub use self::client::{JoinError, Joined, join};
+pub(crate) use self::server::serve;
+
+#[derive(Debug, Encode, Decode)]
+struct Request {
+    /// The member's Ed25519 key; the handshake proves its X25519 form.
+    #[n(1)]
+    member: ByteArray<32>,
+    /// A router's address, IPv4 mapped into IPv6, and port.
+    #[n(0)]
+    address: Option<ByteArray<18>>,
+}
+
+#[derive(Debug, Encode, Decode)]
+enum Reply {
+    #[n(0)]
+    Granted {
+        #[n(0)]
+        certificate: ByteVec,
+        #[n(1)]
+        statement: ByteVec,
+        #[n(2)]
+        routers: Vec<ByteVec>,
+        /// Where the ring's DNS is answered.
+        #[n(3)]
+        dns: ByteArray<18>,
+    },
+    #[n(1)]
+    Refused {
+        #[n(0)]
+        reason: String,
+    },
+}

@@ -1,0 +1,157 @@
+//! The Noise channel of an enrolment: messages with a two-byte length in front, over TCP.
+
+use std::io;
+
+use ringway_transport::MemberId;
+use snow::{Builder, HandshakeState, TransportState};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use zeroize::Zeroizing;
+
+use crate::identity::{Identity, noise_public};
+
+const PATTERN: &str = "Noise_IKpsk2_25519_AESGCM_SHA256";
+const PROLOGUE: &[u8] = b"ringway enrolment 1";
+/// Noise §3: no message is longer.
+const MESSAGE: usize = 65_535;
+
+/// Why the channel failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ChannelError {
+    #[error("the connection failed: {0}")]
+    Io(#[from] io::Error),
+    #[error("the handshake or a message did not verify")]
+    Noise(#[from] snow::Error),
+    #[error("a message is malformed")]
+    Malformed,
+    #[error("the ring's identity is not a usable key")]
+    BadKey,
+}
+
+/// A channel after the handshake.
+#[derive(Debug)]
+pub(super) struct Channel {
+    stream: TcpStream,
+    noise: TransportState,
+}
+
+/// The member's side of the handshake.
+pub(super) async fn connect(
+    stream: TcpStream,
+    identity: &Identity,
+    ring: &MemberId,
+    invite: &[u8; 8],
+    psk: &[u8; 32],
+) -> Result<Channel, ChannelError> {
+    let remote = noise_public(ring).ok_or(ChannelError::BadKey)?;
+    let secret = identity.noise_secret();
+    let noise = Builder::new(PATTERN.parse()?)
+        .prologue(PROLOGUE)?
+        .local_private_key(secret.as_ref())?
+        .remote_public_key(&remote)?
+        .psk(2, psk)?
+        .build_initiator()?;
+    let mut handshake = Handshake { stream, noise };
+    handshake.write(invite).await?;
+    handshake.read().await?;
+    handshake.finish()
+}
+
+/// The authority's side: [`Accepting::begin`] learns which invite is meant, [`Accepting::finish`] proves its secret.
+pub(super) struct Accepting {
+    handshake: Handshake,
+    /// Which invite the member names. Not yet proven.
+    pub(super) invite: [u8; 8],
+}
+
+impl Accepting {
+    pub(super) async fn begin(
+        stream: TcpStream,
+        secret: Zeroizing<[u8; 32]>,
+    ) -> Result<Accepting, ChannelError> {
+        let noise = Builder::new(PATTERN.parse()?)
+            .prologue(PROLOGUE)?
+            .local_private_key(secret.as_ref())?
+            .build_responder()?;
+        let mut handshake = Handshake { stream, noise };
+        let payload = handshake.read().await?;
+        let invite = payload.try_into().map_err(|_| ChannelError::Malformed)?;
+        Ok(Accepting { handshake, invite })
+    }
+
+    /// The X25519 key that the member has used.
+    pub(super) fn remote_key(&self) -> Option<[u8; 32]> {
+        self.handshake.noise.get_remote_static()?.try_into().ok()
+    }
+
+    pub(super) async fn finish(mut self, psk: &[u8; 32]) -> Result<Channel, ChannelError> {
+        self.handshake.noise.set_psk(2, psk)?;
+        self.handshake.write(&[]).await?;
+        self.handshake.finish()
+    }
+}
+
+struct Handshake {
+    stream: TcpStream,
+    noise: HandshakeState,
+}
+
+impl Handshake {
+    async fn write(&mut self, payload: &[u8]) -> Result<(), ChannelError> {
+        let mut message = vec![0; MESSAGE];
+        let length = self.noise.write_message(payload, &mut message)?;
+        message.truncate(length);
+        write_frame(&mut self.stream, &message).await
+    }
+
+    async fn read(&mut self) -> Result<Vec<u8>, ChannelError> {
+        let message = read_frame(&mut self.stream).await?;
+        let mut payload = vec![0; message.len()];
+        let length = self.noise.read_message(&message, &mut payload)?;
+        payload.truncate(length);
+        Ok(payload)
+    }
+
+    fn finish(self) -> Result<Channel, ChannelError> {
+        let noise = self.noise.into_transport_mode()?;
+        let stream = self.stream;
+        Ok(Channel { stream, noise })
+    }
+}
+
+impl Channel {
+    pub(super) async fn send<T: minicbor::Encode<()>>(
+        &mut self,
+        value: &T,
+    ) -> Result<(), ChannelError> {
+        let plain = crate::cbor::encode(value);
+        let mut message = vec![0; MESSAGE];
+        let length = self.noise.write_message(&plain, &mut message)?;
+        message.truncate(length);
+        write_frame(&mut self.stream, &message).await
+    }
+
+    pub(super) async fn receive<T: for<'b> minicbor::Decode<'b, ()>>(
+        &mut self,
+    ) -> Result<T, ChannelError> {
+        let message = read_frame(&mut self.stream).await?;
+        let mut plain = vec![0; message.len()];
+        let length = self.noise.read_message(&message, &mut plain)?;
+        plain.truncate(length);
+        minicbor::decode(&plain).map_err(|_| ChannelError::Malformed)
+    }
+}
+
+async fn write_frame(stream: &mut TcpStream, message: &[u8]) -> Result<(), ChannelError> {
+    let length = u16::try_from(message.len()).map_err(|_| ChannelError::Malformed)?;
+    stream.write_u16(length).await?;
+    stream.write_all(message).await?;
+    Ok(stream.flush().await?)
+}
+
+async fn read_frame(stream: &mut TcpStream) -> Result<Vec<u8>, ChannelError> {
+    let length = stream.read_u16().await?;
+    let mut message = vec![0; usize::from(length)];
+    stream.read_exact(&mut message).await?;
+    Ok(message)
+}

@@ -1,0 +1,186 @@
+//! An invite: what the ring owner hands to a new member, by any way that others cannot read.
+//!
+//! It names the ring and where to enrol, and holds a secret that works once.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use data_encoding::BASE32_NOPAD;
+use minicbor::bytes::ByteArray;
+use minicbor::{Decode, Encode};
+use ringway_transport::MemberId;
+use zeroize::Zeroizing;
+
+use crate::certificate::{RingId, address_bytes, address_from_bytes};
+use crate::limits::{DOMAIN_BYTES, INVITE_TEXT};
+
+const PREFIX: &str = "rw1";
+
+/// Why a text is no invite.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this is not a Ringway invite: it must be the one line that `ringway ring invite` printed, beginning `rw1`"
+)]
+pub struct InvalidInvite;
+
+#[derive(Encode, Decode)]
+struct Body {
+    #[n(0)]
+    ring: ByteArray<32>,
+    #[n(1)]
+    id: ByteArray<8>,
+    #[n(2)]
+    secret: ByteArray<16>,
+    #[n(3)]
+    enrol: ByteArray<18>,
+    #[n(4)]
+    domain: String,
+}
+
+/// An invite in the form in which it is used. Its text form is a secret.
+#[derive(Clone)]
+pub(crate) struct Invite {
+    /// The ring's identity.
+    pub(crate) ring: RingId,
+    /// The ring's domain.
+    pub(crate) domain: String,
+    /// Where the authority enrols members.
+    pub(crate) enrol: SocketAddr,
+    /// Names the invite to the authority.
+    pub(crate) id: [u8; 8],
+    secret: Zeroizing<[u8; 16]>,
+}
+
+impl fmt::Debug for Invite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Invite")
+            .field("ring", &self.ring)
+            .field("domain", &self.domain)
+            .field("enrol", &self.enrol)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Invite {
+    /// Puts an invite together; `id` and `secret` come from the operating system's randomness.
+    #[must_use]
+    pub(crate) fn new(
+        ring: RingId,
+        domain: String,
+        enrol: SocketAddr,
+        id: [u8; 8],
+        secret: [u8; 16],
+    ) -> Invite {
+        Invite {
+            ring,
+            domain,
+            enrol,
+            id,
+            secret: Zeroizing::new(secret),
+        }
+    }
+
+    /// The pre-shared key of the enrolment's Noise handshake.
+    #[must_use]
+    pub(crate) fn pre_shared_key(&self) -> Zeroizing<[u8; 32]> {
+        let mut material = Zeroizing::new(Vec::with_capacity(56));
+        material.extend_from_slice(self.ring.as_bytes());
+        material.extend_from_slice(&self.id);
+        material.extend_from_slice(self.secret.as_ref());
+        Zeroizing::new(blake3::derive_key(
+            "ringway 2026 invite pre-shared key",
+            &material,
+        ))
+    }
+
+    /// The text to hand over: one line of lower-case letters and digits.
+    #[must_use]
+    pub(crate) fn to_text(&self) -> Zeroizing<String> {
+        let body = Body {
+            ring: (*self.ring.as_bytes()).into(),
+            id: self.id.into(),
+            secret: (*self.secret).into(),
+            enrol: address_bytes(self.enrol).into(),
+            domain: self.domain.clone(),
+        };
+        let bytes = Zeroizing::new(crate::cbor::encode(&body));
+        let encoded = Zeroizing::new(BASE32_NOPAD.encode(&bytes));
+        Zeroizing::new(format!("{PREFIX}{}", encoded.to_ascii_lowercase()))
+    }
+}
+
+impl FromStr for Invite {
+    type Err = InvalidInvite;
+
+    fn from_str(text: &str) -> Result<Invite, InvalidInvite> {
+        let text = text.trim();
+        if text.len() > INVITE_TEXT {
+            return Err(InvalidInvite);
+        }
+        let encoded = text.strip_prefix(PREFIX).ok_or(InvalidInvite)?;
+        let upper = Zeroizing::new(encoded.to_ascii_uppercase());
+        let bytes = BASE32_NOPAD
+            .decode(upper.as_bytes())
+            .map_err(|_| InvalidInvite)?;
+        let bytes = Zeroizing::new(bytes);
+        let body: Body = minicbor::decode(&bytes).map_err(|_| InvalidInvite)?;
+        if body.domain.len() > DOMAIN_BYTES {
+            return Err(InvalidInvite);
+        }
+        let ring = MemberId::new(*body.ring);
+        let enrol = address_from_bytes(&body.enrol);
+        Ok(Invite::new(
+            ring,
+            body.domain,
+            enrol,
+            *body.id,
+            *body.secret,
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn invite() -> Invite {
+        let enrol = "192.0.2.1:4001".parse().unwrap();
+        Invite::new(
+            MemberId::new([3; 32]),
+            "ring.example".to_owned(),
+            enrol,
+            [1; 8],
+            [2; 16],
+        )
+    }
+
+    #[test]
+    fn it_survives_the_text_form_in_either_case_and_with_white_space() {
+        let invite = invite();
+        let text = invite.to_text();
+        for shown in [
+            text.to_string(),
+            text.to_ascii_uppercase().replacen("RW1", "rw1", 1),
+            format!(" {}\n", *text),
+        ] {
+            let read: Invite = shown.parse().unwrap();
+            assert_eq!(read.enrol, invite.enrol);
+            assert_eq!(read.pre_shared_key(), invite.pre_shared_key());
+        }
+    }
+
+    #[test]
+    fn debug_output_does_not_show_the_secret() {
+        assert!(!format!("{:?}", invite()).contains("secret"));
+    }
+
+    proptest! {
+        #[test]
+        fn other_text_is_refused(text in ".{0,200}") {
+            prop_assert!(text.parse::<Invite>().is_err());
+        }
+    }
+}

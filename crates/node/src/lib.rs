@@ -1,0 +1,49 @@
+//! A member of a ring, and the ring owner's authority.
+//!
+//! A member is one daemon ([`daemon`]) with a home folder ([`home`]). It has a key ([`identity`]), which the
+//! ring owner has put into a certificate ([`certificate`]) when it enrolled ([`enrol`]). It finds others
+//! through DNS ([`directory`]) and talks to them over encrypted links, keeps its place in the ring and moves
+//! files. Commands reach it through a Unix socket ([`control`]). The ring owner's side is [`authority`].
+//!
+//! # Modules, in the order in which data flows
+//! | module | does |
+//! |---|---|
+//! | [`authority`], `enrol` | who becomes a member: invites, certificates, DNS, revocation |
+//! | [`certificate`], [`statement`], `zone`, `invite` | what the ring owner signs, and its forms |
+//! | [`home`], [`config`], [`state`], `database` | what a member keeps on disk |
+//! | [`directory`] | certificates by name, id and ring key, from memory and DNS |
+//! | `link` | encrypted sessions over changing paths; sans-IO |
+//! | `member` | the member's one task: wires links, overlay, validation and transports |
+//! | `transfer` | files: offers, verified chunks, resumption, the shared uplink |
+//! | [`control`], [`daemon`] | the socket for commands, and the whole |
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), ringway_node::daemon::DaemonError> {
+//! use ringway_node::daemon::{Daemon, Options};
+//!
+//! let home = "/var/lib/ringway".into();
+//! let daemon = Daemon::start(Options { home, upload_limit: None }).await?;
+//! daemon.run(async { /* until it is to stop */ }).await
+//! # }
+//! ```
+
+pub mod authority;
+mod cbor;
+pub mod certificate;
+mod clock;
+pub mod config;
+pub mod control;
+pub mod daemon;
+mod database;
+pub mod directory;
+pub mod enrol;
+pub mod home;
+pub mod identity;
+mod invite;
+pub mod limits;
+mod link;
+mod member;
+pub mod state;
+pub mod statement;
+mod transfer;
+mod zone;

@@ -1,0 +1,276 @@
+//! Every bound of this crate: unit, source, and what happens past it.
+
+/// Bytes of one line on the control socket.
+///
+/// Source: the longest reply is a status with [`MAX_LINKS`] links of about 300 bytes each. A longer line is an error to its reader.
+pub const CONTROL_LINE: usize = 1 << 20;
+
+/// Sessions with other members held at once.
+///
+/// Source: a router of a ring of 100 000 has about 17 fingers, 16 successors and its leaves. Past it new handshakes are refused and counted.
+pub const MAX_LINKS: usize = 1024;
+
+/// Bytes of a member's name.
+///
+/// Source: shorter than the 52 characters of a member id, so that the two cannot be confused; a DNS label has at most 63 (RFC 1035 §2.3.4). A longer name is refused.
+pub const NAME_BYTES: usize = 32;
+
+/// Bytes of a certificate.
+///
+/// Source: the largest possible one is 253 bytes; it must fit, twice, into one handshake message of 1 200 bytes. A longer one is malformed.
+pub const CERTIFICATE_BYTES: usize = 300;
+
+/// Bytes of a ring statement.
+///
+/// Source: [`REVOCATIONS`] serials of at most 9 bytes and the fixed fields; a DNS message has at most 65 535 (RFC 1035 §4.2.2), a TXT record in base64 a third more than this. A longer one is malformed.
+pub const STATEMENT_BYTES: usize = 40_000;
+
+/// Revoked certificates that have not expired, in one statement.
+///
+/// Source: what fits into [`STATEMENT_BYTES`]. The authority refuses to revoke more before some have expired.
+pub const REVOCATIONS: usize = 4_096;
+
+/// Bytes of a ring's domain.
+///
+/// Source: RFC 1035 §2.3.4 allows 255 for a whole name; the longest name below it needs 57 more. A longer domain is refused.
+pub const DOMAIN_BYTES: usize = 190;
+
+/// Characters of an invite.
+///
+/// Source: 90 bytes and the longest domain, in base32. A longer text is no invite.
+pub const INVITE_TEXT: usize = 512;
+
+/// Allowed lengths of a router's successor list (r).
+///
+/// Source: Zave's proof needs at least 2; 16 survive any 15 neighbouring crashes, and all fit into one message. Another length is refused at `ring init`.
+pub const SUCCESSORS: std::ops::RangeInclusive<usize> = 2..=16;
+
+/// How long a certificate is valid.
+///
+/// Source: a year, as is usual for machines' certificates; the ring owner renews by a new invite. Past it the member is refused everywhere.
+pub const CERTIFICATE_LIFETIME: std::time::Duration = std::time::Duration::from_secs(365 * 86_400);
+
+/// How far a new certificate's validity begins in the past.
+///
+/// Source: clocks of an organisation's machines differ by less. A member whose clock is further behind refuses new certificates.
+pub const CLOCK_SKEW: std::time::Duration = std::time::Duration::from_secs(300);
+
+/// Routers that an enrolment names to a new member.
+///
+/// Source: five random bootstraps reach an honest one in 99.7 % of joins with 30 % malicious routers (simulation); the rest are spares for routers that are off. More are not named.
+pub const BOOTSTRAP_ROUTERS: usize = 16;
+
+/// Enrolments served at once.
+///
+/// Source: one takes milliseconds; a person invites a few members at a time. Past it further ones wait in the listener's backlog.
+pub const ENROL_CONNECTIONS: usize = 64;
+
+/// How long one enrolment may take on either side.
+///
+/// Source: three round trips and one write to disk, on a slow and lossy path. Past it the connection is closed; the member can try again.
+pub const ENROL_TIME: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// Routers remembered for the next start.
+///
+/// Source: more than any join needs ([`BOOTSTRAP_ROUTERS`]). The one not seen for longest is forgotten.
+pub const KNOWN_ROUTERS: usize = 64;
+
+/// Ended transfers that are listed.
+///
+/// Source: what a person looks back on. The oldest ended one is forgotten; its file stays.
+pub const TRANSFER_HISTORY: usize = 1_000;
+
+/// Certificates held in memory.
+///
+/// Source: about 400 bytes each; every link, finger and successor needs one. The one not used for longest is dropped and asked for again.
+pub const DIRECTORY_ENTRIES: usize = 4_096;
+
+/// Names remembered as absent.
+///
+/// Source: as [`DIRECTORY_ENTRIES`]. Past it all are forgotten and asked for again.
+pub const ABSENT_ENTRIES: usize = 1_024;
+
+/// Counters that a session's replay window looks back.
+///
+/// Source: RFC 6479 suggests windows of this size for reordering across several paths. An older message is dropped.
+pub const REPLAY_WINDOW: usize = 1_024;
+
+/// Messages one session sends or takes.
+///
+/// Source: AES-GCM with counters is safe far beyond; WireGuard re-keys after 2^60. Past it a new handshake is made.
+pub const SESSION_MESSAGES: u64 = 1 << 60;
+
+/// Handshakes of strangers that wait for their first message.
+///
+/// Source: one costs about 2 KiB. Past it the oldest is forgotten; its member tries again.
+pub const HALF_OPEN: usize = 256;
+
+/// Messages that wait for one link to come up.
+///
+/// Source: a lookup and a round of ring maintenance need fewer than ten. The oldest is dropped and counted.
+pub const LINK_QUEUE: usize = 64;
+
+/// Packets and events that wait to be taken from the links.
+///
+/// Source: what one batch of input can cause. Past it packets are dropped and counted, as on a full network card.
+pub const LINK_OUTPUT: usize = 4_096;
+
+/// Sessions of one link that are still understood.
+///
+/// Source: both sides may begin at once, and one may renew while the other does; more cannot overlap. The oldest is dropped.
+pub const SESSIONS_PER_LINK: usize = 3;
+
+/// Silence after which a link is probed.
+///
+/// Source: a dead path is to be left within seconds, and an idle member is to send little. Shorter costs idle traffic, longer delays the change.
+pub const LINK_SILENCE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Pause between probes of a silent link.
+///
+/// Source: longer than the round trip of nearly every path. A probe past it counts as lost.
+pub const PROBE_INTERVAL: std::time::Duration = std::time::Duration::from_millis(700);
+
+/// Lost probes after which a path is left.
+///
+/// Source: with 5 % loss three in a row are lost once in 8 000 times. Past it the next proven address is used, or the link is given up.
+pub const LINK_PROBES: u32 = 3;
+
+/// Time without use after which a link is closed.
+///
+/// Source: ring maintenance uses its links every second; others cost memory and probes. Past it the next message makes a new handshake.
+pub const LINK_IDLE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Bytes of a frame around a transfer's content.
+///
+/// Source: the longest is an accept with [`MISSING_RANGES`] ranges of 18 bytes. A longer one ends the connection.
+pub const FRAME_BYTES: usize = 64 * 1024;
+
+/// Ranges of missing chunks that a receiver names.
+///
+/// Source: a cut-off transfer has one; damage on disk adds a few. Past it everything from the last range on is sent again.
+pub const MISSING_RANGES: usize = 1_024;
+
+/// Bytes of a received file's name.
+///
+/// Source: 255 is the limit of Linux file systems; a few are kept for a number behind it. A longer name is refused.
+pub const FILE_NAME_BYTES: usize = 240;
+
+/// Blocks of 64 KiB that wait between disk and network, for each transfer.
+///
+/// Source: 1 MiB rides out a slow disk without holding much. Past it the faster side waits.
+pub const PIPE_BLOCKS: usize = 16;
+
+/// Files received at once.
+///
+/// Source: each holds two open files, a thread and 1 MiB. Past it offers are refused with "try later".
+pub const RECEIVES: usize = 64;
+
+/// Files sent at once.
+///
+/// Source: as [`RECEIVES`]. Past it transfers wait.
+pub const SENDS: usize = 64;
+
+/// Transfers that wait or run.
+///
+/// Source: more than a person queues; each costs a task and a row on disk. Past it new ones are refused.
+pub const QUEUED_SENDS: usize = 1_000;
+
+/// How long a sender waits for the answer to its offer, and a receiver for the offer.
+///
+/// Source: a receiver hashes what it has of a file first, at 1 GB/s or more: this covers 100 GB. Past it the attempt ends and is repeated.
+pub const ANSWER_TIME: std::time::Duration = std::time::Duration::from_secs(120);
+
+/// Pause before a transfer's second attempt; doubled after each further one that brought nothing.
+///
+/// Source: a peer that restarts is back within a second or two.
+pub const RETRY_FIRST: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// Longest pause between two attempts.
+///
+/// Source: a peer that was away for a night is found within half a minute of its return.
+pub const RETRY_LONGEST: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Commands and outcomes that wait for the member's task.
+///
+/// Source: the control socket serves [`CONTROL_CONNECTIONS`] at once, transfers add as many. Past it the asker waits.
+pub const COMMANDS: usize = 256;
+
+/// Packets taken from the transports before output and timers have their turn.
+///
+/// Source: one batch of received datagrams. More wait in the transports' queue.
+pub const INPUT_BATCH: usize = 64;
+
+/// Received packets that wait for the member's task.
+///
+/// Source: 2 MiB of full packets. Past it the transports drop and count.
+pub const INCOMING: usize = 1_024;
+
+/// Sessions of transports held at once.
+///
+/// Source: two addresses for each of [`MAX_LINKS`]. Past it closed ones are forgotten first, then new ones are not kept.
+pub const TRANSPORT_SESSIONS: usize = 4 * MAX_LINKS;
+
+/// Packets that wait while a transport connects.
+///
+/// Source: a handshake and its repetitions. Past it they are dropped and counted.
+pub const CONNECT_QUEUE: usize = 8;
+
+/// MTU of QUIC in a HELLO, in bytes.
+///
+/// Source: RFC 9000 §14: every path carries 1 200. It is information only: streams have no message limit.
+pub const QUIC_MTU: u32 = 1_200;
+
+/// Cost of QUIC in a HELLO, without unit.
+///
+/// Source: between UDP and TCP, so that streams prefer it and messages do not. Peers sort by it.
+pub const QUIC_COST: u32 = 150;
+
+/// Pings and searches for a peer's address under way at once.
+///
+/// Source: what control connections and transfers can ask for. Past it they are refused.
+pub const ECHOES: usize = 1_024;
+
+/// How long a peer may take to answer, from nothing to a proven address.
+///
+/// Source: five handshake attempts take 5.5 s, HELLO and PING two round trips more. Past it the peer counts as unreachable.
+pub const PEER_TIME: std::time::Duration = std::time::Duration::from_secs(8);
+
+/// How long a leaf waits for its parent's answer.
+///
+/// Source: longer than the overlay's own time limit for a lookup. Past it the lookup has failed.
+pub const LOOKUP_TIME: std::time::Duration = std::time::Duration::from_secs(12);
+
+/// Lookups that a router runs for one leaf at once.
+///
+/// Source: a person's commands; a leaf that floods is refused beyond.
+pub const LEAF_LOOKUPS: usize = 16;
+
+/// Hops that an answer to a leaf names.
+///
+/// Source: 24 of 34 bytes fit into one message beside the rest; a lookup in a ring of 100 000 takes about 9. Later ones are left out.
+pub const ROUTE_HOPS: usize = 24;
+
+/// Routers that a leaf is linked to.
+///
+/// Source: DESIGN: three, so that one may fail while another restarts. More are not dialled.
+pub const PARENTS: usize = 3;
+
+/// Routers whose certificates are asked for at once.
+///
+/// Source: as many as a join meets. Past it messages to further ones are dropped; the overlay repeats them.
+pub const UNRESOLVED: usize = 64;
+
+/// Messages that wait for one router's certificate.
+///
+/// Source: the overlay has one or two requests open with a member. Past it they are dropped; the overlay repeats them.
+pub const UNRESOLVED_MESSAGES: usize = 4;
+
+/// How long a router that was in the ring looks for it before it begins it again.
+///
+/// Source: longer than any restart of a single router takes to join. Each router waits this long once more for every known router with a lower certificate number.
+pub const REFOUND_AFTER: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Connections to the control socket at once.
+///
+/// Source: a person's terminals and a few scripts. Past it a connection waits to be accepted.
+pub const CONTROL_CONNECTIONS: usize = 64;

@@ -1,0 +1,80 @@
+//! The keys of one handshake: encrypts with a counter, decrypts each counter once.
+
+use snow::StatelessTransportState;
+
+use super::replay::ReplayWindow;
+use super::wire::{LinkMessage, Packet};
+use crate::limits::SESSION_MESSAGES;
+
+/// Bytes of an authentication tag.
+const TAG: usize = 16;
+
+/// An encrypted session with one member.
+#[derive(Debug)]
+pub(super) struct Session {
+    keys: StatelessTransportState,
+    /// The peer's name for this session.
+    remote_index: u32,
+    sent: u64,
+    window: ReplayWindow,
+}
+
+impl Session {
+    pub(super) fn new(keys: StatelessTransportState, remote_index: u32) -> Session {
+        Session {
+            keys,
+            remote_index,
+            sent: 0,
+            window: ReplayWindow::default(),
+        }
+    }
+
+    pub(super) fn remote_index(&self) -> u32 {
+        self.remote_index
+    }
+
+    /// A data packet with `message`, or none once the session is used up.
+    pub(super) fn seal(&mut self, message: &LinkMessage) -> Option<Vec<u8>> {
+        if self.sent >= SESSION_MESSAGES {
+            return None;
+        }
+        let counter = self.sent;
+        self.sent += 1;
+        let plain = message.encode();
+        let mut ciphertext = vec![0; plain.len() + TAG];
+        let length = self
+            .keys
+            .write_message(counter, &plain, &mut ciphertext)
+            .ok()?;
+        ciphertext.truncate(length);
+        let receiver = self.remote_index;
+        let ciphertext = ciphertext.as_slice();
+        Some(
+            Packet::Data {
+                receiver,
+                counter,
+                ciphertext,
+            }
+            .encode(),
+        )
+    }
+
+    /// The message in a data packet, or none if it is a replay or does not verify.
+    pub(super) fn open(&mut self, counter: u64, ciphertext: &[u8]) -> Option<Vec<u8>> {
+        if counter >= SESSION_MESSAGES || !self.window.is_fresh(counter) {
+            return None;
+        }
+        let mut plain = vec![0; ciphertext.len()];
+        let length = self
+            .keys
+            .read_message(counter, ciphertext, &mut plain)
+            .ok()?;
+        plain.truncate(length);
+        self.window.mark(counter);
+        Some(plain)
+    }
+
+    pub(super) fn is_used_up(&self) -> bool {
+        self.sent >= SESSION_MESSAGES
+    }
+}

@@ -1,0 +1,421 @@
+//! Two members and the network between them, in virtual time.
+
+use std::time::Duration;
+
+use ringway_transport::Signer as _;
+
+use super::*;
+use crate::certificate::CertificateFields;
+
+/// A member, its address and what it has heard.
+struct Member {
+    certificate: Certificate,
+    links: Links,
+    address: Address,
+    up: usize,
+    down: usize,
+    heard: Vec<LinkMessage>,
+}
+
+struct Net {
+    now: Instant,
+    members: Vec<Member>,
+    /// Sender, receiver's address, packet; kept for attacks.
+    seen: Vec<(Address, Address, Vec<u8>)>,
+    /// Addresses that nothing reaches.
+    dead: Vec<Address>,
+}
+
+fn address(last: u8) -> Address {
+    Address::Udp(([192, 0, 2, last], 4000).into())
+}
+
+fn issue(owner: &Identity, identity: &Identity, name: &str) -> Certificate {
+    let fields = CertificateFields {
+        member: identity.member(),
+        name: name.parse().unwrap(),
+        address: None,
+        nonce: [0; 16],
+        not_before: 0,
+        not_after: u64::MAX,
+        serial: 1,
+    };
+    Certificate::issue(owner, &fields)
+}
+
+fn member(owner: &Identity, name: &str, last: u8) -> Member {
+    let identity = Identity::generate().unwrap();
+    let certificate = issue(owner, &identity, name);
+    restarted(owner, identity, certificate, last, 0)
+}
+
+fn restarted(
+    owner: &Identity,
+    identity: Identity,
+    certificate: Certificate,
+    last: u8,
+    life: u8,
+) -> Member {
+    let ring = owner.member();
+    let gatekeeper: Gatekeeper = Arc::new(move |shown| Certificate::decode(shown, &ring).ok());
+    let links = Links::new(
+        identity,
+        &certificate,
+        gatekeeper,
+        [last.wrapping_add(life); 32],
+    );
+    Member {
+        certificate,
+        links,
+        address: address(last),
+        up: 0,
+        down: 0,
+        heard: Vec::new(),
+    }
+}
+
+impl Net {
+    fn new(members: Vec<Member>) -> Net {
+        Net {
+            now: Instant::now(),
+            members,
+            seen: Vec::new(),
+            dead: Vec::new(),
+        }
+    }
+
+    fn pair() -> (Net, MemberId, MemberId) {
+        let owner = Identity::generate().unwrap();
+        let (a, b) = (member(&owner, "a", 1), member(&owner, "b", 2));
+        let ids = (a.certificate.member(), b.certificate.member());
+        (Net::new(vec![a, b]), ids.0, ids.1)
+    }
+
+    fn connect(&mut self, from: usize, to: usize) {
+        let certificate = self.members[to].certificate.clone();
+        let addresses = vec![self.members[to].address];
+        let now = self.now;
+        self.members[from]
+            .links
+            .connect(now, &certificate, addresses);
+    }
+
+    fn send(&mut self, from: usize, to: usize, message: LinkMessage) -> bool {
+        let to = self.members[to].certificate.member();
+        let now = self.now;
+        self.members[from].links.send(now, &to, message)
+    }
+
+    /// Delivers everything, without time passing.
+    fn settle(&mut self) {
+        for _ in 0..1_000 {
+            let mut moved = false;
+            for index in 0..self.members.len() {
+                let from = self.members[index].address;
+                while let Some((to, packet)) = self.members[index].links.poll_transmit() {
+                    moved = true;
+                    self.seen.push((from, to, packet.clone()));
+                    self.deliver(from, to, &packet);
+                }
+                let member = &mut self.members[index];
+                while let Some(event) = member.links.poll_event() {
+                    match event {
+                        Event::Up(_) => member.up += 1,
+                        Event::Down(_) => member.down += 1,
+                        Event::Message(_, message) => member.heard.push(message),
+                    }
+                }
+            }
+            if !moved {
+                return;
+            }
+        }
+        panic!("the members never stop talking");
+    }
+
+    fn deliver(&mut self, from: Address, to: Address, packet: &[u8]) {
+        // The TCP form of an address leads to the same member.
+        let from = match to {
+            Address::Tcp(_) => Address::Tcp(from.socket().unwrap()),
+            _ => from,
+        };
+        if self.dead.contains(&to) || self.dead.contains(&from) {
+            return;
+        }
+        let now = self.now;
+        let owner = |member: &&mut Member| member.address.socket() == to.socket();
+        if let Some(member) = self.members.iter_mut().find(owner) {
+            member.links.handle_packet(now, from, packet);
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            self.settle();
+            let next = self
+                .members
+                .iter()
+                .filter_map(|m| m.links.poll_timeout())
+                .min();
+            match next {
+                Some(next) if next <= end => self.now = next.max(self.now),
+                _ => break,
+            }
+            let now = self.now;
+            for member in &mut self.members {
+                member.links.handle_timeout(now);
+            }
+        }
+        self.now = end;
+    }
+}
+
+fn text(text: &str) -> LinkMessage {
+    LinkMessage::Overlay(text.as_bytes().to_vec().into())
+}
+
+#[test]
+fn what_is_sent_before_the_handshake_arrives_after_it() {
+    let (mut net, _, b) = Net::pair();
+    net.connect(0, 1);
+    assert!(net.send(0, 1, text("one")) && net.send(0, 1, text("two")));
+    net.settle();
+    assert_eq!(net.members[1].heard, [text("one"), text("two")]);
+    assert!(net.send(1, 0, text("back")));
+    net.settle();
+    assert_eq!(net.members[0].heard, [text("back")]);
+    assert!(net.members[0].links.is_up(&b));
+    assert_eq!((net.members[0].up, net.members[1].up), (1, 1));
+}
+
+#[test]
+fn without_a_link_nothing_is_sent() {
+    let (mut net, _, _) = Net::pair();
+    assert!(!net.send(0, 1, text("lost")));
+}
+
+#[test]
+fn both_may_begin_at_once() {
+    let (mut net, a, b) = Net::pair();
+    net.connect(0, 1);
+    net.connect(1, 0);
+    net.send(0, 1, text("from a"));
+    net.send(1, 0, text("from b"));
+    net.settle();
+    assert_eq!(net.members[1].heard, [text("from a")]);
+    assert_eq!(net.members[0].heard, [text("from b")]);
+    assert!(net.members[0].links.is_up(&b) && net.members[1].links.is_up(&a));
+}
+
+#[test]
+fn a_member_of_another_ring_gets_no_link() {
+    let (mut net, _, _) = Net::pair();
+    let stranger = member(&Identity::generate().unwrap(), "a", 3);
+    let id = stranger.certificate.member();
+    net.members.push(stranger);
+    net.connect(2, 1);
+    net.send(2, 1, text("let me in"));
+    net.pass(Duration::from_secs(10));
+    assert!(net.members[1].heard.is_empty() && !net.members[1].links.knows(&id));
+    assert!(net.members[1].links.counters().handshakes_refused > 0);
+}
+
+#[test]
+fn somebody_elses_certificate_does_not_help() {
+    let owner = Identity::generate().unwrap();
+    let honest = member(&owner, "a", 1);
+    // A thief has copied the certificate but not the key.
+    let thief = restarted(
+        &owner,
+        Identity::generate().unwrap(),
+        honest.certificate.clone(),
+        3,
+        0,
+    );
+    let mut net = Net::new(vec![thief, member(&owner, "b", 2)]);
+    net.connect(0, 1);
+    net.send(0, 1, text("I am a"));
+    net.pass(Duration::from_secs(10));
+    assert!(net.members[1].heard.is_empty());
+    assert_eq!(net.members[1].up, 0);
+}
+
+#[test]
+fn replayed_and_changed_packets_are_dropped() {
+    let (mut net, _, _) = Net::pair();
+    net.connect(0, 1);
+    net.send(0, 1, text("once"));
+    net.settle();
+    let recorded = net.seen.clone();
+    for (from, to, packet) in &recorded {
+        net.deliver(*from, *to, packet);
+        for index in 0..packet.len() {
+            let mut changed = packet.clone();
+            changed[index] ^= 0x10;
+            net.deliver(*from, *to, &changed);
+        }
+        for length in 0..packet.len() {
+            net.deliver(*from, *to, &packet[..length]);
+        }
+    }
+    net.settle();
+    assert_eq!(net.members[1].heard, [text("once")]);
+    net.send(0, 1, text("still here"));
+    net.send(1, 0, text("me too"));
+    net.settle();
+    assert_eq!(net.members[1].heard, [text("once"), text("still here")]);
+    assert_eq!(net.members[0].heard, [text("me too")]);
+}
+
+#[test]
+fn a_flood_of_old_handshakes_leaves_no_more_than_the_bound() {
+    let (mut net, _, _) = Net::pair();
+    for _ in 0..(HALF_OPEN + 50) {
+        net.connect(0, 1);
+        let Some((to, packet)) = net.members[0].links.poll_transmit() else {
+            panic!("an initiation");
+        };
+        let from = net.members[0].address;
+        net.deliver(from, to, &packet);
+        let b = net.members[1].certificate.member();
+        net.members[0].links.forget(&b);
+    }
+    assert!(net.members[1].links.half_open.len() <= HALF_OPEN);
+    assert_eq!(
+        net.members[1].up, 0,
+        "nobody has shown that it got an answer"
+    );
+}
+
+#[test]
+fn lost_handshake_packets_are_repeated() {
+    let (mut net, _, _) = Net::pair();
+    net.dead.push(address(2));
+    net.connect(0, 1);
+    net.send(0, 1, text("patience"));
+    net.pass(Duration::from_millis(900));
+    net.dead.clear();
+    net.pass(Duration::from_secs(2));
+    assert_eq!(net.members[1].heard, [text("patience")]);
+}
+
+#[test]
+fn a_peer_that_never_answers_is_given_up() {
+    let (mut net, _, b) = Net::pair();
+    net.dead.push(address(2));
+    net.connect(0, 1);
+    net.pass(Duration::from_secs(20));
+    assert!(!net.members[0].links.knows(&b));
+    assert_eq!(net.members[0].down, 1);
+}
+
+#[test]
+fn a_restarted_peer_is_linked_anew() {
+    let owner = Identity::generate().unwrap();
+    let identity = Identity::generate().unwrap();
+    let certificate = issue(&owner, &identity, "b");
+    let b = restarted(&owner, identity.clone(), certificate.clone(), 2, 0);
+    let mut net = Net::new(vec![member(&owner, "a", 1), b]);
+    net.connect(0, 1);
+    net.send(0, 1, text("first life"));
+    net.settle();
+    net.members[1] = restarted(&owner, identity, certificate, 2, 77);
+    net.send(0, 1, text("lost"));
+    net.pass(Duration::from_secs(1));
+    net.send(0, 1, text("second life"));
+    net.pass(Duration::from_secs(1));
+    assert_eq!(net.members[1].heard.last(), Some(&text("second life")));
+}
+
+#[test]
+fn a_silent_path_gives_way_to_a_proven_one() {
+    let (mut net, _, b) = Net::pair();
+    net.connect(0, 1);
+    net.send(0, 1, text("by udp"));
+    net.settle();
+    let udp = net.members[1].address;
+    let tcp = Address::Tcp(udp.socket().unwrap());
+    net.members[0].links.set_alternatives(&b, vec![udp, tcp]);
+    net.dead.push(udp);
+    for _ in 0..8 {
+        net.send(0, 1, text("anyone"));
+        net.pass(Duration::from_secs(1));
+    }
+    net.send(0, 1, text("by tcp"));
+    net.settle();
+    assert_eq!(net.members[1].heard.last(), Some(&text("by tcp")));
+    assert!(net.members[0].links.is_up(&b));
+}
+
+#[test]
+fn a_dead_peer_is_noticed_and_an_unused_link_closed() {
+    let (mut net, _, b) = Net::pair();
+    net.connect(0, 1);
+    net.settle();
+    net.pass(Duration::from_secs(200));
+    assert!(!net.members[0].links.knows(&b), "nobody used the link");
+
+    net.connect(0, 1);
+    net.send(0, 1, text("hello"));
+    net.settle();
+    net.dead.push(address(2));
+    net.pass(Duration::from_secs(10));
+    assert!(!net.members[0].links.knows(&b), "three probes were lost");
+}
+
+#[test]
+fn a_used_link_stays_and_measures_its_round_trip() {
+    let (mut net, _, b) = Net::pair();
+    net.connect(0, 1);
+    for _ in 0..50 {
+        net.send(0, 1, text("tick"));
+        net.pass(Duration::from_secs(5));
+    }
+    assert!(net.members[0].links.is_up(&b));
+    assert_eq!(net.members[0].down, 0);
+    let (_, peer) = net.members[0].links.up().next().unwrap();
+    assert!(peer.rtt().is_some());
+}
+
+#[test]
+fn a_goodbye_ends_the_link_on_both_sides() {
+    let (mut net, a, b) = Net::pair();
+    net.connect(0, 1);
+    net.settle();
+    net.members[0].links.close(&b);
+    net.settle();
+    assert!(!net.members[0].links.knows(&b) && !net.members[1].links.knows(&a));
+    assert_eq!((net.members[0].down, net.members[1].down), (1, 1));
+}
+
+#[test]
+fn claims_that_a_session_is_unknown_do_not_end_it() {
+    let (mut net, _, b) = Net::pair();
+    net.connect(0, 1);
+    net.send(0, 1, text("hello"));
+    net.settle();
+    let (from, to) = (net.members[1].address, net.members[0].address);
+    for receiver in 0..2_000_u32 {
+        net.deliver(from, to, &Packet::Unknown { receiver }.encode());
+    }
+    let data = net
+        .seen
+        .iter()
+        .find_map(|(_, _, packet)| match Packet::parse(packet) {
+            Some(Packet::Data { receiver, .. }) => Some(receiver),
+            _ => None,
+        });
+    net.deliver(
+        from,
+        to,
+        &Packet::Unknown {
+            receiver: data.unwrap(),
+        }
+        .encode(),
+    );
+    net.send(0, 1, text("still up"));
+    net.settle();
+    assert_eq!(net.members[1].heard.last(), Some(&text("still up")));
+    assert!(net.members[0].links.is_up(&b));
+}

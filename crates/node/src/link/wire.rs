@@ -1,0 +1,215 @@
+//! The packets of a link, before and after encryption.
+//!
+//! | packet | layout (integers big-endian) |
+//! |---|---|
+//! | initiation | 1, sender's index u32, Noise message 1 with the initiator's certificate |
+//! | response | 2, sender's index u32, receiver's index u32, Noise message 2 with the responder's certificate |
+//! | data | 3, receiver's index u32, counter u64, ciphertext of one [`LinkMessage`] |
+//! | unknown | 4, receiver's index u32: the sender knows no session with this index |
+
+use minicbor::bytes::{ByteArray, ByteVec};
+use minicbor::{Decode, Encode};
+
+/// A packet, borrowed from what arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Packet<'a> {
+    Initiation {
+        sender: u32,
+        noise: &'a [u8],
+    },
+    Response {
+        sender: u32,
+        receiver: u32,
+        noise: &'a [u8],
+    },
+    Data {
+        receiver: u32,
+        counter: u64,
+        ciphertext: &'a [u8],
+    },
+    Unknown {
+        receiver: u32,
+    },
+}
+
+impl<'a> Packet<'a> {
+    pub(super) fn parse(bytes: &'a [u8]) -> Option<Packet<'a>> {
+        let (kind, rest) = bytes.split_first()?;
+        match kind {
+            1 => {
+                let (sender, noise) = take_u32(rest)?;
+                Some(Packet::Initiation { sender, noise })
+            }
+            2 => {
+                let (sender, rest) = take_u32(rest)?;
+                let (receiver, noise) = take_u32(rest)?;
+                Some(Packet::Response {
+                    sender,
+                    receiver,
+                    noise,
+                })
+            }
+            3 => {
+                let (receiver, rest) = take_u32(rest)?;
+                let (counter, ciphertext) = rest.split_first_chunk::<8>()?;
+                let counter = u64::from_be_bytes(*counter);
+                Some(Packet::Data {
+                    receiver,
+                    counter,
+                    ciphertext,
+                })
+            }
+            4 => {
+                let (receiver, rest) = take_u32(rest)?;
+                rest.is_empty().then_some(Packet::Unknown { receiver })
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(64);
+        match *self {
+            Packet::Initiation { sender, noise } => {
+                bytes.push(1);
+                bytes.extend_from_slice(&sender.to_be_bytes());
+                bytes.extend_from_slice(noise);
+            }
+            Packet::Response {
+                sender,
+                receiver,
+                noise,
+            } => {
+                bytes.push(2);
+                bytes.extend_from_slice(&sender.to_be_bytes());
+                bytes.extend_from_slice(&receiver.to_be_bytes());
+                bytes.extend_from_slice(noise);
+            }
+            Packet::Data {
+                receiver,
+                counter,
+                ciphertext,
+            } => {
+                bytes.push(3);
+                bytes.extend_from_slice(&receiver.to_be_bytes());
+                bytes.extend_from_slice(&counter.to_be_bytes());
+                bytes.extend_from_slice(ciphertext);
+            }
+            Packet::Unknown { receiver } => {
+                bytes.push(4);
+                bytes.extend_from_slice(&receiver.to_be_bytes());
+            }
+        }
+        bytes
+    }
+}
+
+fn take_u32(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (value, rest) = bytes.split_first_chunk::<4>()?;
+    Some((u32::from_be_bytes(*value), rest))
+}
+
+/// What members say to each other inside a session.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub(crate) enum LinkMessage {
+    /// Where the sender can be reached; the `transport` crate's encoding.
+    #[n(0)]
+    Hello(#[n(0)] ByteVec),
+    /// A challenge to an address; likewise.
+    #[n(1)]
+    Ping(#[n(0)] ByteVec),
+    /// Its answer; likewise.
+    #[n(2)]
+    Pong(#[n(0)] ByteVec),
+    /// Ring maintenance and lookups; the `overlay` crate's encoding.
+    #[n(3)]
+    Overlay(#[n(0)] ByteVec),
+    /// Asks for an [`LinkMessage::EchoReply`] with the same number.
+    #[n(4)]
+    Echo(#[n(0)] u64),
+    /// Answers an echo.
+    #[n(5)]
+    EchoReply(#[n(0)] u64),
+    /// A leaf asks its parent to look a key up.
+    #[n(6)]
+    Lookup {
+        /// Chosen by the asker.
+        #[n(0)]
+        id: u64,
+        /// What to look for.
+        #[n(1)]
+        target: ByteArray<32>,
+    },
+    /// A parent's answer.
+    #[n(7)]
+    LookupReply {
+        /// As asked.
+        #[n(0)]
+        id: u64,
+        /// The router responsible, or none if the lookup failed.
+        #[n(1)]
+        owner: Option<ByteArray<32>>,
+        /// The routers asked, in order.
+        #[n(2)]
+        hops: Vec<ByteArray<32>>,
+    },
+    /// The sender ends the session.
+    #[n(8)]
+    Close,
+}
+
+impl LinkMessage {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        crate::cbor::encode(self)
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<LinkMessage> {
+        minicbor::decode(bytes).ok()
+    }
+
+    /// True for what a member wants done, false for what only keeps a link going.
+    pub(super) fn is_application(&self) -> bool {
+        matches!(
+            self,
+            LinkMessage::Overlay(_) | LinkMessage::Lookup { .. } | LinkMessage::LookupReply { .. }
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn data_packets_survive_a_round_trip(receiver: u32, counter: u64, ciphertext in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let packet = Packet::Data { receiver, counter, ciphertext: &ciphertext };
+            let bytes = packet.encode();
+            prop_assert_eq!(Packet::parse(&bytes), Some(packet));
+        }
+
+        #[test]
+        fn random_bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Some(packet) = Packet::parse(&bytes) {
+                prop_assert_eq!(packet.encode(), bytes.clone());
+            }
+            let _ignored = LinkMessage::decode(&bytes);
+        }
+
+        #[test]
+        fn messages_survive_a_round_trip(id: u64, target: [u8; 32], count in 0usize..20) {
+            let hops = vec![ByteArray::from(target); count];
+            for message in [
+                LinkMessage::Lookup { id, target: target.into() },
+                LinkMessage::LookupReply { id, owner: Some(target.into()), hops },
+                LinkMessage::Overlay(target.to_vec().into()),
+                LinkMessage::Echo(id),
+                LinkMessage::Close,
+            ] {
+                prop_assert_eq!(LinkMessage::decode(&message.encode()), Some(message));
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The member's one task: it owns links, ring position, validation and transports, and moves between them.
+//!
+//! ```text
+//! transports → links → { overlay, HELLO and validation, leaves' lookups } → links → transports
+//! ```
+//!
+//! Everything that decides is sans-IO and lives elsewhere; here is the clock, the sockets and the wiring.
+//! Others talk to the task through a [`MemberHandle`].
+
+mod echo;
+mod network;
+mod reach;
+mod ring;
+mod runtime;
+mod status;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ringway_overlay::RingKey;
+use ringway_transport::{Address, MemberId, Ping, Pong};
+use tokio::sync::{mpsc, oneshot};
+
+pub(crate) use self::network::{Network, NetworkError};
+pub(crate) use self::runtime::{Runtime, Setup};
+
+use crate::certificate::Certificate;
+use crate::control::Status;
+use crate::limits::COMMANDS;
+
+/// Why a peer could not be asked or reached.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unreachable {
+    #[error("`{0}` does not answer at any address known: is its `ringway node` running?")]
+    Silent(String),
+    #[error(
+        "`{0}` has no address that is known here: it is a leaf that is not linked to this member"
+    )]
+    NoAddress(String),
+    #[error("`{0}` advertises no QUIC address")]
+    NoQuic(String),
+    #[error("this member is stopping")]
+    Stopping,
+}
+
+/// Why a key could not be looked up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum LookupFailed {
+    #[error("this member is not part of the ring yet: `ringway status` shows how far it is")]
+    NotInRing,
+    #[error("this leaf has no parent yet: `ringway status` shows how far it is")]
+    NoParent,
+    #[error("no answer came in time")]
+    TimedOut,
+    #[error("{0}")]
+    Overlay(String),
+    #[error("this member is stopping")]
+    Stopping,
+}
+
+/// A lookup's outcome.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) owner: RingKey,
+    pub(crate) hops: Vec<RingKey>,
+    pub(crate) elapsed: Duration,
+}
+
+/// An echo that has come back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Echoed {
+    pub(crate) address: Option<Address>,
+    pub(crate) rtt: Duration,
+}
+
+/// What others ask of the task.
+#[derive(Debug)]
+enum Command {
+    Reach {
+        certificate: Box<Certificate>,
+        reply: oneshot::Sender<Result<Vec<SocketAddr>, Unreachable>>,
+    },
+    Answer {
+        ping: Box<Ping>,
+        reply: oneshot::Sender<Option<Pong>>,
+    },
+    Echo {
+        certificate: Box<Certificate>,
+        reply: oneshot::Sender<Result<Echoed, Unreachable>>,
+    },
+    Lookup {
+        target: RingKey,
+        reply: oneshot::Sender<Result<Found, LookupFailed>>,
+    },
+    Status {
+        reply: oneshot::Sender<Box<Status>>,
+    },
+    Revoked,
+}
+
+/// A way to talk to the member's task. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct MemberHandle {
+    commands: mpsc::Sender<Command>,
+}
+
+impl MemberHandle {
+    fn channel() -> (MemberHandle, mpsc::Receiver<Command>) {
+        let (commands, receiver) = mpsc::channel(COMMANDS);
+        (MemberHandle { commands }, receiver)
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.commands.send(command(reply)).await.ok()?;
+        answer.await.ok()
+    }
+
+    /// Makes a link to the peer and gives its proven QUIC addresses, cheapest first.
+    pub(crate) async fn reach(
+        &self,
+        certificate: Certificate,
+    ) -> Result<Vec<SocketAddr>, Unreachable> {
+        let certificate = Box::new(certificate);
+        let answer = self
+            .ask(|reply| Command::Reach { certificate, reply })
+            .await;
+        answer.unwrap_or(Err(Unreachable::Stopping))
+    }
+
+    /// The PONG to a PING, if it is for us.
+    pub(crate) async fn answer(&self, ping: Ping) -> Option<Pong> {
+        let ping = Box::new(ping);
+        self.ask(|reply| Command::Answer { ping, reply })
+            .await
+            .flatten()
+    }
+
+    /// Measures one round trip over the link to the peer.
+    pub(crate) async fn echo(&self, certificate: Certificate) -> Result<Echoed, Unreachable> {
+        let certificate = Box::new(certificate);
+        let answer = self.ask(|reply| Command::Echo { certificate, reply }).await;
+        answer.unwrap_or(Err(Unreachable::Stopping))
+    }
+
+    /// Finds the router responsible for `target`.
+    pub(crate) async fn lookup(&self, target: RingKey) -> Result<Found, LookupFailed> {
+        let answer = self.ask(|reply| Command::Lookup { target, reply }).await;
+        answer.unwrap_or(Err(LookupFailed::Stopping))
+    }
+
+    /// What the member sees, or none when it is stopping.
+    pub(crate) async fn status(&self) -> Option<Status> {
+        self.ask(|reply| Command::Status { reply })
+            .await
+            .map(|status| *status)
+    }
+
+    /// A newer statement is known: links to revoked members are to end.
+    pub(crate) async fn statement_changed(&self) {
+        if self.commands.send(Command::Revoked).await.is_err() {
+            tracing::debug!("the member's task has ended");
+        }
+    }
+}
+
+/// What the task tells itself from work done elsewhere.
+#[derive(Debug)]
+enum Outcome {
+    /// DNS has answered for a router.
+    Resolved(RingKey, Option<Box<Certificate>>),
+    /// A PING over QUIC has been answered.
+    Pong(MemberId, Box<Pong>),
+    /// A transport has a session for this address, or none.
+    Connected(Address, Option<ringway_transport::Session>),
+}

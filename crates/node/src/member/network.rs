@@ -1,0 +1,248 @@
+//! The transports in use, and the sessions that they have given us.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringway_transport::quic::{QuicEndpoint, QuicError, QuicOptions};
+use ringway_transport::{
+    Address, AddressDescriptor, Incoming, Protocol, SendError, Session, StartError, TcpOptions,
+    TcpTransport, Transport, UdpOptions, UdpTransport,
+};
+use tokio::sync::mpsc;
+
+use super::Outcome;
+use crate::certificate::Certificate;
+use crate::config::{NodeConfig, TransportName};
+use crate::directory::Directory;
+use crate::identity::Identity;
+use crate::limits::{CONNECT_QUEUE, INCOMING, QUIC_COST, QUIC_MTU, TRANSPORT_SESSIONS};
+
+/// How long a transport may take to connect.
+const CONNECT_TIME: Duration = Duration::from_secs(4);
+
+/// Why the transports could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum NetworkError {
+    /// UDP or TCP.
+    #[error(transparent)]
+    Transport(#[from] StartError),
+    /// QUIC.
+    #[error(transparent)]
+    Quic(#[from] QuicError),
+}
+
+/// All transports of a member.
+#[derive(Debug)]
+pub(crate) struct Network {
+    transports: BTreeMap<Protocol, Arc<dyn Transport>>,
+    sessions: BTreeMap<Address, Session>,
+    /// Packets for addresses that a transport is connecting to.
+    connecting: BTreeMap<Address, VecDeque<Vec<u8>>>,
+    quic: Arc<QuicEndpoint>,
+    quic_address: Option<SocketAddr>,
+    /// Packets that could not be sent.
+    pub(super) dropped: u64,
+}
+
+impl Network {
+    /// Binds everything that the configuration names.
+    pub(crate) fn start(
+        config: &NodeConfig,
+        identity: &Identity,
+        certificate: &Certificate,
+        directory: &Arc<Directory>,
+    ) -> Result<(Network, mpsc::Receiver<Incoming>), NetworkError> {
+        let (inbox, incoming) = mpsc::channel(INCOMING);
+        let listen = certificate
+            .address()
+            .map(|address| config.listen.unwrap_or(address));
+        let advertise: Vec<SocketAddr> = certificate.address().into_iter().collect();
+        let mut transports: BTreeMap<Protocol, Arc<dyn Transport>> = BTreeMap::new();
+        if config.transports.contains(&TransportName::Udp) {
+            let options = UdpOptions {
+                listen,
+                advertise: advertise.clone(),
+                ..UdpOptions::default()
+            };
+            let udp = UdpTransport::start(options, inbox.clone())?;
+            transports.insert(Protocol::Udp, Arc::new(udp));
+        }
+        if config.transports.contains(&TransportName::Tcp) {
+            let options = TcpOptions {
+                listen,
+                advertise,
+                ..TcpOptions::default()
+            };
+            let tcp = TcpTransport::start(options, inbox)?;
+            transports.insert(Protocol::Tcp, Arc::new(tcp));
+        }
+        let quic = Arc::new(bind_quic(config, identity, listen, directory)?);
+        let port = quic.local_address()?.port();
+        let serves_quic = config.transports.contains(&TransportName::Quic);
+        let quic_address = certificate
+            .address()
+            .filter(|_| serves_quic)
+            .map(|address| SocketAddr::new(address.ip(), port));
+        let network = Network {
+            transports,
+            sessions: BTreeMap::new(),
+            connecting: BTreeMap::new(),
+            quic,
+            quic_address,
+            dropped: 0,
+        };
+        Ok((network, incoming))
+    }
+
+    pub(crate) fn quic(&self) -> &Arc<QuicEndpoint> {
+        &self.quic
+    }
+
+    /// What our HELLO says.
+    pub(super) fn addresses(&self) -> Vec<AddressDescriptor> {
+        let mut addresses: Vec<AddressDescriptor> = self
+            .transports
+            .values()
+            .flat_map(|t| t.addresses())
+            .collect();
+        if let Some(address) = self.quic_address {
+            addresses.push(AddressDescriptor::new(
+                Address::Quic(address),
+                QUIC_MTU,
+                QUIC_COST,
+            ));
+        }
+        addresses
+    }
+
+    /// True if messages can go to this address.
+    pub(super) fn carries(&self, address: &Address) -> bool {
+        let transport = self.transports.get(&address.protocol());
+        transport.is_some_and(|transport| transport.accepts(address))
+    }
+
+    /// Where a router can be dialled by what its certificate says: cheapest transport first.
+    pub(super) fn dial_addresses(&self, certificate: &Certificate) -> Vec<Address> {
+        let Some(address) = certificate.address() else {
+            return Vec::new();
+        };
+        [Address::Udp(address), Address::Tcp(address)]
+            .into_iter()
+            .filter(|address| self.carries(address))
+            .collect()
+    }
+
+    /// A session over which something has come.
+    pub(super) fn remember(&mut self, session: Session) {
+        if self.sessions.len() >= TRANSPORT_SESSIONS {
+            self.sessions.retain(|_, session| !session.is_closed());
+        }
+        if self.sessions.len() < TRANSPORT_SESSIONS {
+            self.sessions.insert(session.remote(), session);
+        }
+    }
+
+    /// Sends a packet; connects first where that is needed. What cannot be sent is dropped and counted.
+    pub(super) fn send(
+        &mut self,
+        address: Address,
+        packet: Vec<u8>,
+        outcomes: &mpsc::Sender<Outcome>,
+    ) {
+        if let Some(session) = self.sessions.get(&address) {
+            match session.send(&packet) {
+                Ok(()) => return,
+                Err(SendError::Closed) => {
+                    self.sessions.remove(&address);
+                }
+                Err(SendError::WouldBlock | SendError::TooLarge { .. }) => {
+                    self.dropped += 1;
+                    return;
+                }
+            }
+        }
+        if let Some(waiting) = self.connecting.get_mut(&address) {
+            if waiting.len() < CONNECT_QUEUE {
+                waiting.push_back(packet);
+            } else {
+                self.dropped += 1;
+            }
+            return;
+        }
+        let Some(transport) = self.transports.get(&address.protocol()).cloned() else {
+            self.dropped += 1;
+            return;
+        };
+        self.connecting.insert(address, VecDeque::from([packet]));
+        let outcomes = outcomes.clone();
+        tokio::spawn(async move {
+            let connected = tokio::time::timeout(CONNECT_TIME, transport.connect(&address)).await;
+            let session = connected.ok().and_then(Result::ok);
+            if outcomes
+                .send(Outcome::Connected(address, session))
+                .await
+                .is_err()
+            {
+                tracing::debug!("the member's task has ended");
+            }
+        });
+    }
+
+    /// A transport has connected, or failed to.
+    pub(super) fn connected(&mut self, address: Address, session: Option<Session>) {
+        let waiting = self.connecting.remove(&address).unwrap_or_default();
+        let count = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
+        let Some(session) = session else {
+            self.dropped += count;
+            return;
+        };
+        for packet in waiting {
+            if session.send(&packet).is_err() {
+                self.dropped += 1;
+            }
+        }
+        // Under the address that was asked for: a session may know its peer by another.
+        self.sessions.insert(address, session);
+    }
+
+    /// Forgets sessions that have closed.
+    pub(super) fn tidy(&mut self) {
+        self.sessions.retain(|_, session| !session.is_closed());
+    }
+}
+
+/// A router's QUIC port is the one after its address; if that is taken the system chooses, as for a leaf.
+fn bind_quic(
+    config: &NodeConfig,
+    identity: &Identity,
+    listen: Option<SocketAddr>,
+    directory: &Arc<Directory>,
+) -> Result<QuicEndpoint, QuicError> {
+    let known = Arc::clone(directory);
+    let allow: ringway_transport::quic::Allow =
+        Arc::new(move |member| known.cached(member).is_some());
+    let accept = listen.is_some() && config.transports.contains(&TransportName::Quic);
+    let options = || QuicOptions {
+        accept,
+        ..QuicOptions::default()
+    };
+    let key = identity.signing_key();
+    let Some(listen) = listen else {
+        let any = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
+        let any_v4 = SocketAddr::from(([0, 0, 0, 0], 0));
+        return QuicEndpoint::bind(any, key, Arc::clone(&allow), options())
+            .or_else(|_| QuicEndpoint::bind(any_v4, key, allow, options()));
+    };
+    let chosen = config
+        .quic
+        .unwrap_or_else(|| SocketAddr::new(listen.ip(), listen.port().checked_add(1).unwrap_or(0)));
+    QuicEndpoint::bind(chosen, key, Arc::clone(&allow), options()).or_else(|error| {
+        if config.quic.is_some() {
+            return Err(error);
+        }
+        tracing::info!(%error, "the system chooses the QUIC port");
+        QuicEndpoint::bind(SocketAddr::new(listen.ip(), 0), key, allow, options())
+    })
+}

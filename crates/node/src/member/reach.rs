@@ -1,0 +1,102 @@
+//! Finding a peer's QUIC address: link, HELLO, PING and PONG, in that order.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use ringway_transport::{Address, MemberId};
+use tokio::sync::oneshot;
+
+use super::Unreachable;
+use super::echo::answer;
+use super::runtime::Runtime;
+use crate::certificate::Certificate;
+use crate::limits::{ECHOES, PEER_TIME};
+
+type Reply = oneshot::Sender<Result<Vec<SocketAddr>, Unreachable>>;
+
+#[derive(Debug)]
+struct Waiting {
+    member: MemberId,
+    name: String,
+    since: Instant,
+    reply: Reply,
+}
+
+/// Who waits for a peer's QUIC address.
+#[derive(Debug, Default)]
+pub(super) struct Reaching {
+    waiting: Vec<Waiting>,
+}
+
+impl Runtime {
+    pub(super) fn begin_reach(&mut self, now: Instant, certificate: &Certificate, reply: Reply) {
+        let member = certificate.member();
+        let name = certificate.name().to_string();
+        let up = self.link_to(now, certificate);
+        if !up || self.reaching.waiting.len() >= ECHOES {
+            return answer(reply, Err(Unreachable::NoAddress(name)));
+        }
+        self.links.keep(now, &member);
+        let waiting = Waiting {
+            member,
+            name,
+            since: now,
+            reply,
+        };
+        self.reaching.waiting.push(waiting);
+        self.reach_progress(now, &member);
+    }
+
+    fn quic_addresses(&self, now: Instant, member: &MemberId) -> Vec<SocketAddr> {
+        let usable = self.validator.usable(now, member);
+        let quic = usable
+            .iter()
+            .filter_map(|(descriptor, _)| match descriptor.address {
+                Address::Quic(address) => Some(address),
+                _ => None,
+            });
+        quic.collect()
+    }
+
+    /// Answers those who wait for `member`, if an address of it is proven by now and the link stands.
+    pub(super) fn reach_progress(&mut self, now: Instant, member: &MemberId) {
+        // A link tells the peer who we are, which it must know before our QUIC connection comes.
+        if !self.links.is_up(member) {
+            return;
+        }
+        let addresses = self.quic_addresses(now, member);
+        if addresses.is_empty() {
+            return;
+        }
+        for waiting in self
+            .reaching
+            .waiting
+            .extract_if(.., |waiting| waiting.member == *member)
+        {
+            answer(waiting.reply, Ok(addresses.clone()));
+        }
+    }
+
+    pub(super) fn reach_link_up(&mut self, now: Instant, member: &MemberId) {
+        self.send_echoes(now);
+        self.reach_progress(now, member);
+    }
+
+    /// Ends what has waited for too long.
+    pub(super) fn end_overdue(&mut self, now: Instant) {
+        self.end_overdue_echoes(now);
+        self.end_overdue_lookups(now);
+        let links = &self.links;
+        let overdue = |waiting: &mut Waiting| {
+            let late = now >= waiting.since + PEER_TIME;
+            late || !links.knows(&waiting.member)
+        };
+        for waiting in self.reaching.waiting.extract_if(.., overdue) {
+            let reason = match links.is_up(&waiting.member) {
+                true => Unreachable::NoQuic(waiting.name),
+                false => Unreachable::Silent(waiting.name),
+            };
+            answer(waiting.reply, Err(reason));
+        }
+    }
+}

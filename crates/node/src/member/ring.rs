@@ -1,0 +1,452 @@
+//! A router's position in the ring and a leaf's parents; lookups for ourselves and for leaves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use ringway_overlay::{Chord, Config, Event, LookupId, Membership as Position, Message, RingKey};
+use ringway_transport::MemberId;
+use tokio::sync::oneshot;
+
+use super::echo::answer;
+use super::runtime::{Runtime, ring_key_of};
+use super::{Found, LookupFailed, Outcome};
+use crate::certificate::{Certificate, Role};
+use crate::limits::{
+    LEAF_LOOKUPS, LOOKUP_TIME, PARENTS, REFOUND_AFTER, ROUTE_HOPS, UNRESOLVED, UNRESOLVED_MESSAGES,
+};
+use crate::link::LinkMessage;
+use crate::state::StateError;
+
+type Reply = oneshot::Sender<Result<Found, LookupFailed>>;
+
+/// Who wants a lookup's outcome.
+#[derive(Debug)]
+enum Asker {
+    Local(Reply),
+    Leaf(MemberId, u64),
+}
+
+#[derive(Debug)]
+struct AtParent {
+    parent: MemberId,
+    since: Instant,
+    reply: Reply,
+}
+
+/// Lookups under way.
+#[derive(Debug, Default)]
+pub(super) struct Lookups {
+    askers: BTreeMap<LookupId, Asker>,
+    at_parents: BTreeMap<u64, AtParent>,
+    next: u64,
+}
+
+/// Messages for routers whose certificates are being looked for.
+#[derive(Debug, Default)]
+pub(super) struct Unresolved {
+    messages: BTreeMap<RingKey, Vec<LinkMessage>>,
+}
+
+impl Runtime {
+    /// Takes up the place in the ring: begins it, joins it, or returns to it.
+    pub(super) fn enter_ring(&mut self, now: Instant) -> Result<(), StateError> {
+        let known = self.state.routers(&self.membership.ring)?;
+        for router in &known {
+            // Revoked or expired ones are left out; the others are known without DNS.
+            if self.directory.admit(router.as_bytes()).is_err() {
+                self.count("known_routers_refused");
+            }
+        }
+        let Some(key) = self.membership.certificate.ring_key() else {
+            return Ok(());
+        };
+        let config = Config {
+            successors: self.membership.statement.successors(),
+            ..Config::default()
+        };
+        let mut chord = match Chord::new(
+            key,
+            config,
+            *blake3::hash(&rand::random::<[u8; 32]>()).as_bytes(),
+        ) {
+            Ok(chord) => chord,
+            Err(error) => {
+                tracing::error!(%error, "the ring's parameters cannot be used");
+                return Ok(());
+            }
+        };
+        let others: Vec<RingKey> = known
+            .iter()
+            .filter_map(Certificate::ring_key)
+            .filter(|k| *k != key)
+            .collect();
+        if others.is_empty() {
+            chord.start_ring(now);
+        } else if self.state.was_in_ring()? {
+            chord.resume(now, &others);
+        } else {
+            chord.join(now, &others);
+        }
+        self.chord = Some(chord);
+        Ok(())
+    }
+
+    /// Moves messages and events out of the overlay; true if there were any.
+    pub(super) fn drain_chord(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        while let Some(transmit) = self.chord.as_mut().and_then(Chord::poll_transmit) {
+            let message = LinkMessage::Overlay(transmit.message.encode().into());
+            self.send_to_router(now, transmit.to, message);
+            moved = true;
+        }
+        while let Some(event) = self.chord.as_mut().and_then(Chord::poll_event) {
+            self.handle_ring_event(now, event);
+            moved = true;
+        }
+        moved
+    }
+
+    fn send_to_router(&mut self, now: Instant, to: RingKey, message: LinkMessage) {
+        if let Some(certificate) = self.directory.cached_router(&to) {
+            self.link_to(now, &certificate);
+            self.links.send(now, &certificate.member(), message);
+            return;
+        }
+        let waiting = &mut self.unresolved.messages;
+        if let Some(messages) = waiting.get_mut(&to) {
+            if messages.len() < UNRESOLVED_MESSAGES {
+                messages.push(message);
+            }
+            return;
+        }
+        if waiting.len() >= UNRESOLVED {
+            self.count("routers_unresolved_dropped");
+            return;
+        }
+        waiting.insert(to, vec![message]);
+        let directory = std::sync::Arc::clone(&self.directory);
+        let outcomes = self.outcomes.clone();
+        tokio::spawn(async move {
+            let found = directory.router(to).await;
+            if let Err(error) = &found {
+                tracing::info!(%error, "a router could not be looked up");
+            }
+            let outcome = Outcome::Resolved(to, found.ok().map(Box::new));
+            if outcomes.send(outcome).await.is_err() {
+                tracing::debug!("the member's task has ended");
+            }
+        });
+    }
+
+    pub(super) fn router_resolved(
+        &mut self,
+        now: Instant,
+        key: RingKey,
+        certificate: Option<Box<Certificate>>,
+    ) {
+        let messages = self.unresolved.messages.remove(&key).unwrap_or_default();
+        let Some(certificate) = certificate else {
+            if let Some(chord) = &mut self.chord {
+                chord.handle_unreachable(now, key);
+            }
+            return;
+        };
+        self.link_to(now, &certificate);
+        for message in messages {
+            self.links.send(now, &certificate.member(), message);
+        }
+    }
+
+    pub(super) fn take_overlay(&mut self, now: Instant, member: MemberId, bytes: &[u8]) {
+        // Only routers have a key, and it is the owner's certificate that says which.
+        let Some(key) = ring_key_of(&self.directory, &member) else {
+            return self.count("overlay_messages_of_leaves");
+        };
+        let (Some(chord), Ok(message)) = (&mut self.chord, Message::decode(bytes)) else {
+            return self.count("overlay_messages_malformed");
+        };
+        chord.handle_message(now, key, message);
+    }
+
+    fn handle_ring_event(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Joined => {
+                tracing::info!("this router is part of the ring");
+                if let Err(error) = self.state.set_was_in_ring() {
+                    tracing::error!(%error, "the state could not be stored");
+                }
+            }
+            Event::NeighboursChanged {
+                predecessor,
+                successors,
+            } => {
+                for key in predecessor.into_iter().chain(successors) {
+                    self.remember_router(&key);
+                }
+            }
+            Event::LookupDone {
+                id,
+                owner,
+                hops,
+                elapsed,
+                ..
+            } => {
+                self.lookup_ended(
+                    now,
+                    id,
+                    Ok(Found {
+                        owner,
+                        hops,
+                        elapsed,
+                    }),
+                );
+            }
+            Event::LookupFailed { id, reason, .. } => {
+                self.lookup_ended(now, id, Err(LookupFailed::Overlay(reason.to_string())));
+            }
+            Event::MemberDead(key) => tracing::info!(%key, "a router does not answer"),
+            Event::Isolated => {
+                tracing::warn!("all successors are gone: this router looks for the others");
+                self.joining_since = now;
+            }
+        }
+    }
+
+    fn remember_router(&mut self, key: &RingKey) {
+        let Some(certificate) = self.directory.cached_router(key) else {
+            return;
+        };
+        if let Err(error) = self.state.remember_router(&certificate) {
+            tracing::error!(%error, "a router could not be remembered");
+        }
+    }
+
+    /// After a power cut that took every router, somebody has to begin again.
+    ///
+    /// The certificates are numbered, so the routers agree who: each waits the longer the more known
+    /// routers have a lower number than itself.
+    pub(super) fn look_after_ring(&mut self, now: Instant) {
+        let Some(chord) = &mut self.chord else {
+            return;
+        };
+        if chord.state() != Position::Joining {
+            self.joining_since = now;
+            return;
+        }
+        let own = self.membership.certificate.serial();
+        if now < self.joining_since + REFOUND_AFTER {
+            return;
+        }
+        let (Ok(true), Ok(known)) = (
+            self.state.was_in_ring(),
+            self.state.routers(&self.membership.ring),
+        ) else {
+            return;
+        };
+        let lower = known.iter().filter(|router| router.serial() < own).count();
+        let wait = REFOUND_AFTER * u32::try_from(lower + 1).unwrap_or(u32::MAX);
+        if now < self.joining_since + wait {
+            return;
+        }
+        tracing::warn!("no router of the ring answers: this one begins it again");
+        let keys: Vec<RingKey> = known.iter().filter_map(Certificate::ring_key).collect();
+        chord.start_ring(now);
+        chord.join(now, &keys);
+        self.count("rings_begun_again");
+    }
+
+    /// A leaf keeps links to a few routers.
+    pub(super) fn look_after_parents(&mut self, now: Instant) {
+        let parents: Vec<MemberId> = self.parents();
+        for parent in &parents {
+            self.links.keep(now, parent);
+        }
+        if parents.len() >= PARENTS {
+            return;
+        }
+        let Ok(known) = self.state.routers(&self.membership.ring) else {
+            return;
+        };
+        let dialled: BTreeSet<MemberId> = known
+            .iter()
+            .map(Certificate::member)
+            .filter(|member| self.links.knows(member) && !self.links.is_up(member))
+            .collect();
+        let mut wanted = PARENTS.saturating_sub(parents.len() + dialled.len());
+        let mut candidates: Vec<&Certificate> = known
+            .iter()
+            .filter(|router| !self.links.knows(&router.member()))
+            .collect();
+        use rand::seq::SliceRandom as _;
+        candidates.shuffle(&mut rand::rng());
+        for router in candidates {
+            if wanted == 0 {
+                break;
+            }
+            if self.directory.cached(&router.member()).is_some() && self.link_to(now, router) {
+                wanted -= 1;
+            }
+        }
+    }
+
+    /// Routers that a leaf is linked to.
+    pub(super) fn parents(&self) -> Vec<MemberId> {
+        let is_router = |member: &MemberId| {
+            self.directory
+                .cached(member)
+                .is_some_and(|c| c.role() == Role::Router)
+        };
+        self.links
+            .up()
+            .map(|(member, _)| *member)
+            .filter(is_router)
+            .collect()
+    }
+
+    pub(super) fn begin_lookup(&mut self, now: Instant, target: RingKey, reply: Reply) {
+        if let Some(chord) = &mut self.chord {
+            match chord.lookup(now, target) {
+                Ok(id) => {
+                    self.lookups.askers.insert(id, Asker::Local(reply));
+                }
+                Err(ringway_overlay::LookupError::NotMember) => {
+                    answer(reply, Err(LookupFailed::NotInRing))
+                }
+                Err(error) => answer(reply, Err(LookupFailed::Overlay(error.to_string()))),
+            }
+            return;
+        }
+        use rand::seq::IndexedRandom as _;
+        let parents = self.parents();
+        let Some(parent) = parents.choose(&mut rand::rng()).copied() else {
+            return answer(reply, Err(LookupFailed::NoParent));
+        };
+        self.lookups.next += 1;
+        let id = self.lookups.next;
+        let at_parent = AtParent {
+            parent,
+            since: now,
+            reply,
+        };
+        self.lookups.at_parents.insert(id, at_parent);
+        let target = (*target.as_bytes()).into();
+        self.links
+            .send(now, &parent, LinkMessage::Lookup { id, target });
+    }
+
+    /// A leaf asks us; it gets an answer in any case.
+    pub(super) fn lookup_for_leaf(
+        &mut self,
+        now: Instant,
+        leaf: MemberId,
+        id: u64,
+        target: RingKey,
+    ) {
+        let of_this_leaf =
+            |asker: &&Asker| matches!(asker, Asker::Leaf(member, _) if *member == leaf);
+        let busy = self.lookups.askers.values().filter(of_this_leaf).count() >= LEAF_LOOKUPS;
+        let begun = match &mut self.chord {
+            Some(chord) if !busy => chord.lookup(now, target).ok(),
+            _ => None,
+        };
+        match begun {
+            Some(lookup) => {
+                self.lookups.askers.insert(lookup, Asker::Leaf(leaf, id));
+            }
+            None => {
+                self.count("leaf_lookups_refused");
+                let hops = Vec::new();
+                self.links.send(
+                    now,
+                    &leaf,
+                    LinkMessage::LookupReply {
+                        id,
+                        owner: None,
+                        hops,
+                    },
+                );
+            }
+        }
+    }
+
+    fn lookup_ended(&mut self, now: Instant, id: LookupId, outcome: Result<Found, LookupFailed>) {
+        match self.lookups.askers.remove(&id) {
+            Some(Asker::Local(reply)) => answer(reply, outcome),
+            Some(Asker::Leaf(leaf, id)) => {
+                let (owner, hops) = match outcome {
+                    Ok(found) => (Some((*found.owner.as_bytes()).into()), found.hops),
+                    Err(_) => (None, Vec::new()),
+                };
+                let hops = hops
+                    .iter()
+                    .take(ROUTE_HOPS)
+                    .map(|hop| (*hop.as_bytes()).into())
+                    .collect();
+                self.links
+                    .send(now, &leaf, LinkMessage::LookupReply { id, owner, hops });
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn parent_answered(
+        &mut self,
+        parent: MemberId,
+        id: u64,
+        owner: Option<RingKey>,
+        hops: Vec<RingKey>,
+    ) {
+        let asked = self
+            .lookups
+            .at_parents
+            .get(&id)
+            .is_some_and(|lookup| lookup.parent == parent);
+        if !asked {
+            return self.count("lookup_replies_unwanted");
+        }
+        let Some(lookup) = self.lookups.at_parents.remove(&id) else {
+            return;
+        };
+        let elapsed = lookup.since.elapsed();
+        let mut route: Vec<RingKey> = ring_key_of(&self.directory, &parent).into_iter().collect();
+        route.extend(hops);
+        let found = owner.map(|owner| Found {
+            owner,
+            hops: route,
+            elapsed,
+        });
+        let failed = || LookupFailed::Overlay("the parent could not find the owner".to_owned());
+        answer(lookup.reply, found.ok_or_else(failed));
+    }
+
+    pub(super) fn end_overdue_lookups(&mut self, now: Instant) {
+        let overdue: Vec<u64> = self
+            .lookups
+            .at_parents
+            .iter()
+            .filter(|(_, lookup)| now >= lookup.since + LOOKUP_TIME)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in overdue {
+            if let Some(lookup) = self.lookups.at_parents.remove(&id) {
+                answer(lookup.reply, Err(LookupFailed::TimedOut));
+            }
+        }
+    }
+}
+
+/// Says in one word how far a member is.
+pub(super) fn position(chord: Option<&Chord>, has_parent: bool) -> &'static str {
+    match chord.map(Chord::state) {
+        Some(Position::Member) => "member",
+        Some(Position::Joining) => "joining",
+        Some(Position::Outside) => "outside",
+        None if has_parent => "member",
+        None => "joining",
+    }
+}
+
+/// Zero where a duration cannot be told.
+pub(super) fn since(now: Instant, then: Instant) -> Duration {
+    now.saturating_duration_since(then)
+}

@@ -1,0 +1,395 @@
+//! The loop: input, decide, output, wait.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringway_overlay::{Chord, RingKey};
+use ringway_transport::{Address, Hello, Incoming, MemberId, Signer as _, Validator};
+use tokio::sync::mpsc;
+use tokio::time::sleep_until;
+
+use super::echo::Echoes;
+use super::network::Network;
+use super::reach::Reaching;
+use super::ring::{Lookups, Unresolved};
+use super::{Command, MemberHandle, Outcome};
+use crate::certificate::{Certificate, Role};
+use crate::directory::Directory;
+use crate::identity::Identity;
+use crate::limits::{COMMANDS, INPUT_BATCH};
+use crate::link::{Event, LinkMessage, Links};
+use crate::state::{Membership, State, StateError};
+
+/// How often the member looks after what has no timer of its own.
+const HOUSEKEEPING: Duration = Duration::from_millis(500);
+
+/// What the task is made from.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) identity: Identity,
+    pub(crate) membership: Membership,
+    pub(crate) state: Arc<State>,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) network: Network,
+    pub(crate) incoming: mpsc::Receiver<Incoming>,
+}
+
+/// The member's task.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    pub(super) identity: Identity,
+    pub(super) membership: Membership,
+    pub(super) state: Arc<State>,
+    pub(super) directory: Arc<Directory>,
+    pub(super) network: Network,
+    pub(super) links: Links,
+    pub(super) validator: Validator,
+    /// Routers only.
+    pub(super) chord: Option<Chord>,
+    pub(super) lookups: Lookups,
+    pub(super) unresolved: Unresolved,
+    pub(super) reaching: Reaching,
+    pub(super) echoes: Echoes,
+    pub(super) hello_sequence: u64,
+    pub(super) started: Instant,
+    pub(super) joining_since: Instant,
+    /// Events counted since the start, beside those of the parts.
+    pub(super) counters: BTreeMap<&'static str, u64>,
+    incoming: mpsc::Receiver<Incoming>,
+    commands: mpsc::Receiver<Command>,
+    pub(super) outcomes: mpsc::Sender<Outcome>,
+    outcome_queue: mpsc::Receiver<Outcome>,
+}
+
+impl Runtime {
+    /// Puts the task together; it does nothing before [`Runtime::run`].
+    ///
+    /// # Errors
+    /// When the state cannot be read or written.
+    pub(crate) fn new(setup: Setup) -> Result<(Runtime, MemberHandle), StateError> {
+        let now = Instant::now();
+        let (handle, commands) = MemberHandle::channel();
+        let (outcomes, outcome_queue) = mpsc::channel(COMMANDS);
+        let Setup {
+            identity,
+            membership,
+            state,
+            directory,
+            network,
+            incoming,
+        } = setup;
+        let gate = Arc::clone(&directory);
+        let gatekeeper = Arc::new(move |shown: &[u8]| gate.admit(shown).ok());
+        let own = &membership.certificate;
+        let links = Links::new(identity.clone(), own, gatekeeper, random_seed());
+        let mut validator = Validator::new(identity.member(), random_seed());
+        validator.set_own_addresses(network.addresses().iter().map(|d| d.address).collect());
+        let hello_sequence = state.next_hello_sequence()?;
+        let mut runtime = Runtime {
+            links,
+            validator,
+            chord: None,
+            lookups: Lookups::default(),
+            unresolved: Unresolved::default(),
+            reaching: Reaching::default(),
+            echoes: Echoes::default(),
+            hello_sequence,
+            started: now,
+            joining_since: now,
+            counters: BTreeMap::new(),
+            identity,
+            membership,
+            state,
+            directory,
+            network,
+            incoming,
+            commands,
+            outcomes,
+            outcome_queue,
+        };
+        runtime.enter_ring(now)?;
+        Ok((runtime, handle))
+    }
+
+    pub(super) fn count(&mut self, what: &'static str) {
+        *self.counters.entry(what).or_default() += 1;
+    }
+
+    /// Runs until `shutdown` completes, then says goodbye to all.
+    pub(crate) async fn run(mut self, shutdown: impl Future<Output = ()> + Send) {
+        tokio::pin!(shutdown);
+        let mut tick = tokio::time::interval(HOUSEKEEPING);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            self.drain(Instant::now());
+            let due = self.next_timeout();
+            tokio::select! {
+                () = &mut shutdown => break,
+                Some(incoming) = self.incoming.recv() => self.take_batch(incoming),
+                Some(outcome) = self.outcome_queue.recv() => self.take_outcome(Instant::now(), outcome),
+                Some(command) = self.commands.recv() => self.take_command(Instant::now(), command),
+                _ = tick.tick() => self.keep_house(Instant::now()),
+                () = sleep_until(due.into()) => {}
+            }
+            self.handle_timeouts(Instant::now());
+        }
+        self.say_goodbye();
+    }
+
+    fn say_goodbye(&mut self) {
+        let members: Vec<MemberId> = self.links.up().map(|(member, _)| *member).collect();
+        for member in members {
+            self.links.close(&member);
+        }
+        self.drain(Instant::now());
+    }
+
+    fn take_batch(&mut self, first: Incoming) {
+        let now = Instant::now();
+        self.take_incoming(now, first);
+        for _ in 1..INPUT_BATCH {
+            match self.incoming.try_recv() {
+                Ok(incoming) => self.take_incoming(now, incoming),
+                Err(_) => break,
+            }
+        }
+    }
+
+    fn take_incoming(&mut self, now: Instant, incoming: Incoming) {
+        let path = incoming.session.remote();
+        self.links.handle_packet(now, path, &incoming.message);
+        self.network.remember(incoming.session);
+    }
+
+    fn take_command(&mut self, now: Instant, command: Command) {
+        match command {
+            Command::Reach { certificate, reply } => self.begin_reach(now, &certificate, reply),
+            Command::Answer { ping, reply } => {
+                let pong = self.validator.handle_ping(now, &ping, &self.identity);
+                if reply.send(pong).is_err() {
+                    self.count("replies_unwanted");
+                }
+            }
+            Command::Echo { certificate, reply } => self.begin_echo(now, &certificate, reply),
+            Command::Lookup { target, reply } => self.begin_lookup(now, target, reply),
+            Command::Status { reply } => {
+                let status = Box::new(self.status(now));
+                if reply.send(status).is_err() {
+                    self.count("replies_unwanted");
+                }
+            }
+            Command::Revoked => self.end_revoked(),
+        }
+    }
+
+    fn take_outcome(&mut self, now: Instant, outcome: Outcome) {
+        match outcome {
+            Outcome::Resolved(key, certificate) => self.router_resolved(now, key, certificate),
+            Outcome::Pong(member, pong) => self.take_pong(now, member, &pong),
+            Outcome::Connected(address, session) => self.network.connected(address, session),
+        }
+    }
+
+    /// Ends links whose member is no longer good.
+    fn end_revoked(&mut self) {
+        let members: Vec<MemberId> = self.links.up().map(|(member, _)| *member).collect();
+        for member in members {
+            if self.directory.cached(&member).is_none() {
+                tracing::warn!(%member, "a revoked member's link ends");
+                self.links.close(&member);
+                self.validator.remove(&member);
+                self.count("links_revoked");
+            }
+        }
+    }
+
+    fn next_timeout(&self) -> Instant {
+        let chord = self.chord.as_ref().and_then(Chord::poll_timeout);
+        let timers = [
+            self.links.poll_timeout(),
+            self.validator.poll_timeout(),
+            chord,
+        ];
+        let next = timers.into_iter().flatten().min();
+        next.unwrap_or_else(|| Instant::now() + HOUSEKEEPING)
+    }
+
+    fn handle_timeouts(&mut self, now: Instant) {
+        self.links.handle_timeout(now);
+        self.validator.handle_timeout(now);
+        if let Some(chord) = &mut self.chord {
+            chord.handle_timeout(now);
+        }
+    }
+
+    fn keep_house(&mut self, now: Instant) {
+        self.network.tidy();
+        self.end_overdue(now);
+        match self.membership.certificate.role() {
+            Role::Router => self.look_after_ring(now),
+            Role::Leaf => self.look_after_parents(now),
+        }
+    }
+
+    /// Moves everything that one part has for another, until nobody has anything.
+    fn drain(&mut self, now: Instant) {
+        loop {
+            let mut moved = false;
+            while let Some(event) = self.links.poll_event() {
+                self.handle_link_event(now, event);
+                moved = true;
+            }
+            moved |= self.drain_chord(now);
+            while let Some((address, ping)) = self.validator.poll_transmit() {
+                self.send_ping(address, ping);
+                moved = true;
+            }
+            if !moved {
+                break;
+            }
+        }
+        while let Some((address, packet)) = self.links.poll_transmit() {
+            self.network.send(address, packet, &self.outcomes);
+        }
+    }
+
+    fn handle_link_event(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Up(member) => {
+                self.send_hello(now, &member);
+                self.reach_link_up(now, &member);
+            }
+            Event::Down(member) => {
+                self.echo_link_down(&member);
+                if let (Some(chord), Some(key)) =
+                    (&mut self.chord, ring_key_of(&self.directory, &member))
+                {
+                    chord.handle_unreachable(now, key);
+                }
+            }
+            Event::Message(member, message) => self.handle_message(now, member, message),
+        }
+    }
+
+    fn handle_message(&mut self, now: Instant, member: MemberId, message: LinkMessage) {
+        match message {
+            LinkMessage::Hello(bytes) => self.take_hello(now, member, &bytes),
+            LinkMessage::Ping(bytes) => {
+                let ping = ringway_transport::Ping::decode(&bytes).ok();
+                let pong =
+                    ping.and_then(|ping| self.validator.handle_ping(now, &ping, &self.identity));
+                if let Some(pong) = pong {
+                    self.links
+                        .send(now, &member, LinkMessage::Pong(pong.encode().into()));
+                }
+            }
+            LinkMessage::Pong(bytes) => match ringway_transport::Pong::decode(&bytes) {
+                Ok(pong) => self.take_pong(now, member, &pong),
+                Err(_) => self.count("pongs_malformed"),
+            },
+            LinkMessage::Overlay(bytes) => self.take_overlay(now, member, &bytes),
+            LinkMessage::Lookup { id, target } => {
+                self.lookup_for_leaf(now, member, id, RingKey::from_bytes(*target))
+            }
+            LinkMessage::LookupReply { id, owner, hops } => {
+                let owner = owner.map(|owner| RingKey::from_bytes(*owner));
+                let hops = hops.iter().map(|hop| RingKey::from_bytes(**hop)).collect();
+                self.parent_answered(member, id, owner, hops);
+            }
+            LinkMessage::EchoReply(number) => self.echo_answered(now, member, number),
+            LinkMessage::Echo(_) | LinkMessage::Close => {}
+        }
+    }
+
+    fn send_hello(&mut self, now: Instant, member: &MemberId) {
+        match Hello::sign(
+            &self.identity,
+            self.hello_sequence,
+            self.network.addresses(),
+        ) {
+            Ok(hello) => {
+                let hello = LinkMessage::Hello(hello.encoded().to_vec().into());
+                self.links.send(now, member, hello);
+            }
+            Err(error) => tracing::error!(%error, "no HELLO can be made"),
+        }
+    }
+
+    fn take_hello(&mut self, now: Instant, member: MemberId, bytes: &[u8]) {
+        match Hello::decode(bytes) {
+            Ok(hello) if hello.member() == member => {
+                self.validator.handle_hello(now, &hello);
+            }
+            Ok(_) => self.count("hellos_of_others"),
+            Err(error) => {
+                tracing::debug!(%member, %error, "a HELLO is refused");
+                self.count("hellos_refused");
+            }
+        }
+    }
+
+    /// A PING goes over the transport of the address that it tests.
+    fn send_ping(&mut self, address: Address, ping: ringway_transport::Ping) {
+        let Address::Quic(socket) = address else {
+            if self.network.carries(&address) {
+                let message = LinkMessage::Ping(ping.encode().into());
+                self.links.send_via(&ping.target, address, &message);
+            }
+            return;
+        };
+        let endpoint = Arc::clone(self.network.quic());
+        let outcomes = self.outcomes.clone();
+        tokio::spawn(async move {
+            let Some(pong) = crate::transfer::ping(&endpoint, socket, &ping).await else {
+                return;
+            };
+            let outcome = Outcome::Pong(ping.target, Box::new(pong));
+            if outcomes.send(outcome).await.is_err() {
+                tracing::debug!("the member's task has ended");
+            }
+        });
+    }
+
+    fn take_pong(&mut self, now: Instant, from: MemberId, pong: &ringway_transport::Pong) {
+        let Some(validated) = self.validator.handle_pong(now, pong) else {
+            self.count("pongs_refused");
+            return;
+        };
+        tracing::debug!(member = %validated.member, address = %validated.address, "an address is proven");
+        debug_assert_eq!(from, validated.member);
+        let usable = self.validator.usable(now, &validated.member);
+        let carried = usable.iter().map(|(descriptor, _)| descriptor.address);
+        let carried: Vec<Address> = carried
+            .filter(|address| self.network.carries(address))
+            .collect();
+        self.links.set_alternatives(&validated.member, carried);
+        self.reach_progress(now, &validated.member);
+    }
+
+    /// Begins a link if there is none; true if there is one or one is on its way.
+    pub(super) fn link_to(&mut self, now: Instant, certificate: &Certificate) -> bool {
+        let member = certificate.member();
+        if !self.links.knows(&member) {
+            let addresses = self.network.dial_addresses(certificate);
+            self.links.connect(now, certificate, addresses);
+        }
+        self.links.knows(&member)
+    }
+}
+
+pub(super) fn ring_key_of(directory: &Directory, member: &MemberId) -> Option<RingKey> {
+    directory.cached(member)?.ring_key()
+}
+
+/// Randomness from the operating system; without it nothing here may run.
+fn random_seed() -> [u8; 32] {
+    let mut seed = [0; 32];
+    if let Err(error) = getrandom::fill(&mut seed) {
+        // Guessable challenges and session numbers would be worse than no member at all.
+        tracing::error!(%error, "the operating system gave no random bytes");
+        std::process::abort();
+    }
+    seed
+}

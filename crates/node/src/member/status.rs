@@ -1,0 +1,116 @@
+//! What `ringway status` shows.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use ringway_overlay::{Chord, RingKey};
+
+use super::ring::{position, since};
+use super::runtime::Runtime;
+use crate::control::{LinkStatus, RouterRef, Status};
+
+impl Runtime {
+    pub(super) fn status(&self, now: Instant) -> Status {
+        let own = &self.membership.certificate;
+        let chord = self.chord.as_ref();
+        let reference = |key: &RingKey| self.router_ref(key);
+        let parents: Vec<RouterRef> = match chord {
+            Some(_) => Vec::new(),
+            None => {
+                let keys = self
+                    .parents()
+                    .into_iter()
+                    .filter_map(|m| self.directory.cached(&m)?.ring_key());
+                keys.map(|key| reference(&key)).collect()
+            }
+        };
+        Status {
+            member: own.member().to_string(),
+            name: own.name().to_string(),
+            role: own.role().as_str().to_owned(),
+            ring: self.membership.domain.clone(),
+            pid: std::process::id(),
+            uptime_s: since(now, self.started).as_secs_f64(),
+            state: position(chord, !parents.is_empty()).to_owned(),
+            ring_key: own.ring_key().map(|key| key.to_string()),
+            predecessor: chord.and_then(Chord::predecessor).as_ref().map(reference),
+            successors: chord
+                .map(|c| c.successors().iter().map(reference).collect())
+                .unwrap_or_default(),
+            parents,
+            successor_list_length: self.membership.statement.successors(),
+            addresses: self
+                .network
+                .addresses()
+                .iter()
+                .map(|d| d.address.to_string())
+                .collect(),
+            links: self.link_statuses(now),
+            counters: self.all_counters(),
+        }
+    }
+
+    fn router_ref(&self, key: &RingKey) -> RouterRef {
+        let name = self
+            .directory
+            .cached_router(key)
+            .map(|certificate| certificate.name().to_string());
+        let ring_key = key.to_string();
+        RouterRef { ring_key, name }
+    }
+
+    fn link_statuses(&self, now: Instant) -> Vec<LinkStatus> {
+        let status = |(member, peer): (&ringway_transport::MemberId, &crate::link::Peer)| {
+            let certificate = self.directory.cached(member);
+            let validated = self.validator.usable(now, member);
+            LinkStatus {
+                member: member.to_string(),
+                name: certificate
+                    .map_or_else(String::new, |certificate| certificate.name().to_string()),
+                address: peer
+                    .path()
+                    .map_or_else(String::new, |path| path.to_string()),
+                validated: validated
+                    .iter()
+                    .map(|(d, _)| d.address.to_string())
+                    .collect(),
+                rtt_ms: peer.rtt().map(|rtt| rtt.as_secs_f64() * 1e3),
+                idle_s: since(now, peer.last_heard()).as_secs_f64(),
+            }
+        };
+        self.links.up().map(status).collect()
+    }
+
+    fn all_counters(&self) -> BTreeMap<String, u64> {
+        let mut all: BTreeMap<String, u64> = self
+            .counters
+            .iter()
+            .map(|(name, n)| ((*name).to_owned(), *n))
+            .collect();
+        let links = self.links.counters();
+        let mut add = |name: &str, count: u64| {
+            all.insert(name.to_owned(), count);
+        };
+        add("link_handshakes", links.handshakes);
+        add("link_handshakes_refused", links.handshakes_refused);
+        add("link_packets_malformed", links.packets_malformed);
+        add("link_packets_rejected", links.packets_rejected);
+        add(
+            "link_packets_unknown_session",
+            links.packets_unknown_session,
+        );
+        add("link_messages_dropped", links.messages_dropped);
+        add("link_path_changes", links.path_changes);
+        add("transport_packets_dropped", self.network.dropped);
+        add("quic_connections_refused", self.network.quic().refused());
+        if let Some(chord) = &self.chord {
+            let overlay = chord.counters();
+            add("overlay_unsolicited", overlay.unsolicited);
+            add("overlay_malformed", overlay.malformed);
+            add("overlay_rate_limited", overlay.rate_limited);
+            add("overlay_repeated", overlay.repeated);
+            add("overlay_unanswered", overlay.unanswered);
+        }
+        all
+    }
+}

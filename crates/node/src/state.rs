@@ -1,0 +1,307 @@
+//! What a member keeps over restarts: its membership, routers it has known, its transfers.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ringway_transport::MemberId;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::certificate::{Certificate, RingId};
+use crate::clock::unix_seconds;
+use crate::database::{self, DatabaseError};
+use crate::home;
+use crate::limits::{KNOWN_ROUTERS, TRANSFER_HISTORY};
+use crate::statement::Statement;
+use crate::transfer::{Direction, Phase, Record, TransferId};
+
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE membership (
+        only INTEGER PRIMARY KEY CHECK (only = 1),
+        ring BLOB NOT NULL, domain TEXT NOT NULL, certificate BLOB NOT NULL, statement BLOB NOT NULL,
+        hello_sequence INTEGER NOT NULL, was_in_ring INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE routers (
+        member BLOB PRIMARY KEY, certificate BLOB NOT NULL, seen INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE transfers (
+        id BLOB NOT NULL, direction TEXT NOT NULL, peer BLOB NOT NULL, peer_name TEXT NOT NULL,
+        path TEXT NOT NULL, file TEXT NOT NULL, size INTEGER NOT NULL, priority REAL NOT NULL,
+        phase TEXT NOT NULL, reason TEXT, blake3 BLOB, created INTEGER NOT NULL,
+        PRIMARY KEY (id, direction)
+    ) STRICT;
+"];
+
+/// Why the state could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    /// What it holds is not what this member stored.
+    #[error(
+        "the membership in {0} is damaged: restore the folder from a backup or join anew with another --home"
+    )]
+    Damaged(String),
+}
+
+type Result<T> = std::result::Result<T, StateError>;
+
+/// Which ring this member belongs to, as what.
+#[derive(Clone, Debug)]
+pub struct Membership {
+    /// The ring owner's key.
+    pub ring: RingId,
+    /// The ring's domain.
+    pub domain: String,
+    /// This member's certificate.
+    pub certificate: Certificate,
+    /// The newest statement seen.
+    pub statement: Statement,
+}
+
+/// The member's database.
+#[derive(Debug)]
+pub struct State {
+    path: PathBuf,
+    connection: Mutex<Connection>,
+}
+
+impl State {
+    /// Opens or makes the state in `home`.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
+    pub fn open(home: &Path) -> Result<State> {
+        let path = home::state_path(home);
+        let connection = Mutex::new(database::open(&path, MIGRATIONS)?);
+        Ok(State { path, connection })
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fail(&self) -> impl Fn(rusqlite::Error) -> StateError + '_ {
+        |source| DatabaseError::new(&self.path, source).into()
+    }
+
+    /// The membership, or none before the first join.
+    ///
+    /// # Errors
+    /// When it is damaged or the database fails.
+    pub fn membership(&self) -> Result<Option<Membership>> {
+        let query = "SELECT ring, domain, certificate, statement FROM membership";
+        type Stored = ([u8; 32], String, Vec<u8>, Vec<u8>);
+        let found: Option<Stored> = self
+            .connection()
+            .query_row(query, [], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            })
+            .optional()
+            .map_err(self.fail())?;
+        let Some((ring, domain, certificate, statement)) = found else {
+            return Ok(None);
+        };
+        let ring = MemberId::new(ring);
+        let damaged = || StateError::Damaged(self.path.display().to_string());
+        Ok(Some(Membership {
+            certificate: Certificate::decode(&certificate, &ring).map_err(|_| damaged())?,
+            statement: Statement::decode(&statement, &ring).map_err(|_| damaged())?,
+            ring,
+            domain,
+        }))
+    }
+
+    /// Stores a new membership.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn set_membership(&self, membership: &Membership) -> Result<()> {
+        self.connection()
+            .execute(
+                "INSERT OR REPLACE INTO membership VALUES (1, ?1, ?2, ?3, ?4, 0, 0)",
+                params![
+                    &membership.ring.as_bytes()[..],
+                    membership.domain,
+                    membership.certificate.as_bytes(),
+                    membership.statement.as_bytes(),
+                ],
+            )
+            .map_err(self.fail())?;
+        Ok(())
+    }
+
+    /// Stores a newer statement.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn set_statement(&self, statement: &Statement) -> Result<()> {
+        self.connection()
+            .execute(
+                "UPDATE membership SET statement = ?1",
+                params![statement.as_bytes()],
+            )
+            .map_err(self.fail())?;
+        Ok(())
+    }
+
+    /// The next sequence number for this member's HELLO; never the same twice.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn next_hello_sequence(&self) -> Result<u64> {
+        let query =
+            "UPDATE membership SET hello_sequence = hello_sequence + 1 RETURNING hello_sequence";
+        self.connection()
+            .query_row(query, [], |row| row.get(0))
+            .map_err(self.fail())
+    }
+
+    /// True if this router was part of the ring before.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn was_in_ring(&self) -> Result<bool> {
+        self.connection()
+            .query_row("SELECT was_in_ring FROM membership", [], |row| row.get(0))
+            .map_err(self.fail())
+    }
+
+    /// Remembers that this router is part of the ring.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn set_was_in_ring(&self) -> Result<()> {
+        self.connection()
+            .execute("UPDATE membership SET was_in_ring = 1", [])
+            .map_err(self.fail())?;
+        Ok(())
+    }
+
+    /// Remembers a router for the next start. The one not seen for longest gives way.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn remember_router(&self, certificate: &Certificate) -> Result<()> {
+        let connection = self.connection();
+        let member = certificate.member();
+        connection
+            .execute(
+                "INSERT OR REPLACE INTO routers VALUES (?1, ?2, ?3)",
+                params![
+                    &member.as_bytes()[..],
+                    certificate.as_bytes(),
+                    unix_seconds()
+                ],
+            )
+            .map_err(self.fail())?;
+        connection
+            .execute(
+                "DELETE FROM routers WHERE member NOT IN (SELECT member FROM routers ORDER BY seen DESC LIMIT ?1)",
+                params![KNOWN_ROUTERS],
+            )
+            .map_err(self.fail())?;
+        Ok(())
+    }
+
+    /// Routers known from before, the last seen first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn routers(&self, ring: &RingId) -> Result<Vec<Certificate>> {
+        let connection = self.connection();
+        let mut statement = connection
+            .prepare("SELECT certificate FROM routers ORDER BY seen DESC")
+            .map_err(self.fail())?;
+        let rows = statement
+            .query_map([], |row| row.get::<_, Vec<u8>>(0))
+            .map_err(self.fail())?;
+        let mut routers = Vec::new();
+        for bytes in rows {
+            routers.extend(Certificate::decode(&bytes.map_err(self.fail())?, ring).ok());
+        }
+        Ok(routers)
+    }
+
+    /// Stores a transfer, new or changed.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) fn put_transfer(&self, record: &Record) -> Result<()> {
+        let connection = self.connection();
+        let hash = record.hash.map(|hash| hash.as_bytes().to_vec());
+        connection
+            .execute(
+                "INSERT INTO transfers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+                 ON CONFLICT DO UPDATE SET path = ?5, size = ?7, priority = ?8, phase = ?9, reason = ?10, blake3 = ?11",
+                params![
+                    &record.id.0[..],
+                    record.direction.as_str(),
+                    &record.peer.as_bytes()[..],
+                    record.peer_name,
+                    record.path.to_string_lossy(),
+                    record.file,
+                    record.size,
+                    record.priority.get(),
+                    record.phase.as_str(),
+                    record.reason,
+                    hash,
+                    record.created,
+                ],
+            )
+            .map_err(self.fail())?;
+        connection
+            .execute(
+                "DELETE FROM transfers WHERE phase IN ('done', 'failed', 'cancelled') AND rowid NOT IN
+                 (SELECT rowid FROM transfers ORDER BY created DESC, rowid DESC LIMIT ?1)",
+                params![TRANSFER_HISTORY],
+            )
+            .map_err(self.fail())?;
+        Ok(())
+    }
+
+    /// All transfers, oldest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) fn transfers(&self) -> Result<Vec<Record>> {
+        let connection = self.connection();
+        let mut statement = connection
+            .prepare(
+                "SELECT id, direction, peer, peer_name, path, file, size, priority, phase, reason, blake3, created
+                 FROM transfers ORDER BY created, rowid",
+            )
+            .map_err(self.fail())?;
+        let rows = statement
+            .query_map([], transfer_record)
+            .map_err(self.fail())?;
+        rows.collect::<rusqlite::Result<Vec<_>>>()
+            .map_err(self.fail())
+    }
+}
+
+fn transfer_record(row: &Row<'_>) -> rusqlite::Result<Record> {
+    let direction: String = row.get(1)?;
+    let phase: String = row.get(8)?;
+    let path: String = row.get(4)?;
+    let hash: Option<[u8; 32]> = row.get(10)?;
+    let invalid = |column, name: &str| {
+        rusqlite::Error::InvalidColumnType(column, name.to_owned(), rusqlite::types::Type::Text)
+    };
+    Ok(Record {
+        id: TransferId(row.get(0)?),
+        direction: Direction::parse(&direction).ok_or_else(|| invalid(1, "direction"))?,
+        peer: MemberId::new(row.get(2)?),
+        peer_name: row.get(3)?,
+        path: PathBuf::from(path),
+        file: row.get(5)?,
+        size: row.get(6)?,
+        priority: ringway_dtl::Priority::new(row.get(7)?).map_err(|_| invalid(7, "priority"))?,
+        phase: Phase::parse(&phase).ok_or_else(|| invalid(8, "phase"))?,
+        reason: row.get(9)?,
+        hash: hash.map(blake3::Hash::from_bytes),
+        created: row.get(11)?,
+    })
+}

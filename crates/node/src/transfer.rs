@@ -1,0 +1,31 @@
+//! Files from member to member: verified chunk by chunk, resumed where they stopped.
+//!
+//! A transfer has one QUIC connection, so that it has a congestion controller and a priority of its own.
+//!
+//! ```text
+//! sender                                   receiver
+//!   Ping {challenge, address}        →
+//!                                    ←     Pong (signed)
+//!   Offer {certificate, file, hash}  →
+//!                                    ←     Accept {missing chunks} or Refuse {reason}
+//!   the missing chunks, with the
+//!   hashes that prove each (bao)     →
+//!                                    ←     Finished {hash} or Failed {reason}
+//! ```
+//!
+//! The BLAKE3 tree (crate `bao-tree`) lets the receiver check every 16 KiB before it writes them, and
+//! lets it find out after a crash which parts on its disk are good.
+
+mod content;
+mod live;
+mod pipe;
+mod receive;
+mod record;
+mod send;
+mod service;
+mod uplink;
+mod wire;
+
+pub(crate) use self::record::{Direction, Phase, Record, TransferId};
+pub(crate) use self::send::ping;
+pub(crate) use self::service::{Setup, TransferError, Transfers};

@@ -1,0 +1,394 @@
+//! A file's content as a verified tree: hashing it, finding what is missing, sending and taking chunks.
+//!
+//! All of this waits for the disk and belongs on a blocking thread.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bao_tree::io::outboard::{PostOrderOutboard, PreOrderOutboard};
+use bao_tree::io::sync::{
+    DecodeResponseIter, OutboardMut, WriteAt, encode_ranges, outboard_post_order, valid_ranges,
+};
+use bao_tree::io::{BaoContentItem, Leaf, Parent};
+use bao_tree::{BaoTree, BlockSize, ChunkNum, ChunkRanges};
+
+use crate::limits::MISSING_RANGES;
+
+/// Chunk groups of 16 KiB: the unit that is verified, and 0.4 % of hashes on the wire.
+const BLOCK: BlockSize = BlockSize::from_chunk_log(4);
+
+/// A file to send, with its hash tree.
+#[derive(Debug)]
+pub(super) struct Source {
+    file: File,
+    tree: PostOrderOutboard<File>,
+    pub(super) size: u64,
+    pub(super) hash: blake3::Hash,
+    /// The tree's file; it has no use after the transfer.
+    tree_path: PathBuf,
+}
+
+impl Source {
+    /// Reads the file at `path` once; the hash tree goes to `tree_path`.
+    pub(super) fn open(path: &Path, tree_path: &Path) -> io::Result<Source> {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len();
+        let tree = BaoTree::new(size, BLOCK);
+        let tree_file = private_file(tree_path, true)?;
+        let mut writer = BufWriter::new(tree_file);
+        let hash =
+            outboard_post_order(BufReader::with_capacity(1 << 20, &file), tree, &mut writer)?;
+        let data = writer
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)?;
+        Ok(Source {
+            file,
+            tree: PostOrderOutboard {
+                root: hash,
+                tree,
+                data,
+            },
+            size,
+            hash,
+            tree_path: tree_path.to_owned(),
+        })
+    }
+
+    /// Writes the chunks in `ranges`, each preceded by the hashes that prove it.
+    pub(super) fn encode(&self, ranges: &ChunkRanges, sink: impl Write) -> io::Result<()> {
+        encode_ranges(&self.file, &self.tree, ranges, sink).map_err(io::Error::from)
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.tree_path) {
+            tracing::debug!(%error, "a hash tree could not be removed");
+        }
+    }
+}
+
+/// A file on its way in.
+#[derive(Debug)]
+pub(super) struct Partial {
+    file: File,
+    tree: PreOrderOutboard<File>,
+    size: u64,
+    data_path: PathBuf,
+    tree_path: PathBuf,
+}
+
+impl Partial {
+    /// Opens the partial file `stem.part` in `folder`, or begins one.
+    pub(super) fn open(
+        folder: &Path,
+        stem: &str,
+        size: u64,
+        hash: blake3::Hash,
+    ) -> io::Result<Partial> {
+        let data_path = folder.join(format!("{stem}.part"));
+        let tree_path = folder.join(format!("{stem}.tree"));
+        let tree = BaoTree::new(size, BLOCK);
+        let file = private_file(&data_path, false)?;
+        let data = private_file(&tree_path, false)?;
+        // Holes read as zeros, and zeros verify as nothing.
+        data.set_len(tree.outboard_size())?;
+        Ok(Partial {
+            file,
+            tree: PreOrderOutboard {
+                root: hash,
+                tree,
+                data,
+            },
+            size,
+            data_path,
+            tree_path,
+        })
+    }
+
+    /// What is not yet here, by hashing what is; and how many bytes are here.
+    pub(super) fn missing(&self) -> io::Result<(ChunkRanges, u64)> {
+        let mut present = ChunkRanges::empty();
+        if self.file.metadata()?.len() > 0 {
+            let all = ChunkRanges::all();
+            for range in valid_ranges(&self.tree, ReadHoles(&self.file), &all) {
+                present |= ChunkRanges::from(range?);
+            }
+        }
+        let whole = ChunkRanges::from(ChunkNum(0)..ChunkNum::chunks(self.size).max(ChunkNum(1)));
+        let missing = simplified(&whole - &present);
+        let lacking = byte_count(&missing, self.size);
+        Ok((missing, self.size.saturating_sub(lacking)))
+    }
+
+    /// Takes the chunks in `ranges` from `encoded`, verifies each, writes it and counts its bytes.
+    pub(super) fn decode(
+        &mut self,
+        ranges: &ChunkRanges,
+        encoded: impl Read,
+        received: &AtomicU64,
+    ) -> io::Result<()> {
+        let items = DecodeResponseIter::new(self.tree.root, self.tree.tree, encoded, ranges);
+        for item in items {
+            match item.map_err(io::Error::from)? {
+                BaoContentItem::Parent(Parent { node, pair }) => self.tree.save(node, &pair)?,
+                BaoContentItem::Leaf(Leaf { offset, data }) => {
+                    self.file.write_all_at(offset, &data)?;
+                    let bytes = u64::try_from(data.len()).unwrap_or(u64::MAX);
+                    received.fetch_add(bytes, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the complete file into `folder` under `name`, or under `name (2)` and so on if that is taken.
+    pub(super) fn finish(self, folder: &Path, name: &str) -> io::Result<PathBuf> {
+        self.file.set_len(self.size)?;
+        self.file.sync_all()?;
+        for attempt in 1..1_000_u32 {
+            let path = folder.join(numbered(name, attempt));
+            let flags = rustix::fs::RenameFlags::NOREPLACE;
+            match rustix::fs::renameat_with(
+                rustix::fs::CWD,
+                &self.data_path,
+                rustix::fs::CWD,
+                &path,
+                flags,
+            ) {
+                Ok(()) => {
+                    crate::home::sync_folder_of(&path)?;
+                    std::fs::remove_file(&self.tree_path)?;
+                    return Ok(path);
+                }
+                Err(rustix::io::Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "a thousand files of this name are there",
+        ))
+    }
+
+    /// Removes what has come so far.
+    pub(super) fn discard(folder: &Path, stem: &str) {
+        for extension in ["part", "tree"] {
+            let path = folder.join(format!("{stem}.{extension}"));
+            if let Err(error) = std::fs::remove_file(&path)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::warn!(path = %path.display(), %error, "a partial file stays behind");
+            }
+        }
+    }
+}
+
+/// Reads zeros behind the end, as a sparse file does before it.
+struct ReadHoles<'a>(&'a File);
+
+impl bao_tree::io::sync::ReadAt for ReadHoles<'_> {
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = bao_tree::io::sync::ReadAt::read_at(self.0, position, buffer)?;
+        if read == 0 {
+            buffer.fill(0);
+            return Ok(buffer.len());
+        }
+        Ok(read)
+    }
+}
+
+/// At most [`MISSING_RANGES`] ranges: past that, everything from the last one on counts as missing.
+fn simplified(ranges: ChunkRanges) -> ChunkRanges {
+    let boundaries = ranges.boundaries();
+    match boundaries.get(2 * MISSING_RANGES - 2).copied() {
+        Some(start) if boundaries.len() > 2 * MISSING_RANGES => ranges | ChunkRanges::from(start..),
+        _ => ranges,
+    }
+}
+
+/// The chunk numbers at which `ranges` begin and end, for the wire.
+pub(super) fn to_wire(ranges: &ChunkRanges) -> Vec<u64> {
+    ranges.boundaries().iter().map(|chunk| chunk.0).collect()
+}
+
+/// Ranges from the wire, or none if they are not in order.
+pub(super) fn from_wire(boundaries: &[u64]) -> Option<ChunkRanges> {
+    if !boundaries.is_sorted_by(|a, b| a < b) {
+        return None;
+    }
+    let chunks = boundaries.iter().map(|chunk| ChunkNum(*chunk)).collect();
+    ChunkRanges::new(chunks)
+}
+
+/// Bytes of a file of `size` that `ranges` cover.
+pub(super) fn byte_count(ranges: &ChunkRanges, size: u64) -> u64 {
+    let mut bytes = 0;
+    let mut boundaries = ranges.boundaries().iter();
+    while let Some(start) = boundaries.next() {
+        let end = boundaries
+            .next()
+            .map_or(size, |end| end.to_bytes().min(size));
+        bytes += end.saturating_sub(start.to_bytes());
+    }
+    bytes
+}
+
+fn private_file(path: &Path, truncate: bool) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(truncate)
+        .mode(0o600)
+        .open(path)
+}
+
+fn numbered(name: &str, attempt: u32) -> String {
+    if attempt == 1 {
+        return name.to_owned();
+    }
+    match name.rsplit_once('.') {
+        Some((stem, extension)) if !stem.is_empty() => format!("{stem} ({attempt}).{extension}"),
+        _ => format!("{name} ({attempt})"),
+    }
+}
+
+/// The name under which a peer's file may be stored here, or none if it has none.
+pub(super) fn safe_file_name(name: &str) -> Option<String> {
+    let last = name.rsplit(['/', '\\']).next()?;
+    let cleaned: String = last.chars().filter(|c| !c.is_control()).collect();
+    let hidden = cleaned.trim_start_matches('.');
+    if hidden.is_empty() || hidden.len() > crate::limits::FILE_NAME_BYTES {
+        return None;
+    }
+    Some(hidden.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn content(size: usize) -> Vec<u8> {
+        (0..size)
+            .map(|i| u8::try_from((i * 31 + i / 251) % 256).unwrap())
+            .collect()
+    }
+
+    fn source(folder: &Path, data: &[u8]) -> Source {
+        let path = folder.join("source");
+        std::fs::write(&path, data).unwrap();
+        Source::open(&path, &folder.join("source.tree")).unwrap()
+    }
+
+    fn encoded(source: &Source, ranges: &ChunkRanges) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        source.encode(ranges, &mut bytes).unwrap();
+        bytes
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn a_file_arrives_whole_even_if_it_is_cut_off_once(size in 0usize..300_000, cut in 0.0f64..1.0) {
+            let folder = tempfile::tempdir().unwrap();
+            let data = content(size);
+            let source = source(folder.path(), &data);
+            prop_assert_eq!(source.hash, blake3::hash(&data));
+
+            let mut partial = Partial::open(folder.path(), "x", source.size, source.hash).unwrap();
+            let (missing, present) = partial.missing().unwrap();
+            prop_assert_eq!(present, 0);
+            let bytes = encoded(&source, &missing);
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a test's random cut")]
+            let kept = (bytes.len() as f64 * cut) as usize;
+            let received = AtomicU64::new(0);
+            let first = partial.decode(&missing, &bytes[..kept], &received);
+            prop_assert!(first.is_err() || kept == bytes.len() || size == 0);
+            drop(partial);
+
+            let mut partial = Partial::open(folder.path(), "x", source.size, source.hash).unwrap();
+            let (missing, present) = partial.missing().unwrap();
+            prop_assert_eq!(present, received.load(Ordering::Relaxed));
+            let missing = from_wire(&to_wire(&missing)).unwrap();
+            partial.decode(&missing, encoded(&source, &missing).as_slice(), &received).unwrap();
+            let path = partial.finish(folder.path(), "arrived").unwrap();
+            prop_assert_eq!(std::fs::read(path).unwrap(), data);
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_is_refused_and_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = source(folder.path(), &content(100_000));
+        let mut partial = Partial::open(folder.path(), "x", source.size, source.hash).unwrap();
+        let (missing, _) = partial.missing().unwrap();
+        let mut bytes = encoded(&source, &missing);
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        let received = AtomicU64::new(0);
+        assert!(
+            partial
+                .decode(&missing, bytes.as_slice(), &received)
+                .is_err()
+        );
+        let (missing, present) = partial.missing().unwrap();
+        assert!(!missing.is_empty());
+        assert_eq!(present, received.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn damage_on_disk_is_found_when_a_transfer_resumes() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = content(100_000);
+        let source = source(folder.path(), &data);
+        let mut partial = Partial::open(folder.path(), "x", source.size, source.hash).unwrap();
+        let (missing, _) = partial.missing().unwrap();
+        let bytes = encoded(&source, &missing);
+        partial
+            .decode(&missing, bytes.as_slice(), &AtomicU64::new(0))
+            .unwrap();
+        partial.file.write_all_at(20_000, b"damage").unwrap();
+        let (missing, present) = partial.missing().unwrap();
+        assert_eq!(present, 100_000 - 16_384);
+        assert_eq!(byte_count(&missing, 100_000), 16_384);
+    }
+
+    #[test]
+    fn an_existing_file_is_never_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.txt"), b"mine").unwrap();
+        let partial = Partial::open(folder.path(), "x", 0, blake3::hash(b"")).unwrap();
+        let path = partial.finish(folder.path(), "a.txt").unwrap();
+        assert_eq!(path, folder.path().join("a (2).txt"));
+        assert_eq!(std::fs::read(folder.path().join("a.txt")).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn names_from_peers_stay_inside_the_folder() {
+        assert_eq!(
+            safe_file_name("../../etc/passwd").as_deref(),
+            Some("passwd")
+        );
+        assert_eq!(
+            safe_file_name("a\\b\u{1b}[2J.txt").as_deref(),
+            Some("b[2J.txt")
+        );
+        assert_eq!(safe_file_name(".bashrc").as_deref(), Some("bashrc"));
+        for bad in ["", "..", "a/", "/", "\u{7}", &"x".repeat(300)] {
+            assert_eq!(safe_file_name(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn ranges_out_of_order_are_refused() {
+        assert!(from_wire(&[5, 3]).is_none());
+        assert!(from_wire(&[5, 5]).is_none());
+        assert!(from_wire(&[0, 3, 5]).is_some());
+    }
+}

@@ -1,0 +1,240 @@
+//! A transfer in memory: what is on disk about it, and what happens to it now.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ringway_dtl::{LimitedBy, Priority};
+use ringway_transport::quic::QuicConnection;
+use tokio::sync::watch;
+
+use super::record::{Direction, Phase, Record};
+use super::uplink::Flow;
+use crate::control::{PathReport, TransferStatus};
+
+/// How far back the rate looks.
+const WINDOW: Duration = Duration::from_secs(1);
+/// How often it is sampled.
+pub(super) const SAMPLE: Duration = Duration::from_millis(100);
+
+/// Why an attempt is to end early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Nobody wants it to.
+    No,
+    /// The user has given the transfer up.
+    Cancelled,
+    /// The peer has begun anew over another connection.
+    Superseded,
+}
+
+/// A transfer that this daemon knows.
+#[derive(Debug)]
+pub(super) struct Live {
+    record: Mutex<Record>,
+    /// Bytes of content done.
+    pub(super) bytes: Arc<AtomicU64>,
+    /// Bytes that an earlier attempt has left here.
+    pub(super) resumed: AtomicU64,
+    /// True while the uplink's cap holds sending back.
+    pub(super) capped: AtomicBool,
+    pub(super) stop: watch::Sender<Stop>,
+    /// Held by the attempt that runs.
+    pub(super) running: tokio::sync::Mutex<()>,
+    meter: Mutex<Meter>,
+    channel: Mutex<Option<Channel>>,
+}
+
+/// What carries the transfer at the moment.
+#[derive(Clone, Debug)]
+pub(super) struct Channel {
+    pub(super) connection: QuicConnection,
+    pub(super) flow: Option<Arc<Flow>>,
+}
+
+#[derive(Debug, Default)]
+struct Meter {
+    samples: VecDeque<(Instant, u64)>,
+    active: Duration,
+    /// Bytes moved in `active`.
+    moved: u64,
+}
+
+impl Live {
+    pub(super) fn new(record: Record) -> Live {
+        let done = if record.phase == Phase::Done {
+            record.size
+        } else {
+            0
+        };
+        Live {
+            record: Mutex::new(record),
+            bytes: Arc::new(AtomicU64::new(done)),
+            resumed: AtomicU64::new(0),
+            capped: AtomicBool::new(false),
+            stop: watch::Sender::new(Stop::No),
+            running: tokio::sync::Mutex::new(()),
+            meter: Mutex::default(),
+            channel: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn record(&self) -> Record {
+        self.lock_record().clone()
+    }
+
+    pub(super) fn lock_record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.lock_record().phase
+    }
+
+    fn lock_meter(&self) -> MutexGuard<'_, Meter> {
+        self.meter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_channel(&self, channel: Option<Channel>) {
+        if channel.is_none() {
+            self.capped.store(false, Ordering::Relaxed);
+        }
+        *self.channel.lock().unwrap_or_else(PoisonError::into_inner) = channel;
+    }
+
+    fn channel(&self) -> Option<Channel> {
+        self.channel
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Applies to what flows now and to what flows later.
+    pub(super) fn set_priority(&self, priority: Priority) {
+        self.lock_record().priority = priority;
+        if let Some(channel) = self.channel() {
+            channel.connection.set_priority(priority);
+            if let Some(flow) = channel.flow {
+                flow.set_priority(priority);
+            }
+        }
+    }
+
+    /// Content begins to flow with `present` bytes there already.
+    pub(super) fn begin(&self, present: u64) {
+        self.bytes.store(present, Ordering::Relaxed);
+        self.resumed.fetch_max(present, Ordering::Relaxed);
+        self.lock_meter().samples.clear();
+    }
+
+    /// Called every [`SAMPLE`] while the transfer is active.
+    pub(super) fn sample(&self, now: Instant) {
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        let mut meter = self.lock_meter();
+        if let Some((last, before)) = meter.samples.back().copied() {
+            meter.active += now.saturating_duration_since(last);
+            meter.moved += bytes.saturating_sub(before);
+        }
+        meter.samples.push_back((now, bytes));
+        while meter.samples.len() > 2
+            && meter
+                .samples
+                .get(1)
+                .is_some_and(|(time, _)| *time + WINDOW < now)
+        {
+            meter.samples.pop_front();
+        }
+    }
+
+    /// Bytes per second over the last second, or over the whole transfer once it is done.
+    fn rate(&self, phase: Phase) -> f64 {
+        let meter = self.lock_meter();
+        if phase != Phase::Active {
+            return per_second(meter.moved, meter.active);
+        }
+        match (meter.samples.front(), meter.samples.back()) {
+            (Some((from, before)), Some((to, after))) => {
+                per_second(after.saturating_sub(*before), *to - *from)
+            }
+            _ => 0.0,
+        }
+    }
+
+    pub(super) fn status(&self) -> TransferStatus {
+        let record = self.record();
+        let bytes = match record.phase {
+            Phase::Done => record.size,
+            _ => self.bytes.load(Ordering::Relaxed).min(record.size),
+        };
+        let rate = self.rate(record.phase);
+        let left = as_f64(record.size.saturating_sub(bytes));
+        let active = record.phase == Phase::Active;
+        let channel = self.channel().filter(|_| active);
+        let report = channel.as_ref().map(|channel| channel.connection.report());
+        TransferStatus {
+            id: record.id.to_string(),
+            direction: record.direction.as_str().to_owned(),
+            state: record.phase.as_str().to_owned(),
+            reason: record.reason.clone(),
+            peer: record.peer_name.clone(),
+            file: record.file.clone(),
+            path: record.path.clone(),
+            size: record.size,
+            bytes,
+            rate,
+            eta_s: (active && rate > 0.0).then(|| left / rate),
+            active_s: self.lock_meter().active.as_secs_f64(),
+            priority: record.priority.get(),
+            blake3: record.hash.map(|hash| hash.to_hex().to_string()),
+            resumed_from: self.resumed.load(Ordering::Relaxed),
+            limited_by: report
+                .as_ref()
+                .and_then(|report| self.limit(&record, report.limited_by)),
+            path_report: channel.zip(report).map(|(channel, report)| PathReport {
+                address: channel
+                    .connection
+                    .remote()
+                    .map_or_else(String::new, |address| format!("quic://{address}")),
+                rtt_ms: report.rtt.as_secs_f64() * 1e3,
+                queueing_ms: report.queueing_delay.unwrap_or_default().as_secs_f64() * 1e3,
+                window: report.window,
+                packets_sent: report.sent,
+                packets_lost: report.lost,
+            }),
+        }
+    }
+
+    fn limit(&self, record: &Record, limited_by: Option<LimitedBy>) -> Option<String> {
+        if record.direction == Direction::Receive {
+            return None;
+        }
+        if self.capped.load(Ordering::Relaxed) {
+            return Some("capped".to_owned());
+        }
+        let text = match limited_by? {
+            LimitedBy::Yielding => "yielding",
+            LimitedBy::Loss => "loss-limited",
+            LimitedBy::Application => "application-limited",
+            LimitedBy::SlowStart => "slow-start",
+            LimitedBy::Growth => "growing",
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "a rate for people; exact below 2^53 bytes"
+)]
+fn as_f64(bytes: u64) -> f64 {
+    bytes as f64
+}
+
+fn per_second(bytes: u64, time: Duration) -> f64 {
+    if time.is_zero() {
+        return 0.0;
+    }
+    as_f64(bytes) / time.as_secs_f64()
+}

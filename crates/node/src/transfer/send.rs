@@ -1,0 +1,268 @@
+//! The sender's side: one task for each file, trying until the peer has it or has refused it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bao_tree::ChunkRanges;
+use ringway_transport::MemberId;
+use ringway_transport::quic::{QuicConnection, QuicError, RecvStream, SendStream};
+use tokio::time::timeout;
+
+use super::content::{self, Source};
+use super::live::{Channel, Live, Stop};
+use super::pipe;
+use super::record::Phase;
+use super::service::Context;
+use super::uplink::Flow;
+use super::wire::{Frame, FrameError, Offer};
+use crate::limits::{ANSWER_TIME, RETRY_FIRST, RETRY_LONGEST};
+
+/// Why an attempt ended without the file being there.
+#[derive(Debug)]
+enum Ended {
+    /// Worth another try.
+    Later(String),
+    /// Never worth another try.
+    Never(String),
+    /// The user wants no more.
+    Stopped,
+}
+
+impl From<FrameError> for Ended {
+    fn from(error: FrameError) -> Ended {
+        Ended::Later(error.to_string())
+    }
+}
+
+impl From<QuicError> for Ended {
+    fn from(error: QuicError) -> Ended {
+        Ended::Later(error.to_string())
+    }
+}
+
+/// Sends one file, however long that takes.
+pub(super) async fn run(context: Arc<Context>, live: Arc<Live>) {
+    let Ok(_place) = context.sends.acquire().await else {
+        return;
+    };
+    let mut source = None;
+    let mut pause = RETRY_FIRST;
+    loop {
+        let before = live.bytes.load(Ordering::Relaxed);
+        let ended = match attempt(&context, &live, &mut source).await {
+            Ok(()) => return context.set_phase(&live, Phase::Done, None),
+            Err(ended) => ended,
+        };
+        live.set_channel(None);
+        match ended {
+            Ended::Stopped => return,
+            Ended::Never(reason) => return context.set_phase(&live, Phase::Failed, Some(reason)),
+            Ended::Later(reason) => {
+                tracing::info!(id = %live.record().id, reason, "a transfer waits");
+                context.set_phase(&live, Phase::Waiting, Some(reason));
+            }
+        }
+        if live.bytes.load(Ordering::Relaxed) > before {
+            pause = RETRY_FIRST;
+        }
+        let mut stop = live.stop.subscribe();
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = stop.wait_for(|stop| *stop != Stop::No) => return,
+        }
+        pause = (pause * 2).min(RETRY_LONGEST);
+    }
+}
+
+async fn attempt(
+    context: &Context,
+    live: &Live,
+    source: &mut Option<Arc<Source>>,
+) -> Result<(), Ended> {
+    let mut stop = live.stop.subscribe();
+    tokio::select! {
+        result = deliver(context, live, source) => result,
+        _ = stop.wait_for(|stop| *stop != Stop::No) => Err(Ended::Stopped),
+    }
+}
+
+async fn deliver(
+    context: &Context,
+    live: &Live,
+    source: &mut Option<Arc<Source>>,
+) -> Result<(), Ended> {
+    let source = match source {
+        Some(source) => Arc::clone(source),
+        None => Arc::clone(source.insert(read_source(context, live).await?)),
+    };
+    context.set_phase(live, Phase::Connecting, None);
+    let record = live.record();
+    let connection = connect(context, record.peer, live).await?;
+    let flow = context.uplink.flow(record.priority);
+    let flow = Arc::new(flow.map_err(|error| Ended::Later(error.to_string()))?);
+    live.set_channel(Some(Channel {
+        connection: connection.clone(),
+        flow: Some(Arc::clone(&flow)),
+    }));
+    // A change of priority between the record's copy and now must not be lost.
+    live.set_priority(live.record().priority);
+    let (mut sink, mut answers) = connection.open_bi().await?;
+    let offer = Offer {
+        id: record.id.0.into(),
+        file: record.file.clone(),
+        size: source.size,
+        hash: (*source.hash.as_bytes()).into(),
+    };
+    Frame::Offer(offer).write(&mut sink).await?;
+    let answer = timeout(ANSWER_TIME, Frame::read(&mut answers)).await;
+    match answer.map_err(|_| Ended::Later("the peer does not answer the offer".to_owned()))?? {
+        Frame::Finished => {}
+        Frame::Refuse { reason, try_later } => return Err(refused(&reason, try_later)),
+        Frame::Accept { missing, present } => {
+            let ranges = content::from_wire(&missing).ok_or(FrameError::Malformed)?;
+            live.begin(present.min(source.size));
+            context.set_phase(live, Phase::Active, None);
+            send_content(live, &flow, source, ranges, &mut sink).await?;
+            finished(&mut answers).await?;
+        }
+        Frame::Ping(_) | Frame::Pong(_) | Frame::Offer(_) => {
+            return Err(FrameError::Malformed.into());
+        }
+    }
+    connection.close(0, "the file has arrived");
+    live.set_channel(None);
+    Ok(())
+}
+
+/// Hashes the file; once for each run of the daemon.
+async fn read_source(context: &Context, live: &Live) -> Result<Arc<Source>, Ended> {
+    context.set_phase(live, Phase::Hashing, None);
+    let record = live.record();
+    let tree = context.trees.join(format!("{}.tree", record.id));
+    let path = record.path.clone();
+    let opened = tokio::task::spawn_blocking(move || Source::open(&path, &tree)).await;
+    let source = opened
+        .map_err(|error| Ended::Later(error.to_string()))?
+        .map_err(|error| Ended::Never(format!("{}: {error}", record.path.display())))?;
+    if record.hash.is_some_and(|hash| hash != source.hash) {
+        return Err(Ended::Never(changed(&record.path)));
+    }
+    {
+        let mut record = live.lock_record();
+        record.hash = Some(source.hash);
+        record.size = source.size;
+    }
+    Ok(Arc::new(source))
+}
+
+fn changed(path: &Path) -> String {
+    format!(
+        "{} has changed since the transfer began: send it again",
+        path.display()
+    )
+}
+
+async fn connect(context: &Context, peer: MemberId, live: &Live) -> Result<QuicConnection, Ended> {
+    let certificate = context.directory.find(&peer.to_string()).await;
+    let certificate = certificate.map_err(|error| Ended::Later(error.to_string()))?;
+    let addresses = context.member.reach(certificate).await;
+    let addresses = addresses.map_err(|error| Ended::Later(error.to_string()))?;
+    let mut last = Ended::Later("the peer has no working QUIC address".to_owned());
+    for address in addresses {
+        match context
+            .endpoint
+            .connect(address, peer, live.record().priority)
+            .await
+        {
+            Ok(connection) => return Ok(connection),
+            Err(error) => last = error.into(),
+        }
+    }
+    Err(last)
+}
+
+fn refused(reason: &str, try_later: bool) -> Ended {
+    let reason: String = reason
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(200)
+        .collect();
+    let reason = format!("the peer refused: {reason}");
+    if try_later {
+        Ended::Later(reason)
+    } else {
+        Ended::Never(reason)
+    }
+}
+
+async fn send_content(
+    live: &Live,
+    flow: &Flow,
+    source: Arc<Source>,
+    ranges: ChunkRanges,
+    sink: &mut SendStream,
+) -> Result<(), Ended> {
+    let (writer, mut blocks) = pipe::to_task();
+    let path = live.record().path;
+    let reading = tokio::task::spawn_blocking(move || {
+        let mut writer = writer;
+        source.encode(&ranges, &mut writer)?;
+        std::io::Write::flush(&mut writer)
+    });
+    while let Some(block) = blocks.recv().await {
+        let waited = flow.acquire(block.len()).await;
+        live.capped.store(waited, Ordering::Relaxed);
+        let bytes = u64::try_from(block.len()).unwrap_or(u64::MAX);
+        if let Err(error) = sink.write_chunk(block).await {
+            return Err(Ended::Later(error.to_string()));
+        }
+        live.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+    match reading.await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return Err(Ended::Later(format!("reading {}: {error}", path.display()))),
+        Err(error) => return Err(Ended::Later(error.to_string())),
+    }
+    sink.finish()
+        .map_err(|error| Ended::Later(error.to_string()))
+}
+
+/// The receiver says so when the whole file is on its disk; a peer that is gone ends the connection instead.
+async fn finished(answers: &mut RecvStream) -> Result<(), Ended> {
+    match Frame::read(answers).await? {
+        Frame::Finished => Ok(()),
+        Frame::Refuse { reason, try_later } => Err(refused(&reason, try_later)),
+        _ => Err(FrameError::Malformed.into()),
+    }
+}
+
+/// Tests an address: a PING over QUIC, and the PONG that came back.
+pub(crate) async fn ping(
+    endpoint: &ringway_transport::quic::QuicEndpoint,
+    address: std::net::SocketAddr,
+    ping: &ringway_transport::Ping,
+) -> Option<ringway_transport::Pong> {
+    let exchange = async {
+        let priority = ringway_dtl::Priority::NORMAL;
+        let connection = endpoint
+            .connect(address, ping.target, priority)
+            .await
+            .ok()?;
+        let (mut sink, mut answers) = connection.open_bi().await.ok()?;
+        Frame::Ping(ping.encode().into())
+            .write(&mut sink)
+            .await
+            .ok()?;
+        let Ok(Frame::Pong(pong)) = Frame::read(&mut answers).await else {
+            return None;
+        };
+        connection.close(0, "tested");
+        ringway_transport::Pong::decode(&pong).ok()
+    };
+    timeout(Duration::from_secs(5), exchange)
+        .await
+        .ok()
+        .flatten()
+}

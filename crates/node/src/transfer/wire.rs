@@ -1,0 +1,134 @@
+//! The frames around a transfer's content: four bytes of length, then CBOR.
+
+use minicbor::bytes::{ByteArray, ByteVec};
+use minicbor::{Decode, Encode};
+use ringway_transport::quic::{RecvStream, SendStream};
+
+use crate::limits::{FRAME_BYTES, MISSING_RANGES};
+
+/// One frame.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub(super) enum Frame {
+    /// Tests this address; the `transport` crate's encoding.
+    #[n(0)]
+    Ping(#[n(0)] ByteVec),
+    /// Its answer.
+    #[n(1)]
+    Pong(#[n(0)] ByteVec),
+    /// The sender names a file.
+    #[n(2)]
+    Offer(#[n(0)] Offer),
+    /// The receiver names the chunks that it lacks: alternating first and one-past-last chunk numbers.
+    #[n(3)]
+    Accept {
+        #[n(0)]
+        missing: Vec<u64>,
+        /// Bytes that need not be sent again.
+        #[n(1)]
+        present: u64,
+    },
+    /// The receiver does not take the file.
+    #[n(4)]
+    Refuse {
+        #[n(0)]
+        reason: String,
+        /// True if a later try may succeed.
+        #[n(1)]
+        try_later: bool,
+    },
+    /// The receiver has the whole file on its disk.
+    #[n(5)]
+    Finished,
+}
+
+/// What the sender says about its file.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub(super) struct Offer {
+    #[n(0)]
+    pub(super) id: ByteArray<16>,
+    #[n(1)]
+    pub(super) file: String,
+    #[n(2)]
+    pub(super) size: u64,
+    #[n(3)]
+    pub(super) hash: ByteArray<32>,
+}
+
+/// Why a frame could not be exchanged.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FrameError {
+    #[error("the peer's message is malformed or too long")]
+    Malformed,
+    #[error("the connection ended: {0}")]
+    Ended(String),
+}
+
+impl Frame {
+    fn encode(&self) -> Vec<u8> {
+        crate::cbor::encode(self)
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Frame> {
+        let frame = minicbor::decode(bytes).ok()?;
+        match &frame {
+            Frame::Accept { missing, .. } if missing.len() > 2 * MISSING_RANGES => None,
+            _ => Some(frame),
+        }
+    }
+
+    pub(super) async fn write(&self, stream: &mut SendStream) -> Result<(), FrameError> {
+        let bytes = self.encode();
+        let length = u32::try_from(bytes.len()).map_err(|_| FrameError::Malformed)?;
+        let mut framed = length.to_be_bytes().to_vec();
+        framed.extend_from_slice(&bytes);
+        stream
+            .write_all(&framed)
+            .await
+            .map_err(|error| FrameError::Ended(error.to_string()))
+    }
+
+    pub(super) async fn read(stream: &mut RecvStream) -> Result<Frame, FrameError> {
+        let ended =
+            |error: ringway_transport::quic::ReadExactError| FrameError::Ended(error.to_string());
+        let mut length = [0; 4];
+        stream.read_exact(&mut length).await.map_err(ended)?;
+        let length =
+            usize::try_from(u32::from_be_bytes(length)).map_err(|_| FrameError::Malformed)?;
+        if length > FRAME_BYTES {
+            return Err(FrameError::Malformed);
+        }
+        let mut bytes = vec![0; length];
+        stream.read_exact(&mut bytes).await.map_err(ended)?;
+        Frame::decode(&bytes).ok_or(FrameError::Malformed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn offers_survive_a_round_trip(id: [u8; 16], file in ".{0,40}", size: u64, hash: [u8; 32]) {
+            let frame = Frame::Offer(Offer { id: id.into(), file, size, hash: hash.into() });
+            prop_assert_eq!(Frame::decode(&frame.encode()), Some(frame));
+        }
+
+        #[test]
+        fn random_bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ignored = Frame::decode(&bytes);
+        }
+    }
+
+    #[test]
+    fn too_many_ranges_are_refused() {
+        let missing = vec![0; 2 * MISSING_RANGES + 2];
+        let frame = Frame::Accept {
+            missing,
+            present: 0,
+        };
+        assert_eq!(Frame::decode(&frame.encode()), None);
+    }
+}

@@ -1,0 +1,114 @@
+//! Where a ring's records stand in DNS, and their text form.
+//!
+//! | name | TXT record |
+//! |---|---|
+//! | `_ring.DOMAIN` | the owner's statement |
+//! | `NAME._member.DOMAIN` | that member's certificate |
+//! | `ID._id.DOMAIN` | the same, by member id in base32 |
+//! | `KEY._key.DOMAIN` | the same, by the first 14 bytes of a router's ring key in hex |
+
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use ringway_overlay::RingKey;
+use ringway_transport::MemberId;
+
+use crate::certificate::Name;
+use crate::limits::STATEMENT_BYTES;
+
+const PREFIX: &str = "rw1=";
+
+/// What a record is looked up by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum RecordName {
+    /// The owner's statement.
+    Ring,
+    /// A certificate by member name.
+    Member(Name),
+    /// A certificate by member id.
+    Id(MemberId),
+    /// A router's certificate by ring key.
+    Key(RingKey),
+}
+
+impl RecordName {
+    /// The name below the ring's domain, without a final dot.
+    #[must_use]
+    pub(crate) fn relative(&self) -> String {
+        match self {
+            RecordName::Ring => "_ring".to_owned(),
+            RecordName::Member(name) => format!("{name}._member"),
+            RecordName::Id(id) => format!("{id}._id"),
+            RecordName::Key(key) => {
+                let (hash, _address) = key.as_bytes().split_at(14);
+                format!("{}._key", HEXLOWER.encode(hash))
+            }
+        }
+    }
+
+    /// The fully qualified name, with the final dot.
+    #[must_use]
+    pub(crate) fn qualified(&self, domain: &str) -> String {
+        format!("{}.{}.", self.relative(), domain.trim_end_matches('.'))
+    }
+}
+
+/// Text form of a record: strings of at most 255 bytes (RFC 1035 §3.3.14), to be joined by the reader.
+#[must_use]
+pub(crate) fn to_txt(content: &[u8]) -> Vec<String> {
+    let text = format!("{PREFIX}{}", BASE64URL_NOPAD.encode(content));
+    let mut strings = Vec::new();
+    let mut rest = text.as_str();
+    while rest.len() > 255 {
+        let (head, tail) = rest.split_at(255);
+        strings.push(head.to_owned());
+        rest = tail;
+    }
+    strings.push(rest.to_owned());
+    strings
+}
+
+/// The content of a record, or none if it is not one of ours.
+#[must_use]
+pub(crate) fn from_txt<'a>(strings: impl Iterator<Item = &'a [u8]>) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    for string in strings {
+        text.extend_from_slice(string);
+        if text.len() > 2 * STATEMENT_BYTES {
+            return None;
+        }
+    }
+    let encoded = text.strip_prefix(PREFIX.as_bytes())?;
+    BASE64URL_NOPAD.decode(encoded).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn records_survive_the_text_form(content in proptest::collection::vec(any::<u8>(), 0..2000)) {
+            let strings = to_txt(&content);
+            prop_assert!(strings.iter().all(|s| s.len() <= 255));
+            prop_assert_eq!(from_txt(strings.iter().map(String::as_bytes)), Some(content));
+        }
+
+        #[test]
+        fn foreign_records_are_ignored(text in ".{0,300}") {
+            prop_assume!(!text.starts_with(PREFIX));
+            prop_assert_eq!(from_txt([text.as_bytes()].into_iter()), None);
+        }
+    }
+
+    #[test]
+    fn labels_fit_into_dns() {
+        let key = RingKey::from_bytes([0xab; 32]);
+        let id = MemberId::new([0xcd; 32]);
+        for name in [RecordName::Key(key), RecordName::Id(id), RecordName::Ring] {
+            let text = name.qualified("ring.example");
+            assert!(text.ends_with(".ring.example."), "{text}");
+            assert!(text.split('.').all(|label| label.len() <= 63), "{text}");
+        }
+    }
+}
