@@ -37,6 +37,8 @@ pub mod daemon;
 mod database;
 pub mod directory;
 pub mod enrol;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod home;
 pub mod identity;
 mod invite;

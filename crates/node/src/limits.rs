@@ -265,11 +265,6 @@ pub const UNRESOLVED: usize = 64;
 /// Source: the overlay has one or two requests open with a member. Past it they are dropped; the overlay repeats them.
 pub const UNRESOLVED_MESSAGES: usize = 4;
 
-/// How long a router that was in the ring looks for it before it begins it again.
-///
-/// Source: longer than any restart of a single router takes to join. Each router waits this long once more for every known router with a lower certificate number.
-pub const REFOUND_AFTER: std::time::Duration = std::time::Duration::from_secs(10);
-
 /// Connections to the control socket at once.
 ///
 /// Source: a person's terminals and a few scripts. Past it a connection waits to be accepted.

@@ -14,6 +14,7 @@
 //! and passes them to [`Links::set_alternatives`]). A path that stays silent for three probes gives way
 //! to the next alternative.
 
+mod establish;
 mod handshake;
 mod peer;
 mod replay;
@@ -29,13 +30,11 @@ use ringway_transport::{Address, MemberId};
 pub(crate) use self::peer::Peer;
 pub(crate) use self::wire::LinkMessage;
 
-use self::handshake::Initiator;
-use self::peer::{Dial, HalfOpen};
-use self::session::Session;
+use self::peer::HalfOpen;
 use self::wire::Packet;
 use crate::certificate::Certificate;
 use crate::identity::Identity;
-use crate::limits::{HALF_OPEN, LINK_OUTPUT, LINK_QUEUE, MAX_LINKS, SESSIONS_PER_LINK};
+use crate::limits::{LINK_OUTPUT, LINK_QUEUE};
 
 /// Decides from a shown certificate whether its holder may have a link.
 pub(crate) type Gatekeeper = Arc<dyn Fn(&[u8]) -> Option<Certificate> + Send + Sync>;
@@ -126,56 +125,6 @@ impl Links {
     /// True if there is a link or one is being made.
     pub(crate) fn knows(&self, member: &MemberId) -> bool {
         self.peers.contains_key(member)
-    }
-
-    /// Begins a handshake with the holder of `certificate` at `addresses`, cheapest first. Does nothing if one is under way.
-    pub(crate) fn connect(
-        &mut self,
-        now: Instant,
-        certificate: &Certificate,
-        addresses: Vec<Address>,
-    ) {
-        let member = certificate.member();
-        if addresses.is_empty()
-            || self
-                .peers
-                .get(&member)
-                .is_some_and(|peer| peer.dial.is_some())
-        {
-            return;
-        }
-        if !self.peers.contains_key(&member) && self.peers.len() >= MAX_LINKS {
-            self.counters.handshakes_refused += 1;
-            return;
-        }
-        let Ok((initiator, noise)) = Initiator::begin(&self.identity, &member, &self.certificate)
-        else {
-            self.counters.handshakes_refused += 1;
-            return;
-        };
-        let index = self.free_index();
-        let packet = Packet::Initiation {
-            sender: index,
-            noise: &noise,
-        }
-        .encode();
-        let dial = Dial::new(now, index, initiator, packet, addresses);
-        self.dials.insert(index, member);
-        let peer = self.peers.entry(member).or_insert_with(|| Peer::new(now));
-        peer.dial = Some(dial);
-        self.run_dial(now, member);
-    }
-
-    fn free_index(&mut self) -> u32 {
-        use rand::Rng as _;
-        loop {
-            let index: u32 = self.rng.next_u32();
-            let half_open = self.half_open.iter().any(|half| half.index == index);
-            if !self.indices.contains_key(&index) && !self.dials.contains_key(&index) && !half_open
-            {
-                return index;
-            }
-        }
     }
 
     /// Sends over the link's path, or keeps the message until the link is up. False if there is no link.
@@ -280,123 +229,6 @@ impl Links {
         }
     }
 
-    fn handle_initiation(&mut self, now: Instant, path: Address, sender: u32, noise: &[u8]) {
-        // A repeated initiation gets the same answer; nothing is computed twice for it.
-        if let Some(half) = self
-            .half_open
-            .iter()
-            .find(|half| half.answers(sender, noise))
-        {
-            let packet = half.response.clone();
-            self.transmit(path, packet);
-            return;
-        }
-        let Ok((responder, shown)) = handshake::respond(&self.identity, noise) else {
-            self.counters.packets_rejected += 1;
-            return;
-        };
-        let admitted = (self.gatekeeper)(&shown).map(|certificate| certificate.member());
-        let Some(member) = admitted.filter(|member| responder.is(member)) else {
-            self.counters.handshakes_refused += 1;
-            return;
-        };
-        if !self.peers.contains_key(&member) && self.peers.len() >= MAX_LINKS {
-            self.counters.handshakes_refused += 1;
-            return;
-        }
-        let Ok((answer, keys)) = responder.finish(&self.certificate) else {
-            self.counters.packets_rejected += 1;
-            return;
-        };
-        let index = self.free_index();
-        let response = Packet::Response {
-            sender: index,
-            receiver: sender,
-            noise: &answer,
-        }
-        .encode();
-        if self.half_open.len() >= HALF_OPEN {
-            self.half_open.pop_front();
-        }
-        self.half_open.push_back(HalfOpen {
-            member,
-            index,
-            initiation: (sender, blake3::hash(noise)),
-            response: response.clone(),
-            session: Session::new(keys, sender),
-            since: now,
-        });
-        self.transmit(path, response);
-    }
-
-    fn handle_response(
-        &mut self,
-        now: Instant,
-        path: Address,
-        sender: u32,
-        receiver: u32,
-        noise: &[u8],
-    ) {
-        let Some(member) = self.dials.get(&receiver).copied() else {
-            self.counters.packets_unknown_session += 1;
-            return;
-        };
-        let Some(dial) = self
-            .peers
-            .get_mut(&member)
-            .and_then(|peer| peer.dial.as_mut())
-        else {
-            return;
-        };
-        let Ok(shown) = dial.initiator.finish(noise) else {
-            self.counters.packets_rejected += 1;
-            return;
-        };
-        self.dials.remove(&receiver);
-        let Some(dial) = self
-            .peers
-            .get_mut(&member)
-            .and_then(|peer| peer.dial.take())
-        else {
-            return;
-        };
-        let admitted =
-            (self.gatekeeper)(&shown).is_some_and(|certificate| certificate.member() == member);
-        let Some(keys) = dial.initiator.into_keys().ok().filter(|_| admitted) else {
-            self.counters.handshakes_refused += 1;
-            return self.forget(&member);
-        };
-        self.establish(now, path, member, receiver, Session::new(keys, sender));
-        // The responder takes the session into use with the first message that it can decrypt.
-        if !self.peers.get(&member).is_some_and(|peer| peer.has_sent()) {
-            self.send(now, &member, LinkMessage::Echo(0));
-        }
-    }
-
-    fn establish(
-        &mut self,
-        now: Instant,
-        path: Address,
-        member: MemberId,
-        index: u32,
-        session: Session,
-    ) {
-        self.counters.handshakes += 1;
-        let peer = self.peers.entry(member).or_insert_with(|| Peer::new(now));
-        let was_up = peer.is_up();
-        self.indices.insert(index, member);
-        if let Some(old) = peer.add_session(now, path, index, session, SESSIONS_PER_LINK) {
-            self.indices.remove(&old);
-        }
-        let waiting = std::mem::take(&mut peer.waiting);
-        if !was_up {
-            self.emit(Event::Up(member));
-        }
-        for message in waiting {
-            self.send(now, &member, message);
-        }
-    }
-
     fn handle_data(
         &mut self,
         now: Instant,
@@ -435,20 +267,11 @@ impl Links {
         counter: u64,
         ciphertext: &[u8],
     ) {
-        let opened = self
-            .half_open
-            .get_mut(position)
-            .and_then(|half| half.session.open(counter, ciphertext));
-        let (Some(plain), Some(half)) =
-            (opened, self.half_open.get(position).map(|half| half.index))
-        else {
+        let waiting = self.half_open.get_mut(position);
+        let Some(plain) = waiting.and_then(|half| half.session.open(counter, ciphertext)) else {
             self.counters.packets_rejected += 1;
             return;
         };
-        debug_assert_eq!(
-            self.half_open.get(position).map(|half| half.index),
-            Some(half)
-        );
         if let Some(half) = self.half_open.remove(position) {
             let member = half.member;
             self.establish(now, path, member, half.index, half.session);
@@ -480,44 +303,6 @@ impl Links {
         }
     }
 
-    /// Somebody at `path` says that it does not know our session: the peer has restarted, or it is a lie.
-    /// Either way a new handshake does no harm; the old session stays until that has succeeded.
-    fn handle_unknown(&mut self, now: Instant, path: Address, receiver: u32) {
-        let found = self
-            .peers
-            .iter()
-            .find(|(_, peer)| peer.sends_to(receiver, path))
-            .map(|(member, _)| *member);
-        if let Some(member) = found {
-            self.emit_renewal(now, member);
-        }
-    }
-
-    fn emit_renewal(&mut self, now: Instant, member: MemberId) {
-        let Some(peer) = self.peers.get(&member) else {
-            return;
-        };
-        if peer.dial.is_some() || !peer.may_renew(now) {
-            return;
-        }
-        let addresses = peer.paths();
-        let Ok((initiator, noise)) = Initiator::begin(&self.identity, &member, &self.certificate)
-        else {
-            return;
-        };
-        let index = self.free_index();
-        let packet = Packet::Initiation {
-            sender: index,
-            noise: &noise,
-        }
-        .encode();
-        self.dials.insert(index, member);
-        if let Some(peer) = self.peers.get_mut(&member) {
-            peer.renewing(now, Dial::new(now, index, initiator, packet, addresses));
-        }
-        self.run_dial(now, member);
-    }
-
     /// When [`Links::handle_timeout`] wants to be called next.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let half_open = self.half_open.front().map(HalfOpen::expires);
@@ -546,30 +331,6 @@ impl Links {
         for member in due {
             self.run_dial(now, member);
             self.run_probe(now, member);
-        }
-    }
-
-    /// Sends the next initiation, or gives up.
-    fn run_dial(&mut self, now: Instant, member: MemberId) {
-        let Some(peer) = self.peers.get_mut(&member) else {
-            return;
-        };
-        let Some(dial) = peer.dial.as_mut() else {
-            return;
-        };
-        if dial.due > now {
-            return;
-        }
-        match dial.next_attempt(now) {
-            Some((address, packet)) => self.transmit(address, packet),
-            None => {
-                let index = dial.index;
-                peer.dial = None;
-                self.dials.remove(&index);
-                if !self.is_up(&member) {
-                    self.forget(&member);
-                }
-            }
         }
     }
 
@@ -617,6 +378,17 @@ impl Links {
     /// The next thing to know.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+}
+
+/// Everything that is done with bytes before they are authenticated, for fuzzing.
+#[cfg(fuzzing)]
+pub(crate) fn decode_anything(data: &[u8]) {
+    if let Some(packet) = Packet::parse(data) {
+        assert_eq!(packet.encode(), data);
+    }
+    if let Some(message) = LinkMessage::decode(data) {
+        assert_eq!(LinkMessage::decode(&message.encode()), Some(message));
     }
 }
 

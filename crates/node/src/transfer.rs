@@ -29,3 +29,9 @@ mod wire;
 pub(crate) use self::record::{Direction, Phase, Record, TransferId};
 pub(crate) use self::send::ping;
 pub(crate) use self::service::{Setup, TransferError, Transfers};
+
+/// Everything that is done with a peer's frames, for fuzzing.
+#[cfg(fuzzing)]
+pub(crate) fn decode_anything(data: &[u8]) {
+    wire::decode_anything(data);
+}

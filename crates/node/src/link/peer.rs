@@ -217,13 +217,18 @@ impl Peer {
             .is_none_or(|last| now >= last + RENEWAL_PAUSE)
     }
 
-    pub(super) fn renewing(&mut self, now: Instant, dial: Dial) {
+    pub(super) fn is_dialling(&self) -> bool {
+        self.dial.is_some()
+    }
+
+    /// Notes a renewal; gives the addresses to try.
+    pub(super) fn renewing(&mut self, now: Instant) -> Vec<Address> {
         self.last_renewal = Some(now);
-        self.dial = Some(dial);
+        self.paths()
     }
 
     /// All paths worth a handshake: the one in use first.
-    pub(super) fn paths(&self) -> Vec<Address> {
+    fn paths(&self) -> Vec<Address> {
         let mut paths: Vec<Address> = self.path.into_iter().collect();
         paths.extend(
             self.alternatives

@@ -6,6 +6,7 @@ use ringway_transport::Signer as _;
 
 use super::*;
 use crate::certificate::CertificateFields;
+use crate::limits::HALF_OPEN;
 
 /// A member, its address and what it has heard.
 struct Member {

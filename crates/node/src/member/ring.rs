@@ -12,7 +12,7 @@ use super::runtime::{Runtime, ring_key_of};
 use super::{Found, LookupFailed, Outcome};
 use crate::certificate::{Certificate, Role};
 use crate::limits::{
-    LEAF_LOOKUPS, LOOKUP_TIME, PARENTS, REFOUND_AFTER, ROUTE_HOPS, UNRESOLVED, UNRESOLVED_MESSAGES,
+    LEAF_LOOKUPS, LOOKUP_TIME, PARENTS, ROUTE_HOPS, UNRESOLVED, UNRESOLVED_MESSAGES,
 };
 use crate::link::LinkMessage;
 use crate::state::StateError;
@@ -207,7 +207,6 @@ impl Runtime {
             Event::MemberDead(key) => tracing::info!(%key, "a router does not answer"),
             Event::Isolated => {
                 tracing::warn!("all successors are gone: this router looks for the others");
-                self.joining_since = now;
             }
         }
     }
@@ -219,40 +218,6 @@ impl Runtime {
         if let Err(error) = self.state.remember_router(&certificate) {
             tracing::error!(%error, "a router could not be remembered");
         }
-    }
-
-    /// After a power cut that took every router, somebody has to begin again.
-    ///
-    /// The certificates are numbered, so the routers agree who: each waits the longer the more known
-    /// routers have a lower number than itself.
-    pub(super) fn look_after_ring(&mut self, now: Instant) {
-        let Some(chord) = &mut self.chord else {
-            return;
-        };
-        if chord.state() != Position::Joining {
-            self.joining_since = now;
-            return;
-        }
-        let own = self.membership.certificate.serial();
-        if now < self.joining_since + REFOUND_AFTER {
-            return;
-        }
-        let (Ok(true), Ok(known)) = (
-            self.state.was_in_ring(),
-            self.state.routers(&self.membership.ring),
-        ) else {
-            return;
-        };
-        let lower = known.iter().filter(|router| router.serial() < own).count();
-        let wait = REFOUND_AFTER * u32::try_from(lower + 1).unwrap_or(u32::MAX);
-        if now < self.joining_since + wait {
-            return;
-        }
-        tracing::warn!("no router of the ring answers: this one begins it again");
-        let keys: Vec<RingKey> = known.iter().filter_map(Certificate::ring_key).collect();
-        chord.start_ring(now);
-        chord.join(now, &keys);
-        self.count("rings_begun_again");
     }
 
     /// A leaf keeps links to a few routers.

@@ -54,7 +54,6 @@ pub(crate) struct Runtime {
     pub(super) echoes: Echoes,
     pub(super) hello_sequence: u64,
     pub(super) started: Instant,
-    pub(super) joining_since: Instant,
     /// Events counted since the start, beside those of the parts.
     pub(super) counters: BTreeMap<&'static str, u64>,
     incoming: mpsc::Receiver<Incoming>,
@@ -97,7 +96,6 @@ impl Runtime {
             echoes: Echoes::default(),
             hello_sequence,
             started: now,
-            joining_since: now,
             counters: BTreeMap::new(),
             identity,
             membership,
@@ -227,9 +225,8 @@ impl Runtime {
     fn keep_house(&mut self, now: Instant) {
         self.network.tidy();
         self.end_overdue(now);
-        match self.membership.certificate.role() {
-            Role::Router => self.look_after_ring(now),
-            Role::Leaf => self.look_after_parents(now),
+        if self.membership.certificate.role() == Role::Leaf {
+            self.look_after_parents(now);
         }
     }
 

@@ -103,6 +103,22 @@ impl Frame {
     }
 }
 
+#[cfg(fuzzing)]
+pub(super) fn decode_anything(data: &[u8]) {
+    match Frame::decode(data) {
+        Some(Frame::Accept { missing, .. }) => {
+            if let Some(ranges) = super::content::from_wire(&missing) {
+                super::content::byte_count(&ranges, u64::MAX);
+            }
+        }
+        Some(Frame::Offer(offer)) => {
+            let name = super::content::safe_file_name(&offer.file);
+            assert!(name.is_none_or(|name| !name.contains('/') && !name.starts_with('.')));
+        }
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -1,0 +1,235 @@
+//! How links come to be: handshakes begun, answered, repeated, renewed and given up.
+
+use std::time::Instant;
+
+use ringway_transport::{Address, MemberId};
+
+use super::handshake::{self, Initiator};
+use super::peer::{Dial, HalfOpen, Peer};
+use super::session::Session;
+use super::wire::{LinkMessage, Packet};
+use super::{Event, Links};
+use crate::certificate::Certificate;
+use crate::limits::{HALF_OPEN, MAX_LINKS, SESSIONS_PER_LINK};
+
+impl Links {
+    /// Begins a handshake with the holder of `certificate` at `addresses`, cheapest first. Does nothing if one is under way.
+    pub(crate) fn connect(
+        &mut self,
+        now: Instant,
+        certificate: &Certificate,
+        addresses: Vec<Address>,
+    ) {
+        let member = certificate.member();
+        let dialling = self.peers.get(&member).is_some_and(Peer::is_dialling);
+        if addresses.is_empty() || dialling {
+            return;
+        }
+        if !self.peers.contains_key(&member) && self.peers.len() >= MAX_LINKS {
+            self.counters.handshakes_refused += 1;
+            return;
+        }
+        self.dial(now, member, addresses);
+    }
+
+    fn dial(&mut self, now: Instant, member: MemberId, addresses: Vec<Address>) {
+        let begun = Initiator::begin(&self.identity, &member, &self.certificate);
+        let Ok((initiator, noise)) = begun else {
+            self.counters.handshakes_refused += 1;
+            return;
+        };
+        let index = self.free_index();
+        let packet = Packet::Initiation {
+            sender: index,
+            noise: &noise,
+        };
+        let dial = Dial::new(now, index, initiator, packet.encode(), addresses);
+        self.dials.insert(index, member);
+        let peer = self.peers.entry(member).or_insert_with(|| Peer::new(now));
+        peer.dial = Some(dial);
+        self.run_dial(now, member);
+    }
+
+    fn free_index(&mut self) -> u32 {
+        use rand::Rng as _;
+        loop {
+            let index: u32 = self.rng.next_u32();
+            let half_open = self.half_open.iter().any(|half| half.index == index);
+            if !self.indices.contains_key(&index) && !self.dials.contains_key(&index) && !half_open
+            {
+                return index;
+            }
+        }
+    }
+
+    pub(super) fn handle_initiation(
+        &mut self,
+        now: Instant,
+        path: Address,
+        sender: u32,
+        noise: &[u8],
+    ) {
+        // A repeated initiation gets the same answer; nothing is computed twice for it.
+        if let Some(half) = self
+            .half_open
+            .iter()
+            .find(|half| half.answers(sender, noise))
+        {
+            let packet = half.response.clone();
+            self.transmit(path, packet);
+            return;
+        }
+        let Ok((responder, shown)) = handshake::respond(&self.identity, noise) else {
+            self.counters.packets_rejected += 1;
+            return;
+        };
+        let admitted = (self.gatekeeper)(&shown).map(|certificate| certificate.member());
+        let Some(member) = admitted.filter(|member| responder.is(member)) else {
+            self.counters.handshakes_refused += 1;
+            return;
+        };
+        if !self.peers.contains_key(&member) && self.peers.len() >= MAX_LINKS {
+            self.counters.handshakes_refused += 1;
+            return;
+        }
+        let Ok((answer, keys)) = responder.finish(&self.certificate) else {
+            self.counters.packets_rejected += 1;
+            return;
+        };
+        let index = self.free_index();
+        let response = Packet::Response {
+            sender: index,
+            receiver: sender,
+            noise: &answer,
+        }
+        .encode();
+        if self.half_open.len() >= HALF_OPEN {
+            self.half_open.pop_front();
+        }
+        self.half_open.push_back(HalfOpen {
+            member,
+            index,
+            initiation: (sender, blake3::hash(noise)),
+            response: response.clone(),
+            session: Session::new(keys, sender),
+            since: now,
+        });
+        self.transmit(path, response);
+    }
+
+    pub(super) fn handle_response(
+        &mut self,
+        now: Instant,
+        path: Address,
+        sender: u32,
+        receiver: u32,
+        noise: &[u8],
+    ) {
+        let Some(member) = self.dials.get(&receiver).copied() else {
+            self.counters.packets_unknown_session += 1;
+            return;
+        };
+        let Some(dial) = self
+            .peers
+            .get_mut(&member)
+            .and_then(|peer| peer.dial.as_mut())
+        else {
+            return;
+        };
+        let Ok(shown) = dial.initiator.finish(noise) else {
+            self.counters.packets_rejected += 1;
+            return;
+        };
+        self.dials.remove(&receiver);
+        let Some(dial) = self
+            .peers
+            .get_mut(&member)
+            .and_then(|peer| peer.dial.take())
+        else {
+            return;
+        };
+        let admitted =
+            (self.gatekeeper)(&shown).is_some_and(|certificate| certificate.member() == member);
+        let Some(keys) = dial.initiator.into_keys().ok().filter(|_| admitted) else {
+            self.counters.handshakes_refused += 1;
+            return self.forget(&member);
+        };
+        self.establish(now, path, member, receiver, Session::new(keys, sender));
+        // The responder takes the session into use with the first message that it can decrypt.
+        if !self.peers.get(&member).is_some_and(|peer| peer.has_sent()) {
+            self.send(now, &member, LinkMessage::Echo(0));
+        }
+    }
+
+    pub(super) fn establish(
+        &mut self,
+        now: Instant,
+        path: Address,
+        member: MemberId,
+        index: u32,
+        session: Session,
+    ) {
+        self.counters.handshakes += 1;
+        let peer = self.peers.entry(member).or_insert_with(|| Peer::new(now));
+        let was_up = peer.is_up();
+        self.indices.insert(index, member);
+        if let Some(old) = peer.add_session(now, path, index, session, SESSIONS_PER_LINK) {
+            self.indices.remove(&old);
+        }
+        let waiting = std::mem::take(&mut peer.waiting);
+        if !was_up {
+            self.emit(Event::Up(member));
+        }
+        for message in waiting {
+            self.send(now, &member, message);
+        }
+    }
+
+    /// Somebody at `path` says that it does not know our session: the peer has restarted, or it is a lie.
+    /// Either way a new handshake does no harm; the old session stays until that has succeeded.
+    pub(super) fn handle_unknown(&mut self, now: Instant, path: Address, receiver: u32) {
+        let found = self
+            .peers
+            .iter()
+            .find(|(_, peer)| peer.sends_to(receiver, path))
+            .map(|(member, _)| *member);
+        if let Some(member) = found {
+            self.renew(now, member);
+        }
+    }
+
+    fn renew(&mut self, now: Instant, member: MemberId) {
+        let Some(peer) = self.peers.get_mut(&member) else {
+            return;
+        };
+        if peer.is_dialling() || !peer.may_renew(now) {
+            return;
+        }
+        let addresses = peer.renewing(now);
+        self.dial(now, member, addresses);
+    }
+
+    /// Sends the next initiation, or gives up.
+    pub(super) fn run_dial(&mut self, now: Instant, member: MemberId) {
+        let Some(peer) = self.peers.get_mut(&member) else {
+            return;
+        };
+        let Some(dial) = peer.dial.as_mut() else {
+            return;
+        };
+        if dial.due > now {
+            return;
+        }
+        match dial.next_attempt(now) {
+            Some((address, packet)) => self.transmit(address, packet),
+            None => {
+                let index = dial.index;
+                peer.dial = None;
+                self.dials.remove(&index);
+                if !self.is_up(&member) {
+                    self.forget(&member);
+                }
+            }
+        }
+    }
+}

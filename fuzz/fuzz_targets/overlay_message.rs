@@ -1,0 +1,9 @@
+#![no_main]
+//! The overlay's messages: what decodes, encodes to something that decodes to the same.
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    if let Ok(message) = ringway_overlay::Message::decode(data) {
+        let again = ringway_overlay::Message::decode(&message.encode());
+        assert_eq!(again.as_ref(), Ok(&message));
+    }
+});
