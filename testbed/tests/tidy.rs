@@ -1,5 +1,7 @@
 //! Style as a test: what rustfmt and clippy cannot check. Run it with `make tidy`.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic, also in the functions it shares with others")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,9 +14,15 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("crates/dtl", &[]),
     ("crates/overlay", &[]),
     ("crates/transport", &["ringway-dtl"]),
-    ("crates/node", &["ringway-dtl", "ringway-overlay", "ringway-transport"]),
+    (
+        "crates/node",
+        &["ringway-dtl", "ringway-overlay", "ringway-transport"],
+    ),
     ("crates/gateway", &["ringway-overlay", "ringway-transport"]),
-    ("crates/ringway", &["ringway-node", "ringway-gateway", "ringway-dtl"]),
+    (
+        "crates/ringway",
+        &["ringway-node", "ringway-gateway", "ringway-dtl"],
+    ),
     ("sim", &["ringway-dtl", "ringway-overlay"]),
     ("testbed", &[]),
 ];
@@ -23,7 +31,12 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 const NOT_IN_CORES: &[&str] = &["tokio", "noq", "quinn", "mio", "socket2", "async-trait"];
 
 /// Parts of the standard library that a sans-IO core must not use.
-const NOT_IN_CORE_SOURCES: &[&str] = &["std::net::UdpSocket", "std::net::TcpStream", "std::fs", "std::thread"];
+const NOT_IN_CORE_SOURCES: &[&str] = &[
+    "std::net::UdpSocket",
+    "std::net::TcpStream",
+    "std::fs",
+    "std::thread",
+];
 
 /// Module names that say nothing.
 const NAMELESS: &[&str] = &["common", "util", "utils", "helpers", "misc"];
@@ -64,12 +77,19 @@ fn no_file_is_too_long_and_each_says_what_it_is() {
         let text = fs::read_to_string(&path).unwrap();
         let lines = text.lines().count();
         if lines > FILE_LINES {
-            faults.push(format!("{}: {lines} lines, at most {FILE_LINES}", path.display()));
+            faults.push(format!(
+                "{}: {lines} lines, at most {FILE_LINES}",
+                path.display()
+            ));
         }
         if !text.starts_with("//!") && !text.starts_with("#![no_main]") {
             faults.push(format!("{}: does not begin with `//!`", path.display()));
         }
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let stem = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         if NAMELESS.contains(&stem.as_str()) {
             faults.push(format!("{}: a name that says nothing", path.display()));
         }
@@ -81,7 +101,10 @@ fn no_file_is_too_long_and_each_says_what_it_is() {
 fn every_limit_names_its_source() {
     let mut faults = Vec::new();
     let mut limits = 0;
-    for path in sources().iter().filter(|path| path.ends_with("src/limits.rs")) {
+    for path in sources()
+        .iter()
+        .filter(|path| path.ends_with("src/limits.rs"))
+    {
         let text = fs::read_to_string(path).unwrap();
         let mut comment = String::new();
         for (number, line) in text.lines().enumerate() {
@@ -91,7 +114,11 @@ fn every_limit_names_its_source() {
             } else if line.starts_with("pub const") || line.starts_with("pub(crate) const") {
                 limits += 1;
                 if !comment.contains("Source:") {
-                    faults.push(format!("{}:{}: no `Source:` in the comment", path.display(), number + 1));
+                    faults.push(format!(
+                        "{}:{}: no `Source:` in the comment",
+                        path.display(),
+                        number + 1
+                    ));
                 }
                 comment.clear();
             } else if !line.starts_with("#[") {
@@ -134,8 +161,13 @@ fn the_cores_know_no_sockets_and_no_runtime() {
     let mut faults = Vec::new();
     for folder in ["crates/dtl", "crates/overlay"] {
         let manifest = root().join(folder).join("Cargo.toml");
-        let all = dependencies(&manifest, &["dependencies", "dev-dependencies", "build-dependencies"]);
-        let forbidden = all.iter().filter(|name| NOT_IN_CORES.contains(&name.as_str()));
+        let all = dependencies(
+            &manifest,
+            &["dependencies", "dev-dependencies", "build-dependencies"],
+        );
+        let forbidden = all
+            .iter()
+            .filter(|name| NOT_IN_CORES.contains(&name.as_str()));
         faults.extend(forbidden.map(|name| format!("{folder} depends on {name}")));
         let mut files = Vec::new();
         walk(&root().join(folder).join("src"), &mut files);
@@ -159,7 +191,11 @@ fn ignored_tests_say_why() {
         for (number, line) in text.lines().enumerate() {
             let bare = line.trim();
             if bare.starts_with("#[ignore") && !bare.contains('"') {
-                faults.push(format!("{}:{}: ignored without a reason", path.display(), number + 1));
+                faults.push(format!(
+                    "{}:{}: ignored without a reason",
+                    path.display(),
+                    number + 1
+                ));
             }
         }
     }

@@ -269,3 +269,8 @@ pub const UNRESOLVED_MESSAGES: usize = 4;
 ///
 /// Source: a person's terminals and a few scripts. Past it a connection waits to be accepted.
 pub const CONTROL_CONNECTIONS: usize = 64;
+
+/// How long a leaf waits for one parent before it asks another as well.
+///
+/// Source: a lookup takes a few round trips; a parent that has just died is still linked for seconds. All parents may be asked in the end.
+pub const PARENT_TIME: std::time::Duration = std::time::Duration::from_secs(1);

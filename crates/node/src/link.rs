@@ -36,13 +36,16 @@ use crate::certificate::Certificate;
 use crate::identity::Identity;
 use crate::limits::{LINK_OUTPUT, LINK_QUEUE};
 
+/// Echoes numbered from here on were asked for by somebody; smaller ones are the links' own probes.
+pub(crate) const FIRST_ASKED_ECHO: u64 = 1 << 32;
+
 /// Decides from a shown certificate whether its holder may have a link.
 pub(crate) type Gatekeeper = Arc<dyn Fn(&[u8]) -> Option<Certificate> + Send + Sync>;
 
 /// What the links report.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// A member can be talked to.
+    /// A handshake has succeeded: the member can be talked to. It may have restarted and forgotten everything.
     Up(MemberId),
     /// It said something.
     Message(MemberId, LinkMessage),
@@ -296,6 +299,9 @@ impl Links {
             LinkMessage::EchoReply(number) => {
                 if let Some(peer) = self.peers.get_mut(&member) {
                     peer.echoed(now, number);
+                }
+                if number >= FIRST_ASKED_ECHO {
+                    self.emit(Event::Message(member, LinkMessage::EchoReply(number)));
                 }
             }
             LinkMessage::Close => self.forget(&member),

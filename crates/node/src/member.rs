@@ -66,11 +66,13 @@ pub(crate) struct Found {
     pub(crate) elapsed: Duration,
 }
 
-/// An echo that has come back.
+/// What became of an echo.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Echoed {
+    /// The link's path.
     pub(crate) address: Option<Address>,
-    pub(crate) rtt: Duration,
+    /// None if no answer came in time.
+    pub(crate) rtt: Option<Duration>,
 }
 
 /// What others ask of the task.

@@ -263,31 +263,38 @@ impl Services {
             return Err(Failure::Usage(format!("`{peer}` is this member")));
         }
         let mut answered = false;
+        let mut silent = None;
         for sequence in 1..=count {
             let echoed = self.member.echo(certificate.clone()).await;
-            answered |= echoed.is_ok();
+            let (address, rtt) = match &echoed {
+                Ok(echoed) => (
+                    echoed.address.map(|address| address.to_string()),
+                    echoed.rtt,
+                ),
+                Err(_) => (None, None),
+            };
+            answered |= rtt.is_some();
+            if sequence == count && !answered {
+                silent = match (&echoed, &address) {
+                    (Err(error), _) => Some(error.to_string()),
+                    (Ok(_), path) => Some(format!(
+                        "`{peer}` is linked at {} but does not answer",
+                        path.as_deref().unwrap_or("no address")
+                    )),
+                };
+            }
             let pong = Pong {
                 sequence,
                 peer: certificate.name().to_string(),
-                address: echoed
-                    .as_ref()
-                    .ok()
-                    .and_then(|e| e.address)
-                    .map(|address| address.to_string()),
-                rtt_ms: echoed.as_ref().ok().map(|e| e.rtt.as_secs_f64() * 1e3),
+                address,
+                rtt_ms: rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
             };
             answers.send(&Reply::Pong(pong)).await?;
-            if sequence == count && !answered {
-                let reason = echoed
-                    .err()
-                    .map_or_else(String::new, |error| error.to_string());
-                return Err(Failure::Failed(reason));
-            }
             if sequence < count {
                 tokio::time::sleep(PING_PAUSE).await;
             }
         }
-        Ok(())
+        silent.map_or(Ok(()), |reason| Err(Failure::Failed(reason)))
     }
 
     async fn route(&self, target: &RouteTarget) -> Result<RouteFound, Failure> {

@@ -171,15 +171,12 @@ impl Links {
     ) {
         self.counters.handshakes += 1;
         let peer = self.peers.entry(member).or_insert_with(|| Peer::new(now));
-        let was_up = peer.is_up();
         self.indices.insert(index, member);
         if let Some(old) = peer.add_session(now, path, index, session, SESSIONS_PER_LINK) {
             self.indices.remove(&old);
         }
         let waiting = std::mem::take(&mut peer.waiting);
-        if !was_up {
-            self.emit(Event::Up(member));
-        }
+        self.emit(Event::Up(member));
         for message in waiting {
             self.send(now, &member, message);
         }

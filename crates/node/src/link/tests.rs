@@ -327,6 +327,10 @@ fn a_restarted_peer_is_linked_anew() {
     net.send(0, 1, text("second life"));
     net.pass(Duration::from_secs(1));
     assert_eq!(net.members[1].heard.last(), Some(&text("second life")));
+    assert_eq!(
+        net.members[0].up, 2,
+        "whoever stayed is told, to say again what the other forgot"
+    );
 }
 
 #[test]
@@ -377,6 +381,17 @@ fn a_used_link_stays_and_measures_its_round_trip() {
     assert_eq!(net.members[0].down, 0);
     let (_, peer) = net.members[0].links.up().next().unwrap();
     assert!(peer.rtt().is_some());
+}
+
+#[test]
+fn an_echo_that_was_asked_for_is_reported_and_a_probe_is_not() {
+    let (mut net, _, _) = Net::pair();
+    net.connect(0, 1);
+    let asked = FIRST_ASKED_ECHO + 7;
+    net.send(0, 1, LinkMessage::Echo(asked));
+    net.send(0, 1, LinkMessage::Echo(3));
+    net.settle();
+    assert_eq!(net.members[0].heard, [LinkMessage::EchoReply(asked)]);
 }
 
 #[test]

@@ -3,17 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use ringway_transport::MemberId;
+use ringway_transport::{Address, MemberId};
 use tokio::sync::oneshot;
 
 use super::runtime::Runtime;
 use super::{Echoed, Unreachable};
 use crate::certificate::Certificate;
 use crate::limits::{ECHOES, PEER_TIME};
-use crate::link::LinkMessage;
-
-/// Numbers from here on are not used by the links' own probes.
-const FIRST: u64 = 1 << 32;
+use crate::link::{FIRST_ASKED_ECHO, LinkMessage};
 
 #[derive(Debug)]
 struct Waiting {
@@ -44,7 +41,7 @@ impl Runtime {
             return answer(reply, Err(Unreachable::NoAddress(name)));
         }
         self.echoes.next += 1;
-        let number = FIRST + self.echoes.next;
+        let number = FIRST_ASKED_ECHO + self.echoes.next;
         let waiting = Waiting {
             member: certificate.member(),
             name,
@@ -79,13 +76,15 @@ impl Runtime {
         let Some(waiting) = self.echoes.waiting.remove(&number) else {
             return;
         };
-        let address = self
-            .links
-            .up()
-            .find(|(id, _)| **id == member)
-            .and_then(|(_, peer)| peer.path());
+        let address = self.path_to(&member);
         let rtt = now.saturating_duration_since(waiting.sent.unwrap_or(waiting.since));
+        let rtt = Some(rtt);
         answer(waiting.reply, Ok(Echoed { address, rtt }));
+    }
+
+    fn path_to(&self, member: &MemberId) -> Option<Address> {
+        let (_, peer) = self.links.up().find(|(id, _)| *id == member)?;
+        peer.path()
     }
 
     pub(super) fn echo_link_down(&mut self, member: &MemberId) {
@@ -105,9 +104,18 @@ impl Runtime {
             .map(|(number, _)| *number)
             .collect();
         for number in numbers {
-            if let Some(waiting) = self.echoes.waiting.remove(&number) {
-                answer(waiting.reply, Err(Unreachable::Silent(waiting.name)));
-            }
+            let Some(waiting) = self.echoes.waiting.remove(&number) else {
+                continue;
+            };
+            // A link that stands while the echo is lost is another finding than no link at all.
+            let outcome = match self.path_to(&waiting.member) {
+                Some(path) => Ok(Echoed {
+                    address: Some(path),
+                    rtt: None,
+                }),
+                None => Err(Unreachable::Silent(waiting.name)),
+            };
+            answer(waiting.reply, outcome);
         }
     }
 }

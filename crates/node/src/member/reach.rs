@@ -85,7 +85,7 @@ impl Runtime {
     /// Ends what has waited for too long.
     pub(super) fn end_overdue(&mut self, now: Instant) {
         self.end_overdue_echoes(now);
-        self.end_overdue_lookups(now);
+        self.look_after_lookups(now);
         let links = &self.links;
         let overdue = |waiting: &mut Waiting| {
             let late = now >= waiting.since + PEER_TIME;

@@ -12,7 +12,7 @@ use super::runtime::{Runtime, ring_key_of};
 use super::{Found, LookupFailed, Outcome};
 use crate::certificate::{Certificate, Role};
 use crate::limits::{
-    LEAF_LOOKUPS, LOOKUP_TIME, PARENTS, ROUTE_HOPS, UNRESOLVED, UNRESOLVED_MESSAGES,
+    LEAF_LOOKUPS, LOOKUP_TIME, PARENT_TIME, PARENTS, ROUTE_HOPS, UNRESOLVED, UNRESOLVED_MESSAGES,
 };
 use crate::link::LinkMessage;
 use crate::state::StateError;
@@ -26,10 +26,15 @@ enum Asker {
     Leaf(MemberId, u64),
 }
 
+/// A leaf's lookup. One parent is asked after the other until one finds the owner.
 #[derive(Debug)]
 struct AtParent {
-    parent: MemberId,
+    target: RingKey,
+    asked: BTreeSet<MemberId>,
+    /// Parents that could not find it.
+    failed: usize,
     since: Instant,
+    ask_next: Instant,
     reply: Reply,
 }
 
@@ -281,22 +286,41 @@ impl Runtime {
             }
             return;
         }
-        use rand::seq::IndexedRandom as _;
-        let parents = self.parents();
-        let Some(parent) = parents.choose(&mut rand::rng()).copied() else {
+        if self.parents().is_empty() {
             return answer(reply, Err(LookupFailed::NoParent));
-        };
+        }
         self.lookups.next += 1;
         let id = self.lookups.next;
         let at_parent = AtParent {
-            parent,
+            target,
+            asked: BTreeSet::new(),
+            failed: 0,
             since: now,
+            ask_next: now,
             reply,
         };
         self.lookups.at_parents.insert(id, at_parent);
-        let target = (*target.as_bytes()).into();
-        self.links
-            .send(now, &parent, LinkMessage::Lookup { id, target });
+        self.ask_a_parent(now, id);
+    }
+
+    /// Asks a parent that has not been asked, at random.
+    fn ask_a_parent(&mut self, now: Instant, id: u64) {
+        use rand::seq::IteratorRandom as _;
+        let parents = self.parents();
+        let Some(lookup) = self.lookups.at_parents.get_mut(&id) else {
+            return;
+        };
+        lookup.ask_next = now + PARENT_TIME;
+        let unasked = parents
+            .iter()
+            .filter(|parent| !lookup.asked.contains(parent));
+        let Some(parent) = unasked.choose(&mut rand::rng()) else {
+            return;
+        };
+        lookup.asked.insert(*parent);
+        let target = (*lookup.target.as_bytes()).into();
+        let question = LinkMessage::Lookup { id, target };
+        self.links.send(now, parent, question);
     }
 
     /// A leaf asks us; it gets an answer in any case.
@@ -356,44 +380,59 @@ impl Runtime {
 
     pub(super) fn parent_answered(
         &mut self,
+        now: Instant,
         parent: MemberId,
         id: u64,
-        owner: Option<RingKey>,
-        hops: Vec<RingKey>,
+        outcome: (Option<RingKey>, Vec<RingKey>),
     ) {
-        let asked = self
-            .lookups
-            .at_parents
-            .get(&id)
-            .is_some_and(|lookup| lookup.parent == parent);
-        if !asked {
+        let asked = self.lookups.at_parents.get(&id);
+        if !asked.is_some_and(|lookup| lookup.asked.contains(&parent)) {
             return self.count("lookup_replies_unwanted");
         }
+        let (Some(owner), hops) = outcome else {
+            return self.parent_failed(now, id);
+        };
         let Some(lookup) = self.lookups.at_parents.remove(&id) else {
             return;
         };
-        let elapsed = lookup.since.elapsed();
-        let mut route: Vec<RingKey> = ring_key_of(&self.directory, &parent).into_iter().collect();
-        route.extend(hops);
-        let found = owner.map(|owner| Found {
+        let own_hop = ring_key_of(&self.directory, &parent);
+        let hops = own_hop.into_iter().chain(hops).collect();
+        let elapsed = since(now, lookup.since);
+        let found = Found {
             owner,
-            hops: route,
+            hops,
             elapsed,
-        });
-        let failed = || LookupFailed::Overlay("the parent could not find the owner".to_owned());
-        answer(lookup.reply, found.ok_or_else(failed));
+        };
+        answer(lookup.reply, Ok(found));
     }
 
-    pub(super) fn end_overdue_lookups(&mut self, now: Instant) {
-        let overdue: Vec<u64> = self
-            .lookups
-            .at_parents
-            .iter()
-            .filter(|(_, lookup)| now >= lookup.since + LOOKUP_TIME)
-            .map(|(id, _)| *id)
+    /// A parent could not find the owner; another may.
+    fn parent_failed(&mut self, now: Instant, id: u64) {
+        self.ask_a_parent(now, id);
+        let Some(lookup) = self.lookups.at_parents.get_mut(&id) else {
+            return;
+        };
+        lookup.failed += 1;
+        if lookup.failed < lookup.asked.len() {
+            return;
+        }
+        if let Some(lookup) = self.lookups.at_parents.remove(&id) {
+            let reason = "no parent could find the owner".to_owned();
+            answer(lookup.reply, Err(LookupFailed::Overlay(reason)));
+        }
+    }
+
+    /// Asks further parents for what is unanswered, and ends what has waited for too long.
+    pub(super) fn look_after_lookups(&mut self, now: Instant) {
+        let lookups = self.lookups.at_parents.iter();
+        let late: Vec<(u64, bool)> = lookups
+            .filter(|(_, lookup)| now >= lookup.ask_next)
+            .map(|(id, lookup)| (*id, now >= lookup.since + LOOKUP_TIME))
             .collect();
-        for id in overdue {
-            if let Some(lookup) = self.lookups.at_parents.remove(&id) {
+        for (id, over) in late {
+            if !over {
+                self.ask_a_parent(now, id);
+            } else if let Some(lookup) = self.lookups.at_parents.remove(&id) {
                 answer(lookup.reply, Err(LookupFailed::TimedOut));
             }
         }

@@ -293,7 +293,7 @@ impl Runtime {
             LinkMessage::LookupReply { id, owner, hops } => {
                 let owner = owner.map(|owner| RingKey::from_bytes(*owner));
                 let hops = hops.iter().map(|hop| RingKey::from_bytes(**hop)).collect();
-                self.parent_answered(member, id, owner, hops);
+                self.parent_answered(now, member, id, (owner, hops));
             }
             LinkMessage::EchoReply(number) => self.echo_answered(now, member, number),
             LinkMessage::Echo(_) | LinkMessage::Close => {}

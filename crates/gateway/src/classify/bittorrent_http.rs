@@ -1,0 +1,78 @@
+//! BitTorrent inside HTTP: trackers (BEP 3, BEP 48), web seeds (BEP 17, BEP 19), and programs by their name.
+
+use super::http::Request;
+use super::message::{Finding, Memory, Message};
+
+/// Product names of programs whose HTTP requests serve BitTorrent.
+const PROGRAMS: [&str; 12] = [
+    "transmission/",
+    "qbittorrent/",
+    "utorrent/",
+    "utorrentmac/",
+    "bittorrent/",
+    "btwebclient/",
+    "libtorrent/",
+    "rtorrent/",
+    "deluge/",
+    "azureus ",
+    "bitcomet/",
+    "vuze/",
+];
+
+/// A request to a tracker: announce or scrape.
+pub(super) fn tracker(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
+    let request = Request::parse(message.bytes)?;
+    let query = request.query()?;
+    if query_value(query, "info_hash").is_none_or(|hash| decoded_len(hash) != Some(20)) {
+        return None;
+    }
+    let announces = query_value(query, "peer_id").is_some() || query_value(query, "port").is_some();
+    let kind = match (announces, request.path().contains("scrape")) {
+        (true, _) => "announce",
+        (false, true) => "scrape",
+        (false, false) => return None,
+    };
+    Some(
+        Finding::certain(format!("{kind} with an info-hash of 20 bytes")).with_host(request.host()),
+    )
+}
+
+/// A piece asked of a web seed by its info-hash (BEP 17).
+pub(super) fn seed(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
+    let request = Request::parse(message.bytes)?;
+    let query = request.query()?;
+    let hash = query_value(query, "info_hash")?;
+    let asks = decoded_len(hash) == Some(20) && query_value(query, "piece").is_some();
+    asks.then(|| Finding::certain("a piece asked by info-hash").with_host(request.host()))
+}
+
+/// A request by a BitTorrent program, for a web seed (BEP 19) or for its own needs.
+pub(super) fn client(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
+    let request = Request::parse(message.bytes)?;
+    let agent = request.header("user-agent")?.to_ascii_lowercase();
+    let program = PROGRAMS
+        .iter()
+        .find(|program| agent.starts_with(*program))?;
+    let name = program.trim_end_matches(['/', ' ']);
+    Some(Finding::likely(format!("requested by {name}")).with_host(request.host()))
+}
+
+fn query_value<'a>(query: &'a str, key: &str) -> Option<&'a str> {
+    query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))
+}
+
+/// Bytes of a percent-encoded value.
+fn decoded_len(value: &str) -> Option<usize> {
+    let mut bytes = value.bytes();
+    let mut length = 0_usize;
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' && !(bytes.next()?.is_ascii_hexdigit() && bytes.next()?.is_ascii_hexdigit())
+        {
+            return None;
+        }
+        length = length.checked_add(1)?;
+    }
+    Some(length)
+}

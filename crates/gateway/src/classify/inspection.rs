@@ -1,0 +1,166 @@
+//! What is known of one flow so far.
+
+use super::message::{Details, Memory};
+use super::{Confidence, UNKNOWN};
+use crate::flow::{Direction, Prefix};
+
+/// The application of a flow, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Name of the application.
+    pub application: String,
+    /// How sure that is.
+    pub confidence: Confidence,
+    /// The signature's name and what its check saw.
+    pub evidence: String,
+    /// What else the messages told.
+    pub details: Details,
+}
+
+impl Verdict {
+    pub(crate) fn unknown(evidence: &str) -> Self {
+        Self {
+            application: UNKNOWN.to_owned(),
+            confidence: Confidence::Guess,
+            evidence: evidence.to_owned(),
+            details: Details::default(),
+        }
+    }
+}
+
+/// State of the inspection of one flow.
+#[derive(Clone, Debug, Default)]
+pub struct Inspection {
+    streams: [Prefix; 2],
+    counts: [u8; 2],
+    memory: Memory,
+    verdict: Option<Verdict>,
+    /// What the standing verdict is a special form of.
+    refines: Vec<String>,
+    done: bool,
+}
+
+impl Inspection {
+    /// The best verdict so far.
+    #[must_use]
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.verdict.as_ref()
+    }
+
+    /// Data packets that were inspected.
+    #[must_use]
+    pub fn inspected(&self) -> u32 {
+        self.counts.iter().map(|&count| u32::from(count)).sum()
+    }
+
+    /// Bytes of stream that are kept.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.streams
+            .iter()
+            .fold(0, |sum, stream| sum.saturating_add(stream.held()))
+    }
+
+    /// No further packet will change the verdict.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    pub(super) fn count(&self, direction: Direction) -> u8 {
+        self.counts
+            .get(direction.slot())
+            .copied()
+            .unwrap_or(u8::MAX)
+    }
+
+    pub(super) fn counted(&mut self, direction: Direction) {
+        if let Some(count) = self.counts.get_mut(direction.slot()) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    pub(super) fn is_exhausted(&self, packets: u8) -> bool {
+        self.counts.iter().all(|&count| count >= packets)
+    }
+
+    pub(super) fn stream(&mut self, direction: Direction) -> &mut Prefix {
+        let [from_client, from_server] = &mut self.streams;
+        match direction {
+            Direction::FromClient => from_client,
+            Direction::FromServer => from_server,
+        }
+    }
+
+    pub(super) fn memory(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+
+    pub(super) fn end(&mut self) {
+        self.done = true;
+        self.memory = Memory::default();
+        for stream in &mut self.streams {
+            stream.release();
+        }
+    }
+
+    /// Weighs a new verdict against the standing one. A special form of an application wins over it when it is at
+    /// least likely; otherwise the higher confidence wins, and of equals the first. Details are kept from both.
+    pub(super) fn take_in(&mut self, new: Verdict, refines: &[String]) {
+        let Some(old) = self.verdict.as_mut() else {
+            self.verdict = Some(new);
+            self.refines = refines.to_vec();
+            return;
+        };
+        let refining = new.confidence >= Confidence::Likely && refines.contains(&old.application);
+        let refined =
+            old.confidence >= Confidence::Likely && self.refines.contains(&new.application);
+        let same = new.application == old.application;
+        if refining || (!refined && new.confidence > old.confidence) {
+            let earlier = std::mem::take(&mut old.details);
+            *old = new;
+            if refining || same {
+                old.details.merge(earlier);
+            }
+            self.refines = refines.to_vec();
+        } else if refined || same {
+            old.details.merge(new.details);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Inspection, Verdict};
+    use crate::classify::Confidence::{self, Certain, Guess, Likely};
+
+    fn winner(order: [(&str, Confidence, &[&str]); 2]) -> String {
+        let mut inspection = Inspection::default();
+        for (application, confidence, refines) in order {
+            let refines: Vec<String> = refines.iter().map(|&name| name.to_owned()).collect();
+            let verdict = Verdict {
+                application: application.to_owned(),
+                confidence,
+                ..Verdict::unknown("test")
+            };
+            inspection.take_in(verdict, &refines);
+        }
+        inspection.verdict().unwrap().application.clone()
+    }
+
+    #[test]
+    fn a_likely_special_form_wins_in_either_order_and_a_guessed_one_does_not() {
+        for (special, expected) in [(Certain, "gnutella"), (Likely, "gnutella"), (Guess, "http")] {
+            let special = ("gnutella", special, ["http"].as_slice());
+            let general = ("http", Certain, [].as_slice());
+            assert_eq!(winner([special, general]), expected);
+            assert_eq!(winner([general, special]), expected);
+        }
+    }
+
+    #[test]
+    fn unrelated_applications_are_weighed_by_confidence_and_the_first_of_equals_stays() {
+        assert_eq!(winner([("a", Guess, &[]), ("b", Likely, &[])]), "b");
+        assert_eq!(winner([("a", Likely, &[]), ("b", Likely, &[])]), "a");
+    }
+}

@@ -1,0 +1,380 @@
+//! The compiled signatures: one automaton for all patterns, and what follows a hit.
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+
+use super::inspection::{Inspection, Verdict};
+use super::message::{Finding, Message};
+use super::signature::{Anchor, Sender, Signature, SignatureError, SignatureSet};
+use crate::flow::{Direction, Flow, Pushed};
+use crate::limits::{INSPECT_PACKETS, MAX_DFA_PATTERNS, MAX_SCAN};
+use crate::packet::{L4, Packet};
+
+/// Hits of one payload that are looked at; more come only from payloads made to produce them.
+const MAX_HITS: usize = 64;
+
+/// How much of a flow is inspected.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Data packets in each direction; see [`INSPECT_PACKETS`].
+    pub packets: u8,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            packets: INSPECT_PACKETS,
+        }
+    }
+}
+
+/// Finds applications by signatures. Has no state of its own: that is the flow's [`Inspection`].
+#[derive(Debug)]
+pub struct Classifier {
+    signatures: Vec<Signature>,
+    automaton: AhoCorasick,
+    /// For each pattern of the automaton: its signature and its place there.
+    owners: Vec<(usize, usize)>,
+    /// Signatures without patterns.
+    structural: Vec<usize>,
+    /// Bytes from a place at which a message may begin that can decide: all that is searched.
+    reach: usize,
+    bounds: Bounds,
+}
+
+/// Bytes to inspect: the beginning of a stream, a segment by itself, or a datagram.
+#[derive(Clone, Copy)]
+struct Unit<'a> {
+    bytes: &'a [u8],
+    packet_at: usize,
+    from_start: bool,
+    midway: bool,
+    truncated: bool,
+    direction: Direction,
+    client_port: u16,
+    server_port: u16,
+    l4: L4,
+}
+
+impl<'a> Unit<'a> {
+    /// The packet's payload by itself.
+    fn of(flow: &Flow<Inspection>, direction: Direction, packet: &Packet<'a>) -> Self {
+        Self {
+            bytes: packet.payload,
+            packet_at: 0,
+            from_start: true,
+            midway: flow.midway,
+            truncated: packet.truncated,
+            direction,
+            client_port: flow.client.port(),
+            server_port: flow.server.port(),
+            l4: flow.l4,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Hit {
+    signature: usize,
+    start: usize,
+    patterns: u32,
+}
+
+impl Classifier {
+    /// Compiles a set of signatures.
+    ///
+    /// # Errors
+    /// The patterns together are too large for the automaton.
+    pub fn new(set: &SignatureSet, bounds: Bounds) -> Result<Self, SignatureError> {
+        let signatures = set.signatures().to_vec();
+        let mut patterns = Vec::new();
+        let mut owners = Vec::new();
+        let mut structural = Vec::new();
+        for (position, signature) in signatures.iter().enumerate() {
+            if signature.patterns.is_empty() {
+                structural.push(position);
+            }
+            for (place, pattern) in signature.patterns.iter().enumerate() {
+                patterns.push(pattern.bytes.as_slice());
+                owners.push((position, place));
+            }
+        }
+        let total = patterns
+            .iter()
+            .fold(0, |sum: usize, bytes| sum.saturating_add(bytes.len()));
+        let kind = if total <= MAX_DFA_PATTERNS {
+            AhoCorasickKind::DFA
+        } else {
+            AhoCorasickKind::ContiguousNFA
+        };
+        let automaton = AhoCorasick::builder()
+            .kind(Some(kind))
+            .build(&patterns)
+            .map_err(|error| SignatureError {
+                line: 0,
+                reason: error.to_string(),
+            })?;
+        Ok(Self {
+            automaton,
+            owners,
+            structural,
+            reach: reach(&signatures),
+            signatures,
+            bounds,
+        })
+    }
+
+    /// Takes in the next packet of a flow; `room` is how many bytes of stream may still be kept over all flows.
+    pub fn handle_packet(
+        &self,
+        flow: &mut Flow<Inspection>,
+        direction: Direction,
+        packet: &Packet<'_>,
+        room: usize,
+    ) {
+        if let Some(tcp) = packet.tcp.filter(|tcp| tcp.syn) {
+            flow.attachment.stream(direction).open(tcp.sequence);
+        }
+        let over = flow.attachment.count(direction) >= self.bounds.packets;
+        if over || flow.attachment.is_done() || packet.payload.is_empty() {
+            return;
+        }
+        self.handle_payload(flow, direction, packet, room);
+        if flow.attachment.is_exhausted(self.bounds.packets) || self.is_settled(&flow.attachment) {
+            flow.attachment.end();
+        }
+    }
+
+    fn handle_payload(
+        &self,
+        flow: &mut Flow<Inspection>,
+        direction: Direction,
+        packet: &Packet<'_>,
+        room: usize,
+    ) {
+        let mut unit = Unit::of(flow, direction, packet);
+        let inspection = &mut flow.attachment;
+        let Some(tcp) = packet.tcp else {
+            inspection.counted(direction);
+            self.inspect(inspection, unit);
+            return;
+        };
+        // A SYN's data (fast open) follows the sequence number it takes for itself.
+        let sequence = if tcp.syn {
+            tcp.sequence.wrapping_add(1)
+        } else {
+            tcp.sequence
+        };
+        match inspection
+            .stream(direction)
+            .push(sequence, packet.payload, room, packet.truncated)
+        {
+            Pushed::Old => {}
+            Pushed::Grown(at) => {
+                inspection.counted(direction);
+                // Taken out while checks use the rest of the inspection.
+                let stream = std::mem::take(inspection.stream(direction));
+                unit.bytes = stream.bytes();
+                unit.packet_at = at;
+                self.inspect(inspection, unit);
+                *inspection.stream(direction) = stream;
+            }
+            Pushed::Apart => {
+                inspection.counted(direction);
+                unit.from_start = false;
+                self.inspect(inspection, unit);
+            }
+        }
+    }
+
+    /// A certain verdict that nothing could refine.
+    fn is_settled(&self, inspection: &Inspection) -> bool {
+        let Some(verdict) = inspection
+            .verdict()
+            .filter(|verdict| verdict.confidence == super::Confidence::Certain)
+        else {
+            return false;
+        };
+        !self
+            .signatures
+            .iter()
+            .any(|signature| signature.refines.contains(&verdict.application))
+    }
+
+    fn inspect(&self, inspection: &mut Inspection, unit: Unit<'_>) {
+        for hit in self.hits(&unit) {
+            self.confirm(inspection, &unit, hit);
+        }
+        for &signature in &self.structural {
+            let Some(anchor) = self
+                .signatures
+                .get(signature)
+                .map(|signature| signature.anchor)
+            else {
+                continue;
+            };
+            for start in starts(anchor, &unit) {
+                self.confirm(
+                    inspection,
+                    &unit,
+                    Hit {
+                        signature,
+                        start,
+                        patterns: u32::MAX,
+                    },
+                );
+            }
+        }
+    }
+
+    /// One pass over what can decide, at each place where a message may begin; answers signatures with that place.
+    /// A stream is searched again from its beginning as it grows, because a message that a pattern announced there
+    /// may only now be complete.
+    fn hits(&self, unit: &Unit<'_>) -> Vec<Hit> {
+        let mut hits = Vec::new();
+        self.search(unit, 0, &mut hits);
+        if unit.packet_at > 0 {
+            self.search(unit, unit.packet_at, &mut hits);
+        }
+        hits
+    }
+
+    fn search(&self, unit: &Unit<'_>, from: usize, hits: &mut Vec<Hit>) {
+        let to = from.saturating_add(self.reach).min(unit.bytes.len());
+        let haystack = unit.bytes.get(from..to).unwrap_or_default();
+        for found in self.automaton.find_overlapping_iter(haystack) {
+            let Some(&(signature, place)) = self.owners.get(found.pattern().as_usize()) else {
+                continue;
+            };
+            let position = from.saturating_add(found.start());
+            let Some(start) = self.start_of(signature, place, position, unit) else {
+                continue;
+            };
+            let bit = u32::try_from(place)
+                .ok()
+                .and_then(|place| 1_u32.checked_shl(place))
+                .unwrap_or(0);
+            if let Some(hit) = hits
+                .iter_mut()
+                .find(|hit| hit.signature == signature && hit.start == start)
+            {
+                hit.patterns |= bit;
+            } else if hits.len() < MAX_HITS {
+                hits.push(Hit {
+                    signature,
+                    start,
+                    patterns: bit,
+                });
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Where the message begins if this pattern of this signature lies at `position`; `None` if it may not lie there.
+    fn start_of(
+        &self,
+        signature: usize,
+        place: usize,
+        position: usize,
+        unit: &Unit<'_>,
+    ) -> Option<usize> {
+        let signature = self
+            .signatures
+            .get(signature)
+            .filter(|signature| signature.l4 == unit.l4)?;
+        if signature.anchor == Anchor::Anywhere {
+            return Some(position);
+        }
+        let start = position.checked_sub(signature.patterns.get(place)?.at)?;
+        starts(signature.anchor, unit)
+            .any(|allowed| allowed == start)
+            .then_some(start)
+    }
+
+    fn confirm(&self, inspection: &mut Inspection, unit: &Unit<'_>, hit: Hit) {
+        let Some(signature) = self.signatures.get(hit.signature) else {
+            return;
+        };
+        if signature.l4 != unit.l4
+            || !is_from(signature.direction, unit.direction)
+            || !is_complete(signature, hit)
+        {
+            return;
+        }
+        let runs_on =
+            |ports: &[u16]| ports.contains(&unit.client_port) || ports.contains(&unit.server_port);
+        if !signature.only_ports.is_empty() && !runs_on(&signature.only_ports) {
+            return;
+        }
+        let Some(bytes) = unit.bytes.get(hit.start..) else {
+            return;
+        };
+        let message = Message {
+            bytes,
+            direction: unit.direction,
+            truncated: unit.truncated,
+        };
+        let finding = match signature.check {
+            Some(check) => check(&message, inspection.memory()),
+            None => Some(Finding::certain(format!("pattern at {}", hit.start))),
+        };
+        let Some(finding) = finding else { return };
+        let mut confidence = signature.confidence.min(finding.confidence);
+        if !signature.ports.is_empty() && !runs_on(&signature.ports) {
+            confidence = confidence.lowered();
+        }
+        inspection.take_in(
+            Verdict {
+                application: signature.application.clone(),
+                confidence,
+                evidence: format!("{}: {}", signature.name, finding.why),
+                details: finding.details,
+            },
+            &signature.refines,
+        );
+    }
+}
+
+/// How far from its anchor the last pattern ends; where a pattern may lie anywhere, as far as is searched at all.
+fn reach(signatures: &[Signature]) -> usize {
+    let ends = signatures.iter().flat_map(|signature| {
+        signature
+            .patterns
+            .iter()
+            .map(|pattern| match signature.anchor {
+                Anchor::Anywhere => MAX_SCAN,
+                Anchor::Start | Anchor::Packet => pattern.at.saturating_add(pattern.bytes.len()),
+            })
+    });
+    ends.max().unwrap_or(0).min(MAX_SCAN)
+}
+
+/// Places at which an anchored message may begin.
+fn starts(anchor: Anchor, unit: &Unit<'_>) -> impl Iterator<Item = usize> {
+    let at_start = unit.from_start && anchor != Anchor::Anywhere;
+    let at_packet = anchor == Anchor::Packet || (anchor == Anchor::Start && unit.midway);
+    let packet_at = unit.packet_at;
+    let first = at_start.then_some(0);
+    let second = (at_packet && !(at_start && packet_at == 0)).then_some(packet_at);
+    first.into_iter().chain(second)
+}
+
+fn is_from(sender: Sender, direction: Direction) -> bool {
+    match sender {
+        Sender::Any => true,
+        Sender::Client => direction == Direction::FromClient,
+        Sender::Server => direction == Direction::FromServer,
+    }
+}
+
+fn is_complete(signature: &Signature, hit: Hit) -> bool {
+    if signature.patterns.is_empty() {
+        return true;
+    }
+    let found = usize::try_from(hit.patterns.count_ones()).unwrap_or(0);
+    if signature.all {
+        found == signature.patterns.len()
+    } else {
+        found > 0
+    }
+}

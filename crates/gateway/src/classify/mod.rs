@@ -1,0 +1,71 @@
+//! From the first data packets of a flow to the application that speaks there.
+//!
+//! Signatures are data (`signatures/*.toml`): patterns with an anchor, a confidence, and the name of a check. All
+//! patterns are searched in one pass ([`Classifier`]); a check then confirms the message's structure and may lower the
+//! confidence, never raise it above the signature's. One file per protocol holds its checks.
+
+mod bencode;
+mod bittorrent;
+mod bittorrent_http;
+mod checks;
+mod dns;
+mod edonkey;
+mod endpoints;
+mod gnutella;
+mod http;
+mod inspection;
+mod kad;
+mod matcher;
+mod message;
+mod quic;
+mod signature;
+mod tls;
+mod utp;
+
+pub use endpoints::Endpoints;
+pub use inspection::{Inspection, Verdict};
+pub use matcher::{Bounds, Classifier};
+pub use message::Details;
+pub use signature::{Anchor, Pattern, Sender, Signature, SignatureError, SignatureSet};
+
+/// How sure a classification is.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// The bytes would also fit something else.
+    Guess,
+    /// Little else would produce these bytes.
+    Likely,
+    /// The message's structure was confirmed.
+    Certain,
+}
+
+impl Confidence {
+    /// The next lower one; a guess stays a guess.
+    #[must_use]
+    pub fn lowered(self) -> Self {
+        match self {
+            Self::Certain => Self::Likely,
+            Self::Likely | Self::Guess => Self::Guess,
+        }
+    }
+
+    /// The name used in records: `certain`, `likely` or `guess`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Certain => "certain",
+            Self::Likely => "likely",
+            Self::Guess => "guess",
+        }
+    }
+}
+
+/// The application of flows that no signature knows.
+pub const UNKNOWN: &str = "unknown";
+/// Name of BitTorrent in records and signatures.
+pub const BITTORRENT: &str = "bittorrent";
+/// Applications whose endpoints are remembered, because their users move from port to port and hide some flows.
+pub const PEER_TO_PEER: [&str; 3] = [BITTORRENT, "edonkey", "gnutella"];

@@ -1,0 +1,367 @@
+//! Signatures: what a file of them may say, and what is wrong with one that cannot be used.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::message::Check;
+use super::{Confidence, checks};
+use crate::limits::{MAX_PATTERN, MAX_PATTERNS, MAX_SCAN, MAX_SIGNATURE_FILE, MAX_SIGNATURES};
+use crate::packet::L4;
+
+const BUILT_IN: [&str; 2] = [
+    include_str!("../../signatures/peer_to_peer.toml"),
+    include_str!("../../signatures/web.toml"),
+];
+
+/// Why a signature file cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {reason}")]
+pub struct SignatureError {
+    /// Line of the file, from 1; 0 where the fault is in no single line.
+    pub line: usize,
+    /// What is wrong and what is expected.
+    pub reason: String,
+}
+
+/// Where patterns and checks apply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Anchor {
+    /// At the beginning of a direction's stream, or of a datagram. Midway through a connection: of any segment.
+    #[default]
+    Start,
+    /// At the beginning of any inspected segment or datagram.
+    Packet,
+    /// At any place.
+    Anywhere,
+}
+
+/// Who sends the message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sender {
+    /// Either side.
+    #[default]
+    Any,
+    /// The side that opened the flow.
+    Client,
+    /// The side that was called.
+    Server,
+}
+
+/// Bytes to find.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Bytes between the anchor and the pattern; without meaning where the anchor is [`Anchor::Anywhere`].
+    pub at: usize,
+}
+
+/// One signature.
+#[derive(Clone, Debug)]
+pub struct Signature {
+    /// Its name, as evidence shows it.
+    pub name: String,
+    /// The application it tells of.
+    pub application: String,
+    /// The transport.
+    pub l4: L4,
+    /// Ports that are usual; on others the confidence is one step lower. Empty: no port is usual.
+    pub ports: Vec<u16>,
+    /// Ports without which the signature does not apply. Empty: it applies on all.
+    pub only_ports: Vec<u16>,
+    /// Who sends the message.
+    pub direction: Sender,
+    /// The highest confidence it gives.
+    pub confidence: Confidence,
+    /// Where patterns and check apply.
+    pub anchor: Anchor,
+    /// Applications that this one is a special form of.
+    pub refines: Vec<String>,
+    /// Every pattern must be there, not only one.
+    pub all: bool,
+    /// What to find. Without patterns the check sees every message.
+    pub patterns: Vec<Pattern>,
+    pub(super) check: Option<Check>,
+}
+
+/// Signatures that are used together.
+#[derive(Clone, Debug, Default)]
+pub struct SignatureSet {
+    signatures: Vec<Signature>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SignatureFile {
+    #[serde(default)]
+    signature: Vec<Spanned<SignatureEntry>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SignatureEntry {
+    name: String,
+    application: String,
+    l4: L4,
+    #[serde(default)]
+    ports: Vec<u16>,
+    #[serde(default)]
+    only_ports: Vec<u16>,
+    #[serde(default)]
+    direction: Sender,
+    confidence: Confidence,
+    #[serde(default)]
+    anchor: Anchor,
+    #[serde(default)]
+    refines: Vec<String>,
+    #[serde(default, rename = "match")]
+    matching: Matching,
+    check: Option<String>,
+    #[serde(default)]
+    pattern: Vec<PatternEntry>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Matching {
+    #[default]
+    All,
+    Any,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PatternEntry {
+    text: Option<String>,
+    hex: Option<String>,
+    #[serde(default)]
+    at: usize,
+}
+
+impl SignatureSet {
+    /// The signatures that come with the program.
+    #[must_use]
+    pub fn built_in() -> Self {
+        let mut set = Self::default();
+        for text in BUILT_IN {
+            // The files are part of the program; a test parses them.
+            if let Ok(part) = Self::parse(text) {
+                set.extend(part);
+            }
+        }
+        set
+    }
+
+    /// Reads a signature file.
+    ///
+    /// # Errors
+    /// The text is no TOML, or an entry is incomplete, contradicts itself, names an unknown check or passes a limit.
+    pub fn parse(text: &str) -> Result<Self, SignatureError> {
+        if text.len() > MAX_SIGNATURE_FILE {
+            return Err(fault(
+                0,
+                format!("the file is larger than {MAX_SIGNATURE_FILE} bytes"),
+            ));
+        }
+        let file: SignatureFile = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(0, |span| line_of(text, span.start));
+            fault(line, error.message().to_owned())
+        })?;
+        if file.signature.len() > MAX_SIGNATURES {
+            return Err(fault(
+                0,
+                format!("the file has more than {MAX_SIGNATURES} signatures"),
+            ));
+        }
+        let mut set = Self::default();
+        for entry in file.signature {
+            let line = line_of(text, entry.span().start);
+            let signature = entry
+                .into_inner()
+                .resolve()
+                .map_err(|reason| fault(line, reason))?;
+            if set
+                .signatures
+                .iter()
+                .any(|other| other.name == signature.name)
+            {
+                return Err(fault(
+                    line,
+                    format!("there are two signatures named {}", signature.name),
+                ));
+            }
+            set.signatures.push(signature);
+        }
+        Ok(set)
+    }
+
+    /// Adds another set; of signatures with the same name the added one stays.
+    pub fn extend(&mut self, other: Self) {
+        self.signatures.retain(|mine| {
+            other
+                .signatures
+                .iter()
+                .all(|theirs| theirs.name != mine.name)
+        });
+        self.signatures.extend(other.signatures);
+    }
+
+    /// The signatures in their order.
+    #[must_use]
+    pub fn signatures(&self) -> &[Signature] {
+        &self.signatures
+    }
+}
+
+impl SignatureEntry {
+    fn resolve(self) -> Result<Signature, String> {
+        let name = self.name;
+        if self.pattern.is_empty() && self.check.is_none() {
+            return Err(format!(
+                "signature {name} has neither a pattern nor a check"
+            ));
+        }
+        if self.pattern.is_empty() && self.anchor == Anchor::Anywhere {
+            return Err(format!(
+                "signature {name} has no pattern, so its anchor must be start or packet"
+            ));
+        }
+        if self.pattern.len() > MAX_PATTERNS {
+            return Err(format!(
+                "signature {name} has more than {MAX_PATTERNS} patterns"
+            ));
+        }
+        let check = match self.check {
+            Some(check) => Some(
+                checks::by_name(&check)
+                    .ok_or_else(|| format!("signature {name} names no known check: {check}"))?,
+            ),
+            None => None,
+        };
+        let patterns: Result<Vec<Pattern>, String> = self
+            .pattern
+            .into_iter()
+            .map(PatternEntry::resolve)
+            .collect();
+        Ok(Signature {
+            patterns: patterns.map_err(|reason| format!("signature {name}: {reason}"))?,
+            name,
+            application: self.application,
+            l4: self.l4,
+            ports: self.ports,
+            only_ports: self.only_ports,
+            direction: self.direction,
+            confidence: self.confidence,
+            anchor: self.anchor,
+            refines: self.refines,
+            all: matches!(self.matching, Matching::All),
+            check,
+        })
+    }
+}
+
+impl PatternEntry {
+    fn resolve(self) -> Result<Pattern, String> {
+        let bytes = match (self.text, self.hex) {
+            (Some(text), None) => text.into_bytes(),
+            (None, Some(hex)) => from_hex(&hex)?,
+            _ => return Err("a pattern needs either text or hex".to_owned()),
+        };
+        if bytes.is_empty() || bytes.len() > MAX_PATTERN {
+            return Err(format!("a pattern must have 1 to {MAX_PATTERN} bytes"));
+        }
+        if self.at.saturating_add(bytes.len()) > MAX_SCAN {
+            return Err(format!(
+                "a pattern must end within the first {MAX_SCAN} bytes"
+            ));
+        }
+        Ok(Pattern { bytes, at: self.at })
+    }
+}
+
+fn from_hex(hex: &str) -> Result<Vec<u8>, String> {
+    let digits: Vec<u8> = hex
+        .bytes()
+        .filter(|byte| !byte.is_ascii_whitespace())
+        .collect();
+    let bytes: Option<Vec<u8>> = digits
+        .chunks(2)
+        .map(|pair| {
+            std::str::from_utf8(pair)
+                .ok()
+                .filter(|pair| pair.len() == 2)
+        })
+        .map(|pair| pair.and_then(|pair| u8::from_str_radix(pair, 16).ok()))
+        .collect();
+    bytes.ok_or_else(|| format!("not hexadecimal bytes: {hex}"))
+}
+
+fn fault(line: usize, reason: String) -> SignatureError {
+    SignatureError { line, reason }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    let before = text
+        .as_bytes()
+        .get(..offset.min(text.len()))
+        .unwrap_or_default();
+    before
+        .iter()
+        .filter(|&&byte| byte == b'\n')
+        .count()
+        .saturating_add(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BUILT_IN, SignatureSet};
+
+    #[test]
+    fn the_built_in_files_are_valid_and_have_distinct_names() {
+        let mut count = 0;
+        for text in BUILT_IN {
+            count += SignatureSet::parse(text).unwrap().signatures().len();
+        }
+        assert_eq!(SignatureSet::built_in().signatures().len(), count);
+        assert!(count >= 20);
+    }
+
+    #[test]
+    fn faults_name_line_and_reason() {
+        let cases = [
+            ("[[signature]]\nname = \"a\"\n", 1, "missing field"),
+            ("\n[[signature]]\nname = 3\n", 3, "string"),
+            (
+                entry("check = \"no.such\"").as_str(),
+                2,
+                "no known check: no.such",
+            ),
+            (entry("").as_str(), 2, "neither a pattern nor a check"),
+            (
+                entry("[[signature.pattern]]\nhex = \"1x\"").as_str(),
+                2,
+                "not hexadecimal",
+            ),
+            (
+                entry("[[signature.pattern]]\ntext = \"\"").as_str(),
+                2,
+                "1 to",
+            ),
+            (entry("colour = \"red\"").as_str(), 7, "unknown field"),
+        ]
+        .map(|(text, line, reason)| (text.to_owned(), line, reason));
+        for (text, line, reason) in cases {
+            let error = SignatureSet::parse(&text).unwrap_err();
+            assert!(error.reason.contains(reason), "{text}: {error}");
+            assert_eq!(error.line, line, "{text}: {error}");
+        }
+    }
+
+    fn entry(more: &str) -> String {
+        format!(
+            "# mine\n[[signature]]\nname = \"a\"\napplication = \"a\"\nl4 = \"tcp\"\nconfidence = \"guess\"\n{more}\n"
+        )
+    }
+}

@@ -1,0 +1,133 @@
+//! From packets to flows: both directions of a 5-tuple, with a beginning and an end.
+//!
+//! The table is generic over what its user attaches to each flow; here that is the classifier's state.
+
+mod prefix;
+mod recency;
+mod table;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+pub(crate) use prefix::{Prefix, Pushed};
+pub use table::{FlowTable, TableBounds};
+
+use crate::packet::{L4, Packet};
+
+/// Who sent a packet of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// The side that opened the flow.
+    FromClient,
+    /// The side that was called.
+    FromServer,
+}
+
+impl Direction {
+    pub(crate) fn slot(self) -> usize {
+        match self {
+            Self::FromClient => 0,
+            Self::FromServer => 1,
+        }
+    }
+}
+
+/// One flow: both directions of a 5-tuple.
+#[derive(Clone, Debug)]
+pub struct Flow<T> {
+    /// Transport protocol.
+    pub l4: L4,
+    /// The side that opened the flow; see [`Flow::begin`] for the rule.
+    pub client: SocketAddr,
+    /// The other side.
+    pub server: SocketAddr,
+    /// Time of the first packet.
+    pub first_seen: Duration,
+    /// Time of the latest packet.
+    pub last_seen: Duration,
+    /// Packets in both directions.
+    pub packets: u64,
+    /// Bytes of their innermost IP packets, headers included.
+    pub bytes: u64,
+    /// The flow began before the capture did: TCP without its SYN.
+    pub midway: bool,
+    /// Position in the order in which flows began.
+    pub serial: u64,
+    /// What the table's user keeps with the flow.
+    pub attachment: T,
+    closed: bool,
+    opening_sequence: Option<u32>,
+}
+
+impl<T: Default> Flow<T> {
+    /// A flow that begins with this packet.
+    ///
+    /// The client is the sender of a SYN, the receiver of a SYN+ACK. Without either, a side whose port is well known
+    /// (below 1024) while the other's is not is the server. Failing that, TCP takes the lower port for the server's
+    /// and UDP takes the first sender for the client.
+    #[must_use]
+    pub fn begin(packet: &Packet<'_>, now: Duration, serial: u64) -> Self {
+        let opening = packet.tcp.filter(|tcp| tcp.syn && !tcp.ack);
+        let answered = packet.tcp.is_some_and(|tcp| tcp.syn && tcp.ack);
+        let reversed = match opening {
+            Some(_) => false,
+            None => answered || sent_by_server(packet),
+        };
+        let (client, server) = if reversed {
+            (packet.destination, packet.source)
+        } else {
+            (packet.source, packet.destination)
+        };
+        Self {
+            l4: packet.l4,
+            client,
+            server,
+            first_seen: now,
+            last_seen: now,
+            packets: 0,
+            bytes: 0,
+            midway: packet.tcp.is_some_and(|tcp| !tcp.syn),
+            serial,
+            attachment: T::default(),
+            closed: false,
+            opening_sequence: opening.map(|tcp| tcp.sequence),
+        }
+    }
+}
+
+impl<T> Flow<T> {
+    /// Which side sent this packet of the flow.
+    #[must_use]
+    pub fn direction(&self, packet: &Packet<'_>) -> Direction {
+        if packet.source == self.client {
+            Direction::FromClient
+        } else {
+            Direction::FromServer
+        }
+    }
+
+    fn take_in(&mut self, packet: &Packet<'_>, now: Duration) {
+        self.packets = self.packets.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(packet.ip_len.into());
+        self.last_seen = self.last_seen.max(now);
+        self.closed |= packet.tcp.is_some_and(|tcp| tcp.fin || tcp.rst);
+    }
+
+    /// This packet opens the 5-tuple anew: the old connection was closed, and this is no repetition of its SYN.
+    fn is_reopened_by(&self, packet: &Packet<'_>) -> bool {
+        let Some(tcp) = packet.tcp.filter(|tcp| tcp.syn && !tcp.ack) else {
+            return false;
+        };
+        let repeated = self.opening_sequence == Some(tcp.sequence) && packet.source == self.client;
+        self.closed && !repeated
+    }
+}
+
+fn sent_by_server(packet: &Packet<'_>) -> bool {
+    let (from, to) = (packet.source.port(), packet.destination.port());
+    match (from < 1024, to < 1024) {
+        (true, false) => true,
+        (false, true) => false,
+        _ => packet.l4 == L4::Tcp && from < to,
+    }
+}

@@ -1,0 +1,178 @@
+//! The beginning of one TCP direction, put in order. Where segments overlap the first copy wins.
+
+use crate::limits::{MAX_PENDING, MAX_PREFIX};
+
+/// What became of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    /// Nothing new in it: a repetition or a keep-alive.
+    Old,
+    /// The prefix grew; the segment's new bytes begin at this offset.
+    Grown(usize),
+    /// New bytes behind a gap, or more than may be kept: look at the segment by itself.
+    Apart,
+}
+
+/// The contiguous bytes from the beginning of a direction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Prefix {
+    next: Option<u32>,
+    bytes: Vec<u8>,
+    pending: Vec<(u32, Vec<u8>)>,
+    closed: bool,
+}
+
+impl Prefix {
+    /// Notes the SYN of this direction, which takes one sequence number.
+    pub(crate) fn open(&mut self, syn: u32) {
+        self.next.get_or_insert(syn.wrapping_add(1));
+    }
+
+    /// Adds a segment. `room` is how many more bytes may be kept; `cut` says that bytes are missing at its end.
+    pub(crate) fn push(&mut self, sequence: u32, segment: &[u8], room: usize, cut: bool) -> Pushed {
+        let next = *self.next.get_or_insert(sequence);
+        let ahead = sequence.wrapping_sub(next);
+        if ahead != 0 && ahead < 1 << 31 {
+            return self.keep_pending(sequence, segment, room, cut);
+        }
+        let behind = usize::try_from(next.wrapping_sub(sequence)).unwrap_or(usize::MAX);
+        let Some(new) = segment.get(behind..).filter(|new| !new.is_empty()) else {
+            return Pushed::Old;
+        };
+        let fits = new.len() <= room.min(MAX_PREFIX.saturating_sub(self.bytes.len()));
+        self.advance(new.len());
+        if self.closed || !fits {
+            self.closed = true;
+            return Pushed::Apart;
+        }
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(new);
+        self.closed |= cut;
+        self.join_pending();
+        Pushed::Grown(at)
+    }
+
+    /// The bytes in order so far.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Memory held.
+    pub(crate) fn held(&self) -> usize {
+        self.pending
+            .iter()
+            .fold(self.bytes.len(), |sum, (_, segment)| {
+                sum.saturating_add(segment.len())
+            })
+    }
+
+    /// Gives the memory back; later segments are looked at by themselves.
+    pub(crate) fn release(&mut self) {
+        self.bytes = Vec::new();
+        self.pending = Vec::new();
+        self.closed = true;
+    }
+
+    fn advance(&mut self, count: usize) {
+        let step = u32::try_from(count).unwrap_or(u32::MAX);
+        self.next = self.next.map(|next| next.wrapping_add(step));
+    }
+
+    fn keep_pending(&mut self, sequence: u32, segment: &[u8], room: usize, cut: bool) -> Pushed {
+        if self
+            .pending
+            .iter()
+            .any(|(other, kept)| *other == sequence && kept.len() >= segment.len())
+        {
+            return Pushed::Old;
+        }
+        let ahead = self.next.map_or(0, |next| {
+            usize::try_from(sequence.wrapping_sub(next)).unwrap_or(usize::MAX)
+        });
+        let reach = self
+            .bytes
+            .len()
+            .saturating_add(ahead)
+            .saturating_add(segment.len());
+        if !self.closed
+            && !cut
+            && self.pending.len() < MAX_PENDING
+            && reach <= MAX_PREFIX
+            && segment.len() <= room
+        {
+            self.pending.push((sequence, segment.to_vec()));
+        }
+        Pushed::Apart
+    }
+
+    fn join_pending(&mut self) {
+        while let Some(next) = self.next.filter(|_| !self.closed) {
+            let due = self
+                .pending
+                .iter()
+                .position(|(sequence, _)| next.wrapping_sub(*sequence) < 1 << 31);
+            let Some(position) = due else { break };
+            let (sequence, segment) = self.pending.swap_remove(position);
+            let behind = usize::try_from(next.wrapping_sub(sequence)).unwrap_or(usize::MAX);
+            let new = segment.get(behind..).unwrap_or_default();
+            if new.len() > MAX_PREFIX.saturating_sub(self.bytes.len()) {
+                self.closed = true;
+                break;
+            }
+            self.bytes.extend_from_slice(new);
+            self.advance(new.len());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Prefix, Pushed};
+    use crate::limits::MAX_PREFIX;
+
+    const ROOM: usize = 1 << 20;
+
+    #[test]
+    fn segments_are_put_in_order_across_the_wrap_of_the_sequence() {
+        let mut prefix = Prefix::default();
+        prefix.open(u32::MAX - 1);
+        assert_eq!(prefix.push(3, b"efg", ROOM, false), Pushed::Apart);
+        assert_eq!(
+            prefix.push(u32::MAX, b"abcd", ROOM, false),
+            Pushed::Grown(0)
+        );
+        assert_eq!(prefix.bytes(), b"abcdefg");
+        assert_eq!(prefix.push(u32::MAX, b"abcd", ROOM, false), Pushed::Old);
+    }
+
+    #[test]
+    fn the_first_copy_of_overlapping_bytes_wins() {
+        let mut prefix = Prefix::default();
+        prefix.open(0);
+        prefix.push(1, b"abcd", ROOM, false);
+        assert_eq!(prefix.push(3, b"XXef", ROOM, false), Pushed::Grown(4));
+        assert_eq!(prefix.bytes(), b"abcdef");
+    }
+
+    #[test]
+    fn no_more_is_kept_than_allowed() {
+        let mut prefix = Prefix::default();
+        prefix.push(0, &vec![1; MAX_PREFIX], ROOM, false);
+        assert_eq!(
+            prefix.push(u32::try_from(MAX_PREFIX).unwrap(), b"x", ROOM, false),
+            Pushed::Apart
+        );
+        assert_eq!(prefix.held(), MAX_PREFIX);
+        let mut other = Prefix::default();
+        assert_eq!(other.push(0, b"abc", 2, false), Pushed::Apart);
+        assert_eq!(other.held(), 0);
+    }
+
+    #[test]
+    fn a_cut_segment_ends_the_prefix() {
+        let mut prefix = Prefix::default();
+        assert_eq!(prefix.push(0, b"ab", ROOM, true), Pushed::Grown(0));
+        assert_eq!(prefix.push(2, b"cd", ROOM, false), Pushed::Apart);
+        assert_eq!(prefix.bytes(), b"ab");
+    }
+}

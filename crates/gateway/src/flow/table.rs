@@ -1,0 +1,288 @@
+//! The table of live flows: bounded in number, with a time after which an idle flow is finished.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::recency::Recency;
+use super::{Direction, Flow};
+use crate::limits;
+use crate::packet::{L4, Packet};
+
+/// Bounds of a [`FlowTable`].
+#[derive(Clone, Copy, Debug)]
+pub struct TableBounds {
+    /// Flows held at once, at least 1; see [`limits::MAX_FLOWS`].
+    pub flows: usize,
+    /// Idle time of UDP; see [`limits::UDP_IDLE`].
+    pub udp_idle: Duration,
+    /// Idle time of open TCP; see [`limits::TCP_IDLE`].
+    pub tcp_idle: Duration,
+    /// Idle time of closed TCP; see [`limits::TCP_CLOSED`].
+    pub tcp_closed: Duration,
+}
+
+impl Default for TableBounds {
+    fn default() -> Self {
+        Self {
+            flows: limits::MAX_FLOWS,
+            udp_idle: limits::UDP_IDLE,
+            tcp_idle: limits::TCP_IDLE,
+            tcp_closed: limits::TCP_CLOSED,
+        }
+    }
+}
+
+/// A 5-tuple without a direction: the smaller endpoint first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    l4: L4,
+    low: SocketAddr,
+    high: SocketAddr,
+}
+
+impl Key {
+    fn of(packet: &Packet<'_>) -> Self {
+        let (low, high) = if packet.source <= packet.destination {
+            (packet.source, packet.destination)
+        } else {
+            (packet.destination, packet.source)
+        };
+        Self {
+            l4: packet.l4,
+            low,
+            high,
+        }
+    }
+}
+
+/// Flows that end alike share a list, so that the head of each list is the next to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Udp,
+    TcpOpen,
+    TcpClosed,
+}
+
+const CLASSES: [Class; 3] = [Class::Udp, Class::TcpOpen, Class::TcpClosed];
+
+#[derive(Debug)]
+struct Slot<T> {
+    key: Key,
+    class: Class,
+    flow: Flow<T>,
+}
+
+/// Live flows.
+///
+/// Order of calls: [`handle_packet`](Self::handle_packet), then use [`flow_mut`](Self::flow_mut), then drain
+/// [`poll_finished`](Self::poll_finished). At the end [`finish`](Self::finish), and drain again.
+#[derive(Debug)]
+pub struct FlowTable<T> {
+    bounds: TableBounds,
+    now: Duration,
+    serial: u64,
+    index: HashMap<Key, usize>,
+    slots: Vec<Option<Slot<T>>>,
+    free: Vec<usize>,
+    udp: Recency,
+    tcp_open: Recency,
+    tcp_closed: Recency,
+    finished: VecDeque<Flow<T>>,
+    evicted: u64,
+}
+
+impl<T: Default> FlowTable<T> {
+    /// An empty table.
+    #[must_use]
+    pub fn new(bounds: TableBounds) -> Self {
+        Self {
+            bounds: TableBounds {
+                flows: bounds.flows.max(1),
+                ..bounds
+            },
+            now: Duration::ZERO,
+            serial: 0,
+            index: HashMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            udp: Recency::new(),
+            tcp_open: Recency::new(),
+            tcp_closed: Recency::new(),
+            finished: VecDeque::new(),
+            evicted: 0,
+        }
+    }
+
+    /// Takes in a packet; answers the flow's place, valid until the next call, and who sent the packet.
+    /// Time that runs backwards counts as standing still.
+    pub fn handle_packet(&mut self, now: Duration, packet: &Packet<'_>) -> (usize, Direction) {
+        self.now = self.now.max(now);
+        self.expire();
+        let key = Key::of(packet);
+        let place = match self.index.get(&key).copied() {
+            Some(place)
+                if self
+                    .flow(place)
+                    .is_some_and(|flow| flow.is_reopened_by(packet)) =>
+            {
+                self.end(place);
+                self.begin(key, packet)
+            }
+            Some(place) => place,
+            None => self.begin(key, packet),
+        };
+        let direction = self.touch(place, packet);
+        (place, direction)
+    }
+
+    /// The flow at a place that [`handle_packet`](Self::handle_packet) answered.
+    pub fn flow_mut(&mut self, place: usize) -> Option<&mut Flow<T>> {
+        self.slots
+            .get_mut(place)?
+            .as_mut()
+            .map(|slot| &mut slot.flow)
+    }
+
+    /// The next finished flow.
+    pub fn poll_finished(&mut self) -> Option<Flow<T>> {
+        self.finished.pop_front()
+    }
+
+    /// Finishes all flows, in the order in which they began.
+    pub fn finish(&mut self) {
+        let mut rest: Vec<Flow<T>> = self
+            .slots
+            .drain(..)
+            .flatten()
+            .map(|slot| slot.flow)
+            .collect();
+        rest.sort_by_key(|flow| flow.serial);
+        self.finished.extend(rest);
+        self.index.clear();
+        self.free.clear();
+        (self.udp, self.tcp_open, self.tcp_closed) =
+            (Recency::new(), Recency::new(), Recency::new());
+    }
+
+    /// Live flows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// There is no live flow.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// Flows finished early because the table was full.
+    #[must_use]
+    pub fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    fn flow(&self, place: usize) -> Option<&Flow<T>> {
+        self.slots.get(place)?.as_ref().map(|slot| &slot.flow)
+    }
+
+    fn begin(&mut self, key: Key, packet: &Packet<'_>) -> usize {
+        if self.index.len() >= self.bounds.flows {
+            self.evict();
+        }
+        let flow = Flow::begin(packet, self.now, self.serial);
+        self.serial = self.serial.saturating_add(1);
+        let class = if packet.l4 == L4::Udp {
+            Class::Udp
+        } else {
+            Class::TcpOpen
+        };
+        let slot = Some(Slot { key, class, flow });
+        let place = match self.free.pop() {
+            Some(place) => place,
+            None => {
+                self.slots.push(None);
+                self.slots.len().saturating_sub(1)
+            }
+        };
+        if let Some(vacant) = self.slots.get_mut(place) {
+            *vacant = slot;
+        }
+        self.index.insert(key, place);
+        self.list(class).push(place);
+        place
+    }
+
+    fn touch(&mut self, place: usize, packet: &Packet<'_>) -> Direction {
+        let now = self.now;
+        let Some(slot) = self.slots.get_mut(place).and_then(Option::as_mut) else {
+            return Direction::FromClient;
+        };
+        slot.flow.take_in(packet, now);
+        let direction = slot.flow.direction(packet);
+        let before = slot.class;
+        if slot.flow.closed {
+            slot.class = Class::TcpClosed;
+        }
+        let after = slot.class;
+        self.list(before).remove(place);
+        self.list(after).push(place);
+        direction
+    }
+
+    fn expire(&mut self) {
+        let mut left = limits::MAX_EXPIRED_AT_ONCE;
+        for class in CLASSES {
+            let idle = self.idle(class);
+            while let Some(place) = self.list(class).oldest() {
+                let over = self
+                    .flow(place)
+                    .is_none_or(|flow| self.now.saturating_sub(flow.last_seen) > idle);
+                if left == 0 || !over {
+                    break;
+                }
+                left = left.saturating_sub(1);
+                self.end(place);
+            }
+        }
+    }
+
+    fn evict(&mut self) {
+        let heads = CLASSES.map(|class| self.list(class).oldest());
+        let oldest = heads
+            .into_iter()
+            .flatten()
+            .min_by_key(|&place| self.flow(place).map(|flow| flow.last_seen));
+        if let Some(place) = oldest {
+            self.evicted = self.evicted.saturating_add(1);
+            self.end(place);
+        }
+    }
+
+    fn end(&mut self, place: usize) {
+        let Some(slot) = self.slots.get_mut(place).and_then(Option::take) else {
+            return;
+        };
+        self.list(slot.class).remove(place);
+        self.index.remove(&slot.key);
+        self.free.push(place);
+        self.finished.push_back(slot.flow);
+    }
+
+    fn idle(&self, class: Class) -> Duration {
+        match class {
+            Class::Udp => self.bounds.udp_idle,
+            Class::TcpOpen => self.bounds.tcp_idle,
+            Class::TcpClosed => self.bounds.tcp_closed,
+        }
+    }
+
+    fn list(&mut self, class: Class) -> &mut Recency {
+        match class {
+            Class::Udp => &mut self.udp,
+            Class::TcpOpen => &mut self.tcp_open,
+            Class::TcpClosed => &mut self.tcp_closed,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The gateway: it sees every flow at the organisation's border and says which application each one is.
+//!
+//! # Modules, in the order in which data flows
+//! | module | does |
+//! |---|---|
+//! | [`capture`] | reads pcap and pcapng files as a stream |
+//! | [`packet`] | takes off link headers, tags and tunnels down to TCP and UDP; counts what it passes over |
+//! | [`flow`] | joins packets of a 5-tuple, both directions, in a bounded table |
+//! | [`classify`] | names the application from the first data packets, by signatures that are data |
+//! | [`Pipeline`] | these stages in one; [`FlowRecord`] is what comes out |
+//! | [`samples`] | captures made from published message formats, for demonstrations and tests |
+//! | [`limits`] | every bound, with unit, source and consequence |
+//!
+//! # Run-loop contract
+//! The pipeline does no I/O and reads no clock. Hand in packets with their time, drain the finished flows after each,
+//! and finish at the end. Nothing in a packet makes it panic, and every table and queue is bounded.
+//!
+//! ```
+//! use ringway_gateway::{Confidence, L4, LinkType, Packets, built_in_pipeline};
+//!
+//! // A BitTorrent handshake as raw IP packets: SYN, SYN+ACK, then the client's data.
+//! let mut packets = Packets::new();
+//! let mut stream = packets.tcp("10.0.0.2:50000".parse()?, "192.0.2.7:6881".parse()?);
+//! stream.open();
+//! stream.client(&[b"\x13BitTorrent protocol".as_slice(), &[0; 8], &[7; 20], &[9; 20]].concat());
+//!
+//! let mut pipeline = built_in_pipeline();
+//! for (now, bytes) in packets.iter() {
+//!     pipeline.handle_packet(now, LinkType::RawIp, bytes);
+//!     while let Some(flow) = pipeline.poll_flow() {
+//!         panic!("no flow is over yet: {flow:?}");
+//!     }
+//! }
+//! pipeline.finish();
+//! let flow = pipeline.poll_flow().ok_or("one flow")?;
+//! assert_eq!((flow.l4, flow.app.as_str(), flow.confidence), (L4::Tcp, "bittorrent", Confidence::Certain));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A whole file is one call: [`classify_file`].
+
+#![warn(
+    clippy::indexing_slicing,
+    clippy::as_conversions,
+    clippy::arithmetic_side_effects
+)]
+
+pub mod capture;
+pub mod classify;
+pub mod flow;
+pub mod limits;
+mod offline;
+pub mod packet;
+mod pipeline;
+mod reader;
+mod record;
+pub mod samples;
+
+pub use capture::{CaptureError, CaptureReader};
+pub use classify::{Classifier, Confidence, SignatureError, SignatureSet};
+pub use offline::{
+    Interrupted, Summary, built_in_pipeline, classify_capture, classify_file, classify_reader,
+};
+pub use packet::{Counters, L4, LinkType};
+pub use pipeline::Pipeline;
+pub use record::{FlowRecord, SCHEMA};
+pub use samples::Packets;

@@ -1,0 +1,78 @@
+//! From captured bytes to the transport segment inside them.
+//!
+//! [`decode`] takes off the link header, tags and tunnels and answers with the innermost TCP segment or UDP datagram.
+//! What is no such thing is named by a [`Skip`], and [`Counters`] adds those up: nothing disappears silently.
+
+mod counters;
+mod ip;
+mod link;
+
+use std::net::SocketAddr;
+
+pub use counters::{Counters, Skip};
+pub use link::LinkType;
+
+/// The transport protocols that make flows.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum L4 {
+    /// Transmission Control Protocol.
+    Tcp,
+    /// User Datagram Protocol.
+    Udp,
+}
+
+impl L4 {
+    /// The name used in records and signatures: `tcp` or `udp`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+}
+
+/// What a TCP header says that matters to a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tcp {
+    /// Sequence number of the first payload byte (or of the SYN).
+    pub sequence: u32,
+    /// Opens a connection.
+    pub syn: bool,
+    /// Acknowledges.
+    pub ack: bool,
+    /// Closes one direction.
+    pub fin: bool,
+    /// Aborts the connection.
+    pub rst: bool,
+}
+
+/// One TCP segment or UDP datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// Transport protocol.
+    pub l4: L4,
+    /// Sender.
+    pub source: SocketAddr,
+    /// Receiver.
+    pub destination: SocketAddr,
+    /// Bytes of the innermost IP packet by its own header, link header and padding not counted.
+    pub ip_len: u32,
+    /// What the transport carries, as far as it was captured.
+    pub payload: &'a [u8],
+    /// The payload is shorter than on the wire: snap length, or the first of several fragments.
+    pub truncated: bool,
+    /// The TCP header, for TCP.
+    pub tcp: Option<Tcp>,
+}
+
+/// Decodes a captured packet down to its TCP segment or UDP datagram.
+///
+/// # Errors
+/// The reason why the packet takes part in no flow.
+pub fn decode(link: LinkType, bytes: &[u8]) -> Result<Packet<'_>, Skip> {
+    ip::decode(link.network_layer(bytes)?)
+}

@@ -1,0 +1,65 @@
+//! What is told of a finished flow.
+
+use std::net::IpAddr;
+
+use serde::Serialize;
+
+use crate::classify::{Confidence, Details, Inspection, Verdict};
+use crate::flow::Flow;
+use crate::packet::L4;
+
+/// Name and version of the record's form. Fields may be added under the same version.
+pub const SCHEMA: &str = "ringway.flow/1";
+
+/// One finished flow. Serialises to one flat object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FlowRecord {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// The capture it was read from; absent for live traffic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// `tcp` or `udp`.
+    pub l4: L4,
+    /// The side that opened the flow; see [`Flow::begin`](crate::flow::Flow::begin) for the rule.
+    pub client_ip: IpAddr,
+    /// Its port.
+    pub client_port: u16,
+    /// The side that was called.
+    pub server_ip: IpAddr,
+    /// Its port.
+    pub server_port: u16,
+    /// Application in lower case, or `unknown`.
+    pub app: String,
+    /// How sure the application is; `guess` for `unknown`.
+    pub confidence: Confidence,
+    /// Packets in both directions.
+    pub packets: u64,
+    /// Bytes of the innermost IP packets in both directions, IP and transport headers included.
+    pub bytes: u64,
+    /// The signature that decided and what it saw, or why none did.
+    pub evidence: String,
+    /// `sni`, `host` and `query`, where known.
+    #[serde(flatten)]
+    pub details: Details,
+}
+
+impl FlowRecord {
+    pub(crate) fn new(flow: Flow<Inspection>, verdict: Verdict) -> Self {
+        Self {
+            schema: SCHEMA,
+            file: None,
+            l4: flow.l4,
+            client_ip: flow.client.ip(),
+            client_port: flow.client.port(),
+            server_ip: flow.server.ip(),
+            server_port: flow.server.port(),
+            app: verdict.application,
+            confidence: verdict.confidence,
+            packets: flow.packets,
+            bytes: flow.bytes,
+            evidence: verdict.evidence,
+            details: verdict.details,
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Flows: who is client, what is counted, when a flow begins and ends, and the table's bounds.
+
+use std::time::Duration;
+
+use ringway_gateway::classify::Bounds;
+use ringway_gateway::flow::TableBounds;
+use ringway_gateway::{Classifier, FlowRecord, LinkType, Packets, Pipeline, SignatureSet, limits};
+
+use crate::{at, classify, only, pair};
+
+fn ports(flow: &FlowRecord) -> (u16, u16) {
+    (flow.client_port, flow.server_port)
+}
+
+#[test]
+fn the_sender_of_the_syn_is_the_client_whatever_the_ports() {
+    let mut packets = Packets::new();
+    packets.tcp(at("10.0.0.1:80"), at("10.0.0.2:50000")).open();
+    assert_eq!(ports(&only(&packets)), (80, 50_000));
+}
+
+#[test]
+fn midway_the_receiver_of_a_syn_ack_or_the_higher_port_is_the_client() {
+    let mut whole = Packets::new();
+    let mut stream = whole.tcp(at("10.0.0.1:7000"), at("10.0.0.2:50000"));
+    stream.open();
+    stream.server(b"data");
+    let bytes: Vec<Vec<u8>> = whole.iter().map(|(_, bytes)| bytes.to_vec()).collect();
+    for (from, expected) in [(1, (7_000, 50_000)), (3, (50_000, 7_000))] {
+        let mut rest = Packets::new();
+        bytes[from..]
+            .iter()
+            .for_each(|bytes| rest.push(bytes.clone()));
+        assert_eq!(ports(&only(&rest)), expected, "from packet {from}");
+    }
+}
+
+#[test]
+fn over_udp_the_first_sender_is_the_client_unless_its_port_is_well_known() {
+    for (from, to, expected) in [
+        ("10.0.0.1:2000", "10.0.0.2:50000", (2_000, 50_000)),
+        ("10.0.0.1:53", "10.0.0.2:50000", (50_000, 53)),
+        ("10.0.0.1:68", "10.0.0.2:67", (68, 67)),
+        ("10.0.0.1:50000", "10.0.0.2:53", (50_000, 53)),
+    ] {
+        let mut packets = Packets::new();
+        packets.udp(at(from), at(to), b"x");
+        assert_eq!(ports(&only(&packets)), expected);
+    }
+}
+
+#[test]
+fn packets_and_bytes_count_both_directions_by_the_ip_header() {
+    let (client, server) = pair();
+    let mut packets = Packets::new();
+    packets.udp(client, server, &[1; 100]);
+    packets.udp(server, client, &[1; 10]);
+    let flow = only(&packets);
+    assert_eq!((flow.packets, flow.bytes), (2, 20 + 8 + 100 + 20 + 8 + 10));
+    let total: usize = packets.iter().map(|(_, bytes)| bytes.len()).sum();
+    assert_eq!(flow.bytes, u64::try_from(total).unwrap());
+}
+
+#[test]
+fn a_closed_tuple_that_is_opened_again_is_a_new_flow() {
+    let (client, server) = pair();
+    for close in [true, false] {
+        let mut packets = Packets::new();
+        let mut stream = packets.tcp(client, server);
+        stream.open();
+        stream.client(b"GET / HTTP/1.1\r\n\r\n");
+        if close {
+            stream.close();
+        } else {
+            stream.reset();
+        }
+        stream.renumber(90_000, 800_000);
+        stream.open();
+        stream.client(b"\x13BitTorrent protocol");
+        let apps: Vec<String> = classify(&packets)
+            .into_iter()
+            .map(|flow| flow.app)
+            .collect();
+        assert_eq!(apps, ["http", "bittorrent"], "closed orderly: {close}");
+    }
+}
+
+#[test]
+fn a_repeated_syn_and_late_packets_stay_with_their_flow() {
+    let (client, server) = pair();
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(client, server);
+    stream.open();
+    stream.renumber(1_000, 500_000);
+    stream.reset();
+    stream.open();
+    stream.client(b"late");
+    assert_eq!(only(&packets).packets, 8);
+}
+
+#[test]
+fn a_syn_into_an_open_connection_begins_no_new_flow() {
+    let (client, server) = pair();
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(client, server);
+    stream.open();
+    stream.renumber(77_000, 88_000);
+    stream.open();
+    assert_eq!(only(&packets).packets, 6);
+}
+
+#[test]
+fn idle_flows_end_and_a_later_packet_begins_a_new_one() {
+    let (client, server) = pair();
+    for (idle, flows) in [
+        (limits::UDP_IDLE - Duration::from_secs(1), 1),
+        (limits::UDP_IDLE * 2, 2),
+    ] {
+        let mut packets = Packets::new();
+        packets.udp(client, server, b"x");
+        packets.wait(idle);
+        packets.udp(client, server, b"x");
+        assert_eq!(classify(&packets).len(), flows, "{idle:?}");
+    }
+    for (close, idle, flows) in [
+        (false, limits::TCP_IDLE - Duration::from_secs(1), 1),
+        (false, limits::TCP_IDLE * 2, 2),
+        (true, limits::TCP_CLOSED * 2, 2),
+    ] {
+        let mut packets = Packets::new();
+        let mut stream = packets.tcp(client, server);
+        stream.open();
+        if close {
+            stream.close();
+        }
+        stream.packets().wait(idle);
+        stream.client(b"x");
+        assert_eq!(classify(&packets).len(), flows, "closed {close}, {idle:?}");
+    }
+}
+
+#[test]
+fn time_that_runs_backwards_counts_as_standing_still() {
+    let server = at("10.0.0.2:5000");
+    let mut pipeline = ringway_gateway::built_in_pipeline();
+    for (seconds, client) in [
+        (100_000, "10.0.0.1:1"),
+        (0, "10.0.0.1:2"),
+        (100_000, "10.0.0.1:1"),
+        (100_001, "10.0.0.1:1"),
+    ] {
+        let mut packets = Packets::starting_at(Duration::from_secs(seconds));
+        packets.udp(at(client), server, b"x");
+        for (now, bytes) in packets.iter() {
+            pipeline.handle_packet(now, LinkType::RawIp, bytes);
+        }
+    }
+    assert_eq!(
+        pipeline.live_flows(),
+        2,
+        "the flow of the early packet is not idle"
+    );
+}
+
+fn small(flows: usize) -> Pipeline {
+    let classifier = Classifier::new(&SignatureSet::built_in(), Bounds::default()).unwrap();
+    Pipeline::new(
+        classifier,
+        TableBounds {
+            flows,
+            ..TableBounds::default()
+        },
+    )
+}
+
+#[test]
+fn a_full_table_gives_up_the_flow_that_was_idle_for_longest() {
+    let mut packets = Packets::new();
+    for port in [1, 2, 3, 1, 4] {
+        packets.udp(
+            at(&format!("10.0.0.1:{}", 2_000 + port)),
+            at("10.0.0.2:5000"),
+            b"x",
+        );
+    }
+    let mut pipeline = small(3);
+    let mut ended = Vec::new();
+    for (now, bytes) in packets.iter() {
+        pipeline.handle_packet(now, LinkType::RawIp, bytes);
+        ended.extend(std::iter::from_fn(|| pipeline.poll_flow()).map(|flow| flow.client_port));
+        assert!(pipeline.live_flows() <= 3);
+    }
+    assert_eq!(ended, [2_002], "2001 was used again, so 2002 is the oldest");
+    assert_eq!(pipeline.counters().evicted, 1);
+    pipeline.finish();
+    let rest: Vec<u16> = std::iter::from_fn(|| pipeline.poll_flow())
+        .map(|flow| flow.client_port)
+        .collect();
+    assert_eq!(rest, [2_001, 2_003, 2_004]);
+}
+
+#[test]
+fn the_oldest_idle_flow_is_found_among_all_kinds() {
+    for tcp_first in [true, false] {
+        let mut packets = Packets::new();
+        let server = at("10.0.0.2:5000");
+        for tcp in [tcp_first, !tcp_first] {
+            if tcp {
+                packets.tcp(at("10.0.0.1:6"), server).client(b"x");
+            } else {
+                packets.udp(at("10.0.0.1:17"), server, b"x");
+            }
+        }
+        packets.udp(at("10.0.0.1:18"), server, b"x");
+        let mut pipeline = small(2);
+        for (now, bytes) in packets.iter() {
+            pipeline.handle_packet(now, LinkType::RawIp, bytes);
+        }
+        let ended = pipeline.poll_flow().unwrap();
+        assert_eq!(ended.l4.name(), if tcp_first { "tcp" } else { "udp" });
+    }
+}
+
+#[test]
+fn a_flood_of_flows_keeps_the_table_bounded_and_loses_no_record() {
+    let mut pipeline = small(100);
+    let mut records = 0;
+    for round in 0..20_u32 {
+        let mut packets = Packets::starting_at(Duration::from_secs(round.into()));
+        for host in 0..200_u32 {
+            let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 + round * 200 + host);
+            packets
+                .tcp((address, 4_000).into(), at("192.0.2.1:80"))
+                .client(&[9; 50]);
+        }
+        for (now, bytes) in packets.iter() {
+            pipeline.handle_packet(now, LinkType::RawIp, bytes);
+            records += std::iter::from_fn(|| pipeline.poll_flow()).count();
+            assert!(pipeline.live_flows() <= 100);
+        }
+    }
+    pipeline.finish();
+    records += std::iter::from_fn(|| pipeline.poll_flow()).count();
+    assert_eq!(records, 4_000);
+}

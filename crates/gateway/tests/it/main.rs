@@ -1,0 +1,54 @@
+//! Behaviour of the gateway's offline path: capture, packet, flow, classify.
+#![expect(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod applications;
+mod captures;
+mod flows;
+mod given;
+mod links;
+mod made;
+mod robustness;
+mod signatures;
+
+use std::net::SocketAddr;
+
+use ringway_gateway::{FlowRecord, LinkType, Packets, built_in_pipeline};
+
+/// An address from text.
+fn at(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+/// Client and server of most tests.
+fn pair() -> (SocketAddr, SocketAddr) {
+    (at("10.1.0.2:50000"), at("192.0.2.9:7000"))
+}
+
+/// All flows of packets without link headers.
+fn classify(packets: &Packets) -> Vec<FlowRecord> {
+    let mut pipeline = built_in_pipeline();
+    for (now, bytes) in packets.iter() {
+        pipeline.handle_packet(now, LinkType::RawIp, bytes);
+    }
+    pipeline.finish();
+    std::iter::from_fn(|| pipeline.poll_flow()).collect()
+}
+
+/// The only flow of packets without link headers.
+fn only(packets: &Packets) -> FlowRecord {
+    let mut flows = classify(packets);
+    assert_eq!(flows.len(), 1, "{flows:#?}");
+    flows.remove(0)
+}
+
+/// Bytes from hexadecimal text.
+fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<char> = text
+        .chars()
+        .filter(|digit| !digit.is_whitespace())
+        .collect();
+    digits
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(&pair.iter().collect::<String>(), 16).unwrap())
+        .collect()
+}

@@ -1,0 +1,320 @@
+//! [`Chord`]: one member's part of the ring. Input comes in and output goes out here; the work is in
+//! `ring`, `lookup` and `finger`.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt, SeedableRng};
+
+use crate::config::{Config, ConfigError};
+use crate::event::{Counters, Event, Membership, Snapshot, Transmit};
+use crate::finger::Fingers;
+use crate::key::RingKey;
+use crate::limits::{MAX_EXTENSIONS, MAX_OUTPUT};
+use crate::lookup::Lookups;
+use crate::message::{Message, RequestId};
+use crate::peers::Peers;
+use crate::request::{Purpose, Request, Requests};
+use crate::ring::Ring;
+
+/// One member of the ring, without I/O: see the run-loop contract of the crate.
+///
+/// - Commands: [`start_ring`](Self::start_ring), [`join`](Self::join), [`resume`](Self::resume),
+///   [`lookup`](Self::lookup), [`leave`](Self::leave).
+/// - Input: [`handle_message`](Self::handle_message),
+///   [`handle_unreachable`](Self::handle_unreachable), [`handle_timeout`](Self::handle_timeout).
+/// - Output: [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event),
+///   [`poll_timeout`](Self::poll_timeout), in this order after each command and each input.
+/// - Getters: the rest.
+#[derive(Debug)]
+pub struct Chord {
+    pub(crate) me: RingKey,
+    pub(crate) config: Config,
+    pub(crate) rng: StdRng,
+    pub(crate) ring: Ring,
+    pub(crate) lookups: Lookups,
+    pub(crate) fingers: Fingers,
+    pub(crate) peers: Peers,
+    pub(crate) requests: Requests,
+    pub(crate) counters: Counters,
+    transmits: VecDeque<Transmit>,
+    events: VecDeque<Event>,
+}
+
+impl Chord {
+    /// A member with the key `me`, outside the ring. `seed` must differ from run to run.
+    ///
+    /// # Errors
+    ///
+    /// When a field of `config` is out of range.
+    pub fn new(me: RingKey, config: Config, seed: [u8; 32]) -> Result<Chord, ConfigError> {
+        config.validate()?;
+        let mut rng = StdRng::from_seed(seed);
+        let requests = Requests::new(rng.next_u64());
+        Ok(Chord {
+            me,
+            config,
+            rng,
+            ring: Ring::default(),
+            lookups: Lookups::default(),
+            fingers: Fingers::default(),
+            peers: Peers::default(),
+            requests,
+            counters: Counters::default(),
+            transmits: VecDeque::new(),
+            events: VecDeque::new(),
+        })
+    }
+
+    /// Takes in one message. The caller has authenticated `from` as a member of the ring.
+    pub fn handle_message(&mut self, now: Instant, from: RingKey, message: Message) {
+        if from == self.me {
+            self.counters.malformed += 1;
+            return;
+        }
+        if !matches!(message, Message::Leaving) {
+            self.peers.trust(&from);
+            self.requests.extend(&from, self.config.retries);
+        }
+        match message.answers() {
+            Some(id) => self.handle_answer(now, from, id, message),
+            None if self.peers.may_ask(now, from) => self.handle_request(now, from, &message),
+            None => self.counters.rate_limited += 1,
+        }
+    }
+
+    /// The link layer gave up on `peer`: its open requests count as unanswered at once.
+    pub fn handle_unreachable(&mut self, now: Instant, peer: RingKey) {
+        for request in self.requests.take_to(&peer) {
+            self.unanswered(now, &request);
+        }
+        if self.ring.successors.first() == Some(&peer) {
+            self.ring.stabilise_by(now);
+        }
+    }
+
+    /// Does what is due at `now`. Call it when the time of [`poll_timeout`](Self::poll_timeout) has
+    /// come; at other times it does nothing.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        for id in self.requests.due(now) {
+            self.request_due(now, id);
+        }
+        self.ring_due(now);
+        self.lookups_due(now);
+        self.fingers_due(now);
+    }
+
+    /// The next message to send, until none is left.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.transmits.pop_front()
+    }
+
+    /// The next event, until none is left.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout) next; none while outside the ring.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let times = [
+            self.requests.next_deadline(),
+            self.ring.next_due(),
+            self.lookups.next_due(),
+            self.fingers.next_due(),
+        ];
+        times.into_iter().flatten().min()
+    }
+
+    /// This member's key.
+    #[must_use]
+    pub fn key(&self) -> RingKey {
+        self.me
+    }
+
+    /// Where this member stands.
+    #[must_use]
+    pub fn state(&self) -> Membership {
+        self.ring.membership
+    }
+
+    /// The predecessor; none in a ring of one and outside.
+    #[must_use]
+    pub fn predecessor(&self) -> Option<RingKey> {
+        self.ring.predecessor
+    }
+
+    /// The successors, nearest first: at most r, fewer in a small ring, none in a ring of one.
+    #[must_use]
+    pub fn successors(&self) -> &[RingKey] {
+        &self.ring.successors
+    }
+
+    /// The fingers, nearest first: only distinct ones, and only beyond the successor list.
+    #[must_use]
+    pub fn fingers(&self) -> Vec<RingKey> {
+        self.fingers.keys().collect()
+    }
+
+    /// The members to persist, so that [`resume`](Self::resume) finds the ring again: neighbours
+    /// first, then fingers, then others. At most 145.
+    #[must_use]
+    pub fn known_members(&self) -> Vec<RingKey> {
+        let mut members: Vec<RingKey> = Vec::new();
+        let neighbours = self
+            .ring
+            .successors
+            .iter()
+            .copied()
+            .chain(self.ring.predecessor);
+        for key in neighbours
+            .chain(self.fingers.keys())
+            .chain(self.peers.known())
+        {
+            if key != self.me && !members.contains(&key) {
+                members.push(key);
+            }
+        }
+        members
+    }
+
+    /// The part of the state that [`invariant`](crate::invariant) judges.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            key: self.me,
+            state: self.ring.membership,
+            predecessor: self.ring.predecessor,
+            successors: self.ring.successors.clone(),
+        }
+    }
+
+    /// What was ignored or repeated so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    pub(crate) fn is_member(&self) -> bool {
+        self.ring.membership == Membership::Member
+    }
+
+    pub(crate) fn send(&mut self, to: RingKey, message: Message) {
+        if self.transmits.len() >= MAX_OUTPUT {
+            self.counters.output_dropped += 1;
+            return;
+        }
+        self.transmits.push_back(Transmit { to, message });
+    }
+
+    pub(crate) fn emit(&mut self, event: Event) {
+        if self.events.len() >= MAX_OUTPUT {
+            self.counters.output_dropped += 1;
+            return;
+        }
+        self.events.push_back(event);
+    }
+
+    /// Asks `to`, with the repetitions of the configuration.
+    pub(crate) fn request(
+        &mut self,
+        now: Instant,
+        to: RingKey,
+        purpose: Purpose,
+        message: impl FnOnce(RequestId) -> Message,
+    ) {
+        let id = self.requests.next_id();
+        let message = message(id);
+        let deadline = now + self.config.request_timeout;
+        let retries_left = self.config.retries;
+        self.send(to, message.clone());
+        let request = Request {
+            to,
+            message,
+            purpose,
+            deadline,
+            retries_left,
+            extensions_left: MAX_EXTENSIONS,
+        };
+        self.requests.insert(id, request);
+    }
+
+    /// `interval`, a quarter more or less at random, so that members do not march in step.
+    pub(crate) fn jittered(&mut self, interval: Duration) -> Duration {
+        interval.mul_f64(self.rng.random_range(0.75..1.25))
+    }
+
+    fn handle_request(&mut self, now: Instant, from: RingKey, message: &Message) {
+        match *message {
+            Message::Ping { id } => {
+                self.send(
+                    from,
+                    Message::Pong {
+                        id,
+                        member: self.is_member(),
+                    },
+                );
+            }
+            Message::GetState { id } => self.answer_state(from, id),
+            Message::FindOwner { id, target } => self.answer_owner(now, from, id, target),
+            Message::Notify => self.handle_notification(now, from),
+            Message::StabiliseSoon => self.handle_hint(now, from),
+            Message::Leaving => self.handle_leaving(now, from),
+            _ => {}
+        }
+    }
+
+    fn handle_answer(&mut self, now: Instant, from: RingKey, id: RequestId, answer: Message) {
+        let Some(request) = self.requests.get(id).filter(|request| request.to == from) else {
+            self.counters.unsolicited += 1;
+            return;
+        };
+        if !request.purpose.fits(&answer) {
+            self.counters.malformed += 1;
+            return;
+        }
+        let Some(request) = self.requests.remove(id) else {
+            return;
+        };
+        if matches!(answer, Message::Pending { .. }) {
+            self.counters.pending += 1;
+        }
+        match request.purpose {
+            Purpose::FromSuccessor => self.successor_answered(now, from, answer),
+            Purpose::FromPredecessor => self.successors_predecessor_answered(now, from, answer),
+            Purpose::Rectify => self.predecessor_answered(now, &answer),
+            Purpose::Join => self.join_answered(now, from, answer),
+            Purpose::Hop(lookup) => self.hop_answered(now, lookup, from, answer),
+            Purpose::Confirm(lookup) => self.owner_answered(now, lookup, from, &answer),
+        }
+    }
+
+    fn request_due(&mut self, now: Instant, id: RequestId) {
+        let deadline = now + self.config.request_timeout;
+        if let Some(request) = self.requests.repeat(id, deadline) {
+            self.counters.repeated += 1;
+            self.send(request.to, request.message);
+            if let Purpose::Hop(lookup) = request.purpose {
+                self.lookup_step(now, lookup);
+            }
+        } else if let Some(request) = self.requests.remove(id) {
+            self.unanswered(now, &request);
+        }
+    }
+
+    /// A request ran out of tries: its member is silent, and whoever asked goes on without it.
+    fn unanswered(&mut self, now: Instant, request: &Request) {
+        self.counters.unanswered += 1;
+        self.peers.suspect(now, request.to);
+        self.fingers.remove(&request.to);
+        match request.purpose {
+            Purpose::FromSuccessor => self.successor_silent(now, request.to),
+            Purpose::FromPredecessor => self.successors_predecessor_dead(now, request.to),
+            Purpose::Rectify => self.predecessor_dead(now, request.to),
+            Purpose::Join => self.join_failed(now),
+            Purpose::Hop(lookup) => self.hop_failed(now, lookup),
+            Purpose::Confirm(lookup) => self.owner_silent(now, lookup, request.to),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What a member of the ring can be configured with.
+
+use std::time::Duration;
+
+use crate::limits::{MAX_RETRIES, MAX_SUCCESSORS, MIN_INTERVAL, MIN_SUCCESSORS};
+
+/// The settings of one member. All members of a ring should have the same `successors`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Entries of the successor list, Zave's r: 2 to 16. The ring survives the death of r − 1
+    /// neighbours between two rounds of stabilisation. Default 3.
+    pub successors: usize,
+    /// Time between two rounds of stabilisation, ± 25 % at random. At least 10 ms. Default 1 s.
+    pub stabilise_interval: Duration,
+    /// Time between two refreshed fingers, ± 25 % at random; four times as often until the first
+    /// pass is complete. At least 10 ms. Default 2 s.
+    pub finger_interval: Duration,
+    /// Time without an answer after which a request is repeated. At least 10 ms. Default 500 ms.
+    pub request_timeout: Duration,
+    /// Repetitions after which the asked member counts as dead: 0 to 10. Default 2.
+    pub retries: u32,
+    /// Time after which a lookup fails. At least 10 ms. Default 10 s.
+    pub lookup_timeout: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            successors: 3,
+            stabilise_interval: Duration::from_secs(1),
+            finger_interval: Duration::from_secs(2),
+            request_timeout: Duration::from_millis(500),
+            retries: 2,
+            lookup_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Why a [`Config`] is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// `successors` is out of range.
+    #[error("successors is {0}; it must be {MIN_SUCCESSORS} to {MAX_SUCCESSORS}")]
+    Successors(usize),
+    /// `retries` is out of range.
+    #[error("retries is {0}; it must be 0 to {MAX_RETRIES}")]
+    Retries(u32),
+    /// A time is too short.
+    #[error("{name} is {value:?}; it must be at least {MIN_INTERVAL:?}")]
+    TooShort {
+        /// The field's name.
+        name: &'static str,
+        /// What it was set to.
+        value: Duration,
+    },
+}
+
+impl Config {
+    /// Whether every field is in its range.
+    ///
+    /// # Errors
+    ///
+    /// Names the first field that is not.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if !(MIN_SUCCESSORS..=MAX_SUCCESSORS).contains(&self.successors) {
+            return Err(ConfigError::Successors(self.successors));
+        }
+        if self.retries > MAX_RETRIES {
+            return Err(ConfigError::Retries(self.retries));
+        }
+        let times = [
+            ("stabilise_interval", self.stabilise_interval),
+            ("finger_interval", self.finger_interval),
+            ("request_timeout", self.request_timeout),
+            ("lookup_timeout", self.lookup_timeout),
+        ];
+        match times.into_iter().find(|(_, value)| *value < MIN_INTERVAL) {
+            Some((name, value)) => Err(ConfigError::TooShort { name, value }),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_valid_and_bad_values_are_named() {
+        assert_eq!(Config::default().validate(), Ok(()));
+        for successors in [0, 1, 17] {
+            let config = Config {
+                successors,
+                ..Config::default()
+            };
+            assert_eq!(config.validate(), Err(ConfigError::Successors(successors)));
+        }
+        let config = Config {
+            retries: 11,
+            ..Config::default()
+        };
+        assert_eq!(config.validate(), Err(ConfigError::Retries(11)));
+        let config = Config {
+            request_timeout: Duration::ZERO,
+            ..Config::default()
+        };
+        let error = config.validate().unwrap_err();
+        assert!(
+            error.to_string().starts_with("request_timeout is 0ns"),
+            "{error}"
+        );
+    }
+}

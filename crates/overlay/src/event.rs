@@ -1,0 +1,146 @@
+//! What goes in and out of [`Chord`](crate::Chord) besides messages: events, ids, errors, counters.
+
+use std::time::Duration;
+
+use crate::key::RingKey;
+use crate::message::Message;
+
+/// A message that the caller must send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// The member to send to; its key carries its address.
+    pub to: RingKey,
+    /// What to send.
+    pub message: Message,
+}
+
+/// Names one lookup of one member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LookupId(pub(crate) u64);
+
+/// Where a member stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Membership {
+    /// Neither in the ring nor on the way into it.
+    Outside,
+    /// Looking for its place.
+    Joining,
+    /// In the ring.
+    Member,
+}
+
+/// The part of a member's state that the ring's correctness depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The member's own key.
+    pub key: RingKey,
+    /// Where it stands.
+    pub state: Membership,
+    /// Its predecessor; none in a ring of one.
+    pub predecessor: Option<RingKey>,
+    /// Its successors, nearest first; empty in a ring of one.
+    pub successors: Vec<RingKey>,
+}
+
+/// Something that happened, for the caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// This member is in the ring now: its own first one, or after joining.
+    Joined,
+    /// A lookup found the owner.
+    LookupDone {
+        /// Which lookup.
+        id: LookupId,
+        /// The point that was looked up.
+        target: RingKey,
+        /// The live member that owns the point, as far as the asked members know.
+        owner: RingKey,
+        /// The members that answered on the way, in that order; without the owner's own confirmation.
+        /// Empty if this member knew the owner.
+        hops: Vec<RingKey>,
+        /// Time from the command to the answer.
+        elapsed: Duration,
+    },
+    /// A lookup found no owner.
+    LookupFailed {
+        /// Which lookup.
+        id: LookupId,
+        /// The point that was looked up.
+        target: RingKey,
+        /// Why.
+        reason: LookupFailure,
+    },
+    /// The predecessor or the successor list is another one now.
+    NeighboursChanged {
+        /// The predecessor; none in a ring of one.
+        predecessor: Option<RingKey>,
+        /// The successors, nearest first.
+        successors: Vec<RingKey>,
+    },
+    /// A member answered nothing, said that it is no member, or left. A local opinion, no evidence.
+    MemberDead(RingKey),
+    /// All successors died at once. This member is a ring of one now, and looks for the others.
+    Isolated,
+}
+
+/// Why a lookup failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LookupFailure {
+    /// The time limit of the configuration passed.
+    #[error("the lookup took longer than its time limit")]
+    TimedOut,
+    /// No member that could be asked knew the way.
+    #[error("no member that answers knows the way to the owner")]
+    NoRoute,
+    /// This member left the ring meanwhile.
+    #[error("this member left the ring during the lookup")]
+    Left,
+}
+
+/// Why a lookup is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LookupError {
+    /// This member is not in the ring.
+    #[error("this member is not in the ring yet; wait for the event Joined")]
+    NotMember,
+    /// Too many lookups run.
+    #[error("{0} lookups are running already; wait until one ends")]
+    TooMany(usize),
+}
+
+/// Why leaving is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LeaveRefused {
+    /// This member is not in the ring.
+    #[error("this member is not in the ring")]
+    NotMember,
+    /// The ring would be too small to survive deaths.
+    #[error("leaving would leave {left} known members, and the ring needs {needed}")]
+    TooFewMembers {
+        /// Other members that this one knows.
+        left: usize,
+        /// r + 1.
+        needed: usize,
+    },
+}
+
+/// How often something was ignored, or had to be. Each counts from the start of this member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Answers to no open request, or from another member than the one asked.
+    pub unsolicited: u64,
+    /// Answers that do not fit their request, or claim what cannot be.
+    pub malformed: u64,
+    /// Requests not answered because their sender asked too often.
+    pub rate_limited: u64,
+    /// Messages and events dropped because the caller did not drain them.
+    pub output_dropped: u64,
+    /// Notifications dropped because too many waited.
+    pub notifications_dropped: u64,
+    /// Requests that were repeated.
+    pub repeated: u64,
+    /// Requests that stayed without an answer.
+    pub unanswered: u64,
+    /// Answers "pending" received.
+    pub pending: u64,
+}

@@ -1,0 +1,111 @@
+//! Secure Chord: ring keys, ring maintenance and lookups, without I/O.
+//!
+//! The routers of a ring stand in the order of their keys. Each knows its predecessor, the next few
+//! successors and some fingers far round the ring, keeps these pointers right while others come, die and
+//! leave, and finds the owner of any point in about log2(N) / 2 questions. Ring maintenance follows Zave's
+//! corrected Chord; [`invariant`] states what holds when, as functions that simulators and tests call.
+//!
+//! This crate has no socket, clock or source of chance: time is an argument, and chance comes from a seed.
+//! It trusts its caller for one thing: `from` of a message is authenticated.
+//!
+//! # Modules, in the order in which data flows
+//!
+//! - `key`: [`RingKey`], [`between`]. `message`, `wire`: [`Message`] and its bytes.
+//! - `chord`: [`Chord`], where input comes in and output goes out. `config`, `event`: what it is told, and
+//!   what it tells.
+//! - `request`: open requests with their time limits. `peers`: who is silent, who is known, who asks too
+//!   often.
+//! - `ring`: join, stabilise, rectify, leave, reunite. One operation at a time.
+//! - `lookup`: from member to member to the owner. `finger`: the shortcuts, found by lookups.
+//! - [`invariant`]: Zave's invariant. [`limits`]: every bound.
+//!
+//! # The run loop
+//!
+//! After [`Chord::new`] and then after every command and every input:
+//!
+//! 1. send what [`Chord::poll_transmit`] gives, until it gives nothing more;
+//! 2. act on what [`Chord::poll_event`] gives, until it gives nothing more;
+//! 3. wait for a message, which goes to [`Chord::handle_message`], for the link layer to give up on a
+//!    member, which goes to [`Chord::handle_unreachable`], or for the time that [`Chord::poll_timeout`]
+//!    gives, which goes to [`Chord::handle_timeout`].
+//!
+//! Time never goes back. A message that cannot be sent is dropped: every request repeats itself.
+//!
+//! ```
+//! use std::time::{Duration, Instant};
+//!
+//! use ringway_overlay::{Chord, Config, Event, Message, RingKey};
+//!
+//! let mut now = Instant::now(); // the caller's clock
+//! let (ring, nonce) = ([1; 32], [2; 16]);
+//! let keys = ["192.0.2.1:4000", "192.0.2.2:4000"]
+//!     .map(|address| RingKey::derive(&ring, &nonce, address.parse().unwrap()));
+//! let mut members = Vec::new();
+//! for (key, seed) in keys.into_iter().zip([[3; 32], [4; 32]]) {
+//!     members.push(Chord::new(key, Config::default(), seed)?);
+//! }
+//! members[0].start_ring(now);
+//! members[1].join(now, &[keys[0]]);
+//!
+//! let mut joined = 0;
+//! while joined < 2 || members.iter().any(|member| member.successors().is_empty()) {
+//!     let mut under_way = Vec::new();
+//!     for member in &mut members {
+//!         while let Some(transmit) = member.poll_transmit() {
+//!             under_way.push((member.key(), transmit.to, transmit.message.encode()));
+//!         }
+//!         while let Some(event) = member.poll_event() {
+//!             joined += usize::from(event == Event::Joined);
+//!         }
+//!     }
+//!     for (from, to, bytes) in under_way {
+//!         let message = Message::decode(&bytes)?;
+//!         let receiver = members.iter_mut().find(|member| member.key() == to).unwrap();
+//!         receiver.handle_message(now, from, message);
+//!     }
+//!     now += Duration::from_millis(10);
+//!     for member in &mut members {
+//!         if member.poll_timeout().is_some_and(|timeout| timeout <= now) {
+//!             member.handle_timeout(now);
+//!         }
+//!     }
+//! }
+//! assert_eq!(members[0].successors(), [keys[1]]);
+//! assert_eq!(members[1].successors(), [keys[0]]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is guaranteed
+//!
+//! While the ring **forms**, from its first member on, it is always one ordered ring with ordered lists, and
+//! everybody who joined reaches it; concurrent joins converge. Deaths are survived as long as every member
+//! keeps a live successor and the first member, or another that nobody skips, lives: in a ring of two that
+//! is not so. **After** r + 1 principals are there, Zave's full invariant holds, and the ring
+//! survives the death of r − 1 neighbours between two rounds. A ring that fell apart all the same (a divided
+//! network) grows together again when it can.
+//!
+//! Not yet here: lookups verified by groups of members, signed views, and randomised routing.
+
+mod chord;
+mod config;
+mod event;
+mod finger;
+pub mod invariant;
+mod key;
+pub mod limits;
+mod lookup;
+mod message;
+mod peers;
+mod request;
+mod ring;
+mod wire;
+
+pub use chord::Chord;
+pub use config::{Config, ConfigError};
+pub use event::{
+    Counters, Event, LeaveRefused, LookupError, LookupFailure, LookupId, Membership, Snapshot,
+    Transmit,
+};
+pub use key::{ParseKeyError, RingKey, between};
+pub use message::{Message, RequestId};
+pub use wire::DecodeError;

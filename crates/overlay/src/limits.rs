@@ -1,0 +1,150 @@
+//! Every bound of this crate, with its unit, its source and what happens past it.
+
+use std::time::Duration;
+
+/// Bytes of a ring key.
+/// Source: the design's decision 4, a SHA-256 digest's length. Other lengths do not decode.
+pub const KEY_LEN: usize = 32;
+
+/// Bytes at the start of a router's key that come from the hash.
+/// Source: "Our Brothers' Keepers" §3.1. Fixed; another split gives keys that do not match.
+pub const KEY_HASH_LEN: usize = 14;
+
+/// Bytes at the end of a router's key that hold its address: 16 of IPv6 and 2 of port.
+/// Source: RFC 4291 §2.5.5.2 for the mapping of IPv4. Fixed, as above.
+pub const KEY_ADDRESS_LEN: usize = 18;
+
+/// Bytes of the longest encoded message.
+/// Source: a datagram of 1 200 bytes (RFC 9000 §14) less the link's header and tag. A longer one is
+/// refused by the decoder; the encoder cannot make one.
+pub const MAX_MESSAGE: usize = 1_100;
+
+/// Keys in the longest list of a message.
+/// Source: 16 keys of 34 encoded bytes stay far below [`MAX_MESSAGE`]. A longer list is refused by
+/// the decoder, and cut by the encoder.
+pub const MAX_LIST: usize = 16;
+
+/// Entries of the shortest successor list that a member may be configured with.
+/// Source: Zave §III: with r = 1 one death can break the ring. Less is refused by `Config`.
+pub const MIN_SUCCESSORS: usize = 2;
+
+/// Entries of the longest successor list that a member may be configured with.
+/// Source: [`MAX_LIST`]. More is refused by `Config`.
+pub const MAX_SUCCESSORS: usize = MAX_LIST;
+
+/// Repetitions of an unanswered request that may be configured.
+/// Source: chosen; ten tries of half a second already take five seconds. More is refused by `Config`.
+pub const MAX_RETRIES: u32 = 10;
+
+/// Shortest interval or time limit that may be configured.
+/// Source: chosen; the timers of a member must not become a flood. Less is refused by `Config`.
+pub const MIN_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Requests that may wait for an answer at once.
+/// Source: [`MAX_LOOKUPS`] lookups with [`LOOKUP_PARALLEL`] requests each, and ring maintenance. Past
+/// it the newest lookup request is not sent, and its lookup goes on when another ends.
+pub const MAX_REQUESTS: usize = 512;
+
+/// Lookups of the caller that may run at once.
+/// Source: chosen; twice what a busy member with 64 transfers starts. Past it `lookup` is refused.
+pub const MAX_LOOKUPS: usize = 128;
+
+/// Members that one lookup asks at once.
+/// Source: Kademlia's α = 3. A slow or dead member then costs one time limit, not the lookup; past
+/// it the lookup waits.
+pub const LOOKUP_PARALLEL: usize = 3;
+
+/// Members that one lookup asks in all.
+/// Source: 2·log2(100 000) hops, and as many again for dead members. Past it the lookup fails.
+pub const MAX_HOPS: usize = 64;
+
+/// Candidates that one lookup remembers.
+/// Source: 16 of each of a few hops; the nearest to the target are kept. Past it the farthest goes.
+pub const MAX_CANDIDATES: usize = 64;
+
+/// Candidates in one answer to a lookup.
+/// Source: several, so that dead ones can be skipped. Past it the farthest from the target go.
+pub const MAX_CLOSER: usize = 8;
+
+/// Fingers of one member.
+/// Source: base 2 on 256 bits; only distinct ones are kept, so log2 of the ring's size in practice.
+/// Past it the one with the smallest span goes.
+pub const MAX_FINGERS: usize = 64;
+
+/// Bootstraps and other known members that are remembered.
+/// Source: chosen; enough to come back after most of a ring was replaced. Past it the oldest goes.
+pub const MAX_KNOWN: usize = 64;
+
+/// Members remembered as silent.
+/// Source: chosen, as [`MAX_KNOWN`]. Past it the oldest is forgotten, and may be asked again.
+pub const MAX_SUSPECTS: usize = 64;
+
+/// How long a silent member is asked last.
+/// Source: chosen; ten rounds of stabilisation at the default interval. After it, it is as any other.
+pub const SUSPECT_TIME: Duration = Duration::from_secs(10);
+
+/// Notifications that wait while another operation runs.
+/// Source: chosen; a notifier repeats itself every round. Past it the newest is dropped and counted.
+pub const MAX_NOTIFICATIONS: usize = 8;
+
+/// Members whose rate of requests is watched.
+/// Source: chosen; 48 bytes each. Past it, requests from further members are dropped and counted
+/// until a watched one has been quiet for [`RATE_WINDOW`].
+pub const MAX_WATCHED_PEERS: usize = 1_024;
+
+/// Requests of one member that are answered in one [`RATE_WINDOW`].
+/// Source: chosen; ten times what a member with 64 lookups a second asks one other. Past it
+/// they are dropped and counted.
+pub const MAX_REQUESTS_PER_PEER: u32 = 600;
+
+/// The window in which the requests of one member are counted.
+/// Source: chosen. At its end the count starts again.
+pub const RATE_WINDOW: Duration = Duration::from_secs(1);
+
+/// Messages and events that wait to be polled.
+/// Source: the contract says to drain after each call; one call adds at most a few dozen. Past it the
+/// newest is dropped and counted, as the network would.
+pub const MAX_OUTPUT: usize = 4_096;
+
+/// First pause before joining is tried again.
+/// Source: chosen; doubled up to [`JOIN_BACKOFF_MAX`] each time nobody answers.
+pub const JOIN_BACKOFF_MIN: Duration = Duration::from_millis(200);
+
+/// Longest pause before joining is tried again.
+/// Source: chosen; a member that comes back is in the ring again within seconds. The pause stays so.
+pub const JOIN_BACKOFF_MAX: Duration = Duration::from_secs(5);
+
+/// Pause before a member that answered "pending" is asked again, at least; up to twice as long.
+/// Source: chosen; one round trip on most paths. See `ring`.
+pub const PENDING_PAUSE: Duration = Duration::from_millis(60);
+
+/// Answers "pending" in one operation before the operation is given up until the next round.
+/// Source: chosen; an honest member is pending for at most one request with its retries.
+pub const MAX_PENDING_ANSWERS: u32 = 8;
+
+/// Times that one lookup begins again from the own pointers.
+/// Source: chosen; with the pauses between, the ring heals meanwhile. Past it the lookup fails.
+pub const MAX_RESTARTS: u32 = 3;
+
+/// Times that a sign of life gives an open request of ring maintenance its tries back.
+/// Source: chosen; the living are then hardly ever taken for dead at 5 % loss. Past it, a member that
+/// talks but does not answer counts as dead.
+pub const MAX_EXTENSIONS: u32 = 2;
+
+/// Complete sets of tries before the only successor counts as dead.
+/// Source: chosen; to lose it wrongly would leave this member alone. Past it this member is alone.
+pub const LAST_SUCCESSOR_CHANCES: u32 = 2;
+
+/// Time between two probes for members that went out of sight, ± 25 % at random.
+/// Source: chosen; about four messages each. A divided network is one ring again a few probes after it
+/// is whole.
+pub const REUNITE_INTERVAL: Duration = Duration::from_secs(15);
+
+/// The same for a member that is a ring of one.
+/// Source: chosen; it has nothing else to do.
+pub const REUNITE_INTERVAL_ALONE: Duration = Duration::from_secs(2);
+
+/// Time without success after which a member that resumes founds a ring of one, ± 25 % at random.
+/// Source: chosen; longer than a restart of most rings takes. Without it, members that were all restarted
+/// at once would wait for each other for ever.
+pub const RESUME_ALONE_AFTER: Duration = Duration::from_secs(10);

@@ -1,0 +1,167 @@
+//! Join: find the place, take over the list of the member before it, and be in the ring.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use rand::seq::SliceRandom;
+
+use crate::chord::Chord;
+use crate::event::Membership;
+use crate::key::{RingKey, between};
+use crate::limits::{
+    JOIN_BACKOFF_MAX, JOIN_BACKOFF_MIN, MAX_KNOWN, MAX_PENDING_ANSWERS, PENDING_PAUSE,
+    RESUME_ALONE_AFTER,
+};
+use crate::message::Message;
+use crate::request::Purpose;
+use crate::ring::clockwise_prefix;
+
+/// Where a member on its way into the ring is.
+#[derive(Debug, Default)]
+pub(crate) struct Joining {
+    /// When to try again; none while a try runs.
+    pub(super) retry_at: Option<Instant>,
+    /// Tries that failed since the last that found somebody.
+    failures: u32,
+    /// Members that the caller named.
+    bootstraps: Vec<RingKey>,
+    /// When to found a ring of one, if this member was in the ring before.
+    alone_at: Option<Instant>,
+    /// The future predecessor, to be asked again because it was pending.
+    pending: Option<RingKey>,
+    /// How often in a row the answer was "pending".
+    pending_answers: u32,
+}
+
+impl Joining {
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        [self.retry_at, self.alone_at].into_iter().flatten().min()
+    }
+}
+
+impl Chord {
+    /// Joins the ring that one of `bootstraps` is in. They are tried in random order until one
+    /// answers, and again and again with pauses of 0.2 s to 5 s. The event `Joined` tells the end.
+    ///
+    /// At most 64 bootstraps are used. For a member of a ring, they are only remembered.
+    pub fn join(&mut self, now: Instant, bootstraps: &[RingKey]) {
+        let others = bootstraps
+            .iter()
+            .filter(|key| **key != self.me)
+            .take(MAX_KNOWN);
+        let bootstraps: Vec<RingKey> = others.copied().collect();
+        bootstraps
+            .iter()
+            .rev()
+            .for_each(|key| self.peers.learn(*key));
+        if self.is_member() {
+            return;
+        }
+        self.ring.membership = Membership::Joining;
+        let retry_at = Some(now);
+        self.ring.joining = Joining {
+            bootstraps,
+            retry_at,
+            ..Joining::default()
+        };
+        self.cancel_join_lookup();
+        self.requests.forget(|purpose| *purpose == Purpose::Join);
+    }
+
+    /// Joins again after a crash, through the members that were persisted. The ring may still point to
+    /// this member from before: then it takes its old place at once.
+    ///
+    /// If no member of a ring answers for about 10 s, this member founds a ring of one: perhaps all were
+    /// restarted at once. Rings that arise in this way find each other and become one.
+    pub fn resume(&mut self, now: Instant, known: &[RingKey]) {
+        self.join(now, known);
+        if !self.is_member() {
+            self.ring.joining.alone_at = Some(now + self.jittered(RESUME_ALONE_AFTER));
+        }
+    }
+
+    pub(super) fn join_due(&mut self, now: Instant) {
+        let due = |time: Option<Instant>| time.is_some_and(|time| time <= now);
+        if due(self.ring.joining.alone_at) {
+            self.start_ring(now);
+            self.ring.next_probe = Some(now);
+        } else if due(self.ring.joining.retry_at) {
+            self.try_to_join(now);
+        }
+    }
+
+    fn try_to_join(&mut self, now: Instant) {
+        self.ring.joining.retry_at = None;
+        if let Some(predecessor) = self.ring.joining.pending.take() {
+            return self.ask_future_predecessor(now, predecessor);
+        }
+        let mut seeds = self.ring.joining.bootstraps.clone();
+        for key in self.peers.known() {
+            if !seeds.contains(&key) {
+                seeds.push(key);
+            }
+        }
+        seeds.shuffle(&mut self.rng);
+        if seeds.is_empty() {
+            return self.join_failed(now);
+        }
+        self.start_join_lookup(now, VecDeque::from(seeds));
+    }
+
+    /// The lookup for the own key ended at `predecessor`, which says that the own place is after it.
+    pub(crate) fn ask_future_predecessor(&mut self, now: Instant, predecessor: RingKey) {
+        self.request(now, predecessor, Purpose::Join, |id| Message::GetState {
+            id,
+        });
+    }
+
+    pub(crate) fn join_answered(&mut self, now: Instant, from: RingKey, answer: Message) {
+        if !matches!(answer, Message::NotMember { .. }) {
+            self.ring_seen(now);
+        }
+        match answer {
+            Message::State { successors, .. } if self.place_is_after(&from, &successors) => {
+                let others = successors.iter().filter(|key| **key != self.me);
+                let mut list = clockwise_prefix(&self.me, others, self.config.successors);
+                if list.is_empty() {
+                    // The predecessor is alone, so it is the successor too.
+                    list.push(from);
+                }
+                self.become_member(now, Some(from), list);
+            }
+            Message::Pending { .. } if self.ring.joining.pending_answers < MAX_PENDING_ANSWERS => {
+                self.ring.joining.pending_answers += 1;
+                self.ring.joining.pending = Some(from);
+                let pause = self.jittered(PENDING_PAUSE);
+                self.ring.joining.retry_at = Some(now + pause);
+            }
+            _ => self.join_failed(now),
+        }
+    }
+
+    /// A member of a ring answered: there is one to join, so none is to be founded.
+    pub(crate) fn ring_seen(&mut self, now: Instant) {
+        if self.ring.joining.alone_at.is_some() {
+            self.ring.joining.alone_at = Some(now + RESUME_ALONE_AFTER);
+        }
+    }
+
+    /// Whether this member belongs directly after `predecessor`, whose list is `list`. A list that
+    /// still begins with this member is from before its restart.
+    fn place_is_after(&self, predecessor: &RingKey, list: &[RingKey]) -> bool {
+        let head = list.first().unwrap_or(predecessor);
+        *head == self.me || between(predecessor, &self.me, head)
+    }
+
+    pub(crate) fn join_failed(&mut self, now: Instant) {
+        let joining = &mut self.ring.joining;
+        joining.pending_answers = 0;
+        let factor = 1_u32.checked_shl(joining.failures.min(8)).unwrap_or(1);
+        joining.failures = joining.failures.saturating_add(1);
+        let pause: Duration = JOIN_BACKOFF_MIN
+            .saturating_mul(factor)
+            .min(JOIN_BACKOFF_MAX);
+        let pause = self.jittered(pause);
+        self.ring.joining.retry_at = Some(now + pause);
+    }
+}

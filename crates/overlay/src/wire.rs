@@ -1,0 +1,318 @@
+//! The bytes of a message: one CBOR array of definite length, `[kind, field, …]`.
+//!
+//! The decoder accepts exactly what the encoder writes in meaning: known kinds, the right number of
+//! fields, lists within bounds, nothing after the end.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::as_conversions,
+        clippy::arithmetic_side_effects
+    )
+)]
+
+use std::convert::Infallible;
+
+use minicbor::{Decoder, Encoder};
+
+use crate::key::RingKey;
+use crate::limits::{KEY_LEN, MAX_LIST, MAX_MESSAGE};
+use crate::message::Message;
+
+/// Why bytes are not a message. The sender misbehaved, or speaks another version.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// Longer than any message.
+    #[error("a ring message of {0} bytes is longer than the {MAX_MESSAGE} allowed")]
+    TooLong(usize),
+    /// Not CBOR, or not the type expected at that place.
+    #[error("a ring message is not well formed: {0}")]
+    Malformed(#[from] minicbor::decode::Error),
+    /// A kind that this version does not know.
+    #[error("a ring message has the unknown kind {0}; is the sender's version newer?")]
+    UnknownKind(u8),
+    /// An array of indefinite length, or with another number of fields than its kind has.
+    #[error("a ring message of kind {0} has the wrong number of fields")]
+    FieldCount(u8),
+    /// A key that does not have 32 bytes.
+    #[error("a ring key has {KEY_LEN} bytes, the message has one of {0}")]
+    KeyLength(usize),
+    /// A list that is longer than allowed, of indefinite length, or empty where it may not be.
+    #[error("a ring message has a list of a length that is not allowed")]
+    ListLength,
+    /// Bytes after the end of the message.
+    #[error("a ring message has {0} bytes after its end")]
+    TrailingBytes(usize),
+}
+
+mod kind {
+    pub(super) const PING: u8 = 0;
+    pub(super) const PONG: u8 = 1;
+    pub(super) const GET_STATE: u8 = 2;
+    pub(super) const STATE: u8 = 3;
+    pub(super) const PENDING: u8 = 4;
+    pub(super) const NOT_MEMBER: u8 = 5;
+    pub(super) const NOTIFY: u8 = 6;
+    pub(super) const STABILISE_SOON: u8 = 7;
+    pub(super) const FIND_OWNER: u8 = 8;
+    pub(super) const OWNER: u8 = 9;
+    pub(super) const CLOSER: u8 = 10;
+    pub(super) const LEAVING: u8 = 11;
+}
+
+type Encoded = Result<(), minicbor::encode::Error<Infallible>>;
+
+impl Message {
+    /// The bytes of the message: at most 1 100. A list of more than 16 keys is cut.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut encoder = Encoder::new(Vec::new());
+        match self.write(&mut encoder) {
+            Ok(()) => encoder.into_writer(),
+            // Writing to a vector cannot fail: the error's type has no value.
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn write(&self, e: &mut Encoder<Vec<u8>>) -> Encoded {
+        match self {
+            Message::Ping { id } => id_only(e, kind::PING, *id),
+            Message::Pong { id, member } => {
+                e.array(3)?.u8(kind::PONG)?.u64(*id)?.bool(*member)?;
+                Ok(())
+            }
+            Message::GetState { id } => id_only(e, kind::GET_STATE, *id),
+            Message::State {
+                id,
+                predecessor,
+                successors,
+            } => {
+                e.array(4)?.u8(kind::STATE)?.u64(*id)?;
+                match predecessor {
+                    Some(key) => e.bytes(key.as_bytes())?,
+                    None => e.null()?,
+                };
+                keys(e, successors)
+            }
+            Message::Pending { id } => id_only(e, kind::PENDING, *id),
+            Message::NotMember { id } => id_only(e, kind::NOT_MEMBER, *id),
+            Message::Notify => bare(e, kind::NOTIFY),
+            Message::StabiliseSoon => bare(e, kind::STABILISE_SOON),
+            Message::FindOwner { id, target } => {
+                e.array(3)?
+                    .u8(kind::FIND_OWNER)?
+                    .u64(*id)?
+                    .bytes(target.as_bytes())?;
+                Ok(())
+            }
+            Message::Owner { id, owners } => {
+                e.array(3)?.u8(kind::OWNER)?.u64(*id)?;
+                keys(e, owners)
+            }
+            Message::Closer { id, candidates } => {
+                e.array(3)?.u8(kind::CLOSER)?.u64(*id)?;
+                keys(e, candidates)
+            }
+            Message::Leaving => bare(e, kind::LEAVING),
+        }
+    }
+
+    /// Reads one message.
+    ///
+    /// # Errors
+    ///
+    /// When `bytes` are not exactly one message within the bounds of [`crate::limits`].
+    pub fn decode(bytes: &[u8]) -> Result<Message, DecodeError> {
+        if bytes.len() > MAX_MESSAGE {
+            return Err(DecodeError::TooLong(bytes.len()));
+        }
+        let mut d = Decoder::new(bytes);
+        let fields = d.array()?;
+        let kind = d.u8()?;
+        if fields != Some(field_count(kind)?) {
+            return Err(DecodeError::FieldCount(kind));
+        }
+        let message = read(&mut d, kind)?;
+        match bytes.len().saturating_sub(d.position()) {
+            0 => Ok(message),
+            rest => Err(DecodeError::TrailingBytes(rest)),
+        }
+    }
+}
+
+fn bare(e: &mut Encoder<Vec<u8>>, kind: u8) -> Encoded {
+    e.array(1)?.u8(kind)?;
+    Ok(())
+}
+
+fn id_only(e: &mut Encoder<Vec<u8>>, kind: u8, id: u64) -> Encoded {
+    e.array(2)?.u8(kind)?.u64(id)?;
+    Ok(())
+}
+
+fn keys(e: &mut Encoder<Vec<u8>>, keys: &[RingKey]) -> Encoded {
+    let count = keys.len().min(MAX_LIST);
+    e.array(u64::try_from(count).unwrap_or(0))?;
+    for key in keys.iter().take(count) {
+        e.bytes(key.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn field_count(kind: u8) -> Result<u64, DecodeError> {
+    match kind {
+        kind::NOTIFY | kind::STABILISE_SOON | kind::LEAVING => Ok(1),
+        kind::PING | kind::GET_STATE | kind::PENDING | kind::NOT_MEMBER => Ok(2),
+        kind::PONG | kind::FIND_OWNER | kind::OWNER | kind::CLOSER => Ok(3),
+        kind::STATE => Ok(4),
+        other => Err(DecodeError::UnknownKind(other)),
+    }
+}
+
+fn read(d: &mut Decoder<'_>, kind: u8) -> Result<Message, DecodeError> {
+    Ok(match kind {
+        kind::PING => Message::Ping { id: d.u64()? },
+        kind::PONG => Message::Pong {
+            id: d.u64()?,
+            member: d.bool()?,
+        },
+        kind::GET_STATE => Message::GetState { id: d.u64()? },
+        kind::STATE => Message::State {
+            id: d.u64()?,
+            predecessor: read_optional_key(d)?,
+            successors: read_keys(d, 0)?,
+        },
+        kind::PENDING => Message::Pending { id: d.u64()? },
+        kind::NOT_MEMBER => Message::NotMember { id: d.u64()? },
+        kind::NOTIFY => Message::Notify,
+        kind::STABILISE_SOON => Message::StabiliseSoon,
+        kind::FIND_OWNER => Message::FindOwner {
+            id: d.u64()?,
+            target: read_key(d)?,
+        },
+        kind::OWNER => Message::Owner {
+            id: d.u64()?,
+            owners: read_keys(d, 1)?,
+        },
+        kind::CLOSER => Message::Closer {
+            id: d.u64()?,
+            candidates: read_keys(d, 1)?,
+        },
+        kind::LEAVING => Message::Leaving,
+        other => return Err(DecodeError::UnknownKind(other)),
+    })
+}
+
+fn read_key(d: &mut Decoder<'_>) -> Result<RingKey, DecodeError> {
+    let bytes = d.bytes()?;
+    match <[u8; KEY_LEN]>::try_from(bytes) {
+        Ok(bytes) => Ok(RingKey::from_bytes(bytes)),
+        Err(_) => Err(DecodeError::KeyLength(bytes.len())),
+    }
+}
+
+fn read_optional_key(d: &mut Decoder<'_>) -> Result<Option<RingKey>, DecodeError> {
+    if d.datatype()? == minicbor::data::Type::Null {
+        d.null()?;
+        return Ok(None);
+    }
+    read_key(d).map(Some)
+}
+
+fn read_keys(d: &mut Decoder<'_>, least: usize) -> Result<Vec<RingKey>, DecodeError> {
+    let length = d.array()?.and_then(|length| usize::try_from(length).ok());
+    match length {
+        Some(length) if (least..=MAX_LIST).contains(&length) => {
+            (0..length).map(|_| read_key(d)).collect()
+        }
+        _ => Err(DecodeError::ListLength),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_message_fits_the_bound() {
+        let successors = vec![RingKey::MAX; MAX_LIST];
+        let message = Message::State {
+            id: u64::MAX,
+            predecessor: Some(RingKey::MAX),
+            successors,
+        };
+        let bytes = message.encode();
+        assert!(bytes.len() <= MAX_MESSAGE, "{} bytes", bytes.len());
+        assert_eq!(Message::decode(&bytes).unwrap(), message);
+    }
+
+    #[test]
+    fn lists_out_of_bounds_are_refused() {
+        let mut encoder = Encoder::new(Vec::new());
+        encoder
+            .array(3)
+            .unwrap()
+            .u8(kind::OWNER)
+            .unwrap()
+            .u64(1)
+            .unwrap()
+            .array(0)
+            .unwrap();
+        let empty = encoder.into_writer();
+        assert!(matches!(
+            Message::decode(&empty),
+            Err(DecodeError::ListLength)
+        ));
+        let mut encoder = Encoder::new(Vec::new());
+        encoder
+            .array(3)
+            .unwrap()
+            .u8(kind::OWNER)
+            .unwrap()
+            .u64(1)
+            .unwrap();
+        encoder.array(u64::MAX).unwrap();
+        let huge = encoder.into_writer();
+        assert!(matches!(
+            Message::decode(&huge),
+            Err(DecodeError::ListLength)
+        ));
+    }
+
+    #[test]
+    fn each_kind_of_damage_is_named() {
+        let good = Message::Ping { id: 5 }.encode();
+        let mut long = good.clone();
+        long.push(0);
+        assert!(matches!(
+            Message::decode(&long),
+            Err(DecodeError::TrailingBytes(1))
+        ));
+        assert!(matches!(
+            Message::decode(&[0x81, 0x18, 99]),
+            Err(DecodeError::UnknownKind(99))
+        ));
+        assert!(matches!(
+            Message::decode(&[0x81, 0x00]),
+            Err(DecodeError::FieldCount(0))
+        ));
+        assert!(matches!(
+            Message::decode(&[0x9f, 0x06, 0xff]),
+            Err(DecodeError::FieldCount(6))
+        ));
+        assert!(matches!(
+            Message::decode(&[]),
+            Err(DecodeError::Malformed(_))
+        ));
+        assert!(matches!(
+            Message::decode(&[0; 1_101]),
+            Err(DecodeError::TooLong(1_101))
+        ));
+        let short_key = [0x83, 0x08, 0x01, 0x41, 0x00];
+        assert!(matches!(
+            Message::decode(&short_key),
+            Err(DecodeError::KeyLength(1))
+        ));
+    }
+}

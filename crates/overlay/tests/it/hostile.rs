@@ -1,0 +1,134 @@
+//! Any messages, in any order, at any time: nothing panics, grows without bound, or spins.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use ringway_overlay::{Chord, Membership, Message, RingKey, between};
+
+use crate::{chord, key, member, sent, start};
+
+#[derive(Clone, Debug)]
+enum Act {
+    Receive(u8, Message),
+    /// Answers the latest request to anyone, from the member that was asked.
+    Answer(Message),
+    Unreachable(u8),
+    Lookup(u8),
+    Leave,
+    Resume(u8),
+    Pass(u64),
+}
+
+fn any_key() -> impl Strategy<Value = RingKey> {
+    (0..=15_u8).prop_map(|n| key(n * 16 + 4))
+}
+
+fn any_message() -> impl Strategy<Value = Message> {
+    let id = 0..4_u64;
+    let keys = || proptest::collection::vec(any_key(), 0..16);
+    let one = || proptest::collection::vec(any_key(), 1..16);
+    prop_oneof![
+        id.clone().prop_map(|id| Message::Ping { id }),
+        (id.clone(), any::<bool>()).prop_map(|(id, member)| Message::Pong { id, member }),
+        id.clone().prop_map(|id| Message::GetState { id }),
+        (id.clone(), proptest::option::of(any_key()), keys()).prop_map(
+            |(id, predecessor, successors)| Message::State {
+                id,
+                predecessor,
+                successors
+            }
+        ),
+        id.clone().prop_map(|id| Message::Pending { id }),
+        id.clone().prop_map(|id| Message::NotMember { id }),
+        Just(Message::Notify),
+        Just(Message::StabiliseSoon),
+        (id.clone(), any_key()).prop_map(|(id, target)| Message::FindOwner { id, target }),
+        (id.clone(), one()).prop_map(|(id, owners)| Message::Owner { id, owners }),
+        (id, one()).prop_map(|(id, candidates)| Message::Closer { id, candidates }),
+        Just(Message::Leaving),
+    ]
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let place = || (0..=15_u8).prop_map(|n| n * 16 + 4);
+    prop_oneof![
+        3 => (place(), any_message()).prop_map(|(from, message)| Act::Receive(from, message)),
+        6 => any_message().prop_map(Act::Answer),
+        1 => place().prop_map(Act::Unreachable),
+        1 => any::<u8>().prop_map(Act::Lookup),
+        1 => Just(Act::Leave),
+        1 => place().prop_map(Act::Resume),
+        4 => (1..2_000_u64).prop_map(Act::Pass),
+    ]
+}
+
+fn with_id(message: Message, id: u64) -> Message {
+    match message {
+        Message::Pong { member, .. } => Message::Pong { id, member },
+        Message::State {
+            predecessor,
+            successors,
+            ..
+        } => Message::State {
+            id,
+            predecessor,
+            successors,
+        },
+        Message::Pending { .. } => Message::Pending { id },
+        Message::NotMember { .. } => Message::NotMember { id },
+        Message::Owner { owners, .. } => Message::Owner { id, owners },
+        Message::Closer { candidates, .. } => Message::Closer { id, candidates },
+        other => other,
+    }
+}
+
+/// The list goes clockwise from the member, without itself and within r.
+fn assert_sound(chord: &Chord) {
+    let me = chord.key();
+    let mut after = me;
+    for successor in chord.successors() {
+        assert!(between(&after, successor, &me), "{:?}", chord.snapshot());
+        after = *successor;
+    }
+    assert!(chord.successors().len() <= 3);
+    assert_ne!(chord.predecessor(), Some(me));
+    assert!(chord.known_members().len() <= 150);
+    if chord.state() == Membership::Outside {
+        assert!(chord.successors().is_empty());
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_breaks_a_member(acts in proptest::collection::vec(act(), 1..80), joined: bool) {
+        let mut now = start();
+        let mut chord = if joined { member(now, &[150, 200, 250]) } else { chord(100) };
+        let mut asked = Vec::new();
+        for act in acts {
+            match act {
+                Act::Receive(from, message) => chord.handle_message(now, key(from), message),
+                Act::Answer(message) => {
+                    if let Some((to, id)) = asked.pop() {
+                        chord.handle_message(now, to, with_id(message, id));
+                    }
+                }
+                Act::Unreachable(n) => chord.handle_unreachable(now, key(n)),
+                Act::Lookup(n) => drop(chord.lookup(now, key(n))),
+                Act::Leave => drop(chord.leave(now)),
+                Act::Resume(n) => chord.resume(now, &[key(n), key(n ^ 64)]),
+                Act::Pass(millis) => now += Duration::from_millis(millis),
+            }
+            let mut turns = 0;
+            while chord.poll_timeout().is_some_and(|due| due <= now) {
+                chord.handle_timeout(now);
+                turns += 1;
+                prop_assert!(turns <= 4, "a timer is stuck: {:?}", chord);
+            }
+            let transmits = sent(&mut chord);
+            prop_assert!(transmits.len() <= 200);
+            asked.extend(transmits.iter().filter_map(|t| Some((t.to, crate::request_id(&t.message)?))));
+            while chord.poll_event().is_some() {}
+            assert_sound(&chord);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Behaviour of one member, through the public interface only. Rings of many are simulated in
+//! `ringway-sim`.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
+
+mod bounds;
+mod hostile;
+mod maintenance;
+mod messages;
+
+use std::time::{Duration, Instant};
+
+use ringway_overlay::{Chord, Config, Event, Message, RingKey, Transmit};
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "any moment will do as the start of a test"
+)]
+fn start() -> Instant {
+    Instant::now()
+}
+
+/// The key n / 256 of the way round the ring.
+fn key(n: u8) -> RingKey {
+    let mut bytes = [0; 32];
+    bytes[0] = n;
+    RingKey::from_bytes(bytes)
+}
+
+fn chord(n: u8) -> Chord {
+    Chord::new(key(n), Config::default(), [n; 32]).expect("the default is valid")
+}
+
+fn sent(chord: &mut Chord) -> Vec<Transmit> {
+    std::iter::from_fn(|| chord.poll_transmit()).collect()
+}
+
+fn events(chord: &mut Chord) -> Vec<Event> {
+    std::iter::from_fn(|| chord.poll_event()).collect()
+}
+
+/// Key 100, a member whose list is `successors` and whose predecessor is key 50, with nothing open.
+fn member(now: Instant, successors: &[u8]) -> Chord {
+    let mut chord = chord(100);
+    chord.join(now, &[key(50)]);
+    chord.handle_timeout(now);
+    let list: Vec<RingKey> = successors.iter().map(|n| key(*n)).collect();
+    answer(&mut chord, now, 50, |id| Message::Owner {
+        id,
+        owners: list.clone(),
+    });
+    answer(&mut chord, now, 50, |id| Message::State {
+        id,
+        predecessor: None,
+        successors: list.clone(),
+    });
+    assert_eq!(chord.successors(), list);
+    events(&mut chord);
+    chord
+}
+
+/// Answers the one request to member `n` that is among what was sent.
+fn answer(chord: &mut Chord, now: Instant, n: u8, answer: impl FnOnce(u64) -> Message) {
+    let requests = sent(chord)
+        .into_iter()
+        .filter(|transmit| transmit.to == key(n));
+    let ids: Vec<u64> = requests
+        .filter_map(|transmit| request_id(&transmit.message))
+        .collect();
+    assert_eq!(ids.len(), 1, "one request to member {n}");
+    chord.handle_message(now, key(n), answer(ids[0]));
+}
+
+fn request_id(message: &Message) -> Option<u64> {
+    match message {
+        Message::Ping { id } | Message::GetState { id } | Message::FindOwner { id, .. } => {
+            Some(*id)
+        }
+        _ => None,
+    }
+}
+
+/// Lets the chord's own timers run for `time`, without any answers, and gives what it sent.
+fn let_pass(chord: &mut Chord, now: &mut Instant, time: Duration) -> Vec<Transmit> {
+    let end = *now + time;
+    let mut all = sent(chord);
+    while let Some(due) = chord.poll_timeout().filter(|due| *due <= end) {
+        *now = due.max(*now);
+        chord.handle_timeout(*now);
+        all.extend(sent(chord));
+    }
+    *now = end;
+    all
+}

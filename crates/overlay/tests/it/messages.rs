@@ -1,0 +1,66 @@
+//! The bytes of messages.
+
+use proptest::prelude::*;
+use ringway_overlay::{Message, RingKey};
+
+fn key() -> impl Strategy<Value = RingKey> {
+    any::<[u8; 32]>().prop_map(RingKey::from_bytes)
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let id = any::<u64>;
+    let some_keys = || proptest::collection::vec(key(), 1..=16);
+    prop_oneof![
+        id().prop_map(|id| Message::Ping { id }),
+        (id(), any::<bool>()).prop_map(|(id, member)| Message::Pong { id, member }),
+        id().prop_map(|id| Message::GetState { id }),
+        (
+            id(),
+            proptest::option::of(key()),
+            proptest::collection::vec(key(), 0..=16)
+        )
+            .prop_map(|(id, predecessor, successors)| Message::State {
+                id,
+                predecessor,
+                successors
+            }),
+        id().prop_map(|id| Message::Pending { id }),
+        id().prop_map(|id| Message::NotMember { id }),
+        Just(Message::Notify),
+        Just(Message::StabiliseSoon),
+        (id(), key()).prop_map(|(id, target)| Message::FindOwner { id, target }),
+        (id(), some_keys()).prop_map(|(id, owners)| Message::Owner { id, owners }),
+        (id(), some_keys()).prop_map(|(id, candidates)| Message::Closer { id, candidates }),
+        Just(Message::Leaving),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_message_round_trips_within_its_bound(message in message()) {
+        let bytes = message.encode();
+        prop_assert!(bytes.len() <= 1_100);
+        prop_assert_eq!(Message::decode(&bytes).unwrap(), message);
+    }
+
+    #[test]
+    fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..1_200)) {
+        drop(Message::decode(&bytes));
+    }
+
+    #[test]
+    fn damaged_messages_never_panic_and_never_pass_the_end(
+        message in message(),
+        place in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = message.encode();
+        let place = place.index(bytes.len());
+        let whole = bytes.clone();
+        bytes[place] = byte;
+        drop(Message::decode(&bytes));
+        let cut = cut.index(whole.len());
+        prop_assert!(Message::decode(&whole[..cut]).is_err());
+    }
+}

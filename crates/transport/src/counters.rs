@@ -1,0 +1,109 @@
+//! What each transport counts: messages moved, and messages dropped by reason.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds one.
+    pub fn add(&self) {
+        self.add_many(1);
+    }
+
+    /// Adds `count`.
+    pub fn add_many(&self, count: u64) {
+        // Relaxed: counters order nothing else.
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// The number now.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The counters of one transport, shared by its tasks.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Messages sent.
+    pub sent: Counter,
+    /// Bytes of messages sent.
+    pub sent_bytes: Counter,
+    /// Messages received and delivered.
+    pub received: Counter,
+    /// Bytes of messages received and delivered.
+    pub received_bytes: Counter,
+    /// Messages received but dropped: the queue to the core was full.
+    pub queue_full: Counter,
+    /// Messages not sent: the system's buffer was full.
+    pub would_block: Counter,
+    /// Messages not sent: longer than the MTU.
+    pub too_large: Counter,
+    /// Datagrams or frames received that are longer than the MTU or otherwise malformed.
+    pub malformed: Counter,
+    /// Connections refused: too many are open.
+    pub refused: Counter,
+    /// Connections closed because they were idle or too slow.
+    pub timed_out: Counter,
+    /// Errors of the network.
+    pub failed: Counter,
+}
+
+impl Counters {
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.sent.add();
+        self.sent_bytes.add_many(u64::try_from(bytes).unwrap_or(0));
+    }
+
+    pub(crate) fn received(&self, bytes: usize) {
+        self.received.add();
+        self.received_bytes
+            .add_many(u64::try_from(bytes).unwrap_or(0));
+    }
+
+    /// The numbers now. They are read one after the other, not at one instant.
+    pub fn snapshot(&self) -> CounterSnapshot {
+        CounterSnapshot {
+            sent: self.sent.get(),
+            sent_bytes: self.sent_bytes.get(),
+            received: self.received.get(),
+            received_bytes: self.received_bytes.get(),
+            queue_full: self.queue_full.get(),
+            would_block: self.would_block.get(),
+            too_large: self.too_large.get(),
+            malformed: self.malformed.get(),
+            refused: self.refused.get(),
+            timed_out: self.timed_out.get(),
+            failed: self.failed.get(),
+        }
+    }
+}
+
+/// The values of [`Counters`] at one time; the fields mean the same.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct CounterSnapshot {
+    /// Messages sent.
+    pub sent: u64,
+    /// Bytes of messages sent.
+    pub sent_bytes: u64,
+    /// Messages received and delivered.
+    pub received: u64,
+    /// Bytes of messages received and delivered.
+    pub received_bytes: u64,
+    /// Messages received but dropped: the queue to the core was full.
+    pub queue_full: u64,
+    /// Messages not sent: the system's buffer was full.
+    pub would_block: u64,
+    /// Messages not sent: longer than the MTU.
+    pub too_large: u64,
+    /// Datagrams or frames received that are longer than the MTU or otherwise malformed.
+    pub malformed: u64,
+    /// Connections refused: too many are open.
+    pub refused: u64,
+    /// Connections closed because they were idle or too slow.
+    pub timed_out: u64,
+    /// Errors of the network.
+    pub failed: u64,
+}

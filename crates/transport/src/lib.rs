@@ -1,0 +1,131 @@
+//! Moves messages between members over whatever gets through, and proves addresses before use.
+//!
+//! [`Transport`] is the plug-in interface: unreliable, unordered messages of at most its MTU. A
+//! member says where it can be reached in a signed [`Hello`]; a [`Validator`] believes an address
+//! once the member has answered a PING there. [`quic`] adds authenticated connections with reliable
+//! streams, each with a priority that may change while data flows.
+//!
+//! # Module map, in the order in which data flows
+//! | module | does |
+//! |---|---|
+//! | `member` | ids (public keys), signatures bound to a context |
+//! | `address` | addresses of each protocol, and what a member says of its own |
+//! | `hello` | the signed advertisement |
+//! | `validation` | PING and PONG, budgets, which addresses are usable. Sans-IO |
+//! | `transport` | the trait, sessions, incoming messages: read it first |
+//! | `udp`, `tcp` | the trait over sockets |
+//! | [`quic`] | connections between member keys; the priority controller plugged into QUIC |
+//! | `counters` | messages moved, and dropped by reason |
+//! | [`limits`] | every bound, with its source |
+//!
+//! # From the paper to this crate
+//! The paper's `TransportAPI` and `CoreAPIForTransport` are function tables; here they are:
+//!
+//! | paper | here |
+//! |---|---|
+//! | `inittransport_XXX`, `startTransportServer` | the constructor, for example [`UdpTransport::start`] |
+//! | `stopTransportServer` | dropping the transport |
+//! | `protocolNumber` | [`Transport::protocol`], [`Protocol::number`] |
+//! | `mtu` | [`Transport::mtu`], [`Session::mtu`] |
+//! | `cost` | [`Transport::cost`], told to others in [`AddressDescriptor::cost`] |
+//! | `createHELO` | [`Transport::addresses`], signed by [`Hello::sign`]; no address where it returned an error |
+//! | `verifyHELO` | [`Transport::accepts`] for the address, [`Hello::decode`] for the rest |
+//! | `connect` | [`Transport::connect`] |
+//! | `TSession` | [`Session`] |
+//! | `send` | [`Session::send`]; without `isEncrypted` and `crc`, as all messages are sealed by the core |
+//! | `associate` | keeping (cloning) the [`Session`] of an [`Incoming`] message |
+//! | `disconnect` | dropping the last clone |
+//! | `receive`, `MessagePack` | [`Incoming`] on the channel given at start; the sender is proved by the core's seal |
+//! | the core's `version`, `myIdentity` | the version in HELLO, PING and PONG; [`Validator::new`] |
+//!
+//! # Run loop
+//! The validator reads no clock and sends nothing. After any `handle_*` drain `poll_transmit`, then
+//! wait for input or for `poll_timeout`:
+//!
+//! ```
+//! use std::time::Instant;
+//! use ringway_transport::{
+//!     Hello, Incoming, Ping, Pong, Signer, Transport, UdpOptions, UdpTransport, Validator,
+//! };
+//!
+//! /// Handles one message. A real core opens its seal first and knows what kind it is.
+//! fn handle(validator: &mut Validator, me: &dyn Signer, incoming: &Incoming) {
+//!     let (now, message) = (Instant::now(), &incoming.message);
+//!     if let Ok(hello) = Hello::decode(message) {
+//!         validator.handle_hello(now, &hello);
+//!     } else if let Ok(ping) = Ping::decode(message) {
+//!         if let Some(pong) = validator.handle_ping(now, &ping, me) {
+//!             // Unreliable by contract: a PONG that is lost is asked for again.
+//!             incoming.session.send(&pong.encode()).ok();
+//!         }
+//!     } else if let Ok(pong) = Pong::decode(message) {
+//!         if let Some(proved) = validator.handle_pong(now, &pong) {
+//!             println!("{} is at {}, {:?} away", proved.member, proved.address, proved.rtt);
+//!         }
+//!     }
+//! }
+//!
+//! /// Sends the PINGs that are due and says when to come back.
+//! async fn drive(validator: &mut Validator, transport: &dyn Transport) -> Option<Instant> {
+//!     validator.handle_timeout(Instant::now());
+//!     while let Some((address, ping)) = validator.poll_transmit() {
+//!         if let Ok(session) = transport.connect(&address).await {
+//!             session.send(&ping.encode()).ok();
+//!         }
+//!     }
+//!     validator.poll_timeout()
+//! }
+//!
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! # let key = |n| ed25519_dalek::SigningKey::from_bytes(&[n; 32]);
+//! # let listen = || UdpOptions { listen: Some("127.0.0.1:0".parse().unwrap()), ..UdpOptions::default() };
+//! let (a, b) = (key(1), key(2));
+//! let (queue, mut at_a) = tokio::sync::mpsc::channel(64);
+//! let udp_a = UdpTransport::start(listen(), queue).unwrap();
+//! let (queue, mut at_b) = tokio::sync::mpsc::channel(64);
+//! let udp_b = UdpTransport::start(listen(), queue).unwrap();
+//! let mut of_a = Validator::new(a.member(), [1; 32]); // in earnest: a random seed
+//! let mut of_b = Validator::new(b.member(), [2; 32]);
+//!
+//! // B's HELLO reaches A by some way; A asks B at the address it names; B answers.
+//! let hello = Hello::sign(&b, 1, udp_b.addresses()).unwrap();
+//! of_a.handle_hello(Instant::now(), &hello);
+//! drive(&mut of_a, &udp_a).await;
+//! handle(&mut of_b, &b, &at_b.recv().await.unwrap());
+//! handle(&mut of_a, &a, &at_a.recv().await.unwrap());
+//! assert_eq!(of_a.usable(Instant::now(), &b.member()).len(), 1);
+//! # });
+//! ```
+
+// Most of this crate reads what others wrote.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::indexing_slicing,
+        clippy::as_conversions,
+        clippy::arithmetic_side_effects
+    )
+)]
+
+mod address;
+mod cbor;
+mod counters;
+mod hello;
+pub mod limits;
+mod member;
+pub mod quic;
+mod tcp;
+mod transport;
+mod udp;
+mod validation;
+
+pub use address::{Address, AddressDescriptor, Direction, LatencyClass, Protocol};
+pub use counters::{Counter, CounterSnapshot, Counters};
+pub use hello::{Hello, HelloError};
+pub use member::{BadSignature, InvalidMemberId, MemberId, Signature, Signer, signed_bytes};
+pub use tcp::{TcpOptions, TcpTransport};
+pub use transport::{
+    BoxFuture, ConnectError, Inbox, Incoming, Link, SendError, Session, StartError, Transport,
+};
+pub use udp::{UdpOptions, UdpTransport};
+pub use validation::{HelloOutcome, Ping, Pong, ProbeError, Validated, Validator};

@@ -1,0 +1,148 @@
+//! One QUIC connection to one member.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use noq::{PathId, RecvStream, SendStream, VarInt};
+use ringway_dtl::{LimitedBy, Mode, Priority};
+
+use super::controller::Control;
+use super::error::QuicError;
+use crate::member::MemberId;
+
+/// A connection to a member that has proved its key. Clones are the same connection; dropping the
+/// last one (and all streams) closes it with code 0, and what is not acknowledged by then is lost: wait
+/// for [`SendStream::stopped`] or for an answer first.
+///
+/// Getters: [`peer`](Self::peer), [`remote`](Self::remote), [`priority`](Self::priority),
+/// [`report`](Self::report). Commands: [`open_bi`](Self::open_bi), [`accept_bi`](Self::accept_bi),
+/// [`set_priority`](Self::set_priority), [`close`](Self::close).
+#[derive(Debug, Clone)]
+pub struct QuicConnection {
+    peer: MemberId,
+    connection: noq::Connection,
+    control: Arc<Control>,
+}
+
+/// The state of a connection's path at one moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct ConnectionReport {
+    /// The priority in force, or about to be.
+    pub priority: Priority,
+    /// Which of the controller's rules apply; `None` before the first acknowledgement.
+    pub mode: Option<Mode>,
+    /// Why the connection is not faster; `None` before the first acknowledgement.
+    pub limited_by: Option<LimitedBy>,
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+    /// Congestion window, bytes; below one datagram only the pacing rate counts.
+    pub window: u64,
+    /// Smallest delay of the last minutes; `None` until measured.
+    pub base_delay: Option<Duration>,
+    /// Delay above the base delay: what queues on the way add; `None` until measured.
+    pub queueing_delay: Option<Duration>,
+    /// Bytes per second at which packets leave; `None` until a round trip is measured.
+    pub pacing_rate: Option<u64>,
+    /// Packets sent.
+    pub sent: u64,
+    /// Bytes sent, with QUIC's overhead.
+    pub sent_bytes: u64,
+    /// Packets lost.
+    pub lost: u64,
+    /// Bytes lost.
+    pub lost_bytes: u64,
+    /// Largest UDP payload of the path, bytes.
+    pub mtu: u16,
+}
+
+impl QuicConnection {
+    pub(super) fn new(peer: MemberId, connection: noq::Connection, control: Arc<Control>) -> Self {
+        Self {
+            peer,
+            connection,
+            control,
+        }
+    }
+
+    /// The member at the other end, by the key it proved.
+    pub const fn peer(&self) -> MemberId {
+        self.peer
+    }
+
+    /// The peer's address now; it may change when the peer moves.
+    pub fn remote(&self) -> Option<SocketAddr> {
+        let path = self.connection.path(PathId::ZERO)?;
+        path.remote_address().ok().map(crate::address::canonical)
+    }
+
+    /// Opens a stream both ways. The peer hears of it with the first byte. Waits while
+    /// [`QUIC_STREAMS`](crate::limits::QUIC_STREAMS) are open.
+    ///
+    /// Write in pieces of a kilobyte or more, or have the peer read at once: 2 048 small pieces that
+    /// wait for their reader end the connection (see
+    /// [`QUIC_STREAM_WINDOW`](crate::limits::QUIC_STREAM_WINDOW)).
+    ///
+    /// # Errors
+    /// [`QuicError`] once the connection has ended.
+    pub async fn open_bi(&self) -> Result<(SendStream, RecvStream), QuicError> {
+        Ok(self.connection.open_bi().await?)
+    }
+
+    /// The next stream that the peer opens.
+    ///
+    /// # Errors
+    /// [`QuicError`] once the connection has ended.
+    pub async fn accept_bi(&self) -> Result<(SendStream, RecvStream), QuicError> {
+        Ok(self.connection.accept_bi().await?)
+    }
+
+    /// The priority in force, or about to be.
+    pub fn priority(&self) -> Priority {
+        self.control.priority()
+    }
+
+    /// Changes the priority of what we send, from the next packet or acknowledgement on. The peer
+    /// sets its own.
+    pub fn set_priority(&self, priority: Priority) {
+        self.control.set_priority(priority);
+    }
+
+    /// The state of the path now.
+    pub fn report(&self) -> ConnectionReport {
+        let stats = self.connection.path_stats(PathId::ZERO).unwrap_or_default();
+        let report = self.control.report();
+        ConnectionReport {
+            priority: self.control.priority(),
+            mode: report.map(|r| r.mode),
+            limited_by: report.map(|r| r.limited_by),
+            rtt: report.and_then(|r| r.srtt).unwrap_or(stats.rtt),
+            window: report.map_or(stats.cwnd, |r| r.window),
+            base_delay: report.and_then(|r| r.base_delay),
+            queueing_delay: report.and_then(|r| r.queueing_delay),
+            pacing_rate: report.and_then(|r| r.pacing_rate),
+            sent: stats.sent_packets,
+            sent_bytes: stats.sent_bytes,
+            lost: stats.lost_packets,
+            lost_bytes: stats.lost_bytes,
+            mtu: stats.current_mtu,
+        }
+    }
+
+    /// Ends the connection now; what is unsent or unread is lost. `reason` is for the peer's log.
+    pub fn close(&self, code: u32, reason: &str) {
+        self.connection
+            .close(VarInt::from_u32(code), reason.as_bytes());
+    }
+
+    /// Waits for the end of the connection and says why it came.
+    pub async fn closed(&self) -> QuicError {
+        self.connection.closed().await.into()
+    }
+
+    /// Why the connection has ended; `None` while it has not.
+    pub fn close_reason(&self) -> Option<QuicError> {
+        self.connection.close_reason().map(QuicError::from)
+    }
+}

@@ -1,0 +1,411 @@
+//! The priority controller as QUIC's congestion controller.
+//!
+//! QUIC owns the controller of a path; a [`Control`] shared with the connection's handle carries the
+//! priority in and the report out, so that a priority changes while data flows.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use noq::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use noq_proto::RttEstimator;
+use ringway_dtl::{AckSample, Config, LossSample, Priority, Report};
+
+use crate::limits::{CONTROLLER_BATCH, CONTROLLER_SEND_RUNS, CONTROLLER_WINDOW_DATAGRAMS};
+
+/// What the handle of a connection and its controller share.
+#[derive(Debug)]
+pub(super) struct Control {
+    /// Whether `priority` differs from what the controller has. Checked for each event, so no lock.
+    changed: AtomicBool,
+    state: Mutex<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    priority: Priority,
+    report: Option<Report>,
+}
+
+impl Control {
+    pub(super) fn new(priority: Priority) -> Self {
+        Self {
+            changed: AtomicBool::new(false),
+            state: Mutex::new(Shared {
+                priority,
+                report: None,
+            }),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, Shared> {
+        // A panic elsewhere cannot leave two plain values half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn priority(&self) -> Priority {
+        self.state().priority
+    }
+
+    /// Takes effect at the controller's next event: the next packet, acknowledgement or loss.
+    pub(super) fn set_priority(&self, priority: Priority) {
+        self.state().priority = priority;
+        self.changed.store(true, Ordering::Release);
+    }
+
+    /// What the controller reported after the last acknowledgement; `None` before the first.
+    pub(super) fn report(&self) -> Option<Report> {
+        self.state().report
+    }
+
+    fn take_change(&self) -> Option<Priority> {
+        // A plain load first: the swap would make every packet write shared memory.
+        let changed =
+            self.changed.load(Ordering::Relaxed) && self.changed.swap(false, Ordering::Acquire);
+        changed.then(|| self.priority())
+    }
+}
+
+/// Makes the controllers of one connection, one for each path.
+#[derive(Debug)]
+pub(super) struct PriorityFactory {
+    pub(super) control: Arc<Control>,
+    pub(super) config: Config,
+}
+
+impl ControllerFactory for PriorityFactory {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        Box::new(self.controller(now, current_mtu))
+    }
+}
+
+impl PriorityFactory {
+    fn controller(&self, now: Instant, current_mtu: u16) -> PriorityController {
+        let datagram = u64::from(current_mtu);
+        let mut config = self.config.clone();
+        config.datagram_size = datagram;
+        let inner = ringway_dtl::Controller::new(now, config, self.control.priority());
+        let mut controller = PriorityController {
+            initial_window: inner.window(),
+            inner,
+            control: self.control.clone(),
+            datagram,
+            acks: Vec::new(),
+            losses: Vec::new(),
+            sent: SendTimes::default(),
+            rtt: None,
+            window: 0,
+            pacing: None,
+        };
+        controller.refresh();
+        controller
+    }
+}
+
+/// One path's controller: turns QUIC's callbacks into samples for the core.
+#[derive(Debug, Clone)]
+struct PriorityController {
+    inner: ringway_dtl::Controller,
+    control: Arc<Control>,
+    initial_window: u64,
+    datagram: u64,
+    /// Acknowledged packets of the batch that is coming in; their `rtt` is set at its end.
+    acks: Vec<AckSample>,
+    /// Packets and sizes lost since the last report.
+    losses: Vec<(u64, u64)>,
+    sent: SendTimes,
+    /// The last round-trip time that a newest packet showed.
+    rtt: Option<Duration>,
+    /// Kept between events: QUIC asks for both several times for each packet.
+    window: u64,
+    pacing: Option<u64>,
+}
+
+impl PriorityController {
+    /// Takes over a new priority and lets the core's clock run. First in every event.
+    fn begin(&mut self, now: Instant) {
+        if let Some(priority) = self.control.take_change() {
+            self.inner.set_priority(now, priority);
+            self.refresh();
+        }
+        // QUIC has no timer for controllers: packets and acknowledgements are the clock.
+        if self.inner.poll_timeout().is_some_and(|due| due <= now) {
+            self.inner.handle_timeout(now);
+            self.refresh();
+        }
+    }
+
+    fn refresh(&mut self) {
+        let least = CONTROLLER_WINDOW_DATAGRAMS.saturating_mul(self.datagram);
+        self.window = self.inner.window().max(least);
+        self.pacing = self.inner.pacing_rate();
+    }
+
+    /// Keeps an acknowledged packet until its batch ends.
+    fn acked(&mut self, now: Instant, sent: Instant, bytes: u64, pn: u64, app_limited: bool) {
+        if self.acks.len() >= CONTROLLER_BATCH {
+            self.flush_acks(now, None);
+        }
+        self.acks.push(AckSample {
+            packet: pn,
+            bytes,
+            sent,
+            rtt: Duration::ZERO,
+            // Not told by QUIC; bounded by the acknowledgement delay that we ask the peer for.
+            receive_delay: Duration::ZERO,
+            one_way_delay: None,
+            ecn: false,
+            app_limited,
+        });
+    }
+
+    /// Hands the batch to the core with the round-trip time of its newest packet: the older ones
+    /// waited at the receiver for the common acknowledgement.
+    fn flush_acks(&mut self, now: Instant, largest: Option<u64>) {
+        let newest = self.acks.iter().max_by_key(|ack| ack.packet);
+        let Some(newest) = newest.map(|ack| (ack.packet, ack.sent)) else {
+            return;
+        };
+        // A late acknowledgement of an older packet says when it was sent, not how long the way is.
+        let fresh = largest.is_none_or(|largest| newest.0 >= largest);
+        let measured = now.saturating_duration_since(newest.1);
+        let rtt = if fresh {
+            measured
+        } else {
+            self.rtt.unwrap_or(measured)
+        };
+        self.rtt = Some(rtt);
+        for ack in &mut self.acks {
+            ack.rtt = rtt;
+            self.inner.on_ack(now, ack);
+        }
+        self.acks.clear();
+    }
+
+    fn flush_losses(&mut self, now: Instant, fallback: Instant) {
+        for (packet, bytes) in self.losses.drain(..) {
+            let sample = LossSample {
+                packet,
+                bytes,
+                sent: self.sent.of(packet).unwrap_or(fallback),
+            };
+            self.inner.on_loss(now, &sample);
+        }
+    }
+}
+
+impl Controller for PriorityController {
+    fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
+        self.begin(now);
+        self.sent.record(now, pn);
+        self.inner.on_sent(now, pn, bytes.into());
+    }
+
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        pn: u64,
+        app_limited: bool,
+        _rtt: &RttEstimator,
+    ) {
+        // `_rtt` lags one acknowledgement behind and its minimum never expires.
+        self.acked(now, sent, bytes, pn, app_limited);
+    }
+
+    fn on_end_acks(
+        &mut self,
+        now: Instant,
+        in_flight: u64,
+        _app_limited: bool,
+        largest_packet_num_acked: Option<u64>,
+    ) {
+        self.begin(now);
+        self.flush_acks(now, largest_packet_num_acked);
+        self.inner.on_ack_batch_end(now, in_flight);
+        self.refresh();
+        self.control.state().report = Some(self.inner.report());
+    }
+
+    fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
+        if self.losses.len() >= CONTROLLER_BATCH {
+            self.flush_losses(now, now);
+        }
+        self.losses.push((pn, lost_bytes.into()));
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_persistent_congestion: bool,
+        is_ecn: bool,
+        _lost_bytes: u64,
+        _largest_lost_pn: u64,
+    ) {
+        self.begin(now);
+        self.flush_losses(now, sent);
+        self.inner
+            .on_congestion(now, is_persistent_congestion, is_ecn, sent);
+        self.refresh();
+        self.control.state().report = Some(self.inner.report());
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.datagram = new_mtu.into();
+        self.inner.on_datagram_size(self.datagram);
+        self.refresh();
+    }
+
+    fn window(&self) -> u64 {
+        self.window
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = self.window;
+        metrics.pacing_rate = self.pacing;
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.initial_window
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// When packets were sent, kept as runs of packets sent at one instant.
+#[derive(Debug, Clone, Default)]
+struct SendTimes {
+    runs: VecDeque<(u64, Instant)>,
+}
+
+impl SendTimes {
+    fn record(&mut self, now: Instant, packet: u64) {
+        match self.runs.back() {
+            Some((_, sent)) if *sent == now => return,
+            // The handshake's packet number spaces each start at zero.
+            Some((first, _)) if *first >= packet => self.runs.clear(),
+            _ => {}
+        }
+        if self.runs.len() >= CONTROLLER_SEND_RUNS {
+            self.runs.pop_front();
+        }
+        self.runs.push_back((packet, now));
+    }
+
+    /// When `packet` was sent; if its run is forgotten, the oldest time known.
+    fn of(&self, packet: u64) -> Option<Instant> {
+        let after = self.runs.partition_point(|(first, _)| *first <= packet);
+        let run = self.runs.get(after.saturating_sub(1));
+        run.map(|(_, sent)| *sent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MTU: u16 = 1200;
+
+    fn build(priority: Priority) -> (Arc<Control>, PriorityController, Instant) {
+        let control = Arc::new(Control::new(priority));
+        let factory = PriorityFactory {
+            control: control.clone(),
+            config: Config::default(),
+        };
+        let now = Instant::now();
+        (control, factory.controller(now, MTU), now)
+    }
+
+    /// Sends and acknowledges one packet per round trip of `rtt`, `count` times.
+    fn run(
+        controller: &mut PriorityController,
+        mut now: Instant,
+        first: u64,
+        count: u64,
+        rtt: Duration,
+    ) -> Instant {
+        for pn in first..first + count {
+            let sent = now;
+            controller.on_packet_sent(sent, MTU, pn);
+            now += rtt;
+            controller.acked(now, sent, MTU.into(), pn, false);
+            controller.on_end_acks(now, 0, false, Some(pn));
+        }
+        now
+    }
+
+    #[test]
+    fn the_window_told_to_quic_never_falls_below_two_datagrams() {
+        let (_, mut controller, mut now) = build(Priority::SCAVENGER);
+        now = run(&mut controller, now, 0, 10, Duration::from_millis(20));
+        for pn in 100..400 {
+            controller.on_packet_sent(now, MTU, pn);
+            now += Duration::from_millis(20);
+            controller.on_packet_lost(MTU, pn, now);
+            controller.on_congestion_event(now, now, true, false, MTU.into(), pn);
+        }
+        assert_eq!(controller.window(), 2 * u64::from(MTU));
+        assert_eq!(controller.metrics().congestion_window, controller.window());
+        assert!(controller.metrics().pacing_rate.unwrap() > 0);
+    }
+
+    #[test]
+    fn the_rtt_is_that_of_the_newest_packet_of_a_batch() {
+        let (control, mut controller, start) = build(Priority::NORMAL);
+        let (old, new) = (start, start + Duration::from_millis(80));
+        controller.on_packet_sent(old, MTU, 0);
+        controller.on_packet_sent(new, MTU, 1);
+        let now = start + Duration::from_millis(100);
+        controller.acked(now, old, MTU.into(), 0, false);
+        controller.acked(now, new, MTU.into(), 1, false);
+        controller.on_end_acks(now, 0, false, Some(1));
+        let srtt = control.report().unwrap().srtt;
+        assert_eq!(srtt, Some(Duration::from_millis(20)));
+        // A late acknowledgement of an older packet changes nothing.
+        controller.acked(now, old, MTU.into(), 0, false);
+        controller.on_end_acks(now, 0, false, Some(1));
+        assert_eq!(control.report().unwrap().srtt, srtt);
+    }
+
+    #[test]
+    fn a_priority_set_from_outside_reaches_the_core_with_the_next_packet() {
+        let (control, mut controller, now) = build(Priority::NORMAL);
+        let now = run(&mut controller, now, 0, 2, Duration::from_millis(10));
+        control.set_priority(Priority::SCAVENGER);
+        assert_eq!(control.report().unwrap().priority, Priority::NORMAL);
+        run(&mut controller, now, 2, 1, Duration::from_millis(10));
+        assert_eq!(control.report().unwrap().priority, Priority::SCAVENGER);
+    }
+
+    #[test]
+    fn a_lost_packet_has_its_own_send_time() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut times = SendTimes::default();
+        for (packet, ms) in [(0, 0), (1, 0), (2, 5), (3, 5), (4, 9)] {
+            times.record(at(ms), packet);
+        }
+        assert_eq!(times.of(1), Some(at(0)));
+        assert_eq!(times.of(3), Some(at(5)));
+        assert_eq!(times.of(9), Some(at(9)));
+        for packet in 5..5000 {
+            times.record(at(packet), packet);
+        }
+        assert_eq!(times.runs.len(), CONTROLLER_SEND_RUNS);
+        assert_eq!(times.of(0), times.runs.front().map(|(_, sent)| *sent));
+        times.record(at(6000), 0);
+        assert_eq!(times.runs.len(), 1);
+    }
+}

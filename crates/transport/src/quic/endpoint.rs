@@ -1,0 +1,323 @@
+//! The endpoint: one UDP socket, connections out and in.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use noq::congestion::{ControllerFactory, CubicConfig};
+use noq::{
+    AckFrequencyConfig, ClientConfig, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig,
+    VarInt,
+};
+use ringway_dtl::{Config, Priority};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::timeout;
+
+use super::connection::QuicConnection;
+use super::controller::{Control, PriorityFactory};
+use super::error::QuicError;
+use super::tls::{Identity, Shown, from_spki};
+use crate::address::canonical;
+use crate::counters::Counter;
+use crate::limits;
+use crate::member::MemberId;
+
+/// Says whether a key belongs to an admitted member. Called in every handshake: it must not block.
+pub type Allow = Arc<dyn Fn(&MemberId) -> bool + Send + Sync>;
+
+/// Which congestion control connections use.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum CongestionControl {
+    /// Ours, which follows the connection's priority.
+    Priority(Config),
+    /// The QUIC stack's CUBIC (RFC 9438), which ignores priorities: the yardstick of measurements.
+    Cubic,
+}
+
+/// How to bind a [`QuicEndpoint`].
+#[derive(Debug, Clone)]
+pub struct QuicOptions {
+    /// Whether to accept connections.
+    pub accept: bool,
+    /// Priority of what we send on accepted connections until it is set.
+    pub priority: Priority,
+    /// The congestion control of every connection.
+    pub congestion: CongestionControl,
+    /// Connections in both directions, at most [`limits::QUIC_CONNECTIONS`].
+    pub connections: usize,
+}
+
+impl Default for QuicOptions {
+    fn default() -> Self {
+        Self {
+            accept: true,
+            priority: Priority::NORMAL,
+            congestion: CongestionControl::Priority(Config::default()),
+            connections: limits::QUIC_CONNECTIONS,
+        }
+    }
+}
+
+/// A UDP socket that makes and accepts connections. Dropping it closes them all with code 0.
+pub struct QuicEndpoint {
+    inner: Arc<Inner>,
+    accepted: Mutex<mpsc::Receiver<QuicConnection>>,
+}
+
+struct Inner {
+    endpoint: noq::Endpoint,
+    identity: Identity,
+    allow: Allow,
+    server: Option<ServerConfig>,
+    options: QuicOptions,
+    connections: Arc<Semaphore>,
+    handshakes: Arc<Semaphore>,
+    refused: Counter,
+}
+
+impl QuicEndpoint {
+    /// Binds a socket (port 0 lets the system choose) for the member with the key `identity`, who
+    /// connects to and accepts the members that `allow` allows. Call it inside a tokio runtime.
+    ///
+    /// # Errors
+    /// [`QuicError::Bind`] if the address is taken, [`QuicError::Setup`] if TLS cannot start.
+    pub fn bind(
+        address: SocketAddr,
+        identity: &ed25519_dalek::SigningKey,
+        allow: Allow,
+        mut options: QuicOptions,
+    ) -> Result<Self, QuicError> {
+        options.connections = options.connections.min(limits::QUIC_CONNECTIONS);
+        let identity = Identity::new(identity);
+        let server = options.accept.then(|| server(&identity, &allow));
+        let server = server.transpose()?;
+        let endpoint = crate::udp::socket(address)
+            .and_then(|socket| {
+                let config = EndpointConfig::default();
+                noq::Endpoint::new(config, server.clone(), socket, Arc::new(TokioRuntime))
+            })
+            .map_err(|error| QuicError::Bind {
+                address,
+                reason: error.to_string(),
+            })?;
+        let inner = Arc::new(Inner {
+            endpoint,
+            identity,
+            allow,
+            server,
+            connections: Arc::new(Semaphore::new(options.connections)),
+            handshakes: Arc::new(Semaphore::new(limits::QUIC_HANDSHAKES)),
+            options,
+            refused: Counter::default(),
+        });
+        let (queue, accepted) = mpsc::channel(limits::QUIC_ACCEPT_QUEUE);
+        tokio::spawn(inner.clone().listen(queue));
+        Ok(Self {
+            inner,
+            accepted: Mutex::new(accepted),
+        })
+    }
+
+    /// The address of the socket, with the port that the system chose.
+    ///
+    /// # Errors
+    /// [`QuicError::Closed`] if the system no longer knows the socket.
+    pub fn local_address(&self) -> Result<SocketAddr, QuicError> {
+        let local = self.inner.endpoint.local_addr();
+        local.map(canonical).map_err(|_| QuicError::Closed)
+    }
+
+    /// Connects to the member `expected` at `address` and sends with `priority`. When it returns
+    /// both sides have proved their keys and accepted each other's.
+    ///
+    /// # Errors
+    /// [`QuicError`]: `WrongPeer` if another key answers, `Refused` if the peer does not accept
+    /// ours, `NotAllowed` if we do not accept its own, `TimedOut`, `Busy`, `Dial`.
+    pub async fn connect(
+        &self,
+        address: SocketAddr,
+        expected: MemberId,
+        priority: Priority,
+    ) -> Result<QuicConnection, QuicError> {
+        let inner = &self.inner;
+        if !(inner.allow)(&expected) {
+            return Err(QuicError::NotAllowed { member: expected });
+        }
+        let slot = inner.connections.clone().try_acquire_owned();
+        let slot = slot.map_err(|_| QuicError::Busy {
+            limit: inner.options.connections,
+        })?;
+        let shown = Shown::new(OnceLock::new());
+        let tls = inner.identity.client(expected, shown.clone())?;
+        let control = Arc::new(Control::new(priority));
+        let mut config = ClientConfig::new(Arc::new(tls));
+        config.transport_config(inner.transport(&control));
+        let handshake = inner
+            .endpoint
+            .connect_with(config, address, SERVER_NAME)
+            .map_err(|error| QuicError::dial(address, &error))?;
+        // Confirmed, not only complete: TLS 1.3 lets the client finish before its key is judged.
+        let confirmed = async {
+            let connection = handshake.await?;
+            connection.handshake_confirmed().await?;
+            Ok(connection)
+        };
+        let connection = match timeout(limits::QUIC_HANDSHAKE_TIME, confirmed).await {
+            Ok(result) => result.map_err(|error| blame(error, expected, &shown))?,
+            Err(_) => return Err(QuicError::TimedOut),
+        };
+        hold_until_closed(slot, &connection);
+        Ok(QuicConnection::new(expected, connection, control))
+    }
+
+    /// The next connection that an admitted member makes; `None` once the endpoint is closed.
+    pub async fn accept(&self) -> Option<QuicConnection> {
+        self.accepted.lock().await.recv().await
+    }
+
+    /// Incoming connections refused because too many were open or under way.
+    pub fn refused(&self) -> u64 {
+        self.inner.refused.get()
+    }
+
+    /// Closes the endpoint and all its connections.
+    pub fn close(&self, code: u32, reason: &str) {
+        let code = VarInt::from_u32(code);
+        self.inner.endpoint.close(code, reason.as_bytes());
+    }
+
+    /// Waits until all connections have ended and their peers were told: call it before exit.
+    pub async fn wait_idle(&self) {
+        self.inner.endpoint.wait_idle().await;
+    }
+}
+
+impl Drop for QuicEndpoint {
+    fn drop(&mut self) {
+        self.close(0, "");
+    }
+}
+
+impl fmt::Debug for QuicEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuicEndpoint")
+            .field("endpoint", &self.inner.endpoint)
+            .field("options", &self.inner.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What TLS takes as the server's name; never sent, as members are known by their keys.
+const SERVER_NAME: &str = "ringway";
+
+fn server(identity: &Identity, allow: &Allow) -> Result<ServerConfig, QuicError> {
+    let tls = identity.server(allow.clone())?;
+    let mut config = ServerConfig::with_crypto(Arc::new(tls));
+    config
+        .max_incoming(limits::QUIC_HANDSHAKES)
+        .incoming_buffer_size(limits::QUIC_INCOMING_BYTES)
+        .incoming_buffer_size_total(limits::QUIC_INCOMING_BYTES.saturating_mul(64));
+    Ok(config)
+}
+
+/// Keeps the place of a connection taken until the connection has ended, whoever holds it.
+fn hold_until_closed(slot: OwnedSemaphorePermit, connection: &noq::Connection) {
+    let closed = connection.on_closed();
+    tokio::spawn(async move {
+        drop(closed.await);
+        drop(slot);
+    });
+}
+
+fn blame(error: noq::ConnectionError, expected: MemberId, shown: &Shown) -> QuicError {
+    match shown.get() {
+        Some(&found) if found != expected => QuicError::WrongPeer { expected, found },
+        _ => QuicError::of_handshake(error),
+    }
+}
+
+/// The key that the peer proved in the handshake.
+fn peer(connection: &noq::Connection) -> Option<MemberId> {
+    let identity = connection.peer_identity()?;
+    let keys = identity.downcast::<Vec<rustls::pki_types::CertificateDer<'static>>>();
+    from_spki(keys.ok()?.first()?)
+}
+
+impl Inner {
+    /// The QUIC settings of one connection, with its own controller.
+    fn transport(&self, control: &Arc<Control>) -> Arc<TransportConfig> {
+        let congestion: Arc<dyn ControllerFactory + Send + Sync> = match &self.options.congestion {
+            CongestionControl::Cubic => Arc::new(CubicConfig::default()),
+            CongestionControl::Priority(config) => Arc::new(PriorityFactory {
+                control: control.clone(),
+                config: config.clone(),
+            }),
+        };
+        let mut acks = AckFrequencyConfig::default();
+        acks.ack_eliciting_threshold(VarInt::from_u32(limits::QUIC_ACK_THRESHOLD))
+            .max_ack_delay(Some(limits::QUIC_ACK_DELAY));
+        let mut config = TransportConfig::default();
+        config
+            .congestion_controller_factory(congestion)
+            .ack_frequency_config(Some(acks))
+            .max_concurrent_bidi_streams(VarInt::from_u32(limits::QUIC_STREAMS))
+            .max_concurrent_uni_streams(VarInt::from_u32(0))
+            .stream_receive_window(VarInt::from_u32(limits::QUIC_STREAM_WINDOW))
+            .receive_window(VarInt::from_u32(limits::QUIC_CONNECTION_WINDOW))
+            .send_window(limits::QUIC_SEND_WINDOW)
+            .datagram_receive_buffer_size(None)
+            .max_idle_timeout(limits::QUIC_IDLE.try_into().ok())
+            .keep_alive_interval(Some(limits::QUIC_KEEP_ALIVE));
+        Arc::new(config)
+    }
+
+    async fn listen(self: Arc<Self>, queue: mpsc::Sender<QuicConnection>) {
+        while let Some(incoming) = self.endpoint.accept().await {
+            let busy = self.handshakes.available_permits() < limits::QUIC_HANDSHAKES / 2;
+            if busy && !incoming.remote_address_validated() {
+                if incoming.retry().is_err() {
+                    self.refused.add();
+                }
+                continue;
+            }
+            let handshake = self.handshakes.clone().try_acquire_owned();
+            let slot = self.connections.clone().try_acquire_owned();
+            let (Ok(handshake), Ok(slot)) = (handshake, slot) else {
+                self.refused.add();
+                incoming.refuse();
+                continue;
+            };
+            let (inner, queue) = (self.clone(), queue.clone());
+            tokio::spawn(async move {
+                if let Err(error) = inner.accept(incoming, slot, queue).await {
+                    tracing::debug!(%error, "quic: incoming handshake failed");
+                }
+                drop(handshake);
+            });
+        }
+    }
+
+    async fn accept(
+        &self,
+        incoming: noq::Incoming,
+        slot: OwnedSemaphorePermit,
+        queue: mpsc::Sender<QuicConnection>,
+    ) -> Result<(), QuicError> {
+        let control = Arc::new(Control::new(self.options.priority));
+        let mut config = self.server.clone().ok_or(QuicError::Closed)?;
+        config.transport_config(self.transport(&control));
+        let handshake = incoming
+            .accept_with(Arc::new(config))
+            .map_err(QuicError::of_handshake)?;
+        let connection = timeout(limits::QUIC_HANDSHAKE_TIME, handshake)
+            .await
+            .map_err(|_| QuicError::TimedOut)?
+            .map_err(QuicError::of_handshake)?;
+        hold_until_closed(slot, &connection);
+        let peer = peer(&connection).ok_or(QuicError::Closed)?;
+        let connection = QuicConnection::new(peer, connection, control);
+        // The endpoint's owner may be gone; then the connection goes too.
+        queue.send(connection).await.map_err(|_| QuicError::Closed)
+    }
+}

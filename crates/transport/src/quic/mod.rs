@@ -1,0 +1,18 @@
+//! QUIC between member keys, with a congestion controller whose priority may change at any moment.
+//!
+//! Both sides prove their member key in the TLS 1.3 handshake as an RFC 7250 raw public key; there
+//! are no certificates, no authorities, no session tickets and no 0-RTT. [`QuicEndpoint`] makes and
+//! accepts [`QuicConnection`]s, a connection carries reliable streams. Each connection has its own
+//! controller and its own priority: transfers that need different priorities use different
+//! connections.
+
+mod connection;
+mod controller;
+mod endpoint;
+mod error;
+mod tls;
+
+pub use connection::{ConnectionReport, QuicConnection};
+pub use endpoint::{Allow, CongestionControl, QuicEndpoint, QuicOptions};
+pub use error::QuicError;
+pub use noq::{ReadError, ReadExactError, ReadToEndError, RecvStream, SendStream, WriteError};

@@ -1,0 +1,14 @@
+//! Behaviours of the transport crate, seen from outside.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test's helpers end the test at the first error"
+)]
+
+mod hello;
+mod quic;
+mod support;
+mod tcp;
+mod udp;
+mod validation;

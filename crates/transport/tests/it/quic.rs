@@ -1,0 +1,349 @@
+//! QUIC on loopback: who gets in, data both ways, priorities that change.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ed25519_dalek::SigningKey;
+use ringway_dtl::{Mode, Priority};
+use ringway_transport::MemberId;
+use ringway_transport::limits::QUIC_STREAM_WINDOW;
+use ringway_transport::quic::{
+    Allow, CongestionControl, QuicConnection, QuicEndpoint, QuicError, QuicOptions, RecvStream,
+    SendStream,
+};
+
+use crate::support::{key, loopback, soon, until};
+
+fn everybody() -> Allow {
+    Arc::new(|_| true)
+}
+
+fn only(member: MemberId) -> Allow {
+    Arc::new(move |other| *other == member)
+}
+
+fn endpoint(key: &SigningKey, allow: Allow) -> (QuicEndpoint, SocketAddr) {
+    let endpoint = QuicEndpoint::bind(loopback(), key, allow, QuicOptions::default()).unwrap();
+    let address = endpoint.local_address().unwrap();
+    (endpoint, address)
+}
+
+fn member(number: u16) -> MemberId {
+    MemberId::from(&key(number))
+}
+
+struct Pair {
+    _client: QuicEndpoint,
+    _server: QuicEndpoint,
+    out: QuicConnection,
+    into: QuicConnection,
+}
+
+async fn pair(priority: Priority) -> Pair {
+    let (client, _) = endpoint(&key(1), everybody());
+    let (server, address) = endpoint(&key(2), everybody());
+    let (out, into) = soon(async {
+        tokio::join!(
+            client.connect(address, member(2), priority),
+            server.accept()
+        )
+    })
+    .await;
+    Pair {
+        _client: client,
+        _server: server,
+        out: out.unwrap(),
+        into: into.unwrap(),
+    }
+}
+
+/// Echoes one stream.
+async fn echo((mut send, mut receive): (SendStream, RecvStream)) {
+    while let Ok(Some(chunk)) = receive.read_chunk(64 * 1024).await {
+        send.write_all(&chunk).await.unwrap();
+    }
+    send.finish().unwrap();
+}
+
+#[tokio::test]
+async fn both_ends_know_each_other_and_data_goes_both_ways() {
+    let p = pair(Priority::NORMAL).await;
+    assert_eq!(p.out.peer(), member(2));
+    assert_eq!(p.into.peer(), member(1));
+    assert!(p.out.remote().unwrap().ip().is_loopback());
+    let data: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let echoing = p.into.clone();
+    let server = tokio::spawn(async move { echo(echoing.accept_bi().await.unwrap()).await });
+    let (mut send, mut receive) = p.out.open_bi().await.unwrap();
+    let sending = data.clone();
+    let sender = tokio::spawn(async move {
+        send.write_all(&sending).await.unwrap();
+        send.finish().unwrap();
+        send
+    });
+    let back = soon(receive.read_to_end(data.len())).await.unwrap();
+    assert!(back == data, "the same bytes come back");
+    soon(sender).await.unwrap();
+    soon(server).await.unwrap();
+
+    let report = p.out.report();
+    assert!(report.sent_bytes > 3_000_000);
+    assert!(report.rtt > Duration::ZERO);
+    assert!(report.window > 0 && report.pacing_rate.unwrap() > 0);
+    assert!(report.queueing_delay.is_some());
+    assert!(report.mtu >= 1200);
+    assert_eq!(report.priority, Priority::NORMAL);
+
+    p.out.close(7, "done");
+    let closed = soon(p.into.closed()).await;
+    assert!(matches!(closed, QuicError::ClosedByPeer { code: 7, ref reason } if reason == "done"));
+    assert!(matches!(p.out.close_reason(), Some(QuicError::Closed)));
+    assert!(matches!(
+        p.into.open_bi().await,
+        Err(QuicError::ClosedByPeer { .. })
+    ));
+}
+
+#[tokio::test]
+async fn another_key_than_expected_is_refused_and_named() {
+    let (client, _) = endpoint(&key(1), everybody());
+    let (server, address) = endpoint(&key(2), everybody());
+    let connecting = client.connect(address, member(3), Priority::NORMAL);
+    let error = soon(connecting).await.unwrap_err();
+    let QuicError::WrongPeer { expected, found } = error else {
+        panic!("{error}");
+    };
+    assert_eq!((expected, found), (member(3), member(2)));
+    // The server never hands that connection out.
+    let good = client.connect(address, member(2), Priority::NORMAL);
+    let (good, first) = soon(async { tokio::join!(good, server.accept()) }).await;
+    let good = good.unwrap();
+    let (mut send, _receive) = good.open_bi().await.unwrap();
+    send.write_all(b"x").await.unwrap();
+    assert!(soon(first.unwrap().accept_bi()).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_key_that_is_not_admitted_is_refused_in_the_handshake() {
+    let (stranger, _) = endpoint(&key(1), everybody());
+    let (friend, _) = endpoint(&key(3), everybody());
+    let (server, address) = endpoint(&key(2), only(member(3)));
+    let refused = soon(stranger.connect(address, member(2), Priority::NORMAL)).await;
+    assert!(
+        matches!(refused, Err(QuicError::Refused { .. })),
+        "{refused:?}"
+    );
+    let connecting = friend.connect(address, member(2), Priority::NORMAL);
+    let (out, into) = soon(async { tokio::join!(connecting, server.accept()) }).await;
+    assert_eq!(out.unwrap().peer(), member(2));
+    assert_eq!(into.unwrap().peer(), member(3), "the stranger never shows");
+}
+
+#[tokio::test]
+async fn we_do_not_dial_whom_we_do_not_admit() {
+    let (client, _) = endpoint(&key(1), only(member(3)));
+    let (_server, address) = endpoint(&key(2), everybody());
+    let refused = client.connect(address, member(2), Priority::NORMAL).await;
+    assert!(matches!(refused, Err(QuicError::NotAllowed { member: m }) if m == member(2)));
+}
+
+#[tokio::test]
+async fn a_peer_without_a_key_is_refused() {
+    use noq::crypto::rustls::QuicClientConfig;
+    let (server, address) = endpoint(&key(2), everybody());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![b"ringway/1".to_vec()];
+    let config = noq::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+    let client = noq::Endpoint::client(loopback()).unwrap();
+    let connecting = client.connect_with(config, address, "ringway").unwrap();
+    assert!(soon(connecting).await.is_err());
+    let none = tokio::time::timeout(Duration::from_millis(200), server.accept()).await;
+    assert!(none.is_err(), "nothing to accept");
+}
+
+#[tokio::test]
+async fn garbage_does_not_disturb_the_endpoint() {
+    let (client, _) = endpoint(&key(1), everybody());
+    let (server, address) = endpoint(&key(2), everybody());
+    let stranger = std::net::UdpSocket::bind(loopback()).unwrap();
+    for round in 0..500_usize {
+        let garbage: Vec<u8> = (0..round * 2 + 1)
+            .map(|n| ((n * 7919 + round * 104_729) % 256) as u8)
+            .collect();
+        stranger.send_to(&garbage, address).unwrap();
+        let mut initial = vec![0xc3, 0, 0, 0, 1, 8];
+        initial.extend_from_slice(&garbage);
+        initial.resize(1200, 0);
+        stranger.send_to(&initial, address).unwrap();
+    }
+    let connecting = client.connect(address, member(2), Priority::NORMAL);
+    let (out, into) = soon(async { tokio::join!(connecting, server.accept()) }).await;
+    assert!(out.is_ok() && into.is_some());
+}
+
+#[tokio::test]
+async fn nobody_there_is_an_error_in_time() {
+    let (client, _) = endpoint(&key(1), everybody());
+    let silent = std::net::UdpSocket::bind(loopback()).unwrap();
+    let there = silent.local_addr().unwrap();
+    let refused = soon(client.connect(there, member(2), Priority::NORMAL)).await;
+    assert!(matches!(refused, Err(QuicError::TimedOut)), "{refused:?}");
+}
+
+#[tokio::test]
+async fn more_connections_than_allowed_are_refused_until_one_ends() {
+    let (client, _) = endpoint(&key(1), everybody());
+    let options = QuicOptions {
+        connections: 2,
+        ..QuicOptions::default()
+    };
+    let server = QuicEndpoint::bind(loopback(), &key(2), everybody(), options).unwrap();
+    let address = server.local_address().unwrap();
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let connecting = client.connect(address, member(2), Priority::NORMAL);
+        let (out, into) = soon(async { tokio::join!(connecting, server.accept()) }).await;
+        held.push((out.unwrap(), into.unwrap()));
+    }
+    let refused = soon(client.connect(address, member(2), Priority::NORMAL)).await;
+    assert!(
+        matches!(refused, Err(QuicError::Refused { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(server.refused(), 1);
+    let out = soon(server.connect(address, member(2), Priority::NORMAL)).await;
+    assert!(matches!(out, Err(QuicError::Busy { limit: 2 })), "{out:?}");
+    held.pop();
+    soon(async {
+        while client
+            .connect(address, member(2), Priority::NORMAL)
+            .await
+            .is_err()
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_priority_changes_while_data_flows() {
+    let p = pair(Priority::SCAVENGER).await;
+    let reading = p.into.clone();
+    tokio::spawn(async move {
+        let (_send, mut receive) = reading.accept_bi().await.unwrap();
+        while let Ok(Some(_)) = receive.read_chunk(1 << 20).await {}
+    });
+    let (mut send, _receive) = p.out.open_bi().await.unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let sender = tokio::spawn(async move {
+        let chunk = vec![0; 64 * 1024];
+        while !stopped.load(Ordering::Relaxed) {
+            send.write_all(&chunk).await.unwrap();
+        }
+    });
+    let four = Priority::new(4.0).unwrap();
+    for (priority, mode) in [
+        (Priority::SCAVENGER, Mode::Scavenger),
+        (four, Mode::Flows),
+        (Priority::SCAVENGER, Mode::Scavenger),
+        (Priority::NORMAL, Mode::Flows),
+    ] {
+        p.out.set_priority(priority);
+        assert_eq!(p.out.priority(), priority);
+        until(|| p.out.report().mode == Some(mode)).await;
+        let sent = p.out.report().sent_bytes;
+        until(|| p.out.report().sent_bytes > sent + 200_000).await;
+    }
+    // Each side has its own: the other end's is as it was.
+    assert_eq!(p.into.priority(), Priority::NORMAL);
+    stop.store(true, Ordering::Relaxed);
+    soon(sender).await.unwrap();
+}
+
+/// noq 1.4 ends the connection when too many pieces of a stream wait for their reader; the stream
+/// window keeps full datagrams below that.
+#[tokio::test]
+async fn a_reader_that_lags_holds_the_sender_back_and_loses_nothing() {
+    let p = pair(Priority::NORMAL).await;
+    let mut senders = Vec::new();
+    let mut receivers = Vec::new();
+    for _ in 0..3 {
+        let (mut send, _) = p.out.open_bi().await.unwrap();
+        send.write_all(&[1; 1000]).await.unwrap();
+        senders.push(tokio::spawn(async move {
+            for _ in 0..80 {
+                send.write_all(&[1; 50_000]).await.unwrap();
+            }
+            send.finish().unwrap();
+        }));
+        receivers.push(soon(p.into.accept_bi()).await.unwrap().1);
+    }
+    // Nobody reads: each stream fills its window and waits.
+    let window = 3 * u64::from(QUIC_STREAM_WINDOW);
+    until(|| p.out.report().sent_bytes > window).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(p.out.report().sent_bytes < window * 3 / 2);
+    assert!(p.out.close_reason().is_none());
+    for mut receive in receivers {
+        let got = soon(receive.read_to_end(5_000_000)).await.unwrap();
+        assert_eq!(got.len(), 80 * 50_000 + 1000);
+    }
+    for sender in senders {
+        soon(sender).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn connections_have_priorities_of_their_own() {
+    let (client, _) = endpoint(&key(1), everybody());
+    let (server, address) = endpoint(&key(2), everybody());
+    let first = client.connect(address, member(2), Priority::SCAVENGER);
+    let second = client.connect(address, member(2), Priority::NORMAL);
+    let (first, second) = soon(async { tokio::join!(first, second) }).await;
+    let (first, second) = (first.unwrap(), second.unwrap());
+    first.set_priority(Priority::new(9.0).unwrap());
+    assert_eq!(second.priority(), Priority::NORMAL);
+    assert!(server.accept().await.is_some());
+}
+
+#[tokio::test]
+async fn the_stacks_own_cubic_serves_as_a_yardstick() {
+    let options = QuicOptions {
+        congestion: CongestionControl::Cubic,
+        ..QuicOptions::default()
+    };
+    let client = QuicEndpoint::bind(loopback(), &key(1), everybody(), options).unwrap();
+    let (server, address) = endpoint(&key(2), everybody());
+    let connecting = client.connect(address, member(2), Priority::NORMAL);
+    let (out, into) = soon(async { tokio::join!(connecting, server.accept()) }).await;
+    let (out, into) = (out.unwrap(), into.unwrap());
+    let echoing = into.clone();
+    tokio::spawn(async move { echo(echoing.accept_bi().await.unwrap()).await });
+    let (mut send, mut receive) = out.open_bi().await.unwrap();
+    send.write_all(b"hello").await.unwrap();
+    send.finish().unwrap();
+    assert_eq!(soon(receive.read_to_end(100)).await.unwrap(), b"hello");
+    assert_eq!(out.report().mode, None, "no controller of ours");
+    drop(into);
+}
+
+#[tokio::test]
+async fn closing_the_endpoint_ends_connections_and_accept() {
+    let p = pair(Priority::NORMAL).await;
+    p._server.close(3, "bye");
+    assert!(soon(p._server.accept()).await.is_none());
+    assert!(matches!(
+        soon(p.out.closed()).await,
+        QuicError::ClosedByPeer { code: 3, .. }
+    ));
+    soon(p._server.wait_idle()).await;
+}

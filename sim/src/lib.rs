@@ -1,0 +1,29 @@
+//! A deterministic network simulator and scenarios for the protocol cores.
+//!
+//! Time is virtual: one base instant and a duration that jumps from event to event. All chance comes from
+//! one seed, so the same seed gives the same run to the last bit; [`Trace`] is the proof. What happens
+//! passes through the modules in this order:
+//!
+//! - [`network`]: what is under way and when it arrives: delay, jitter (and so reordering), loss,
+//!   duplicates, partitions.
+//! - [`report`]: settings, results, failures.
+//! - [`ring`]: [`RingSim`], many [`Chord`](ringway_overlay::Chord) members on one such network, with crashes
+//!   and restarts. Zave's invariant is checked after every step that changes a member's state.
+//! - [`scenario`]: what tests have in common: forming a ring, killing safely, asking everybody.
+//! - [`trace`] and [`seed`]: what makes a run comparable and repeatable.
+//!
+//! A failed run names its seed. `RINGWAY_SIM_SEED=SEED cargo test -p ringway-sim TEST` plays it again.
+
+pub mod limits;
+pub mod network;
+pub mod report;
+pub mod ring;
+pub mod scenario;
+pub mod seed;
+pub mod trace;
+
+pub use network::{Link, Network};
+pub use report::{Check, Failure, LookupResult, RingConfig};
+pub use ring::RingSim;
+pub use seed::seeds;
+pub use trace::Trace;

@@ -1,0 +1,34 @@
+//! Scenarios of the ring on a simulated network. After every step that changes a member's state, the
+//! simulator asserts Zave's invariant; the tests assert what else must come true.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
+
+mod churn;
+mod death;
+mod determinism;
+mod formation;
+mod lookups;
+mod loss;
+mod partition;
+
+use std::time::Duration;
+
+use ringway_sim::scenario::{Arrival, form};
+use ringway_sim::{RingConfig, RingSim};
+
+/// The value of `result`; a failure ends the test with its message, which names the seed.
+fn ok<T, E: std::fmt::Display>(result: Result<T, E>) -> T {
+    result.unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A ring of `count` members at rest, on a network without loss.
+fn ring_at_rest(seed: u64, count: usize) -> (RingSim, Vec<ringway_overlay::RingKey>) {
+    let mut sim = RingSim::new(seed, RingConfig::default());
+    let arrival = Arrival::Every(Duration::from_millis(200));
+    let (keys, _) = ok(form(&mut sim, count, arrival, seconds(60)));
+    (sim, keys)
+}

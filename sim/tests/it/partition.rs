@@ -1,0 +1,69 @@
+//! What no proof of Chord covers and every network does: it falls apart, or all of it is restarted. There
+//! are several rings then, so nothing is asserted until the network is whole; afterwards there must be
+//! one ring again.
+
+use std::collections::BTreeMap;
+
+use ringway_sim::Check;
+use ringway_sim::scenario::{ask_everybody, at_rest};
+use ringway_sim::seeds;
+
+use crate::{ok, ring_at_rest, seconds};
+
+/// Divides a ring of `count` for a minute into parts by the member's place, and makes it whole again.
+fn divide_and_reunite(seed: u64, count: usize, part: impl Fn(usize) -> usize) {
+    let (mut sim, _) = ring_at_rest(seed, count);
+    ok(sim.run_for(seconds(20)));
+    sim.set_check(Check::Nothing);
+    let parts: BTreeMap<_, _> = sim
+        .members()
+        .into_iter()
+        .enumerate()
+        .map(|(place, key)| (key, part(place)))
+        .collect();
+    sim.divide(parts);
+    ok(sim.run_for(seconds(60)));
+    assert!(
+        at_rest(&sim, count).is_err(),
+        "seed {seed}: the network was not divided"
+    );
+    sim.divide(BTreeMap::new());
+    ok(sim.run_until(seconds(240), |sim| at_rest(sim, count)));
+    sim.set_check(Check::Full);
+    let targets = [sim.members()[0]];
+    ok(ask_everybody(&mut sim, &targets, seconds(10)));
+}
+
+#[test]
+fn two_halves_become_one_ring_again() {
+    for seed in seeds(5) {
+        divide_and_reunite(seed, 16, |place| place / 8);
+        divide_and_reunite(seed, 16, |place| place % 2);
+    }
+}
+
+#[test]
+fn one_that_was_cut_off_comes_back() {
+    for seed in seeds(5) {
+        divide_and_reunite(seed, 8, |place| usize::from(place == 3));
+    }
+}
+
+#[test]
+fn all_that_were_cut_off_from_each_other_become_one_ring_again() {
+    for seed in seeds(5) {
+        divide_and_reunite(seed, 8, |place| place);
+    }
+}
+
+#[test]
+fn a_ring_that_is_restarted_as_a_whole_comes_back() {
+    for seed in seeds(10) {
+        let (mut sim, keys) = ring_at_rest(seed, 5);
+        sim.set_check(Check::Nothing);
+        keys.iter().for_each(|key| sim.crash(*key));
+        ok(sim.run_for(seconds(5)));
+        keys.iter().for_each(|key| sim.restart(*key));
+        ok(sim.run_until(seconds(60), |sim| at_rest(sim, 5)));
+    }
+}
