@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bao_tree::ChunkRanges;
+use bytes::Bytes;
 use ringway_dtl::Priority;
 use ringway_transport::quic::{QuicConnection, RecvStream, SendStream};
 use ringway_transport::{MemberId, Ping};
@@ -280,18 +281,18 @@ async fn write_content(
         let result = partial.decode(&missing, reader, &bytes);
         (partial, result)
     });
-    let lost = loop {
-        match stream.read_chunk(pipe::BLOCK).await {
-            // The thread has ended early: it says below why.
-            Ok(Some(block)) => {
-                if blocks.send(block).await.is_err() {
-                    break None;
-                }
-            }
-            Ok(None) => break None,
-            Err(error) => break Some(error.to_string()),
+    let mut lost = None;
+    loop {
+        let (block, ended) = read_block(&mut stream).await;
+        // A thread that has ended early says below why.
+        let taken = block.is_empty() || blocks.send(block).await.is_ok();
+        match ended {
+            Some(reason) => lost = reason,
+            None if taken => continue,
+            None => {}
         }
-    };
+        break;
+    }
     drop(blocks);
     let (partial, result) = writing.await.map_err(|error| disk(&error))?;
     match (result, lost) {
@@ -303,4 +304,23 @@ async fn write_content(
         (Err(error), None) if error.kind() == std::io::ErrorKind::StorageFull => Err(disk(&error)),
         (Err(error), None) => Err(Ended::Lost(format!("the content does not verify: {error}"))),
     }
+}
+
+/// Up to a block of what comes: single packets would cost a change of threads each. With it, at the end of the
+/// stream, why it ended: none if the sender has finished.
+async fn read_block(stream: &mut RecvStream) -> (Bytes, Option<Option<String>>) {
+    let mut block = vec![0; pipe::BLOCK];
+    let mut filled = 0;
+    let ended = loop {
+        match stream.read(&mut block[filled..]).await {
+            Ok(Some(read)) => filled += read,
+            Ok(None) => break Some(None),
+            Err(error) => break Some(Some(error.to_string())),
+        }
+        if filled == block.len() {
+            break None;
+        }
+    };
+    block.truncate(filled);
+    (block.into(), ended)
 }
