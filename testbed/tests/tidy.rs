@@ -1,6 +1,9 @@
 //! Style as a test: what rustfmt and clippy cannot check. Run it with `make tidy`.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by a panic, also in the functions it shares with others")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test fails by a panic, also in the functions it shares with others"
+)]
 
 use std::collections::BTreeSet;
 use std::fs;

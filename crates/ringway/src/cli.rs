@@ -1,0 +1,173 @@
+//! The command line: one clap definition from which the parser, `--help`, the man pages, the
+//! completions and `docs/reference/cli.md` are made.
+
+mod gate;
+mod member;
+mod ring;
+mod values;
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+pub(crate) use gate::{ClassifyArgs, GateCommand};
+pub(crate) use member::{
+    CancelArgs, JoinArgs, NodeArgs, PingArgs, PriorityArgs, RouteArgs, SendArgs, TransfersArgs,
+};
+pub(crate) use ring::{
+    InitArgs, InviteArgs, PublishArgs, RevokeArgs, RingCommand, RoleArg, ServeArgs,
+};
+
+/// What stands below the options in `ringway --help`.
+const EXAMPLES: &str = "\
+Examples:
+  ringway demo --once                      the whole of it on this machine, no root
+  ringway ring init example.org            found a ring; this machine is its authority
+  ringway ring invite alice --role leaf    a one-time code for a new member
+  ringway join < invitation.txt            enrol this machine
+  ringway send report.pdf oslo             send a file to a member by name
+  ringway gate classify border.pcapng      name the application of every flow
+
+Exit codes: 0 done, 1 failed, 2 wrong usage.
+Environment: RINGWAY_HOME (as --home), RINGWAY_LOG (log filter, such as ringway_node=debug), NO_COLOR.";
+
+/// A members-only peer-to-peer network, and the gateway that governs its border.
+#[derive(Debug, Parser)]
+#[command(name = "ringway", version, after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub(crate) global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Global {
+    /// Folder with this member's identity, certificate and transfers [default: $RINGWAY_HOME, else $XDG_DATA_HOME/ringway, else ~/.local/share/ringway]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) home: Option<PathBuf>,
+    /// Print results as JSON, one object a line, each with a `schema` field
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// No progress and no notes on stderr
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// More of the log on stderr; may be repeated
+    #[arg(short, long, action = ArgAction::Count, global = true)]
+    pub(crate) verbose: u8,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show the main job on one machine: a ring of separate processes on loopback, real transfers, a killed router, classified captures
+    Demo(DemoArgs),
+    /// The ring owner's work: found a ring, serve it, invite and revoke members
+    #[command(subcommand, arg_required_else_help = true)]
+    Ring(RingCommand),
+    /// Enrol this machine as a member, by an invitation read from stdin or a file
+    Join(JoinArgs),
+    /// Run the member daemon in the foreground
+    Node(NodeArgs),
+    /// Show what the member daemon sees: the ring around it, its links, its counters
+    #[command(after_help = "Examples:\n  ringway status\n  ringway status --json")]
+    Status,
+    /// Send a file to a member by name
+    Send(SendArgs),
+    /// List the transfers of the member daemon
+    Transfers(TransfersArgs),
+    /// Change the priority of a transfer, also while it runs
+    Priority(PriorityArgs),
+    /// Give a transfer up
+    Cancel(CancelArgs),
+    /// Measure the way to a member
+    Ping(PingArgs),
+    /// Find the router that is responsible for a member or a key, and the hops to it
+    Route(RouteArgs),
+    /// The gateway: which application each flow is
+    #[command(subcommand, arg_required_else_help = true)]
+    Gate(GateCommand),
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "Examples:\n  ringway completions bash > ~/.local/share/bash-completion/completions/ringway"
+    )]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write one page per command into a folder
+    #[command(
+        after_help = "Examples:\n  ringway man | man -l -\n  ringway man --dir ~/.local/share/man/man1"
+    )]
+    Man(ManArgs),
+}
+
+/// `ringway demo`.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ringway demo\n  ringway demo --once --json\n  ringway demo --once --size 64 --captures border.pcapng"
+)]
+pub(crate) struct DemoArgs {
+    /// End by itself: 0 if every check passed, 1 if not; otherwise the ring stays up until Ctrl-C
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Size of the first file in MiB; the second has half of it
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    pub(crate) size: u32,
+    /// Captures (pcap, pcapng) to classify beside the built-in samples
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(crate) captures: Vec<PathBuf>,
+    /// Keep the temporary folder with all homes and logs
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+/// `ringway completions`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// `ringway man`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ManArgs {
+    /// Folder for one page per command; without it the main page goes to stdout
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// The whole reference as one Markdown page on stdout
+    #[arg(long, hide = true, conflicts_with = "dir")]
+    pub(crate) markdown: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Cli;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_an_example() {
+        fn walk(command: &clap::Command) {
+            let leaf = command.get_subcommands().next().is_none();
+            let help = command
+                .get_after_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            assert!(
+                !leaf || help.contains("ringway "),
+                "`{}` has no example",
+                command.get_name()
+            );
+            command.get_subcommands().for_each(walk);
+        }
+        walk(&Cli::command());
+    }
+}

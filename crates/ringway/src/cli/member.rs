@@ -1,0 +1,110 @@
+//! The member's commands: `join`, `node`, `send`, `transfers`, `priority`, `cancel`, `ping`, `route`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::values;
+
+/// `ringway join`.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ringway join < oslo.invite\n  ringway join --invite oslo.invite --listen 192.0.2.7:7400"
+)]
+pub(crate) struct JoinArgs {
+    /// Not taken: an argument can be read by every user of the machine. It exists to say so.
+    #[arg(hide = true, value_name = "CODE")]
+    pub(crate) code: Option<String>,
+    /// File with the invitation; `-` is stdin
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub(crate) invite: PathBuf,
+    /// Address at which other members reach this one; routers need it
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+}
+
+/// `ringway node`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  ringway node\n  ringway node --upload-limit 20MiB -v")]
+pub(crate) struct NodeArgs {
+    /// Most bytes a second for all sent files together, such as 20MiB
+    #[arg(long, value_name = "RATE", value_parser = values::bytes)]
+    pub(crate) upload_limit: Option<u64>,
+    /// End when stdin closes, as it does when the process that holds its other end dies
+    #[arg(long, hide = true)]
+    pub(crate) exit_with_stdin: bool,
+}
+
+/// `ringway send`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway send report.pdf oslo
+  ringway send backup.tar oslo --priority 0    takes only what nobody else wants
+  ringway send release.iso oslo --detach
+
+Ctrl-C leaves the transfer running in the daemon; `ringway cancel ID` ends it.")]
+pub(crate) struct SendArgs {
+    /// The file
+    pub(crate) file: PathBuf,
+    /// Name of a member, or its id
+    pub(crate) peer: String,
+    /// 0 takes only idle capacity, 1 is one TCP flow, N is N of them
+    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = values::priority, allow_hyphen_values = true)]
+    pub(crate) priority: f64,
+    /// Return as soon as the daemon has recorded the transfer
+    #[arg(long)]
+    pub(crate) detach: bool,
+}
+
+/// `ringway transfers`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  ringway transfers\n  ringway transfers --watch --json")]
+pub(crate) struct TransfersArgs {
+    /// Follow them until Ctrl-C; with --json, an object whenever one has changed
+    #[arg(long)]
+    pub(crate) watch: bool,
+}
+
+/// `ringway priority`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  ringway priority 4f1c 0\n  ringway priority 4f1c 2.5")]
+pub(crate) struct PriorityArgs {
+    /// Id of the transfer, or an unambiguous beginning of it
+    pub(crate) id: String,
+    /// 0 takes only idle capacity, 1 is one TCP flow, N is N of them
+    #[arg(value_name = "P", value_parser = values::priority, allow_negative_numbers = true)]
+    pub(crate) priority: f64,
+}
+
+/// `ringway cancel`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  ringway cancel 4f1c")]
+pub(crate) struct CancelArgs {
+    /// Id of the transfer, or an unambiguous beginning of it
+    pub(crate) id: String,
+}
+
+/// `ringway ping`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  ringway ping oslo\n  ringway ping oslo --count 10")]
+pub(crate) struct PingArgs {
+    /// Name of a member, or its id
+    pub(crate) peer: String,
+    /// How many
+    #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) count: u32,
+}
+
+/// `ringway route`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  ringway route oslo\n  ringway route --key reports/2026")]
+#[group(required = true, multiple = false)]
+pub(crate) struct RouteArgs {
+    /// Name of a member, or its id
+    pub(crate) peer: Option<String>,
+    /// Any text; its SHA-256 is the point on the ring
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) key: Option<String>,
+}

@@ -1,0 +1,132 @@
+//! `ringway ring …`: the ring owner's commands.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::values;
+
+/// The ring owner's commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RingCommand {
+    /// Found a ring: make its key and the folder of its authority
+    Init(InitArgs),
+    /// Run the authority: the ring's DNS zone and the enrolment of invited members
+    Serve(ServeArgs),
+    /// Make a one-time invitation for a new member; the code goes to stdout
+    Invite(InviteArgs),
+    /// List the members and what became of their invitations
+    Members(MembersArgs),
+    /// Remove a member for good
+    Revoke(RevokeArgs),
+    /// Write the ring's zone file, for a DNS server of your own
+    Publish(PublishArgs),
+}
+
+/// Where the authority lives.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AuthorityFolder {
+    /// Folder of the authority [default: authority in the home folder]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// `ringway ring init`.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ringway ring init example.org\n  ringway ring init example.org --dns 192.0.2.1:53 --enrol 192.0.2.1:7410"
+)]
+pub(crate) struct InitArgs {
+    /// Domain of the ring; its members' certificates are published below it
+    pub(crate) domain: String,
+    /// Where the authority is.
+    #[command(flatten)]
+    pub(crate) folder: AuthorityFolder,
+    /// Address of the embedded DNS server, UDP and TCP
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7453")]
+    pub(crate) dns: SocketAddr,
+    /// Address at which invited members enrol
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7410")]
+    pub(crate) enrol: SocketAddr,
+    /// Length of the routers' successor lists; the ring survives one fewer neighbours lost at once
+    #[arg(long, value_name = "R", default_value_t = 3, value_parser = values::successors)]
+    pub(crate) successors: usize,
+}
+
+/// `ringway ring serve`.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ringway ring serve\n  ringway ring serve --dir /srv/ring --json"
+)]
+pub(crate) struct ServeArgs {
+    /// Where the authority is.
+    #[command(flatten)]
+    pub(crate) folder: AuthorityFolder,
+    /// End when stdin closes, as it does when the process that holds its other end dies
+    #[arg(long, hide = true)]
+    pub(crate) exit_with_stdin: bool,
+}
+
+/// A member's place in the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RoleArg {
+    /// Has a position in the ring; needs a reachable address
+    Router,
+    /// Reached through routers: behind NAT, roaming
+    Leaf,
+}
+
+/// `ringway ring invite`.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ringway ring invite oslo > oslo.invite\n  ringway ring invite alice --role leaf --expires 2h"
+)]
+pub(crate) struct InviteArgs {
+    /// Name of the new member, unique in the ring
+    pub(crate) name: String,
+    /// Router or leaf
+    #[arg(long, value_enum, default_value = "router")]
+    pub(crate) role: RoleArg,
+    /// How long the code is good for, such as 30m, 24h or 7d
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = values::duration)]
+    pub(crate) expires: Duration,
+    /// Where the authority is.
+    #[command(flatten)]
+    pub(crate) folder: AuthorityFolder,
+}
+
+/// `ringway ring members`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  ringway ring members\n  ringway ring members --json")]
+pub(crate) struct MembersArgs {
+    /// Where the authority is.
+    #[command(flatten)]
+    pub(crate) folder: AuthorityFolder,
+}
+
+/// `ringway ring revoke`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  ringway ring revoke alice")]
+pub(crate) struct RevokeArgs {
+    /// Name of the member
+    pub(crate) name: String,
+    /// Where the authority is.
+    #[command(flatten)]
+    pub(crate) folder: AuthorityFolder,
+}
+
+/// `ringway ring publish`.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ringway ring publish\n  ringway ring publish --zone-file /etc/knot/example.org.zone"
+)]
+pub(crate) struct PublishArgs {
+    /// The file to write; without it the zone goes to stdout
+    #[arg(long, value_name = "FILE")]
+    pub(crate) zone_file: Option<PathBuf>,
+    /// Where the authority is.
+    #[command(flatten)]
+    pub(crate) folder: AuthorityFolder,
+}

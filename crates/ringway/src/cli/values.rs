@@ -1,0 +1,118 @@
+//! How the values of options are read. Every message says what is taken instead.
+
+use std::time::Duration;
+
+/// Reads a priority: a finite number of at least 0.
+pub(super) fn priority(text: &str) -> Result<f64, String> {
+    let mend =
+        "a priority is a number from 0 (takes only idle capacity) upward, such as 0, 1 or 2.5";
+    let value: f64 = text.parse().map_err(|_| mend.to_owned())?;
+    if value.is_finite() && value >= 0.0 {
+        Ok(value.abs())
+    } else {
+        Err(mend.to_owned())
+    }
+}
+
+/// Reads a number of bytes with an optional unit: `B`, `kB`, `KiB`, `MB`, `MiB`, `GB`, `GiB`, and `/s` behind it.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    let mend = || {
+        "a rate is a whole number of bytes a second with an optional unit, such as 500KiB, 20MiB or 1GB".to_owned()
+    };
+    let plain = text.strip_suffix("/s").unwrap_or(text).trim();
+    let (number, unit) = split(plain);
+    let factor: u64 = match unit {
+        "" | "B" => 1,
+        "k" | "kB" | "KB" => 1_000,
+        "K" | "KiB" => 1 << 10,
+        "MB" => 1_000_000,
+        "M" | "MiB" => 1 << 20,
+        "GB" => 1_000_000_000,
+        "G" | "GiB" => 1 << 30,
+        _ => return Err(mend()),
+    };
+    let number: u64 = number.parse().map_err(|_| mend())?;
+    match number.checked_mul(factor) {
+        Some(0) | None => Err(mend()),
+        Some(value) => Ok(value),
+    }
+}
+
+/// Reads a time span: a whole number with the unit `s`, `m`, `h` or `d`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let mend = || "a time is a whole number with a unit, such as 30m, 24h or 7d".to_owned();
+    let (number, unit) = split(text.trim());
+    let factor: u64 = match unit {
+        "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return Err(mend()),
+    };
+    let number: u64 = number.parse().map_err(|_| mend())?;
+    match number.checked_mul(factor) {
+        Some(0) | None => Err(mend()),
+        Some(seconds) => Ok(Duration::from_secs(seconds)),
+    }
+}
+
+/// Reads the length of successor lists.
+pub(super) fn successors(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(r @ 2..=16) => Ok(r),
+        _ => Err("the successor list has 2 to 16 entries".to_owned()),
+    }
+}
+
+/// Splits `text` behind its leading digits.
+fn split(text: &str) -> (&str, &str) {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    (number, unit.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities_are_finite_and_not_negative() {
+        assert_eq!(priority("0"), Ok(0.0));
+        assert_eq!(priority("2.5"), Ok(2.5));
+        assert!(priority("-0").is_ok_and(f64::is_sign_positive));
+        for bad in ["-1", "NaN", "inf", "-inf", "1e400", "", "high", "1,5"] {
+            assert!(priority(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn rates_have_units() {
+        assert_eq!(bytes("512"), Ok(512));
+        assert_eq!(bytes("20MiB"), Ok(20 << 20));
+        assert_eq!(bytes("20 MiB/s"), Ok(20 << 20));
+        assert_eq!(bytes("1GB"), Ok(1_000_000_000));
+        for bad in [
+            "",
+            "0",
+            "MiB",
+            "-1",
+            "1.5MiB",
+            "9TiB",
+            "99999999999GiB",
+            "20Mb",
+        ] {
+            assert!(bytes(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("24h"), Ok(Duration::from_secs(86_400)));
+        assert_eq!(duration("7d"), Ok(Duration::from_secs(604_800)));
+        for bad in ["", "24", "0h", "-1h", "1y", "h", "99999999999999999999d"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `ringway join` and `ringway node`: becoming a member, and being one.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
+use std::path::Path;
+
+use ringway_node::daemon::{Daemon, DaemonError, Options};
+use ringway_node::enrol::{self, JoinError};
+
+use crate::cli::{JoinArgs, NodeArgs};
+use crate::failure::Failure;
+use crate::limits;
+use crate::run::Context;
+use crate::signals::{self, Signals};
+
+impl From<JoinError> for Failure {
+    fn from(error: JoinError) -> Failure {
+        Failure::blame(error.is_usage(), error)
+    }
+}
+
+impl From<DaemonError> for Failure {
+    fn from(error: DaemonError) -> Failure {
+        Failure::blame(error.is_usage(), error)
+    }
+}
+
+/// Enrols this machine.
+pub(crate) async fn join(context: &Context, args: JoinArgs) -> Result<(), Failure> {
+    if args.code.is_some() {
+        return Err(Failure::usage(
+            "an invitation is a secret, and arguments can be read by every user of the machine: \
+             use `ringway join --invite FILE` or `ringway join < FILE`",
+        ));
+    }
+    let home = context.home()?;
+    let invite = read_invitation(context, &args.invite)?;
+    let joined = enrol::join(&home, &invite, args.listen).await?;
+    context.output.either("ringway.joined/1", &joined, || {
+        let position = joined
+            .ring_key
+            .as_ref()
+            .map_or_else(String::new, |key| format!("\nring key {key}"));
+        format!(
+            "joined {} as {} ({}){position}",
+            joined.ring, joined.name, joined.role
+        )
+    })?;
+    context.output.note("Next: `ringway node`.");
+    Ok(())
+}
+
+fn read_invitation(context: &Context, path: &Path) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = if path != Path::new("-") {
+        std::fs::File::open(path)
+            .and_then(|file| file.take(limits::INVITATION).read_to_string(&mut text))
+    } else if io::stdin().is_terminal() {
+        context.output.note("Paste the invitation and press Enter:");
+        io::stdin()
+            .lock()
+            .take(limits::INVITATION)
+            .read_line(&mut text)
+    } else {
+        io::stdin()
+            .lock()
+            .take(limits::INVITATION)
+            .read_to_string(&mut text)
+    };
+    let source = if path == Path::new("-") {
+        "stdin".to_owned()
+    } else {
+        format!("`{}`", path.display())
+    };
+    read.map_err(|error| {
+        Failure::usage(format_args!(
+            "reading the invitation from {source} failed: {error}"
+        ))
+    })?;
+    match text.trim() {
+        "" => Err(Failure::usage(format_args!(
+            "no invitation in {source}: `ringway ring invite NAME` makes one"
+        ))),
+        invite => Ok(invite.to_owned()),
+    }
+}
+
+/// Runs the member daemon until it is told to end.
+pub(crate) async fn node(context: &Context, args: &NodeArgs) -> Result<(), Failure> {
+    let signals = Signals::catch()?;
+    let options = Options {
+        home: context.home()?,
+        upload_limit: args.upload_limit,
+    };
+    let daemon = Daemon::start(options).await?;
+    let ready = daemon.ready();
+    context.output.either("ringway.node/1", &ready, || {
+        format!(
+            "{} ({}) of {} is up, commands at {}",
+            ready.name,
+            ready.role,
+            ready.ring,
+            ready.socket.display()
+        )
+    })?;
+    Ok(daemon
+        .run(signals::shutdown(signals, args.exit_with_stdin))
+        .await?)
+}

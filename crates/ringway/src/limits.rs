@@ -1,0 +1,83 @@
+//! Every bound of the program: unit, source, and what happens past it.
+
+use std::time::Duration;
+
+/// Bytes of an invitation file or of what `join` reads from stdin.
+///
+/// Source: an invite has at most 512 characters; the rest is room for blank lines around it. A longer text is refused as no invite.
+pub(crate) const INVITATION: u64 = 4_096;
+
+/// Time between two looks at the transfers of `transfers --watch`.
+///
+/// Source: fast enough for an eye, and a thousand transfers cost the daemon under 1 % of a core. A change in between is shown at the next look.
+pub(crate) const WATCH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Time between two progress lines where stderr is no terminal.
+///
+/// Source: a log of an hour's transfer stays below a thousand lines. Changes in between are not shown.
+pub(crate) const PROGRESS_LINE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long the runtime may take to end after a command is done.
+///
+/// Source: longer than a write to a slow disk. Past it, what still runs is abandoned; all state on disk is crash-safe.
+pub(crate) const RUNTIME_END: Duration = Duration::from_secs(3);
+
+/// How long one short-lived command of the demo may take.
+///
+/// Source: the slowest, an enrolment on two busy cores in a debug build, takes below 5 s. Past it the step fails.
+pub(crate) const DEMO_COMMAND: Duration = Duration::from_secs(60);
+
+/// How long a daemon of the demo may take until it says that it is ready.
+///
+/// Source: as [`DEMO_COMMAND`]. Past it the step fails.
+pub(crate) const DEMO_READY: Duration = Duration::from_secs(60);
+
+/// How long the demo's ring may take until its invariant holds, and to heal.
+///
+/// Source: a few rounds of stabilisation take seconds; nobody should look at a demo for longer than a minute without news. Past it the step fails and shows the last difference.
+pub(crate) const DEMO_RING: Duration = Duration::from_secs(60);
+
+/// How long the demo's transfers may take beyond the time that the upload limit gives them.
+///
+/// Source: hashing, connecting and a debug build on two busy cores. Past it the step fails.
+pub(crate) const DEMO_TRANSFER_SLACK: Duration = Duration::from_secs(180);
+
+/// Time that the demo's two transfers take together at the demo's upload limit, in seconds.
+///
+/// Source: room for two measurements of [`DEMO_SHARE_WINDOW`] with settling before each. A shorter time would end the smaller file before the second.
+pub(crate) const DEMO_TRANSFER_SECONDS: u64 = 16;
+
+/// Time over which the demo measures how two transfers share the upload.
+///
+/// Source: long against the second over which the daemon refills its limit. A shorter one measures bursts.
+pub(crate) const DEMO_SHARE_WINDOW: Duration = Duration::from_secs(2);
+
+/// Time that the demo lets pass after a change of priority before it measures.
+///
+/// Source: data already in flight still obeys the old priority. A shorter one mixes both.
+pub(crate) const DEMO_SETTLING: Duration = Duration::from_secs(1);
+
+/// Time between two looks at something that the demo waits for.
+///
+/// Source: seven members asked one after another by a process each. A change in between is seen at the next look.
+pub(crate) const DEMO_POLL: Duration = Duration::from_millis(300);
+
+/// How long the demo's daemons may take to end by themselves.
+///
+/// Source: they only close sockets and a database. Past it they are killed.
+pub(crate) const DEMO_GRACE: Duration = Duration::from_secs(5);
+
+/// How often the demo chooses new ports and starts over because another program took one.
+///
+/// Source: ports are tried before they are used, so that even one collision is rare. Past it the demo fails and says so.
+pub(crate) const DEMO_PORT_ATTEMPTS: u32 = 4;
+
+/// Lines of each process's log that a failed demo shows.
+///
+/// Source: a cause and what led to it fit on a screen. Earlier lines are shown by `--keep`.
+pub(crate) const DEMO_LOG_TAIL: usize = 8;
+
+/// Texts that the demo looks up at most until one belongs to a router that it may kill.
+///
+/// Source: with three of five routers allowed, 64 texts miss all of them with a chance below 10⁻⁹ unless their arcs are tiny. Past it the step fails.
+pub(crate) const DEMO_KEYS: usize = 64;

@@ -1,0 +1,43 @@
+//! The program `ringway`: the commands, the daemons behind two of them, and the demo.
+//!
+//! | module | does |
+//! |---|---|
+//! | `cli` | the one clap definition of all commands |
+//! | `run` | from arguments to an exit code |
+//! | `output`, `table`, `progress`, `failure` | results on stdout, progress and errors on stderr |
+//! | `owner` | `ring …`: the authority's commands |
+//! | `daemon` | `join` and `node` |
+//! | `request` | the control socket as the commands see it |
+//! | `status`, `transfers`, `reach` | the commands that ask the daemon |
+//! | `gate` | `gate classify` |
+//! | `pages` | completions, man pages and the Markdown reference |
+//! | `demo` | the main job on one machine, as separate processes of this very program |
+//! | `signals`, `logging`, `limits` | what the rest needs from the system, and every bound |
+//!
+//! A command never reads the member's files by itself: it asks the daemon, over the socket in the home folder. Only
+//! `join`, `node` and `ring …` open them.
+
+mod cli;
+mod daemon;
+mod demo;
+mod failure;
+mod gate;
+mod limits;
+mod logging;
+mod output;
+mod owner;
+mod pages;
+mod progress;
+mod reach;
+mod request;
+mod run;
+mod signals;
+mod status;
+mod table;
+mod transfers;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    run::main()
+}

@@ -1,0 +1,221 @@
+//! `ringway ring …`: the ring owner's commands.
+
+use std::path::{Path, PathBuf};
+
+use ringway_node::authority::{
+    Authority, AuthorityError, InitOptions, InviteOptions, MemberEntry, Server, ServerError,
+};
+use ringway_node::certificate::Role;
+use serde::Serialize;
+
+use crate::cli::{InitArgs, InviteArgs, PublishArgs, RevokeArgs, RingCommand, RoleArg, ServeArgs};
+use crate::failure::Failure;
+use crate::run::Context;
+use crate::signals::{self, Signals};
+use crate::table::Table;
+
+#[derive(Serialize)]
+struct Serving {
+    domain: String,
+    ring: String,
+    dns: String,
+    enrol: String,
+    pid: u32,
+}
+
+#[derive(Serialize)]
+struct InviteObject<'a> {
+    name: &'a str,
+    role: &'static str,
+    invite: String,
+    expires: u64,
+}
+
+impl From<AuthorityError> for Failure {
+    fn from(error: AuthorityError) -> Failure {
+        Failure::blame(error.is_usage(), error)
+    }
+}
+
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Failure {
+        Failure::failed(error)
+    }
+}
+
+/// Runs one of them.
+pub(crate) async fn run(context: &Context, command: RingCommand) -> Result<(), Failure> {
+    match command {
+        RingCommand::Init(args) => init(context, args),
+        RingCommand::Serve(args) => serve(context, &args).await,
+        RingCommand::Invite(args) => invite(context, args),
+        RingCommand::Members(args) => members(context, args.folder.dir),
+        RingCommand::Revoke(args) => revoke(context, &args),
+        RingCommand::Publish(args) => publish(context, &args),
+    }
+}
+
+fn folder(context: &Context, dir: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    dir.map_or_else(|| Ok(context.home()?.join("authority")), Ok)
+}
+
+fn open(context: &Context, dir: Option<PathBuf>) -> Result<Authority, Failure> {
+    Ok(Authority::open(&folder(context, dir)?)?)
+}
+
+fn init(context: &Context, args: InitArgs) -> Result<(), Failure> {
+    let dir = folder(context, args.folder.dir)?;
+    let options = InitOptions {
+        domain: args.domain,
+        dns: args.dns,
+        enrol: args.enrol,
+        successors: args.successors,
+    };
+    let ring = Authority::init(&dir, &options)?.ring();
+    context.output.either("ringway.ring/1", &ring, || {
+        format!(
+            "ring {} founded in {}\nits identity is {}",
+            ring.domain,
+            dir.display(),
+            ring.ring
+        )
+    })?;
+    context
+        .output
+        .note("Next: `ringway ring serve`, and `ringway ring invite NAME` for each member.");
+    Ok(())
+}
+
+async fn serve(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
+    let signals = Signals::catch()?;
+    let authority = open(context, args.folder.dir.clone())?;
+    let ring = authority.ring();
+    let server = Server::bind(authority).await?;
+    let serving = Serving {
+        domain: ring.domain,
+        ring: ring.ring,
+        dns: server.dns_address().to_string(),
+        enrol: server.enrol_address().to_string(),
+        pid: std::process::id(),
+    };
+    context.output.either("ringway.serving/1", &serving, || {
+        format!(
+            "authority of {}: DNS at {}, enrolment at {}",
+            serving.domain, serving.dns, serving.enrol
+        )
+    })?;
+    Ok(server
+        .run(signals::shutdown(signals, args.exit_with_stdin))
+        .await?)
+}
+
+fn invite(context: &Context, args: InviteArgs) -> Result<(), Failure> {
+    let role = match args.role {
+        RoleArg::Router => Role::Router,
+        RoleArg::Leaf => Role::Leaf,
+    };
+    let mut authority = open(context, args.folder.dir)?;
+    let options = InviteOptions {
+        name: args.name,
+        role,
+        valid_for: args.expires,
+    };
+    let invite = authority.invite(&options)?;
+    let object = InviteObject {
+        name: &options.name,
+        role: role.as_str(),
+        invite: invite.to_string(),
+        expires: invite.expires,
+    };
+    context
+        .output
+        .either("ringway.invite/1", &object, || object.invite.clone())?;
+    let (name, hours) = (&options.name, options.valid_for.as_secs().div_ceil(3600));
+    context.output.note(&format!(
+        "A one-time secret for {name}, good for {hours} h: hand it over by a way that others cannot read; there, `ringway join`."
+    ));
+    Ok(())
+}
+
+fn members(context: &Context, dir: Option<PathBuf>) -> Result<(), Failure> {
+    let members = open(context, dir)?.members()?;
+    if context.output.json() {
+        return members
+            .iter()
+            .try_for_each(|member| context.output.object("ringway.member/1", member));
+    }
+    if members.is_empty() {
+        context
+            .output
+            .note("No members yet: `ringway ring invite NAME` makes an invitation.");
+        return Ok(());
+    }
+    let mut table = Table::new(&["NAME", "ROLE", "STATE", "SERIAL", "ADDRESS", "MEMBER"]);
+    for member in &members {
+        let address = member
+            .address
+            .map_or_else(|| "-".to_owned(), |address| address.to_string());
+        let serial = member.serial.to_string();
+        table.row(&[
+            &member.name,
+            member.role.as_str(),
+            &state(member),
+            &serial,
+            &address,
+            &member.member,
+        ]);
+    }
+    context.output.line(&table.text())
+}
+
+/// The state's name, the same as in JSON.
+fn state(member: &MemberEntry) -> String {
+    let value = serde_json::to_value(member.state).unwrap_or_default();
+    value.as_str().unwrap_or("unknown").to_owned()
+}
+
+fn revoke(context: &Context, args: &RevokeArgs) -> Result<(), Failure> {
+    let mut authority = open(context, args.folder.dir.clone())?;
+    let member = authority.revoke(&args.name)?;
+    context.output.either("ringway.member/1", &member, || {
+        format!("{} is revoked (certificate {})", member.name, member.serial)
+    })
+}
+
+fn publish(context: &Context, args: &PublishArgs) -> Result<(), Failure> {
+    let zone = open(context, args.folder.dir.clone())?.zone_file()?;
+    match &args.zone_file {
+        None => context.output.line(zone.trim_end()),
+        Some(path) => {
+            write_whole(path, &zone)?;
+            context
+                .output
+                .note(&format!("zone written to {}", path.display()));
+            Ok(())
+        }
+    }
+}
+
+/// A DNS server never sees half a zone: the file is written beside the old one and then renamed.
+fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::failed(format_args!(
+            "writing the zone file `{}` failed: {error}",
+            path.display()
+        ))
+    };
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    let mut file = builder
+        .permissions(mode)
+        .tempfile_in(folder)
+        .map_err(failed)?;
+    std::io::Write::write_all(&mut file, text.as_bytes()).map_err(failed)?;
+    file.as_file().sync_all().map_err(failed)?;
+    file.persist(path).map_err(|error| failed(error.error))?;
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! `ringway ping` and `ringway route`: the way to a member or a key.
+
+use ringway_node::control::{Pong, Request, RouteFound, RouteTarget};
+
+use crate::cli::{PingArgs, RouteArgs};
+use crate::failure::Failure;
+use crate::request;
+use crate::run::Context;
+use crate::status;
+
+/// Measures the way to a peer; fails if not one answer came.
+pub(crate) async fn ping(context: &Context, args: PingArgs) -> Result<(), Failure> {
+    let request = Request::Ping {
+        peer: args.peer.clone(),
+        count: args.count,
+    };
+    let mut client = request::ask(context, &request).await?;
+    let (mut sent, mut times) = (0_u32, Vec::new());
+    while let Some(pong) = request::next_pong(&mut client).await? {
+        sent += 1;
+        times.extend(pong.rtt_ms);
+        context
+            .output
+            .either("ringway.pong/1", &pong, || pong_line(&pong))?;
+    }
+    if times.is_empty() {
+        return Err(Failure::failed(format_args!(
+            "{} did not answer {sent} pings",
+            args.peer
+        )));
+    }
+    context.output.note(&ping_summary(sent, &times));
+    Ok(())
+}
+
+fn pong_line(pong: &Pong) -> String {
+    let address = pong.address.as_deref().unwrap_or("no address");
+    match pong.rtt_ms {
+        Some(rtt) => format!("{}  {} ({address})  {rtt:.3} ms", pong.sequence, pong.peer),
+        None => format!("{}  {} ({address})  no answer", pong.sequence, pong.peer),
+    }
+}
+
+fn ping_summary(sent: u32, times: &[f64]) -> String {
+    let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = times.iter().copied().fold(0.0, f64::max);
+    let mean = times.iter().sum::<f64>() / times.iter().map(|_| 1.0).sum::<f64>();
+    format!(
+        "{} of {sent} answered, least {least:.3} ms, mean {mean:.3} ms, most {most:.3} ms",
+        times.len()
+    )
+}
+
+/// Looks up the router responsible for a member or a key.
+pub(crate) async fn route(context: &Context, args: RouteArgs) -> Result<(), Failure> {
+    let target = match (args.peer, args.key) {
+        (Some(peer), _) => RouteTarget::Peer(peer),
+        (None, Some(text)) => RouteTarget::Text(text),
+        (None, None) => return Err(Failure::usage("name a member, or a key with --key")),
+    };
+    let found = request::route(context, &Request::Route { target }).await?;
+    context
+        .output
+        .either("ringway.route/1", &found, || route_text(&found))
+}
+
+fn route_text(found: &RouteFound) -> String {
+    let hops: Vec<String> = found.hops.iter().map(status::router).collect();
+    let way = if hops.is_empty() {
+        "known here".to_owned()
+    } else {
+        hops.join(" → ")
+    };
+    format!(
+        "target  {}\nowner   {} {}\nhops    {way}\ntime    {:.2} ms",
+        found.target,
+        status::router(&found.owner),
+        found.owner.ring_key,
+        found.elapsed_ms
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ping_summary;
+
+    #[test]
+    fn lost_pings_do_not_count_into_the_mean() {
+        let summary = ping_summary(4, &[1.0, 3.0]);
+        assert_eq!(
+            summary,
+            "2 of 4 answered, least 1.000 ms, mean 2.000 ms, most 3.000 ms"
+        );
+    }
+}

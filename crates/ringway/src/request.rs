@@ -1,0 +1,87 @@
+//! The control socket as the commands see it: typed answers or a [`Failure`].
+
+use ringway_node::control::{Client, Pong, Reply, Request, RouteFound, Status, TransferStatus};
+use ringway_node::home;
+
+use crate::failure::Failure;
+use crate::run::Context;
+
+/// Sends one request to the daemon of the chosen home.
+pub(crate) async fn ask(context: &Context, request: &Request) -> Result<Client, Failure> {
+    let socket = home::socket_path(&context.home()?);
+    Ok(Client::request(&socket, request).await?)
+}
+
+/// What the member sees.
+pub(crate) async fn status(context: &Context) -> Result<Status, Failure> {
+    only(ask(context, &Request::Status).await?, |reply| match reply {
+        Reply::Status(status) => Some(*status),
+        _ => None,
+    })
+    .await
+}
+
+/// The one transfer that `request` is about.
+pub(crate) async fn transfer(
+    context: &Context,
+    request: &Request,
+) -> Result<TransferStatus, Failure> {
+    only(ask(context, request).await?, as_transfer).await
+}
+
+/// All transfers, oldest first.
+pub(crate) async fn transfers(context: &Context) -> Result<Vec<TransferStatus>, Failure> {
+    let replies = ask(context, &Request::Transfers).await?.all().await?;
+    replies
+        .into_iter()
+        .map(|reply| as_transfer(reply).ok_or_else(odd))
+        .collect()
+}
+
+/// The next state of a followed transfer, none at its end.
+pub(crate) async fn next_transfer(client: &mut Client) -> Result<Option<TransferStatus>, Failure> {
+    client
+        .next()
+        .await?
+        .map(|reply| as_transfer(reply).ok_or_else(odd))
+        .transpose()
+}
+
+/// The next answer to a ping, none at the end.
+pub(crate) async fn next_pong(client: &mut Client) -> Result<Option<Pong>, Failure> {
+    let pong = |reply| match reply {
+        Reply::Pong(pong) => Ok(pong),
+        _ => Err(odd()),
+    };
+    client.next().await?.map(pong).transpose()
+}
+
+/// Where a lookup ended.
+pub(crate) async fn route(context: &Context, request: &Request) -> Result<RouteFound, Failure> {
+    only(ask(context, request).await?, |reply| match reply {
+        Reply::Route(found) => Some(found),
+        _ => None,
+    })
+    .await
+}
+
+fn as_transfer(reply: Reply) -> Option<TransferStatus> {
+    match reply {
+        Reply::Transfer(transfer) => Some(*transfer),
+        _ => None,
+    }
+}
+
+async fn only<T>(client: Client, pick: impl Fn(Reply) -> Option<T>) -> Result<T, Failure> {
+    let mut replies = client.all().await?.into_iter();
+    match (replies.next().and_then(pick), replies.next()) {
+        (Some(answer), None) => Ok(answer),
+        _ => Err(odd()),
+    }
+}
+
+fn odd() -> Failure {
+    Failure::failed(
+        "the member daemon answered something else than was asked: restart it with this version",
+    )
+}

@@ -1,0 +1,205 @@
+//! From the arguments to an exit code.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::cli::{Cli, Command, GateCommand, Global, RingCommand};
+use crate::failure::{Failure, report_line};
+use crate::output::Output;
+use crate::{daemon, demo, gate, limits, logging, owner, pages, reach, status, transfers};
+
+/// What every command gets.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    /// How to show results.
+    pub(crate) output: Output,
+    /// The options given.
+    pub(crate) global: Global,
+}
+
+impl Context {
+    /// The home folder: the option, else the environment.
+    pub(crate) fn home(&self) -> Result<PathBuf, Failure> {
+        let variable = |name: &str| {
+            std::env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
+        let chosen = self
+            .global
+            .home
+            .clone()
+            .or_else(|| variable("RINGWAY_HOME"));
+        let data =
+            || variable("XDG_DATA_HOME").or_else(|| Some(variable("HOME")?.join(".local/share")));
+        let home = chosen.or_else(|| Some(data()?.join("ringway")));
+        let home = home
+            .ok_or_else(|| Failure::usage("no home folder: set HOME, or name one with --home"))?;
+        std::path::absolute(&home).map_err(|error| {
+            Failure::usage(format_args!(
+                "the home folder `{}` has no absolute path: {error}",
+                home.display()
+            ))
+        })
+    }
+}
+
+/// Runs the command that the arguments name.
+pub(crate) fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let cli = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli,
+        Err(error) => return explain(&error, &arguments),
+    };
+    let json = cli.global.json;
+    match run(cli) {
+        Ok(code) => code,
+        Err(failure) => failure.report(json),
+    }
+}
+
+fn run(cli: Cli) -> Result<ExitCode, Failure> {
+    logging::start(cli.global.verbose)?;
+    let context = Context {
+        output: Output::new(&cli.global),
+        global: cli.global,
+    };
+    let runtime = runtime(&cli.command)?;
+    let result = runtime.block_on(dispatch(&context, cli.command));
+    runtime.shutdown_timeout(limits::RUNTIME_END);
+    result
+}
+
+/// Daemons get a thread per core, commands that end at once do with one.
+fn runtime(command: &Command) -> Result<Runtime, Failure> {
+    let daemon = matches!(
+        command,
+        Command::Node(_) | Command::Ring(RingCommand::Serve(_))
+    );
+    let mut builder = if daemon {
+        Builder::new_multi_thread()
+    } else {
+        Builder::new_current_thread()
+    };
+    let runtime = builder.enable_all().build();
+    runtime.map_err(|error| {
+        Failure::failed(format_args!(
+            "the asynchronous runtime did not start: {error}"
+        ))
+    })
+}
+
+async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Demo(args) => return demo::run(context, &args).await,
+        Command::Ring(command) => owner::run(context, command).await?,
+        Command::Join(args) => daemon::join(context, args).await?,
+        Command::Node(args) => daemon::node(context, &args).await?,
+        Command::Status => status::status(context).await?,
+        Command::Send(args) => transfers::send(context, &args).await?,
+        Command::Transfers(args) => transfers::list(context, &args).await?,
+        Command::Priority(args) => transfers::priority(context, args).await?,
+        Command::Cancel(args) => transfers::cancel(context, args).await?,
+        Command::Ping(args) => reach::ping(context, args).await?,
+        Command::Route(args) => reach::route(context, args).await?,
+        Command::Gate(GateCommand::Classify(args)) => gate::classify(context, &args)?,
+        Command::Completions(args) => pages::completions(context, &args)?,
+        Command::Man(args) => pages::man(context, &args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Help and version go to stdout; a mistake becomes one line.
+fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // A reader that has gone needs no help any more.
+            error.print().ok();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            // As above.
+            write!(std::io::stderr().lock(), "{}", error.render()).ok();
+            ExitCode::from(2)
+        }
+        _ => {
+            let json = arguments.iter().any(|argument| argument == "--json");
+            let message = summary(&error.render().to_string());
+            report_line(
+                &format!("{message} (see `{} --help`)", command_named(arguments)),
+                true,
+                json,
+            );
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The paragraphs of a clap error that say what is wrong, without usage and hints at `--help`.
+fn summary(rendered: &str) -> String {
+    let text = rendered.strip_prefix("error: ").unwrap_or(rendered);
+    let telling = text
+        .split("\n\n")
+        .take_while(|part| !part.starts_with("Usage:") && !part.starts_with("For more"));
+    telling
+        .map(|part| part.trim())
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+/// The command that the arguments lead to, such as `ringway ring init`.
+fn command_named(arguments: &[OsString]) -> String {
+    let root = Cli::command();
+    let (mut at, mut name) = (&root, root.get_name().to_owned());
+    for argument in arguments
+        .iter()
+        .skip(1)
+        .filter_map(|argument| argument.to_str())
+    {
+        if let Some(next) = at.find_subcommand(argument) {
+            name = format!("{name} {}", next.get_name());
+            at = next;
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn a_mistake_becomes_one_line_without_usage() {
+        let arguments = words("ringway send --priority -1 file peer");
+        let error = Cli::try_parse_from(&arguments).unwrap_err();
+        let summary = summary(&error.render().to_string());
+        assert!(
+            summary.contains("-1") && summary.contains("from 0"),
+            "{summary}"
+        );
+        assert!(
+            !summary.contains("Usage") && !summary.contains("For more"),
+            "{summary}"
+        );
+    }
+
+    #[test]
+    fn the_hint_names_the_command_with_the_mistake() {
+        assert_eq!(
+            command_named(&words("ringway --json ring init")),
+            "ringway ring init"
+        );
+        assert_eq!(command_named(&words("ringway nonsense")), "ringway");
+    }
+}

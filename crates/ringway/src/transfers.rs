@@ -1,0 +1,294 @@
+//! `ringway send`, `transfers`, `priority` and `cancel`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use indicatif::HumanBytes;
+use ringway_node::control::{Client, Request, TransferStatus};
+
+use crate::cli::{CancelArgs, PriorityArgs, SendArgs, TransfersArgs};
+use crate::failure::Failure;
+use crate::limits::WATCH_INTERVAL;
+use crate::progress::{Progress, rate};
+use crate::request;
+use crate::run::Context;
+use crate::signals::Signals;
+use crate::table::Table;
+
+/// Schema of every transfer object.
+const SCHEMA: &str = "ringway.transfer/1";
+
+/// Digits of an id that are shown to people; enough for every command that takes one.
+const SHOWN_ID_DIGITS: usize = 8;
+
+/// Sends a file and, unless detached, follows it to its end.
+pub(crate) async fn send(context: &Context, args: &SendArgs) -> Result<(), Failure> {
+    let path = readable_file(&args.file)?;
+    let signals = Signals::catch()?;
+    let request = Request::Send {
+        path,
+        peer: args.peer.clone(),
+        priority: args.priority,
+    };
+    let queued = request::transfer(context, &request).await?;
+    if args.detach {
+        context
+            .output
+            .either(SCHEMA, &queued, || queued.id.clone())?;
+        let id = short(&queued.id);
+        context.output.note(&format!(
+            "`ringway transfers` shows it, `ringway cancel {id}` ends it."
+        ));
+        return Ok(());
+    }
+    let watch = Request::Watch {
+        transfer: queued.id.clone(),
+    };
+    let client = request::ask(context, &watch).await?;
+    let last = follow(context, client, signals, queued).await?;
+    if context.output.json() {
+        context.output.object(SCHEMA, &last)?;
+    }
+    if last.state != "done" {
+        let reason = last.reason.as_deref().unwrap_or("no reason given");
+        return Err(Failure::failed(format_args!(
+            "{} to {}: {}: {reason}",
+            last.file, last.peer, last.state
+        )));
+    }
+    if context.output.json() {
+        Ok(())
+    } else {
+        context.output.line(&sent_line(&last))
+    }
+}
+
+/// Shows progress until the transfer ends or somebody stops looking at it.
+async fn follow(
+    context: &Context,
+    mut client: Client,
+    mut signals: Signals,
+    mut last: TransferStatus,
+) -> Result<TransferStatus, Failure> {
+    let mut progress = Progress::new(context.output);
+    loop {
+        tokio::select! {
+            next = request::next_transfer(&mut client) => match next {
+                Ok(Some(transfer)) => {
+                    progress.update(&transfer);
+                    last = transfer;
+                }
+                Ok(None) => break,
+                Err(failure) => {
+                    progress.finish();
+                    return Err(failure);
+                }
+            },
+            reason = signals.next() => {
+                progress.finish();
+                let id = short(&last.id);
+                return Err(Failure::failed(format_args!(
+                    "{reason}; the daemon goes on with the transfer: `ringway transfers` shows it, `ringway cancel {id}` ends it"
+                )));
+            }
+        }
+    }
+    progress.finish();
+    Ok(last)
+}
+
+/// The absolute path of a file that this user can read.
+fn readable_file(file: &Path) -> Result<PathBuf, Failure> {
+    let wrong = |reason: &dyn std::fmt::Display| {
+        Failure::usage(format_args!(
+            "`{}` cannot be sent: {reason}",
+            file.display()
+        ))
+    };
+    let metadata = std::fs::metadata(file).map_err(|error| wrong(&error))?;
+    if !metadata.is_file() {
+        return Err(wrong(
+            &"it is not a regular file (pack a folder first, for example with tar)",
+        ));
+    }
+    std::fs::File::open(file).map_err(|error| wrong(&error))?;
+    std::fs::canonicalize(file).map_err(|error| wrong(&error))
+}
+
+fn sent_line(transfer: &TransferStatus) -> String {
+    let TransferStatus {
+        file,
+        peer,
+        size,
+        active_s,
+        ..
+    } = transfer;
+    let hash = transfer.blake3.as_deref().unwrap_or("unknown");
+    let resumed = match transfer.resumed_from {
+        0 => String::new(),
+        bytes => format!(", {} of it earlier", HumanBytes(bytes)),
+    };
+    let speed = rate(transfer.rate);
+    format!(
+        "sent {file} to {peer}: {} in {active_s:.1} s ({speed}){resumed}, BLAKE3 {hash}",
+        HumanBytes(*size)
+    )
+}
+
+/// Lists all transfers, once or again and again.
+pub(crate) async fn list(context: &Context, args: &TransfersArgs) -> Result<(), Failure> {
+    let transfers = request::transfers(context).await?;
+    if args.watch {
+        return watch(context, transfers).await;
+    }
+    if context.output.json() {
+        return transfers
+            .iter()
+            .try_for_each(|transfer| context.output.object(SCHEMA, transfer));
+    }
+    if transfers.is_empty() {
+        context
+            .output
+            .note("No transfers: `ringway send FILE PEER` begins one.");
+        return Ok(());
+    }
+    context.output.line(&table(&transfers).text())
+}
+
+/// Shows each transfer again whenever it has changed.
+async fn watch(context: &Context, mut transfers: Vec<TransferStatus>) -> Result<(), Failure> {
+    let mut signals = Signals::catch()?;
+    let mut shown: BTreeMap<String, TransferStatus> = BTreeMap::new();
+    loop {
+        let is_new = |transfer: &&TransferStatus| shown.get(&transfer.id) != Some(*transfer);
+        let changed: Vec<TransferStatus> = transfers.iter().filter(is_new).cloned().collect();
+        if context.output.json() {
+            changed
+                .iter()
+                .try_for_each(|transfer| context.output.object(SCHEMA, transfer))?;
+        } else if !changed.is_empty() {
+            context.output.line(
+                &table(&changed)
+                    .lines()
+                    .split_off(usize::from(!shown.is_empty()))
+                    .join("\n"),
+            )?;
+        }
+        shown.extend(
+            changed
+                .into_iter()
+                .map(|transfer| (transfer.id.clone(), transfer)),
+        );
+        tokio::select! {
+            () = tokio::time::sleep(WATCH_INTERVAL) => {}
+            _ = signals.next() => return Ok(()),
+        }
+        transfers = request::transfers(context).await?;
+    }
+}
+
+fn table(transfers: &[TransferStatus]) -> Table {
+    let mut table = Table::new(&[
+        "ID      ",
+        "STATE     ",
+        "FILE",
+        "PEER",
+        "DONE",
+        "SIZE",
+        "RATE",
+        "PRIORITY",
+        "NOTE",
+    ]);
+    for transfer in transfers {
+        let arrow = if transfer.direction == "send" {
+            "→"
+        } else {
+            "←"
+        };
+        let note = transfer
+            .reason
+            .as_deref()
+            .or(transfer.limited_by.as_deref())
+            .unwrap_or("");
+        table.row(&[
+            short(&transfer.id).to_owned(),
+            transfer.state.clone(),
+            transfer.file.clone(),
+            format!("{arrow} {}", transfer.peer),
+            percent(transfer.bytes, transfer.size),
+            HumanBytes(transfer.size).to_string(),
+            rate(transfer.rate),
+            transfer.priority.to_string(),
+            note.to_owned(),
+        ]);
+    }
+    table
+}
+
+fn percent(bytes: u64, size: u64) -> String {
+    let share = (u128::from(bytes) * 100)
+        .checked_div(u128::from(size))
+        .unwrap_or(100);
+    format!("{share} %")
+}
+
+fn short(id: &str) -> &str {
+    id.get(..SHOWN_ID_DIGITS).unwrap_or(id)
+}
+
+/// Changes a priority.
+pub(crate) async fn priority(context: &Context, args: PriorityArgs) -> Result<(), Failure> {
+    let request = Request::Priority {
+        transfer: args.id,
+        priority: args.priority,
+    };
+    let transfer = request::transfer(context, &request).await?;
+    context.output.either(SCHEMA, &transfer, || {
+        format!(
+            "{} ({} → {}) has priority {}",
+            short(&transfer.id),
+            transfer.file,
+            transfer.peer,
+            transfer.priority
+        )
+    })
+}
+
+/// Gives a transfer up.
+pub(crate) async fn cancel(context: &Context, args: CancelArgs) -> Result<(), Failure> {
+    let transfer = request::transfer(context, &Request::Cancel { transfer: args.id }).await?;
+    context.output.either(SCHEMA, &transfer, || {
+        format!(
+            "{} ({} → {}) is {}",
+            short(&transfer.id),
+            transfer.file,
+            transfer.peer,
+            transfer.state
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_file_is_done_from_the_start() {
+        assert_eq!(percent(0, 0), "100 %");
+        assert_eq!(percent(1, 3), "33 %");
+        assert_eq!(percent(u64::MAX, u64::MAX), "100 %");
+    }
+
+    #[test]
+    fn only_regular_files_can_be_sent() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(matches!(
+            readable_file(folder.path()),
+            Err(Failure::Usage(_))
+        ));
+        assert!(matches!(
+            readable_file(&folder.path().join("absent")),
+            Err(Failure::Usage(_))
+        ));
+    }
+}

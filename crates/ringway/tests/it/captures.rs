@@ -1,0 +1,128 @@
+//! `gate classify`: flows on stdout, totals on stderr, and what a broken capture gets.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::run;
+
+fn samples(folder: &Path) -> Vec<PathBuf> {
+    ringway_gateway::samples::write(folder).unwrap()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn each_flow_is_one_object_with_the_fields_of_the_contract() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = samples(folder.path());
+    let mut arguments = vec!["--json", "gate", "classify"];
+    arguments.extend(files.iter().map(|file| text(file)));
+    let outcome = run(&arguments);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let flows = outcome.objects().unwrap();
+    let apps: Vec<&str> = flows
+        .iter()
+        .filter_map(|flow| flow["app"].as_str())
+        .collect();
+    for app in ["bittorrent", "edonkey", "gnutella", "http", "tls", "dns"] {
+        assert!(apps.contains(&app), "{app} is not in {apps:?}");
+    }
+    for flow in &flows {
+        for field in [
+            "schema",
+            "file",
+            "l4",
+            "client_ip",
+            "server_ip",
+            "app",
+            "confidence",
+        ] {
+            assert!(flow[field].is_string(), "{field}: {flow}");
+        }
+        for field in ["client_port", "server_port", "packets", "bytes"] {
+            assert!(flow[field].is_u64(), "{field}: {flow}");
+        }
+    }
+    let totals: Vec<Value> = outcome
+        .stderr
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(totals.len(), files.len());
+    let counted: u64 = totals
+        .iter()
+        .map(|total| total["flows"].as_u64().unwrap())
+        .sum();
+    assert_eq!(usize::try_from(counted).unwrap(), flows.len());
+    assert!(
+        totals
+            .iter()
+            .all(|total| total["schema"] == "ringway.capture/1")
+    );
+}
+
+#[test]
+fn a_cut_capture_gives_its_flows_one_line_and_exit_code_1_and_the_next_one_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = samples(folder.path());
+    let whole = run(&["--json", "gate", "classify", text(&files[0])]);
+    let bytes = std::fs::read(&files[0]).unwrap();
+    let cut = folder.path().join("cut.pcap");
+    std::fs::write(&cut, &bytes[..bytes.len() - 3]).unwrap();
+    let outcome = run(&[
+        "--json",
+        "--quiet",
+        "gate",
+        "classify",
+        text(&cut),
+        text(&files[0]),
+    ]);
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    let flows = outcome.objects().unwrap();
+    let of = |file: &Path| {
+        flows
+            .iter()
+            .filter(|flow| flow["file"] == text(file))
+            .count()
+    };
+    assert!(of(&cut) >= 1, "{}", outcome.stdout);
+    assert_eq!(of(&files[0]), whole.objects().unwrap().len());
+    let lines: Vec<&str> = outcome
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("ringway: "))
+        .collect();
+    assert!(
+        lines[0].contains("cut.pcap") && lines[0].contains("byte"),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_single_broken_capture_gets_exactly_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let noise = folder.path().join("noise.pcap");
+    std::fs::write(&noise, b"this is no capture at all, only text").unwrap();
+    let outcome = run(&["gate", "classify", text(&noise)]);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""));
+    assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("noise.pcap"), "{}", outcome.stderr);
+}
+
+#[test]
+fn people_get_columns_under_one_heading() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = samples(folder.path());
+    let outcome = run(&["gate", "classify", text(&files[0]), text(&files[0])]);
+    let headings = outcome
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("APP"))
+        .count();
+    assert_eq!(headings, 1, "{}", outcome.stdout);
+    assert!(outcome.stdout.lines().count() > 2);
+    assert!(outcome.stderr.contains("packets"), "{}", outcome.stderr);
+}

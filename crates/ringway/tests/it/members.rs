@@ -1,0 +1,198 @@
+//! A small ring of real processes: what its members show, and a file sent by name.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::time::Duration;
+
+use ringway_testbed::{Ring, RingBuilder};
+use serde_json::Value;
+
+use super::{program, random_bytes};
+
+/// Bytes of the file sent.
+const SIZE: usize = 3 << 20;
+
+fn ring() -> Ring {
+    let builder = RingBuilder::new(program())
+        .router("oslo")
+        .router("lima")
+        .router("quito")
+        .leaf("alice");
+    let ring = builder.start().unwrap();
+    ring.wait_until_settled().unwrap();
+    ring
+}
+
+#[test]
+fn members_show_themselves_find_each_other_and_exchange_a_file() {
+    let mut ring = ring();
+    the_control_socket_is_the_users_own(&ring);
+    status_has_the_fields_of_its_schema(&ring);
+    every_member_finds_the_same_router(&ring);
+    pings_are_answered_by_name(&ring);
+    a_file_sent_by_name_arrives_unchanged(&ring);
+    mistakes_that_only_the_daemon_sees(&ring);
+    a_killed_member_comes_back_as_itself(&mut ring);
+    an_ended_member_leaves_no_socket(&mut ring);
+}
+
+fn the_control_socket_is_the_users_own(ring: &Ring) {
+    let socket = ring.member("alice").unwrap().home.join("control.sock");
+    let metadata = fs::metadata(socket).unwrap();
+    assert!(metadata.file_type().is_socket());
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+}
+
+fn status_has_the_fields_of_its_schema(ring: &Ring) {
+    let router = ring.member("oslo").unwrap().status().unwrap();
+    assert_eq!(router["schema"], "ringway.status/1");
+    assert_eq!(
+        (&router["name"], &router["role"]),
+        (&Value::from("oslo"), &Value::from("router"))
+    );
+    assert_eq!(router["ring_key"].as_str().map(str::len), Some(64));
+    assert!(
+        router["successors"]
+            .as_array()
+            .is_some_and(|list| list.len() == 2),
+        "{router}"
+    );
+    let leaf = ring.member("alice").unwrap().status().unwrap();
+    assert!(
+        leaf["ring_key"].is_null() && leaf["parents"][0]["ring_key"].is_string(),
+        "{leaf}"
+    );
+    let text = ring
+        .member("alice")
+        .unwrap()
+        .run(&["status"])
+        .unwrap()
+        .stdout;
+    assert!(
+        text.contains("alice (leaf)") && text.contains("parents"),
+        "{text}"
+    );
+}
+
+fn every_member_finds_the_same_router(ring: &Ring) {
+    for key in ["one", "two", "three"] {
+        let owner = |name: &str| {
+            let found = ring
+                .member(name)
+                .unwrap()
+                .call(&["route", "--key", key])
+                .unwrap();
+            assert_eq!(found[0]["schema"], "ringway.route/1");
+            found[0]["owner"]["ring_key"].clone()
+        };
+        let owners = ["oslo", "lima", "quito", "alice"].map(owner);
+        assert!(
+            owners.iter().all(|found| found == &owners[0]),
+            "{key}: {owners:?}"
+        );
+    }
+}
+
+fn pings_are_answered_by_name(ring: &Ring) {
+    let pongs = ring
+        .member("alice")
+        .unwrap()
+        .call(&["ping", "oslo", "--count", "3"])
+        .unwrap();
+    assert_eq!(pongs.len(), 3);
+    for (pong, sequence) in pongs.iter().zip(1..) {
+        assert_eq!(
+            (&pong["schema"], &pong["peer"]),
+            (&Value::from("ringway.pong/1"), &Value::from("oslo"))
+        );
+        assert_eq!(pong["sequence"], sequence);
+        assert!(
+            pong["rtt_ms"].as_f64().is_some_and(|rtt| rtt > 0.0),
+            "{pong}"
+        );
+    }
+}
+
+fn a_file_sent_by_name_arrives_unchanged(ring: &Ring) {
+    let content = random_bytes("exchange", SIZE);
+    let file = ring.folder().join("report.bin");
+    fs::write(&file, &content).unwrap();
+    let sent = ring
+        .member("alice")
+        .unwrap()
+        .call(&["send", file.to_str().unwrap(), "quito"])
+        .unwrap();
+    let last = sent.last().unwrap();
+    assert_eq!(
+        (&last["schema"], &last["state"]),
+        (&Value::from("ringway.transfer/1"), &Value::from("done"))
+    );
+    assert_eq!(last["blake3"], blake3::hash(&content).to_hex().as_str());
+    let receiver = ring.member("quito").unwrap();
+    let received = ringway_testbed::wait_until(Duration::from_secs(60), || {
+        let transfer = receiver.transfer(last["id"].as_str().unwrap())?;
+        if transfer["state"] == "done" {
+            Ok(transfer)
+        } else {
+            Err(ringway_testbed::TestbedError(transfer.to_string()))
+        }
+    });
+    let received = received.unwrap();
+    assert_eq!(
+        (&received["direction"], &received["peer"]),
+        (&Value::from("receive"), &Value::from("alice"))
+    );
+    let path = Path::new(received["path"].as_str().unwrap()).to_owned();
+    assert!(path.starts_with(&receiver.home), "{}", path.display());
+    assert!(fs::read(path).unwrap() == content, "the file differs");
+}
+
+fn mistakes_that_only_the_daemon_sees(ring: &Ring) {
+    let alice = ring.member("alice").unwrap();
+    let file = ring.folder().join("report.bin");
+    let mistakes: [&[&str]; 4] = [
+        &["send", file.to_str().unwrap(), "nobody"],
+        &["ping", "nobody"],
+        &["priority", "ffffffffffffffffffffffffffffffff", "1"],
+        &["cancel", "ffffffffffffffffffffffffffffffff"],
+    ];
+    for mistake in mistakes {
+        let outcome = alice.run(mistake).unwrap();
+        assert_eq!(outcome.code, Some(2), "{mistake:?}: {}", outcome.stderr);
+        assert_eq!(
+            outcome.stderr.lines().count(),
+            1,
+            "{mistake:?}: {}",
+            outcome.stderr
+        );
+    }
+}
+
+fn a_killed_member_comes_back_as_itself(ring: &mut Ring) {
+    for name in ["lima", "alice"] {
+        let member = ring.member_mut(name).unwrap();
+        let before = member.status().unwrap();
+        member.kill().unwrap();
+        member.start().unwrap();
+        let after = member.status().unwrap();
+        for field in ["member", "name", "role", "ring", "ring_key"] {
+            assert_eq!(before[field], after[field], "{name}: {field}");
+        }
+        assert_ne!(before["pid"], after["pid"]);
+    }
+    ring.wait_until_settled().unwrap();
+}
+
+fn an_ended_member_leaves_no_socket(ring: &mut Ring) {
+    let alice = ring.member_mut("alice").unwrap();
+    assert_eq!(alice.terminate().unwrap(), Some(0), "{}", alice.log_text());
+    assert!(!alice.home.join("control.sock").exists());
+    let outcome = alice.run(&["status"]).unwrap();
+    assert_eq!(outcome.code, Some(1));
+    assert!(
+        outcome.stderr.contains("`ringway node`"),
+        "{}",
+        outcome.stderr
+    );
+}

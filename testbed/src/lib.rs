@@ -1,0 +1,48 @@
+//! Real processes for the tests: rings of members on loopback, each a process of the built program.
+//!
+//! A test hands in the program's file, says which members it wants, and gets a running [`Ring`]. Everything lives in one
+//! temporary folder; when the [`Ring`] is dropped its processes are killed and the folder is removed. A process that
+//! outlives even that, because the test itself was killed, ends when its stdin closes.
+//!
+//! | module | does |
+//! |---|---|
+//! | `program` | [`Program`]: runs commands to their end, within a deadline |
+//! | `process` | [`Process`]: a daemon, its log, and the signals that it is sent |
+//! | `ring` | [`Ring`]: an authority and members |
+//! | `wait` | [`wait_until`]: looks again and again until something holds |
+//!
+//! ```no_run
+//! use std::path::Path;
+//! use ringway_testbed::{Program, RingBuilder};
+//!
+//! # fn main() -> Result<(), ringway_testbed::TestbedError> {
+//! let program = Program::new(Path::new("target/debug/ringway"));
+//! let ring = RingBuilder::new(program).router("oslo").router("lima").router("quito").leaf("alice").start()?;
+//! ring.wait_until_settled()?;
+//! let status = ring.member("alice")?.call(&["status"])?;
+//! assert_eq!(status[0]["role"], "leaf");
+//! # Ok(())
+//! # }
+//! ```
+
+mod process;
+mod program;
+mod ring;
+mod wait;
+
+pub use process::Process;
+pub use program::{Outcome, Program};
+pub use ring::{Member, Ring, RingBuilder};
+pub use wait::wait_until;
+
+/// Why the testbed could not do what a test asked for, in words for whoever reads the test's output.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct TestbedError(pub String);
+
+impl TestbedError {
+    /// From anything that can be shown, with what was being done.
+    pub(crate) fn of(doing: &str, error: impl std::fmt::Display) -> TestbedError {
+        TestbedError(format!("{doing}: {error}"))
+    }
+}

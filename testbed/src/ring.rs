@@ -1,0 +1,445 @@
+//! A ring on loopback: an authority and members, each a process with a home of its own.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::program::finish;
+use crate::{Outcome, Process, Program, TestbedError, wait_until};
+
+/// The ring's domain; `.test` is reserved for such uses (RFC 6761 §6.2).
+const DOMAIN: &str = "bed.ringway.test";
+
+/// How long a ring may take to fall into place.
+const SETTLE: Duration = Duration::from_secs(120);
+
+/// What a test wants.
+#[derive(Debug)]
+pub struct RingBuilder {
+    program: Program,
+    planned: Vec<Planned>,
+}
+
+#[derive(Debug)]
+struct Planned {
+    name: String,
+    router: bool,
+    arguments: Vec<String>,
+}
+
+/// A member: its home, and its daemon while that runs.
+#[derive(Debug)]
+pub struct Member {
+    /// Name in the ring.
+    pub name: String,
+    /// Home folder.
+    pub home: PathBuf,
+    /// The object that `join` printed.
+    pub joined: Value,
+    program: Program,
+    arguments: Vec<String>,
+    process: Option<Process>,
+}
+
+/// A running ring; its processes are killed and its folder is removed when it is dropped.
+#[derive(Debug)]
+pub struct Ring {
+    members: Vec<Member>,
+    /// The authority's process.
+    pub authority: Process,
+    owner: PathBuf,
+    program: Program,
+    // Last: the folder goes when nobody uses it any more.
+    folder: TempDir,
+}
+
+impl RingBuilder {
+    /// A ring without members, of processes of this program.
+    #[must_use]
+    pub fn new(program: Program) -> RingBuilder {
+        RingBuilder {
+            program,
+            planned: Vec::new(),
+        }
+    }
+
+    /// Adds a router.
+    #[must_use]
+    pub fn router(self, name: &str) -> RingBuilder {
+        self.member(name, true, &[])
+    }
+
+    /// Adds a leaf.
+    #[must_use]
+    pub fn leaf(self, name: &str) -> RingBuilder {
+        self.member(name, false, &[])
+    }
+
+    /// Adds a leaf whose `node` gets more arguments, such as an upload limit.
+    #[must_use]
+    pub fn leaf_with(self, name: &str, arguments: &[&str]) -> RingBuilder {
+        self.member(name, false, arguments)
+    }
+
+    fn member(mut self, name: &str, router: bool, arguments: &[&str]) -> RingBuilder {
+        let arguments = arguments
+            .iter()
+            .map(|&argument| argument.to_owned())
+            .collect();
+        self.planned.push(Planned {
+            name: name.to_owned(),
+            router,
+            arguments,
+        });
+        self
+    }
+
+    /// Founds the ring, enrols the members and starts them all.
+    ///
+    /// # Errors
+    /// When any of that fails, with the program's own words.
+    pub fn start(self) -> Result<Ring, TestbedError> {
+        let folder = tempfile::Builder::new().prefix("ringway-bed-").tempdir();
+        let folder =
+            folder.map_err(|error| TestbedError::of("making a temporary folder", error))?;
+        let owner = folder.path().join("owner");
+        let ports = free_ports(2 + self.planned.len())?;
+        let mut addresses = ports
+            .into_iter()
+            .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string());
+        let mut next = || {
+            addresses
+                .next()
+                .ok_or_else(|| TestbedError("not enough ports".to_owned()))
+        };
+        let (dns, enrol) = (next()?, next()?);
+        call(
+            &self.program,
+            &owner,
+            &[
+                "ring",
+                "init",
+                DOMAIN,
+                "--dns",
+                &dns,
+                "--enrol",
+                &enrol,
+                "--successors",
+                "2",
+            ],
+            "",
+        )?;
+        let serve = with_home(
+            &self.program,
+            &owner,
+            &["ring", "serve", "--exit-with-stdin"],
+        );
+        let authority = Process::start(serve, &folder.path().join("owner.log"))?;
+        let program = self.program.clone();
+        let mut ring = Ring {
+            members: Vec::new(),
+            authority,
+            owner,
+            program,
+            folder,
+        };
+        for planned in self.planned {
+            let listen = if planned.router { Some(next()?) } else { None };
+            let mut member = ring.enrol(planned, listen)?;
+            member.start()?;
+            ring.members.push(member);
+        }
+        Ok(ring)
+    }
+}
+
+impl Ring {
+    fn enrol(&self, planned: Planned, listen: Option<String>) -> Result<Member, TestbedError> {
+        let Planned {
+            name,
+            router,
+            arguments,
+        } = planned;
+        let home = self.folder.path().join(&name);
+        let role = if router { "router" } else { "leaf" };
+        let invited = call(
+            &self.program,
+            &self.owner,
+            &["ring", "invite", &name, "--role", role],
+            "",
+        )?;
+        let invite = invited
+            .first()
+            .and_then(|object| object["invite"].as_str())
+            .unwrap_or_default()
+            .to_owned();
+        let mut join = vec!["join"];
+        if let Some(listen) = &listen {
+            join.extend(["--listen", listen]);
+        }
+        let joined = call(&self.program, &home, &join, &invite)?
+            .pop()
+            .unwrap_or_default();
+        Ok(Member {
+            name,
+            home,
+            joined,
+            program: self.program.clone(),
+            arguments,
+            process: None,
+        })
+    }
+
+    /// The folder of everything.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Runs a command of the ring owner and gives the objects that it printed.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn owner_call(&self, arguments: &[&str]) -> Result<Vec<Value>, TestbedError> {
+        call(&self.program, &self.owner, arguments, "")
+    }
+
+    /// The member with this name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn member(&self, name: &str) -> Result<&Member, TestbedError> {
+        self.members
+            .iter()
+            .find(|member| member.name == name)
+            .ok_or_else(|| TestbedError(format!("no member {name}")))
+    }
+
+    /// The member with this name, to be killed or started.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn member_mut(&mut self, name: &str) -> Result<&mut Member, TestbedError> {
+        let found = self.members.iter_mut().find(|member| member.name == name);
+        found.ok_or_else(|| TestbedError(format!("no member {name}")))
+    }
+
+    /// Waits until all running routers know each other in order, and all running leaves have a parent.
+    ///
+    /// # Errors
+    /// When that takes longer than two minutes.
+    pub fn wait_until_settled(&self) -> Result<(), TestbedError> {
+        wait_until(SETTLE, || {
+            let running = self
+                .members
+                .iter()
+                .filter(|member| member.process.is_some());
+            let statuses = running.map(Member::status).collect::<Result<Vec<_>, _>>()?;
+            settled(&statuses)
+        })
+    }
+}
+
+/// Every router's predecessor and successors are its neighbours by ring key; every leaf has a parent.
+fn settled(statuses: &[Value]) -> Result<(), TestbedError> {
+    let mut routers: Vec<&Value> = statuses
+        .iter()
+        .filter(|status| status["role"] == "router")
+        .collect();
+    routers.sort_by_key(|router| router["ring_key"].as_str());
+    let others = routers.len().saturating_sub(1);
+    for (place, router) in routers.iter().enumerate() {
+        let kept = router["successor_list_length"]
+            .as_u64()
+            .and_then(|kept| usize::try_from(kept).ok())
+            .unwrap_or(0);
+        let after = routers
+            .iter()
+            .cycle()
+            .skip(place + 1)
+            .take(others.min(kept));
+        let expected: Vec<&Value> = after.map(|router| &router["ring_key"]).collect();
+        let list = router["successors"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let found: Vec<&Value> = list.iter().map(|router| &router["ring_key"]).collect();
+        let before = &router["predecessor"]["ring_key"];
+        let expected_before = &routers[(place + others) % routers.len()]["ring_key"];
+        if found != expected || (others > 0 && before != expected_before) {
+            return Err(TestbedError(format!(
+                "{} stands between {before} and {found:?}",
+                router["name"]
+            )));
+        }
+    }
+    let lonely = |status: &&Value| status["role"] == "leaf" && status["parents"][0].is_null();
+    match statuses.iter().find(lonely) {
+        Some(leaf) => Err(TestbedError(format!("{} has no parent", leaf["name"]))),
+        None => Ok(()),
+    }
+}
+
+impl Member {
+    /// Starts its daemon.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub fn start(&mut self) -> Result<(), TestbedError> {
+        let mut arguments = vec!["-v", "node", "--exit-with-stdin"];
+        arguments.extend(self.arguments.iter().map(String::as_str));
+        let command = with_home(&self.program, &self.home, &arguments);
+        self.process = Some(Process::start(command, &self.home.with_extension("log"))?);
+        Ok(())
+    }
+
+    /// Kills its daemon without warning (SIGKILL).
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn kill(&mut self) -> Result<(), TestbedError> {
+        self.process
+            .take()
+            .map_or(Ok(()), |mut process| process.kill())
+    }
+
+    /// Ends its daemon by SIGTERM and gives its exit code.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub fn terminate(&mut self) -> Result<Option<i32>, TestbedError> {
+        self.process
+            .take()
+            .map_or(Ok(None), |mut process| process.terminate())
+    }
+
+    /// Everything that its daemons have logged.
+    #[must_use]
+    pub fn log_text(&self) -> String {
+        let bytes = std::fs::read(self.home.with_extension("log")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Runs a command at its home, with `--json`, and gives the objects that it printed.
+    ///
+    /// # Errors
+    /// When the exit code is not 0.
+    pub fn call(&self, arguments: &[&str]) -> Result<Vec<Value>, TestbedError> {
+        call(&self.program, &self.home, arguments, "")
+    }
+
+    /// Runs a command at its home, without `--json`.
+    ///
+    /// # Errors
+    /// When it does not end; a bad exit code is no error.
+    pub fn run(&self, arguments: &[&str]) -> Result<Outcome, TestbedError> {
+        let mut command = self.program.command(["--home"]);
+        command.arg(&self.home).args(arguments);
+        finish(command, "")
+    }
+
+    /// What it sees.
+    ///
+    /// # Errors
+    /// When its daemon does not answer.
+    pub fn status(&self) -> Result<Value, TestbedError> {
+        self.call(&["status"])?
+            .pop()
+            .ok_or_else(|| TestbedError("status printed nothing".to_owned()))
+    }
+
+    /// The transfer with this id, if it has one.
+    ///
+    /// # Errors
+    /// When its daemon does not answer, or does not list it.
+    pub fn transfer(&self, id: &str) -> Result<Value, TestbedError> {
+        let transfers = self.call(&["transfers"])?;
+        let found = transfers.into_iter().find(|transfer| transfer["id"] == id);
+        found.ok_or_else(|| TestbedError(format!("{} does not list the transfer {id}", self.name)))
+    }
+}
+
+fn with_home(program: &Program, home: &Path, arguments: &[&str]) -> std::process::Command {
+    let mut command = program.command(["--json", "--home"]);
+    command.arg(home).args(arguments);
+    command
+}
+
+fn call(
+    program: &Program,
+    home: &Path,
+    arguments: &[&str],
+    input: &str,
+) -> Result<Vec<Value>, TestbedError> {
+    let outcome = finish(with_home(program, home, arguments), input)?;
+    match outcome.code {
+        Some(0) => outcome.objects(),
+        code => Err(TestbedError(format!(
+            "{arguments:?} at {} ended with {code:?}: {}",
+            home.display(),
+            outcome.stderr
+        ))),
+    }
+}
+
+/// Ports free for UDP and TCP, all below the range from which Linux gives ports to outgoing connections (32 768 up).
+///
+/// Each has a free one behind it, because a router takes its own port and the next one. Tests run beside each other: each
+/// begins at a place of its own, by process and by the time.
+fn free_ports(count: usize) -> Result<Vec<u16>, TestbedError> {
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    let start = u16::try_from((now.subsec_nanos() ^ std::process::id().rotate_left(16)) % 6_000)
+        .unwrap_or(0);
+    let is_free = |port: u16| {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        UdpSocket::bind(address).is_ok() && TcpListener::bind(address).is_ok()
+    };
+    let pairs = (0..6_000).map(|step| 20_000 + 2 * ((start + step) % 6_000));
+    let ports: Vec<u16> = pairs
+        .filter(|&port| is_free(port) && is_free(port + 1))
+        .take(count)
+        .collect();
+    if ports.len() == count {
+        Ok(ports)
+    } else {
+        Err(TestbedError("no free ports on 127.0.0.1".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn router(key: &str, before: &str, after: [&str; 2]) -> Value {
+        let successors = after.map(|key| json!({ "ring_key": key }));
+        json!({
+            "name": key, "role": "router", "ring_key": key, "successor_list_length": 2,
+            "predecessor": {"ring_key": before}, "successors": successors, "parents": []
+        })
+    }
+
+    #[test]
+    fn a_ring_is_settled_when_neighbours_know_each_other() {
+        let good = [
+            router("b", "a", ["c", "a"]),
+            router("a", "c", ["b", "c"]),
+            router("c", "b", ["a", "b"]),
+        ];
+        assert!(settled(&good).is_ok());
+        let bad = [
+            router("b", "a", ["c", "a"]),
+            router("a", "c", ["c", "b"]),
+            router("c", "b", ["a", "b"]),
+        ];
+        assert!(settled(&bad).is_err());
+        let leaf = json!({"name": "l", "role": "leaf", "parents": []});
+        assert!(settled(&[leaf]).is_err());
+    }
+}
