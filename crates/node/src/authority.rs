@@ -43,6 +43,16 @@ pub enum AuthorityError {
         "`{0}` is not a domain: use labels of letters, digits and hyphens with dots between them, such as ring.example.org"
     )]
     Domain(String),
+    /// Members could not reach it.
+    #[error(
+        "{what} {address} cannot be given to members: use an address that they can reach, with its port"
+    )]
+    Unreachable {
+        /// The option.
+        what: &'static str,
+        /// Its value.
+        address: SocketAddr,
+    },
     /// The successor list's length is out of range.
     #[error("--successors {0} is out of range: use 2 to 16")]
     Successors(usize),
@@ -93,6 +103,7 @@ impl AuthorityError {
             AuthorityError::Exists(_)
             | AuthorityError::Missing(_)
             | AuthorityError::Domain(_)
+            | AuthorityError::Unreachable { .. }
             | AuthorityError::Successors(_)
             | AuthorityError::Name(_)
             | AuthorityError::NameTaken(_)
@@ -192,6 +203,11 @@ impl Authority {
     /// When an option is out of range, `dir` holds a ring, or the folder cannot be written.
     pub fn init(dir: &Path, options: &InitOptions) -> Result<Authority, AuthorityError> {
         check_domain(&options.domain)?;
+        for (what, address) in [("--dns", options.dns), ("--enrol", options.enrol)] {
+            if address.ip().is_unspecified() || address.port() == 0 {
+                return Err(AuthorityError::Unreachable { what, address });
+            }
+        }
         if !SUCCESSORS.contains(&options.successors) {
             return Err(AuthorityError::Successors(options.successors));
         }

@@ -202,12 +202,12 @@ pub const INPUT_BATCH: usize = 64;
 
 /// Received packets that wait for the member's task.
 ///
-/// Source: 2 MiB of full packets. Past it the transports drop and count.
+/// Source: 1.2 MiB of full datagrams, 16 MiB of TCP's largest messages. Past it the transports drop and count.
 pub const INCOMING: usize = 1_024;
 
 /// Sessions of transports held at once.
 ///
-/// Source: two addresses for each of [`MAX_LINKS`]. Past it closed ones are forgotten first, then new ones are not kept.
+/// Source: four addresses for each of [`MAX_LINKS`]. Past it closed ones are forgotten first, then new ones are not kept.
 pub const TRANSPORT_SESSIONS: usize = 4 * MAX_LINKS;
 
 /// Packets that wait while a transport connects.
@@ -274,3 +274,23 @@ pub const CONTROL_CONNECTIONS: usize = 64;
 ///
 /// Source: a lookup takes a few round trips; a parent that has just died is still linked for seconds. All parents may be asked in the end.
 pub const PARENT_TIME: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Handshakes of one member that wait for their first message.
+///
+/// Source: two may overlap when both sides begin at once, and each may be repeated. Past it that member's oldest is forgotten.
+pub const HALF_OPEN_PER_MEMBER: usize = 4;
+
+/// Transport sessions of senders that have not proven to be members.
+///
+/// Source: as many handshakes as may wait ([`HALF_OPEN`]), twice. Past it the oldest is forgotten, and with it a TCP connection closed.
+pub const STRANGER_SESSIONS: usize = 2 * HALF_OPEN;
+
+/// How long such a session is kept.
+///
+/// Source: a handshake takes a round trip; repetitions come within 5.5 s. Past it a TCP connection is closed.
+pub const STRANGER_TIME: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Pause between two requests for a HELLO that has not come, and between two answers to such requests.
+///
+/// Source: a round trip and more. A lost HELLO delays a transfer by this.
+pub const HELLO_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);

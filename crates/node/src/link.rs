@@ -21,7 +21,7 @@ mod replay;
 mod session;
 mod wire;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -126,6 +126,17 @@ impl Links {
     }
 
     /// True if there is a link or one is being made.
+    /// Every address that a link uses or may use next.
+    pub(crate) fn addresses(&self) -> BTreeSet<Address> {
+        self.peers.values().flat_map(Peer::addresses).collect()
+    }
+
+    /// Members with a link, or on the way to one, in whatever state.
+    pub(crate) fn members(&self) -> Vec<MemberId> {
+        let half_open = self.half_open.iter().map(|half| half.member);
+        self.peers.keys().copied().chain(half_open).collect()
+    }
+
     pub(crate) fn knows(&self, member: &MemberId) -> bool {
         self.peers.contains_key(member)
     }
@@ -207,28 +218,31 @@ impl Links {
         self.emit(Event::Down(*member));
     }
 
-    /// A packet has come in from `path`.
-    pub(crate) fn handle_packet(&mut self, now: Instant, path: Address, bytes: &[u8]) {
+    /// A packet has come in from `path`. True if a member with a link has sent it: others' words are cheap.
+    pub(crate) fn handle_packet(&mut self, now: Instant, path: Address, bytes: &[u8]) -> bool {
         match Packet::parse(bytes) {
             Some(Packet::Initiation { sender, noise }) => {
-                self.handle_initiation(now, path, sender, noise)
+                self.handle_initiation(now, path, sender, noise);
+                false
             }
             Some(Packet::Response {
                 sender,
                 receiver,
                 noise,
-            }) => {
-                self.handle_response(now, path, sender, receiver, noise);
-            }
+            }) => self.handle_response(now, path, (sender, receiver), noise),
             Some(Packet::Data {
                 receiver,
                 counter,
                 ciphertext,
-            }) => {
-                self.handle_data(now, path, receiver, counter, ciphertext);
+            }) => self.handle_data(now, path, receiver, (counter, ciphertext)),
+            Some(Packet::Unknown { receiver }) => {
+                self.handle_unknown(now, path, receiver);
+                false
             }
-            Some(Packet::Unknown { receiver }) => self.handle_unknown(now, path, receiver),
-            None => self.counters.packets_malformed += 1,
+            None => {
+                self.counters.packets_malformed += 1;
+                false
+            }
         }
     }
 
@@ -237,28 +251,29 @@ impl Links {
         now: Instant,
         path: Address,
         receiver: u32,
-        counter: u64,
-        ciphertext: &[u8],
-    ) {
-        if let Some(position) = self
+        sealed: (u64, &[u8]),
+    ) -> bool {
+        let (counter, ciphertext) = sealed;
+        let half_open = self
             .half_open
             .iter()
-            .position(|half| half.index == receiver)
-        {
-            return self.handle_first_data(now, path, position, counter, ciphertext);
+            .position(|half| half.index == receiver);
+        if let Some(position) = half_open {
+            return self.handle_first_data(now, path, position, sealed);
         }
         let Some(member) = self.indices.get(&receiver).copied() else {
             self.counters.packets_unknown_session += 1;
             let packet = Packet::Unknown { receiver }.encode();
-            return self.transmit(path, packet);
+            self.transmit(path, packet);
+            return false;
         };
-        let Some(peer) = self.peers.get_mut(&member) else {
-            return;
+        let peer = self.peers.get_mut(&member);
+        let Some(plain) = peer.and_then(|peer| peer.open(receiver, counter, ciphertext)) else {
+            self.counters.packets_rejected += 1;
+            return false;
         };
-        match peer.open(receiver, counter, ciphertext) {
-            Some(plain) => self.handle_plain(now, path, member, &plain),
-            None => self.counters.packets_rejected += 1,
-        }
+        self.handle_plain(now, path, member, &plain);
+        true
     }
 
     /// The first message over a session that we have answered: now the initiator has proven to be there.
@@ -267,18 +282,37 @@ impl Links {
         now: Instant,
         path: Address,
         position: usize,
-        counter: u64,
-        ciphertext: &[u8],
-    ) {
+        sealed: (u64, &[u8]),
+    ) -> bool {
         let waiting = self.half_open.get_mut(position);
-        let Some(plain) = waiting.and_then(|half| half.session.open(counter, ciphertext)) else {
+        let Some(plain) = waiting.and_then(|half| half.session.open(sealed.0, sealed.1)) else {
             self.counters.packets_rejected += 1;
+            return false;
+        };
+        let Some(half) = self.half_open.remove(position) else {
+            return false;
+        };
+        // The certificate may have been revoked since.
+        if (self.gatekeeper)(&half.shown).is_none() {
+            self.counters.handshakes_refused += 1;
+            return false;
+        }
+        // The answer went to `half.path` and has arrived; where this packet claims to come from proves nothing.
+        self.establish(now, half.path, half.member, half.index, half.session);
+        self.handle_plain(now, path, half.member, &plain);
+        true
+    }
+
+    /// Follows a peer that has moved, once it has answered from there.
+    fn note_path(&mut self, now: Instant, path: Address, member: &MemberId, message: &LinkMessage) {
+        use rand::Rng as _;
+        let number = u64::from(self.rng.next_u32());
+        let Some(peer) = self.peers.get_mut(member) else {
             return;
         };
-        if let Some(half) = self.half_open.remove(position) {
-            let member = half.member;
-            self.establish(now, path, member, half.index, half.session);
-            self.handle_plain(now, path, member, &plain);
+        if peer.heard(now, path, message) {
+            peer.test_path(now, path, number);
+            self.send_via(member, path, &LinkMessage::Echo(number));
         }
     }
 
@@ -287,11 +321,7 @@ impl Links {
             self.counters.packets_malformed += 1;
             return;
         };
-        if let Some(peer) = self.peers.get_mut(&member)
-            && peer.heard(now, path, &message)
-        {
-            self.counters.path_changes += 1;
-        }
+        self.note_path(now, path, &member, &message);
         match message {
             LinkMessage::Echo(number) => {
                 self.send(now, &member, LinkMessage::EchoReply(number));
@@ -299,6 +329,9 @@ impl Links {
             LinkMessage::EchoReply(number) => {
                 if let Some(peer) = self.peers.get_mut(&member) {
                     peer.echoed(now, number);
+                    if peer.proves_path(now, number) {
+                        self.counters.path_changes += 1;
+                    }
                 }
                 if number >= FIRST_ASKED_ECHO {
                     self.emit(Event::Message(member, LinkMessage::EchoReply(number)));

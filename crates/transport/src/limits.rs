@@ -182,8 +182,9 @@ pub const QUIC_INCOMING_BYTES: u64 = 16 * 1024;
 
 /// Bidirectional streams a peer may have open on one connection.
 ///
-/// Source: one stream per transfer or forwarded port. Past it the peer waits until one is closed.
-pub const QUIC_STREAMS: u32 = 256;
+/// Source: a transfer has a connection of its own with one stream; a few more may overlap as streams end. Past it the
+/// peer waits until one is closed.
+pub const QUIC_STREAMS: u32 = 4;
 
 /// Bytes a peer may send ahead on one stream.
 ///
@@ -195,8 +196,9 @@ pub const QUIC_STREAM_WINDOW: u32 = 1536 * 1024;
 
 /// Bytes a peer may send ahead on one connection, over all streams.
 ///
-/// Source: 1 Gbit/s at 130 ms; bounds what one peer can make us keep. Past it the peer waits.
-pub const QUIC_CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
+/// Source: twice [`QUIC_STREAM_WINDOW`], for a stream that ends beside one that begins; bounds what one connection can make
+/// us keep. Past it the peer waits.
+pub const QUIC_CONNECTION_WINDOW: u32 = 2 * QUIC_STREAM_WINDOW;
 
 /// Bytes that wait unacknowledged or unsent on one connection before writers wait.
 ///

@@ -191,6 +191,25 @@ impl Validator {
         true
     }
 
+    /// Command: the member is wanted now. Its addresses that have not answered are tried again, within
+    /// the budgets, although they had been given up or put off.
+    pub fn retry(&mut self, now: Instant, member: &MemberId) {
+        let Some(advertiser) = self.members.get_mut(member) else {
+            return;
+        };
+        let mut again = Vec::new();
+        for entry in &mut advertiser.addresses {
+            if entry.probe.is_none() && entry.valid_at(now).is_none() {
+                entry.attempts = 0;
+                entry.rests = 0;
+                again.push(entry.descriptor.address);
+            }
+        }
+        for address in again {
+            self.advance(now, *member, address);
+        }
+    }
+
     /// The next PING to send, and where. Nothing else may be sent to an address before it is valid.
     pub fn poll_transmit(&mut self) -> Option<(Address, Ping)> {
         self.queue.pop_front()

@@ -53,6 +53,11 @@ pub enum JoinError {
         /// Its ring.
         ring: String,
     },
+    /// Others could not reach it.
+    #[error(
+        "--listen {0} is no address that others can reach: give the machine's own address and a port; `listen` in ringway.toml may differ"
+    )]
+    Listen(SocketAddr),
     /// Nobody listens where the invite points.
     #[error(
         "the ring's authority at {address} cannot be reached ({source}): is `ringway ring serve` running there?"
@@ -104,7 +109,10 @@ impl JoinError {
     /// True when the user's input was wrong.
     #[must_use]
     pub fn is_usage(&self) -> bool {
-        matches!(self, JoinError::Invite(_) | JoinError::AlreadyMember { .. })
+        matches!(
+            self,
+            JoinError::Invite(_) | JoinError::AlreadyMember { .. } | JoinError::Listen(_)
+        )
     }
 }
 
@@ -120,6 +128,10 @@ pub async fn join(
     listen: Option<SocketAddr>,
 ) -> Result<Joined, JoinError> {
     let invite: Invite = invite.parse()?;
+    let unreachable = |address: &SocketAddr| address.ip().is_unspecified() || address.port() == 0;
+    if let Some(address) = listen.filter(unreachable) {
+        return Err(JoinError::Listen(address));
+    }
     home::create_private_folder(home)?;
     let state = State::open(home)?;
     if let Some(membership) = state.membership()? {

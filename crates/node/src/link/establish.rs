@@ -10,7 +10,7 @@ use super::session::Session;
 use super::wire::{LinkMessage, Packet};
 use super::{Event, Links};
 use crate::certificate::Certificate;
-use crate::limits::{HALF_OPEN, MAX_LINKS, SESSIONS_PER_LINK};
+use crate::limits::{HALF_OPEN, HALF_OPEN_PER_MEMBER, MAX_LINKS, SESSIONS_PER_LINK};
 
 impl Links {
     /// Begins a handshake with the holder of `certificate` at `addresses`, cheapest first. Does nothing if one is under way.
@@ -103,9 +103,7 @@ impl Links {
             noise: &answer,
         }
         .encode();
-        if self.half_open.len() >= HALF_OPEN {
-            self.half_open.pop_front();
-        }
+        self.make_room_for(&member);
         self.half_open.push_back(HalfOpen {
             member,
             index,
@@ -113,32 +111,46 @@ impl Links {
             response: response.clone(),
             session: Session::new(keys, sender),
             since: now,
+            path,
+            shown,
         });
         self.transmit(path, response);
+    }
+
+    /// One member's handshakes push out its own first, so that it cannot push out others'.
+    fn make_room_for(&mut self, member: &MemberId) {
+        let own = |half: &HalfOpen| half.member == *member;
+        if self.half_open.iter().filter(|half| own(half)).count() >= HALF_OPEN_PER_MEMBER {
+            if let Some(oldest) = self.half_open.iter().position(own) {
+                self.half_open.remove(oldest);
+            }
+        } else if self.half_open.len() >= HALF_OPEN {
+            self.half_open.pop_front();
+        }
     }
 
     pub(super) fn handle_response(
         &mut self,
         now: Instant,
         path: Address,
-        sender: u32,
-        receiver: u32,
+        indices: (u32, u32),
         noise: &[u8],
-    ) {
+    ) -> bool {
+        let (sender, receiver) = indices;
         let Some(member) = self.dials.get(&receiver).copied() else {
             self.counters.packets_unknown_session += 1;
-            return;
+            return false;
         };
         let Some(dial) = self
             .peers
             .get_mut(&member)
             .and_then(|peer| peer.dial.as_mut())
         else {
-            return;
+            return false;
         };
         let Ok(shown) = dial.initiator.finish(noise) else {
             self.counters.packets_rejected += 1;
-            return;
+            return false;
         };
         self.dials.remove(&receiver);
         let Some(dial) = self
@@ -146,19 +158,21 @@ impl Links {
             .get_mut(&member)
             .and_then(|peer| peer.dial.take())
         else {
-            return;
+            return false;
         };
         let admitted =
             (self.gatekeeper)(&shown).is_some_and(|certificate| certificate.member() == member);
         let Some(keys) = dial.initiator.into_keys().ok().filter(|_| admitted) else {
             self.counters.handshakes_refused += 1;
-            return self.forget(&member);
+            self.forget(&member);
+            return false;
         };
         self.establish(now, path, member, receiver, Session::new(keys, sender));
         // The responder takes the session into use with the first message that it can decrypt.
         if !self.peers.get(&member).is_some_and(|peer| peer.has_sent()) {
             self.send(now, &member, LinkMessage::Echo(0));
         }
+        true
     }
 
     pub(super) fn establish(

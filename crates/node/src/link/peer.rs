@@ -73,6 +73,10 @@ pub(super) struct HalfOpen {
     pub(super) response: Vec<u8>,
     pub(super) session: Session,
     pub(super) since: Instant,
+    /// Where the answer went. What comes back over the session shows that it arrived there.
+    pub(super) path: Address,
+    /// The certificate shown, to be judged again when the session is taken into use.
+    pub(super) shown: Vec<u8>,
 }
 
 impl HalfOpen {
@@ -107,6 +111,8 @@ pub(crate) struct Peer {
     sessions: VecDeque<(u32, u32, Session)>,
     path: Option<Address>,
     path_heard: Instant,
+    /// An address that authentic packets come from, the number that an echo there carries, and since when.
+    candidate: Option<(Address, u64, Instant)>,
     alternatives: Vec<Address>,
     last_heard: Instant,
     rtt: Option<Duration>,
@@ -128,6 +134,7 @@ impl Peer {
             sessions: VecDeque::new(),
             path: None,
             path_heard: now,
+            candidate: None,
             alternatives: Vec::new(),
             last_heard: now,
             rtt: None,
@@ -227,6 +234,18 @@ impl Peer {
         self.paths()
     }
 
+    /// Every address that the link uses, tries or may use next.
+    pub(super) fn addresses(&self) -> Vec<Address> {
+        let mut addresses = self.paths();
+        addresses.extend(self.candidate.map(|(path, _, _)| path));
+        addresses.extend(
+            self.dial
+                .iter()
+                .flat_map(|dial| dial.addresses.iter().copied()),
+        );
+        addresses
+    }
+
     /// All paths worth a handshake: the one in use first.
     fn paths(&self) -> Vec<Address> {
         let mut paths: Vec<Address> = self.path.into_iter().collect();
@@ -263,7 +282,8 @@ impl Peer {
         false
     }
 
-    /// Something authentic came over `path`; true if the link moves there.
+    /// Something authentic came over `path`. True if an echo is to be sent there: the peer seems to have moved, and
+    /// only its answer shows that it is there. A sender's address can be forged.
     pub(super) fn heard(&mut self, now: Instant, path: Address, message: &LinkMessage) -> bool {
         self.last_heard = now;
         self.unanswered = 0;
@@ -278,11 +298,27 @@ impl Peer {
             self.path_heard = now;
             return false;
         }
-        // The peer has moved, unless it only tests this address.
         let test = matches!(message, LinkMessage::Ping(_) | LinkMessage::Pong(_));
-        if test || now < self.path_heard + LINK_SILENCE {
+        let asked = self
+            .candidate
+            .is_some_and(|(_, _, since)| now < since + PROBE_INTERVAL);
+        !test && !asked && now >= self.path_heard + LINK_SILENCE
+    }
+
+    /// Notes that an echo with `number`, which nobody can guess, goes to `path`.
+    pub(super) fn test_path(&mut self, now: Instant, path: Address, number: u64) {
+        self.candidate = Some((path, number, now));
+    }
+
+    /// An echo has come back; true if it shows that the peer is at the tested path, which is now the link's.
+    pub(super) fn proves_path(&mut self, now: Instant, number: u64) -> bool {
+        let Some((path, expected, _)) = self.candidate else {
+            return false;
+        };
+        if expected != number {
             return false;
         }
+        self.candidate = None;
         self.path = Some(path);
         self.path_heard = now;
         true

@@ -435,3 +435,124 @@ fn claims_that_a_session_is_unknown_do_not_end_it() {
     assert_eq!(net.members[1].heard.last(), Some(&text("still up")));
     assert!(net.members[0].links.is_up(&b));
 }
+
+#[test]
+fn first_data_from_elsewhere_does_not_point_the_link_at_a_victim() {
+    let (mut net, a, _) = Net::pair();
+    net.connect(0, 1);
+    let now = net.now;
+    let (_, init) = net.members[0].links.poll_transmit().unwrap();
+    net.members[1].links.handle_packet(now, address(1), &init);
+    let (_, resp) = net.members[1].links.poll_transmit().unwrap();
+    net.members[0].links.handle_packet(now, address(2), &resp);
+    let (_, data) = net.members[0].links.poll_transmit().unwrap();
+    net.members[1].links.handle_packet(now, address(9), &data);
+    let mut to = Vec::new();
+    net.members[1].links.send(now, &a, text("big answer"));
+    while let Some((address, _)) = net.members[1].links.poll_transmit() {
+        to.push(address);
+    }
+    assert!(
+        to.iter().all(|t| *t == address(1)),
+        "sent to a third party: {to:?}"
+    );
+}
+
+#[test]
+fn a_member_cannot_move_the_link_to_a_victim() {
+    let (mut net, a, b) = Net::pair();
+    net.connect(0, 1);
+    net.settle();
+    net.pass(Duration::from_secs(3));
+    net.now += Duration::from_secs(3);
+    let now = net.now;
+    while net.members[0].links.poll_transmit().is_some() {}
+    net.members[0].links.send(now, &b, text("ask"));
+    let (_, data) = net.members[0].links.poll_transmit().unwrap();
+    net.members[1].links.handle_packet(now, address(9), &data);
+    let (to, test) = net.members[1].links.poll_transmit().unwrap();
+    assert!(
+        to == address(9) && test.len() < 64,
+        "one small echo tests the new address"
+    );
+    net.members[1].links.send(now, &a, text("big answer"));
+    let (to, _) = net.members[1].links.poll_transmit().unwrap();
+    assert_eq!(to, address(1), "the answer goes to a third party");
+    // Only the answer to that echo moves the link.
+    net.members[0].links.handle_packet(now, address(2), &test);
+    net.members[0].address = address(9);
+    net.settle();
+    net.members[1].links.send(now, &a, text("moved"));
+    let (to, _) = net.members[1].links.poll_transmit().unwrap();
+    assert_eq!(to, address(9));
+}
+
+#[test]
+fn a_half_open_handshake_of_a_revoked_member_becomes_no_link() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let owner = Identity::generate().unwrap();
+    let a = member(&owner, "a", 1);
+    let mut b = member(&owner, "b", 2);
+    let revoked = Arc::new(AtomicBool::new(false));
+    let (gate, ring) = (Arc::clone(&revoked), owner.member());
+    b.links.gatekeeper = Arc::new(move |shown| {
+        (!gate.load(Ordering::SeqCst))
+            .then(|| Certificate::decode(shown, &ring).ok())
+            .flatten()
+    });
+    let id = a.certificate.member();
+    let mut net = Net::new(vec![a, b]);
+    net.connect(0, 1);
+    let now = net.now;
+    let (_, init) = net.members[0].links.poll_transmit().unwrap();
+    net.members[1].links.handle_packet(now, address(1), &init);
+    let (_, resp) = net.members[1].links.poll_transmit().unwrap();
+    revoked.store(true, Ordering::SeqCst);
+    // What Runtime::end_revoked does: only links that are up.
+    let up: Vec<MemberId> = net.members[1].links.up().map(|(m, _)| *m).collect();
+    for m in up {
+        net.members[1].links.close(&m);
+    }
+    net.members[0].links.handle_packet(now, address(2), &resp);
+    net.settle();
+    assert!(
+        !net.members[1].links.is_up(&id),
+        "a revoked member has a link"
+    );
+}
+
+#[test]
+fn one_member_does_not_push_out_others_handshakes() {
+    let owner = Identity::generate().unwrap();
+    let (a, b, c) = (
+        member(&owner, "a", 1),
+        member(&owner, "b", 2),
+        Identity::generate().unwrap(),
+    );
+    let evil = issue(&owner, &c, "evil");
+    let ids = a.certificate.member();
+    let mut net = Net::new(vec![a, b]);
+    net.connect(0, 1);
+    let now = net.now;
+    let (_, init) = net.members[0].links.poll_transmit().unwrap();
+    net.members[1].links.handle_packet(now, address(1), &init);
+    let (_, resp) = net.members[1].links.poll_transmit().unwrap();
+    let b_id = net.members[1].certificate.member();
+    for i in 0..u32::try_from(HALF_OPEN).unwrap() {
+        let (_, noise) = handshake::Initiator::begin(&c, &b_id, evil.as_bytes()).unwrap();
+        let packet = Packet::Initiation {
+            sender: i,
+            noise: &noise,
+        }
+        .encode();
+        net.members[1].links.handle_packet(now, address(7), &packet);
+    }
+    while net.members[1].links.poll_transmit().is_some() {}
+    net.members[0].links.handle_packet(now, address(2), &resp);
+    let (_, data) = net.members[0].links.poll_transmit().unwrap();
+    net.members[1].links.handle_packet(now, address(1), &data);
+    assert!(
+        net.members[1].links.is_up(&ids),
+        "an honest handshake was lost to one member's flood"
+    );
+}

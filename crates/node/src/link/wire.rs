@@ -156,6 +156,9 @@ pub(crate) enum LinkMessage {
     /// The sender ends the session.
     #[n(8)]
     Close,
+    /// Asks for a [`LinkMessage::Hello`]: the last one was lost or forgotten.
+    #[n(9)]
+    HelloWanted,
 }
 
 impl LinkMessage {

@@ -1,9 +1,9 @@
 //! The transports in use, and the sessions that they have given us.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringway_transport::quic::{QuicEndpoint, QuicError, QuicOptions};
 use ringway_transport::{
@@ -17,7 +17,10 @@ use crate::certificate::Certificate;
 use crate::config::{NodeConfig, TransportName};
 use crate::directory::Directory;
 use crate::identity::Identity;
-use crate::limits::{CONNECT_QUEUE, INCOMING, QUIC_COST, QUIC_MTU, TRANSPORT_SESSIONS};
+use crate::limits::{
+    CONNECT_QUEUE, INCOMING, QUIC_COST, QUIC_MTU, STRANGER_SESSIONS, STRANGER_TIME,
+    TRANSPORT_SESSIONS,
+};
 
 /// How long a transport may take to connect.
 const CONNECT_TIME: Duration = Duration::from_secs(4);
@@ -37,7 +40,10 @@ pub enum NetworkError {
 #[derive(Debug)]
 pub(crate) struct Network {
     transports: BTreeMap<Protocol, Arc<dyn Transport>>,
-    sessions: BTreeMap<Address, Session>,
+    /// Sessions with members, and when they were last used.
+    sessions: BTreeMap<Address, (Session, Instant)>,
+    /// Sessions of senders that have not proven to be members, the oldest first.
+    strangers: VecDeque<(Address, Session, Instant)>,
     /// Packets for addresses that a transport is connecting to.
     connecting: BTreeMap<Address, VecDeque<Vec<u8>>>,
     quic: Arc<QuicEndpoint>,
@@ -88,6 +94,7 @@ impl Network {
         let network = Network {
             transports,
             sessions: BTreeMap::new(),
+            strangers: VecDeque::new(),
             connecting: BTreeMap::new(),
             quic,
             quic_address,
@@ -134,28 +141,62 @@ impl Network {
             .collect()
     }
 
-    /// A session over which something has come.
-    pub(super) fn remember(&mut self, session: Session) {
+    /// A session over which something has come. A member's is kept; a stranger's only for its handshake, so that
+    /// nobody fills the table by sending rubbish.
+    pub(super) fn remember(&mut self, now: Instant, session: Session, is_member: bool) {
+        let address = session.remote();
+        if let Some((_, used)) = self.sessions.get_mut(&address) {
+            *used = now;
+            return;
+        }
+        let stranger = self
+            .strangers
+            .iter()
+            .position(|(known, ..)| *known == address);
+        if !is_member {
+            if stranger.is_none() {
+                if self.strangers.len() >= STRANGER_SESSIONS {
+                    self.strangers.pop_front();
+                }
+                self.strangers.push_back((address, session, now));
+            }
+            return;
+        }
+        if let Some(position) = stranger {
+            self.strangers.remove(position);
+        }
         if self.sessions.len() >= TRANSPORT_SESSIONS {
-            self.sessions.retain(|_, session| !session.is_closed());
+            self.sessions.retain(|_, (session, _)| !session.is_closed());
         }
         if self.sessions.len() < TRANSPORT_SESSIONS {
-            self.sessions.insert(session.remote(), session);
+            self.sessions.insert(address, (session, now));
         }
+    }
+
+    fn session(&mut self, now: Instant, address: &Address) -> Option<&Session> {
+        if let Some((session, used)) = self.sessions.get_mut(address) {
+            *used = now;
+            return Some(session);
+        }
+        let mut strangers = self.strangers.iter();
+        let stranger = strangers.find(|(known, ..)| known == address);
+        stranger.map(|(_, session, _)| session)
     }
 
     /// Sends a packet; connects first where that is needed. What cannot be sent is dropped and counted.
     pub(super) fn send(
         &mut self,
+        now: Instant,
         address: Address,
         packet: Vec<u8>,
         outcomes: &mpsc::Sender<Outcome>,
     ) {
-        if let Some(session) = self.sessions.get(&address) {
+        if let Some(session) = self.session(now, &address) {
             match session.send(&packet) {
                 Ok(()) => return,
                 Err(SendError::Closed) => {
                     self.sessions.remove(&address);
+                    self.strangers.retain(|(known, ..)| *known != address);
                 }
                 Err(SendError::WouldBlock | SendError::TooLarge { .. }) => {
                     self.dropped += 1;
@@ -191,7 +232,7 @@ impl Network {
     }
 
     /// A transport has connected, or failed to.
-    pub(super) fn connected(&mut self, address: Address, session: Option<Session>) {
+    pub(super) fn connected(&mut self, now: Instant, address: Address, session: Option<Session>) {
         let waiting = self.connecting.remove(&address).unwrap_or_default();
         let count = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
         let Some(session) = session else {
@@ -204,12 +245,17 @@ impl Network {
             }
         }
         // Under the address that was asked for: a session may know its peer by another.
-        self.sessions.insert(address, session);
+        self.sessions.insert(address, (session, now));
     }
 
-    /// Forgets sessions that have closed.
-    pub(super) fn tidy(&mut self) {
-        self.sessions.retain(|_, session| !session.is_closed());
+    /// Forgets sessions that have closed, strangers that stayed strangers, and paths that no link uses.
+    pub(super) fn tidy(&mut self, now: Instant, in_use: &BTreeSet<Address>) {
+        self.strangers
+            .retain(|(_, session, since)| !session.is_closed() && now < *since + STRANGER_TIME);
+        self.sessions.retain(|address, (session, used)| {
+            let recent = now < *used + STRANGER_TIME;
+            !session.is_closed() && (recent || in_use.contains(address))
+        });
     }
 }
 

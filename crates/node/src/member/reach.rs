@@ -10,7 +10,8 @@ use super::Unreachable;
 use super::echo::answer;
 use super::runtime::Runtime;
 use crate::certificate::Certificate;
-use crate::limits::{ECHOES, PEER_TIME};
+use crate::limits::{ECHOES, HELLO_PAUSE, PEER_TIME};
+use crate::link::LinkMessage;
 
 type Reply = oneshot::Sender<Result<Vec<SocketAddr>, Unreachable>>;
 
@@ -19,6 +20,8 @@ struct Waiting {
     member: MemberId,
     name: String,
     since: Instant,
+    /// When the peer's HELLO is asked for (again).
+    ask_again: Instant,
     reply: Reply,
 }
 
@@ -41,10 +44,12 @@ impl Runtime {
             member,
             name,
             since: now,
+            ask_again: now,
             reply,
         };
         self.reaching.waiting.push(waiting);
         self.reach_progress(now, &member);
+        self.ask_for_hellos(now);
     }
 
     fn quic_addresses(&self, now: Instant, member: &MemberId) -> Vec<SocketAddr> {
@@ -82,10 +87,26 @@ impl Runtime {
         self.reach_progress(now, member);
     }
 
+    /// A HELLO is one packet, and packets are lost: whoever is waited for is asked again, and its addresses are tried again.
+    fn ask_for_hellos(&mut self, now: Instant) {
+        let mut asked = Vec::new();
+        for waiting in &mut self.reaching.waiting {
+            if now >= waiting.ask_again && self.links.is_up(&waiting.member) {
+                waiting.ask_again = now + HELLO_PAUSE;
+                asked.push(waiting.member);
+            }
+        }
+        for member in asked {
+            self.validator.retry(now, &member);
+            self.links.send(now, &member, LinkMessage::HelloWanted);
+        }
+    }
+
     /// Ends what has waited for too long.
     pub(super) fn end_overdue(&mut self, now: Instant) {
         self.end_overdue_echoes(now);
         self.look_after_lookups(now);
+        self.ask_for_hellos(now);
         let links = &self.links;
         let overdue = |waiting: &mut Waiting| {
             let late = now >= waiting.since + PEER_TIME;

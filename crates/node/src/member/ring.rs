@@ -228,7 +228,7 @@ impl Runtime {
     /// A leaf keeps links to a few routers.
     pub(super) fn look_after_parents(&mut self, now: Instant) {
         let parents: Vec<MemberId> = self.parents();
-        for parent in &parents {
+        for parent in parents.iter().take(PARENTS) {
             self.links.keep(now, parent);
         }
         if parents.len() >= PARENTS {

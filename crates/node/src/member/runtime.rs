@@ -18,7 +18,7 @@ use super::{Command, MemberHandle, Outcome};
 use crate::certificate::{Certificate, Role};
 use crate::directory::Directory;
 use crate::identity::Identity;
-use crate::limits::{COMMANDS, INPUT_BATCH};
+use crate::limits::{COMMANDS, HELLO_PAUSE, INPUT_BATCH, ROUTE_HOPS};
 use crate::link::{Event, LinkMessage, Links};
 use crate::state::{Membership, State, StateError};
 
@@ -53,6 +53,8 @@ pub(crate) struct Runtime {
     pub(super) reaching: Reaching,
     pub(super) echoes: Echoes,
     pub(super) hello_sequence: u64,
+    /// Who has asked for our HELLO of late.
+    hellos_given: BTreeMap<MemberId, Instant>,
     pub(super) started: Instant,
     /// Events counted since the start, beside those of the parts.
     pub(super) counters: BTreeMap<&'static str, u64>,
@@ -95,6 +97,7 @@ impl Runtime {
             reaching: Reaching::default(),
             echoes: Echoes::default(),
             hello_sequence,
+            hellos_given: BTreeMap::new(),
             started: now,
             counters: BTreeMap::new(),
             identity,
@@ -157,8 +160,8 @@ impl Runtime {
 
     fn take_incoming(&mut self, now: Instant, incoming: Incoming) {
         let path = incoming.session.remote();
-        self.links.handle_packet(now, path, &incoming.message);
-        self.network.remember(incoming.session);
+        let is_member = self.links.handle_packet(now, path, &incoming.message);
+        self.network.remember(now, incoming.session, is_member);
     }
 
     fn take_command(&mut self, now: Instant, command: Command) {
@@ -186,14 +189,13 @@ impl Runtime {
         match outcome {
             Outcome::Resolved(key, certificate) => self.router_resolved(now, key, certificate),
             Outcome::Pong(member, pong) => self.take_pong(now, member, &pong),
-            Outcome::Connected(address, session) => self.network.connected(address, session),
+            Outcome::Connected(address, session) => self.network.connected(now, address, session),
         }
     }
 
     /// Ends links whose member is no longer good.
     fn end_revoked(&mut self) {
-        let members: Vec<MemberId> = self.links.up().map(|(member, _)| *member).collect();
-        for member in members {
+        for member in self.links.members() {
             if self.directory.cached(&member).is_none() {
                 tracing::warn!(%member, "a revoked member's link ends");
                 self.links.close(&member);
@@ -223,7 +225,10 @@ impl Runtime {
     }
 
     fn keep_house(&mut self, now: Instant) {
-        self.network.tidy();
+        let in_use = self.links.addresses();
+        self.network.tidy(now, &in_use);
+        self.hellos_given
+            .retain(|_, given| now < *given + HELLO_PAUSE);
         self.end_overdue(now);
         if self.membership.certificate.role() == Role::Leaf {
             self.look_after_parents(now);
@@ -248,7 +253,7 @@ impl Runtime {
             }
         }
         while let Some((address, packet)) = self.links.poll_transmit() {
-            self.network.send(address, packet, &self.outcomes);
+            self.network.send(now, address, packet, &self.outcomes);
         }
     }
 
@@ -292,10 +297,17 @@ impl Runtime {
             }
             LinkMessage::LookupReply { id, owner, hops } => {
                 let owner = owner.map(|owner| RingKey::from_bytes(*owner));
-                let hops = hops.iter().map(|hop| RingKey::from_bytes(**hop)).collect();
+                let hops = hops.iter().take(ROUTE_HOPS);
+                let hops = hops.map(|hop| RingKey::from_bytes(**hop)).collect();
                 self.parent_answered(now, member, id, (owner, hops));
             }
             LinkMessage::EchoReply(number) => self.echo_answered(now, member, number),
+            LinkMessage::HelloWanted => {
+                // Each costs a signature: one a second for each peer is enough.
+                if self.hellos_given.insert(member, now).is_none() {
+                    self.send_hello(now, &member);
+                }
+            }
             LinkMessage::Echo(_) | LinkMessage::Close => {}
         }
     }
@@ -355,7 +367,9 @@ impl Runtime {
             return;
         };
         tracing::debug!(member = %validated.member, address = %validated.address, "an address is proven");
-        debug_assert_eq!(from, validated.member);
+        if from != validated.member {
+            self.count("pongs_passed_on");
+        }
         let usable = self.validator.usable(now, &validated.member);
         let carried = usable.iter().map(|(descriptor, _)| descriptor.address);
         let carried: Vec<Address> = carried

@@ -1,0 +1,195 @@
+//! Becoming a member over the network, and what does not make one.
+
+use ringway_node::authority::MemberState;
+use ringway_node::certificate::Role;
+use ringway_node::directory::{Directory, DirectoryError};
+use ringway_node::enrol::join;
+use ringway_node::state::State;
+
+use crate::place::{Place, free_address};
+
+fn directory(place: &Place, home: &str) -> Directory {
+    let membership = State::open(&place.home(home))
+        .unwrap()
+        .membership()
+        .unwrap()
+        .unwrap();
+    Directory::new(
+        membership.ring,
+        &membership.domain,
+        membership.statement,
+        Some(place.dns),
+    )
+    .unwrap()
+}
+
+#[tokio::test]
+async fn members_enrol_and_are_found_in_dns_by_name_id_and_key() {
+    let place = Place::new();
+    let _serving = place.serve().await;
+    let address = free_address();
+    let oslo = join(
+        &place.home("oslo"),
+        &place.invite("oslo", Role::Router),
+        Some(address),
+    )
+    .await
+    .unwrap();
+    let alice = join(
+        &place.home("alice"),
+        &place.invite("alice", Role::Leaf),
+        None,
+    )
+    .await
+    .unwrap();
+    assert_eq!(
+        (oslo.role.as_str(), alice.role.as_str()),
+        ("router", "leaf")
+    );
+
+    let directory = directory(&place, "alice");
+    let mut tries = 0;
+    let by_name = loop {
+        // The server looks for changes a few times a second.
+        match directory.find("oslo").await {
+            Ok(certificate) => break certificate,
+            Err(error) => assert!(tries < 100, "{error}"),
+        }
+        tries += 1;
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    };
+    assert_eq!(by_name.member().to_string(), oslo.member);
+    assert_eq!(by_name.address(), Some(address));
+    let key = by_name.ring_key().unwrap();
+    assert_eq!(
+        directory.router(key).await.unwrap().member(),
+        by_name.member()
+    );
+    assert_eq!(
+        directory.find(&oslo.member).await.unwrap().member(),
+        by_name.member()
+    );
+    let absent = directory.find("nobody").await;
+    assert!(
+        matches!(absent, Err(DirectoryError::Absent(..))),
+        "{absent:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_invite_works_once_but_an_interrupted_join_can_be_repeated() {
+    let place = Place::new();
+    let _serving = place.serve().await;
+    let invite = place.invite("alice", Role::Leaf);
+    let first = join(&place.home("alice"), &invite, None).await.unwrap();
+    let thief = join(&place.home("thief"), &invite, None).await.unwrap_err();
+    assert!(thief.to_string().contains("used already"), "{thief}");
+    // As if the machine had failed before the certificate was stored: the key is there, the state is not.
+    for file in ["state.db", "state.db-wal", "state.db-shm", "ringway.toml"] {
+        std::fs::remove_file(place.home("alice").join(file)).unwrap_or_default();
+    }
+    let again = join(&place.home("alice"), &invite, None).await.unwrap();
+    assert_eq!(again.member, first.member);
+    assert_eq!(place.authority().members().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_member_does_not_join_twice_and_keeps_what_it_has() {
+    let place = Place::new();
+    let _serving = place.serve().await;
+    join(
+        &place.home("alice"),
+        &place.invite("alice", Role::Leaf),
+        None,
+    )
+    .await
+    .unwrap();
+    let second = place.invite("bob", Role::Leaf);
+    let refused = join(&place.home("alice"), &second, None).await.unwrap_err();
+    assert!(
+        refused.is_usage() && refused.to_string().contains("--home"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn role_and_address_must_fit_the_invite() {
+    let place = Place::new();
+    let _serving = place.serve().await;
+    let router = place.invite("oslo", Role::Router);
+    let refused = join(&place.home("oslo"), &router, None).await.unwrap_err();
+    assert!(refused.to_string().contains("--listen"), "{refused}");
+    let leaf = place.invite("alice", Role::Leaf);
+    let refused = join(&place.home("alice"), &leaf, Some(free_address()))
+        .await
+        .unwrap_err();
+    assert!(refused.to_string().contains("--listen"), "{refused}");
+    let nowhere = "0.0.0.0:4000".parse().unwrap();
+    let refused = join(&place.home("oslo"), &router, Some(nowhere))
+        .await
+        .unwrap_err();
+    assert!(refused.is_usage(), "{refused}");
+    // None of that has spent the invite.
+    join(&place.home("oslo"), &router, Some(free_address()))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_forged_secret_and_a_false_authority_get_nothing() {
+    let place = Place::new();
+    let other = Place::new();
+    let _serving = place.serve().await;
+    let invite = place.invite("alice", Role::Leaf);
+    // One changed character: another ring, another invite, or another secret.
+    for position in [20, 75, 90, 100] {
+        let mut forged: Vec<u8> = invite.clone().into_bytes();
+        forged[position] = if forged[position] == b'a' { b'b' } else { b'a' };
+        let forged = String::from_utf8(forged).unwrap();
+        let refused = join(&place.home("mallory"), &forged, None).await;
+        assert!(refused.is_err(), "position {position}");
+    }
+    // An invite to another ring, whose authority this one is not.
+    let foreign = other.invite("alice", Role::Leaf);
+    assert!(join(&place.home("mallory"), &foreign, None).await.is_err());
+    assert!(place.authority().members().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_revoked_member_is_told_by_a_newer_statement() {
+    let place = Place::new();
+    let _serving = place.serve().await;
+    join(
+        &place.home("alice"),
+        &place.invite("alice", Role::Leaf),
+        None,
+    )
+    .await
+    .unwrap();
+    join(&place.home("bob"), &place.invite("bob", Role::Leaf), None)
+        .await
+        .unwrap();
+    let directory = directory(&place, "bob");
+    let membership = State::open(&place.home("alice"))
+        .unwrap()
+        .membership()
+        .unwrap()
+        .unwrap();
+    let alice = membership.certificate;
+    directory.admit(alice.as_bytes()).unwrap();
+    let entry = place.authority().revoke("alice").unwrap();
+    assert_eq!(entry.state, MemberState::Revoked);
+    let mut tries = 0;
+    while directory.cached(&alice.member()).is_some() {
+        assert!(tries < 100, "the revocation does not arrive");
+        tries += 1;
+        directory.refresh_statement().await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    assert!(directory.admit(alice.as_bytes()).is_err());
+    // A certificate for the same key does not come back through the back door.
+    let invite = place.invite("carol", Role::Leaf);
+    std::fs::remove_file(place.home("alice").join("state.db")).unwrap();
+    let refused = join(&place.home("alice"), &invite, None).await.unwrap_err();
+    assert!(refused.to_string().contains("revoked"), "{refused}");
+}

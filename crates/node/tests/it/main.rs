@@ -1,0 +1,10 @@
+//! The authority and its members as a user meets them: real sockets on loopback, real DNS.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test fails by a panic, also in the functions it shares with others"
+)]
+
+mod enrolment;
+mod owner;
+mod place;

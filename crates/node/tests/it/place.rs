@@ -1,0 +1,111 @@
+//! A ring's authority in a temporary folder, and its server.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ringway_node::authority::{Authority, InitOptions, InviteOptions, Server};
+use ringway_node::certificate::Role;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// A ring in a folder that goes with it.
+pub(crate) struct Place {
+    folder: TempDir,
+    pub(crate) dns: SocketAddr,
+    pub(crate) enrol: SocketAddr,
+}
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        let (dns, enrol) = (free_address(), free_address());
+        let place = Place { folder, dns, enrol };
+        Authority::init(&place.owner(), &place.options()).unwrap();
+        place
+    }
+
+    pub(crate) fn options(&self) -> InitOptions {
+        InitOptions {
+            domain: "ring.test".to_owned(),
+            dns: self.dns,
+            enrol: self.enrol,
+            successors: 3,
+        }
+    }
+
+    pub(crate) fn owner(&self) -> PathBuf {
+        self.folder.path().join("owner")
+    }
+
+    pub(crate) fn home(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn authority(&self) -> Authority {
+        Authority::open(&self.owner()).unwrap()
+    }
+
+    pub(crate) fn invite(&self, name: &str, role: Role) -> String {
+        let options = InviteOptions {
+            name: name.to_owned(),
+            role,
+            valid_for: Duration::from_secs(600),
+        };
+        self.authority().invite(&options).unwrap().to_string()
+    }
+
+    /// Serves until the result is dropped.
+    pub(crate) async fn serve(&self) -> Serving {
+        let server = Server::bind(self.authority()).await.unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(async move {
+            let stopped = async {
+                // Dropped or sent to: either way it is over.
+                stopped.await.unwrap_or_default();
+            };
+            server.run(stopped).await.unwrap();
+        });
+        Serving { _stop: stop, task }
+    }
+}
+
+/// A running server.
+pub(crate) struct Serving {
+    _stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// A port that is free for UDP and TCP.
+pub(crate) fn free_address() -> SocketAddr {
+    loop {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = socket.local_addr().unwrap();
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}
+
+/// Every file below `folder` with its content, to see that nothing has changed.
+pub(crate) fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            let content = std::fs::read(&path).unwrap();
+            found.push((path, content));
+        }
+    }
+    found.sort();
+    found
+}
