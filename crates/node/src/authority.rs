@@ -60,9 +60,7 @@ pub enum AuthorityError {
     #[error(transparent)]
     Name(#[from] InvalidName),
     /// Somebody has it.
-    #[error(
-        "the name `{0}` belongs to a member or an open invite: choose another, or revoke it first"
-    )]
+    #[error("the name `{0}` belongs to a member: choose another, or revoke it first")]
     NameTaken(Name),
     /// Nobody has it.
     #[error("no member is named `{0}`: `ringway ring members` lists them")]
@@ -149,6 +147,8 @@ pub struct IssuedInvite {
     invite: Invite,
     /// First second at which it can no longer be used, Unix time.
     pub expires: u64,
+    /// True if an earlier invite for the name, which nobody has used, is good no more.
+    pub withdraws: bool,
 }
 
 impl fmt::Debug for IssuedInvite {
@@ -279,8 +279,12 @@ impl Authority {
             expires,
             used_by: None,
         };
-        self.store.add_invite(&entry)?;
-        Ok(IssuedInvite { invite, expires })
+        let withdraws = self.store.add_invite(&entry)?;
+        Ok(IssuedInvite {
+            invite,
+            expires,
+            withdraws,
+        })
     }
 
     pub(crate) fn invite_by_id(
@@ -299,10 +303,9 @@ impl Authority {
     ) -> Result<Enrolled, AuthorityError> {
         let refuse = AuthorityError::EnrolmentRefused;
         let now = unix_seconds();
-        let invite = self
-            .store
-            .invite(id)?
-            .ok_or(refuse("the invite is not known to this ring"))?;
+        let invite = self.store.invite(id)?.ok_or(refuse(
+            "the invite is not known to this ring, or a newer one has replaced it",
+        ))?;
         let certificate = match invite.used_by {
             Some(user) if user == member => self
                 .store
@@ -405,9 +408,11 @@ impl Authority {
     }
 
     fn statement(&self) -> Result<Statement, AuthorityError> {
+        // The number first: a revocation that comes in between makes the number too low, which the next statement mends;
+        // too high a number without it would hide it for good.
+        let number = self.store.generation()?;
         let revoked: BTreeSet<u64> = self.store.revoked_serials(unix_seconds())?;
         let successors = u8::try_from(self.store.options().successors).unwrap_or(u8::MAX);
-        let number = self.store.generation()?;
         Ok(Statement::issue(&self.root, number, successors, revoked))
     }
 

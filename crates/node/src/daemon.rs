@@ -1,5 +1,6 @@
 //! `ringway node`: everything that one member runs, started and stopped in the right order.
 
+use std::fs::File;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -105,6 +106,8 @@ pub struct Ready {
 pub struct Daemon {
     runtime: Runtime,
     socket: ControlSocket,
+    /// Held for its life: one daemon for each home.
+    _lock: File,
     services: Services,
     state: Arc<State>,
     ready: Ready,
@@ -124,6 +127,7 @@ impl Daemon {
             identity,
         } = Opened::read(&home)?;
         let own = membership.certificate.clone();
+        let lock = home::lock(&home)?;
         let path = home::socket_path(&home);
         let socket = ControlSocket::bind(&path).await?;
         let directory = Directory::new(
@@ -169,6 +173,7 @@ impl Daemon {
         Ok(Daemon {
             runtime,
             socket,
+            _lock: lock,
             services,
             state,
             ready,
@@ -186,14 +191,15 @@ impl Daemon {
     /// # Errors
     /// [`DaemonError::Revoked`] when the ring owner has ended the membership.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), DaemonError> {
+        let own = self.services.certificate.clone();
         let (revoked, own_end) = tokio::sync::oneshot::channel();
         let watching = tokio::spawn(watch_statement(self.services.clone(), self.state, revoked));
         let serving = tokio::spawn(control::serve(self.socket, self.services));
-        let mut was_revoked = false;
+        let mut was_ended = false;
         let stop = async {
             tokio::select! {
                 () = shutdown => {}
-                ended = own_end => was_revoked = ended.is_ok(),
+                ended = own_end => was_ended = ended.is_ok(),
             }
         };
         self.runtime.run(stop).await;
@@ -207,11 +213,11 @@ impl Daemon {
                 tracing::error!(%error, "a task of the daemon failed");
             }
         }
-        if was_revoked {
-            Err(DaemonError::Revoked)
-        } else {
-            Ok(())
+        if !was_ended {
+            return Ok(());
         }
+        own.check_time(unix_seconds())?;
+        Err(DaemonError::Revoked)
     }
 }
 
@@ -263,6 +269,13 @@ async fn watch_statement(
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
+        // Certificates also run out by themselves.
+        services.transfers.end_unadmitted();
+        services.member.memberships_changed().await;
+        if services.certificate.check_time(unix_seconds()).is_err() {
+            tracing::error!("this member's certificate has run out");
+            return end(revoked);
+        }
         let statement = match services.directory.refresh_statement().await {
             Ok(Some(statement)) => statement,
             Ok(None) => continue,
@@ -275,13 +288,17 @@ async fn watch_statement(
         if let Err(error) = state.set_statement(&statement) {
             tracing::error!(%error, "the statement could not be stored");
         }
-        services.member.statement_changed().await;
+        services.transfers.end_unadmitted();
+        services.member.memberships_changed().await;
         if statement.revokes(services.certificate.serial()) {
             tracing::error!("the ring owner has revoked this member");
-            if revoked.send(()).is_err() {
-                tracing::debug!("the daemon is stopping already");
-            }
-            return;
+            return end(revoked);
         }
+    }
+}
+
+fn end(membership: tokio::sync::oneshot::Sender<()>) {
+    if membership.send(()).is_err() {
+        tracing::debug!("the daemon is stopping already");
     }
 }

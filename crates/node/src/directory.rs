@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hickory_resolver::TokioResolver;
@@ -68,7 +68,7 @@ pub struct Directory {
     domain: String,
     resolver: TokioResolver,
     known: Mutex<Known>,
-    statement: Mutex<Statement>,
+    statement: Mutex<Arc<Statement>>,
 }
 
 impl Directory {
@@ -109,7 +109,7 @@ impl Directory {
             domain: domain.to_owned(),
             resolver,
             known: Mutex::default(),
-            statement: Mutex::new(statement),
+            statement: Mutex::new(Arc::new(statement)),
         })
     }
 
@@ -119,11 +119,19 @@ impl Directory {
 
     /// The newest statement of the ring's owner.
     #[must_use]
-    pub fn statement(&self) -> Statement {
+    pub fn statement(&self) -> Arc<Statement> {
         self.statement
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_statement(&self, statement: Statement) {
+        *self
+            .statement
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Arc::new(statement);
     }
 
     /// Checks a certificate that a peer has shown, and remembers it.
@@ -172,6 +180,7 @@ impl Directory {
             if let Some(certificate) = self.cached(&member) {
                 return Ok(certificate);
             }
+            self.not_revoked(&member)?;
             return self.ask(RecordName::Id(member)).await;
         }
         let absent = || DirectoryError::Absent(name_or_id.to_owned(), self.domain.clone());
@@ -181,6 +190,16 @@ impl Directory {
             return Ok(certificate);
         }
         self.ask(RecordName::Member(name)).await
+    }
+
+    /// A revoked member's record has gone from DNS, which would only say that there is none.
+    fn not_revoked(&self, member: &MemberId) -> Result<(), DirectoryError> {
+        match self.known().by_id(member) {
+            Some(certificate) if self.statement().revokes(certificate.serial()) => {
+                Err(DirectoryError::Revoked(certificate.name().to_string()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Finds a router by its ring key.
@@ -262,7 +281,7 @@ impl Directory {
         if statement.number() <= current.number() {
             return Ok(None);
         }
-        *current = statement.clone();
+        *current = Arc::new(statement.clone());
         Ok(Some(statement))
     }
 }
@@ -271,9 +290,12 @@ impl Known {
     fn insert(&mut self, certificate: Certificate) {
         let member = certificate.member();
         self.uses += 1;
-        self.absent.clear();
+        self.absent.remove(&RecordName::Id(member));
+        self.absent
+            .remove(&RecordName::Member(certificate.name().clone()));
         self.id_by_name.insert(certificate.name().clone(), member);
         if let Some(key) = certificate.ring_key() {
+            self.absent.remove(&RecordName::Key(key));
             self.id_by_key.insert(key, member);
         }
         let last_use = self.uses;

@@ -62,6 +62,29 @@ pub(crate) fn trees_path(home: &Path) -> PathBuf {
     home.join("trees")
 }
 
+/// Takes the home for one daemon; it is free again when the file is closed, however that comes.
+pub(crate) fn lock(home: &Path) -> Result<File, HomeError> {
+    let path = home.join("lock");
+    let take = || -> io::Result<File> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)?;
+        let alone = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+        rustix::fs::flock(&file, alone).map_err(|error| match error {
+            rustix::io::Errno::WOULDBLOCK => io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "a member daemon runs already in this home: stop it first",
+            ),
+            error => error.into(),
+        })?;
+        Ok(file)
+    };
+    take().map_err(|source| HomeError::new("locking", &path, source))
+}
+
 /// Creates `folder` and its parents, readable by its owner only.
 pub(crate) fn create_private_folder(folder: &Path) -> Result<(), HomeError> {
     DirBuilder::new()

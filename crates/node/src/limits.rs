@@ -294,3 +294,28 @@ pub const STRANGER_TIME: std::time::Duration = std::time::Duration::from_secs(10
 ///
 /// Source: a round trip and more. A lost HELLO delays a transfer by this.
 pub const HELLO_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// How long a peer may take or give nothing while content flows.
+///
+/// Source: a transfer of priority 0 may have to wait for others for minutes. Past it the attempt ends and is repeated.
+pub const STALL_TIME: std::time::Duration = std::time::Duration::from_secs(300);
+
+/// Files of one member that are on their way in, running or waiting.
+///
+/// Source: a person sends a folder's worth at once. Past it further offers are refused with "try later".
+pub const RECEIVES_PER_MEMBER: usize = 128;
+
+/// Files of one member that are received at once.
+///
+/// Source: a quarter of [`RECEIVES`], so that one member leaves room for others. Past it offers are refused with "try later".
+pub const ACTIVE_RECEIVES_PER_MEMBER: usize = 16;
+
+/// Connections for transfers that one member may have open.
+///
+/// Source: as many as it may use ([`ACTIVE_RECEIVES_PER_MEMBER`]), and as many that are ending or testing an address. Past it new ones are closed.
+pub const CONNECTIONS_PER_MEMBER: usize = 2 * ACTIVE_RECEIVES_PER_MEMBER;
+
+/// How long a partly received file waits for its sender.
+///
+/// Source: a machine may be off for a holiday. Past it the part is removed and the transfer has failed.
+pub const WAITING_RECEIVE_TIME: std::time::Duration = std::time::Duration::from_secs(30 * 86_400);

@@ -112,6 +112,20 @@ impl MemberHandle {
         (MemberHandle { commands }, receiver)
     }
 
+    /// A handle whose every search for a peer ends with `outcome`.
+    #[cfg(test)]
+    pub(crate) fn reaching(outcome: Result<Vec<SocketAddr>, Unreachable>) -> MemberHandle {
+        let (handle, mut commands) = MemberHandle::channel();
+        tokio::spawn(async move {
+            while let Some(command) = commands.recv().await {
+                if let Command::Reach { reply, .. } = command {
+                    reply.send(outcome.clone()).unwrap_or_default();
+                }
+            }
+        });
+        handle
+    }
+
     async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
         let (reply, answer) = oneshot::channel();
         self.commands.send(command(reply)).await.ok()?;
@@ -158,8 +172,8 @@ impl MemberHandle {
             .map(|status| *status)
     }
 
-    /// A newer statement is known: links to revoked members are to end.
-    pub(crate) async fn statement_changed(&self) {
+    /// Memberships may have ended: links with those who are no longer good are to end.
+    pub(crate) async fn memberships_changed(&self) {
         if self.commands.send(Command::Revoked).await.is_err() {
             tracing::debug!("the member's task has ended");
         }

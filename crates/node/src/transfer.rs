@@ -23,6 +23,8 @@ mod receive;
 mod record;
 mod send;
 mod service;
+#[cfg(test)]
+mod tests;
 mod uplink;
 mod wire;
 

@@ -29,6 +29,7 @@ struct InviteObject<'a> {
     role: &'static str,
     invite: String,
     expires: u64,
+    withdraws: bool,
 }
 
 impl From<AuthorityError> for Failure {
@@ -126,6 +127,7 @@ fn invite(context: &Context, args: InviteArgs) -> Result<(), Failure> {
         role: role.as_str(),
         invite: invite.to_string(),
         expires: invite.expires,
+        withdraws: invite.withdraws,
     };
     context
         .output
@@ -134,6 +136,11 @@ fn invite(context: &Context, args: InviteArgs) -> Result<(), Failure> {
     context.output.note(&format!(
         "A one-time secret for {name}, good for {hours} h: hand it over by a way that others cannot read; there, `ringway join`."
     ));
+    if invite.withdraws {
+        context
+            .output
+            .note(&format!("The earlier invite for {name} is good no more."));
+    }
     Ok(())
 }
 

@@ -95,7 +95,8 @@ impl Store {
         let domain = options.domain.trim_end_matches('.').to_ascii_lowercase();
         connection
             .execute(
-                "INSERT OR REPLACE INTO ring VALUES (1, ?1, ?2, ?3, ?4, 0, 1)",
+                "INSERT INTO ring VALUES (1, ?1, ?2, ?3, ?4, 0, 1)
+                 ON CONFLICT DO UPDATE SET domain = ?1, dns = ?2, enrol = ?3, successors = ?4",
                 params![
                     domain,
                     options.dns.to_string(),
@@ -157,18 +158,18 @@ impl Store {
             .map_err(self.fail())
     }
 
+    /// True if it takes the place of one that nobody has used: so a lost one can be withdrawn.
     pub(super) fn add_invite(
         &mut self,
         entry: &InviteEntry,
-    ) -> std::result::Result<(), AuthorityError> {
+    ) -> std::result::Result<bool, AuthorityError> {
         let fail = self.fail();
         let transaction = self.connection.transaction().map_err(&fail)?;
         let now = crate::clock::unix_seconds();
         let name = entry.name.as_str();
         let taken: bool = transaction
             .query_row(
-                "SELECT EXISTS (SELECT 1 FROM members WHERE name = ?1 AND revoked IS NULL)
-                     OR EXISTS (SELECT 1 FROM invites WHERE name = ?1 AND used_by IS NULL AND expires > ?2)",
+                "SELECT EXISTS (SELECT 1 FROM members WHERE name = ?1 AND revoked IS NULL AND expires > ?2)",
                 params![name, now],
                 |row| row.get(0),
             )
@@ -176,6 +177,12 @@ impl Store {
         if taken {
             return Err(AuthorityError::NameTaken(entry.name.clone()));
         }
+        let withdrawn = transaction
+            .execute(
+                "DELETE FROM invites WHERE name = ?1 AND used_by IS NULL",
+                params![name],
+            )
+            .map_err(&fail)?;
         let psk: &[u8] = entry.pre_shared_key.as_ref();
         transaction
             .execute(
@@ -183,7 +190,8 @@ impl Store {
                 params![&entry.id[..], name, entry.role.as_str(), psk, entry.expires],
             )
             .map_err(&fail)?;
-        Ok(transaction.commit().map_err(&fail)?)
+        transaction.commit().map_err(&fail)?;
+        Ok(withdrawn > 0)
     }
 
     pub(super) fn invite(&self, id: &[u8; 8]) -> Result<Option<InviteEntry>> {
@@ -226,6 +234,13 @@ impl Store {
                 params![&id[..], &member.as_bytes()[..]],
             )
             .map_err(&fail)?;
+        // Whoever had the name or the address before has let the certificate run out.
+        transaction
+            .execute(
+                "UPDATE members SET revoked = expires WHERE revoked IS NULL AND expires <= ?1 AND (name = ?2 OR address = ?3)",
+                params![now, certificate.name().as_str(), address],
+            )
+            .map_err(&fail)?;
         transaction
             .execute(
                 "INSERT INTO members VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL)",
@@ -254,9 +269,13 @@ impl Store {
     }
 
     pub(super) fn address_taken(&self, address: SocketAddr) -> Result<bool> {
-        let query = "SELECT EXISTS (SELECT 1 FROM members WHERE address = ?1 AND revoked IS NULL)";
+        let query = "SELECT EXISTS (SELECT 1 FROM members WHERE address = ?1 AND revoked IS NULL AND expires > ?2)";
         self.connection
-            .query_row(query, params![address.to_string()], |row| row.get(0))
+            .query_row(
+                query,
+                params![address.to_string(), crate::clock::unix_seconds()],
+                |row| row.get(0),
+            )
             .map_err(self.fail())
     }
 

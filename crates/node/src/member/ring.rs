@@ -185,9 +185,7 @@ impl Runtime {
                 predecessor,
                 successors,
             } => {
-                for key in predecessor.into_iter().chain(successors) {
-                    self.remember_router(&key);
-                }
+                self.remember_routers(predecessor.into_iter().chain(successors));
             }
             Event::LookupDone {
                 id,
@@ -216,13 +214,19 @@ impl Runtime {
         }
     }
 
-    fn remember_router(&mut self, key: &RingKey) {
-        let Some(certificate) = self.directory.cached_router(key) else {
-            return;
-        };
-        if let Err(error) = self.state.remember_router(&certificate) {
-            tracing::error!(%error, "a router could not be remembered");
-        }
+    /// For the next start. The disk may be slow, and this task has links to look after.
+    fn remember_routers(&mut self, keys: impl Iterator<Item = RingKey>) {
+        let certificates: Vec<Certificate> = keys
+            .filter_map(|key| self.directory.cached_router(&key))
+            .collect();
+        let state = std::sync::Arc::clone(&self.state);
+        tokio::task::spawn_blocking(move || {
+            for certificate in certificates {
+                if let Err(error) = state.remember_router(&certificate) {
+                    tracing::error!(%error, "a router could not be remembered");
+                }
+            }
+        });
     }
 
     /// A leaf keeps links to a few routers.

@@ -4,13 +4,14 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bao_tree::io::outboard::{PostOrderOutboard, PreOrderOutboard};
 use bao_tree::io::sync::{
-    DecodeResponseIter, OutboardMut, WriteAt, encode_ranges, outboard_post_order, valid_ranges,
+    DecodeResponseIter, OutboardMut, WriteAt, encode_ranges_validated, outboard_post_order,
+    valid_ranges,
 };
 use bao_tree::io::{BaoContentItem, Leaf, Parent};
 use bao_tree::{BaoTree, BlockSize, ChunkNum, ChunkRanges};
@@ -34,6 +35,14 @@ pub(super) struct Source {
 impl Source {
     /// Reads the file at `path` once; the hash tree goes to `tree_path`.
     pub(super) fn open(path: &Path, tree_path: &Path) -> io::Result<Source> {
+        let hashed = Source::hash(path, tree_path);
+        if hashed.is_err() {
+            remove_if_there(tree_path);
+        }
+        hashed
+    }
+
+    fn hash(path: &Path, tree_path: &Path) -> io::Result<Source> {
         let file = File::open(path)?;
         let size = file.metadata()?.len();
         let tree = BaoTree::new(size, BLOCK);
@@ -57,17 +66,38 @@ impl Source {
         })
     }
 
-    /// Writes the chunks in `ranges`, each preceded by the hashes that prove it.
-    pub(super) fn encode(&self, ranges: &ChunkRanges, sink: impl Write) -> io::Result<()> {
-        encode_ranges(&self.file, &self.tree, ranges, sink).map_err(io::Error::from)
+    /// Writes the chunks in `ranges`, each preceded by the hashes that prove it, and checks each on the way.
+    pub(super) fn encode(
+        &self,
+        ranges: &ChunkRanges,
+        sink: impl Write,
+    ) -> Result<(), EncodeFailed> {
+        use bao_tree::io::EncodeError;
+        match encode_ranges_validated(&self.file, &self.tree, ranges, sink) {
+            Ok(()) => Ok(()),
+            Err(EncodeError::LeafHashMismatch(_) | EncodeError::ParentHashMismatch(_)) => {
+                Err(EncodeFailed::Changed)
+            }
+            Err(error) => match io::Error::from(error) {
+                error if error.kind() == io::ErrorKind::UnexpectedEof => Err(EncodeFailed::Changed),
+                error => Err(EncodeFailed::Io(error)),
+            },
+        }
     }
+}
+
+/// Why a file could not be sent to its end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum EncodeFailed {
+    #[error("the file has changed since it was hashed")]
+    Changed,
+    #[error(transparent)]
+    Io(io::Error),
 }
 
 impl Drop for Source {
     fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_file(&self.tree_path) {
-            tracing::debug!(%error, "a hash tree could not be removed");
-        }
+        remove_if_there(&self.tree_path);
     }
 }
 
@@ -78,7 +108,6 @@ pub(super) struct Partial {
     tree: PreOrderOutboard<File>,
     size: u64,
     data_path: PathBuf,
-    tree_path: PathBuf,
 }
 
 impl Partial {
@@ -105,7 +134,6 @@ impl Partial {
             },
             size,
             data_path,
-            tree_path,
         })
     }
 
@@ -145,45 +173,55 @@ impl Partial {
         Ok(())
     }
 
-    /// Puts the complete file into `folder` under `name`, or under `name (2)` and so on if that is taken.
-    pub(super) fn finish(self, folder: &Path, name: &str) -> io::Result<PathBuf> {
+    /// Puts the complete file into `folder` under `name`, or under `name (2)` and so on if that is taken. The partial file
+    /// stays beside it until [`Partial::discard`]: after a crash in between, this finds what it has put there.
+    pub(super) fn finish(&self, folder: &Path, name: &str) -> io::Result<PathBuf> {
         self.file.set_len(self.size)?;
         self.file.sync_all()?;
+        let own = self.file.metadata()?;
         for attempt in 1..1_000_u32 {
             let path = folder.join(numbered(name, attempt));
-            let flags = rustix::fs::RenameFlags::NOREPLACE;
-            match rustix::fs::renameat_with(
-                rustix::fs::CWD,
-                &self.data_path,
-                rustix::fs::CWD,
-                &path,
-                flags,
-            ) {
-                Ok(()) => {
-                    crate::home::sync_folder_of(&path)?;
-                    std::fs::remove_file(&self.tree_path)?;
-                    return Ok(path);
+            match std::fs::hard_link(&self.data_path, &path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    let there = std::fs::symlink_metadata(&path)?;
+                    if (there.dev(), there.ino()) != (own.dev(), own.ino()) {
+                        continue;
+                    }
                 }
-                Err(rustix::io::Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
+                // Some file systems know no hard links.
+                Err(_) => match self.rename_to(&path) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                    renamed => renamed?,
+                },
             }
+            crate::home::sync_folder_of(&path)?;
+            return Ok(path);
         }
-        Err(io::Error::new(
-            io::ErrorKind::AlreadyExists,
-            "a thousand files of this name are there",
-        ))
+        let reason = "a thousand files of this name are there";
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, reason))
+    }
+
+    fn rename_to(&self, path: &Path) -> io::Result<()> {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        let renamed = renameat_with(CWD, &self.data_path, CWD, path, RenameFlags::NOREPLACE);
+        Ok(renamed?)
     }
 
     /// Removes what has come so far.
     pub(super) fn discard(folder: &Path, stem: &str) {
         for extension in ["part", "tree"] {
-            let path = folder.join(format!("{stem}.{extension}"));
-            if let Err(error) = std::fs::remove_file(&path)
-                && error.kind() != io::ErrorKind::NotFound
-            {
-                tracing::warn!(path = %path.display(), %error, "a partial file stays behind");
-            }
+            remove_if_there(&folder.join(format!("{stem}.{extension}")));
         }
+    }
+}
+
+fn remove_if_there(path: &Path) {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(path = %path.display(), %error, "a file stays behind");
+        }
+        _ => {}
     }
 }
 
@@ -357,6 +395,30 @@ mod tests {
         let (missing, present) = partial.missing().unwrap();
         assert_eq!(present, 100_000 - 16_384);
         assert_eq!(byte_count(&missing, 100_000), 16_384);
+    }
+
+    #[test]
+    fn a_crash_after_the_file_was_put_there_does_not_bring_it_twice() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = content(100_000);
+        let source = source(folder.path(), &data);
+        let mut brought = Vec::new();
+        for _ in 0..2 {
+            let mut partial = Partial::open(folder.path(), "x", source.size, source.hash).unwrap();
+            let (missing, _) = partial.missing().unwrap();
+            brought.push(byte_count(&missing, source.size));
+            let bytes = encoded(&source, &missing);
+            partial
+                .decode(&missing, bytes.as_slice(), &AtomicU64::new(0))
+                .unwrap();
+            let path = partial.finish(folder.path(), "f").unwrap();
+            assert_eq!(path, folder.path().join("f"));
+            // Here the machine stops: nothing is discarded, nobody has noted that the file is there.
+        }
+        assert_eq!(brought, [100_000, 0]);
+        Partial::discard(folder.path(), "x");
+        assert_eq!(std::fs::read(folder.path().join("f")).unwrap(), data);
+        assert!(!folder.path().join("f (2)").exists());
     }
 
     #[test]

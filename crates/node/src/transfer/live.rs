@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use bao_tree::ChunkRanges;
 use ringway_dtl::{LimitedBy, Priority};
 use ringway_transport::quic::QuicConnection;
 use tokio::sync::watch;
 
+use super::content::Partial;
 use super::record::{Direction, Phase, Record};
 use super::uplink::Flow;
 use crate::control::{PathReport, TransferStatus};
@@ -17,17 +19,6 @@ use crate::control::{PathReport, TransferStatus};
 const WINDOW: Duration = Duration::from_secs(1);
 /// How often it is sampled.
 pub(super) const SAMPLE: Duration = Duration::from_millis(100);
-
-/// Why an attempt is to end early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// Nobody wants it to.
-    No,
-    /// The user has given the transfer up.
-    Cancelled,
-    /// The peer has begun anew over another connection.
-    Superseded,
-}
 
 /// A transfer that this daemon knows.
 #[derive(Debug)]
@@ -39,12 +30,20 @@ pub(super) struct Live {
     pub(super) resumed: AtomicU64,
     /// True while the uplink's cap holds sending back.
     pub(super) capped: AtomicBool,
-    pub(super) stop: watch::Sender<Stop>,
+    /// True once the user has given the transfer up.
+    pub(super) cancelled: watch::Sender<bool>,
+    /// Counts attempts: a later one makes earlier ones end.
+    pub(super) attempts: watch::Sender<u64>,
+    /// A partial file that a superseded attempt has checked, for the next one.
+    checked: Mutex<Option<Checked>>,
     /// Held by the attempt that runs.
     pub(super) running: tokio::sync::Mutex<()>,
     meter: Mutex<Meter>,
     channel: Mutex<Option<Channel>>,
 }
+
+/// A partial file, what it lacks, and how many bytes it has.
+pub(super) type Checked = (Partial, ChunkRanges, u64);
 
 /// What carries the transfer at the moment.
 #[derive(Clone, Debug)]
@@ -73,7 +72,9 @@ impl Live {
             bytes: Arc::new(AtomicU64::new(done)),
             resumed: AtomicU64::new(0),
             capped: AtomicBool::new(false),
-            stop: watch::Sender::new(Stop::No),
+            cancelled: watch::Sender::new(false),
+            attempts: watch::Sender::new(0),
+            checked: Mutex::new(None),
             running: tokio::sync::Mutex::new(()),
             meter: Mutex::default(),
             channel: Mutex::new(None),
@@ -101,6 +102,24 @@ impl Live {
             self.capped.store(false, Ordering::Relaxed);
         }
         *self.channel.lock().unwrap_or_else(PoisonError::into_inner) = channel;
+    }
+
+    pub(super) fn keep_checked(&self, checked: Checked) {
+        *self.checked.lock().unwrap_or_else(PoisonError::into_inner) = Some(checked);
+    }
+
+    pub(super) fn take_checked(&self) -> Option<Checked> {
+        self.checked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
+    /// Ends what carries the transfer, if anything does.
+    pub(super) fn close(&self, code: u32, reason: &str) {
+        if let Some(channel) = self.channel() {
+            channel.connection.close(code, reason);
+        }
     }
 
     fn channel(&self) -> Option<Channel> {

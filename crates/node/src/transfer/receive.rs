@@ -1,23 +1,29 @@
 //! The receiver's side: checks offers, takes chunks, keeps what it has when the sender goes away.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bao_tree::ChunkRanges;
 use bytes::Bytes;
 use ringway_dtl::Priority;
-use ringway_transport::quic::{QuicConnection, RecvStream, SendStream};
+use ringway_transport::quic::{QuicConnection, QuicError, RecvStream, SendStream};
 use ringway_transport::{MemberId, Ping};
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 
 use super::content::{self, Partial, safe_file_name};
-use super::live::{Channel, Live, Stop};
+use super::live::{Channel, Checked, Live};
 use super::pipe;
 use super::record::{Direction, Phase, Record, TransferId};
-use super::service::Context;
+use super::service::{Context, DONE, FAILED, GIVEN_UP, TOO_MANY};
 use super::wire::{Frame, FrameError, Offer};
 use crate::certificate::Certificate;
 use crate::clock::unix_seconds;
-use crate::limits::ANSWER_TIME;
+use crate::limits::{
+    ACTIVE_RECEIVES_PER_MEMBER, ANSWER_TIME, CONNECTIONS_PER_MEMBER, RECEIVES_PER_MEMBER,
+    STALL_TIME,
+};
 
 /// Why a file was not taken, or not wholly.
 #[derive(Debug)]
@@ -36,13 +42,55 @@ impl From<FrameError> for Ended {
 
 /// Accepts connections for as long as the endpoint lives.
 pub(super) async fn serve(context: Arc<Context>) {
+    let open: Arc<Mutex<HashMap<MemberId, usize>>> = Arc::default();
     while let Some(connection) = context.endpoint.accept().await {
+        let peer = connection.peer();
+        let Some(place) = Place::take(&open, peer) else {
+            connection.close(TOO_MANY, "too many connections of this member");
+            continue;
+        };
         let context = Arc::clone(&context);
         tokio::spawn(async move {
-            while let Ok((sink, stream)) = connection.accept_bi().await {
+            let _place = place;
+            // Whoever opens no stream has no use for the connection.
+            while let Ok(Ok((sink, stream))) = timeout(ANSWER_TIME, connection.accept_bi()).await {
                 handle_stream(&context, &connection, sink, stream).await;
             }
+            connection.close(DONE, "nothing more to do");
         });
+    }
+}
+
+/// One of the connections that a member may have open; dropping it gives it back.
+struct Place {
+    open: Arc<Mutex<HashMap<MemberId, usize>>>,
+    peer: MemberId,
+}
+
+impl Place {
+    fn take(open: &Arc<Mutex<HashMap<MemberId, usize>>>, peer: MemberId) -> Option<Place> {
+        let mut counts = open.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(peer).or_default();
+        if *count >= CONNECTIONS_PER_MEMBER {
+            return None;
+        }
+        *count += 1;
+        let open = Arc::clone(open);
+        Some(Place { open, peer })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut counts = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = counts
+            .get(&self.peer)
+            .map_or(0, |count| count.saturating_sub(1));
+        if left == 0 {
+            counts.remove(&self.peer);
+        } else {
+            counts.insert(self.peer, left);
+        }
     }
 }
 
@@ -52,7 +100,7 @@ async fn handle_stream(
     mut sink: SendStream,
     mut stream: RecvStream,
 ) {
-    let first = tokio::time::timeout(ANSWER_TIME, Frame::read(&mut stream)).await;
+    let first = timeout(ANSWER_TIME, Frame::read(&mut stream)).await;
     let ended = match first {
         Ok(Ok(Frame::Ping(ping))) => answer_ping(context, &ping, &mut sink).await,
         Ok(Ok(Frame::Offer(offer))) => {
@@ -74,7 +122,7 @@ async fn handle_stream(
         }
         Err(Ended::Lost(reason)) => {
             tracing::info!(peer = %connection.peer(), reason, "a connection ended");
-            connection.close(1, &reason);
+            connection.close(FAILED, &reason);
         }
     }
 }
@@ -103,31 +151,45 @@ async fn receive(
         ));
     };
     let live = register(context, connection.peer(), offer)?;
+    if context.active_with(connection.peer()) >= ACTIVE_RECEIVES_PER_MEMBER {
+        let reason = "too many files of this sender are being received".to_owned();
+        return Err(Ended::Refuse(reason, true));
+    }
     // An attempt over a connection that has died makes way.
-    live.stop.send_replace(Stop::Superseded);
+    let mut attempts = live.attempts.subscribe();
+    let own = live.attempts.borrow().wrapping_add(1);
+    live.attempts.send_replace(own);
     let running = live.running.lock().await;
-    live.stop.send_replace(Stop::No);
-    let mut stop = live.stop.subscribe();
-    let ended = if live.phase() == Phase::Done {
+    attempts.mark_unchanged();
+    let ended = if *live.attempts.borrow() != own {
+        Err(Ended::Lost(BEGUN_ANEW.to_owned()))
+    } else if live.phase() == Phase::Done {
         Ok(())
+    } else if live.phase().is_ended() {
+        Err(refused(GIVEN_UP_HERE))
     } else {
-        tokio::select! {
-            result = take_content(context, connection, &live, offer, sink, stream) => result,
-            stop = stop.wait_for(|stop| *stop != Stop::No) => Err(match stop.as_deref() {
-                Ok(Stop::Cancelled) => Ended::Refuse("the receiver has cancelled it".to_owned(), false),
-                _ => Ended::Lost("the sender has begun anew".to_owned()),
-            }),
-        }
+        let stream = Content { stream, attempts };
+        take_content(context, connection, &live, offer, sink, stream).await
     };
     live.set_channel(None);
-    drop(running);
+    let closed = connection.close_reason();
+    let given_up = matches!(
+        &closed,
+        Some(QuicError::ClosedByPeer { code, .. }) if *code == u64::from(GIVEN_UP)
+    );
     match &ended {
         Ok(()) => {
             Frame::Finished.write(sink).await?;
             sink.finish()
                 .map_err(|error| Ended::Lost(error.to_string()))?;
         }
+        Err(Ended::Lost(_)) if given_up => {
+            let reason = "the sender has given it up".to_owned();
+            context.set_phase(&live, Phase::Failed, Some(reason));
+        }
         Err(Ended::Lost(reason)) => {
+            // Streams say only that the connection is lost; the connection knows why.
+            let reason = closed.map_or_else(|| reason.clone(), |closed| closed.to_string());
             let reason = format!("waits for the sender: {reason}");
             context.set_phase(&live, Phase::Waiting, Some(reason));
         }
@@ -140,15 +202,40 @@ async fn receive(
             context.set_phase(&live, phase, Some(reason.clone()));
         }
     }
-    if live.phase() == Phase::Cancelled {
-        Partial::discard(&partial_folder(context), &stem(&live.record().id));
+    drop(running);
+    if matches!(live.phase(), Phase::Failed | Phase::Cancelled) {
+        discard(context, &live).await;
     }
     ended
 }
 
+const BEGUN_ANEW: &str = "the sender has begun anew";
+const GIVEN_UP_HERE: &str = "the receiver has given this transfer up";
+
+fn refused(reason: &str) -> Ended {
+    Ended::Refuse(reason.to_owned(), false)
+}
+
+/// Removes what has come of a transfer that has ended without its file, once no attempt uses it any more.
+pub(super) async fn discard(context: &Arc<Context>, live: &Live) {
+    let _running = live.running.lock().await;
+    live.take_checked();
+    let (folder, stem) = (partial_folder(context), stem(&live.record().id));
+    let removing = tokio::task::spawn_blocking(move || Partial::discard(&folder, &stem));
+    if let Err(error) = removing.await {
+        tracing::warn!(%error, "a partial file stays behind");
+    }
+}
+
+/// The sender's stream, and whether the attempt that reads it is still the latest.
+struct Content {
+    stream: RecvStream,
+    attempts: watch::Receiver<u64>,
+}
+
 /// Checks whether the file may come, and finds or makes the transfer's record.
 fn register(context: &Context, peer: MemberId, offer: &Offer) -> Result<Arc<Live>, Ended> {
-    let refuse = |reason: &str| Ended::Refuse(reason.to_owned(), false);
+    let refuse = refused;
     let certificate: Certificate = context.directory.cached(&peer).ok_or_else(|| {
         Ended::Refuse(
             "no valid certificate of the sender is known".to_owned(),
@@ -170,14 +257,19 @@ fn register(context: &Context, peer: MemberId, offer: &Offer) -> Result<Arc<Live
         let record = live.record();
         let same = record.peer == peer && record.hash == Some(hash) && record.size == offer.size;
         return match record.phase {
-            Phase::Cancelled | Phase::Failed => {
-                Err(refuse("the receiver has given this transfer up"))
-            }
+            Phase::Cancelled | Phase::Failed => Err(refuse(GIVEN_UP_HERE)),
             _ if same => Ok(live),
             _ => Err(refuse(
                 "the file is not the one that this transfer began with",
             )),
         };
+    }
+    if context.find(id, Direction::Send).is_some() {
+        return Err(refuse("the transfer's id is in use"));
+    }
+    if context.open_transfers(Direction::Receive, Some(peer)) >= RECEIVES_PER_MEMBER {
+        let reason = "too many files of this sender are on their way".to_owned();
+        return Err(Ended::Refuse(reason, true));
     }
     let record = Record {
         id,
@@ -212,9 +304,18 @@ async fn take_content(
     live: &Arc<Live>,
     offer: &Offer,
     sink: &mut SendStream,
-    stream: RecvStream,
+    mut content: Content,
 ) -> Result<(), Ended> {
-    let (partial, missing, present) = open_partial(context, live, offer).await?;
+    let checked = match live.take_checked() {
+        Some(checked) => checked,
+        None => open_partial(context, live, offer).await?,
+    };
+    if content.attempts.has_changed().unwrap_or(false) {
+        // Checking a large file takes long; the attempt that came meanwhile need not do it again.
+        live.keep_checked(checked);
+        return Err(Ended::Lost(BEGUN_ANEW.to_owned()));
+    }
+    let (partial, missing, present) = checked;
     live.begin(present);
     live.set_channel(Some(Channel {
         connection: connection.clone(),
@@ -226,7 +327,11 @@ async fn take_content(
         present,
     };
     accept.write(sink).await?;
-    let partial = write_content(live, partial, missing, stream).await?;
+    let partial = write_content(live, partial, missing, &mut content).await?;
+    // A membership that has ended meanwhile brings no file into the inbox.
+    if context.directory.cached(&connection.peer()).is_none() {
+        return Err(refused("the sender's membership has ended"));
+    }
     let (inbox, name) = (context.inbox.clone(), live.record().file);
     let finished = tokio::task::spawn_blocking(move || partial.finish(&inbox, &name)).await;
     let path = finished
@@ -234,18 +339,20 @@ async fn take_content(
         .map_err(|error| disk(&error))?;
     live.lock_record().path = path;
     context.set_phase(live, Phase::Done, None);
+    Partial::discard(&partial_folder(context), &stem(&live.record().id));
     Ok(())
 }
 
 fn disk(error: &dyn std::fmt::Display) -> Ended {
-    Ended::Refuse(format!("the receiver's disk: {error}"), true)
+    tracing::error!(%error, "a file could not be stored");
+    Ended::Refuse("the receiver's disk fails or is full".to_owned(), true)
 }
 
 async fn open_partial(
     context: &Arc<Context>,
     live: &Live,
     offer: &Offer,
-) -> Result<(Partial, ChunkRanges, u64), Ended> {
+) -> Result<Checked, Ended> {
     let folder = partial_folder(context);
     let (id, size) = (live.record().id, offer.size);
     let hash = blake3::Hash::from_bytes(*offer.hash);
@@ -256,9 +363,8 @@ async fn open_partial(
         let space = rustix::fs::statvfs(&folder)?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);
         if free < size.saturating_sub(present) {
-            return Err(std::io::Error::other(format!(
-                "{free} bytes are free, the file has {size}"
-            )));
+            let reason = format!("{free} bytes are free, the file has {size}");
+            return Err(std::io::Error::other(reason));
         }
         Ok((partial, missing, present))
     });
@@ -273,7 +379,7 @@ async fn write_content(
     live: &Live,
     mut partial: Partial,
     missing: ChunkRanges,
-    mut stream: RecvStream,
+    content: &mut Content,
 ) -> Result<Partial, Ended> {
     let (blocks, reader) = pipe::to_thread();
     let bytes = Arc::clone(&live.bytes);
@@ -281,28 +387,45 @@ async fn write_content(
         let result = partial.decode(&missing, reader, &bytes);
         (partial, result)
     });
-    let mut lost = None;
-    loop {
-        let (block, ended) = read_block(&mut stream).await;
-        // A thread that has ended early says below why.
-        let taken = block.is_empty() || blocks.send(block).await.is_ok();
-        match ended {
-            Some(reason) => lost = reason,
-            None if taken => continue,
-            None => {}
+    let mut cancelled = live.cancelled.subscribe();
+    let Content { stream, attempts } = content;
+    let lost = tokio::select! {
+        lost = forward(stream, blocks) => lost,
+        _ = attempts.changed() => Some(BEGUN_ANEW.to_owned()),
+        _ = cancelled.wait_for(|cancelled| *cancelled) => {
+            Some("cancelled here".to_owned())
         }
-        break;
-    }
-    drop(blocks);
+    };
+    // The thread ends with its pipe: nobody else may touch the partial file before.
     let (partial, result) = writing.await.map_err(|error| disk(&error))?;
+    if *live.cancelled.borrow() {
+        return Err(refused(GIVEN_UP_HERE));
+    }
     match (result, lost) {
         (Ok(()), _) => Ok(partial),
+        (Err(error), _) if error.raw_os_error().is_some() => Err(disk(&error)),
         (Err(_), Some(lost)) => Err(Ended::Lost(lost)),
         (Err(error), None) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
             Err(Ended::Lost("the sender stopped in the middle".to_owned()))
         }
-        (Err(error), None) if error.kind() == std::io::ErrorKind::StorageFull => Err(disk(&error)),
         (Err(error), None) => Err(Ended::Lost(format!("the content does not verify: {error}"))),
+    }
+}
+
+/// Passes blocks on until the stream or the writing thread has ended; says why if the stream broke.
+async fn forward(stream: &mut RecvStream, blocks: mpsc::Sender<Bytes>) -> Option<String> {
+    loop {
+        let read = timeout(STALL_TIME, read_block(stream)).await;
+        let Ok((block, ended)) = read else {
+            return Some("the sender has stalled".to_owned());
+        };
+        // A thread that has ended early says itself why.
+        let taken = block.is_empty() || blocks.send(block).await.is_ok();
+        match ended {
+            Some(reason) => return reason,
+            None if taken => {}
+            None => return None,
+        }
     }
 }
 

@@ -10,14 +10,15 @@ use ringway_transport::MemberId;
 use ringway_transport::quic::{QuicConnection, QuicError, RecvStream, SendStream};
 use tokio::time::timeout;
 
-use super::content::{self, Source};
-use super::live::{Channel, Live, Stop};
+use super::content::{self, EncodeFailed, Source};
+use super::live::{Channel, Live};
 use super::pipe;
 use super::record::Phase;
-use super::service::Context;
+use super::service::{Context, DONE, GIVEN_UP};
 use super::uplink::Flow;
 use super::wire::{Frame, FrameError, Offer};
-use crate::limits::{ANSWER_TIME, RETRY_FIRST, RETRY_LONGEST};
+use crate::directory::DirectoryError;
+use crate::limits::{ANSWER_TIME, RETRY_FIRST, RETRY_LONGEST, STALL_TIME};
 
 /// Why an attempt ended without the file being there.
 #[derive(Debug)]
@@ -26,8 +27,6 @@ enum Ended {
     Later(String),
     /// Never worth another try.
     Never(String),
-    /// The user wants no more.
-    Stopped,
 }
 
 impl From<FrameError> for Ended {
@@ -44,48 +43,50 @@ impl From<QuicError> for Ended {
 
 /// Sends one file, however long that takes.
 pub(super) async fn run(context: Arc<Context>, live: Arc<Live>) {
-    let Ok(_place) = context.sends.acquire().await else {
-        return;
-    };
-    let mut source = None;
-    let mut pause = RETRY_FIRST;
-    loop {
-        let before = live.bytes.load(Ordering::Relaxed);
-        let ended = match attempt(&context, &live, &mut source).await {
-            Ok(()) => return context.set_phase(&live, Phase::Done, None),
-            Err(ended) => ended,
-        };
-        live.set_channel(None);
-        match ended {
-            Ended::Stopped => return,
-            Ended::Never(reason) => return context.set_phase(&live, Phase::Failed, Some(reason)),
-            Ended::Later(reason) => {
-                tracing::info!(id = %live.record().id, reason, "a transfer waits");
-                context.set_phase(&live, Phase::Waiting, Some(reason));
+    let mut cancelled = live.cancelled.subscribe();
+    let sending = async {
+        let mut source = None;
+        let mut pause = RETRY_FIRST;
+        loop {
+            let before = live.bytes.load(Ordering::Relaxed);
+            let ended = attempt(&context, &live, &mut source).await;
+            live.set_channel(None);
+            match ended {
+                Ok(()) => return context.set_phase(&live, Phase::Done, None),
+                Err(Ended::Never(reason)) => {
+                    return context.set_phase(&live, Phase::Failed, Some(reason));
+                }
+                Err(Ended::Later(reason)) => {
+                    tracing::info!(id = %live.record().id, reason, "a transfer waits");
+                    context.set_phase(&live, Phase::Waiting, Some(reason));
+                }
             }
+            if live.bytes.load(Ordering::Relaxed) > before {
+                pause = RETRY_FIRST;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(RETRY_LONGEST);
         }
-        if live.bytes.load(Ordering::Relaxed) > before {
-            pause = RETRY_FIRST;
-        }
-        let mut stop = live.stop.subscribe();
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            _ = stop.wait_for(|stop| *stop != Stop::No) => return,
-        }
-        pause = (pause * 2).min(RETRY_LONGEST);
+    };
+    tokio::select! {
+        () = sending => {}
+        _ = cancelled.wait_for(|cancelled| *cancelled) => live.close(GIVEN_UP, "cancelled"),
     }
+    if matches!(live.phase(), Phase::Failed) {
+        live.close(GIVEN_UP, "failed");
+    }
+    live.set_channel(None);
 }
 
+/// One attempt. It has a place among those that send only while it lasts: a peer that is away keeps nobody waiting.
 async fn attempt(
     context: &Context,
     live: &Live,
     source: &mut Option<Arc<Source>>,
 ) -> Result<(), Ended> {
-    let mut stop = live.stop.subscribe();
-    tokio::select! {
-        result = deliver(context, live, source) => result,
-        _ = stop.wait_for(|stop| *stop != Stop::No) => Err(Ended::Stopped),
-    }
+    let place = context.sends.acquire().await;
+    let _place = place.map_err(|error| Ended::Later(error.to_string()))?;
+    deliver(context, live, source).await
 }
 
 async fn deliver(
@@ -131,7 +132,7 @@ async fn deliver(
             return Err(FrameError::Malformed.into());
         }
     }
-    connection.close(0, "the file has arrived");
+    connection.close(DONE, "the file has arrived");
     live.set_channel(None);
     Ok(())
 }
@@ -166,7 +167,10 @@ fn changed(path: &Path) -> String {
 
 async fn connect(context: &Context, peer: MemberId, live: &Live) -> Result<QuicConnection, Ended> {
     let certificate = context.directory.find(&peer.to_string()).await;
-    let certificate = certificate.map_err(|error| Ended::Later(error.to_string()))?;
+    let certificate = certificate.map_err(|error| match error {
+        DirectoryError::Revoked(_) => Ended::Never(error.to_string()),
+        _ => Ended::Later(error.to_string()),
+    })?;
     let addresses = context.member.reach(certificate).await;
     let addresses = addresses.map_err(|error| Ended::Later(error.to_string()))?;
     let mut last = Ended::Later("the peer has no working QUIC address".to_owned());
@@ -209,19 +213,22 @@ async fn send_content(
     let reading = tokio::task::spawn_blocking(move || {
         let mut writer = writer;
         source.encode(&ranges, &mut writer)?;
-        std::io::Write::flush(&mut writer)
+        std::io::Write::flush(&mut writer).map_err(EncodeFailed::Io)
     });
     while let Some(block) = blocks.recv().await {
         let waited = flow.acquire(block.len()).await;
         live.capped.store(waited, Ordering::Relaxed);
         let bytes = u64::try_from(block.len()).unwrap_or(u64::MAX);
-        if let Err(error) = sink.write_chunk(block).await {
-            return Err(Ended::Later(error.to_string()));
+        match timeout(STALL_TIME, sink.write_chunk(block)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(Ended::Later(error.to_string())),
+            Err(_) => return Err(Ended::Later("the peer takes nothing".to_owned())),
         }
         live.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
     match reading.await {
         Ok(Ok(())) => {}
+        Ok(Err(EncodeFailed::Changed)) => return Err(Ended::Never(changed(&path))),
         Ok(Err(error)) => return Err(Ended::Later(format!("reading {}: {error}", path.display()))),
         Err(error) => return Err(Ended::Later(error.to_string())),
     }
@@ -231,7 +238,9 @@ async fn send_content(
 
 /// The receiver says so when the whole file is on its disk; a peer that is gone ends the connection instead.
 async fn finished(answers: &mut RecvStream) -> Result<(), Ended> {
-    match Frame::read(answers).await? {
+    let answer = timeout(STALL_TIME, Frame::read(answers)).await;
+    let late = || Ended::Later("the peer does not say that it has the file".to_owned());
+    match answer.map_err(|_| late())?? {
         Frame::Finished => Ok(()),
         Frame::Refuse { reason, try_later } => Err(refused(&reason, try_later)),
         _ => Err(FrameError::Malformed.into()),
@@ -258,7 +267,7 @@ pub(crate) async fn ping(
         let Ok(Frame::Pong(pong)) = Frame::read(&mut answers).await else {
             return None;
         };
-        connection.close(0, "tested");
+        connection.close(DONE, "tested");
         ringway_transport::Pong::decode(&pong).ok()
     };
     timeout(Duration::from_secs(5), exchange)

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringway_dtl::Priority;
+use ringway_transport::MemberId;
 use ringway_transport::quic::QuicEndpoint;
 use tokio::sync::Semaphore;
 
-use super::live::{Live, SAMPLE, Stop};
+use super::live::{Live, SAMPLE};
 use super::record::{Direction, Phase, Record, TransferId};
 use super::uplink::Uplink;
 use super::{receive, send};
@@ -18,9 +19,20 @@ use crate::clock::unix_seconds;
 use crate::config::ReceiveConfig;
 use crate::control::TransferStatus;
 use crate::directory::Directory;
-use crate::limits::{QUEUED_SENDS, RECEIVES, SENDS};
+use crate::limits::{QUEUED_SENDS, RECEIVES, SENDS, TRANSFER_HISTORY, WAITING_RECEIVE_TIME};
 use crate::member::MemberHandle;
 use crate::state::{State, StateError};
+
+/// Codes with which connections are closed: nothing is wrong; a peer did wrong; the sender gives the transfer up; the
+/// membership has ended; too many connections.
+pub(super) const DONE: u32 = 0;
+pub(super) const FAILED: u32 = 1;
+pub(super) const GIVEN_UP: u32 = 2;
+pub(super) const REVOKED: u32 = 3;
+pub(super) const TOO_MANY: u32 = 4;
+
+/// How often it is looked whether something has waited for too long.
+const EXPIRY_LOOK: Duration = Duration::from_secs(60);
 
 /// Why a request about transfers was refused.
 #[derive(Debug, thiserror::Error)]
@@ -92,30 +104,72 @@ impl Context {
 
     /// Stores the transfer as it is now. A disk that refuses is logged: the transfer itself goes on.
     pub(super) fn save(&self, live: &Live) {
-        if let Err(error) = self.state.put_transfer(&live.record()) {
+        // Held while it is written, so that an older state is never written over a newer one.
+        let record = live.lock_record();
+        if let Err(error) = self.state.put_transfer(&record) {
             tracing::error!(%error, "a transfer's state could not be stored");
         }
     }
 
-    /// Moves the transfer to `phase`, and stores that.
+    /// Moves the transfer to `phase`, and stores that. What has ended stays as it ended.
     pub(super) fn set_phase(&self, live: &Live, phase: Phase, reason: Option<String>) {
         {
             let mut record = live.lock_record();
-            // What has been cancelled stays cancelled.
-            if record.phase.is_ended() && phase != Phase::Waiting {
+            if record.phase.is_ended() {
                 return;
             }
             record.phase = phase;
-            record.reason = reason;
+            // It may hold a peer's words, and end up on a terminal.
+            let shown = |reason: String| {
+                reason
+                    .chars()
+                    .filter(|c| !c.is_control())
+                    .take(300)
+                    .collect()
+            };
+            record.reason = reason.map(shown);
         }
         self.save(live);
+    }
+
+    /// Transfers in one direction that have not ended, with everybody or with one peer.
+    pub(super) fn open_transfers(&self, direction: Direction, peer: Option<MemberId>) -> usize {
+        let counts = |live: &&Arc<Live>| {
+            let record = live.lock_record();
+            let fits = peer.is_none_or(|peer| peer == record.peer);
+            fits && record.direction == direction && !record.phase.is_ended()
+        };
+        self.lock().values().filter(counts).count()
+    }
+
+    /// Files that flow in from `peer` now.
+    pub(super) fn active_with(&self, peer: MemberId) -> usize {
+        let counts = |live: &&Arc<Live>| {
+            let record = live.lock_record();
+            let active = record.direction == Direction::Receive && record.phase == Phase::Active;
+            active && record.peer == peer
+        };
+        self.lock().values().filter(counts).count()
+    }
+
+    fn all(&self) -> Vec<Arc<Live>> {
+        self.lock().values().cloned().collect()
     }
 
     pub(super) fn add(&self, record: Record) -> Result<Arc<Live>, StateError> {
         self.state.put_transfer(&record)?;
         let key = (record.id, record.direction);
         let live = Arc::new(Live::new(record));
-        self.lock().insert(key, Arc::clone(&live));
+        let mut all = self.lock();
+        all.insert(key, Arc::clone(&live));
+        if all.len() > TRANSFER_HISTORY {
+            let ended = all.iter().filter(|(_, live)| live.phase().is_ended());
+            let oldest = ended.min_by_key(|(_, live)| live.lock_record().created);
+            if let Some(key) = oldest.map(|(key, _)| *key) {
+                all.remove(&key);
+            }
+        }
+        drop(all);
         Ok(live)
     }
 }
@@ -164,7 +218,7 @@ impl Transfers {
                 tokio::spawn(send::run(Arc::clone(&context), live));
             }
         }
-        tokio::spawn(sample_all(Arc::clone(&context)));
+        tokio::spawn(look_after_all(Arc::clone(&context)));
         tokio::spawn(receive::serve(Arc::clone(&context)));
         Ok(Transfers { context })
     }
@@ -187,20 +241,14 @@ impl Transfers {
             path: path.to_owned(),
             source,
         };
-        // Opened, not only looked at: whether it can be read is better known now than later.
-        let metadata = std::fs::File::open(path)
-            .and_then(|file| file.metadata())
-            .map_err(file_error)?;
+        let metadata = std::fs::metadata(path).map_err(file_error)?;
+        // Before it is opened: opening a named pipe waits for its other end.
         if !metadata.is_file() {
             return Err(TransferError::NotAFile(path.to_owned()));
         }
-        let waiting = self
-            .context
-            .lock()
-            .values()
-            .filter(|live| !live.phase().is_ended())
-            .count();
-        if waiting >= QUEUED_SENDS {
+        // Whether it can be read is better known now than later.
+        std::fs::File::open(path).map_err(file_error)?;
+        if self.context.open_transfers(Direction::Send, None) >= QUEUED_SENDS {
             return Err(TransferError::TooMany);
         }
         let mut id = [0; 16];
@@ -281,26 +329,50 @@ impl Transfers {
         }
         self.context
             .set_phase(&live, Phase::Cancelled, Some("cancelled here".to_owned()));
-        live.stop.send_replace(Stop::Cancelled);
+        live.cancelled.send_replace(true);
+        if live.record().direction == Direction::Receive {
+            let context = Arc::clone(&self.context);
+            let gone = Arc::clone(&live);
+            tokio::spawn(async move { receive::discard(&context, &gone).await });
+        }
         Ok(live.status())
+    }
+
+    /// Ends what flows to or from members who are no longer good: revoked, or past their certificate's time.
+    pub(crate) fn end_unadmitted(&self) {
+        for live in self.context.all() {
+            let record = live.record();
+            if !record.phase.is_ended() && self.context.directory.cached(&record.peer).is_none() {
+                live.close(REVOKED, "the membership has ended");
+            }
+        }
     }
 }
 
-/// Measures the rates of what flows.
-async fn sample_all(context: Arc<Context>) {
+/// Measures the rates of what flows, and lets go of what nobody comes back for.
+async fn look_after_all(context: Arc<Context>) {
     let mut tick = tokio::time::interval(SAMPLE);
+    let mut next_expiry = Instant::now();
     loop {
         tick.tick().await;
         let now = Instant::now();
-        let active: Vec<Arc<Live>> = {
-            let live = context.lock();
-            live.values()
-                .filter(|live| live.phase() == Phase::Active)
-                .cloned()
-                .collect()
-        };
-        for live in active {
+        let all = context.all();
+        for live in all.iter().filter(|live| live.phase() == Phase::Active) {
             live.sample(now);
+        }
+        if now < next_expiry {
+            continue;
+        }
+        next_expiry = now + EXPIRY_LOOK;
+        let too_old = unix_seconds().saturating_sub(WAITING_RECEIVE_TIME.as_secs());
+        for live in all {
+            let record = live.record();
+            let waits = record.direction == Direction::Receive && record.phase == Phase::Waiting;
+            if waits && record.created < too_old {
+                let reason = "the sender has not come back".to_owned();
+                context.set_phase(&live, Phase::Failed, Some(reason));
+                receive::discard(&context, &live).await;
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Becoming a member over the network, and what does not make one.
 
-use ringway_node::authority::MemberState;
+use ringway_node::authority::{InviteOptions, MemberState};
 use ringway_node::certificate::Role;
 use ringway_node::directory::{Directory, DirectoryError};
 use ringway_node::enrol::join;
@@ -91,6 +91,26 @@ async fn an_invite_works_once_but_an_interrupted_join_can_be_repeated() {
     let again = join(&place.home("alice"), &invite, None).await.unwrap();
     assert_eq!(again.member, first.member);
     assert_eq!(place.authority().members().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_newer_invite_withdraws_an_unused_one_and_a_members_name_is_taken() {
+    let place = Place::new();
+    let _serving = place.serve().await;
+    let lost = place.invite("alice", Role::Leaf);
+    let newer = place.invite("alice", Role::Leaf);
+    assert!(join(&place.home("thief"), &lost, None).await.is_err());
+    join(&place.home("alice"), &newer, None).await.unwrap();
+    let again = InviteOptions {
+        name: "alice".to_owned(),
+        role: Role::Leaf,
+        valid_for: std::time::Duration::from_secs(60),
+    };
+    let refused = place.authority().invite(&again).unwrap_err();
+    assert!(
+        refused.is_usage() && refused.to_string().contains("alice"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]

@@ -1,9 +1,6 @@
 //! What the ring owner does, and may not do.
 
-use std::time::Duration;
-
-use ringway_node::authority::{Authority, InviteOptions};
-use ringway_node::certificate::Role;
+use ringway_node::authority::Authority;
 
 use crate::place::{Place, files};
 
@@ -39,22 +36,6 @@ fn options_that_cannot_work_are_refused_before_anything_is_made() {
         assert!(refused.is_usage(), "{refused}");
         assert!(!folder.exists());
     }
-}
-
-#[test]
-fn a_name_is_invited_once_at_a_time() {
-    let place = Place::new();
-    place.invite("oslo", Role::Router);
-    let again = InviteOptions {
-        name: "oslo".to_owned(),
-        role: Role::Leaf,
-        valid_for: Duration::from_secs(60),
-    };
-    let refused = place.authority().invite(&again).unwrap_err();
-    assert!(
-        refused.is_usage() && refused.to_string().contains("oslo"),
-        "{refused}"
-    );
 }
 
 #[test]

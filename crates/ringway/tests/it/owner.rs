@@ -38,7 +38,7 @@ fn a_ring_is_founded_once() {
 }
 
 #[test]
-fn invitations_differ_and_name_their_member_once() {
+fn invitations_differ_and_a_newer_one_withdraws_an_older() {
     let folder = tempfile::tempdir().unwrap();
     object(&ring(folder.path(), &["init", "ring.test"]));
     let first = object(&ring(folder.path(), &["invite", "oslo"]));
@@ -52,8 +52,10 @@ fn invitations_differ_and_name_their_member_once() {
         (&Value::from("router"), &Value::from("leaf"))
     );
     assert_ne!(first["invite"], second["invite"]);
-    let taken = ring(folder.path(), &["invite", "oslo"]);
-    assert_eq!(taken.code, Some(2), "{}", taken.stderr);
+    assert_eq!(first["withdraws"], false);
+    let newer = object(&ring(folder.path(), &["invite", "oslo"]));
+    assert_eq!(newer["withdraws"], true);
+    assert_ne!(first["invite"], newer["invite"]);
     let bad = ring(folder.path(), &["invite", "Not A Name"]);
     assert_eq!(bad.code, Some(2), "{}", bad.stderr);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ed25519_dalek::SigningKey;
 use ringway_dtl::{Mode, Priority};
 use ringway_transport::MemberId;
-use ringway_transport::limits::QUIC_STREAM_WINDOW;
+use ringway_transport::limits::{QUIC_CONNECTION_WINDOW, QUIC_STREAM_WINDOW};
 use ringway_transport::quic::{
     Allow, CongestionControl, QuicConnection, QuicEndpoint, QuicError, QuicOptions, RecvStream,
     SendStream,
@@ -274,28 +274,37 @@ async fn a_priority_changes_while_data_flows() {
 #[tokio::test]
 async fn a_reader_that_lags_holds_the_sender_back_and_loses_nothing() {
     let p = pair(Priority::NORMAL).await;
-    let mut senders = Vec::new();
-    let mut receivers = Vec::new();
+    let (mut sinks, mut receivers) = (Vec::new(), Vec::new());
     for _ in 0..3 {
-        let (mut send, _) = p.out.open_bi().await.unwrap();
-        send.write_all(&[1; 1000]).await.unwrap();
+        let (mut send, _) = soon(p.out.open_bi()).await.unwrap();
+        soon(send.write_all(&[1; 1000])).await.unwrap();
+        sinks.push(send);
+        receivers.push(soon(p.into.accept_bi()).await.unwrap().1);
+    }
+    let mut senders = Vec::new();
+    for mut send in sinks {
         senders.push(tokio::spawn(async move {
             for _ in 0..80 {
                 send.write_all(&[1; 50_000]).await.unwrap();
             }
             send.finish().unwrap();
         }));
-        receivers.push(soon(p.into.accept_bi()).await.unwrap().1);
     }
-    // Nobody reads: each stream fills its window and waits.
-    let window = 3 * u64::from(QUIC_STREAM_WINDOW);
+    // Nobody reads: the streams fill the connection's window together, and wait.
+    let window = u64::from(QUIC_CONNECTION_WINDOW);
+    assert!(window < 3 * u64::from(QUIC_STREAM_WINDOW));
     until(|| p.out.report().sent_bytes > window).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(p.out.report().sent_bytes < window * 3 / 2);
     assert!(p.out.close_reason().is_none());
+    let mut readers = Vec::new();
     for mut receive in receivers {
-        let got = soon(receive.read_to_end(5_000_000)).await.unwrap();
-        assert_eq!(got.len(), 80 * 50_000 + 1000);
+        readers.push(tokio::spawn(async move {
+            receive.read_to_end(5_000_000).await.unwrap().len()
+        }));
+    }
+    for reader in readers {
+        assert_eq!(soon(reader).await.unwrap(), 80 * 50_000 + 1000);
     }
     for sender in senders {
         soon(sender).await.unwrap();

@@ -1,0 +1,318 @@
+//! Transfers with a member that does as it likes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringway_dtl::Priority;
+use ringway_transport::Signer as _;
+use ringway_transport::quic::{QuicConnection, QuicEndpoint, QuicOptions, SendStream};
+use tokio::time::timeout;
+
+use super::content::{Source, from_wire};
+use super::service::{Setup, TransferError, Transfers};
+use super::wire::{Frame, Offer};
+use crate::certificate::{Certificate, CertificateFields};
+use crate::config::ReceiveConfig;
+use crate::control::TransferStatus;
+use crate::directory::Directory;
+use crate::identity::Identity;
+use crate::limits::{RECEIVES_PER_MEMBER, SENDS};
+use crate::member::{MemberHandle, Unreachable};
+use crate::state::State;
+use crate::statement::Statement;
+
+struct Bench {
+    home: tempfile::TempDir,
+    transfers: Transfers,
+    at: std::net::SocketAddr,
+    me: Identity,
+    own: Certificate,
+    owner: Identity,
+    directory: Arc<Directory>,
+    peer: QuicEndpoint,
+    peers_certificate: Certificate,
+}
+
+/// One member's transfers, and another member whose QUIC endpoint the test holds in its hands.
+fn bench(peer_is_there: bool) -> Bench {
+    let owner = Identity::generate().unwrap();
+    let (me, peer) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let issue = |who: &Identity, name: &str, serial| {
+        Certificate::issue(
+            &owner,
+            &CertificateFields {
+                member: who.member(),
+                name: name.parse().unwrap(),
+                address: Some("127.0.0.1:1".parse().unwrap()),
+                nonce: [0; 16],
+                not_before: 0,
+                not_after: u64::MAX,
+                serial,
+            },
+        )
+    };
+    let (own, peers_certificate) = (issue(&me, "me", 1), issue(&peer, "peer", 2));
+    let statement = Statement::issue(&owner, 1, 3, BTreeSet::new());
+    let dns = "127.0.0.1:9".parse().unwrap();
+    let directory =
+        Arc::new(Directory::new(owner.member(), "ring.example", statement, Some(dns)).unwrap());
+    directory.admit(peers_certificate.as_bytes()).unwrap();
+    let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let bind = |who: &Identity| {
+        QuicEndpoint::bind(
+            any,
+            who.signing_key(),
+            Arc::new(|_| true),
+            QuicOptions::default(),
+        )
+        .unwrap()
+    };
+    let endpoint = Arc::new(bind(&me));
+    let at = endpoint.local_address().unwrap();
+    let peers_key = peer.signing_key().clone();
+    let peer =
+        QuicEndpoint::bind(any, &peers_key, Arc::new(|_| true), QuicOptions::default()).unwrap();
+    let peer_at = peer.local_address().unwrap();
+    let reached = if peer_is_there {
+        Ok(vec![peer_at])
+    } else {
+        Err(Unreachable::Silent("peer".to_owned()))
+    };
+    let member = MemberHandle::reaching(reached);
+    let home = tempfile::tempdir().unwrap();
+    crate::home::create_private_folder(&crate::home::trees_path(home.path())).unwrap();
+    crate::home::create_private_folder(&home.path().join("inbox")).unwrap();
+    let transfers = Transfers::start(Setup {
+        state: Arc::new(State::open(home.path()).unwrap()),
+        directory: Arc::clone(&directory),
+        endpoint,
+        member,
+        receive: ReceiveConfig::default(),
+        upload: None,
+        home: home.path().to_owned(),
+    })
+    .unwrap();
+    Bench {
+        home,
+        transfers,
+        at,
+        me,
+        own,
+        owner,
+        directory,
+        peer,
+        peers_certificate,
+    }
+}
+
+impl Bench {
+    /// The names of what is left of files on their way in.
+    fn parts(&self) -> Vec<std::ffi::OsString> {
+        let folder = self.home.path().join("inbox/.partial");
+        let Ok(entries) = std::fs::read_dir(folder) else {
+            return Vec::new();
+        };
+        entries.map(|entry| entry.unwrap().file_name()).collect()
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        let path = self.home.path().join("file");
+        std::fs::write(&path, b"x").unwrap();
+        path
+    }
+
+    fn send(&self) -> Result<TransferStatus, TransferError> {
+        self.transfers.send(
+            &self.file(),
+            &self.peers_certificate,
+            &self.own,
+            Priority::NORMAL,
+        )
+    }
+
+    async fn connect(&self) -> QuicConnection {
+        self.peer
+            .connect(self.at, self.me.member(), Priority::NORMAL)
+            .await
+            .unwrap()
+    }
+}
+
+/// A stream on which a file was offered, and the answer. Dropping the stream resets it.
+async fn offer(connection: &QuicConnection, id: u128) -> (SendStream, Frame) {
+    let (mut sink, mut answers) = connection.open_bi().await.unwrap();
+    let offer = Frame::Offer(Offer {
+        id: id.to_be_bytes().into(),
+        file: "f.bin".to_owned(),
+        size: 1 << 20,
+        hash: (*blake3::hash(&id.to_be_bytes()).as_bytes()).into(),
+    });
+    offer.write(&mut sink).await.unwrap();
+    let answer = timeout(PATIENCE, Frame::read(&mut answers)).await;
+    (sink, answer.unwrap().unwrap())
+}
+
+/// Far longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until `holds`.
+async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let waiting = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(timeout(PATIENCE, waiting).await.is_ok(), "never: {what}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_member_offers_is_bounded_and_stops_no_send_of_ours() {
+    let bench = bench(false);
+    let mut accepted = 0;
+    for id in 0..2 * RECEIVES_PER_MEMBER {
+        let connection = bench.connect().await;
+        match offer(&connection, id.try_into().unwrap()).await.1 {
+            Frame::Accept { .. } => accepted += 1,
+            Frame::Refuse { try_later, .. } => assert!(try_later),
+            other => panic!("{other:?}"),
+        }
+        connection.close(0, "");
+    }
+    assert!((1..=RECEIVES_PER_MEMBER).contains(&accepted), "{accepted}");
+    assert!(bench.parts().len() <= 2 * RECEIVES_PER_MEMBER);
+    bench.send().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_waiting_receive_leaves_nothing() {
+    let bench = bench(false);
+    let connection = bench.connect().await;
+    let (_sink, answer) = offer(&connection, 7).await;
+    assert!(matches!(answer, Frame::Accept { .. }), "{answer:?}");
+    connection.close(0, "");
+    let state = || bench.transfers.list().remove(0).state;
+    eventually("waits", || state() == "waiting").await;
+    assert!(!bench.parts().is_empty());
+    let id = bench.transfers.list().remove(0).id;
+    bench.transfers.cancel(&id).unwrap();
+    eventually("nothing is left", || bench.parts().is_empty()).await;
+    assert_eq!(state(), "cancelled");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sender_that_gives_up_leaves_nothing() {
+    let bench = bench(false);
+    let connection = bench.connect().await;
+    let (_sink, _) = offer(&connection, 7).await;
+    connection.close(super::service::GIVEN_UP, "cancelled");
+    let state = || bench.transfers.list().remove(0).state;
+    eventually("has failed", || state() == "failed").await;
+    eventually("nothing is left", || bench.parts().is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transfers_to_an_absent_peer_keep_no_other_from_being_tried() {
+    let bench = bench(false);
+    for _ in 0..2 * SENDS {
+        bench.send().unwrap();
+    }
+    let last = bench.send().unwrap();
+    let reason = || bench.transfers.status(&last.id).unwrap().0.reason;
+    eventually("the last one was tried", || reason().is_some()).await;
+    assert!(reason().unwrap().contains("peer"), "{:?}", reason());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_cannot_take_the_id_of_our_transfer() {
+    let bench = bench(false);
+    let sent = bench.send().unwrap();
+    let id = u128::from_str_radix(&sent.id, 16).unwrap();
+    let connection = bench.connect().await;
+    let (_sink, answer) = offer(&connection, id).await;
+    assert!(
+        matches!(
+            answer,
+            Frame::Refuse {
+                try_later: false,
+                ..
+            }
+        ),
+        "{answer:?}"
+    );
+    bench.transfers.cancel(&sent.id).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peers_words_are_harmless_on_a_terminal() {
+    let bench = bench(false);
+    let connection = bench.connect().await;
+    let (_sink, _) = offer(&connection, 7).await;
+    connection.close(1, "\x1b]0;title\x07\x1b[2Jwords");
+    let reason = || bench.transfers.list().remove(0).reason;
+    eventually("it is known why", || reason().is_some()).await;
+    let reason = reason().unwrap();
+    assert!(reason.contains("words"), "{reason:?}");
+    assert!(!reason.chars().any(char::is_control), "{reason:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_member_makes_us_keep_unread_is_bounded() {
+    let bench = bench(false);
+    let mut held = Vec::new();
+    for _ in 0..8 {
+        let connection = bench.connect().await;
+        let mut streams = Vec::new();
+        while let Ok(Ok((mut sink, answers))) =
+            timeout(Duration::from_millis(300), connection.open_bi()).await
+        {
+            // A frame is announced that never ends, so that nobody reads what follows it.
+            sink.write_all(&60_000_u32.to_be_bytes()).await.unwrap();
+            let block = vec![0; 64 * 1024];
+            while let Ok(Ok(_)) = timeout(Duration::from_millis(300), sink.write(&block)).await {}
+            streams.push((sink, answers));
+            assert!(streams.len() < 64, "any number of streams may be open");
+        }
+        held.push((connection, streams));
+    }
+    let sent: u64 = held
+        .iter()
+        .map(|(connection, _)| connection.report().sent_bytes)
+        .sum();
+    assert!(
+        sent < 8 * (4 << 20),
+        "{} KiB are kept for 8 connections",
+        sent >> 10
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revoked_member_brings_no_file_in() {
+    let bench = bench(false);
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("s"), vec![1; 3_000_000]).unwrap();
+    let source = Source::open(&folder.path().join("s"), &folder.path().join("s.tree")).unwrap();
+    let connection = bench.connect().await;
+    let (mut sink, mut answers) = connection.open_bi().await.unwrap();
+    let offer = Frame::Offer(Offer {
+        id: [3; 16].into(),
+        file: "f.bin".to_owned(),
+        size: source.size,
+        hash: (*source.hash.as_bytes()).into(),
+    });
+    offer.write(&mut sink).await.unwrap();
+    let Frame::Accept { missing, .. } = Frame::read(&mut answers).await.unwrap() else {
+        panic!("not accepted");
+    };
+    let revocation = Statement::issue(&bench.owner, 2, 3, BTreeSet::from([2]));
+    bench.directory.set_statement(revocation);
+    let mut bytes = Vec::new();
+    source
+        .encode(&from_wire(&missing).unwrap(), &mut bytes)
+        .unwrap();
+    sink.write_all(&bytes).await.unwrap_or_default();
+    sink.finish().unwrap_or_default();
+    let answer = timeout(PATIENCE, Frame::read(&mut answers)).await.unwrap();
+    assert!(!matches!(answer, Ok(Frame::Finished)), "the file was taken");
+    assert!(!bench.home.path().join("inbox/f.bin").exists());
+}
