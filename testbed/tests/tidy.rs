@@ -24,7 +24,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("crates/gateway", &["ringway-overlay", "ringway-transport"]),
     (
         "crates/ringway",
-        &["ringway-node", "ringway-gateway", "ringway-dtl"],
+        &["ringway-node", "ringway-gateway"],
     ),
     ("sim", &["ringway-dtl", "ringway-overlay"]),
     ("testbed", &[]),
