@@ -23,6 +23,7 @@ format: ## check the formatting
 
 lint: ## clippy, warnings are errors
 	$(CARGO) clippy --locked --all-targets -- -D warnings
+	$(CARGO) clippy --locked --manifest-path fuzz/Cargo.toml --no-default-features --target-dir target -- -D warnings
 
 docs: ## build the documentation, warnings are errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items --lib --bins

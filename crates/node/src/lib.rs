@@ -37,7 +37,7 @@ pub mod daemon;
 mod database;
 pub mod directory;
 pub mod enrol;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod home;
 pub mod identity;

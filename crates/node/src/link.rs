@@ -421,7 +421,7 @@ impl Links {
 }
 
 /// Everything that is done with bytes before they are authenticated, for fuzzing.
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub(crate) fn decode_anything(data: &[u8]) {
     if let Some(packet) = Packet::parse(data) {
         assert_eq!(packet.encode(), data);

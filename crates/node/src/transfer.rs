@@ -33,7 +33,7 @@ pub(crate) use self::send::ping;
 pub(crate) use self::service::{Setup, TransferError, Transfers};
 
 /// Everything that is done with a peer's frames, for fuzzing.
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub(crate) fn decode_anything(data: &[u8]) {
     wire::decode_anything(data);
 }

@@ -103,7 +103,7 @@ impl Frame {
     }
 }
 
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub(super) fn decode_anything(data: &[u8]) {
     match Frame::decode(data) {
         Some(Frame::Accept { missing, .. }) => {
