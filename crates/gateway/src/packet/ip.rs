@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use etherparse::err::ip::LaxHeaderSliceError;
 use etherparse::err::tcp::HeaderSliceError;
-use etherparse::{Ipv6ExtensionSlice, LaxIpSlice, TcpSlice, UdpSlice, ip_number};
+use etherparse::{IpNumber, LaxIpSlice, TcpSlice, UdpSlice, ip_number};
 
 use super::{L4, Packet, Skip, Tcp, link};
 use crate::limits::MAX_ENCAPSULATION;
@@ -35,15 +35,34 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Packet<'_>, Skip> {
 fn fragment_offset(ip: &LaxIpSlice<'_>) -> u16 {
     match ip {
         LaxIpSlice::Ipv4(ipv4) => ipv4.header().fragments_offset().value(),
-        LaxIpSlice::Ipv6(ipv6) => ipv6
-            .extensions()
-            .clone()
-            .into_iter()
-            .find_map(|extension| match extension {
-                Ipv6ExtensionSlice::Fragment(fragment) => Some(fragment.fragment_offset().value()),
-                _ => None,
-            })
-            .unwrap_or(0),
+        LaxIpSlice::Ipv6(ipv6) => {
+            let first = ipv6.header().next_header();
+            ipv6_fragment_offset(first, ipv6.extensions().slice()).unwrap_or(0)
+        }
+    }
+}
+
+/// Walks the extension headers (RFC 8200 §4). etherparse 0.21's own iterator reads past the end of a truncated chain.
+fn ipv6_fragment_offset(first: IpNumber, extensions: &[u8]) -> Option<u16> {
+    let (mut kind, mut reader) = (first, Reader::new(extensions));
+    loop {
+        let next = reader.u8()?;
+        let length = usize::from(reader.u8()?);
+        // Of each two bytes are read already.
+        let rest = match kind {
+            ip_number::IPV6_HEADER_HOP_BY_HOP
+            | ip_number::IPV6_ROUTE_HEADER
+            | ip_number::IPV6_DESTINATION_OPTIONS
+            | ip_number::MOBILITY_HEADER
+            | ip_number::HIP
+            | ip_number::SHIM6 => length.saturating_add(1).saturating_mul(8),
+            // RFC 4302 §2.2.
+            ip_number::AUTHENTICATION_HEADER => length.saturating_add(2).saturating_mul(4),
+            ip_number::IPV6_FRAGMENTATION_HEADER => return Some(reader.be16()? >> 3),
+            _ => return None,
+        };
+        reader.take(rest.saturating_sub(2))?;
+        kind = IpNumber(next);
     }
 }
 
@@ -134,4 +153,43 @@ fn gre(bytes: &[u8]) -> Result<&[u8], Skip> {
         return link::by_ether_type(inner, reader);
     }
     link::by_ether_type(protocol, reader)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An IPv6 packet whose header promises `first` as the next one.
+    fn ipv6(first: u8, rest: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0x60, 0, 0, 0];
+        packet.extend_from_slice(&u16::try_from(rest.len()).unwrap().to_be_bytes());
+        packet.extend_from_slice(&[first, 64]);
+        packet.extend_from_slice(&[0xfd; 32]);
+        packet.extend_from_slice(rest);
+        packet
+    }
+
+    #[test]
+    fn extension_headers_may_end_anywhere() {
+        for first in [0, 43, 44, 51, 60, 135, 139, 140] {
+            for second in [0, 6, 17, 44, 51, 60] {
+                for claimed in [0, 1, 2, 255] {
+                    let mut rest = [0; 64];
+                    rest[..2].copy_from_slice(&[second, claimed]);
+                    rest[8..10].copy_from_slice(&[17, 200]);
+                    for end in 0..rest.len() {
+                        let _any = decode(&ipv6(first, &rest[..end]));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_later_fragment_behind_options_is_known() {
+        let options = [44, 0, 1, 4, 0, 0, 0, 0];
+        let fragment = [17, 0, 0x01, 0x00, 0, 0, 0, 1];
+        let packet = ipv6(60, &[&options[..], &fragment, &[0; 16]].concat());
+        assert!(matches!(decode(&packet), Err(Skip::LaterFragment)));
+    }
 }
