@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use ringway_transport::Protocol;
+use ringway_transport::{PathRule, PathRules, Protocol};
 use serde::{Deserialize, Serialize};
 
 use crate::home::{self, HomeError};
@@ -36,6 +36,50 @@ pub struct Config {
     /// `[limits]`
     #[serde(default)]
     pub limits: LimitsConfig,
+    /// `[[path]]`, any number of them: the first that fits an address counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<PathConfig>,
+}
+
+/// `[[path]]`: what the user says of some paths.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, try_from = "RawPathConfig")]
+pub struct PathConfig {
+    /// A protocol, a network or an address.
+    pub to: String,
+    /// The cost to use instead of the peer's; less is better.
+    pub cost: Option<u32>,
+    /// Whether to use such a path only if no other works.
+    pub metered: bool,
+    #[serde(skip)]
+    rule: PathRule,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPathConfig {
+    to: String,
+    cost: Option<u32>,
+    #[serde(default)]
+    metered: bool,
+}
+
+impl TryFrom<RawPathConfig> for PathConfig {
+    type Error = String;
+
+    fn try_from(raw: RawPathConfig) -> Result<PathConfig, String> {
+        let RawPathConfig { to, cost, metered } = raw;
+        if cost.is_none() && !metered {
+            return Err("a path needs `cost` or `metered = true`".to_owned());
+        }
+        let rule = PathRule::new(&to, cost, metered).map_err(|error| error.to_string())?;
+        Ok(PathConfig {
+            to,
+            cost,
+            metered,
+            rule,
+        })
+    }
 }
 
 /// `[node]`: where the member listens and asks.
@@ -162,6 +206,12 @@ impl Config {
         Ok(config)
     }
 
+    /// What the user says of paths.
+    #[must_use]
+    pub fn path_rules(&self) -> PathRules {
+        PathRules::new(self.path.iter().map(|path| path.rule.clone()).collect())
+    }
+
     /// Writes the configuration of a new member.
     pub(crate) fn write_new(
         home: &Path,
@@ -230,5 +280,24 @@ mod tests {
             "{message}"
         );
         assert!(refused("[node]\ntransports = [\"quic\"]\n").contains("at least one"));
+    }
+
+    #[test]
+    fn paths_have_costs_and_mistakes_in_them_have_lines() {
+        let text = "[node]\n[[path]]\nto = \"tcp\"\ncost = 5\n[[path]]\nto = \"10.0.0.0/8\"\nmetered = true\n";
+        let config = Config::parse(text, Path::new("ringway.toml")).unwrap();
+        let address = "tcp://10.0.0.1:1".parse().unwrap();
+        assert_eq!(config.path_rules().of(&address).unwrap().cost, Some(5));
+        for (text, word) in [
+            ("[node]\n[[path]]\nto = \"pigeon\"\ncost = 1\n", "pigeon"),
+            ("[node]\n[[path]]\nto = \"udp\"\n", "metered"),
+            ("[node]\n[[path]]\nto = \"udp\"\nprice = 1\n", "price"),
+        ] {
+            let message = refused(text);
+            assert!(
+                message.contains("line ") && message.contains(word),
+                "{message}"
+            );
+        }
     }
 }

@@ -120,20 +120,10 @@ pub const LINK_OUTPUT: usize = 4_096;
 /// Source: both sides may begin at once, and one may renew while the other does; more cannot overlap. The oldest is dropped.
 pub const SESSIONS_PER_LINK: usize = 3;
 
-/// Silence after which a link is probed.
+/// Pause between two looks at a link on which nothing happens.
 ///
-/// Source: a dead path is to be left within seconds, and an idle member is to send little. Shorter costs idle traffic, longer delays the change.
-pub const LINK_SILENCE: std::time::Duration = std::time::Duration::from_secs(2);
-
-/// Pause between probes of a silent link.
-///
-/// Source: longer than the round trip of nearly every path. A probe past it counts as lost.
-pub const PROBE_INTERVAL: std::time::Duration = std::time::Duration::from_millis(700);
-
-/// Lost probes after which a path is left.
-///
-/// Source: with 5 % loss three in a row are lost once in 8 000 times. Past it the next proven address is used, or the link is given up.
-pub const LINK_PROBES: u32 = 3;
+/// Source: it is only to find out that nobody wants the link any more; its paths have timers of their own. Longer delays its end.
+pub const LINK_LOOK: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Time without use after which a link is closed.
 ///
@@ -219,11 +209,6 @@ pub const CONNECT_QUEUE: usize = 8;
 ///
 /// Source: RFC 9000 §14: every path carries 1 200. It is information only: streams have no message limit.
 pub const QUIC_MTU: u32 = 1_200;
-
-/// Cost of QUIC in a HELLO, without unit.
-///
-/// Source: between UDP and TCP, so that streams prefer it and messages do not. Peers sort by it.
-pub const QUIC_COST: u32 = 150;
 
 /// Pings and searches for a peer's address under way at once.
 ///

@@ -11,8 +11,8 @@
 //! # Which path is used
 //! The path that the handshake came through has proven itself: both sides have answered over it. Further
 //! addresses come from the peer's HELLO and are used only after a PONG (the caller's validator decides,
-//! and passes them to [`Links::set_alternatives`]). A path that stays silent for three probes gives way
-//! to the next alternative.
+//! and passes them to [`Links::offer_paths`]). Which of them is used decides [`ringway_transport::Paths`]; its probes
+//! are echoes. The way back is the peer's choice.
 
 mod establish;
 mod handshake;
@@ -23,9 +23,9 @@ mod wire;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use ringway_transport::{Address, MemberId};
+use ringway_transport::{Address, AddressDescriptor, MemberId, PathRules};
 
 pub(crate) use self::peer::Peer;
 pub(crate) use self::wire::LinkMessage;
@@ -35,9 +35,6 @@ use self::wire::Packet;
 use crate::certificate::Certificate;
 use crate::identity::Identity;
 use crate::limits::{LINK_OUTPUT, LINK_QUEUE};
-
-/// Echoes numbered from here on were asked for by somebody; smaller ones are the links' own probes.
-pub(crate) const FIRST_ASKED_ECHO: u64 = 1 << 32;
 
 /// Decides from a shown certificate whether its holder may have a link.
 pub(crate) type Gatekeeper = Arc<dyn Fn(&[u8]) -> Option<Certificate> + Send + Sync>;
@@ -70,6 +67,8 @@ pub(crate) struct Links {
     identity: Identity,
     certificate: Vec<u8>,
     gatekeeper: Gatekeeper,
+    /// What the user says of paths.
+    rules: PathRules,
     peers: BTreeMap<MemberId, Peer>,
     /// Our name for each session, and whose it is.
     indices: BTreeMap<u32, MemberId>,
@@ -95,12 +94,14 @@ impl Links {
         identity: Identity,
         certificate: &Certificate,
         gatekeeper: Gatekeeper,
+        rules: PathRules,
         seed: [u8; 32],
     ) -> Links {
         Links {
             identity,
             certificate: certificate.as_bytes().to_vec(),
             gatekeeper,
+            rules,
             peers: BTreeMap::new(),
             indices: BTreeMap::new(),
             dials: BTreeMap::new(),
@@ -125,7 +126,6 @@ impl Links {
         self.peers.get(member).is_some_and(Peer::is_up)
     }
 
-    /// True if there is a link or one is being made.
     /// Every address that a link uses or may use next.
     pub(crate) fn addresses(&self) -> BTreeSet<Address> {
         self.peers.values().flat_map(Peer::addresses).collect()
@@ -137,6 +137,7 @@ impl Links {
         self.peers.keys().copied().chain(half_open).collect()
     }
 
+    /// True if there is a link or one is being made.
     pub(crate) fn knows(&self, member: &MemberId) -> bool {
         self.peers.contains_key(member)
     }
@@ -150,7 +151,7 @@ impl Links {
         if message.is_application() {
             peer.last_wanted = now;
         }
-        match peer.seal(&message) {
+        match peer.seal_for_path(now, &message) {
             Some((path, packet)) => self.transmit(path, packet),
             None => {
                 if peer.waiting.len() >= LINK_QUEUE {
@@ -170,19 +171,40 @@ impl Links {
             .get_mut(member)
             .and_then(|peer| peer.seal(message));
         match sealed {
-            Some((_, packet)) => self.transmit(address, packet),
+            Some(packet) => self.transmit(address, packet),
             None => self.counters.messages_dropped += 1,
         }
     }
 
-    /// Addresses of `member` that a PONG has proven, cheapest first.
-    pub(crate) fn set_alternatives(&mut self, member: &MemberId, addresses: Vec<Address>) {
-        let Some(peer) = self.peers.get_mut(member) else {
-            return;
-        };
-        if peer.set_alternatives(addresses) {
-            self.counters.path_changes += 1;
+    /// Addresses of `member` that PONGs have proven, with the time that took. They replace those of an earlier call.
+    pub(crate) fn offer_paths(
+        &mut self,
+        now: Instant,
+        member: &MemberId,
+        proved: &[(AddressDescriptor, Duration)],
+    ) {
+        self.with_paths(member, |peer| peer.offer(now, proved));
+    }
+
+    /// A transport has found that nothing more can go to `address` as things are.
+    pub(crate) fn abandon_path(&mut self, now: Instant, address: &Address) {
+        let users = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.path() == Some(address));
+        let users: Vec<MemberId> = users.map(|(member, _)| *member).collect();
+        for member in users {
+            self.with_paths(&member, |peer| peer.abandon(now, address));
         }
+    }
+
+    /// Does something that may change the link's path, and counts it if it does.
+    fn with_paths<T>(&mut self, member: &MemberId, act: impl FnOnce(&mut Peer) -> T) -> Option<T> {
+        let peer = self.peers.get_mut(member)?;
+        let before = peer.path_changes();
+        let result = act(peer);
+        self.counters.path_changes += peer.path_changes().saturating_sub(before);
+        Some(result)
     }
 
     /// Keeps the link although nothing is sent over it.
@@ -194,10 +216,11 @@ impl Links {
 
     /// Ends the link and tells the peer.
     pub(crate) fn close(&mut self, member: &MemberId) {
-        let goodbye = self
-            .peers
-            .get_mut(member)
-            .and_then(|peer| peer.seal(&LinkMessage::Close));
+        let peer = self.peers.get_mut(member);
+        let goodbye = peer.and_then(|peer| {
+            let path = peer.path()?.clone();
+            Some((path, peer.seal(&LinkMessage::Close)?))
+        });
         if let Some((path, packet)) = goodbye {
             self.transmit(path, packet);
         }
@@ -236,7 +259,7 @@ impl Links {
                 ciphertext,
             }) => self.handle_data(now, path, receiver, (counter, ciphertext)),
             Some(Packet::Unknown { receiver }) => {
-                self.handle_unknown(now, path, receiver);
+                self.handle_unknown(now, &path, receiver);
                 false
             }
             None => {
@@ -272,7 +295,7 @@ impl Links {
             self.counters.packets_rejected += 1;
             return false;
         };
-        self.handle_plain(now, path, member, &plain);
+        self.handle_plain(now, &path, member, &plain);
         true
     }
 
@@ -299,46 +322,42 @@ impl Links {
         }
         // The answer went to `half.path` and has arrived; where this packet claims to come from proves nothing.
         self.establish(now, half.path, half.member, half.index, half.session);
-        self.handle_plain(now, path, half.member, &plain);
+        self.handle_plain(now, &path, half.member, &plain);
         true
     }
 
-    /// Follows a peer that has moved, once it has answered from there.
-    fn note_path(&mut self, now: Instant, path: Address, member: &MemberId, message: &LinkMessage) {
-        use rand::Rng as _;
-        let number = u64::from(self.rng.next_u32());
-        let Some(peer) = self.peers.get_mut(member) else {
-            return;
-        };
-        if peer.heard(now, path, message) {
-            peer.test_path(now, path, number);
-            self.send_via(member, path, &LinkMessage::Echo(number));
-        }
-    }
-
-    fn handle_plain(&mut self, now: Instant, path: Address, member: MemberId, plain: &[u8]) {
+    fn handle_plain(&mut self, now: Instant, path: &Address, member: MemberId, plain: &[u8]) {
         let Some(message) = LinkMessage::decode(plain) else {
             self.counters.packets_malformed += 1;
             return;
         };
-        self.note_path(now, path, &member, &message);
+        let probes = self.with_paths(&member, |peer| {
+            peer.heard(now, path, &message);
+            peer.probes(now)
+        });
+        self.send_probes(&member, probes.unwrap_or_default());
         match message {
             LinkMessage::Echo(number) => {
-                self.send(now, &member, LinkMessage::EchoReply(number));
+                let peer = self.peers.get(&member);
+                let ways = peer.map(|peer| peer.for_answer(now, path));
+                for way in ways.unwrap_or_default() {
+                    self.send_via(&member, way, &LinkMessage::EchoReply(number));
+                }
             }
             LinkMessage::EchoReply(number) => {
-                if let Some(peer) = self.peers.get_mut(&member) {
-                    peer.echoed(now, number);
-                    if peer.proves_path(now, number) {
-                        self.counters.path_changes += 1;
-                    }
-                }
-                if number >= FIRST_ASKED_ECHO {
+                let own = self.with_paths(&member, |peer| peer.answered(now, number));
+                if own == Some(false) {
                     self.emit(Event::Message(member, LinkMessage::EchoReply(number)));
                 }
             }
             LinkMessage::Close => self.forget(&member),
             message => self.emit(Event::Message(member, message)),
+        }
+    }
+
+    fn send_probes(&mut self, member: &MemberId, probes: Vec<(Address, u64)>) {
+        for (address, number) in probes {
+            self.send_via(member, address, &LinkMessage::Echo(number));
         }
     }
 
@@ -369,25 +388,16 @@ impl Links {
             .collect();
         for member in due {
             self.run_dial(now, member);
-            self.run_probe(now, member);
+            self.look_after(now, member);
         }
     }
 
-    fn run_probe(&mut self, now: Instant, member: MemberId) {
-        let Some(peer) = self.peers.get_mut(&member) else {
-            return;
-        };
-        match peer.probe(now) {
-            peer::Probe::None => {}
-            peer::Probe::Echo(number) => {
-                self.send(now, &member, LinkMessage::Echo(number));
-            }
-            peer::Probe::PathChanged(number) => {
-                self.counters.path_changes += 1;
-                self.send(now, &member, LinkMessage::Echo(number));
-            }
-            peer::Probe::Unwanted => self.close(&member),
-            peer::Probe::Dead => self.forget(&member),
+    fn look_after(&mut self, now: Instant, member: MemberId) {
+        match self.with_paths(&member, |peer| peer.look(now)) {
+            Some(peer::Look::Probes(probes)) => self.send_probes(&member, probes),
+            Some(peer::Look::Unwanted) => self.close(&member),
+            Some(peer::Look::Dead) => self.forget(&member),
+            None => {}
         }
     }
 

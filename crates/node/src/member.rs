@@ -9,6 +9,7 @@
 
 mod echo;
 mod network;
+mod paths;
 mod reach;
 mod ring;
 mod runtime;
@@ -25,7 +26,7 @@ pub(crate) use self::network::{Network, NetworkError};
 pub(crate) use self::runtime::{Runtime, Setup};
 
 use crate::certificate::Certificate;
-use crate::control::Status;
+use crate::control::{PathsStatus, Status};
 use crate::limits::COMMANDS;
 
 /// Why a peer could not be asked or reached.
@@ -67,7 +68,7 @@ pub(crate) struct Found {
 }
 
 /// What became of an echo.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Echoed {
     /// The link's path.
     pub(crate) address: Option<Address>,
@@ -93,6 +94,10 @@ enum Command {
     Lookup {
         target: RingKey,
         reply: oneshot::Sender<Result<Found, LookupFailed>>,
+    },
+    Paths {
+        certificate: Box<Certificate>,
+        reply: oneshot::Sender<Box<PathsStatus>>,
     },
     Status {
         reply: oneshot::Sender<Box<Status>>,
@@ -163,6 +168,14 @@ impl MemberHandle {
     pub(crate) async fn lookup(&self, target: RingKey) -> Result<Found, LookupFailed> {
         let answer = self.ask(|reply| Command::Lookup { target, reply }).await;
         answer.unwrap_or(Err(LookupFailed::Stopping))
+    }
+
+    /// Every way to the peer that is known, or none when the member is stopping.
+    pub(crate) async fn paths(&self, certificate: &Certificate) -> Option<PathsStatus> {
+        let certificate = Box::new(certificate.clone());
+        self.ask(|reply| Command::Paths { certificate, reply })
+            .await
+            .map(|paths| *paths)
     }
 
     /// What the member sees, or none when it is stopping.

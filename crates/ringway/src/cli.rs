@@ -12,7 +12,8 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub(crate) use gate::{ClassifyArgs, GateCommand};
 pub(crate) use member::{
-    CancelArgs, JoinArgs, NodeArgs, PingArgs, PriorityArgs, RouteArgs, SendArgs, TransfersArgs,
+    CancelArgs, JoinArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, RouteArgs, SendArgs,
+    TransfersArgs,
 };
 pub(crate) use ring::{
     InitArgs, InviteArgs, PublishArgs, RevokeArgs, RingCommand, RoleArg, ServeArgs,
@@ -86,6 +87,8 @@ pub(crate) enum Command {
     Cancel(CancelArgs),
     /// Measure the way to a member
     Ping(PingArgs),
+    /// Show every way to a member, which one is used, and why the others are not
+    Path(PathArgs),
     /// Find the router that is responsible for a member or a key, and the hops to it
     Route(RouteArgs),
     /// The gateway: which application each flow is

@@ -1,12 +1,13 @@
-//! `ringway ping` and `ringway route`: the way to a member or a key.
+//! `ringway ping`, `ringway path` and `ringway route`: the way to a member or a key.
 
-use ringway_node::control::{Pong, Request, RouteFound, RouteTarget};
+use ringway_node::control::{PathStatus, PathsStatus, Pong, Request, RouteFound, RouteTarget};
 
-use crate::cli::{PingArgs, RouteArgs};
+use crate::cli::{PathArgs, PingArgs, RouteArgs};
 use crate::failure::Failure;
 use crate::request;
 use crate::run::Context;
 use crate::status;
+use crate::table::Table;
 
 /// Measures the way to a peer; fails if not one answer came.
 pub(crate) async fn ping(context: &Context, args: PingArgs) -> Result<(), Failure> {
@@ -49,6 +50,49 @@ fn ping_summary(sent: u32, times: &[f64]) -> String {
         "{} of {sent} answered, least {least:.3} ms, mean {mean:.3} ms, most {most:.3} ms",
         times.len()
     )
+}
+
+/// Shows every way to a peer; fails if none leads there.
+pub(crate) async fn path(context: &Context, args: PathArgs) -> Result<(), Failure> {
+    let found = request::paths(context, args.peer).await?;
+    context
+        .output
+        .either("ringway.paths/1", &found, || paths_text(&found))?;
+    match found.reason {
+        Some(reason) if !found.linked => Err(Failure::failed(reason)),
+        _ => Ok(()),
+    }
+}
+
+fn paths_text(found: &PathsStatus) -> String {
+    if found.paths.is_empty() {
+        return format!("no way to {} is known", found.peer);
+    }
+    let mut table = Table::new(&[
+        "ADDRESS", "USED FOR", "COST", "RTT", "LOSS", "PROVEN", "WHY",
+    ]);
+    for path in &found.paths {
+        table.row(&cells(path));
+    }
+    table.text()
+}
+
+fn cells(path: &PathStatus) -> [String; 7] {
+    let rtt = path.rtt_ms.map(|rtt| format!("{rtt:.1} ms"));
+    let proven = match (path.proven_s, path.validated_s) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    let metered = if path.metered { " metered" } else { "" };
+    [
+        path.address.clone(),
+        path.used_for.clone().unwrap_or_default(),
+        format!("{}{metered}", path.cost),
+        rtt.unwrap_or_default(),
+        format!("{:.0} %", path.loss * 100.0),
+        proven.map_or_else(|| "never".to_owned(), |age| format!("{age:.0} s ago")),
+        path.reason.clone(),
+    ]
 }
 
 /// Looks up the router responsible for a member or a key.

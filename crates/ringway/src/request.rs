@@ -1,6 +1,8 @@
 //! The control socket as the commands see it: typed answers or a [`Failure`].
 
-use ringway_node::control::{Client, Pong, Reply, Request, RouteFound, Status, TransferStatus};
+use ringway_node::control::{
+    Client, PathsStatus, Pong, Reply, Request, RouteFound, Status, TransferStatus,
+};
 use ringway_node::home;
 
 use crate::failure::Failure;
@@ -54,6 +56,16 @@ pub(crate) async fn next_pong(client: &mut Client) -> Result<Option<Pong>, Failu
         _ => Err(odd()),
     };
     client.next().await?.map(pong).transpose()
+}
+
+/// Every way to a peer.
+pub(crate) async fn paths(context: &Context, peer: String) -> Result<PathsStatus, Failure> {
+    let request = Request::Path { peer };
+    only(ask(context, &request).await?, |reply| match reply {
+        Reply::Paths(paths) => Some(*paths),
+        _ => None,
+    })
+    .await
 }
 
 /// Where a lookup ended.

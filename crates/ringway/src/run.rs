@@ -107,6 +107,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failu
         Command::Priority(args) => transfers::priority(context, args).await?,
         Command::Cancel(args) => transfers::cancel(context, args).await?,
         Command::Ping(args) => reach::ping(context, args).await?,
+        Command::Path(args) => reach::path(context, args).await?,
         Command::Route(args) => reach::route(context, args).await?,
         Command::Gate(GateCommand::Classify(args)) => gate::classify(context, &args)?,
         Command::Completions(args) => pages::completions(context, &args)?,

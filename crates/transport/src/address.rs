@@ -1,8 +1,20 @@
 //! Addresses of transports, and what a member says about each of its own.
 
+mod descriptor;
+mod exec;
+mod mail;
+mod web;
+
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
 
+use thiserror::Error;
+
+pub use self::descriptor::{AddressDescriptor, Direction, LatencyClass};
+pub use self::exec::ExecAddress;
+pub use self::mail::MailAddress;
+pub use self::web::WebAddress;
 use crate::limits::ADDRESS_BYTES;
 
 /// A transport protocol, by its number on the wire (the paper's `protocolNumber`).
@@ -15,6 +27,12 @@ pub enum Protocol {
     Tcp,
     /// QUIC connections between member keys. Number 3.
     Quic,
+    /// Messages over WebSocket, with TLS or without. Number 4.
+    Ws,
+    /// Messages in mail. Number 5.
+    Smtp,
+    /// Messages over a child program. Number 6.
+    Exec,
 }
 
 impl Protocol {
@@ -24,6 +42,9 @@ impl Protocol {
             Self::Udp => 1,
             Self::Tcp => 2,
             Self::Quic => 3,
+            Self::Ws => 4,
+            Self::Smtp => 5,
+            Self::Exec => 6,
         }
     }
 
@@ -33,7 +54,23 @@ impl Protocol {
             1 => Some(Self::Udp),
             2 => Some(Self::Tcp),
             3 => Some(Self::Quic),
+            4 => Some(Self::Ws),
+            5 => Some(Self::Smtp),
+            6 => Some(Self::Exec),
             _ => None,
+        }
+    }
+
+    /// Cost of sending over this protocol unless somebody says otherwise; less is better, no unit. By what it takes of the
+    /// network and of other people: a datagram, a stream, a stream through a proxy, somebody's program, a mailbox.
+    pub const fn usual_cost(self) -> u32 {
+        match self {
+            Self::Udp => 10,
+            Self::Quic => 15,
+            Self::Tcp => 20,
+            Self::Ws => 40,
+            Self::Exec => 100,
+            Self::Smtp => 1_000,
         }
     }
 
@@ -43,6 +80,9 @@ impl Protocol {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
             Self::Quic => "quic",
+            Self::Ws => "ws",
+            Self::Smtp => "smtp",
+            Self::Exec => "exec",
         }
     }
 }
@@ -53,11 +93,12 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// Where a member can be reached over one transport. Written `udp://192.0.2.1:7000`.
+/// Where a member can be reached over one transport. Written `udp://192.0.2.1:7000`,
+/// `wss://example.org/ringway`, `smtp://mail@example.org?X-Ringway=k3`, `exec://name/opaque`.
 ///
 /// IPv4 addresses mapped into IPv6 are taken as the IPv4 addresses that they are by every way into
 /// this crate, so that one endpoint has one address (and one budget).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Address {
     /// A UDP socket.
@@ -66,6 +107,29 @@ pub enum Address {
     Tcp(SocketAddr),
     /// A QUIC endpoint (over UDP).
     Quic(SocketAddr),
+    /// A WebSocket server.
+    Ws(WebAddress),
+    /// A mailbox.
+    Smtp(MailAddress),
+    /// Whatever a child program makes of it.
+    Exec(ExecAddress),
+}
+
+/// Text that is no address.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{text}` is no address: {reason}")]
+pub struct InvalidAddress {
+    text: String,
+    reason: &'static str,
+}
+
+impl InvalidAddress {
+    pub(crate) fn new(text: &str, reason: &'static str) -> Self {
+        Self {
+            text: text.escape_debug().take(ADDRESS_BYTES).collect(),
+            reason,
+        }
+    }
 }
 
 impl Address {
@@ -75,6 +139,9 @@ impl Address {
             Self::Udp(_) => Protocol::Udp,
             Self::Tcp(_) => Protocol::Tcp,
             Self::Quic(_) => Protocol::Quic,
+            Self::Ws(_) => Protocol::Ws,
+            Self::Smtp(_) => Protocol::Smtp,
+            Self::Exec(_) => Protocol::Exec,
         }
     }
 
@@ -82,7 +149,22 @@ impl Address {
     pub const fn socket(&self) -> Option<SocketAddr> {
         match self {
             Self::Udp(socket) | Self::Tcp(socket) | Self::Quic(socket) => Some(*socket),
+            Self::Ws(_) | Self::Smtp(_) | Self::Exec(_) => None,
         }
+    }
+
+    /// The IP address in it; none for a name, a mailbox or a program.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Ws(address) => address.ip(),
+            _ => self.socket().map(|socket| socket.ip()),
+        }
+    }
+
+    /// Whether only hosts of the same site can reach it: loopback, link-local, private and
+    /// carrier-NAT ranges (RFC 1918, RFC 4193, RFC 3927, RFC 4291 §2.5.6, RFC 6598).
+    pub fn is_private(&self) -> bool {
+        self.ip().is_some_and(is_private)
     }
 
     /// The same endpoint as it travels: IPv4 mapped into IPv6 becomes IPv4, scope and flow label go.
@@ -92,6 +174,7 @@ impl Address {
             Self::Udp(socket) => Self::Udp(canonical(socket)),
             Self::Tcp(socket) => Self::Tcp(canonical(socket)),
             Self::Quic(socket) => Self::Quic(canonical(socket)),
+            other => other,
         }
     }
 
@@ -99,52 +182,82 @@ impl Address {
     ///
     /// False for port 0, the unspecified address, multicast and broadcast.
     pub fn is_dialable(&self) -> bool {
-        let Some(socket) = self.socket() else {
+        if self.socket().is_some_and(|socket| socket.port() == 0) {
             return false;
-        };
-        let ip = socket.ip();
-        let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
-        socket.port() != 0 && !ip.is_unspecified() && !ip.is_multicast() && !broadcast
+        }
+        self.ip().is_none_or(|ip| {
+            let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
+            !ip.is_unspecified() && !ip.is_multicast() && !broadcast
+        })
     }
 
-    /// The bytes on the wire: 4 or 16 of the IP address, then 2 of the port, big endian.
-    pub(crate) fn to_wire(self) -> Vec<u8> {
+    /// The bytes on the wire: of a socket 4 or 16 of the IP address, then 2 of the port, big endian; of
+    /// others their text.
+    pub(crate) fn to_wire(&self) -> Vec<u8> {
         match self {
-            Self::Udp(socket) | Self::Tcp(socket) | Self::Quic(socket) => {
-                let socket = canonical(socket);
-                let mut bytes = match socket.ip() {
-                    IpAddr::V4(ip) => ip.octets().to_vec(),
-                    IpAddr::V6(ip) => ip.octets().to_vec(),
-                };
-                bytes.extend_from_slice(&socket.port().to_be_bytes());
-                bytes
-            }
+            Self::Udp(socket) | Self::Tcp(socket) | Self::Quic(socket) => socket_to_wire(*socket),
+            Self::Ws(address) => address.as_str().as_bytes().to_vec(),
+            Self::Smtp(address) => address.as_str().as_bytes().to_vec(),
+            Self::Exec(address) => address.as_str().as_bytes().to_vec(),
         }
     }
 
-    /// Reads what [`Self::to_wire`] wrote; `None` for any other length.
+    /// Reads what [`Self::to_wire`] wrote; `None` for anything else.
     pub(crate) fn from_wire(protocol: Protocol, bytes: &[u8]) -> Option<Self> {
         if bytes.len() > ADDRESS_BYTES {
             return None;
         }
-        let (ip, port) = bytes.split_last_chunk::<2>()?;
-        let ip: IpAddr = match ip.len() {
-            4 => <[u8; 4]>::try_from(ip).ok()?.into(),
-            16 => <[u8; 16]>::try_from(ip).ok()?.into(),
-            _ => return None,
+        let text = || std::str::from_utf8(bytes).ok();
+        let address = match protocol {
+            Protocol::Udp => Self::Udp(socket_from_wire(bytes)?),
+            Protocol::Tcp => Self::Tcp(socket_from_wire(bytes)?),
+            Protocol::Quic => Self::Quic(socket_from_wire(bytes)?),
+            Protocol::Ws => Self::Ws(text()?.parse().ok()?),
+            Protocol::Smtp => Self::Smtp(text()?.parse().ok()?),
+            Protocol::Exec => Self::Exec(text()?.parse().ok()?),
         };
-        let socket = SocketAddr::new(ip.to_canonical(), u16::from_be_bytes(*port));
-        Some(match protocol {
-            Protocol::Udp => Self::Udp(socket),
-            Protocol::Tcp => Self::Tcp(socket),
-            Protocol::Quic => Self::Quic(socket),
-        })
+        // One endpoint has one spelling: another one would have a budget of its own.
+        (socket_from_wire(bytes).is_some() || address.to_wire() == bytes).then_some(address)
     }
+}
+
+fn socket_to_wire(socket: SocketAddr) -> Vec<u8> {
+    let socket = canonical(socket);
+    let mut bytes = match socket.ip() {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    bytes.extend_from_slice(&socket.port().to_be_bytes());
+    bytes
+}
+
+fn socket_from_wire(bytes: &[u8]) -> Option<SocketAddr> {
+    let (ip, port) = bytes.split_last_chunk::<2>()?;
+    let ip: IpAddr = match ip.len() {
+        4 => <[u8; 4]>::try_from(ip).ok()?.into(),
+        16 => <[u8; 16]>::try_from(ip).ok()?.into(),
+        _ => return None,
+    };
+    Some(SocketAddr::new(
+        ip.to_canonical(),
+        u16::from_be_bytes(*port),
+    ))
 }
 
 /// The socket address with a mapped IPv4 address unmapped, and without scope or flow label.
 pub(crate) fn canonical(socket: SocketAddr) -> SocketAddr {
     SocketAddr::new(socket.ip().to_canonical(), socket.port())
+}
+
+fn is_private(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            let [first, second, ..] = ip.octets();
+            let carrier = first == 100 && second & 0xc0 == 64;
+            ip.is_loopback() || ip.is_private() || ip.is_link_local() || carrier
+        }
+        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
+    }
 }
 
 impl fmt::Display for Address {
@@ -153,112 +266,38 @@ impl fmt::Display for Address {
             Self::Udp(socket) | Self::Tcp(socket) | Self::Quic(socket) => {
                 write!(f, "{}://{socket}", self.protocol())
             }
+            Self::Ws(address) => address.fmt(f),
+            Self::Smtp(address) => address.fmt(f),
+            Self::Exec(address) => address.fmt(f),
         }
     }
 }
 
-/// Which way messages go over an address, seen from the member that advertises it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Direction {
-    /// The member only sends from it: never dialled, never validated. Number 0.
-    Send,
-    /// The member only receives at it. Number 1.
-    Receive,
-    /// Both. Number 2.
-    Both,
-}
+impl FromStr for Address {
+    type Err = InvalidAddress;
 
-impl Direction {
-    /// The number on the wire.
-    pub const fn number(self) -> u8 {
-        match self {
-            Self::Send => 0,
-            Self::Receive => 1,
-            Self::Both => 2,
+    fn from_str(text: &str) -> Result<Self, InvalidAddress> {
+        let invalid = |reason| InvalidAddress::new(text, reason);
+        let (scheme, rest) = text
+            .split_once("://")
+            .ok_or_else(|| invalid("it begins with a scheme, such as `udp://`"))?;
+        let socket = || -> Result<SocketAddr, InvalidAddress> {
+            let socket = rest.parse();
+            socket
+                .map(canonical)
+                .map_err(|_| invalid("an IP address and a port are needed"))
+        };
+        match scheme {
+            "udp" => Ok(Self::Udp(socket()?)),
+            "tcp" => Ok(Self::Tcp(socket()?)),
+            "quic" => Ok(Self::Quic(socket()?)),
+            "ws" | "wss" => Ok(Self::Ws(text.parse()?)),
+            "smtp" => Ok(Self::Smtp(text.parse()?)),
+            "exec" => Ok(Self::Exec(text.parse()?)),
+            _ => Err(invalid(
+                "the schemes are udp, tcp, quic, ws, wss, smtp and exec",
+            )),
         }
-    }
-
-    /// The direction with this number.
-    pub const fn from_number(number: u8) -> Option<Self> {
-        match number {
-            0 => Some(Self::Send),
-            1 => Some(Self::Receive),
-            2 => Some(Self::Both),
-            _ => None,
-        }
-    }
-
-    /// Whether others may send to such an address.
-    pub const fn receives(self) -> bool {
-        matches!(self, Self::Receive | Self::Both)
-    }
-}
-
-/// How long a message takes on the way, roughly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LatencyClass {
-    /// Milliseconds: UDP, TCP, QUIC. Number 0.
-    Interactive,
-    /// Seconds: relays, polling over HTTP. Number 1.
-    Seconds,
-    /// Minutes: mail. Number 2.
-    Minutes,
-}
-
-impl LatencyClass {
-    /// The number on the wire.
-    pub const fn number(self) -> u8 {
-        match self {
-            Self::Interactive => 0,
-            Self::Seconds => 1,
-            Self::Minutes => 2,
-        }
-    }
-
-    /// The class with this number.
-    pub const fn from_number(number: u8) -> Option<Self> {
-        match number {
-            0 => Some(Self::Interactive),
-            1 => Some(Self::Seconds),
-            2 => Some(Self::Minutes),
-            _ => None,
-        }
-    }
-}
-
-/// One address of a member with what a sender must know of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct AddressDescriptor {
-    /// Where.
-    pub address: Address,
-    /// Largest message, bytes.
-    pub mtu: u32,
-    /// Cost of sending there compared with other transports; less is better, no unit.
-    pub cost: u32,
-    /// Which way messages go.
-    pub direction: Direction,
-    /// How long they take.
-    pub latency: LatencyClass,
-    /// Messages a day that the owner accepts there; `None` for no limit.
-    pub quota: Option<u32>,
-}
-
-impl AddressDescriptor {
-    /// A descriptor of an address that sends and receives at once, without a quota.
-    pub const fn new(address: Address, mtu: u32, cost: u32) -> Self {
-        Self {
-            address,
-            mtu,
-            cost,
-            direction: Direction::Both,
-            latency: LatencyClass::Interactive,
-            quota: None,
-        }
-    }
-
-    /// The protocol of the address.
-    pub const fn protocol(&self) -> Protocol {
-        self.address.protocol()
     }
 }
 
@@ -295,5 +334,60 @@ mod tests {
         let back = Address::from_wire(Protocol::Udp, &mapped.to_wire());
         assert_eq!(back, Some(Address::Udp("1.2.3.4:5".parse().unwrap())));
         assert_eq!(back, Some(mapped.canonical()));
+    }
+
+    #[test]
+    fn every_text_is_read_as_it_is_written() {
+        for text in [
+            "udp://192.0.2.1:7000",
+            "tcp://[2001:db8::1]:7",
+            "quic://192.0.2.1:7001",
+            "ws://example.org:8080/ring",
+            "wss://example.org/",
+            "smtp://oslo.ring@example.org?X-Ringway=k3",
+            "exec://radio/channel-7",
+        ] {
+            let address: Address = text.parse().unwrap();
+            assert_eq!(address.to_string(), text);
+            let back = Address::from_wire(address.protocol(), &address.to_wire());
+            assert_eq!(back, Some(address), "{text}");
+        }
+        for text in [
+            "",
+            "udp",
+            "udp://example.org:1",
+            "ftp://example.org/",
+            "udp:///",
+        ] {
+            assert!(text.parse::<Address>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn private_ranges_are_known() {
+        let udp = |text: &str| Address::Udp(format!("{text}:1").parse().unwrap());
+        for text in [
+            "127.0.0.1",
+            "10.1.2.3",
+            "192.168.0.1",
+            "169.254.1.1",
+            "100.64.0.1",
+            "[::1]",
+            "[fd00::1]",
+            "[fe80::1]",
+            "[::ffff:10.0.0.1]",
+        ] {
+            assert!(udp(text).is_private(), "{text}");
+        }
+        for text in ["192.0.2.1", "100.128.0.1", "172.32.0.1", "[2001:db8::1]"] {
+            assert!(!udp(text).is_private(), "{text}");
+        }
+        let web: Address = "ws://10.0.0.1/x".parse().unwrap();
+        assert!(web.is_private());
+        assert!(
+            !"ws://0.0.0.0/"
+                .parse::<Address>()
+                .is_ok_and(|a| a.is_dialable())
+        );
     }
 }

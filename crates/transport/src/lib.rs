@@ -12,6 +12,7 @@
 //! | `address` | addresses of each protocol, and what a member says of its own |
 //! | `hello` | the signed advertisement |
 //! | `validation` | PING and PONG, budgets, which addresses are usable. Sans-IO |
+//! | `path` | which of a peer's addresses to send to now, and why. Sans-IO |
 //! | `transport` | the trait, sessions, incoming messages: read it first |
 //! | `udp`, `tcp` | the trait over sockets |
 //! | [`quic`] | connections between member keys; the priority controller plugged into QUIC |
@@ -113,19 +114,24 @@ mod counters;
 mod hello;
 pub mod limits;
 mod member;
+mod path;
 pub mod quic;
 mod tcp;
 mod transport;
 mod udp;
 mod validation;
 
-pub use address::{Address, AddressDescriptor, Direction, LatencyClass, Protocol};
+pub use address::{
+    Address, AddressDescriptor, Direction, ExecAddress, InvalidAddress, LatencyClass, MailAddress,
+    Protocol, WebAddress,
+};
 pub use counters::{Counter, CounterSnapshot, Counters};
 pub use hello::{Hello, HelloError};
 pub use member::{BadSignature, InvalidMemberId, MemberId, Signature, Signer, signed_bytes};
+pub use path::{InvalidRule, PathProbe, PathReport, PathRule, PathRules, PathState, Paths};
 pub use tcp::{TcpOptions, TcpTransport};
 pub use transport::{
     BoxFuture, ConnectError, Inbox, Incoming, Link, SendError, Session, StartError, Transport,
 };
 pub use udp::{UdpOptions, UdpTransport};
-pub use validation::{HelloOutcome, Ping, Pong, ProbeError, Validated, Validator};
+pub use validation::{Advertised, HelloOutcome, Ping, Pong, ProbeError, Validated, Validator};

@@ -6,26 +6,37 @@ use std::time::Duration;
 
 /// Addresses in one HELLO.
 ///
-/// Source: design, issue "Transport abstraction", part 1. Past it [`Hello::sign`](crate::Hello::sign)
+/// Source: DESIGN: at most 16 address descriptors. Past it [`Hello::sign`](crate::Hello::sign)
 /// and [`Hello::decode`](crate::Hello::decode) refuse the HELLO.
 pub const HELLO_ADDRESSES: usize = 16;
 
 /// Bytes of one encoded HELLO.
 ///
-/// Source: 16 descriptors of at most [`ADDRESS_BYTES`] and 40 bytes of fields each fit five times
-/// over for socket addresses, once for mail addresses. Past it the HELLO is refused undecoded.
+/// Source: 16 descriptors of at most [`ADDRESS_BYTES`] and 35 bytes of fields each, and the signature. Past it
+/// the HELLO is refused undecoded.
 pub const HELLO_BYTES: usize = 4096;
 
 /// Bytes of one encoded address, of any protocol.
 ///
-/// Source: RFC 5321 §4.5.3.1.3, a mail path has at most 256 bytes. Past it the HELLO is refused.
-pub const ADDRESS_BYTES: usize = 256;
+/// Source: longer than any mailbox or URL of an organisation's machine, and 16 of them fit into [`HELLO_BYTES`]. Past
+/// it the HELLO is refused.
+pub const ADDRESS_BYTES: usize = 200;
+
+/// Bytes of the name of a child program's transport.
+///
+/// Source: shorter than a DNS label; it stands in every address. A longer name is refused.
+pub const EXEC_NAME_BYTES: usize = 32;
+
+/// Bytes of the name, and of the value, of the header by which a mailbox's owner filters.
+///
+/// Source: both fit into one line of a mail (RFC 5322 §2.1.1: 78 characters). Longer ones are refused.
+pub const MAIL_FILTER_BYTES: usize = 32;
 
 /// Bytes of one encoded PING or PONG.
 ///
-/// Source: three 32-byte values, a 64-byte signature, one socket address and CBOR heads make 230.
+/// Source: three 32-byte values, a 64-byte signature, one address of [`ADDRESS_BYTES`] and CBOR heads.
 /// Past it the message is refused undecoded.
-pub const PROBE_BYTES: usize = 256;
+pub const PROBE_BYTES: usize = 384;
 
 // Validation.
 
@@ -35,11 +46,11 @@ pub const PROBE_BYTES: usize = 256;
 /// whose HELLO is oldest and who has no valid address makes room; if all have one, the new HELLO is refused.
 pub const VALIDATOR_MEMBERS: usize = 8192;
 
-/// Addresses whose PING budget the validator keeps.
+/// Addresses and networks whose PING budget the validator keeps.
 ///
-/// Source: all members with two addresses each. Past it budgets that are full again are forgotten;
-/// if none is, no PING leaves for a new address.
-pub const VALIDATOR_ADDRESSES: usize = 2 * VALIDATOR_MEMBERS;
+/// Source: all members with two addresses each, and a network for each. Past it budgets that are full again are
+/// forgotten; if none is, no PING leaves for a new address.
+pub const VALIDATOR_TARGETS: usize = 3 * VALIDATOR_MEMBERS;
 
 /// PINGs that wait for `poll_transmit`.
 ///
@@ -68,6 +79,39 @@ pub const ADDRESS_BUDGET: u32 = PING_ATTEMPTS;
 /// Source: a victim named by every member gets less than 10 bytes/s from each peer that is fooled.
 /// Past it (sooner) PINGs are put off.
 pub const ADDRESS_BUDGET_INTERVAL: Duration = Duration::from_secs(15);
+
+/// PINGs that the addresses of one prefix (IPv4 /24, IPv6 /48), or of one host name, may get at once.
+///
+/// Source: a site's members behind one prefix, twice the members of a /24 that are met at once. Past it the next waits for
+/// [`PREFIX_BUDGET_INTERVAL`].
+pub const PREFIX_BUDGET: u32 = 512;
+
+/// Time in which a prefix earns one more PING.
+///
+/// Source: 10 PINGs a second, 4 kB/s at most, whoever names whichever addresses of a victim's network. Past it (sooner) PINGs
+/// are put off.
+pub const PREFIX_BUDGET_INTERVAL: Duration = Duration::from_millis(100);
+
+/// PINGs that one mailbox may get at once, whoever advertises it.
+///
+/// Source: one and a repetition: mail queues repeat by themselves. Past it the next waits for [`MAIL_BUDGET_INTERVAL`].
+pub const MAIL_BUDGET: u32 = 2;
+
+/// Time in which a mailbox earns one more PING.
+///
+/// Source: paper, §3: even little mail harasses a person; two a day are not noticed behind a filter. Past it (sooner) PINGs are
+/// put off.
+pub const MAIL_BUDGET_INTERVAL: Duration = Duration::from_secs(12 * 3600);
+
+/// PINGs that the mailboxes of one mail domain may get at once.
+///
+/// Source: an organisation's members that are met at once by mail. Past it the next waits for [`MAIL_DOMAIN_BUDGET_INTERVAL`].
+pub const MAIL_DOMAIN_BUDGET: u32 = 64;
+
+/// Time in which a mail domain earns one more PING.
+///
+/// Source: 96 a day on top of the burst. Past it (sooner) PINGs are put off.
+pub const MAIL_DOMAIN_BUDGET_INTERVAL: Duration = Duration::from_secs(900);
 
 /// PINGs that one advertiser's HELLOs may cause at once.
 ///
@@ -255,3 +299,68 @@ pub const CONTROLLER_BATCH: usize = 16 * 1024;
 /// Source: one run per burst of 2 ms or more: over two seconds of sending. Past it the oldest are
 /// forgotten and a lost packet takes the time of the oldest run that is left.
 pub const CONTROLLER_SEND_RUNS: usize = 1024;
+
+// Path choice.
+
+/// Paths to one peer.
+///
+/// Source: twice the addresses of a HELLO: those advertised and those from which the peer is heard. Past it the worst one that is
+/// not in use is forgotten.
+pub const PATHS: usize = 2 * HELLO_ADDRESSES;
+
+/// Time between the first message over a path and a probe, if none was answered since.
+///
+/// Source: with [`PATH_PROBE`] and [`PATH_PROBES`] a path that has died is left 2.8 s after the next message. Shorter costs
+/// probes, longer delays the change.
+pub const PATH_SILENCE: Duration = Duration::from_secs(1);
+
+/// Wait for a probe's answer, or twice the round trip if that is longer.
+///
+/// Source: longer than the round trip of nearly every path. Past it the probe counts as lost.
+pub const PATH_PROBE: Duration = Duration::from_millis(600);
+
+/// Probes lost in a row after which a path does not work.
+///
+/// Source: at 5 % loss three in a row are lost once in 8 000 times. Past it the next best path is used.
+pub const PATH_PROBES: u32 = 3;
+
+/// Age of a proof up to which a link moves to a better path at once.
+///
+/// Source: longer than a probe's round trip, shorter than any outage. Past it the path is probed first.
+pub const PATH_FRESH: Duration = Duration::from_secs(5);
+
+/// Silence after which the path in use is doubted if the peer shows up elsewhere.
+///
+/// Source: twice [`PATH_SILENCE`]: longer than the round trip of nearly every path. Past it the peer has moved, if it answers there.
+pub const PATH_QUIET: Duration = Duration::from_secs(2);
+
+/// Pause between probes of a path that would be better than the one in use.
+///
+/// Source: a better path is back in use within half a minute, at 0.5 MB a day. Sooner it is left alone.
+pub const PATH_LOOK: Duration = Duration::from_secs(30);
+
+/// Pause between probes of the path in use while nothing is sent.
+///
+/// Source: RFC 4787 REQ-5 lets NAT mappings of UDP end after 2 minutes, many end after 30 s; 0.6 MB a day. Sooner no probe leaves.
+pub const PATH_KEEP: Duration = Duration::from_secs(25);
+
+/// Rest of a path that has stopped working, before it is probed again; doubled each time that it stops again soon.
+///
+/// Source: a short break is over by then, and a link that comes and goes is not followed. Sooner it is not used.
+pub const PATH_DEAD: Duration = Duration::from_secs(5);
+
+/// Longest such rest, and the time after which a path that works has a clean record.
+///
+/// Source: a path that was away for a day is found within five minutes of its return. Past it the path is probed.
+pub const PATH_REST_LONGEST: Duration = Duration::from_secs(300);
+
+/// Time between two changes to a path of the same kind for speed alone.
+///
+/// Source: round-trip times vary within seconds; what they say counts when it lasts. Sooner the link stays where it is.
+pub const PATH_REST: Duration = Duration::from_secs(30);
+
+/// Loss above which a path counts as lossy, in 1/256.
+///
+/// Source: a fifth: TCP is of little use beyond, and two lost probes of ten are no accident. Past it any path with less is
+/// preferred.
+pub const PATH_LOSSY: u32 = 51;

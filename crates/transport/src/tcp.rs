@@ -40,7 +40,7 @@ impl Default for TcpOptions {
         Self {
             listen: None,
             advertise: Vec::new(),
-            cost: 20,
+            cost: Protocol::Tcp.usual_cost(),
             connections: TCP_CONNECTIONS,
             idle: TCP_IDLE,
         }
@@ -102,7 +102,7 @@ impl TcpTransport {
     }
 
     async fn dial(&self, address: &Address) -> Result<Session, ConnectError> {
-        let address = *address;
+        let address = address.clone();
         let Address::Tcp(socket) = address else {
             return Err(not_accepted(address));
         };
@@ -111,7 +111,7 @@ impl TcpTransport {
         }
         let slot = self.slots.clone().try_acquire_owned();
         let slot = slot.map_err(|_| ConnectError::Busy {
-            address,
+            address: address.clone(),
             limit: self.options.connections,
         })?;
         match timeout(CONNECT_TIME, open(socket)).await {

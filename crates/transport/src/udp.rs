@@ -32,7 +32,7 @@ impl Default for UdpOptions {
         Self {
             listen: None,
             advertise: Vec::new(),
-            cost: 10,
+            cost: Protocol::Udp.usual_cost(),
         }
     }
 }
@@ -166,7 +166,7 @@ impl Transport for UdpTransport {
 
     fn connect<'a>(&'a self, address: &'a Address) -> BoxFuture<'a, Result<Session, ConnectError>> {
         Box::pin(async move {
-            let address = *address;
+            let address = address.clone();
             let Address::Udp(socket) = address else {
                 return Err(not_accepted(address));
             };

@@ -7,6 +7,7 @@
 mod budget;
 mod entry;
 mod probe;
+mod timing;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -16,8 +17,9 @@ use rand::{Rng, SeedableRng};
 
 pub use self::probe::{Ping, Pong, ProbeError};
 
-use self::budget::{ADVERTISER_RATE, AddressBudgets, Bucket, PONG_RATE};
+use self::budget::{ADVERTISER_RATE, Bucket, PONG_RATE, TargetBudgets};
 use self::entry::{Advertiser, Entry, Probe, Valid};
+use self::timing::Timing;
 use crate::address::{Address, AddressDescriptor};
 use crate::hello::Hello;
 use crate::limits;
@@ -37,7 +39,7 @@ pub struct Validator {
     ages: BTreeSet<(Instant, MemberId)>,
     timers: BTreeSet<(Instant, MemberId, Address)>,
     outstanding: BTreeMap<[u8; 32], (MemberId, Address)>,
-    budgets: AddressBudgets,
+    budgets: TargetBudgets,
     pongs: Option<Bucket>,
     queue: VecDeque<(Address, Ping)>,
 }
@@ -55,8 +57,21 @@ pub enum HelloOutcome {
     Full,
 }
 
+/// What is known of an address that a member advertises.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advertised {
+    /// The member's words.
+    pub descriptor: AddressDescriptor,
+    /// How long ago the member last answered there; none if it never has.
+    pub validated: Option<Duration>,
+    /// Whether that is lately enough to use it.
+    pub usable: bool,
+    /// PINGs that have left since the last answer.
+    pub unanswered: u32,
+}
+
 /// An address that has just proved itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Validated {
     /// Whose it is.
     pub member: MemberId,
@@ -77,7 +92,7 @@ impl Validator {
             ages: BTreeSet::new(),
             timers: BTreeSet::new(),
             outstanding: BTreeMap::new(),
-            budgets: AddressBudgets::default(),
+            budgets: TargetBudgets::default(),
             pongs: None,
             queue: VecDeque::new(),
         }
@@ -102,6 +117,17 @@ impl Validator {
 
     /// A HELLO arrived: its new addresses are queued for PINGs, within the budgets.
     pub fn handle_hello(&mut self, now: Instant, hello: &Hello) -> HelloOutcome {
+        self.handle_hello_from(now, hello, true)
+    }
+
+    /// As [`Self::handle_hello`]. Private addresses count only if the member is at the same site as we are: elsewhere they
+    /// are somebody else's.
+    pub fn handle_hello_from(
+        &mut self,
+        now: Instant,
+        hello: &Hello,
+        same_site: bool,
+    ) -> HelloOutcome {
         let member = hello.member();
         if member == self.me {
             return HelloOutcome::Own;
@@ -119,9 +145,13 @@ impl Validator {
         self.ages.insert((now, member));
         advertiser.heard = now;
         advertiser.sequence = hello.sequence();
-        let fresh = self.replace_addresses(member, &mut advertiser, hello.addresses());
+        let named = hello.addresses().iter();
+        let named: Vec<_> = named
+            .filter(|descriptor| same_site || !descriptor.address.is_private())
+            .collect();
+        let fresh = self.replace_addresses(member, &mut advertiser, &named);
         self.members.insert(member, advertiser);
-        for address in fresh {
+        for address in &fresh {
             self.advance(now, member, address);
         }
         HelloOutcome::Accepted
@@ -132,24 +162,24 @@ impl Validator {
         &mut self,
         member: MemberId,
         advertiser: &mut Advertiser,
-        descriptors: &[AddressDescriptor],
+        descriptors: &[&AddressDescriptor],
     ) -> Vec<Address> {
         let mut old = std::mem::take(&mut advertiser.addresses);
         let mut fresh = Vec::new();
-        for descriptor in descriptors {
-            let address = descriptor.address;
+        for &descriptor in descriptors {
+            let address = &descriptor.address;
             if !descriptor.direction.receives() || !address.is_dialable() {
                 continue;
             }
-            let known = old.iter().position(|e| e.descriptor.address == address);
+            let known = old.iter().position(|e| e.descriptor.address == *address);
             let mut entry = match known {
                 Some(index) => old.swap_remove(index),
-                None => Entry::new(*descriptor),
+                None => Entry::new(descriptor.clone()),
             };
-            entry.descriptor = *descriptor;
+            entry.descriptor = descriptor.clone();
             if entry.due.is_none() {
                 entry.attempts = 0;
-                fresh.push(address);
+                fresh.push(address.clone());
             }
             advertiser.addresses.push(entry);
         }
@@ -161,7 +191,8 @@ impl Validator {
 
     fn forget(&mut self, member: MemberId, entry: &Entry) {
         if let Some(due) = entry.due {
-            self.timers.remove(&(due, member, entry.descriptor.address));
+            self.timers
+                .remove(&(due, member, entry.descriptor.address.clone()));
         }
         if let Some(probe) = entry.probe {
             self.outstanding.remove(&probe.challenge);
@@ -202,10 +233,10 @@ impl Validator {
             if entry.probe.is_none() && entry.valid_at(now).is_none() {
                 entry.attempts = 0;
                 entry.rests = 0;
-                again.push(entry.descriptor.address);
+                again.push(entry.descriptor.address.clone());
             }
         }
-        for address in again {
+        for address in &again {
             self.advance(now, *member, address);
         }
     }
@@ -221,7 +252,7 @@ impl Validator {
         let known = self
             .own
             .as_ref()
-            .is_none_or(|own| own.contains(&ping.address.canonical()));
+            .is_none_or(|own| own.contains(&ping.address.clone().canonical()));
         if !ours || !known || ping.challenger == self.me {
             return None;
         }
@@ -233,13 +264,13 @@ impl Validator {
 
     /// A PONG arrived: the address it proves, or `None` if it proves nothing.
     pub fn handle_pong(&mut self, now: Instant, pong: &Pong) -> Option<Validated> {
-        let &(member, address) = self.outstanding.get(&pong.challenge)?;
+        let (member, address) = self.outstanding.get(&pong.challenge)?.clone();
         if pong.address != address || pong.challenger != self.me {
             return None;
         }
         // A forged PONG leaves the PING outstanding, so that it cannot cut off the true one.
         pong.verify(&member).ok()?;
-        let sent = self.entry(member, address)?.probe?.sent;
+        let sent = self.entry(member, &address)?.probe?.sent;
         let rtt = now.saturating_duration_since(sent);
         self.validate(now, member, address, rtt)
     }
@@ -263,8 +294,9 @@ impl Validator {
         address: Address,
         rtt: Duration,
     ) -> Option<Validated> {
-        let due = after(now, self.shortened(limits::RENEW_AFTER));
-        let entry = self.entry(member, address)?;
+        let renew_after = self.entry(member, &address)?.timing().renew_after;
+        let due = after(now, self.shortened(renew_after));
+        let entry = self.entry(member, &address)?;
         let probe = entry.probe.take();
         entry.attempts = 0;
         entry.rests = 0;
@@ -272,7 +304,7 @@ impl Validator {
         if let Some(probe) = probe {
             self.outstanding.remove(&probe.challenge);
         }
-        self.set_due(member, address, Some(due));
+        self.set_due(member, &address, Some(due));
         Some(Validated {
             member,
             address,
@@ -287,10 +319,29 @@ impl Validator {
         };
         let entries = advertiser.addresses.iter();
         let mut usable: Vec<_> = entries
-            .filter_map(|e| Some((e.descriptor, e.valid_at(now)?.rtt)))
+            .filter_map(|e| Some((e.descriptor.clone(), e.valid_at(now)?.rtt)))
             .collect();
-        usable.sort_by_key(|(descriptor, rtt)| (descriptor.cost, *rtt, descriptor.address));
+        usable.sort_by(|(a, a_rtt), (b, b_rtt)| {
+            (a.cost, a_rtt, &a.address).cmp(&(b.cost, b_rtt, &b.address))
+        });
         usable
+    }
+
+    /// Getter: all that the member advertises and we could be interested in, in its order.
+    pub fn advertised(&self, now: Instant, member: &MemberId) -> Vec<Advertised> {
+        let Some(advertiser) = self.members.get(member) else {
+            return Vec::new();
+        };
+        let entries = advertiser.addresses.iter();
+        let known = entries.map(|entry| Advertised {
+            descriptor: entry.descriptor.clone(),
+            validated: entry
+                .valid
+                .map(|valid| now.saturating_duration_since(valid.since)),
+            usable: entry.valid_at(now).is_some(),
+            unanswered: entry.attempts,
+        });
+        known.collect()
     }
 
     /// When [`Self::handle_timeout`] is to be called next, to repeat or renew a PING.
@@ -300,29 +351,28 @@ impl Validator {
 
     /// Time has passed: queues the PINGs that are due.
     pub fn handle_timeout(&mut self, now: Instant) {
-        while let Some(&(due, member, address)) = self.timers.first() {
-            if due > now {
+        while self.timers.first().is_some_and(|(due, ..)| *due <= now) {
+            let Some((_, member, address)) = self.timers.pop_first() else {
                 break;
-            }
-            self.timers.pop_first();
-            self.advance(now, member, address);
+            };
+            self.advance(now, member, &address);
         }
     }
 
     /// The address is due: the PING that is out is lost, send another, put it off, or give up.
-    fn advance(&mut self, now: Instant, member: MemberId, address: Address) {
+    fn advance(&mut self, now: Instant, member: MemberId, address: &Address) {
         let Some(entry) = self.entry(member, address) else {
             return;
         };
         let (lost, attempts) = (entry.probe.take(), entry.attempts);
-        let once_valid = entry.valid.is_some();
+        let (once_valid, timing) = (entry.valid.is_some(), entry.timing());
         if let Some(probe) = lost {
             self.outstanding.remove(&probe.challenge);
         }
-        let due = if attempts < limits::PING_ATTEMPTS {
-            Some(self.ping_or_put_off(now, member, address, attempts))
+        let due = if attempts < timing.attempts {
+            Some(self.ping_or_put_off(now, member, address, attempts, timing))
         } else if once_valid {
-            let rest = self.next_rest(member, address);
+            let rest = self.next_rest(member, address, timing);
             Some(after(now, self.shortened(rest)))
         } else {
             None
@@ -335,14 +385,15 @@ impl Validator {
         &mut self,
         now: Instant,
         member: MemberId,
-        address: Address,
+        address: &Address,
         attempts: u32,
+        timing: &Timing,
     ) -> Instant {
         if self.queue.len() >= limits::PING_QUEUE {
-            return after(now, limits::PING_TIMEOUT);
+            return after(now, timing.timeout);
         }
         let Some(advertiser) = self.members.get_mut(&member) else {
-            return after(now, limits::PING_TIMEOUT);
+            return after(now, timing.timeout);
         };
         let wait = advertiser
             .budget
@@ -351,15 +402,15 @@ impl Validator {
         if let Some(until) = wait {
             return until;
         }
-        // Both are there, so both are taken.
+        // All are there, so all are taken.
         advertiser.budget.take(now, ADVERTISER_RATE);
         self.budgets.take(now, address);
         self.ping(now, member, address);
-        let timeout = limits::PING_TIMEOUT.saturating_mul(1_u32 << attempts.min(16));
+        let timeout = timing.timeout.saturating_mul(1_u32 << attempts.min(16));
         after(now, timeout.saturating_add(self.jitter(timeout)))
     }
 
-    fn ping(&mut self, now: Instant, member: MemberId, address: Address) {
+    fn ping(&mut self, now: Instant, member: MemberId, address: &Address) {
         let mut challenge = [0; 32];
         self.rng.fill_bytes(&mut challenge);
         if let Some(entry) = self.entry(member, address) {
@@ -369,45 +420,46 @@ impl Validator {
                 sent: now,
             });
         }
-        self.outstanding.insert(challenge, (member, address));
+        self.outstanding
+            .insert(challenge, (member, address.clone()));
         let ping = Ping {
             challenge,
             target: member,
-            address,
+            address: address.clone(),
             challenger: self.me,
         };
-        self.queue.push_back((address, ping));
+        self.queue.push_back((address.clone(), ping));
     }
 
     /// A formerly valid address is left alone for this long, longer each time.
-    fn next_rest(&mut self, member: MemberId, address: Address) -> Duration {
+    fn next_rest(&mut self, member: MemberId, address: &Address, timing: &Timing) -> Duration {
         let Some(entry) = self.entry(member, address) else {
-            return limits::LOST_RETRY_MAX;
+            return timing.longest_rest;
         };
         let doubled = 1_u32 << entry.rests.min(16);
         entry.attempts = 0;
         entry.rests = entry.rests.saturating_add(1);
-        let rest = limits::LOST_RETRY.saturating_mul(doubled);
-        rest.min(limits::LOST_RETRY_MAX)
+        let rest = timing.rest.saturating_mul(doubled);
+        rest.min(timing.longest_rest)
     }
 
-    fn set_due(&mut self, member: MemberId, address: Address, due: Option<Instant>) {
+    fn set_due(&mut self, member: MemberId, address: &Address, due: Option<Instant>) {
         let Some(entry) = self.entry(member, address) else {
             return;
         };
         let before = std::mem::replace(&mut entry.due, due);
         if let Some(before) = before {
-            self.timers.remove(&(before, member, address));
+            self.timers.remove(&(before, member, address.clone()));
         }
         if let Some(due) = due {
-            self.timers.insert((due, member, address));
+            self.timers.insert((due, member, address.clone()));
         }
     }
 
-    fn entry(&mut self, member: MemberId, address: Address) -> Option<&mut Entry> {
+    fn entry(&mut self, member: MemberId, address: &Address) -> Option<&mut Entry> {
         let advertiser = self.members.get_mut(&member)?;
         let mut entries = advertiser.addresses.iter_mut();
-        entries.find(|e| e.descriptor.address == address)
+        entries.find(|e| e.descriptor.address == *address)
     }
 
     /// Up to a quarter of `time`, so that peers do not act in step.

@@ -49,6 +49,11 @@ pub enum Request {
         /// How many, 1 to 1 000.
         count: u32,
     },
+    /// Say which ways to a peer were considered, and why each is or is not used: answered by one [`Reply::Paths`].
+    Path {
+        /// Name of a member, or its id in base32.
+        peer: String,
+    },
     /// Find the router responsible for a key: answered by one [`Reply::Route`].
     Route {
         /// What to look for.
@@ -76,6 +81,8 @@ pub enum Reply {
     Transfer(Box<TransferStatus>),
     /// To [`Request::Ping`].
     Pong(Pong),
+    /// To [`Request::Path`].
+    Paths(Box<PathsStatus>),
     /// To [`Request::Route`].
     Route(RouteFound),
     /// The request is answered.
@@ -209,6 +216,50 @@ pub struct PathReport {
     pub packets_sent: u64,
     /// Packets lost.
     pub packets_lost: u64,
+}
+
+/// All ways to one peer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathsStatus {
+    /// Name of the peer.
+    pub peer: String,
+    /// True if there is a link with it now.
+    pub linked: bool,
+    /// Why there is none, if there is none.
+    pub reason: Option<String>,
+    /// The one in use first.
+    pub paths: Vec<PathStatus>,
+}
+
+/// One way to a peer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathStatus {
+    /// Such as `udp://192.0.2.1:4000`.
+    pub address: String,
+    /// `messages` if the link's messages leave over it now, `files` if transfers may; none if it is not used.
+    pub used_for: Option<String>,
+    /// True if the peer's HELLO names it.
+    pub advertised: bool,
+    /// The cost that counts; less is better.
+    pub cost: u32,
+    /// True if the user calls it metered.
+    pub metered: bool,
+    /// How long messages take: `interactive`, `seconds` or `minutes`.
+    pub latency: String,
+    /// Largest message in bytes.
+    pub mtu: u32,
+    /// Milliseconds out over it and back over any, once measured.
+    pub rtt_ms: Option<f64>,
+    /// Share of the latest probes that were lost, 0 to 1.
+    pub loss: f64,
+    /// Seconds since the peer was last shown to receive over it.
+    pub proven_s: Option<f64>,
+    /// Seconds since something last came in over it.
+    pub heard_s: Option<f64>,
+    /// Seconds since the peer last answered a PING there.
+    pub validated_s: Option<f64>,
+    /// Why it is or is not used.
+    pub reason: String,
 }
 
 /// One answer, or its absence, to a ping.

@@ -13,7 +13,9 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
-use super::message::{ControlError, Pong, Reply, Request, RouteFound, RouteTarget, RouterRef};
+use super::message::{
+    ControlError, PathsStatus, Pong, Reply, Request, RouteFound, RouteTarget, RouterRef,
+};
 use crate::certificate::Certificate;
 use crate::directory::{Directory, DirectoryError};
 use crate::limits::{CONTROL_CONNECTIONS, CONTROL_LINE};
@@ -234,6 +236,10 @@ impl Services {
                 answers.send(&Reply::Transfer(Box::new(status))).await?;
             }
             Request::Ping { peer, count } => self.ping(&peer, count, answers).await?,
+            Request::Path { peer } => {
+                let paths = self.paths(&peer).await?;
+                answers.send(&Reply::Paths(Box::new(paths))).await?;
+            }
             Request::Route { target } => {
                 let route = self.route(&target).await?;
                 answers.send(&Reply::Route(route)).await?;
@@ -267,10 +273,7 @@ impl Services {
         for sequence in 1..=count {
             let echoed = self.member.echo(certificate.clone()).await;
             let (address, rtt) = match &echoed {
-                Ok(echoed) => (
-                    echoed.address.map(|address| address.to_string()),
-                    echoed.rtt,
-                ),
+                Ok(echoed) => (echoed.address.as_ref().map(ToString::to_string), echoed.rtt),
                 Err(_) => (None, None),
             };
             answered |= rtt.is_some();
@@ -295,6 +298,21 @@ impl Services {
             }
         }
         silent.map_or(Ok(()), |reason| Err(Failure::Failed(reason)))
+    }
+
+    async fn paths(&self, peer: &str) -> Result<PathsStatus, Failure> {
+        let certificate = self.directory.find(peer).await?;
+        if certificate.member() == self.certificate.member() {
+            return Err(Failure::Usage(format!("`{peer}` is this member")));
+        }
+        // A link has to be there before anything can be said of it; the echo shows that it carries something.
+        let echoed = self.member.echo(certificate.clone()).await;
+        let paths = self.member.paths(&certificate).await;
+        let paths = paths.ok_or_else(|| Failure::Failed("this member is stopping".to_owned()))?;
+        Ok(PathsStatus {
+            reason: echoed.err().map(|error| error.to_string()),
+            ..paths
+        })
     }
 
     async fn route(&self, target: &RouteTarget) -> Result<RouteFound, Failure> {

@@ -45,9 +45,19 @@ impl Links {
         };
         let dial = Dial::new(now, index, initiator, packet.encode(), addresses);
         self.dials.insert(index, member);
-        let peer = self.peers.entry(member).or_insert_with(|| Peer::new(now));
+        let peer = self.peer(now, member);
         peer.dial = Some(dial);
         self.run_dial(now, member);
+    }
+
+    fn peer(&mut self, now: Instant, member: MemberId) -> &mut Peer {
+        use rand::Rng as _;
+        let (rules, rng) = (&self.rules, &mut self.rng);
+        self.peers.entry(member).or_insert_with(|| {
+            let mut seed = [0; 32];
+            rng.fill_bytes(&mut seed);
+            Peer::new(now, rules.clone(), seed)
+        })
     }
 
     fn free_index(&mut self) -> u32 {
@@ -111,7 +121,7 @@ impl Links {
             response: response.clone(),
             session: Session::new(keys, sender),
             since: now,
-            path,
+            path: path.clone(),
             shown,
         });
         self.transmit(path, response);
@@ -184,11 +194,15 @@ impl Links {
         session: Session,
     ) {
         self.counters.handshakes += 1;
-        let peer = self.peers.entry(member).or_insert_with(|| Peer::new(now));
         self.indices.insert(index, member);
-        if let Some(old) = peer.add_session(now, path, index, session, SESSIONS_PER_LINK) {
+        self.peer(now, member);
+        let replaced = self.with_paths(&member, |peer| {
+            peer.add_session(now, path, index, session, SESSIONS_PER_LINK)
+        });
+        if let Some(old) = replaced.flatten() {
             self.indices.remove(&old);
         }
+        let peer = self.peer(now, member);
         let waiting = std::mem::take(&mut peer.waiting);
         self.emit(Event::Up(member));
         for message in waiting {
@@ -198,7 +212,7 @@ impl Links {
 
     /// Somebody at `path` says that it does not know our session: the peer has restarted, or it is a lie.
     /// Either way a new handshake does no harm; the old session stays until that has succeeded.
-    pub(super) fn handle_unknown(&mut self, now: Instant, path: Address, receiver: u32) {
+    pub(super) fn handle_unknown(&mut self, now: Instant, path: &Address, receiver: u32) {
         let found = self
             .peers
             .iter()

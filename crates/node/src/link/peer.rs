@@ -1,14 +1,14 @@
-//! One link: its sessions, its path, and what keeps both alive.
+//! One link: its sessions, its paths, and what keeps both alive.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use ringway_transport::{Address, MemberId};
+use ringway_transport::{Address, AddressDescriptor, MemberId, PathReport, PathRules, Paths};
 
 use super::handshake::Initiator;
 use super::session::Session;
 use super::wire::LinkMessage;
-use crate::limits::{LINK_IDLE, LINK_PROBES, LINK_SILENCE, PROBE_INTERVAL};
+use crate::limits::{LINK_IDLE, LINK_LOOK};
 
 /// How long an answered handshake waits for its first message.
 const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
@@ -55,9 +55,8 @@ impl Dial {
     /// Where to send the initiation now; each address in turn, cheapest first.
     pub(super) fn next_attempt(&mut self, now: Instant) -> Option<(Address, Vec<u8>)> {
         let pause = *DIAL_PAUSES.get(self.attempts)?;
-        let address = *self
-            .addresses
-            .get(self.attempts % self.addresses.len().max(1))?;
+        let position = self.attempts % self.addresses.len().max(1);
+        let address = self.addresses.get(position)?.clone();
         self.attempts += 1;
         self.due = now + pause;
         Some((address, self.packet.clone()))
@@ -91,10 +90,9 @@ impl HalfOpen {
 
 /// What a look at a link's timers asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Probe {
-    None,
-    Echo(u64),
-    PathChanged(u64),
+pub(super) enum Look {
+    /// These echoes, each over its address.
+    Probes(Vec<(Address, u64)>),
     Unwanted,
     Dead,
 }
@@ -109,39 +107,24 @@ pub(crate) struct Peer {
     peer_wanted: Instant,
     /// Newest first; we send with the first and take what comes with any.
     sessions: VecDeque<(u32, u32, Session)>,
-    path: Option<Address>,
-    path_heard: Instant,
-    /// An address that authentic packets come from, the number that an echo there carries, and since when.
-    candidate: Option<(Address, u64, Instant)>,
-    alternatives: Vec<Address>,
+    paths: Paths,
     last_heard: Instant,
-    rtt: Option<Duration>,
-    echo: Option<(u64, Instant)>,
-    next_echo: u64,
-    unanswered: u32,
-    next_probe: Instant,
+    next_look: Instant,
     last_renewal: Option<Instant>,
     sent: u64,
 }
 
 impl Peer {
-    pub(super) fn new(now: Instant) -> Peer {
+    pub(super) fn new(now: Instant, rules: PathRules, seed: [u8; 32]) -> Peer {
         Peer {
             dial: None,
             waiting: VecDeque::new(),
             last_wanted: now,
             peer_wanted: now,
             sessions: VecDeque::new(),
-            path: None,
-            path_heard: now,
-            candidate: None,
-            alternatives: Vec::new(),
+            paths: Paths::new(rules, seed),
             last_heard: now,
-            rtt: None,
-            echo: None,
-            next_echo: 1,
-            unanswered: 0,
-            next_probe: now + LINK_SILENCE,
+            next_look: now + LINK_LOOK,
             last_renewal: None,
             sent: 0,
         }
@@ -152,13 +135,23 @@ impl Peer {
     }
 
     /// Where packets go.
-    pub(crate) fn path(&self) -> Option<Address> {
-        self.path
+    pub(crate) fn path(&self) -> Option<&Address> {
+        self.paths.active()
+    }
+
+    /// Every path known and why it is or is not used.
+    pub(crate) fn path_reports(&self, now: Instant) -> Vec<PathReport> {
+        self.paths.reports(now)
     }
 
     /// Smoothed round-trip time, once measured.
     pub(crate) fn rtt(&self) -> Option<Duration> {
-        self.rtt
+        self.paths.rtt()
+    }
+
+    /// How often packets have begun to take another path.
+    pub(super) fn path_changes(&self) -> u64 {
+        self.paths.changes()
     }
 
     /// When something authentic last came.
@@ -185,23 +178,35 @@ impl Peer {
     ) -> Option<u32> {
         let remote = session.remote_index();
         self.sessions.push_front((index, remote, session));
-        self.path = Some(path);
-        self.path_heard = now;
+        self.paths.adopt(now, &AddressDescriptor::observed(path));
         self.last_heard = now;
-        self.unanswered = 0;
         self.sent = 0;
-        self.next_probe = now + PROBE_INTERVAL;
         if self.sessions.len() > most {
             return self.sessions.pop_back().map(|(index, _, _)| index);
         }
         None
     }
 
-    pub(super) fn seal(&mut self, message: &LinkMessage) -> Option<(Address, Vec<u8>)> {
-        let path = self.path?;
+    /// Encrypts for the newest session.
+    pub(super) fn seal(&mut self, message: &LinkMessage) -> Option<Vec<u8>> {
         let (_, _, session) = self.sessions.front_mut()?;
         let packet = session.seal(message)?;
         self.sent += 1;
+        Some(packet)
+    }
+
+    /// Encrypts, and says where to send it: over the path in use.
+    pub(super) fn seal_for_path(
+        &mut self,
+        now: Instant,
+        message: &LinkMessage,
+    ) -> Option<(Address, Vec<u8>)> {
+        let path = self.paths.active()?.clone();
+        let packet = self.seal(message)?;
+        // What tests a path asks for its own answer; an answer asks for none, or both sides would never rest.
+        if message.wants_a_working_path() {
+            self.paths.sent(now);
+        }
         Some((path, packet))
     }
 
@@ -211,12 +216,12 @@ impl Peer {
     }
 
     /// True if we send to the peer's session `remote` over `path` now.
-    pub(super) fn sends_to(&self, remote: u32, path: Address) -> bool {
+    pub(super) fn sends_to(&self, remote: u32, path: &Address) -> bool {
         let current = self
             .sessions
             .front()
             .is_some_and(|(_, index, _)| *index == remote);
-        current && self.path == Some(path)
+        current && self.path() == Some(path)
     }
 
     pub(super) fn may_renew(&self, now: Instant) -> bool {
@@ -231,170 +236,105 @@ impl Peer {
     /// Notes a renewal; gives the addresses to try.
     pub(super) fn renewing(&mut self, now: Instant) -> Vec<Address> {
         self.last_renewal = Some(now);
-        self.paths()
+        self.paths.addresses()
     }
 
     /// Every address that the link uses, tries or may use next.
     pub(super) fn addresses(&self) -> Vec<Address> {
-        let mut addresses = self.paths();
-        addresses.extend(self.candidate.map(|(path, _, _)| path));
-        addresses.extend(
-            self.dial
-                .iter()
-                .flat_map(|dial| dial.addresses.iter().copied()),
-        );
+        let mut addresses = self.paths.addresses();
+        let dialled = self.dial.iter().flat_map(|dial| dial.addresses.iter());
+        addresses.extend(dialled.cloned());
         addresses
     }
 
-    /// All paths worth a handshake: the one in use first.
-    fn paths(&self) -> Vec<Address> {
-        let mut paths: Vec<Address> = self.path.into_iter().collect();
-        paths.extend(
-            self.alternatives
-                .iter()
-                .filter(|address| Some(**address) != self.path),
-        );
-        paths
+    /// Takes over the proven addresses.
+    pub(super) fn offer(&mut self, now: Instant, proved: &[(AddressDescriptor, Duration)]) {
+        self.paths.offer(now, proved);
     }
 
-    /// Takes over the proven addresses; true if the link has moved to a cheaper transport.
-    pub(super) fn set_alternatives(&mut self, addresses: Vec<Address>) -> bool {
-        self.alternatives = addresses;
-        let (Some(best), Some(path)) = (self.alternatives.first().copied(), self.path) else {
-            return false;
-        };
-        // Within one transport the path in use is as good: only another, cheaper transport is worth a change.
-        let position = |address: Address| {
-            self.alternatives
-                .iter()
-                .position(|a| a.protocol() == address.protocol())
-        };
-        let better = best.protocol() != path.protocol() && position(path).is_none_or(|own| own > 0);
-        if better
-            && self
-                .alternatives
-                .iter()
-                .any(|a| a.protocol() == path.protocol())
-        {
-            self.path = Some(best);
-            return true;
-        }
-        false
+    /// A transport says that this path is gone.
+    pub(super) fn abandon(&mut self, now: Instant, path: &Address) {
+        self.paths.abandon(now, path);
     }
 
-    /// Something authentic came over `path`. True if an echo is to be sent there: the peer seems to have moved, and
-    /// only its answer shows that it is there. A sender's address can be forged.
-    pub(super) fn heard(&mut self, now: Instant, path: Address, message: &LinkMessage) -> bool {
+    /// Something authentic came over `path`.
+    pub(super) fn heard(&mut self, now: Instant, path: &Address, message: &LinkMessage) {
         self.last_heard = now;
-        self.unanswered = 0;
-        self.next_probe = now + LINK_SILENCE;
         if message.is_application() {
             self.last_wanted = now;
         }
         if matches!(message, LinkMessage::Echo(_)) {
             self.peer_wanted = now;
         }
-        if self.path == Some(path) {
-            self.path_heard = now;
-            return false;
+        // Validation tests addresses that the link need not follow.
+        if !matches!(message, LinkMessage::Ping(_) | LinkMessage::Pong(_)) {
+            let descriptor = AddressDescriptor::observed(path.clone());
+            self.paths.handle_heard(now, &descriptor);
         }
-        let test = matches!(message, LinkMessage::Ping(_) | LinkMessage::Pong(_));
-        let asked = self
-            .candidate
-            .is_some_and(|(_, _, since)| now < since + PROBE_INTERVAL);
-        !test && !asked && now >= self.path_heard + LINK_SILENCE
     }
 
-    /// Notes that an echo with `number`, which nobody can guess, goes to `path`.
-    pub(super) fn test_path(&mut self, now: Instant, path: Address, number: u64) {
-        self.candidate = Some((path, number, now));
+    /// Where the answer to an echo that came over `path` goes.
+    pub(super) fn for_answer(&self, now: Instant, path: &Address) -> Vec<Address> {
+        self.paths.for_answer(now, path)
     }
 
-    /// An echo has come back; true if it shows that the peer is at the tested path, which is now the link's.
-    pub(super) fn proves_path(&mut self, now: Instant, number: u64) -> bool {
-        let Some((path, expected, _)) = self.candidate else {
-            return false;
-        };
-        if expected != number {
-            return false;
-        }
-        self.candidate = None;
-        self.path = Some(path);
-        self.path_heard = now;
-        true
+    /// An echo has come back; true if it answers a probe of a path.
+    pub(super) fn answered(&mut self, now: Instant, number: u64) -> bool {
+        self.paths.handle_answer(now, number)
     }
 
-    pub(super) fn echoed(&mut self, now: Instant, number: u64) {
-        let Some((expected, sent)) = self.echo.take() else {
-            return;
-        };
-        if expected != number {
-            self.echo = Some((expected, sent));
-            return;
-        }
-        let sample = now.saturating_duration_since(sent);
-        // RFC 6298 §2: an eighth of the new sample.
-        self.rtt = Some(self.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8));
+    fn is_wanted(&self, now: Instant) -> bool {
+        now < self.last_wanted + LINK_IDLE
     }
 
     pub(super) fn next_timeout(&self) -> Instant {
         let dial = self.dial.as_ref().map(|dial| dial.due);
-        match dial {
-            Some(due) if self.is_up() => due.min(self.next_probe),
-            Some(due) => due,
-            None => self.next_probe,
+        if !self.is_up() {
+            return dial.unwrap_or(self.next_look);
         }
+        // Whoever wants the link looks after it: with both sides at it neither would ever let go.
+        let paths = self.paths.poll_timeout();
+        let paths = paths.filter(|_| self.is_wanted(self.next_look));
+        let times = [dial, paths, Some(self.next_look)];
+        times.into_iter().flatten().min().unwrap_or(self.next_look)
     }
 
     /// Looks at the timers.
-    pub(super) fn probe(&mut self, now: Instant) -> Probe {
-        if now < self.next_probe {
-            return Probe::None;
+    pub(super) fn look(&mut self, now: Instant) -> Look {
+        if now >= self.next_look {
+            self.next_look = now + LINK_LOOK;
         }
         if !self.is_up() {
             // A dial that has ended has taken the link with it; without either there is nothing to keep.
-            return if self.dial.is_some() {
-                Probe::None
-            } else {
-                Probe::Dead
+            return match self.dial {
+                Some(_) => Look::Probes(Vec::new()),
+                None => Look::Dead,
             };
         }
         let used_up = self
             .sessions
             .front()
             .is_some_and(|(_, _, session)| session.is_used_up());
-        let wanted = now < self.last_wanted + LINK_IDLE;
+        let wanted = self.is_wanted(now);
         if used_up || (!wanted && now >= self.peer_wanted + LINK_IDLE) {
-            return Probe::Unwanted;
+            return Look::Unwanted;
         }
         if !wanted {
-            // The peer looks after it: probing too would keep both sides at it for ever.
-            self.next_probe = now + LINK_SILENCE;
-            return Probe::None;
+            return Look::Probes(Vec::new());
         }
-        self.next_probe = now + PROBE_INTERVAL;
-        let number = self.next_echo;
-        self.next_echo += 1;
-        self.echo = Some((number, now));
-        self.unanswered += 1;
-        if self.unanswered <= LINK_PROBES {
-            return Probe::Echo(number);
+        self.paths.handle_timeout(now);
+        if self.paths.active().is_none() {
+            return Look::Dead;
         }
-        match self.next_path() {
-            Some(path) => {
-                self.path = Some(path);
-                self.path_heard = now;
-                self.unanswered = 0;
-                Probe::PathChanged(number)
-            }
-            None => Probe::Dead,
-        }
+        Look::Probes(self.probes(now))
     }
 
-    /// Another proven address; each is tried once, since a failed one leaves the list.
-    fn next_path(&mut self) -> Option<Address> {
-        let failed = self.path;
-        self.alternatives.retain(|address| Some(*address) != failed);
-        self.alternatives.first().copied()
+    /// The echoes that path choice wants to be sent.
+    pub(super) fn probes(&mut self, now: Instant) -> Vec<(Address, u64)> {
+        let mut probes = Vec::new();
+        while let Some(probe) = self.paths.poll_probe(now) {
+            probes.push((probe.address, probe.number));
+        }
+        probes
     }
 }

@@ -170,6 +170,18 @@ impl LinkMessage {
         minicbor::decode(bytes).ok()
     }
 
+    /// True for what should arrive: it is worth finding out whether its path works.
+    pub(super) fn wants_a_working_path(&self) -> bool {
+        !matches!(
+            self,
+            LinkMessage::Echo(_)
+                | LinkMessage::EchoReply(_)
+                | LinkMessage::Ping(_)
+                | LinkMessage::Pong(_)
+                | LinkMessage::Close
+        )
+    }
+
     /// True for what a member wants done, false for what only keeps a link going.
     pub(super) fn is_application(&self) -> bool {
         matches!(

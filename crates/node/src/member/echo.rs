@@ -10,7 +10,7 @@ use super::runtime::Runtime;
 use super::{Echoed, Unreachable};
 use crate::certificate::Certificate;
 use crate::limits::{ECHOES, PEER_TIME};
-use crate::link::{FIRST_ASKED_ECHO, LinkMessage};
+use crate::link::LinkMessage;
 
 #[derive(Debug)]
 struct Waiting {
@@ -41,7 +41,7 @@ impl Runtime {
             return answer(reply, Err(Unreachable::NoAddress(name)));
         }
         self.echoes.next += 1;
-        let number = FIRST_ASKED_ECHO + self.echoes.next;
+        let number = self.echoes.next;
         let waiting = Waiting {
             member: certificate.member(),
             name,
@@ -84,7 +84,7 @@ impl Runtime {
 
     fn path_to(&self, member: &MemberId) -> Option<Address> {
         let (_, peer) = self.links.up().find(|(id, _)| *id == member)?;
-        peer.path()
+        peer.path().cloned()
     }
 
     pub(super) fn echo_link_down(&mut self, member: &MemberId) {

@@ -7,19 +7,18 @@ use std::time::{Duration, Instant};
 
 use ringway_transport::quic::{QuicEndpoint, QuicError, QuicOptions};
 use ringway_transport::{
-    Address, AddressDescriptor, Incoming, Protocol, SendError, Session, StartError, TcpOptions,
-    TcpTransport, Transport, UdpOptions, UdpTransport,
+    Address, AddressDescriptor, Incoming, PathRules, Protocol, SendError, Session, StartError,
+    TcpOptions, TcpTransport, Transport, UdpOptions, UdpTransport,
 };
 use tokio::sync::mpsc;
 
 use super::Outcome;
 use crate::certificate::Certificate;
-use crate::config::{NodeConfig, TransportName};
+use crate::config::{Config, NodeConfig, TransportName};
 use crate::directory::Directory;
 use crate::identity::Identity;
 use crate::limits::{
-    CONNECT_QUEUE, INCOMING, QUIC_COST, QUIC_MTU, STRANGER_SESSIONS, STRANGER_TIME,
-    TRANSPORT_SESSIONS,
+    CONNECT_QUEUE, INCOMING, QUIC_MTU, STRANGER_SESSIONS, STRANGER_TIME, TRANSPORT_SESSIONS,
 };
 
 /// How long a transport may take to connect.
@@ -36,18 +35,28 @@ pub enum NetworkError {
     Quic(#[from] QuicError),
 }
 
+/// A session with a member.
+#[derive(Debug)]
+struct Held {
+    session: Session,
+    used: Instant,
+    /// Made by us: its address can be dialled again.
+    dialled: bool,
+}
+
 /// All transports of a member.
 #[derive(Debug)]
 pub(crate) struct Network {
     transports: BTreeMap<Protocol, Arc<dyn Transport>>,
-    /// Sessions with members, and when they were last used.
-    sessions: BTreeMap<Address, (Session, Instant)>,
+    /// Sessions with members.
+    sessions: BTreeMap<Address, Held>,
     /// Sessions of senders that have not proven to be members, the oldest first.
     strangers: VecDeque<(Address, Session, Instant)>,
     /// Packets for addresses that a transport is connecting to.
     connecting: BTreeMap<Address, VecDeque<Vec<u8>>>,
     quic: Arc<QuicEndpoint>,
     quic_address: Option<SocketAddr>,
+    rules: PathRules,
     /// Packets that could not be sent.
     pub(super) dropped: u64,
 }
@@ -55,11 +64,13 @@ pub(crate) struct Network {
 impl Network {
     /// Binds everything that the configuration names.
     pub(crate) fn start(
-        config: &NodeConfig,
+        config: &Config,
         identity: &Identity,
         certificate: &Certificate,
         directory: &Arc<Directory>,
     ) -> Result<(Network, mpsc::Receiver<Incoming>), NetworkError> {
+        let rules = config.path_rules();
+        let config = &config.node;
         let (inbox, incoming) = mpsc::channel(INCOMING);
         let listen = certificate
             .address()
@@ -98,6 +109,7 @@ impl Network {
             connecting: BTreeMap::new(),
             quic,
             quic_address,
+            rules,
             dropped: 0,
         };
         Ok((network, incoming))
@@ -105,6 +117,11 @@ impl Network {
 
     pub(crate) fn quic(&self) -> &Arc<QuicEndpoint> {
         &self.quic
+    }
+
+    /// What the user says of paths.
+    pub(crate) fn path_rules(&self) -> &PathRules {
+        &self.rules
     }
 
     /// What our HELLO says.
@@ -118,7 +135,7 @@ impl Network {
             addresses.push(AddressDescriptor::new(
                 Address::Quic(address),
                 QUIC_MTU,
-                QUIC_COST,
+                Protocol::Quic.usual_cost(),
             ));
         }
         addresses
@@ -145,9 +162,11 @@ impl Network {
     /// nobody fills the table by sending rubbish.
     pub(super) fn remember(&mut self, now: Instant, session: Session, is_member: bool) {
         let address = session.remote();
-        if let Some((_, used)) = self.sessions.get_mut(&address) {
-            *used = now;
-            return;
+        if let Some(held) = self.sessions.get_mut(&address) {
+            held.used = now;
+            if !held.session.is_closed() {
+                return;
+            }
         }
         let stranger = self
             .strangers
@@ -166,45 +185,66 @@ impl Network {
             self.strangers.remove(position);
         }
         if self.sessions.len() >= TRANSPORT_SESSIONS {
-            self.sessions.retain(|_, (session, _)| !session.is_closed());
+            self.sessions.retain(|_, held| !held.session.is_closed());
         }
         if self.sessions.len() < TRANSPORT_SESSIONS {
-            self.sessions.insert(address, (session, now));
+            let held = Held {
+                session,
+                used: now,
+                dialled: false,
+            };
+            self.sessions.insert(address, held);
         }
     }
 
     fn session(&mut self, now: Instant, address: &Address) -> Option<&Session> {
-        if let Some((session, used)) = self.sessions.get_mut(address) {
-            *used = now;
-            return Some(session);
+        if let Some(held) = self.sessions.get_mut(address) {
+            held.used = now;
+            return Some(&held.session);
         }
         let mut strangers = self.strangers.iter();
         let stranger = strangers.find(|(known, ..)| known == address);
         stranger.map(|(_, session, _)| session)
     }
 
-    /// Sends a packet; connects first where that is needed. What cannot be sent is dropped and counted.
+    /// Sends a packet; connects first where that is needed. What cannot be sent is dropped and counted. True if nothing more can
+    /// go to this address: the peer's connection has ended, and only the peer can make another.
     pub(super) fn send(
         &mut self,
         now: Instant,
-        address: Address,
+        address: &Address,
         packet: Vec<u8>,
         outcomes: &mpsc::Sender<Outcome>,
-    ) {
-        if let Some(session) = self.session(now, &address) {
+    ) -> bool {
+        if let Some(session) = self.session(now, address) {
             match session.send(&packet) {
-                Ok(()) => return,
+                Ok(()) => return false,
                 Err(SendError::Closed) => {
-                    self.sessions.remove(&address);
-                    self.strangers.retain(|(known, ..)| *known != address);
+                    if self.has_ended(address) {
+                        self.dropped += 1;
+                        return true;
+                    }
                 }
                 Err(SendError::WouldBlock | SendError::TooLarge { .. }) => {
                     self.dropped += 1;
-                    return;
+                    return false;
                 }
             }
         }
-        if let Some(waiting) = self.connecting.get_mut(&address) {
+        self.connect(address, packet, outcomes);
+        false
+    }
+
+    /// Forgets a session that is closed; true if we cannot make it again.
+    fn has_ended(&mut self, address: &Address) -> bool {
+        self.strangers.retain(|(known, ..)| known != address);
+        let held = self.sessions.remove(address);
+        let connectionless = address.protocol() == Protocol::Udp;
+        !connectionless && held.is_some_and(|held| !held.dialled)
+    }
+
+    fn connect(&mut self, address: &Address, packet: Vec<u8>, outcomes: &mpsc::Sender<Outcome>) {
+        if let Some(waiting) = self.connecting.get_mut(address) {
             if waiting.len() < CONNECT_QUEUE {
                 waiting.push_back(packet);
             } else {
@@ -216,8 +256,9 @@ impl Network {
             self.dropped += 1;
             return;
         };
-        self.connecting.insert(address, VecDeque::from([packet]));
-        let outcomes = outcomes.clone();
+        self.connecting
+            .insert(address.clone(), VecDeque::from([packet]));
+        let (address, outcomes) = (address.clone(), outcomes.clone());
         tokio::spawn(async move {
             let connected = tokio::time::timeout(CONNECT_TIME, transport.connect(&address)).await;
             let session = connected.ok().and_then(Result::ok);
@@ -245,16 +286,21 @@ impl Network {
             }
         }
         // Under the address that was asked for: a session may know its peer by another.
-        self.sessions.insert(address, (session, now));
+        let held = Held {
+            session,
+            used: now,
+            dialled: true,
+        };
+        self.sessions.insert(address, held);
     }
 
     /// Forgets sessions that have closed, strangers that stayed strangers, and paths that no link uses.
     pub(super) fn tidy(&mut self, now: Instant, in_use: &BTreeSet<Address>) {
         self.strangers
             .retain(|(_, session, since)| !session.is_closed() && now < *since + STRANGER_TIME);
-        self.sessions.retain(|address, (session, used)| {
-            let recent = now < *used + STRANGER_TIME;
-            !session.is_closed() && (recent || in_use.contains(address))
+        self.sessions.retain(|address, held| {
+            let recent = now < held.used + STRANGER_TIME;
+            !held.session.is_closed() && (recent || in_use.contains(address))
         });
     }
 }

@@ -87,10 +87,9 @@ impl Runtime {
             .collect();
         if others.is_empty() {
             chord.start_ring(now);
-        } else if self.state.was_in_ring()? {
-            chord.resume(now, &others);
         } else {
-            chord.join(now, &others);
+            // Also at the first start: a router that was enrolled earlier may never run, and nobody else would begin the ring.
+            chord.resume(now, &others);
         }
         self.chord = Some(chord);
         Ok(())

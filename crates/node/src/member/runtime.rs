@@ -84,9 +84,21 @@ impl Runtime {
         let gate = Arc::clone(&directory);
         let gatekeeper = Arc::new(move |shown: &[u8]| gate.admit(shown).ok());
         let own = &membership.certificate;
-        let links = Links::new(identity.clone(), own, gatekeeper, random_seed());
+        let links = Links::new(
+            identity.clone(),
+            own,
+            gatekeeper,
+            network.path_rules().clone(),
+            random_seed(),
+        );
         let mut validator = Validator::new(identity.member(), random_seed());
-        validator.set_own_addresses(network.addresses().iter().map(|d| d.address).collect());
+        validator.set_own_addresses(
+            network
+                .addresses()
+                .into_iter()
+                .map(|descriptor| descriptor.address)
+                .collect(),
+        );
         let hello_sequence = state.next_hello_sequence()?;
         let mut runtime = Runtime {
             links,
@@ -175,6 +187,12 @@ impl Runtime {
             }
             Command::Echo { certificate, reply } => self.begin_echo(now, &certificate, reply),
             Command::Lookup { target, reply } => self.begin_lookup(now, target, reply),
+            Command::Paths { certificate, reply } => {
+                let paths = Box::new(self.paths_to(now, &certificate));
+                if reply.send(paths).is_err() {
+                    self.count("replies_unwanted");
+                }
+            }
             Command::Status { reply } => {
                 let status = Box::new(self.status(now));
                 if reply.send(status).is_err() {
@@ -189,7 +207,12 @@ impl Runtime {
         match outcome {
             Outcome::Resolved(key, certificate) => self.router_resolved(now, key, certificate),
             Outcome::Pong(member, pong) => self.take_pong(now, member, &pong),
-            Outcome::Connected(address, session) => self.network.connected(now, address, session),
+            Outcome::Connected(address, session) => {
+                if session.is_none() {
+                    self.links.abandon_path(now, &address);
+                }
+                self.network.connected(now, address, session);
+            }
         }
     }
 
@@ -253,13 +276,16 @@ impl Runtime {
             }
         }
         while let Some((address, packet)) = self.links.poll_transmit() {
-            self.network.send(now, address, packet, &self.outcomes);
+            if self.network.send(now, &address, packet, &self.outcomes) {
+                self.links.abandon_path(now, &address);
+            }
         }
     }
 
     fn handle_link_event(&mut self, now: Instant, event: Event) {
         match event {
             Event::Up(member) => {
+                self.offer_paths(now, &member);
                 self.send_hello(now, &member);
                 self.reach_link_up(now, &member);
             }
@@ -312,12 +338,14 @@ impl Runtime {
         }
     }
 
+    /// Private addresses are told only to members of the same site: elsewhere they lead nowhere, or to somebody else. The fuller
+    /// HELLO has the higher number.
     fn send_hello(&mut self, now: Instant, member: &MemberId) {
-        match Hello::sign(
-            &self.identity,
-            self.hello_sequence,
-            self.network.addresses(),
-        ) {
+        let same_site = self.is_at_our_site(member);
+        let mut addresses = self.network.addresses();
+        addresses.retain(|descriptor| same_site || !descriptor.address.is_private());
+        let sequence = self.hello_sequence * 2 + u64::from(same_site);
+        match Hello::sign(&self.identity, sequence, addresses) {
             Ok(hello) => {
                 let hello = LinkMessage::Hello(hello.encoded().to_vec().into());
                 self.links.send(now, member, hello);
@@ -329,7 +357,8 @@ impl Runtime {
     fn take_hello(&mut self, now: Instant, member: MemberId, bytes: &[u8]) {
         match Hello::decode(bytes) {
             Ok(hello) if hello.member() == member => {
-                self.validator.handle_hello(now, &hello);
+                let same_site = self.is_at_our_site(&member);
+                self.validator.handle_hello_from(now, &hello, same_site);
             }
             Ok(_) => self.count("hellos_of_others"),
             Err(error) => {
@@ -370,13 +399,17 @@ impl Runtime {
         if from != validated.member {
             self.count("pongs_passed_on");
         }
-        let usable = self.validator.usable(now, &validated.member);
-        let carried = usable.iter().map(|(descriptor, _)| descriptor.address);
-        let carried: Vec<Address> = carried
-            .filter(|address| self.network.carries(address))
-            .collect();
-        self.links.set_alternatives(&validated.member, carried);
+        self.offer_paths(now, &validated.member);
         self.reach_progress(now, &validated.member);
+    }
+
+    /// Tells the link which addresses of the member are proven.
+    fn offer_paths(&mut self, now: Instant, member: &MemberId) {
+        let mut usable = self.validator.usable(now, member);
+        usable.retain(|(descriptor, _)| self.network.carries(&descriptor.address));
+        if !usable.is_empty() {
+            self.links.offer_paths(now, member, &usable);
+        }
     }
 
     /// Begins a link if there is none; true if there is one or one is on its way.

@@ -1,4 +1,4 @@
-//! The member's commands: `join`, `node`, `send`, `transfers`, `priority`, `cancel`, `ping`, `route`.
+//! The member's commands: `join`, `node`, `send`, `transfers`, `priority`, `cancel`, `ping`, `path`, `route`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -95,6 +95,14 @@ pub(crate) struct PingArgs {
     /// How many
     #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) count: u32,
+}
+
+/// `ringway path`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  ringway path oslo\n  ringway path oslo --json")]
+pub(crate) struct PathArgs {
+    /// Name of a member, or its id
+    pub(crate) peer: String,
 }
 
 /// `ringway route`.

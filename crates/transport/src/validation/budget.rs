@@ -1,6 +1,7 @@
-//! Token buckets that bound what validation sends, per address and per advertiser.
+//! Token buckets that bound what validation sends, per address, network and advertiser.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use crate::address::Address;
@@ -27,6 +28,18 @@ pub(super) const PONG_RATE: Rate = Rate {
 const ADDRESS_RATE: Rate = Rate {
     burst: limits::ADDRESS_BUDGET,
     interval: limits::ADDRESS_BUDGET_INTERVAL,
+};
+const PREFIX_RATE: Rate = Rate {
+    burst: limits::PREFIX_BUDGET,
+    interval: limits::PREFIX_BUDGET_INTERVAL,
+};
+const MAIL_RATE: Rate = Rate {
+    burst: limits::MAIL_BUDGET,
+    interval: limits::MAIL_BUDGET_INTERVAL,
+};
+const MAIL_DOMAIN_RATE: Rate = Rate {
+    burst: limits::MAIL_DOMAIN_BUDGET,
+    interval: limits::MAIL_DOMAIN_BUDGET_INTERVAL,
 };
 
 /// A token bucket, kept as the time at which it is (or was) full again.
@@ -64,32 +77,89 @@ impl Bucket {
     }
 }
 
-/// One bucket for each address, whoever advertises it.
-#[derive(Debug, Default)]
-pub(super) struct AddressBudgets {
-    buckets: BTreeMap<Address, Bucket>,
+/// Who could be harmed by PINGs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Target {
+    /// Whoever has the address.
+    Address(Address),
+    /// Whoever has the network: the first 24 bits of an IPv4 address, 48 of an IPv6 address.
+    V4([u8; 3]),
+    V6([u8; 6]),
+    /// Whoever has the host or the mail domain.
+    Host(String),
 }
 
-impl AddressBudgets {
+impl Target {
+    /// The address itself and what it is a part of, each with its rate.
+    fn of(address: &Address) -> Vec<(Target, Rate)> {
+        let own = |rate| (Target::Address(address.clone()), rate);
+        match address {
+            Address::Smtp(mail) => {
+                let domain = mail.mailbox().rsplit('@').next().unwrap_or_default();
+                let domain = Target::Host(domain.to_owned());
+                vec![own(MAIL_RATE), (domain, MAIL_DOMAIN_RATE)]
+            }
+            Address::Ws(web) if web.ip().is_none() => {
+                let host = Target::Host(web.host_and_port().0);
+                vec![own(ADDRESS_RATE), (host, PREFIX_RATE)]
+            }
+            Address::Exec(exec) => {
+                let name = Target::Host(exec.name().to_owned());
+                vec![own(ADDRESS_RATE), (name, PREFIX_RATE)]
+            }
+            _ => {
+                let mut targets = vec![own(ADDRESS_RATE)];
+                targets.extend(address.ip().map(|ip| (Target::network(ip), PREFIX_RATE)));
+                targets
+            }
+        }
+    }
+
+    fn network(ip: IpAddr) -> Target {
+        match ip {
+            IpAddr::V4(ip) => {
+                let [a, b, c, _] = ip.octets();
+                Target::V4([a, b, c])
+            }
+            IpAddr::V6(ip) => {
+                let [a, b, c, d, e, f, ..] = ip.octets();
+                Target::V6([a, b, c, d, e, f])
+            }
+        }
+    }
+}
+
+/// One bucket for each address and each network, whoever advertises them.
+#[derive(Debug, Default)]
+pub(super) struct TargetBudgets {
+    buckets: BTreeMap<Target, Bucket>,
+}
+
+impl TargetBudgets {
     /// `None` if the address may get a PING, else when to ask again.
-    pub(super) fn wait(&mut self, now: Instant, address: Address) -> Option<Instant> {
-        if let Some(bucket) = self.buckets.get(&address) {
-            return bucket.wait(now, ADDRESS_RATE);
+    pub(super) fn wait(&mut self, now: Instant, address: &Address) -> Option<Instant> {
+        let mut latest = None;
+        for (target, rate) in Target::of(address) {
+            if let Some(bucket) = self.buckets.get(&target) {
+                latest = latest.max(bucket.wait(now, rate));
+                continue;
+            }
+            if self.buckets.len() >= limits::VALIDATOR_TARGETS {
+                self.buckets.retain(|_, bucket| !bucket.is_full(now));
+            }
+            if self.buckets.len() >= limits::VALIDATOR_TARGETS {
+                return now.checked_add(limits::ADDRESS_BUDGET_INTERVAL);
+            }
         }
-        if self.buckets.len() >= limits::VALIDATOR_ADDRESSES {
-            self.buckets.retain(|_, bucket| !bucket.is_full(now));
-        }
-        if self.buckets.len() < limits::VALIDATOR_ADDRESSES {
-            return None;
-        }
-        now.checked_add(limits::ADDRESS_BUDGET_INTERVAL)
+        latest
     }
 
     /// Takes what [`Self::wait`] has found.
-    pub(super) fn take(&mut self, now: Instant, address: Address) {
-        let full = Bucket::full(now);
-        let bucket = self.buckets.entry(address).or_insert(full);
-        bucket.take(now, ADDRESS_RATE);
+    pub(super) fn take(&mut self, now: Instant, address: &Address) {
+        for (target, rate) in Target::of(address) {
+            let bucket = self.buckets.entry(target).or_insert(Bucket::full(now));
+            bucket.take(now, rate);
+        }
     }
 }
 
@@ -113,5 +183,51 @@ mod tests {
         assert!(!bucket.take(next, rate));
         let later = start + Duration::from_secs(3600);
         assert_eq!((0..5).filter(|_| bucket.take(later, rate)).count(), 3);
+    }
+
+    #[test]
+    fn a_network_is_spared_however_many_addresses_are_named() {
+        let start = Instant::now();
+        let mut budgets = TargetBudgets::default();
+        let mut sent = 0;
+        for host in 0..=255_u8 {
+            for port in 1..20_u16 {
+                let address = Address::Udp((([192, 0, 2, host]), port).into());
+                if budgets.wait(start, &address).is_none() {
+                    budgets.take(start, &address);
+                    sent += 1;
+                }
+            }
+        }
+        assert_eq!(sent, limits::PREFIX_BUDGET);
+        assert!(
+            budgets
+                .wait(start, &Address::Udp(([192, 0, 3, 1], 1).into()))
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn a_mailbox_gets_two_a_day_and_its_domain_few() {
+        let day = Duration::from_secs(86_400);
+        let mut now = Instant::now();
+        let start = now;
+        let mut budgets = TargetBudgets::default();
+        let (mut to_one, mut to_domain) = (0, 0);
+        while now < start + day {
+            for member in 0..200 {
+                let address = format!("smtp://m{member}@example.org?X-A=b")
+                    .parse()
+                    .unwrap();
+                if budgets.wait(now, &address).is_none() {
+                    budgets.take(now, &address);
+                    to_domain += 1;
+                    to_one += u32::from(member == 0);
+                }
+            }
+            now += Duration::from_secs(600);
+        }
+        assert!(to_one <= 4, "{to_one}");
+        assert!(to_domain <= 64 + 97, "{to_domain}");
     }
 }

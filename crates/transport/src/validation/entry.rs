@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::budget::Bucket;
+use super::timing::Timing;
 use crate::address::AddressDescriptor;
-use crate::limits;
 
 /// A member that has sent a HELLO.
 #[derive(Debug)]
@@ -60,7 +60,11 @@ impl Entry {
 
     pub(super) fn valid_at(&self, now: Instant) -> Option<Valid> {
         self.valid
-            .filter(|v| now.saturating_duration_since(v.since) < limits::VALID_FOR)
+            .filter(|v| now.saturating_duration_since(v.since) < self.timing().valid_for)
+    }
+
+    pub(super) fn timing(&self) -> &'static Timing {
+        Timing::of(&self.descriptor)
     }
 }
 

@@ -18,7 +18,7 @@ const PONG: u8 = 2;
 const CONTEXT: &[u8] = b"ringway pong";
 
 /// Asks a member to show that it receives at an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ping {
     /// Random; whoever sends it back has seen this PING.
     pub challenge: [u8; 32],
@@ -64,7 +64,7 @@ impl Ping {
 }
 
 /// The answer to a [`Ping`], signed by its target over all that it repeats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pong {
     /// The PING's.
     pub challenge: [u8; 32],
@@ -82,7 +82,7 @@ impl Pong {
         let signed = signed(&ping.challenge, &ping.address, &ping.challenger);
         Self {
             challenge: ping.challenge,
-            address: ping.address,
+            address: ping.address.clone(),
             challenger: ping.challenger,
             signature: signer.sign(CONTEXT, &signed),
         }

@@ -150,7 +150,7 @@ async fn more_connections_than_allowed_are_refused() {
         },
     );
     let (a, _at_a) = start(16);
-    let there = b.addresses()[0].address;
+    let there = b.addresses()[0].address.clone();
     let first = a.connect(&there).await.unwrap();
     let second = a.connect(&there).await.unwrap();
     for session in [&first, &second] {

@@ -63,7 +63,7 @@ impl World {
         loop {
             for ping in self.pings() {
                 count += 1;
-                if let Some(signer) = answers(ping.address) {
+                if let Some(signer) = answers(ping.address.clone()) {
                     let pong = Pong::sign(&ping, &signer);
                     self.validator.handle_pong(self.now, &pong);
                 }
@@ -121,24 +121,24 @@ fn a_forwarder_proves_nothing() {
     let mut w = World::new();
     w.hello(&key(2), 1, vec![udp(A), udp(B)]);
     let pings = w.pings();
-    let (at_a, at_b) = (pings[0], pings[1]);
+    let (at_a, at_b) = (pings[0].clone(), pings[1].clone());
     assert_ne!(at_a.address, at_b.address);
 
     // Whoever sits at A passes the PING on, and the member answers for where it is: B.
     let elsewhere = Ping {
         address: at_b.address,
-        ..at_a
+        ..at_a.clone()
     };
     // A challenger passes its own PING's answer off as one to us.
     let for_another = Ping {
         challenger: key(3).member(),
-        ..at_a
+        ..at_a.clone()
     };
     for asked in [elsewhere, for_another] {
         let honest = Pong::sign(&asked, &key(2));
         assert!(w.validator.handle_pong(w.now, &honest).is_none());
         let dressed_up = Pong {
-            address: at_a.address,
+            address: at_a.address.clone(),
             challenger: at_a.challenger,
             ..honest
         };
@@ -168,7 +168,7 @@ fn only_pings_to_me_at_my_address_are_answered_and_within_a_budget() {
     };
     let other = Ping {
         target: key(3).member(),
-        ..ping
+        ..ping.clone()
     };
     assert!(me.handle_ping(now, &ping, &key(1)).is_some());
     assert!(me.handle_ping(now, &other, &key(1)).is_none());
@@ -283,7 +283,10 @@ fn the_newest_hello_counts() {
     assert_eq!(w.hello(&key(2), 4, vec![]), HelloOutcome::Stale);
     assert_eq!(w.usable(key(2).member()).len(), 2);
     let dearer = AddressDescriptor { cost: 99, ..udp(B) };
-    assert_eq!(w.hello(&key(2), 6, vec![dearer]), HelloOutcome::Accepted);
+    assert_eq!(
+        w.hello(&key(2), 6, vec![dearer.clone()]),
+        HelloOutcome::Accepted
+    );
     let usable = w.validator.usable(w.now, &key(2).member());
     assert_eq!(usable.len(), 1);
     assert_eq!(usable[0].0, dearer, "B stays valid, with its new cost");
@@ -311,7 +314,7 @@ fn cheapest_first_then_fastest() {
         let pong = Pong::sign(&pings[index], &key(2));
         assert!(w.validator.handle_pong(w.now, &pong).is_some());
     }
-    let expected = [2, 1, 3, 0].map(|i: usize| descriptors[i].address);
+    let expected = [2, 1, 3, 0].map(|i: usize| descriptors[i].address.clone());
     assert_eq!(w.usable(key(2).member()), expected);
 }
 
@@ -348,7 +351,7 @@ fn the_table_of_members_is_bounded_and_keeps_who_is_proved() {
         if number > 2 {
             let proved = w
                 .validator
-                .handle_authenticated(w.now, member, address, rtt);
+                .handle_authenticated(w.now, member, address.clone(), rtt);
             assert!(proved.is_some());
         }
         w.now += Duration::from_millis(1);
@@ -374,12 +377,12 @@ fn an_authenticated_connection_proves_an_advertised_address() {
     let (member, address) = (key(2).member(), udp(A).address);
     let unknown = w
         .validator
-        .handle_authenticated(w.now, member, address, rtt);
+        .handle_authenticated(w.now, member, address.clone(), rtt);
     assert!(unknown.is_none(), "not advertised");
     w.hello(&key(2), 1, vec![udp(A)]);
     let proved = w
         .validator
-        .handle_authenticated(w.now, member, address, rtt);
+        .handle_authenticated(w.now, member, address.clone(), rtt);
     assert!(proved.is_some());
     assert_eq!(w.usable(member), [address]);
 }
@@ -393,9 +396,9 @@ proptest! {
             address: Address::Quic((ip, port).into()),
             challenger: MemberId(by),
         };
-        prop_assert_eq!(Ping::decode(&ping.encode()).unwrap(), ping);
+        prop_assert_eq!(&Ping::decode(&ping.encode()).unwrap(), &ping);
         let pong = Pong::sign(&ping, &key(2));
-        prop_assert_eq!(Pong::decode(&pong.encode()).unwrap(), pong);
+        prop_assert_eq!(&Pong::decode(&pong.encode()).unwrap(), &pong);
         prop_assert!(pong.verify(&key(2).member()).is_ok());
         prop_assert!(Ping::decode(&pong.encode()).is_err());
         prop_assert!(Pong::decode(&ping.encode()).is_err());

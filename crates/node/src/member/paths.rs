@@ -1,0 +1,113 @@
+//! What `ringway path` shows: every way to a peer, and why it is or is not used.
+
+use std::time::{Duration, Instant};
+
+use ringway_transport::{
+    Address, Advertised, LatencyClass, MemberId, PathReport, PathState, Protocol,
+};
+
+use super::runtime::Runtime;
+use crate::certificate::Certificate;
+use crate::control::{PathStatus, PathsStatus};
+
+impl Runtime {
+    pub(super) fn paths_to(&self, now: Instant, certificate: &Certificate) -> PathsStatus {
+        let member = certificate.member();
+        let peer = self.links.up().find(|(id, _)| **id == member);
+        let reports = peer.map(|(_, peer)| peer.path_reports(now));
+        let advertised = self.validator.advertised(now, &member);
+        let reports = reports.unwrap_or_default();
+        let mut paths: Vec<PathStatus> = reports
+            .iter()
+            .map(|report| of_report(report, &advertised))
+            .collect();
+        let linked = self.links.is_up(&member);
+        let known = |address: &Address| reports.iter().any(|report| report.address == *address);
+        let others = advertised.iter().filter(|a| !known(&a.descriptor.address));
+        paths.extend(others.map(|advertised| self.of_advertised(advertised, linked)));
+        PathsStatus {
+            peer: certificate.name().to_string(),
+            linked,
+            reason: None,
+            paths,
+        }
+    }
+
+    /// An address that the link has no path for.
+    fn of_advertised(&self, advertised: &Advertised, linked: bool) -> PathStatus {
+        let descriptor = &advertised.descriptor;
+        let rule = self.network.path_rules().of(&descriptor.address);
+        let files = descriptor.protocol() == Protocol::Quic;
+        let reason = if !files && !self.network.carries(&descriptor.address) {
+            let scheme = descriptor.protocol();
+            format!("this member has no {scheme} transport: see `transports` in ringway.toml")
+        } else if advertised.usable && !linked {
+            "was proven a while ago; there is no link now".to_owned()
+        } else if files && advertised.usable {
+            "proven; carries files, each over a connection of its own".to_owned()
+        } else if advertised.usable {
+            "proven; to be considered with the next message".to_owned()
+        } else if advertised.validated.is_some() {
+            "was proven; does not answer any more".to_owned()
+        } else if advertised.unanswered == 0 {
+            "not yet tested: the budget for tests is used up".to_owned()
+        } else {
+            format!("has not answered {} PINGs", advertised.unanswered)
+        };
+        PathStatus {
+            address: descriptor.address.to_string(),
+            used_for: (files && advertised.usable && linked).then(|| "files".to_owned()),
+            advertised: true,
+            cost: rule.and_then(|rule| rule.cost).unwrap_or(descriptor.cost),
+            metered: rule.is_some_and(|rule| rule.metered),
+            latency: latency(descriptor.latency).to_owned(),
+            mtu: descriptor.mtu,
+            rtt_ms: None,
+            loss: 0.0,
+            proven_s: None,
+            heard_s: None,
+            validated_s: seconds(advertised.validated),
+            reason,
+        }
+    }
+
+    /// True if the member is where private addresses mean what they mean here: the link with it uses one.
+    pub(super) fn is_at_our_site(&self, member: &MemberId) -> bool {
+        let link = self.links.up().find(|(id, _)| *id == member);
+        let path = link.and_then(|(_, peer)| peer.path());
+        path.is_some_and(Address::is_private)
+    }
+}
+
+fn of_report(report: &PathReport, advertised: &[Advertised]) -> PathStatus {
+    let mut known = advertised
+        .iter()
+        .filter(|a| a.descriptor.address == report.address);
+    PathStatus {
+        address: report.address.to_string(),
+        used_for: (report.state == PathState::Active).then(|| "messages".to_owned()),
+        advertised: report.advertised,
+        cost: report.cost,
+        metered: report.metered,
+        latency: latency(report.latency).to_owned(),
+        mtu: report.mtu,
+        rtt_ms: report.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
+        loss: report.loss,
+        proven_s: seconds(report.proved),
+        heard_s: seconds(report.heard),
+        validated_s: known.next().and_then(|known| seconds(known.validated)),
+        reason: report.state.to_string(),
+    }
+}
+
+fn seconds(time: Option<Duration>) -> Option<f64> {
+    time.map(|time| time.as_secs_f64())
+}
+
+fn latency(class: LatencyClass) -> &'static str {
+    match class {
+        LatencyClass::Interactive => "interactive",
+        LatencyClass::Seconds => "seconds",
+        LatencyClass::Minutes => "minutes",
+    }
+}

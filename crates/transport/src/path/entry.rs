@@ -1,0 +1,249 @@
+//! One path: what it costs, how it has done, and when to look at it again.
+
+use std::time::{Duration, Instant};
+
+use super::rule::PathRules;
+use crate::address::{Address, AddressDescriptor, LatencyClass, Protocol};
+use crate::limits;
+
+/// How the path came to be known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The peer's HELLO names it, and validation has proved it.
+    Advertised,
+    /// The peer was heard from it, or it was dialled by what its certificate says.
+    Observed,
+}
+
+/// What is known of the way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Life {
+    /// Nothing yet.
+    Unproved,
+    /// It has worked since then.
+    Alive(Instant),
+    /// It does not work, and is probed again at the second time.
+    Dead(Instant, Instant),
+}
+
+/// What makes one path better than another before their speed is compared. Less is better.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Kind {
+    pub(super) lossy: bool,
+    pub(super) metered: bool,
+    pub(super) cost: u32,
+    pub(super) latency: LatencyClass,
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) address: Address,
+    pub(super) source: Source,
+    pub(super) life: Life,
+    cost: u32,
+    latency: LatencyClass,
+    metered: bool,
+    pub(super) mtu: u32,
+    pub(super) rtt: Option<Duration>,
+    /// Share of the latest probes that were lost, in 1/256.
+    loss: u32,
+    /// When the way out was last shown to work.
+    pub(super) proved: Option<Instant>,
+    /// When something last came in over it.
+    pub(super) heard: Option<Instant>,
+    /// The probe that is out.
+    probe: Option<(u64, Instant)>,
+    /// Probes lost since the last answer.
+    lost: u32,
+    /// How often in a row it has stopped working without having worked for long.
+    deaths: u32,
+    /// When the probe that is out is lost, or when the next one leaves.
+    pub(super) due: Option<Instant>,
+}
+
+impl Entry {
+    pub(super) fn new(descriptor: &AddressDescriptor, rules: &PathRules, source: Source) -> Entry {
+        let mut entry = Entry {
+            address: descriptor.address.clone(),
+            source,
+            life: Life::Unproved,
+            cost: 0,
+            latency: descriptor.latency,
+            metered: false,
+            mtu: 0,
+            rtt: None,
+            loss: 0,
+            proved: None,
+            heard: None,
+            probe: None,
+            lost: 0,
+            deaths: 0,
+            due: None,
+        };
+        entry.describe(descriptor, rules);
+        entry
+    }
+
+    /// Takes over what the peer says of the address, and what the user says of such.
+    pub(super) fn describe(&mut self, descriptor: &AddressDescriptor, rules: &PathRules) {
+        let rule = rules.of(&descriptor.address);
+        self.cost = rule.and_then(|rule| rule.cost).unwrap_or(descriptor.cost);
+        self.metered = rule.is_some_and(|rule| rule.metered);
+        self.latency = descriptor.latency;
+        self.mtu = descriptor.mtu;
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        Kind {
+            lossy: self.loss > limits::PATH_LOSSY,
+            metered: self.metered,
+            cost: self.cost,
+            latency: self.latency,
+        }
+    }
+
+    /// All that counts, and the address so that the order is total.
+    pub(super) fn score(&self) -> (Kind, Duration, &Address) {
+        let rtt = self.rtt.unwrap_or(Duration::MAX);
+        (self.kind(), rtt, &self.address)
+    }
+
+    /// Share of probes lost, 0 to 1.
+    pub(super) fn loss(&self) -> f64 {
+        f64::from(self.loss) / 256.0
+    }
+
+    /// Mail is not probed, only validated.
+    pub(super) fn is_mail(&self) -> bool {
+        self.address.protocol() == Protocol::Smtp || self.latency == LatencyClass::Minutes
+    }
+
+    pub(super) fn is_dead(&self) -> bool {
+        matches!(self.life, Life::Dead(..))
+    }
+
+    pub(super) fn works(&self) -> bool {
+        matches!(self.life, Life::Alive(_))
+    }
+
+    /// Whether the way out was shown to work lately enough to move to it.
+    pub(super) fn is_fresh(&self, now: Instant) -> bool {
+        let age = |at| now.saturating_duration_since(at);
+        self.is_mail() || self.proved.is_some_and(|at| age(at) < limits::PATH_FRESH)
+    }
+
+    /// Whether neither an answer nor anything else has shown of late that the peer is there.
+    pub(super) fn is_quiet(&self, now: Instant) -> bool {
+        let last = self.proved.max(self.heard);
+        last.is_none_or(|at| now.saturating_duration_since(at) >= limits::PATH_QUIET)
+    }
+
+    /// An answer came to what went over it.
+    pub(super) fn prove(&mut self, now: Instant, rtt: Option<Duration>) {
+        if let Some(sample) = rtt {
+            // RFC 6298 §2: an eighth of the new sample.
+            let smoothed = |old: Duration| {
+                let weighted = old.saturating_mul(7).saturating_add(sample);
+                weighted.checked_div(8).unwrap_or(sample)
+            };
+            self.rtt = Some(self.rtt.map_or(sample, smoothed));
+            self.count_loss(0);
+        }
+        if !self.works() {
+            self.life = Life::Alive(now);
+            // What was lost while nothing got through says nothing of how it does now.
+            self.loss = 0;
+        }
+        self.proved = Some(now);
+        self.probe = None;
+        self.lost = 0;
+        self.due = None;
+    }
+
+    fn count_loss(&mut self, sample: u32) {
+        self.loss = self.loss.saturating_mul(7).saturating_add(sample) / 8;
+    }
+
+    pub(super) fn answers(&self, number: u64) -> bool {
+        self.probe.is_some_and(|(own, _)| own == number)
+    }
+
+    pub(super) fn probe_sent(&self) -> Option<Instant> {
+        self.probe.map(|(_, sent)| sent)
+    }
+
+    /// When to probe this path, which is in use, something having left over it at `waiting_since`.
+    pub(super) fn probe_in_use(&self, waiting_since: Option<Instant>) -> Option<Instant> {
+        if self.is_mail() || self.due.is_some() {
+            return None;
+        }
+        let used = waiting_since.and_then(|at| at.checked_add(self.patience(limits::PATH_SILENCE)));
+        let idle = self.proved.and_then(|at| at.checked_add(limits::PATH_KEEP));
+        used.into_iter().chain(idle).min()
+    }
+
+    fn patience(&self, time: Duration) -> Duration {
+        match self.latency {
+            LatencyClass::Interactive => time,
+            LatencyClass::Seconds => time.saturating_mul(10),
+            LatencyClass::Minutes => time.saturating_mul(600),
+        }
+    }
+
+    /// A probe with this number leaves over it now.
+    pub(super) fn probe(&mut self, now: Instant, number: u64) {
+        let wait = self.patience(limits::PATH_PROBE);
+        // Twice the round trip, where that is longer.
+        let wait = self.rtt.map_or(wait, |rtt| wait.max(rtt.saturating_mul(2)));
+        self.probe = Some((number, now));
+        self.due = now.checked_add(wait);
+    }
+
+    /// A probe that is out and due is lost; after a few the path does not work.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        if self.probe.is_none() || self.due.is_none_or(|due| due > now) {
+            return;
+        }
+        self.probe = None;
+        self.lost = self.lost.saturating_add(1);
+        self.count_loss(256);
+        if self.is_dead() || self.lost >= limits::PATH_PROBES {
+            self.die(now);
+        } else {
+            self.due = Some(now);
+        }
+    }
+
+    /// It does not work, and rests before it is tried again: longer each time that it breaks soon.
+    pub(super) fn die(&mut self, now: Instant) {
+        let lived_long = |since| now.saturating_duration_since(since) > limits::PATH_REST_LONGEST;
+        let since = match self.life {
+            Life::Alive(since) if lived_long(since) => {
+                self.deaths = 0;
+                now
+            }
+            Life::Dead(since, _) => since,
+            Life::Alive(_) | Life::Unproved => now,
+        };
+        let doubled = 1_u32 << self.deaths.min(16);
+        let rest = limits::PATH_DEAD.saturating_mul(doubled);
+        let until = now
+            .checked_add(rest.min(limits::PATH_REST_LONGEST))
+            .unwrap_or(now);
+        self.deaths = self.deaths.saturating_add(1);
+        self.life = Life::Dead(since, until);
+        self.probe = None;
+        self.due = (!self.is_mail()).then_some(until);
+    }
+
+    /// Not in use. One that would be better is probed now and then; others wait until they are needed.
+    pub(super) fn rest(&mut self, now: Instant, would_be_better: bool) {
+        if self.probe.is_some() || !self.works() || self.is_mail() {
+            return;
+        }
+        let last = self.proved.unwrap_or(now);
+        self.due = last
+            .checked_add(limits::PATH_LOOK)
+            .filter(|_| would_be_better);
+    }
+}
