@@ -27,6 +27,7 @@ pub struct RingBuilder {
 struct Planned {
     name: String,
     router: bool,
+    absent: bool,
     arguments: Vec<String>,
 }
 
@@ -92,9 +93,20 @@ impl RingBuilder {
         self.planned.push(Planned {
             name: name.to_owned(),
             router,
+            absent: false,
             arguments,
         });
         self
+    }
+
+    /// Adds a router that is enrolled and does not run, until it is started by [`Member::start`].
+    #[must_use]
+    pub fn absent_router(self, name: &str) -> RingBuilder {
+        let mut builder = self.router(name);
+        if let Some(planned) = builder.planned.last_mut() {
+            planned.absent = true;
+        }
+        builder
     }
 
     /// Founds the ring, enrols the members and starts them all.
@@ -148,8 +160,11 @@ impl RingBuilder {
         };
         for planned in self.planned {
             let listen = if planned.router { Some(next()?) } else { None };
+            let absent = planned.absent;
             let mut member = ring.enrol(planned, listen)?;
-            member.start()?;
+            if !absent {
+                member.start()?;
+            }
             ring.members.push(member);
         }
         Ok(ring)
@@ -161,6 +176,7 @@ impl Ring {
         let Planned {
             name,
             router,
+            absent: _,
             arguments,
         } = planned;
         let home = self.folder.path().join(&name);

@@ -18,7 +18,7 @@ use ringway_transport::{MemberId, Signer};
 pub(crate) use self::server::SharedAuthority;
 pub use self::server::{Server, ServerError};
 use self::store::Store;
-pub use self::store::{MemberEntry, MemberState};
+pub use self::store::{MemberEntry, MemberState, OpenInvite};
 use crate::certificate::{Certificate, CertificateFields, InvalidName, Name, RingId, Role};
 use crate::clock::unix_seconds;
 use crate::database::DatabaseError;
@@ -62,6 +62,9 @@ pub enum AuthorityError {
     /// Somebody has it.
     #[error("the name `{0}` belongs to a member: choose another, or revoke it first")]
     NameTaken(Name),
+    /// Both servers need TCP.
+    #[error("--dns and --enrol are both {0}: give them different ports")]
+    SameAddress(SocketAddr),
     /// Nobody has it.
     #[error("no member is named `{0}`: `ringway ring members` lists them")]
     UnknownMember(String),
@@ -102,6 +105,7 @@ impl AuthorityError {
             | AuthorityError::Missing(_)
             | AuthorityError::Domain(_)
             | AuthorityError::Unreachable { .. }
+            | AuthorityError::SameAddress(_)
             | AuthorityError::Successors(_)
             | AuthorityError::Name(_)
             | AuthorityError::NameTaken(_)
@@ -208,6 +212,9 @@ impl Authority {
                 return Err(AuthorityError::Unreachable { what, address });
             }
         }
+        if options.dns == options.enrol {
+            return Err(AuthorityError::SameAddress(options.dns));
+        }
         if !SUCCESSORS.contains(&options.successors) {
             return Err(AuthorityError::Successors(options.successors));
         }
@@ -228,7 +235,8 @@ impl Authority {
     /// When there is none or it cannot be read.
     pub fn open(dir: &Path) -> Result<Authority, AuthorityError> {
         let key = dir.join("root.key");
-        if !key.exists() {
+        // A folder that may not be looked into is another matter than one without a ring: the key's own error says which.
+        if !key.try_exists().unwrap_or(true) {
             return Err(AuthorityError::Missing(dir.to_owned()));
         }
         let root = Identity::load(&key)?;
@@ -388,6 +396,22 @@ impl Authority {
     /// When the database fails.
     pub fn members(&self) -> Result<Vec<MemberEntry>, AuthorityError> {
         self.store.members(&self.ring_id(), unix_seconds())
+    }
+
+    /// Invites that nobody has used, oldest first, also those that have run out.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn open_invites(&self) -> Result<Vec<OpenInvite>, AuthorityError> {
+        Ok(self.store.open_invites(unix_seconds())?)
+    }
+
+    /// Makes an unused invite worthless; false if there is none for the name.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn withdraw_invite(&mut self, name: &str) -> Result<bool, AuthorityError> {
+        Ok(self.store.withdraw_invites(name)?)
     }
 
     /// Ends a membership: the certificate leaves DNS and its serial enters the owner's statement.

@@ -137,7 +137,7 @@ impl Daemon {
             config.node.resolver,
         )?;
         let directory = Arc::new(directory);
-        let (network, incoming) = Network::start(&config.node, &identity, &own, &directory)?;
+        let (network, incoming) = Network::start(&config, &identity, &own, &directory)?;
         let endpoint = Arc::clone(network.quic());
         let ready = Ready {
             name: own.name().to_string(),
@@ -232,7 +232,7 @@ struct Opened {
 impl Opened {
     fn read(home: &Path) -> Result<Opened, DaemonError> {
         let shown = || home.display().to_string();
-        if !home::state_path(home).exists() {
+        if !home::state_path(home).try_exists().unwrap_or(true) {
             return Err(DaemonError::NotAMember(shown()));
         }
         let state = Arc::new(State::open(home)?);

@@ -192,6 +192,15 @@ impl Directory {
         self.ask(RecordName::Member(name)).await
     }
 
+    /// True if it is known that this member is no longer one: revoked, or past its certificate's time.
+    pub(crate) fn has_ended(&self, member: &MemberId) -> bool {
+        let certificate = self.known().by_id(member);
+        certificate.is_some_and(|certificate| {
+            let over = certificate.check_time(unix_seconds()).is_err();
+            over || self.statement().revokes(certificate.serial())
+        })
+    }
+
     /// A revoked member's record has gone from DNS, which would only say that there is none.
     fn not_revoked(&self, member: &MemberId) -> Result<(), DirectoryError> {
         match self.known().by_id(member) {

@@ -17,10 +17,19 @@ use crate::limits::{DOMAIN_BYTES, INVITE_TEXT};
 
 const PREFIX: &str = "rw1";
 
+/// Bytes of the check at the end: one damaged invite in four billion passes.
+const CHECK: usize = 4;
+
+fn check(body: &[u8]) -> [u8; CHECK] {
+    let hash = blake3::derive_key("ringway 2026 invite check", body);
+    let [a, b, c, d, ..] = hash;
+    [a, b, c, d]
+}
+
 /// Why a text is no invite.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this is not a Ringway invite: it must be the one line that `ringway ring invite` printed, beginning `rw1`"
+    "this is not a Ringway invite, or it is damaged: it must be the whole line that `ringway ring invite` printed, beginning `rw1`"
 )]
 pub struct InvalidInvite;
 
@@ -104,7 +113,9 @@ impl Invite {
             enrol: address_bytes(self.enrol).into(),
             domain: self.domain.clone(),
         };
-        let bytes = Zeroizing::new(crate::cbor::encode(&body));
+        let mut bytes = Zeroizing::new(crate::cbor::encode(&body));
+        let check = check(&bytes);
+        bytes.extend_from_slice(&check);
         let encoded = Zeroizing::new(BASE32_NOPAD.encode(&bytes));
         Zeroizing::new(format!("{PREFIX}{}", encoded.to_ascii_lowercase()))
     }
@@ -124,7 +135,11 @@ impl FromStr for Invite {
             .decode(upper.as_bytes())
             .map_err(|_| InvalidInvite)?;
         let bytes = Zeroizing::new(bytes);
-        let body: Body = minicbor::decode(&bytes).map_err(|_| InvalidInvite)?;
+        let (body, found) = bytes.split_last_chunk::<CHECK>().ok_or(InvalidInvite)?;
+        if check(body) != *found {
+            return Err(InvalidInvite);
+        }
+        let body: Body = minicbor::decode(body).map_err(|_| InvalidInvite)?;
         if body.domain.len() > DOMAIN_BYTES {
             return Err(InvalidInvite);
         }
@@ -169,6 +184,21 @@ mod tests {
             let read: Invite = shown.parse().unwrap();
             assert_eq!(read.enrol, invite.enrol);
             assert_eq!(read.pre_shared_key(), invite.pre_shared_key());
+        }
+    }
+
+    #[test]
+    fn an_invite_with_one_other_character_is_refused() {
+        let text = invite().to_text();
+        for position in PREFIX.len()..text.len() {
+            for other in [b'a', b'7'] {
+                let mut damaged = text.as_bytes().to_vec();
+                if damaged[position] != other {
+                    damaged[position] = other;
+                    let damaged = String::from_utf8(damaged).unwrap();
+                    assert!(damaged.parse::<Invite>().is_err(), "{position}");
+                }
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! `ringway ring …`: the ring owner's commands.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ringway_node::authority::{
     Authority, AuthorityError, InitOptions, InviteOptions, MemberEntry, Server, ServerError,
@@ -84,6 +85,11 @@ fn init(context: &Context, args: InitArgs) -> Result<(), Failure> {
     context
         .output
         .note("Next: `ringway ring serve`, and `ringway ring invite NAME` for each member.");
+    if ring.dns.ip().is_loopback() || ring.enrol.ip().is_loopback() {
+        context.output.note(
+            "Only this machine can join: `--dns` and `--enrol` say where other machines reach the authority.",
+        );
+    }
     Ok(())
 }
 
@@ -132,9 +138,9 @@ fn invite(context: &Context, args: InviteArgs) -> Result<(), Failure> {
     context
         .output
         .either("ringway.invite/1", &object, || object.invite.clone())?;
-    let (name, hours) = (&options.name, options.valid_for.as_secs().div_ceil(3600));
+    let (name, time) = (&options.name, in_words(options.valid_for));
     context.output.note(&format!(
-        "A one-time secret for {name}, good for {hours} h: hand it over by a way that others cannot read; there, `ringway join`."
+        "A one-time secret for {name}, good for {time}: hand it over by a way that others cannot read; there, `ringway join`."
     ));
     if invite.withdraws {
         context
@@ -144,14 +150,31 @@ fn invite(context: &Context, args: InviteArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn members(context: &Context, dir: Option<PathBuf>) -> Result<(), Failure> {
-    let members = open(context, dir)?.members()?;
-    if context.output.json() {
-        return members
-            .iter()
-            .try_for_each(|member| context.output.object("ringway.member/1", member));
+/// In the largest unit that gives a whole number.
+fn in_words(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let units = [(86_400, "d"), (3_600, "h"), (60, "min")];
+    let fitting = units
+        .into_iter()
+        .find(|(unit, _)| seconds.is_multiple_of(*unit));
+    match fitting {
+        Some((unit, name)) => format!("{} {name}", seconds / unit),
+        None => format!("{seconds} s"),
     }
-    if members.is_empty() {
+}
+
+fn members(context: &Context, dir: Option<PathBuf>) -> Result<(), Failure> {
+    let authority = open(context, dir)?;
+    let (members, invites) = (authority.members()?, authority.open_invites()?);
+    if context.output.json() {
+        for member in &members {
+            context.output.object("ringway.member/1", member)?;
+        }
+        return invites
+            .iter()
+            .try_for_each(|invite| context.output.object("ringway.open-invite/1", invite));
+    }
+    if members.is_empty() && invites.is_empty() {
         context
             .output
             .note("No members yet: `ringway ring invite NAME` makes an invitation.");
@@ -172,6 +195,14 @@ fn members(context: &Context, dir: Option<PathBuf>) -> Result<(), Failure> {
             &member.member,
         ]);
     }
+    for invite in &invites {
+        let state = if invite.expired {
+            "invite expired"
+        } else {
+            "invited"
+        };
+        table.row(&[&invite.name, invite.role.as_str(), state, "-", "-", "-"]);
+    }
     context.output.line(&table.text())
 }
 
@@ -183,7 +214,19 @@ fn state(member: &MemberEntry) -> String {
 
 fn revoke(context: &Context, args: &RevokeArgs) -> Result<(), Failure> {
     let mut authority = open(context, args.folder.dir.clone())?;
-    let member = authority.revoke(&args.name)?;
+    let member = match authority.revoke(&args.name) {
+        Ok(member) => member,
+        // Nobody has the name, but somebody may still take it.
+        Err(error) if error.is_usage() && authority.withdraw_invite(&args.name)? => {
+            let object = serde_json::json!({ "name": args.name });
+            return context
+                .output
+                .either("ringway.invite-withdrawn/1", &object, || {
+                    format!("the invite for {} is good no more", args.name)
+                });
+        }
+        Err(error) => return Err(error.into()),
+    };
     context.output.either("ringway.member/1", &member, || {
         format!("{} is revoked (certificate {})", member.name, member.serial)
     })

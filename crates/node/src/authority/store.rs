@@ -68,6 +68,19 @@ pub struct MemberEntry {
     pub state: MemberState,
 }
 
+/// An invite that nobody has used.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct OpenInvite {
+    /// The name that its user will have.
+    pub name: String,
+    /// Router or leaf.
+    pub role: Role,
+    /// First second at which it can no longer be used, Unix time.
+    pub expires: u64,
+    /// True if that has come.
+    pub expired: bool,
+}
+
 /// An invite as stored.
 #[derive(Debug)]
 pub(crate) struct InviteEntry {
@@ -164,7 +177,7 @@ impl Store {
         entry: &InviteEntry,
     ) -> std::result::Result<bool, AuthorityError> {
         let fail = self.fail();
-        let transaction = self.connection.transaction().map_err(&fail)?;
+        let transaction = immediate(&mut self.connection).map_err(&fail)?;
         let now = crate::clock::unix_seconds();
         let name = entry.name.as_str();
         let taken: bool = transaction
@@ -203,11 +216,7 @@ impl Store {
                 Ok(InviteEntry {
                     id: *id,
                     name: parsed(row, 0)?,
-                    role: if role == Role::Router.as_str() {
-                        Role::Router
-                    } else {
-                        Role::Leaf
-                    },
+                    role: role_named(&role),
                     pre_shared_key: Zeroizing::new(row.get(2)?),
                     expires: row.get(3)?,
                     used_by: used_by.map(MemberId::new),
@@ -218,6 +227,32 @@ impl Store {
     }
 
     /// Records a new member and spends its invite, both or neither.
+    pub(super) fn open_invites(&self, now: u64) -> Result<Vec<OpenInvite>> {
+        let fail = self.fail();
+        let query =
+            "SELECT name, role, expires FROM invites WHERE used_by IS NULL ORDER BY expires, name";
+        let mut statement = self.connection.prepare(query).map_err(&fail)?;
+        let rows = statement
+            .query_map([], |row| {
+                let expires = row.get(2)?;
+                let role: String = row.get(1)?;
+                Ok(OpenInvite {
+                    name: row.get(0)?,
+                    role: role_named(&role),
+                    expires,
+                    expired: expires <= now,
+                })
+            })
+            .map_err(&fail)?;
+        rows.collect::<std::result::Result<_, _>>().map_err(fail)
+    }
+
+    pub(super) fn withdraw_invites(&self, name: &str) -> Result<bool> {
+        let query = "DELETE FROM invites WHERE name = ?1 AND used_by IS NULL";
+        let withdrawn = self.connection.execute(query, params![name]);
+        Ok(withdrawn.map_err(self.fail())? > 0)
+    }
+
     pub(super) fn use_invite(
         &mut self,
         id: &[u8; 8],
@@ -225,7 +260,7 @@ impl Store {
         now: u64,
     ) -> Result<()> {
         let fail = self.fail();
-        let transaction = self.connection.transaction().map_err(&fail)?;
+        let transaction = immediate(&mut self.connection).map_err(&fail)?;
         let member = certificate.member();
         let address = certificate.address().map(|address| address.to_string());
         transaction
@@ -340,7 +375,7 @@ impl Store {
         now: u64,
     ) -> std::result::Result<u64, AuthorityError> {
         let fail = self.fail();
-        let transaction = self.connection.transaction().map_err(&fail)?;
+        let transaction = immediate(&mut self.connection).map_err(&fail)?;
         let query =
             "UPDATE members SET revoked = ?2 WHERE name = ?1 AND revoked IS NULL RETURNING serial";
         let serial: Option<u64> = transaction
@@ -386,6 +421,19 @@ impl Store {
             }
         }
         Ok(members)
+    }
+}
+
+/// Takes the write lock at once: a transaction that reads first could not wait for another that writes.
+fn immediate(connection: &mut Connection) -> rusqlite::Result<rusqlite::Transaction<'_>> {
+    connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+}
+
+fn role_named(name: &str) -> Role {
+    if name == Role::Router.as_str() {
+        Role::Router
+    } else {
+        Role::Leaf
     }
 }
 

@@ -20,8 +20,16 @@ pub enum ClientError {
         /// What the system said.
         source: io::Error,
     },
+    /// It belongs to another user.
+    #[error("{} is another user's: run this as the user whose member it is, or choose your own with --home", path.display())]
+    NotPermitted {
+        /// The socket tried.
+        path: PathBuf,
+    },
     /// The daemon went away in the middle of an answer.
-    #[error("the member daemon closed the control socket before it had answered: see its log")]
+    #[error(
+        "the member daemon ended before it had answered: see its log; what it had recorded goes on when it runs again"
+    )]
     Closed,
     /// The connection failed.
     #[error("the control socket failed: {0}")]
@@ -50,7 +58,10 @@ impl Client {
     pub async fn request(socket: &Path, request: &Request) -> Result<Client, ClientError> {
         let stream = UnixStream::connect(socket).await.map_err(|source| {
             let path = socket.to_owned();
-            ClientError::NotRunning { path, source }
+            match source.kind() {
+                io::ErrorKind::PermissionDenied => ClientError::NotPermitted { path },
+                _ => ClientError::NotRunning { path, source },
+            }
         })?;
         let mut reader = BufReader::new(stream);
         let mut line = serde_json::to_vec(request).map_err(ClientError::Incompatible)?;

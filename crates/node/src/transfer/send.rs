@@ -50,6 +50,9 @@ pub(super) async fn run(context: Arc<Context>, live: Arc<Live>) {
         loop {
             let before = live.bytes.load(Ordering::Relaxed);
             let ended = attempt(&context, &live, &mut source).await;
+            if matches!(ended, Err(Ended::Never(_))) {
+                live.close(GIVEN_UP, "failed");
+            }
             live.set_channel(None);
             match ended {
                 Ok(()) => return context.set_phase(&live, Phase::Done, None),
@@ -71,9 +74,6 @@ pub(super) async fn run(context: Arc<Context>, live: Arc<Live>) {
     tokio::select! {
         () = sending => {}
         _ = cancelled.wait_for(|cancelled| *cancelled) => live.close(GIVEN_UP, "cancelled"),
-    }
-    if matches!(live.phase(), Phase::Failed) {
-        live.close(GIVEN_UP, "failed");
     }
     live.set_channel(None);
 }
@@ -98,7 +98,9 @@ async fn deliver(
         Some(source) => Arc::clone(source),
         None => Arc::clone(source.insert(read_source(context, live).await?)),
     };
-    context.set_phase(live, Phase::Connecting, None);
+    // Why the last attempt failed stays to be seen until this one has come further.
+    let reason = live.record().reason;
+    context.set_phase(live, Phase::Connecting, reason);
     let record = live.record();
     let connection = connect(context, record.peer, live).await?;
     let flow = context.uplink.flow(record.priority);

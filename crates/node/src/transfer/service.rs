@@ -342,8 +342,18 @@ impl Transfers {
     pub(crate) fn end_unadmitted(&self) {
         for live in self.context.all() {
             let record = live.record();
-            if !record.phase.is_ended() && self.context.directory.cached(&record.peer).is_none() {
-                live.close(REVOKED, "the membership has ended");
+            if record.phase.is_ended() || self.context.directory.cached(&record.peer).is_some() {
+                continue;
+            }
+            live.close(REVOKED, "the membership has ended");
+            if record.direction == Direction::Receive
+                && self.context.directory.has_ended(&record.peer)
+            {
+                let reason = "the sender's membership has ended".to_owned();
+                self.context.set_phase(&live, Phase::Failed, Some(reason));
+                live.cancelled.send_replace(true);
+                let context = Arc::clone(&self.context);
+                tokio::spawn(async move { receive::discard(&context, &live).await });
             }
         }
     }

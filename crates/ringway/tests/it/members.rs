@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
-use ringway_testbed::{Ring, RingBuilder};
+use ringway_testbed::{Ring, RingBuilder, wait_until};
 use serde_json::Value;
 
 use super::{program, random_bytes};
@@ -31,6 +31,7 @@ fn members_show_themselves_find_each_other_and_exchange_a_file() {
     status_has_the_fields_of_its_schema(&ring);
     every_member_finds_the_same_router(&ring);
     pings_are_answered_by_name(&ring);
+    every_way_is_explained(&ring);
     a_file_sent_by_name_arrives_unchanged(&ring);
     mistakes_that_only_the_daemon_sees(&ring);
     a_killed_member_comes_back_as_itself(&mut ring);
@@ -112,6 +113,56 @@ fn pings_are_answered_by_name(ring: &Ring) {
             "{pong}"
         );
     }
+}
+
+fn every_way_is_explained(ring: &Ring) {
+    let alice = ring.member("alice").unwrap();
+    let ways = || -> Vec<Value> {
+        let found = alice.call(&["path", "oslo"]).unwrap();
+        assert_eq!(found[0]["schema"], "ringway.paths/1");
+        assert_eq!(found[0]["linked"], true, "{}", found[0]);
+        found[0]["paths"].as_array().unwrap().clone()
+    };
+    let of = |ways: &[Value], scheme: &str| {
+        let mut fitting = ways
+            .iter()
+            .filter(|way| way["address"].as_str().unwrap().starts_with(scheme));
+        fitting.next().cloned()
+    };
+    // The addresses of the HELLO are proven one after the other.
+    let all = wait_until(Duration::from_secs(60), || {
+        let ways = ways();
+        let proven = |way: Value| way["validated_s"].is_number().then_some(way);
+        match ["udp:", "tcp:", "quic:"].map(|scheme| of(&ways, scheme).and_then(proven)) {
+            [Some(udp), Some(tcp), Some(quic)] => Ok((udp, tcp, quic)),
+            _ => Err(ringway_testbed::TestbedError(format!("{ways:?}"))),
+        }
+    });
+    let (udp, tcp, quic) = all.unwrap();
+    assert_eq!(udp["used_for"], "messages", "{udp}");
+    assert_eq!(tcp["used_for"], Value::Null, "{tcp}");
+    assert!(
+        tcp["reason"].as_str().unwrap().contains("costs more"),
+        "{tcp}"
+    );
+    assert_eq!(quic["used_for"], "files", "{quic}");
+}
+
+#[test]
+fn a_ring_forms_without_the_router_that_was_enrolled_first() {
+    let builder = RingBuilder::new(program())
+        .absent_router("oslo")
+        .router("lima")
+        .router("quito")
+        .leaf("alice");
+    let mut ring = builder.start().unwrap();
+    ring.wait_until_settled().unwrap();
+    let state =
+        |ring: &Ring, name: &str| ring.member(name).unwrap().status().unwrap()["state"].clone();
+    assert_eq!(state(&ring, "lima"), "member");
+    ring.member_mut("oslo").unwrap().start().unwrap();
+    ring.wait_until_settled().unwrap();
+    assert_eq!(state(&ring, "oslo"), "member");
 }
 
 fn a_file_sent_by_name_arrives_unchanged(ring: &Ring) {

@@ -56,6 +56,20 @@ fn invitations_differ_and_a_newer_one_withdraws_an_older() {
     let newer = object(&ring(folder.path(), &["invite", "oslo"]));
     assert_eq!(newer["withdraws"], true);
     assert_ne!(first["invite"], newer["invite"]);
+    let listed = ring(folder.path(), &["members"]).objects().unwrap();
+    let names: Vec<&Value> = listed.iter().map(|invite| &invite["name"]).collect();
+    assert_eq!(
+        names,
+        ["alice", "oslo"],
+        "each once, the one that ends first before"
+    );
+    object(&ring(folder.path(), &["revoke", "alice"]));
+    assert_eq!(
+        ring(folder.path(), &["members"]).objects().unwrap().len(),
+        1
+    );
+    let gone = ring(folder.path(), &["revoke", "alice"]);
+    assert_eq!(gone.code, Some(2), "{}", gone.stderr);
     let bad = ring(folder.path(), &["invite", "Not A Name"]);
     assert_eq!(bad.code, Some(2), "{}", bad.stderr);
 }
