@@ -15,6 +15,7 @@
 //! | `path` | which of a peer's addresses to send to now, and why. Sans-IO |
 //! | `transport` | the trait, sessions, incoming messages: read it first |
 //! | `udp`, `tcp` | the trait over sockets |
+//! | `ws` | over WebSocket, with TLS (`web_tls`) or without |
 //! | [`quic`] | connections between member keys; the priority controller plugged into QUIC |
 //! | `counters` | messages moved, and dropped by reason |
 //! | [`limits`] | every bound, with its source |
@@ -120,6 +121,8 @@ mod tcp;
 mod transport;
 mod udp;
 mod validation;
+mod web_tls;
+mod ws;
 
 pub use address::{
     Address, AddressDescriptor, Direction, ExecAddress, InvalidAddress, LatencyClass, MailAddress,
@@ -135,3 +138,4 @@ pub use transport::{
 };
 pub use udp::{UdpOptions, UdpTransport};
 pub use validation::{Advertised, HelloOutcome, Ping, Pong, ProbeError, Validated, Validator};
+pub use ws::{WsOptions, WsTransport};

@@ -199,6 +199,68 @@ pub const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// Source: keeps the loop from spinning while the cause lasts. Past it accepting goes on.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+// WebSocket.
+
+/// Bytes of one message over WebSocket.
+///
+/// Source: as over TCP ([`TCP_MTU`]), so that messages move between both. Past it sending fails with `TooLarge`, and a
+/// connection on which a longer frame or message arrives is closed.
+pub const WS_MTU: usize = TCP_MTU;
+
+/// Connections of one WebSocket transport, both directions.
+///
+/// Source: as for TCP ([`TCP_CONNECTIONS`]). Past it incoming connections are closed at once and counted, outgoing ones fail
+/// with `Busy`.
+pub const WS_CONNECTIONS: usize = 512;
+
+/// Messages that wait on one WebSocket connection.
+///
+/// Source: 128 KiB for one connection at worst, what a socket's own buffer holds. Past it messages are dropped and counted.
+pub const WS_QUEUE: usize = 8;
+
+/// Silence after which a WebSocket connection that nobody holds a session of is closed.
+///
+/// Source: as for TCP ([`TCP_IDLE`]). Past it it is closed.
+pub const WS_IDLE: Duration = Duration::from_secs(60);
+
+/// Interval of WebSocket pings.
+///
+/// Source: nginx ends a proxied connection after 60 s of silence (`proxy_read_timeout`), many middleboxes after 30 s. Past it
+/// a ping is sent.
+pub const WS_KEEP_ALIVE: Duration = Duration::from_secs(25);
+
+/// Time without any complete message, ping or pong after which a WebSocket connection is dead.
+///
+/// Source: three lost pongs ([`WS_KEEP_ALIVE`]). Past it the connection is closed; this also ends a peer that sends a message
+/// byte by byte.
+pub const WS_SILENCE: Duration = Duration::from_secs(75);
+
+/// Time in which a message must leave once it is its turn.
+///
+/// Source: as for TCP ([`TCP_FRAME_TIME`]). Past it the connection is closed.
+pub const WS_SEND_TIME: Duration = Duration::from_secs(10);
+
+/// Time in which a stranger must have asked to be upgraded, and a server must have answered.
+///
+/// Source: TCP, TLS and HTTP are five round trips, each 1 s at worst. Past it the connection is closed (slow-loris), `connect`
+/// fails with `TimedOut`.
+pub const WS_HANDSHAKE_TIME: Duration = Duration::from_secs(5);
+
+/// Bytes of a stranger's HTTP request.
+///
+/// Source: common servers' limit (nginx: `large_client_header_buffers` of 8 KiB). Past it the connection is closed.
+pub const WS_HEAD_BYTES: usize = 8 * 1024;
+
+/// Addresses of one name that are tried.
+///
+/// Source: two of each IP version. Past it the rest is left alone.
+pub const WS_NAME_ADDRESSES: usize = 4;
+
+/// Time in which one address of a name must take the connection, if the name has more of them.
+///
+/// Source: a SYN and one retransmission (RFC 6298). Past it the next one is tried.
+pub const WS_NAME_TIME: Duration = Duration::from_secs(2);
+
 // QUIC.
 
 /// Established QUIC connections of one endpoint, both directions.

@@ -69,7 +69,7 @@ impl TcpTransport {
     ) -> Result<Self, StartError> {
         options.connections = options.connections.min(TCP_CONNECTIONS);
         let listener = options.listen.map(bind).transpose();
-        let listener = listener.map_err(|source| StartError {
+        let listener = listener.map_err(|source| StartError::Listen {
             protocol: Protocol::Tcp,
             listen: options.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, 0).into()),
             source,
@@ -140,7 +140,7 @@ fn not_accepted(address: Address) -> ConnectError {
     }
 }
 
-fn bind(listen: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+pub(crate) fn bind(listen: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = std::net::TcpListener::bind(listen)?;
     listener.set_nonblocking(true)?;
     let local = listener.local_addr()?;

@@ -6,6 +6,9 @@
 
 use std::fmt;
 use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -199,18 +202,40 @@ pub enum ConnectError {
         /// The address.
         address: Address,
         /// What the system said.
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
 /// Why a transport could not start.
 #[derive(Debug, Error)]
-#[error("cannot listen on {protocol}://{listen}: {source}; choose another address or port")]
-pub struct StartError {
-    /// The transport.
-    pub protocol: Protocol,
-    /// Where it was to listen.
-    pub listen: std::net::SocketAddr,
-    /// What the system said.
-    pub source: std::io::Error,
+#[non_exhaustive]
+pub enum StartError {
+    /// The listening address cannot be had.
+    #[error("cannot listen on {protocol}://{listen}: {source}; choose another address or port")]
+    Listen {
+        /// The transport.
+        protocol: Protocol,
+        /// Where it was to listen.
+        listen: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file or program that the options name cannot be used.
+    #[error("the {protocol} transport cannot use {}: {source}", path.display())]
+    File {
+        /// The transport.
+        protocol: Protocol,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: io::Error,
+    },
+    /// An option is wrong.
+    #[error("the {protocol} transport cannot start: {reason}")]
+    Option {
+        /// The transport.
+        protocol: Protocol,
+        /// Which option, and the mend.
+        reason: String,
+    },
 }

@@ -69,7 +69,7 @@ impl UdpTransport {
             None => bind((Ipv6Addr::UNSPECIFIED, 0).into())
                 .or_else(|_| bind((Ipv4Addr::UNSPECIFIED, 0).into())),
         };
-        let (socket, local) = bound.map_err(|source| StartError {
+        let (socket, local) = bound.map_err(|source| StartError::Listen {
             protocol: Protocol::Udp,
             listen: options.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, 0).into()),
             source,

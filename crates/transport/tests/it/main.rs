@@ -12,3 +12,4 @@ mod support;
 mod tcp;
 mod udp;
 mod validation;
+mod ws;

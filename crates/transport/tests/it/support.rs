@@ -2,6 +2,8 @@
 
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::Duration;
 
 use ed25519_dalek::SigningKey;
@@ -42,4 +44,35 @@ pub(crate) async fn until(mut condition: impl FnMut() -> bool) {
         }
     })
     .await;
+}
+
+/// A port of loopback that is free now.
+pub(crate) fn free_port() -> u16 {
+    let socket = std::net::TcpListener::bind(loopback()).unwrap();
+    socket.local_addr().unwrap().port()
+}
+
+/// The program, if it is installed.
+pub(crate) fn installed(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    let mut folders = std::env::split_paths(&path).chain(system);
+    folders.find_map(|folder| Some(folder.join(name)).filter(|file| file.is_file()))
+}
+
+/// A program that ends with the test.
+pub(crate) struct Child(std::process::Child);
+
+impl Child {
+    pub(crate) fn start(command: &mut std::process::Command) -> Self {
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null());
+        Self(quiet.spawn().unwrap())
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
 }
