@@ -16,6 +16,7 @@
 //! | `transport` | the trait, sessions, incoming messages: read it first |
 //! | `udp`, `tcp` | the trait over sockets |
 //! | `ws` | over WebSocket, with TLS (`web_tls`) or without |
+//! | `exec` | over a child program of any language |
 //! | [`quic`] | connections between member keys; the priority controller plugged into QUIC |
 //! | `counters` | messages moved, and dropped by reason |
 //! | [`limits`] | every bound, with its source |
@@ -112,6 +113,9 @@
 mod address;
 mod cbor;
 mod counters;
+mod exec;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod hello;
 pub mod limits;
 mod member;
@@ -129,6 +133,7 @@ pub use address::{
     Protocol, WebAddress,
 };
 pub use counters::{Counter, CounterSnapshot, Counters};
+pub use exec::{ExecOptions, ExecTransport};
 pub use hello::{Hello, HelloError};
 pub use member::{BadSignature, InvalidMemberId, MemberId, Signature, Signer, signed_bytes};
 pub use path::{InvalidRule, PathProbe, PathReport, PathRule, PathRules, PathState, Paths};

@@ -261,6 +261,60 @@ pub const WS_NAME_ADDRESSES: usize = 4;
 /// Source: a SYN and one retransmission (RFC 6298). Past it the next one is tried.
 pub const WS_NAME_TIME: Duration = Duration::from_secs(2);
 
+// Child programs.
+
+/// Bytes of one message over a child program, at most.
+///
+/// Source: what a datagram's length can say. A child that wants a larger MTU is refused; past the MTU that it has, sending
+/// fails with `TooLarge`, and a child that delivers a longer message is started anew.
+pub const EXEC_MTU: usize = 64 * 1024;
+
+/// Bytes of one frame of a child program, behind its length.
+///
+/// Source: a kind, an address of [`ADDRESS_BYTES`] with its length, and a message of [`EXEC_MTU`]. Past it the child is started
+/// anew.
+pub const EXEC_FRAME_BYTES: usize = EXEC_MTU + ADDRESS_BYTES + 3;
+
+/// Messages that wait for one child program.
+///
+/// Source: 1 MiB at worst. Past it messages are dropped and counted.
+pub const EXEC_QUEUE: usize = 16;
+
+/// Time in which a child program must introduce itself.
+///
+/// Source: an interpreter on a slow disk starts within seconds. Past it `start` fails, or the child is started anew.
+pub const EXEC_HELLO_TIME: Duration = Duration::from_secs(10);
+
+/// Time in which a frame that has begun must be complete, and in which the child must take one.
+///
+/// Source: as for TCP ([`TCP_FRAME_TIME`]). Past it the child is stuck and started anew.
+pub const EXEC_FRAME_TIME: Duration = Duration::from_secs(10);
+
+/// Pause before a child program that ended is started anew; doubled each time.
+///
+/// Source: a program that cannot start costs little. Past it the child is started.
+pub const EXEC_PAUSE: Duration = Duration::from_millis(500);
+
+/// Longest such pause, and the time after which a running child has a clean record.
+///
+/// Source: what was mended is back within a minute. Past it the child is started.
+pub const EXEC_PAUSE_LONGEST: Duration = Duration::from_secs(60);
+
+/// Bytes of one line that a child program logs.
+///
+/// Source: a line is for reading. Past it the rest of the line is dropped.
+pub const EXEC_LINE_BYTES: usize = 1024;
+
+/// Lines that a child program may log in one [`EXEC_LINES_TIME`].
+///
+/// Source: nobody reads faster, and no child can fill the log's disk. Past it lines are dropped; how many is logged.
+pub const EXEC_LINES: u32 = 100;
+
+/// Time in which a child program may log [`EXEC_LINES`].
+///
+/// Source: a burst at start, then three lines in two seconds. Past it the count begins anew.
+pub const EXEC_LINES_TIME: Duration = Duration::from_secs(60);
+
 // QUIC.
 
 /// Established QUIC connections of one endpoint, both directions.
