@@ -102,11 +102,20 @@ impl RingBuilder {
     /// Adds a router that is enrolled and does not run, until it is started by [`Member::start`].
     #[must_use]
     pub fn absent_router(self, name: &str) -> RingBuilder {
-        let mut builder = self.router(name);
-        if let Some(planned) = builder.planned.last_mut() {
+        self.router(name).absent()
+    }
+
+    /// Adds a leaf that is enrolled and does not run, until it is started by [`Member::start`].
+    #[must_use]
+    pub fn absent_leaf(self, name: &str) -> RingBuilder {
+        self.leaf(name).absent()
+    }
+
+    fn absent(mut self) -> RingBuilder {
+        if let Some(planned) = self.planned.last_mut() {
             planned.absent = true;
         }
-        builder
+        self
     }
 
     /// Founds the ring, enrols the members and starts them all.
@@ -300,6 +309,24 @@ fn settled(statuses: &[Value]) -> Result<(), TestbedError> {
 }
 
 impl Member {
+    /// Changes its configuration: the transports in use, and lines to add. It counts from the next start.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    pub fn configure(&self, transports: &str, more: &str) -> Result<(), TestbedError> {
+        let path = self.home.join("ringway.toml");
+        let wrong = |error: std::io::Error| TestbedError::of(&path.display().to_string(), error);
+        let text = std::fs::read_to_string(&path).map_err(wrong)?;
+        let lines = text
+            .lines()
+            .map(|line| match line.starts_with("transports") {
+                true => format!("transports = {transports}\n"),
+                false => format!("{line}\n"),
+            });
+        let changed = lines.collect::<String>() + more;
+        std::fs::write(&path, changed).map_err(wrong)
+    }
+
     /// Starts its daemon.
     ///
     /// # Errors
@@ -405,7 +432,7 @@ fn call(
 ///
 /// Each has a free one behind it, because a router takes its own port and the next one. Tests run beside each other: each
 /// begins at a place of its own, by process and by the time.
-fn free_ports(count: usize) -> Result<Vec<u16>, TestbedError> {
+pub(crate) fn free_ports(count: usize) -> Result<Vec<u16>, TestbedError> {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();

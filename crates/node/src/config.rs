@@ -1,10 +1,12 @@
 //! `ringway.toml`: what a member's user may set.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
-use ringway_transport::{PathRule, PathRules, Protocol};
-use serde::{Deserialize, Serialize};
+use ringway_transport::{Address, PathRule, PathRules, WebAddress};
+use serde::{Deserialize, Deserializer};
 
 use crate::home::{self, HomeError};
 
@@ -25,7 +27,7 @@ pub enum ConfigError {
 }
 
 /// The whole file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// `[node]`
@@ -37,12 +39,86 @@ pub struct Config {
     #[serde(default)]
     pub limits: LimitsConfig,
     /// `[[path]]`, any number of them: the first that fits an address counts.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub path: Vec<PathConfig>,
+    /// `[ws]`
+    #[serde(default)]
+    pub ws: WsConfig,
+    /// `[[exec]]`, one for each program.
+    #[serde(default)]
+    pub exec: Vec<ExecConfig>,
+    /// `[[peer]]`, one for each member whose addresses are known beforehand.
+    #[serde(default)]
+    pub peer: Vec<PeerConfig>,
+}
+
+/// `[ws]`: messages over WebSocket.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WsConfig {
+    /// Where to listen for plain WebSocket, usually on loopback behind a web server. Without it the member only dials.
+    pub listen: Option<SocketAddr>,
+    /// The path that is answered.
+    pub path: String,
+    /// What to tell others instead of the address listened on: where the web server in front is.
+    #[serde(deserialize_with = "parsed")]
+    pub advertise: Vec<WebAddress>,
+    /// PEM file of authorities that are believed besides the system's.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl Default for WsConfig {
+    fn default() -> WsConfig {
+        WsConfig {
+            listen: None,
+            path: "/ringway".to_owned(),
+            advertise: Vec::new(),
+            ca_file: None,
+        }
+    }
+}
+
+/// `[[exec]]`: a transport that is a program.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExecConfig {
+    /// The transport's name in addresses: lower-case letters, digits and hyphens.
+    pub name: String,
+    /// The program, by its absolute path.
+    pub command: PathBuf,
+    /// Its arguments.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    /// What its environment has besides `PATH`.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+}
+
+/// `[[peer]]`: where a member can be reached before it has said so itself.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeerConfig {
+    /// Its name.
+    pub name: String,
+    /// Such as `"wss://oslo.example.org/ringway"`.
+    #[serde(deserialize_with = "parsed")]
+    pub addresses: Vec<Address>,
+}
+
+fn parsed<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: std::fmt::Display>,
+{
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    let values = texts.iter().map(|text| text.parse());
+    values
+        .map(|value| value.map_err(serde::de::Error::custom))
+        .collect()
 }
 
 /// `[[path]]`: what the user says of some paths.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, try_from = "RawPathConfig")]
 pub struct PathConfig {
     /// A protocol, a network or an address.
@@ -83,7 +159,7 @@ impl TryFrom<RawPathConfig> for PathConfig {
 }
 
 /// `[node]`: where the member listens and asks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
     /// The DNS server that has the ring's records; without it the system's resolver is used.
@@ -98,7 +174,7 @@ pub struct NodeConfig {
 }
 
 /// A transport by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TransportName {
     /// Datagrams.
@@ -107,20 +183,12 @@ pub enum TransportName {
     Tcp,
     /// Streams for transfers.
     Quic,
-}
-
-impl From<TransportName> for Protocol {
-    fn from(name: TransportName) -> Protocol {
-        match name {
-            TransportName::Udp => Protocol::Udp,
-            TransportName::Tcp => Protocol::Tcp,
-            TransportName::Quic => Protocol::Quic,
-        }
-    }
+    /// Messages over the web.
+    Ws,
 }
 
 /// `[receive]`: whose files are taken and where they go.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReceiveConfig {
     /// Folder for received files; a relative one stands in the home folder.
@@ -152,7 +220,7 @@ impl ReceiveConfig {
 }
 
 /// `[limits]`: what this member may use up.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
     /// Bytes per second that all transfers together may send; 0 or none is no limit.
@@ -160,7 +228,12 @@ pub struct LimitsConfig {
 }
 
 fn all_transports() -> Vec<TransportName> {
-    vec![TransportName::Udp, TransportName::Tcp, TransportName::Quic]
+    vec![
+        TransportName::Udp,
+        TransportName::Tcp,
+        TransportName::Quic,
+        TransportName::Ws,
+    ]
 }
 
 impl Config {
@@ -193,14 +266,10 @@ impl Config {
                 error.message().lines().next().unwrap_or("malformed")
             ))
         })?;
-        if !config
-            .node
-            .transports
-            .iter()
-            .any(|t| *t != TransportName::Quic)
-        {
+        let messages = |name: &TransportName| *name != TransportName::Quic;
+        if !config.node.transports.iter().any(messages) && config.exec.is_empty() {
             return Err(invalid(
-                "node.transports: name at least one of \"udp\" and \"tcp\"".to_owned(),
+                "node.transports: name at least one of \"udp\", \"tcp\" and \"ws\"".to_owned(),
             ));
         }
         Ok(config)
@@ -229,7 +298,7 @@ impl Config {
              resolver = \"{resolver}\"\n\
              # Where a router listens.\n\
              {listen}\n\
-             transports = [\"udp\", \"tcp\", \"quic\"]\n\
+             transports = [\"udp\", \"tcp\", \"quic\", \"ws\"]\n\
              \n\
              [receive]\n\
              directory = \"inbox\"\n\
@@ -280,6 +349,29 @@ mod tests {
             "{message}"
         );
         assert!(refused("[node]\ntransports = [\"quic\"]\n").contains("at least one"));
+    }
+
+    #[test]
+    fn transports_and_known_peers_are_read() {
+        let text = "[node]\n[ws]\nlisten = \"127.0.0.1:7080\"\nadvertise = [\"wss://oslo.example.org/ringway\"]\n\
+            [[exec]]\nname = \"folder\"\ncommand = \"/usr/bin/python3\"\narguments = [\"x.py\"]\n\
+            [[peer]]\nname = \"lima\"\naddresses = [\"ws://192.0.2.1/ringway\", \"exec://folder/lima\"]\n";
+        let config = Config::parse(text, Path::new("ringway.toml")).unwrap();
+        assert_eq!(config.ws.advertise[0].path(), "/ringway");
+        assert_eq!(config.peer[0].addresses.len(), 2);
+        for (text, word) in [
+            ("[node]\n[ws]\nadvertise = [\"http://x/\"]\n", "ws://"),
+            (
+                "[node]\n[[peer]]\nname = \"a\"\naddresses = [\"x\"]\n",
+                "scheme",
+            ),
+        ] {
+            let message = refused(text);
+            assert!(
+                message.contains("line ") && message.contains(word),
+                "{message}"
+            );
+        }
     }
 
     #[test]

@@ -137,8 +137,9 @@ impl Daemon {
             config.node.resolver,
         )?;
         let directory = Arc::new(directory);
-        let (network, incoming) = Network::start(&config, &identity, &own, &directory)?;
+        let (network, arrivals) = Network::start(&config, &identity, &own, &directory).await?;
         let endpoint = Arc::clone(network.quic());
+        let over_links = Arc::clone(network.over_links());
         let ready = Ready {
             name: own.name().to_string(),
             member: own.member().to_string(),
@@ -153,12 +154,13 @@ impl Daemon {
             state: Arc::clone(&state),
             directory: Arc::clone(&directory),
             network,
-            incoming,
+            arrivals,
         })?;
         let transfers = Transfers::start(transfer::Setup {
             state: Arc::clone(&state),
             directory: Arc::clone(&directory),
             endpoint,
+            over_links,
             member: member.clone(),
             receive: config.receive,
             upload: options.upload_limit.or(config.limits.upload),

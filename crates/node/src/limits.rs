@@ -105,6 +105,16 @@ pub const SESSION_MESSAGES: u64 = 1 << 60;
 /// Source: one costs about 2 KiB. Past it the oldest is forgotten; its member tries again.
 pub const HALF_OPEN: usize = 256;
 
+/// Pieces into which one message is cut.
+///
+/// Source: 64 pieces of 1 100 bytes hold the longest message that the encryption takes (65 535 bytes). A longer message is dropped.
+pub const FRAGMENTS: usize = 64;
+
+/// Messages of one link of which pieces are missing.
+///
+/// Source: pieces of a few messages overlap on the way; each holds 64 KiB at most. Past it the oldest is dropped.
+pub const REASSEMBLIES: usize = 8;
+
 /// Messages that wait for one link to come up.
 ///
 /// Source: a lookup and a round of ring maintenance need fewer than ten. The oldest is dropped and counted.
@@ -219,6 +229,11 @@ pub const ECHOES: usize = 1_024;
 ///
 /// Source: five handshake attempts take 5.5 s, HELLO and PING two round trips more. Past it the peer counts as unreachable.
 pub const PEER_TIME: std::time::Duration = std::time::Duration::from_secs(8);
+
+/// How long a transfer waits for the proof of a QUIC address before it goes over the link.
+///
+/// Source: two PINGs; a firewall that drops UDP never answers. Past it the transfer is slower than it could be.
+pub const QUIC_TIME: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// How long a leaf waits for its parent's answer.
 ///

@@ -15,6 +15,7 @@
 //! are echoes. The way back is the peer's choice.
 
 mod establish;
+mod fragment;
 mod handshake;
 mod peer;
 mod replay;
@@ -152,7 +153,14 @@ impl Links {
             peer.last_wanted = now;
         }
         match peer.seal_for_path(now, &message) {
-            Some((path, packet)) => self.transmit(path, packet),
+            Some((path, packets)) => {
+                if packets.is_empty() {
+                    self.counters.messages_dropped += 1;
+                }
+                for packet in packets {
+                    self.transmit(path.clone(), packet);
+                }
+            }
             None => {
                 if peer.waiting.len() >= LINK_QUEUE {
                     peer.waiting.pop_front();
@@ -336,6 +344,16 @@ impl Links {
             peer.probes(now)
         });
         self.send_probes(&member, probes.unwrap_or_default());
+        self.handle_message(now, path, member, message);
+    }
+
+    fn handle_message(
+        &mut self,
+        now: Instant,
+        path: &Address,
+        member: MemberId,
+        message: LinkMessage,
+    ) {
         match message {
             LinkMessage::Echo(number) => {
                 let peer = self.peers.get(&member);
@@ -351,6 +369,23 @@ impl Links {
                 }
             }
             LinkMessage::Close => self.forget(&member),
+            LinkMessage::Fragment {
+                id,
+                index,
+                count,
+                bytes,
+            } => {
+                let peer = self.peers.get_mut(&member);
+                let whole = peer.and_then(|p| p.reassemble(id, (index, count), bytes.to_vec()));
+                match whole.map(|encoded| LinkMessage::decode(&encoded)) {
+                    // Pieces of pieces are nonsense.
+                    Some(None | Some(LinkMessage::Fragment { .. })) => {
+                        self.counters.packets_malformed += 1;
+                    }
+                    Some(Some(message)) => self.handle_message(now, path, member, message),
+                    None => {}
+                }
+            }
             message => self.emit(Event::Message(member, message)),
         }
     }

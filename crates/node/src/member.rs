@@ -14,6 +14,7 @@ mod reach;
 mod ring;
 mod runtime;
 mod status;
+mod transports;
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -418,6 +418,11 @@ pub const CONTROLLER_SEND_RUNS: usize = 1024;
 
 // Path choice.
 
+/// Least MTU of a path that the core reckons with, bytes.
+///
+/// Source: a handshake packet, which is never cut, has up to 700 bytes. A transport with less cannot carry links.
+pub const LEAST_MTU: usize = 800;
+
 /// Paths to one peer.
 ///
 /// Source: twice the addresses of a HELLO: those advertised and those from which the peer is heard. Past it the worst one that is
@@ -480,3 +485,31 @@ pub const PATH_REST: Duration = Duration::from_secs(30);
 /// Source: a fifth: TCP is of little use beyond, and two lost probes of ten are no accident. Past it any path with less is
 /// preferred.
 pub const PATH_LOSSY: u32 = 51;
+
+// QUIC over messages.
+
+/// Largest datagram of QUIC that travels as a message, bytes.
+///
+/// Source: half of [`TCP_MTU`], so that it fits with its seal into one message of every transport but UDP, and a lost one costs
+/// little. A larger one is never made.
+pub const QUIC_MESSAGE_BYTES: u16 = 8 * 1024;
+
+/// Datagrams that wait in each direction.
+///
+/// Source: 2 MiB, more than a round trip of most paths holds. Past it outgoing ones wait, and incoming ones are dropped.
+pub const QUIC_MESSAGE_QUEUE: usize = 256;
+
+/// Members whose addresses such an endpoint knows.
+///
+/// Source: as many as connections ([`QUIC_CONNECTIONS`]). Past it one is forgotten until it is dialled or heard again.
+pub const QUIC_MESSAGE_MEMBERS: usize = 1024;
+
+/// Silence after which a connection over messages has ended.
+///
+/// Source: mail may wait in a queue for minutes; the link below notices a dead peer sooner. Past it both sides give it up.
+pub const QUIC_MESSAGE_IDLE: Duration = Duration::from_secs(1800);
+
+/// How long a handshake over messages may take.
+///
+/// Source: two mails each way. Past it the attempt ends and is repeated.
+pub const QUIC_MESSAGE_HANDSHAKE_TIME: Duration = Duration::from_secs(300);

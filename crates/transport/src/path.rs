@@ -85,6 +85,13 @@ impl Paths {
         ways
     }
 
+    /// Largest message over the path in use, bytes.
+    pub fn mtu(&self) -> usize {
+        let active = self.active.as_ref().and_then(|address| self.entry(address));
+        let mtu = active.map_or(0, |entry| usize::try_from(entry.mtu).unwrap_or(usize::MAX));
+        mtu.max(limits::LEAST_MTU)
+    }
+
     /// How often another path has been taken into use.
     pub fn changes(&self) -> u64 {
         self.changes

@@ -327,6 +327,11 @@ impl Validator {
         usable
     }
 
+    /// Getter: whether a HELLO of the member has come.
+    pub fn has_heard_of(&self, member: &MemberId) -> bool {
+        self.members.contains_key(member)
+    }
+
     /// Getter: all that the member advertises and we could be interested in, in its order.
     pub fn advertised(&self, now: Instant, member: &MemberId) -> Vec<Advertised> {
         let Some(advertiser) = self.members.get(member) else {

@@ -66,7 +66,7 @@ impl Default for WsOptions {
             path: "/".to_owned(),
             advertise: Vec::new(),
             extra_roots: None,
-            cost: 30,
+            cost: Protocol::Ws.usual_cost(),
             connections: WS_CONNECTIONS,
             idle: WS_IDLE,
         }

@@ -204,7 +204,7 @@ pub struct TransferStatus {
 /// Figures of a transfer's connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathReport {
-    /// `quic://address:port` of the peer.
+    /// `quic://address:port` of the peer, or `link` where QUIC goes over the link's messages.
     pub address: String,
     /// Round-trip time in milliseconds.
     pub rtt_ms: f64,

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use ringway_transport::{Address, AddressDescriptor, MemberId, PathReport, PathRules, Paths};
 
+use super::fragment::{self, Reassembly};
 use super::handshake::Initiator;
 use super::session::Session;
 use super::wire::LinkMessage;
@@ -12,7 +13,9 @@ use crate::limits::{LINK_IDLE, LINK_LOOK};
 
 /// How long an answered handshake waits for its first message.
 const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
-/// Pauses after each attempt to reach a peer; after the last one it is given up.
+/// Pause after the first attempts to reach a peer: one for each address, so that one that is blocked delays little.
+const NEXT_ADDRESS: Duration = Duration::from_millis(300);
+/// Pauses after further attempts; after the last one the peer is given up.
 const DIAL_PAUSES: [Duration; 5] = [
     Duration::from_millis(400),
     Duration::from_millis(600),
@@ -54,7 +57,11 @@ impl Dial {
 
     /// Where to send the initiation now; each address in turn, cheapest first.
     pub(super) fn next_attempt(&mut self, now: Instant) -> Option<(Address, Vec<u8>)> {
-        let pause = *DIAL_PAUSES.get(self.attempts)?;
+        let first_round = self.addresses.len().saturating_sub(1);
+        let pause = match self.attempts.checked_sub(first_round) {
+            None => NEXT_ADDRESS,
+            Some(further) => *DIAL_PAUSES.get(further)?,
+        };
         let position = self.attempts % self.addresses.len().max(1);
         let address = self.addresses.get(position)?.clone();
         self.attempts += 1;
@@ -112,6 +119,9 @@ pub(crate) struct Peer {
     next_look: Instant,
     last_renewal: Option<Instant>,
     sent: u64,
+    reassembly: Reassembly,
+    /// Messages cut so far: the number of the next.
+    fragmented: u32,
 }
 
 impl Peer {
@@ -127,6 +137,8 @@ impl Peer {
             next_look: now + LINK_LOOK,
             last_renewal: None,
             sent: 0,
+            reassembly: Reassembly::default(),
+            fragmented: 0,
         }
     }
 
@@ -189,25 +201,48 @@ impl Peer {
 
     /// Encrypts for the newest session.
     pub(super) fn seal(&mut self, message: &LinkMessage) -> Option<Vec<u8>> {
+        self.seal_encoded(&message.encode())
+    }
+
+    fn seal_encoded(&mut self, plain: &[u8]) -> Option<Vec<u8>> {
         let (_, _, session) = self.sessions.front_mut()?;
-        let packet = session.seal(message)?;
+        let packet = session.seal(plain)?;
         self.sent += 1;
         Some(packet)
     }
 
-    /// Encrypts, and says where to send it: over the path in use.
+    /// Encrypts, in as many packets as the path in use needs, and says where to send them. No packet means that the message is too
+    /// long.
     pub(super) fn seal_for_path(
         &mut self,
         now: Instant,
         message: &LinkMessage,
-    ) -> Option<(Address, Vec<u8>)> {
+    ) -> Option<(Address, Vec<Vec<u8>>)> {
         let path = self.paths.active()?.clone();
-        let packet = self.seal(message)?;
+        let (encoded, mtu) = (message.encode(), self.paths.mtu());
+        let packets = if fragment::fits(&encoded, mtu) {
+            vec![self.seal_encoded(&encoded)?]
+        } else {
+            self.fragmented = self.fragmented.wrapping_add(1);
+            let pieces = fragment::split(&encoded, self.fragmented, mtu).unwrap_or_default();
+            let sealed = pieces.iter().map(|piece| self.seal(piece));
+            sealed.collect::<Option<Vec<_>>>()?
+        };
         // What tests a path asks for its own answer; an answer asks for none, or both sides would never rest.
         if message.wants_a_working_path() {
             self.paths.sent(now);
         }
-        Some((path, packet))
+        Some((path, packets))
+    }
+
+    /// Takes a piece of a message; gives the message if that was the last one.
+    pub(super) fn reassemble(
+        &mut self,
+        id: u32,
+        place: (u8, u8),
+        bytes: Vec<u8>,
+    ) -> Option<Vec<u8>> {
+        self.reassembly.take(id, place, bytes)
     }
 
     pub(super) fn open(&mut self, index: u32, counter: u64, ciphertext: &[u8]) -> Option<Vec<u8>> {

@@ -3,7 +3,7 @@
 use snow::StatelessTransportState;
 
 use super::replay::ReplayWindow;
-use super::wire::{LinkMessage, Packet};
+use super::wire::Packet;
 use crate::limits::SESSION_MESSAGES;
 
 /// Bytes of an authentication tag.
@@ -33,18 +33,17 @@ impl Session {
         self.remote_index
     }
 
-    /// A data packet with `message`, or none once the session is used up.
-    pub(super) fn seal(&mut self, message: &LinkMessage) -> Option<Vec<u8>> {
+    /// A data packet with an encoded message, or none once the session is used up.
+    pub(super) fn seal(&mut self, plain: &[u8]) -> Option<Vec<u8>> {
         if self.sent >= SESSION_MESSAGES {
             return None;
         }
         let counter = self.sent;
         self.sent += 1;
-        let plain = message.encode();
         let mut ciphertext = vec![0; plain.len() + TAG];
         let length = self
             .keys
-            .write_message(counter, &plain, &mut ciphertext)
+            .write_message(counter, plain, &mut ciphertext)
             .ok()?;
         ciphertext.truncate(length);
         let receiver = self.remote_index;

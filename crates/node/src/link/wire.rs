@@ -159,6 +159,25 @@ pub(crate) enum LinkMessage {
     /// Asks for a [`LinkMessage::Hello`]: the last one was lost or forgotten.
     #[n(9)]
     HelloWanted,
+    /// A datagram of QUIC: streams where no UDP passes.
+    #[n(10)]
+    Quic(#[n(0)] ByteVec),
+    /// A piece of a message that is longer than the path takes.
+    #[n(11)]
+    Fragment {
+        /// Which message, as the sender counts them.
+        #[n(0)]
+        id: u32,
+        /// Which piece.
+        #[n(1)]
+        index: u8,
+        /// Of how many.
+        #[n(2)]
+        count: u8,
+        /// The encoded message's next bytes.
+        #[n(3)]
+        bytes: ByteVec,
+    },
 }
 
 impl LinkMessage {
@@ -186,7 +205,10 @@ impl LinkMessage {
     pub(super) fn is_application(&self) -> bool {
         matches!(
             self,
-            LinkMessage::Overlay(_) | LinkMessage::Lookup { .. } | LinkMessage::LookupReply { .. }
+            LinkMessage::Overlay(_)
+                | LinkMessage::Lookup { .. }
+                | LinkMessage::LookupReply { .. }
+                | LinkMessage::Quic(_)
         )
     }
 }

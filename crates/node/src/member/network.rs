@@ -5,16 +5,16 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringway_transport::quic::{QuicEndpoint, QuicError, QuicOptions};
+use ringway_transport::quic::{DatagramCarrier, QuicEndpoint, QuicError, QuicOptions};
 use ringway_transport::{
-    Address, AddressDescriptor, Incoming, PathRules, Protocol, SendError, Session, StartError,
-    TcpOptions, TcpTransport, Transport, UdpOptions, UdpTransport,
+    Address, AddressDescriptor, Incoming, MemberId, PathRules, Protocol, SendError, Session,
+    StartError, Transport,
 };
 use tokio::sync::mpsc;
 
-use super::Outcome;
+use super::{Outcome, transports};
 use crate::certificate::Certificate;
-use crate::config::{Config, NodeConfig, TransportName};
+use crate::config::{Config, NodeConfig, PeerConfig, TransportName};
 use crate::directory::Directory;
 use crate::identity::Identity;
 use crate::limits::{
@@ -27,7 +27,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(4);
 /// Why the transports could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
-    /// UDP or TCP.
+    /// One that carries messages.
     #[error(transparent)]
     Transport(#[from] StartError),
     /// QUIC.
@@ -47,7 +47,7 @@ struct Held {
 /// All transports of a member.
 #[derive(Debug)]
 pub(crate) struct Network {
-    transports: BTreeMap<Protocol, Arc<dyn Transport>>,
+    transports: Vec<Arc<dyn Transport>>,
     /// Sessions with members.
     sessions: BTreeMap<Address, Held>,
     /// Sessions of senders that have not proven to be members, the oldest first.
@@ -55,49 +55,40 @@ pub(crate) struct Network {
     /// Packets for addresses that a transport is connecting to.
     connecting: BTreeMap<Address, VecDeque<Vec<u8>>>,
     quic: Arc<QuicEndpoint>,
+    over_links: Arc<QuicEndpoint>,
     quic_address: Option<SocketAddr>,
     rules: PathRules,
+    /// Where members can be reached before they have said so.
+    peers: Vec<PeerConfig>,
     /// Packets that could not be sent.
     pub(super) dropped: u64,
 }
 
+/// What the transports and QUIC have for the member's task.
+#[derive(Debug)]
+pub(crate) struct Arrivals {
+    pub(super) messages: mpsc::Receiver<Incoming>,
+    /// Datagrams of QUIC that links carry.
+    pub(super) carrier: DatagramCarrier,
+}
+
 impl Network {
-    /// Binds everything that the configuration names.
-    pub(crate) fn start(
+    /// Starts everything that the configuration names.
+    pub(crate) async fn start(
         config: &Config,
         identity: &Identity,
         certificate: &Certificate,
         directory: &Arc<Directory>,
-    ) -> Result<(Network, mpsc::Receiver<Incoming>), NetworkError> {
-        let rules = config.path_rules();
-        let config = &config.node;
+    ) -> Result<(Network, Arrivals), NetworkError> {
         let (inbox, incoming) = mpsc::channel(INCOMING);
         let listen = certificate
             .address()
-            .map(|address| config.listen.unwrap_or(address));
-        let advertise: Vec<SocketAddr> = certificate.address().into_iter().collect();
-        let mut transports: BTreeMap<Protocol, Arc<dyn Transport>> = BTreeMap::new();
-        if config.transports.contains(&TransportName::Udp) {
-            let options = UdpOptions {
-                listen,
-                advertise: advertise.clone(),
-                ..UdpOptions::default()
-            };
-            let udp = UdpTransport::start(options, inbox.clone())?;
-            transports.insert(Protocol::Udp, Arc::new(udp));
-        }
-        if config.transports.contains(&TransportName::Tcp) {
-            let options = TcpOptions {
-                listen,
-                advertise,
-                ..TcpOptions::default()
-            };
-            let tcp = TcpTransport::start(options, inbox)?;
-            transports.insert(Protocol::Tcp, Arc::new(tcp));
-        }
-        let quic = Arc::new(bind_quic(config, identity, listen, directory)?);
+            .map(|address| config.node.listen.unwrap_or(address));
+        let transports = transports::start(config, listen, certificate.address(), inbox).await?;
+        let quic = Arc::new(bind_quic(&config.node, identity, listen, directory)?);
+        let (over_links, carrier) = bind_over_links(identity, directory)?;
         let port = quic.local_address()?.port();
-        let serves_quic = config.transports.contains(&TransportName::Quic);
+        let serves_quic = config.node.transports.contains(&TransportName::Quic);
         let quic_address = certificate
             .address()
             .filter(|_| serves_quic)
@@ -108,11 +99,22 @@ impl Network {
             strangers: VecDeque::new(),
             connecting: BTreeMap::new(),
             quic,
+            over_links: Arc::new(over_links),
             quic_address,
-            rules,
+            rules: config.path_rules(),
+            peers: config.peer.clone(),
             dropped: 0,
         };
-        Ok((network, incoming))
+        let arrivals = Arrivals {
+            messages: incoming,
+            carrier,
+        };
+        Ok((network, arrivals))
+    }
+
+    /// The endpoint whose connections go over links.
+    pub(crate) fn over_links(&self) -> &Arc<QuicEndpoint> {
+        &self.over_links
     }
 
     pub(crate) fn quic(&self) -> &Arc<QuicEndpoint> {
@@ -126,11 +128,8 @@ impl Network {
 
     /// What our HELLO says.
     pub(super) fn addresses(&self) -> Vec<AddressDescriptor> {
-        let mut addresses: Vec<AddressDescriptor> = self
-            .transports
-            .values()
-            .flat_map(|t| t.addresses())
-            .collect();
+        let mut addresses: Vec<AddressDescriptor> =
+            self.transports.iter().flat_map(|t| t.addresses()).collect();
         if let Some(address) = self.quic_address {
             addresses.push(AddressDescriptor::new(
                 Address::Quic(address),
@@ -141,21 +140,28 @@ impl Network {
         addresses
     }
 
-    /// True if messages can go to this address.
-    pub(super) fn carries(&self, address: &Address) -> bool {
-        let transport = self.transports.get(&address.protocol());
-        transport.is_some_and(|transport| transport.accepts(address))
+    fn transport(&self, address: &Address) -> Option<&Arc<dyn Transport>> {
+        let protocol = address.protocol();
+        let mut fitting = self.transports.iter().filter(|t| t.protocol() == protocol);
+        fitting.find(|transport| transport.accepts(address))
     }
 
-    /// Where a router can be dialled by what its certificate says: cheapest transport first.
+    /// True if messages can go to this address.
+    pub(super) fn carries(&self, address: &Address) -> bool {
+        self.transport(address).is_some()
+    }
+
+    /// Where a member can be dialled by what its certificate and our configuration say: cheapest transport first.
     pub(super) fn dial_addresses(&self, certificate: &Certificate) -> Vec<Address> {
-        let Some(address) = certificate.address() else {
-            return Vec::new();
-        };
-        [Address::Udp(address), Address::Tcp(address)]
-            .into_iter()
-            .filter(|address| self.carries(address))
-            .collect()
+        let own = certificate.address();
+        let own = own.map(|address| [Address::Udp(address), Address::Tcp(address)]);
+        let name = certificate.name().as_str();
+        let known = self.peers.iter().filter(|peer| peer.name == name);
+        let known = known.flat_map(|peer| peer.addresses.iter().cloned());
+        let mut all: Vec<Address> = own.into_iter().flatten().chain(known).collect();
+        all.retain(|address| self.carries(address));
+        all.sort_by_key(|address| address.protocol().usual_cost());
+        all
     }
 
     /// A session over which something has come. A member's is kept; a stranger's only for its handshake, so that
@@ -252,7 +258,7 @@ impl Network {
             }
             return;
         }
-        let Some(transport) = self.transports.get(&address.protocol()).cloned() else {
+        let Some(transport) = self.transport(address).cloned() else {
             self.dropped += 1;
             return;
         };
@@ -303,6 +309,16 @@ impl Network {
             !held.session.is_closed() && (recent || in_use.contains(address))
         });
     }
+}
+
+/// QUIC for where no UDP passes: its datagrams are messages over links.
+fn bind_over_links(
+    identity: &Identity,
+    directory: &Arc<Directory>,
+) -> Result<(QuicEndpoint, DatagramCarrier), QuicError> {
+    let known = Arc::clone(directory);
+    let allow = Arc::new(move |member: &MemberId| known.cached(member).is_some());
+    QuicEndpoint::over_messages(identity.signing_key(), allow, QuicOptions::default())
 }
 
 /// A router's QUIC port is the one after its address; if that is taken the system chooses, as for a leaf.

@@ -1,16 +1,17 @@
 //! Finding a peer's QUIC address: link, HELLO, PING and PONG, in that order.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use ringway_transport::{Address, MemberId};
+use ringway_transport::{Address, MemberId, Protocol};
 use tokio::sync::oneshot;
 
 use super::Unreachable;
 use super::echo::answer;
 use super::runtime::Runtime;
 use crate::certificate::Certificate;
-use crate::limits::{ECHOES, HELLO_PAUSE, PEER_TIME};
+use crate::limits::{ECHOES, HELLO_PAUSE, PEER_TIME, QUIC_TIME};
 use crate::link::LinkMessage;
 
 type Reply = oneshot::Sender<Result<Vec<SocketAddr>, Unreachable>>;
@@ -71,7 +72,7 @@ impl Runtime {
         }
         let addresses = self.quic_addresses(now, member);
         if addresses.is_empty() {
-            return;
+            return self.give_up_quic(now, member);
         }
         for waiting in self
             .reaching
@@ -79,6 +80,24 @@ impl Runtime {
             .extract_if(.., |waiting| waiting.member == *member)
         {
             answer(waiting.reply, Ok(addresses.clone()));
+        }
+    }
+
+    /// A peer that has no QUIC address, or none that answers soon, is reached over the link.
+    fn give_up_quic(&mut self, now: Instant, member: &MemberId) {
+        if !self.validator.has_heard_of(member) {
+            return;
+        }
+        let advertised = self.validator.advertised(now, member);
+        let has_one = advertised
+            .iter()
+            .any(|known| known.descriptor.protocol() == Protocol::Quic);
+        let too_late = |waiting: &Waiting| now >= waiting.since + QUIC_TIME;
+        let given_up = self.reaching.waiting.extract_if(.., |waiting| {
+            waiting.member == *member && (!has_one || too_late(waiting))
+        });
+        for waiting in given_up {
+            answer(waiting.reply, Err(Unreachable::NoQuic(waiting.name)));
         }
     }
 
@@ -107,6 +126,11 @@ impl Runtime {
         self.end_overdue_echoes(now);
         self.look_after_lookups(now);
         self.ask_for_hellos(now);
+        let waited_for: BTreeSet<MemberId> =
+            self.reaching.waiting.iter().map(|w| w.member).collect();
+        for member in waited_for {
+            self.reach_progress(now, &member);
+        }
         let links = &self.links;
         let overdue = |waiting: &mut Waiting| {
             let late = now >= waiting.since + PEER_TIME;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringway_overlay::{Chord, RingKey};
+use ringway_transport::quic::{DatagramCarrier, MemberDatagram};
 use ringway_transport::{Address, Hello, Incoming, MemberId, Signer as _, Validator};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
 use super::echo::Echoes;
-use super::network::Network;
+use super::network::{Arrivals, Network};
 use super::reach::Reaching;
 use super::ring::{Lookups, Unresolved};
 use super::{Command, MemberHandle, Outcome};
@@ -33,7 +34,7 @@ pub(crate) struct Setup {
     pub(crate) state: Arc<State>,
     pub(crate) directory: Arc<Directory>,
     pub(crate) network: Network,
-    pub(crate) incoming: mpsc::Receiver<Incoming>,
+    pub(crate) arrivals: Arrivals,
 }
 
 /// The member's task.
@@ -59,6 +60,8 @@ pub(crate) struct Runtime {
     /// Events counted since the start, beside those of the parts.
     pub(super) counters: BTreeMap<&'static str, u64>,
     incoming: mpsc::Receiver<Incoming>,
+    /// Datagrams of QUIC that links carry.
+    carrier: DatagramCarrier,
     commands: mpsc::Receiver<Command>,
     pub(super) outcomes: mpsc::Sender<Outcome>,
     outcome_queue: mpsc::Receiver<Outcome>,
@@ -79,8 +82,12 @@ impl Runtime {
             state,
             directory,
             network,
-            incoming,
+            arrivals,
         } = setup;
+        let Arrivals {
+            messages: incoming,
+            carrier,
+        } = arrivals;
         let gate = Arc::clone(&directory);
         let gatekeeper = Arc::new(move |shown: &[u8]| gate.admit(shown).ok());
         let own = &membership.certificate;
@@ -118,6 +125,7 @@ impl Runtime {
             directory,
             network,
             incoming,
+            carrier,
             commands,
             outcomes,
             outcome_queue,
@@ -141,6 +149,7 @@ impl Runtime {
             tokio::select! {
                 () = &mut shutdown => break,
                 Some(incoming) = self.incoming.recv() => self.take_batch(incoming),
+                Some(datagram) = self.carrier.outgoing.recv() => self.carry_batch(datagram),
                 Some(outcome) = self.outcome_queue.recv() => self.take_outcome(Instant::now(), outcome),
                 Some(command) = self.commands.recv() => self.take_command(Instant::now(), command),
                 _ = tick.tick() => self.keep_house(Instant::now()),
@@ -174,6 +183,24 @@ impl Runtime {
         let path = incoming.session.remote();
         let is_member = self.links.handle_packet(now, path, &incoming.message);
         self.network.remember(now, incoming.session, is_member);
+    }
+
+    /// Datagrams of QUIC go out over links. What finds no link is lost, as on any network.
+    fn carry_batch(&mut self, first: MemberDatagram) {
+        let now = Instant::now();
+        let mut next = Some(first);
+        for _ in 0..INPUT_BATCH {
+            let Some(MemberDatagram { member, bytes }) = next else {
+                break;
+            };
+            self.links
+                .send(now, &member, LinkMessage::Quic(bytes.to_vec().into()));
+            next = self.carrier.outgoing.try_recv().ok();
+        }
+        if let Some(MemberDatagram { member, bytes }) = next {
+            self.links
+                .send(now, &member, LinkMessage::Quic(bytes.to_vec().into()));
+        }
     }
 
     fn take_command(&mut self, now: Instant, command: Command) {
@@ -334,7 +361,14 @@ impl Runtime {
                     self.send_hello(now, &member);
                 }
             }
-            LinkMessage::Echo(_) | LinkMessage::Close => {}
+            LinkMessage::Quic(bytes) => {
+                let bytes = Vec::from(bytes).into();
+                let datagram = MemberDatagram { member, bytes };
+                if self.carrier.incoming.try_send(datagram).is_err() {
+                    self.count("quic_datagrams_dropped");
+                }
+            }
+            LinkMessage::Echo(_) | LinkMessage::Close | LinkMessage::Fragment { .. } => {}
         }
     }
 
@@ -359,6 +393,7 @@ impl Runtime {
             Ok(hello) if hello.member() == member => {
                 let same_site = self.is_at_our_site(&member);
                 self.validator.handle_hello_from(now, &hello, same_site);
+                self.reach_progress(now, &member);
             }
             Ok(_) => self.count("hellos_of_others"),
             Err(error) => {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bao_tree::ChunkRanges;
 use ringway_dtl::{LimitedBy, Priority};
-use ringway_transport::quic::QuicConnection;
+use ringway_transport::quic::{QuicConnection, member_address};
 use tokio::sync::watch;
 
 use super::content::Partial;
@@ -211,10 +211,7 @@ impl Live {
                 .as_ref()
                 .and_then(|report| self.limit(&record, report.limited_by)),
             path_report: channel.zip(report).map(|(channel, report)| PathReport {
-                address: channel
-                    .connection
-                    .remote()
-                    .map_or_else(String::new, |address| format!("quic://{address}")),
+                address: shown(&channel.connection),
                 rtt_ms: report.rtt.as_secs_f64() * 1e3,
                 queueing_ms: report.queueing_delay.unwrap_or_default().as_secs_f64() * 1e3,
                 window: report.window,
@@ -240,6 +237,14 @@ impl Live {
             _ => return None,
         };
         Some(text.to_owned())
+    }
+}
+
+fn shown(connection: &QuicConnection) -> String {
+    match connection.remote() {
+        Some(address) if address == member_address(&connection.peer()) => "link".to_owned(),
+        Some(address) => format!("quic://{address}"),
+        None => String::new(),
     }
 }
 

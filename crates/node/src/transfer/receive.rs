@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bao_tree::ChunkRanges;
 use bytes::Bytes;
 use ringway_dtl::Priority;
-use ringway_transport::quic::{QuicConnection, QuicError, RecvStream, SendStream};
+use ringway_transport::quic::{QuicConnection, QuicEndpoint, QuicError, RecvStream, SendStream};
 use ringway_transport::{MemberId, Ping};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -40,10 +40,19 @@ impl From<FrameError> for Ended {
     }
 }
 
-/// Accepts connections for as long as the endpoint lives.
-pub(super) async fn serve(context: Arc<Context>) {
-    let open: Arc<Mutex<HashMap<MemberId, usize>>> = Arc::default();
-    while let Some(connection) = context.endpoint.accept().await {
+type OpenConnections = Arc<Mutex<HashMap<MemberId, usize>>>;
+
+/// Accepts connections for as long as the endpoints live.
+pub(super) fn serve(context: &Arc<Context>) {
+    let open = OpenConnections::default();
+    for endpoint in [&context.endpoint, &context.over_links] {
+        let accepting = accept(Arc::clone(context), Arc::clone(endpoint), Arc::clone(&open));
+        tokio::spawn(accepting);
+    }
+}
+
+async fn accept(context: Arc<Context>, endpoint: Arc<QuicEndpoint>, open: OpenConnections) {
+    while let Some(connection) = endpoint.accept().await {
         let peer = connection.peer();
         let Some(place) = Place::take(&open, peer) else {
             connection.close(TOO_MANY, "too many connections of this member");
@@ -63,12 +72,12 @@ pub(super) async fn serve(context: Arc<Context>) {
 
 /// One of the connections that a member may have open; dropping it gives it back.
 struct Place {
-    open: Arc<Mutex<HashMap<MemberId, usize>>>,
+    open: OpenConnections,
     peer: MemberId,
 }
 
 impl Place {
-    fn take(open: &Arc<Mutex<HashMap<MemberId, usize>>>, peer: MemberId) -> Option<Place> {
+    fn take(open: &OpenConnections, peer: MemberId) -> Option<Place> {
         let mut counts = open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(peer).or_default();
         if *count >= CONNECTIONS_PER_MEMBER {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bao_tree::ChunkRanges;
 use ringway_transport::MemberId;
-use ringway_transport::quic::{QuicConnection, QuicError, RecvStream, SendStream};
+use ringway_transport::quic::{QuicConnection, QuicError, RecvStream, SendStream, member_address};
 use tokio::time::timeout;
 
 use super::content::{self, EncodeFailed, Source};
@@ -19,6 +19,7 @@ use super::uplink::Flow;
 use super::wire::{Frame, FrameError, Offer};
 use crate::directory::DirectoryError;
 use crate::limits::{ANSWER_TIME, RETRY_FIRST, RETRY_LONGEST, STALL_TIME};
+use crate::member::Unreachable;
 
 /// Why an attempt ended without the file being there.
 #[derive(Debug)]
@@ -173,20 +174,23 @@ async fn connect(context: &Context, peer: MemberId, live: &Live) -> Result<QuicC
         DirectoryError::Revoked(_) => Ended::Never(error.to_string()),
         _ => Ended::Later(error.to_string()),
     })?;
-    let addresses = context.member.reach(certificate).await;
-    let addresses = addresses.map_err(|error| Ended::Later(error.to_string()))?;
-    let mut last = Ended::Later("the peer has no working QUIC address".to_owned());
+    let addresses = match context.member.reach(certificate).await {
+        Ok(addresses) => addresses,
+        // There is a link, so there is a way.
+        Err(Unreachable::NoQuic(_)) => Vec::new(),
+        Err(error) => return Err(Ended::Later(error.to_string())),
+    };
     for address in addresses {
-        match context
-            .endpoint
-            .connect(address, peer, live.record().priority)
-            .await
-        {
+        let priority = live.record().priority;
+        match context.endpoint.connect(address, peer, priority).await {
             Ok(connection) => return Ok(connection),
-            Err(error) => last = error.into(),
+            Err(error) => tracing::info!(%address, %error, "a transfer goes another way"),
         }
     }
-    Err(last)
+    let address = member_address(&peer);
+    let priority = live.record().priority;
+    let connecting = context.over_links.connect(address, peer, priority);
+    Ok(connecting.await?)
 }
 
 fn refused(reason: &str, try_later: bool) -> Ended {

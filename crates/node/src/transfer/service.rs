@@ -81,6 +81,8 @@ pub(super) struct Context {
     pub(super) state: Arc<State>,
     pub(super) directory: Arc<Directory>,
     pub(super) endpoint: Arc<QuicEndpoint>,
+    /// The endpoint whose connections go over links, whatever transport those use.
+    pub(super) over_links: Arc<QuicEndpoint>,
     pub(super) member: MemberHandle,
     pub(super) uplink: Uplink,
     pub(super) receive: ReceiveConfig,
@@ -186,6 +188,7 @@ pub(crate) struct Setup {
     pub(crate) state: Arc<State>,
     pub(crate) directory: Arc<Directory>,
     pub(crate) endpoint: Arc<QuicEndpoint>,
+    pub(crate) over_links: Arc<QuicEndpoint>,
     pub(crate) member: MemberHandle,
     pub(crate) receive: ReceiveConfig,
     pub(crate) upload: Option<u64>,
@@ -202,6 +205,7 @@ impl Transfers {
             state: setup.state,
             directory: setup.directory,
             endpoint: setup.endpoint,
+            over_links: setup.over_links,
             member: setup.member,
             uplink: Uplink::start(setup.upload.filter(|rate| *rate > 0)),
             receive: setup.receive,
@@ -219,7 +223,7 @@ impl Transfers {
             }
         }
         tokio::spawn(look_after_all(Arc::clone(&context)));
-        tokio::spawn(receive::serve(Arc::clone(&context)));
+        receive::serve(&context);
         Ok(Transfers { context })
     }
 

@@ -68,6 +68,7 @@ fn bench(peer_is_there: bool) -> Bench {
         )
         .unwrap()
     };
+    let over_links = over_links(&me);
     let endpoint = Arc::new(bind(&me));
     let at = endpoint.local_address().unwrap();
     let peers_key = peer.signing_key().clone();
@@ -87,6 +88,7 @@ fn bench(peer_is_there: bool) -> Bench {
         state: Arc::new(State::open(home.path()).unwrap()),
         directory: Arc::clone(&directory),
         endpoint,
+        over_links: Arc::new(over_links),
         member,
         receive: ReceiveConfig::default(),
         upload: None,
@@ -104,6 +106,13 @@ fn bench(peer_is_there: bool) -> Bench {
         peer,
         peers_certificate,
     }
+}
+
+/// Nobody carries what it sends.
+fn over_links(me: &Identity) -> QuicEndpoint {
+    let options = QuicOptions::default();
+    let bound = QuicEndpoint::over_messages(me.signing_key(), Arc::new(|_| true), options);
+    bound.unwrap().0
 }
 
 impl Bench {

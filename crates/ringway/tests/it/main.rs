@@ -11,6 +11,7 @@ mod members;
 mod owner;
 mod pages;
 mod resume;
+mod transports;
 mod usage;
 
 use std::path::Path;

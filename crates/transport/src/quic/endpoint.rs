@@ -3,11 +3,12 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use noq::congestion::{ControllerFactory, CubicConfig};
 use noq::{
-    AckFrequencyConfig, ClientConfig, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig,
-    VarInt,
+    AckFrequencyConfig, ClientConfig, EndpointConfig, MtuDiscoveryConfig, ServerConfig,
+    TokioRuntime, TransportConfig, VarInt,
 };
 use ringway_dtl::{Config, Priority};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
@@ -16,6 +17,7 @@ use tokio::time::timeout;
 use super::connection::QuicConnection;
 use super::controller::{Control, PriorityFactory};
 use super::error::QuicError;
+use super::messages::{DatagramCarrier, Members, MessageSocket, member_address};
 use super::tls::{Identity, Shown, from_spki};
 use crate::address::canonical;
 use crate::counters::Counter;
@@ -70,6 +72,8 @@ struct Inner {
     identity: Identity,
     allow: Allow,
     server: Option<ServerConfig>,
+    /// Of an endpoint over messages.
+    members: Option<Members>,
     options: QuicOptions,
     connections: Arc<Semaphore>,
     handshakes: Arc<Semaphore>,
@@ -86,26 +90,64 @@ impl QuicEndpoint {
         address: SocketAddr,
         identity: &ed25519_dalek::SigningKey,
         allow: Allow,
+        options: QuicOptions,
+    ) -> Result<Self, QuicError> {
+        let open = |server| {
+            let config = EndpointConfig::default();
+            let socket = crate::udp::socket(address)?;
+            noq::Endpoint::new(config, server, socket, Arc::new(TokioRuntime))
+        };
+        Self::start(address, identity, allow, options, None, open)
+    }
+
+    /// An endpoint whose datagrams somebody else carries from member to member, as messages over any transport. It is
+    /// patient: they may take long.
+    ///
+    /// # Errors
+    /// [`QuicError::Setup`] if TLS cannot start.
+    pub fn over_messages(
+        identity: &ed25519_dalek::SigningKey,
+        allow: Allow,
+        options: QuicOptions,
+    ) -> Result<(Self, DatagramCarrier), QuicError> {
+        let members = Members::default();
+        let me = MemberId::new(identity.verifying_key().to_bytes());
+        let (socket, carrier) = MessageSocket::new(&me, members.clone());
+        let open = |server| {
+            let mut config = EndpointConfig::default();
+            config
+                .max_udp_payload_size(limits::QUIC_MESSAGE_BYTES)
+                .map_err(std::io::Error::other)?;
+            let runtime = Arc::new(TokioRuntime);
+            noq::Endpoint::new_with_abstract_socket(config, server, Box::new(socket), runtime)
+        };
+        let address = member_address(&me);
+        let endpoint = Self::start(address, identity, allow, options, Some(members), open)?;
+        Ok((endpoint, carrier))
+    }
+
+    fn start(
+        address: SocketAddr,
+        identity: &ed25519_dalek::SigningKey,
+        allow: Allow,
         mut options: QuicOptions,
+        members: Option<Members>,
+        open: impl FnOnce(Option<ServerConfig>) -> std::io::Result<noq::Endpoint>,
     ) -> Result<Self, QuicError> {
         options.connections = options.connections.min(limits::QUIC_CONNECTIONS);
         let identity = Identity::new(identity);
         let server = options.accept.then(|| server(&identity, &allow));
         let server = server.transpose()?;
-        let endpoint = crate::udp::socket(address)
-            .and_then(|socket| {
-                let config = EndpointConfig::default();
-                noq::Endpoint::new(config, server.clone(), socket, Arc::new(TokioRuntime))
-            })
-            .map_err(|error| QuicError::Bind {
-                address,
-                reason: error.to_string(),
-            })?;
+        let endpoint = open(server.clone()).map_err(|error| QuicError::Bind {
+            address,
+            reason: error.to_string(),
+        })?;
         let inner = Arc::new(Inner {
             endpoint,
             identity,
             allow,
             server,
+            members,
             connections: Arc::new(Semaphore::new(options.connections)),
             handshakes: Arc::new(Semaphore::new(limits::QUIC_HANDSHAKES)),
             options,
@@ -141,6 +183,9 @@ impl QuicEndpoint {
         priority: Priority,
     ) -> Result<QuicConnection, QuicError> {
         let inner = &self.inner;
+        if let Some(members) = &inner.members {
+            members.learn(expected);
+        }
         if !(inner.allow)(&expected) {
             return Err(QuicError::NotAllowed { member: expected });
         }
@@ -163,7 +208,7 @@ impl QuicEndpoint {
             connection.handshake_confirmed().await?;
             Ok(connection)
         };
-        let connection = match timeout(limits::QUIC_HANDSHAKE_TIME, confirmed).await {
+        let connection = match timeout(inner.handshake_time(), confirmed).await {
             Ok(result) => result.map_err(|error| blame(error, expected, &shown))?,
             Err(_) => return Err(QuicError::TimedOut),
         };
@@ -269,7 +314,23 @@ impl Inner {
             .datagram_receive_buffer_size(None)
             .max_idle_timeout(limits::QUIC_IDLE.try_into().ok())
             .keep_alive_interval(Some(limits::QUIC_KEEP_ALIVE));
+        if self.members.is_some() {
+            // The link below has its own probes, and each message may cost a mail.
+            let mut discovery = MtuDiscoveryConfig::default();
+            discovery.upper_bound(limits::QUIC_MESSAGE_BYTES);
+            config
+                .mtu_discovery_config(Some(discovery))
+                .max_idle_timeout(limits::QUIC_MESSAGE_IDLE.try_into().ok())
+                .keep_alive_interval(None);
+        }
         Arc::new(config)
+    }
+
+    fn handshake_time(&self) -> Duration {
+        match self.members {
+            Some(_) => limits::QUIC_MESSAGE_HANDSHAKE_TIME,
+            None => limits::QUIC_HANDSHAKE_TIME,
+        }
     }
 
     async fn listen(self: Arc<Self>, queue: mpsc::Sender<QuicConnection>) {
@@ -310,7 +371,7 @@ impl Inner {
         let handshake = incoming
             .accept_with(Arc::new(config))
             .map_err(QuicError::of_handshake)?;
-        let connection = timeout(limits::QUIC_HANDSHAKE_TIME, handshake)
+        let connection = timeout(self.handshake_time(), handshake)
             .await
             .map_err(|_| QuicError::TimedOut)?
             .map_err(QuicError::of_handshake)?;

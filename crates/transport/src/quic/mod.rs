@@ -4,15 +4,17 @@
 //! are no certificates, no authorities, no session tickets and no 0-RTT. [`QuicEndpoint`] makes and
 //! accepts [`QuicConnection`]s, a connection carries reliable streams. Each connection has its own
 //! controller and its own priority: transfers that need different priorities use different
-//! connections.
+//! connections. Where no UDP passes, [`QuicEndpoint::over_messages`] does the same over any transport.
 
 mod connection;
 mod controller;
 mod endpoint;
 mod error;
+mod messages;
 mod tls;
 
 pub use connection::{ConnectionReport, QuicConnection};
 pub use endpoint::{Allow, CongestionControl, QuicEndpoint, QuicOptions};
 pub use error::QuicError;
+pub use messages::{DatagramCarrier, MemberDatagram, member_address};
 pub use noq::{ReadError, ReadExactError, ReadToEndError, RecvStream, SendStream, WriteError};

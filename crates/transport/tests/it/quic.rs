@@ -10,9 +10,10 @@ use ringway_dtl::{Mode, Priority};
 use ringway_transport::MemberId;
 use ringway_transport::limits::{QUIC_CONNECTION_WINDOW, QUIC_STREAM_WINDOW};
 use ringway_transport::quic::{
-    Allow, CongestionControl, QuicConnection, QuicEndpoint, QuicError, QuicOptions, RecvStream,
-    SendStream,
+    Allow, CongestionControl, DatagramCarrier, MemberDatagram, QuicConnection, QuicEndpoint,
+    QuicError, QuicOptions, RecvStream, SendStream, member_address,
 };
+use tokio::sync::mpsc;
 
 use crate::support::{key, loopback, soon, until};
 
@@ -355,4 +356,60 @@ async fn closing_the_endpoint_ends_connections_and_accept() {
         QuicError::ClosedByPeer { code: 3, .. }
     ));
     soon(p._server.wait_idle()).await;
+}
+
+/// Carries datagrams from one side to the other; a share of them is lost.
+fn carry(mut from: DatagramCarrier, to: mpsc::Sender<MemberDatagram>, sender: MemberId, lost: u32) {
+    tokio::spawn(async move {
+        let _incoming = from.incoming;
+        let mut count = 0_u32;
+        while let Some(datagram) = from.outgoing.recv().await {
+            count += 1;
+            if lost > 0 && count.is_multiple_of(lost) {
+                continue;
+            }
+            let bytes = datagram.bytes;
+            let arrived = MemberDatagram {
+                member: sender,
+                bytes,
+            };
+            if to.try_send(arrived).is_err() && to.is_closed() {
+                return;
+            }
+        }
+    });
+}
+
+#[tokio::test]
+async fn streams_travel_over_messages_also_when_some_are_lost() {
+    let over = |number| {
+        QuicEndpoint::over_messages(&key(number), everybody(), QuicOptions::default()).unwrap()
+    };
+    let ((a, at_a), (b, at_b)) = (over(1), over(2));
+    let (to_a, to_b) = (at_a.incoming.clone(), at_b.incoming.clone());
+    carry(at_a, to_b, member(1), 50);
+    carry(at_b, to_a, member(2), 50);
+    let address = member_address(&member(2));
+    let connecting = a.connect(address, member(2), Priority::NORMAL);
+    let (out, into) = soon(async { tokio::join!(connecting, b.accept()) }).await;
+    let (out, into) = (out.unwrap(), into.unwrap());
+    assert_eq!(into.peer(), member(1));
+    let (mut send, _answers) = out.open_bi().await.unwrap();
+    let sending = tokio::spawn(async move {
+        send.write_all(&[7; 3_000_000]).await.unwrap();
+        send.finish().unwrap();
+    });
+    everything_arrives(&into, 3_000_000).await;
+    soon(sending).await.unwrap();
+    assert!(out.report().lost > 0);
+    assert!(
+        out.report().mtu > 2_000,
+        "larger datagrams were found to pass"
+    );
+}
+
+async fn everything_arrives(into: &QuicConnection, size: usize) {
+    let (_sink, mut receive) = soon(into.accept_bi()).await.unwrap();
+    let got = soon(receive.read_to_end(size + 1)).await.unwrap();
+    assert_eq!(got.len(), size);
 }

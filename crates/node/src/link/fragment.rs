@@ -1,0 +1,145 @@
+//! Messages that are longer than a path takes: cut here, put together there.
+
+use std::collections::VecDeque;
+
+use super::wire::LinkMessage;
+use crate::limits::{FRAGMENTS, REASSEMBLIES};
+
+/// Bytes of a packet around a fragment: header, tag and CBOR.
+const AROUND: usize = 64;
+
+/// Pieces of an encoded message, each of which fits into a packet of `mtu` bytes; none if it would take too many.
+pub(super) fn split(encoded: &[u8], id: u32, mtu: usize) -> Option<Vec<LinkMessage>> {
+    let room = mtu.saturating_sub(AROUND).max(1);
+    let count = u8::try_from(encoded.len().div_ceil(room)).ok()?;
+    if usize::from(count) > FRAGMENTS {
+        return None;
+    }
+    let piece = |(index, bytes): (u8, &[u8])| LinkMessage::Fragment {
+        id,
+        index,
+        count,
+        bytes: bytes.to_vec().into(),
+    };
+    Some((0..).zip(encoded.chunks(room)).map(piece).collect())
+}
+
+/// True if an encoded message needs no cutting.
+pub(super) fn fits(encoded: &[u8], mtu: usize) -> bool {
+    encoded.len() + AROUND / 2 <= mtu
+}
+
+#[derive(Debug)]
+struct Partial {
+    id: u32,
+    pieces: Vec<Option<Vec<u8>>>,
+}
+
+/// Messages of one peer of which pieces are missing.
+#[derive(Debug, Default)]
+pub(super) struct Reassembly {
+    /// The oldest first.
+    partial: VecDeque<Partial>,
+}
+
+impl Reassembly {
+    /// Takes a piece; gives the message's encoding if that was the last one.
+    pub(super) fn take(&mut self, id: u32, place: (u8, u8), bytes: Vec<u8>) -> Option<Vec<u8>> {
+        let (index, count) = (usize::from(place.0), usize::from(place.1));
+        if count > FRAGMENTS || index >= count {
+            return None;
+        }
+        let known = self.partial.iter().position(|partial| partial.id == id);
+        let position = known.unwrap_or_else(|| {
+            if self.partial.len() >= REASSEMBLIES {
+                self.partial.pop_front();
+            }
+            let pieces = vec![None; count];
+            self.partial.push_back(Partial { id, pieces });
+            self.partial.len() - 1
+        });
+        let partial = self.partial.get_mut(position)?;
+        if partial.pieces.len() != count {
+            return None;
+        }
+        *partial.pieces.get_mut(index)? = Some(bytes);
+        if partial.pieces.iter().any(Option::is_none) {
+            return None;
+        }
+        let whole = self.partial.remove(position)?;
+        Some(whole.pieces.into_iter().flatten().flatten().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pieces(message: &LinkMessage, mtu: usize) -> Vec<(u32, (u8, u8), Vec<u8>)> {
+        let cut = split(&message.encode(), 7, mtu).unwrap();
+        let piece = |fragment| match fragment {
+            LinkMessage::Fragment {
+                id,
+                index,
+                count,
+                bytes,
+            } => (id, (index, count), bytes.to_vec()),
+            other => panic!("{other:?}"),
+        };
+        cut.into_iter().map(piece).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_message_survives_in_any_order_and_with_repetitions(
+            size in 0..40_000_usize, mtu in 1_000..9_000_usize, shift in any::<usize>(),
+        ) {
+            let message = LinkMessage::Overlay(vec![3; size].into());
+            let mut cut = pieces(&message, mtu);
+            let middle = shift % cut.len();
+            cut.rotate_left(middle);
+            let again = cut[0].clone();
+            let single = cut.len() == 1;
+            if !single {
+                cut.insert(1, again);
+            }
+            let mut reassembly = Reassembly::default();
+            let whole: Vec<Vec<u8>> = cut
+                .into_iter()
+                .filter_map(|(id, place, bytes)| reassembly.take(id, place, bytes))
+                .collect();
+            prop_assert_eq!(whole, vec![message.encode()]);
+            prop_assert!(reassembly.partial.is_empty());
+        }
+
+        #[test]
+        fn whatever_comes_takes_bounded_room(
+            pieces in proptest::collection::vec((any::<u32>(), any::<u8>(), any::<u8>()), 0..400),
+        ) {
+            let mut reassembly = Reassembly::default();
+            for (id, index, count) in pieces {
+                reassembly.take(id, (index, count), vec![0; 100]);
+                prop_assert!(reassembly.partial.len() <= REASSEMBLIES);
+            }
+        }
+    }
+
+    #[test]
+    fn every_packet_with_a_piece_fits() {
+        let message = LinkMessage::Overlay(vec![3; 30_000].into());
+        for (id, (index, count), bytes) in pieces(&message, 1_200) {
+            let bytes = bytes.into();
+            let fragment = LinkMessage::Fragment {
+                id,
+                index,
+                count,
+                bytes,
+            };
+            // Kind, receiver, counter and tag.
+            assert!(fragment.encode().len() + 1 + 4 + 8 + 16 <= 1_200);
+        }
+        assert!(split(&[0; 1 << 20], 1, 1_200).is_none());
+    }
+}

@@ -1,0 +1,72 @@
+//! Starting what carries messages, as the configuration says.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ringway_transport::{
+    ExecOptions, ExecTransport, Incoming, StartError, TcpOptions, TcpTransport, Transport,
+    UdpOptions, UdpTransport, WsOptions, WsTransport,
+};
+use tokio::sync::mpsc;
+
+use crate::config::{Config, ExecConfig, TransportName, WsConfig};
+
+/// Starts them; what arrives goes to `inbox`. A router binds `listen` and tells others `address`.
+pub(super) async fn start(
+    config: &Config,
+    listen: Option<SocketAddr>,
+    address: Option<SocketAddr>,
+    inbox: mpsc::Sender<Incoming>,
+) -> Result<Vec<Arc<dyn Transport>>, StartError> {
+    let mut transports: Vec<Arc<dyn Transport>> = Vec::new();
+    let uses = |name| config.node.transports.contains(&name);
+    let advertise: Vec<SocketAddr> = address.into_iter().collect();
+    if uses(TransportName::Udp) {
+        let options = UdpOptions {
+            listen,
+            advertise: advertise.clone(),
+            ..UdpOptions::default()
+        };
+        transports.push(Arc::new(UdpTransport::start(options, inbox.clone())?));
+    }
+    if uses(TransportName::Tcp) {
+        let options = TcpOptions {
+            listen,
+            advertise,
+            ..TcpOptions::default()
+        };
+        transports.push(Arc::new(TcpTransport::start(options, inbox.clone())?));
+    }
+    if uses(TransportName::Ws) {
+        let options = ws(&config.ws);
+        transports.push(Arc::new(WsTransport::start(options, inbox.clone())?));
+    }
+    for program in &config.exec {
+        let started = ExecTransport::start(exec(program), inbox.clone()).await?;
+        transports.push(Arc::new(started));
+    }
+    Ok(transports)
+}
+
+fn ws(config: &WsConfig) -> WsOptions {
+    WsOptions {
+        listen: config.listen,
+        path: config.path.clone(),
+        advertise: config.advertise.clone(),
+        extra_roots: config.ca_file.clone(),
+        ..WsOptions::default()
+    }
+}
+
+fn exec(config: &ExecConfig) -> ExecOptions {
+    let environment = config.environment.iter();
+    ExecOptions {
+        name: config.name.clone(),
+        command: config.command.clone(),
+        arguments: config.arguments.iter().map(Into::into).collect(),
+        environment: environment
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
+        ..ExecOptions::default()
+    }
+}

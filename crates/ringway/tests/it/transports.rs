@@ -1,0 +1,127 @@
+//! Files over whatever gets through: TCP alone, WebSocket alone, a child program alone.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use ringway_testbed::{Ring, RingBuilder, TestbedError, wait_until};
+
+use super::{program, random_bytes};
+
+/// Long enough for a busy machine; what is waited for takes seconds.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+fn send(ring: &Ring, from: &str, to: &str, size: usize) {
+    let content = random_bytes(from, size);
+    let file = ring.folder().join(format!("{from}.bin"));
+    fs::write(&file, &content).unwrap();
+    let sent = ring
+        .member(from)
+        .unwrap()
+        .call(&["send", file.to_str().unwrap(), to])
+        .unwrap();
+    assert_eq!(sent.last().unwrap()["state"], "done", "{sent:?}");
+    let inbox = ring.member(to).unwrap().home.join("inbox");
+    let arrived = fs::read(inbox.join(format!("{from}.bin"))).unwrap();
+    assert!(arrived == content, "the file has changed on the way");
+}
+
+/// Waits until messages from one member to another leave over an address with this beginning.
+fn uses(ring: &Ring, from: &str, to: &str, scheme: &str) {
+    let member = ring.member(from).unwrap();
+    let used = wait_until(DEADLINE, || {
+        let found = member.call(&["path", to])?;
+        let paths = found[0]["paths"].as_array().cloned().unwrap_or_default();
+        let active = paths.iter().find(|path| path["used_for"] == "messages");
+        let fits = active.is_some_and(|path| {
+            path["address"]
+                .as_str()
+                .is_some_and(|address| address.starts_with(scheme))
+        });
+        match fits {
+            true => Ok(()),
+            false => Err(TestbedError(format!("{paths:?}"))),
+        }
+    });
+    used.unwrap();
+}
+
+#[test]
+fn without_udp_files_go_over_tcp() {
+    let builder = RingBuilder::new(program())
+        .absent_router("oslo")
+        .absent_router("lima");
+    let mut ring = builder.start().unwrap();
+    for name in ["oslo", "lima"] {
+        ring.member(name)
+            .unwrap()
+            .configure("[\"tcp\"]", "")
+            .unwrap();
+        ring.member_mut(name).unwrap().start().unwrap();
+    }
+    ring.wait_until_settled().unwrap();
+    uses(&ring, "oslo", "lima", "tcp://");
+    send(&ring, "oslo", "lima", 2 << 20);
+}
+
+#[test]
+fn where_only_the_web_gets_out_everything_goes_over_websocket() {
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let address = format!("ws://127.0.0.1:{port}/ringway");
+    let builder = RingBuilder::new(program())
+        .absent_router("oslo")
+        .absent_leaf("alice");
+    let mut ring = builder.start().unwrap();
+    let server = format!("[ws]\nlisten = \"127.0.0.1:{port}\"\nadvertise = [\"{address}\"]\n");
+    let known = format!("[[peer]]\nname = \"oslo\"\naddresses = [\"{address}\"]\n");
+    let oslo = ring.member_mut("oslo").unwrap();
+    oslo.configure("[\"udp\", \"tcp\", \"quic\", \"ws\"]", &server)
+        .unwrap();
+    oslo.start().unwrap();
+    let alice = ring.member_mut("alice").unwrap();
+    alice.configure("[\"ws\"]", &known).unwrap();
+    alice.start().unwrap();
+    ring.wait_until_settled().unwrap();
+    uses(&ring, "alice", "oslo", "ws://");
+    send(&ring, "alice", "oslo", 2 << 20);
+}
+
+#[test]
+fn a_transport_of_ones_own_carries_files_too() {
+    let python = Path::new("/usr/bin/python3");
+    if !python.exists() {
+        eprintln!("SKIPPED: {} is not installed", python.display());
+        return;
+    }
+    assert!(Command::new(python).arg("-V").status().unwrap().success());
+    let builder = RingBuilder::new(program())
+        .absent_router("oslo")
+        .absent_leaf("alice");
+    let mut ring = builder.start().unwrap();
+    let shared = ring.folder().join("shared");
+    fs::create_dir(&shared).unwrap();
+    let example = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/exec-folder/folder.py"
+    );
+    for name in ["oslo", "alice"] {
+        let exec = format!(
+            "[[exec]]\nname = \"folder\"\ncommand = \"{}\"\narguments = [\"{example}\", \"--folder\", \"{}\", \"--name\", \"{name}\"]\n\
+             [[peer]]\nname = \"oslo\"\naddresses = [\"exec://folder/oslo\"]\n",
+            python.display(),
+            shared.display()
+        );
+        let member = ring.member_mut(name).unwrap();
+        member.configure("[]", &exec).unwrap();
+        member.start().unwrap();
+    }
+    ring.wait_until_settled().unwrap();
+    uses(&ring, "alice", "oslo", "exec://");
+    send(&ring, "alice", "oslo", 300_000);
+}
