@@ -23,22 +23,47 @@ if ! printf '#include <stdlib.h>\n' | "${CC:-cc}" -E - >/dev/null 2>&1; then
     missing+=(libc6-dev)
 fi
 
-if ((${#missing[@]})); then
-    command -v apt-get >/dev/null 2>&1 ||
-        die "missing: ${missing[*]}; this is no Debian or Ubuntu, install them with your package manager"
-    as_root=()
+# What `make test` can do without: the tests that build networks say loudly that they are skipped.
+useful=()
+for need in ip:iproute2 nft:nftables; do
+    command=${need%%:*} package=${need#*:}
+    if PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null 2>&1; then
+        say "$command is there"
+    else
+        useful+=("$package")
+    fi
+done
+
+# Installs packages; on failure `why` says what to do about it.
+install() {
+    local as_root=() log
+    if ! command -v apt-get >/dev/null 2>&1; then
+        why="this is no Debian or Ubuntu, install them with your package manager"
+        return 1
+    fi
     if ((EUID != 0)); then
-        command -v sudo >/dev/null 2>&1 || die "missing: ${missing[*]}; run 'apt-get install ${missing[*]}' as root"
+        if ! command -v sudo >/dev/null 2>&1; then
+            why="run 'apt-get install $*' as root"
+            return 1
+        fi
         as_root=(sudo)
     fi
-    say "installing ${missing[*]}"
+    say "installing $*"
     log=$(mktemp)
-    trap 'rm -f "$log"' EXIT
     export DEBIAN_FRONTEND=noninteractive
-    if ! { "${as_root[@]}" apt-get update && "${as_root[@]}" apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
-        tail -n 3 "$log" >&2
-        die "apt-get could not install ${missing[*]}; the lines above say why"
+    if ! { "${as_root[@]}" apt-get update && "${as_root[@]}" apt-get install -y --no-install-recommends "$@"; } >"$log" 2>&1; then
+        why="apt-get could not install them: $(tail -n 3 "$log")"
+        rm -f "$log"
+        return 1
     fi
+    rm -f "$log"
+}
+
+if ((${#missing[@]})); then
+    install "${missing[@]}" || die "missing: ${missing[*]}; $why"
+fi
+if ((${#useful[@]})); then
+    install "${useful[@]}" || say "without ${useful[*]}: the tests that build networks will be skipped; $why"
 fi
 
 command -v cargo >/dev/null 2>&1 ||

@@ -1,4 +1,4 @@
-//! Real processes for the tests: rings of members on loopback, each a process of the built program.
+//! Real processes for the tests: rings of members on loopback or in networks of their own, each a process of the built program.
 //!
 //! A test hands in the program's file, says which members it wants, and gets a running [`Ring`]. Everything lives in one
 //! temporary folder; when the [`Ring`] is dropped its processes are killed and the folder is removed. A process that
@@ -9,6 +9,7 @@
 //! | `program` | [`Program`]: runs commands to their end, within a deadline |
 //! | `process` | [`Process`]: a daemon, its log, and the signals that it is sent |
 //! | `ring` | [`Ring`]: an authority and members |
+//! | `network` | [`Network`]: hosts, cables, gateways and their faults, in namespaces |
 //! | `wait` | [`wait_until`]: looks again and again until something holds |
 //!
 //! ```no_run
@@ -25,11 +26,13 @@
 //! # }
 //! ```
 
+mod network;
 mod process;
 mod program;
 mod ring;
 mod wait;
 
+pub use network::{Host, Line, Link, Network, Rule, Traffic};
 pub use process::Process;
 pub use program::{Outcome, Program};
 pub use ring::{Member, Ring, RingBuilder};

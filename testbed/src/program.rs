@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::TestbedError;
+use crate::{Host, TestbedError};
 
 /// How long a command may take. Generous: two busy cores, a debug build.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -43,10 +43,11 @@ impl Outcome {
     }
 }
 
-/// The program's file.
+/// The program's file, and where it runs.
 #[derive(Clone, Debug)]
 pub struct Program {
     executable: PathBuf,
+    host: Option<Host>,
 }
 
 impl Program {
@@ -55,6 +56,16 @@ impl Program {
     pub fn new(executable: &Path) -> Program {
         Program {
             executable: executable.to_owned(),
+            host: None,
+        }
+    }
+
+    /// The same program on this host.
+    #[must_use]
+    pub fn on(&self, host: &Host) -> Program {
+        Program {
+            executable: self.executable.clone(),
+            host: Some(host.clone()),
         }
     }
 
@@ -65,7 +76,10 @@ impl Program {
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
     {
-        let mut command = Command::new(&self.executable);
+        let mut command = match &self.host {
+            Some(host) => host.command(&self.executable),
+            None => Command::new(&self.executable),
+        };
         command.args(arguments);
         for variable in ["RINGWAY_HOME", "RINGWAY_LOG", "XDG_DATA_HOME"] {
             command.env_remove(variable);

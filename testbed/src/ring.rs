@@ -1,4 +1,4 @@
-//! A ring on loopback: an authority and members, each a process with a home of its own.
+//! A ring on loopback or on hosts: an authority and members, each a process with a home of its own.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::program::finish;
-use crate::{Outcome, Process, Program, TestbedError, wait_until};
+use crate::{Host, Outcome, Process, Program, TestbedError, wait_until};
 
 /// The ring's domain; `.test` is reserved for such uses (RFC 6761 §6.2).
 const DOMAIN: &str = "bed.ringway.test";
@@ -16,10 +16,17 @@ const DOMAIN: &str = "bed.ringway.test";
 /// How long a ring may take to fall into place.
 const SETTLE: Duration = Duration::from_secs(120);
 
+/// Ports on a host of its own, where nobody else has any: DNS and enrolment of the authority.
+const OWNER_PORTS: [u16; 2] = [7453, 7410];
+
+/// The port of a router on a host of its own; QUIC has the next one.
+const ROUTER_PORT: u16 = 7400;
+
 /// What a test wants.
 #[derive(Debug)]
 pub struct RingBuilder {
     program: Program,
+    authority: Option<Host>,
     planned: Vec<Planned>,
 }
 
@@ -29,6 +36,7 @@ struct Planned {
     router: bool,
     absent: bool,
     arguments: Vec<String>,
+    host: Option<Host>,
 }
 
 /// A member: its home, and its daemon while that runs.
@@ -63,8 +71,25 @@ impl RingBuilder {
     pub fn new(program: Program) -> RingBuilder {
         RingBuilder {
             program,
+            authority: None,
             planned: Vec::new(),
         }
+    }
+
+    /// Puts the authority on this host, at the host's first address. Then every member needs a host that reaches it.
+    #[must_use]
+    pub fn authority_on(mut self, host: &Host) -> RingBuilder {
+        self.authority = Some(host.clone());
+        self
+    }
+
+    /// Puts the member that was added last on this host; a router is at the host's first address.
+    #[must_use]
+    pub fn on(mut self, host: &Host) -> RingBuilder {
+        if let Some(planned) = self.planned.last_mut() {
+            planned.host = Some(host.clone());
+        }
+        self
     }
 
     /// Adds a router.
@@ -95,6 +120,7 @@ impl RingBuilder {
             router,
             absent: false,
             arguments,
+            host: None,
         });
         self
     }
@@ -126,51 +152,30 @@ impl RingBuilder {
         let folder = tempfile::Builder::new().prefix("ringway-bed-").tempdir();
         let folder =
             folder.map_err(|error| TestbedError::of("making a temporary folder", error))?;
-        let owner = folder.path().join("owner");
-        let ports = free_ports(2 + self.planned.len())?;
-        let mut addresses = ports
-            .into_iter()
-            .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string());
-        let mut next = || {
-            addresses
+        let mut ports = free_ports(2 + self.planned.len())?.into_iter();
+        let mut address = |host: Option<&Host>, port: u16| match host {
+            Some(host) => Ok(SocketAddr::new(host.address()?, port)),
+            None => ports
                 .next()
-                .ok_or_else(|| TestbedError("not enough ports".to_owned()))
+                .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+                .ok_or_else(|| TestbedError("not enough ports".to_owned())),
         };
-        let (dns, enrol) = (next()?, next()?);
-        call(
-            &self.program,
-            &owner,
-            &[
-                "ring",
-                "init",
-                DOMAIN,
-                "--dns",
-                &dns,
-                "--enrol",
-                &enrol,
-                "--successors",
-                "2",
-            ],
-            "",
-        )?;
-        let serve = with_home(
-            &self.program,
-            &owner,
-            &["ring", "serve", "--exit-with-stdin"],
-        );
-        let authority = Process::start(serve, &folder.path().join("owner.log"))?;
-        let program = self.program.clone();
-        let mut ring = Ring {
-            members: Vec::new(),
-            authority,
-            owner,
-            program,
+        let authority = self.authority.as_ref();
+        let [dns, enrol] = OWNER_PORTS.map(|port| address(authority, port));
+        let mut ring = found(
             folder,
-        };
+            &authority.map_or_else(|| self.program.clone(), |host| self.program.on(host)),
+            [dns?, enrol?],
+        )?;
         for planned in self.planned {
-            let listen = if planned.router { Some(next()?) } else { None };
+            let host = planned.host.as_ref();
+            let listen = match planned.router {
+                true => Some(address(host, ROUTER_PORT)?.to_string()),
+                false => None,
+            };
+            let program = host.map_or_else(|| self.program.clone(), |host| self.program.on(host));
             let absent = planned.absent;
-            let mut member = ring.enrol(planned, listen)?;
+            let mut member = ring.enrol(planned, listen, program)?;
             if !absent {
                 member.start()?;
             }
@@ -180,13 +185,40 @@ impl RingBuilder {
     }
 }
 
+/// Makes the authority and starts it.
+fn found(
+    folder: TempDir,
+    program: &Program,
+    [dns, enrol]: [SocketAddr; 2],
+) -> Result<Ring, TestbedError> {
+    let owner = folder.path().join("owner");
+    let (dns, enrol) = (dns.to_string(), enrol.to_string());
+    let mut init = vec!["ring", "init", DOMAIN, "--successors", "2"];
+    init.extend(["--dns", &dns, "--enrol", &enrol]);
+    call(program, &owner, &init, "")?;
+    let serve = with_home(program, &owner, &["ring", "serve", "--exit-with-stdin"]);
+    let authority = Process::start(serve, &folder.path().join("owner.log"))?;
+    Ok(Ring {
+        members: Vec::new(),
+        authority,
+        owner,
+        program: program.clone(),
+        folder,
+    })
+}
+
 impl Ring {
-    fn enrol(&self, planned: Planned, listen: Option<String>) -> Result<Member, TestbedError> {
+    fn enrol(
+        &self,
+        planned: Planned,
+        listen: Option<String>,
+        program: Program,
+    ) -> Result<Member, TestbedError> {
         let Planned {
             name,
             router,
-            absent: _,
             arguments,
+            ..
         } = planned;
         let home = self.folder.path().join(&name);
         let role = if router { "router" } else { "leaf" };
@@ -205,14 +237,14 @@ impl Ring {
         if let Some(listen) = &listen {
             join.extend(["--listen", listen]);
         }
-        let joined = call(&self.program, &home, &join, &invite)?
+        let joined = call(&program, &home, &join, &invite)?
             .pop()
             .unwrap_or_default();
         Ok(Member {
             name,
             home,
             joined,
-            program: self.program.clone(),
+            program,
             arguments,
             process: None,
         })
