@@ -8,6 +8,7 @@
 mod captures;
 mod demo;
 mod members;
+mod networks;
 mod owner;
 mod pages;
 mod resume;
