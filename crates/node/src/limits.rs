@@ -115,6 +115,16 @@ pub const FRAGMENTS: usize = 64;
 /// Source: pieces of a few messages overlap on the way; each holds 64 KiB at most. Past it the oldest is dropped.
 pub const REASSEMBLIES: usize = 8;
 
+/// How long a handshake by mail may take, and how long its answer waits for the first message.
+///
+/// Source: queues and greylisting hold mail for a quarter of an hour, each way. Past it the handshake is forgotten.
+pub const MAIL_HANDSHAKE: std::time::Duration = std::time::Duration::from_secs(1800);
+
+/// Time without use after which a link by mail is closed.
+///
+/// Source: a new handshake would cost two mails and their delay. Past it the next message makes one.
+pub const MAIL_LINK_IDLE: std::time::Duration = std::time::Duration::from_secs(6 * 3600);
+
 /// Messages that wait for one link to come up.
 ///
 /// Source: a lookup and a round of ring maintenance need fewer than ten. The oldest is dropped and counted.

@@ -24,9 +24,9 @@ mod wire;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use ringway_transport::{Address, AddressDescriptor, MemberId, PathRules};
+use ringway_transport::{Address, MemberId, PathRules, Proved};
 
 pub(crate) use self::peer::Peer;
 pub(crate) use self::wire::LinkMessage;
@@ -184,13 +184,8 @@ impl Links {
         }
     }
 
-    /// Addresses of `member` that PONGs have proven, with the time that took. They replace those of an earlier call.
-    pub(crate) fn offer_paths(
-        &mut self,
-        now: Instant,
-        member: &MemberId,
-        proved: &[(AddressDescriptor, Duration)],
-    ) {
+    /// Addresses of `member` that PONGs have proven. They replace those of an earlier call.
+    pub(crate) fn offer_paths(&mut self, now: Instant, member: &MemberId, proved: &[Proved]) {
         self.with_paths(member, |peer| peer.offer(now, proved));
     }
 
@@ -398,7 +393,7 @@ impl Links {
 
     /// When [`Links::handle_timeout`] wants to be called next.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let half_open = self.half_open.front().map(HalfOpen::expires);
+        let half_open = self.half_open.iter().map(HalfOpen::expires).min();
         self.peers
             .values()
             .map(Peer::next_timeout)
@@ -408,13 +403,7 @@ impl Links {
 
     /// Repeats handshakes, probes silent links, drops dead and unwanted ones.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        while self
-            .half_open
-            .front()
-            .is_some_and(|half| half.expires() <= now)
-        {
-            self.half_open.pop_front();
-        }
+        self.half_open.retain(|half| half.expires() > now);
         let due: Vec<MemberId> = self
             .peers
             .iter()

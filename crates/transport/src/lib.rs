@@ -136,7 +136,7 @@ pub use counters::{Counter, CounterSnapshot, Counters};
 pub use exec::{ExecOptions, ExecTransport};
 pub use hello::{Hello, HelloError};
 pub use member::{BadSignature, InvalidMemberId, MemberId, Signature, Signer, signed_bytes};
-pub use path::{InvalidRule, PathProbe, PathReport, PathRule, PathRules, PathState, Paths};
+pub use path::{InvalidRule, PathProbe, PathReport, PathRule, PathRules, PathState, Paths, Proved};
 pub use tcp::{TcpOptions, TcpTransport};
 pub use transport::{
     BoxFuture, ConnectError, Inbox, Incoming, Link, SendError, Session, StartError, Transport,

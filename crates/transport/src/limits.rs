@@ -470,10 +470,15 @@ pub const PATH_KEEP: Duration = Duration::from_secs(25);
 /// Source: a short break is over by then, and a link that comes and goes is not followed. Sooner it is not used.
 pub const PATH_DEAD: Duration = Duration::from_secs(5);
 
-/// Longest such rest, and the time after which a path that works has a clean record.
+/// Longest such rest of a path that comes and goes, and the time after which a path that works has a clean record.
 ///
-/// Source: a path that was away for a day is found within five minutes of its return. Past it the path is probed.
+/// Source: a path that breaks every minute is not worth following. Past it the path is probed.
 pub const PATH_REST_LONGEST: Duration = Duration::from_secs(300);
+
+/// Longest pause between probes of a path that stays away: a quarter of the time that it has been away.
+///
+/// Source: a path that was away for a day is found within a minute of its return, for 130 kB a day. Past it the path is probed.
+pub const PATH_AWAY: Duration = Duration::from_secs(60);
 
 /// Time between two changes to a path of the same kind for speed alone.
 ///

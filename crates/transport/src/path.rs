@@ -41,6 +41,17 @@ pub struct Paths {
     rng: StdRng,
 }
 
+/// An address that validation has proved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proved {
+    /// What the member says of it.
+    pub descriptor: AddressDescriptor,
+    /// Time from PING to PONG.
+    pub rtt: Duration,
+    /// How long ago the PONG came.
+    pub age: Duration,
+}
+
 /// What a [`Paths`] asks its caller to send: an echo request with this number, over this address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathProbe {
@@ -119,16 +130,22 @@ impl Paths {
         entries
     }
 
-    /// Command: these addresses of the peer are proved by validation, with the round-trip time that it took. They
-    /// replace those of an earlier call.
-    pub fn offer(&mut self, now: Instant, proved: &[(AddressDescriptor, Duration)]) {
+    /// Command: these addresses of the peer are proved by validation. They replace those of an earlier call.
+    pub fn offer(&mut self, now: Instant, proved: &[Proved]) {
         self.entries.retain(|entry| {
-            let offered = proved.iter().any(|(d, _)| d.address == entry.address);
+            let offered = proved
+                .iter()
+                .any(|proved| proved.descriptor.address == entry.address);
             offered
                 || entry.source != Source::Advertised
                 || Some(&entry.address) == self.active.as_ref()
         });
-        for (descriptor, rtt) in proved {
+        for Proved {
+            descriptor,
+            rtt,
+            age,
+        } in proved
+        {
             let rules = &self.rules;
             let known = self
                 .entries
@@ -139,7 +156,7 @@ impl Paths {
                 entry.source = Source::Advertised;
             } else if self.entries.len() < limits::PATHS {
                 let mut entry = Entry::new(descriptor, rules, Source::Advertised);
-                entry.prove(now, Some(*rtt));
+                entry.prove_earlier(now, *rtt, *age);
                 self.entries.push(entry);
             }
         }

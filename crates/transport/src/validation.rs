@@ -24,6 +24,7 @@ use crate::address::{Address, AddressDescriptor};
 use crate::hello::Hello;
 use crate::limits;
 use crate::member::{MemberId, Signer};
+use crate::path::Proved;
 
 /// Decides which addresses are real. Sans-IO: it neither reads a clock nor sends.
 ///
@@ -325,6 +326,23 @@ impl Validator {
             (a.cost, a_rtt, &a.address).cmp(&(b.cost, b_rtt, &b.address))
         });
         usable
+    }
+
+    /// Getter: as [`Self::usable`], for path choice.
+    pub fn proved(&self, now: Instant, member: &MemberId) -> Vec<Proved> {
+        let advertiser = self.members.get(member);
+        let entries = advertiser
+            .iter()
+            .flat_map(|advertiser| &advertiser.addresses);
+        let proved = entries.filter_map(|entry| {
+            let valid = entry.valid_at(now)?;
+            Some(Proved {
+                descriptor: entry.descriptor.clone(),
+                rtt: valid.rtt,
+                age: now.saturating_duration_since(valid.since),
+            })
+        });
+        proved.collect()
     }
 
     /// Getter: whether a HELLO of the member has come.

@@ -3,13 +3,15 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use ringway_transport::{Address, AddressDescriptor, MemberId, PathReport, PathRules, Paths};
+use ringway_transport::{
+    Address, AddressDescriptor, MemberId, PathReport, PathRules, Paths, Protocol, Proved,
+};
 
 use super::fragment::{self, Reassembly};
 use super::handshake::Initiator;
 use super::session::Session;
 use super::wire::LinkMessage;
-use crate::limits::{LINK_IDLE, LINK_LOOK};
+use crate::limits::{LINK_IDLE, LINK_LOOK, MAIL_HANDSHAKE, MAIL_LINK_IDLE};
 
 /// How long an answered handshake waits for its first message.
 const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
@@ -35,6 +37,7 @@ pub(super) struct Dial {
     packet: Vec<u8>,
     addresses: Vec<Address>,
     attempts: usize,
+    mailed: bool,
 }
 
 impl Dial {
@@ -52,22 +55,40 @@ impl Dial {
             packet,
             addresses,
             attempts: 0,
+            mailed: false,
         }
     }
 
-    /// Where to send the initiation now; each address in turn, cheapest first.
+    /// Where to send the initiation now; each address in turn, cheapest first. After the last attempt over something faster one goes
+    /// out by mail, if there is a mailbox, and is waited for.
     pub(super) fn next_attempt(&mut self, now: Instant) -> Option<(Address, Vec<u8>)> {
-        let first_round = self.addresses.len().saturating_sub(1);
+        let (mail, fast): (Vec<&Address>, Vec<&Address>) =
+            self.addresses.iter().partition(|address| is_mail(address));
+        let first_round = fast.len().saturating_sub(1);
         let pause = match self.attempts.checked_sub(first_round) {
-            None => NEXT_ADDRESS,
-            Some(further) => *DIAL_PAUSES.get(further)?,
+            _ if fast.is_empty() => None,
+            None => Some(NEXT_ADDRESS),
+            Some(further) => DIAL_PAUSES.get(further).copied(),
         };
-        let position = self.attempts % self.addresses.len().max(1);
-        let address = self.addresses.get(position)?.clone();
+        let chosen = match pause {
+            Some(pause) => {
+                let position = self.attempts % fast.len().max(1);
+                fast.get(position).map(|address| (*address, pause))
+            }
+            None if self.mailed => None,
+            None => mail.first().map(|address| (*address, MAIL_HANDSHAKE)),
+        };
+        let (address, pause) = chosen?;
+        self.mailed |= is_mail(address);
+        let address = address.clone();
         self.attempts += 1;
         self.due = now + pause;
         Some((address, self.packet.clone()))
     }
+}
+
+fn is_mail(address: &Address) -> bool {
+    address.protocol() == Protocol::Smtp
 }
 
 /// A handshake that we have answered; the initiator has not yet shown that it got the answer.
@@ -91,7 +112,12 @@ impl HalfOpen {
     }
 
     pub(super) fn expires(&self) -> Instant {
-        self.since + HALF_OPEN_FOR
+        self.since
+            + if is_mail(&self.path) {
+                MAIL_HANDSHAKE
+            } else {
+                HALF_OPEN_FOR
+            }
     }
 }
 
@@ -283,7 +309,7 @@ impl Peer {
     }
 
     /// Takes over the proven addresses.
-    pub(super) fn offer(&mut self, now: Instant, proved: &[(AddressDescriptor, Duration)]) {
+    pub(super) fn offer(&mut self, now: Instant, proved: &[Proved]) {
         self.paths.offer(now, proved);
     }
 
@@ -319,7 +345,15 @@ impl Peer {
     }
 
     fn is_wanted(&self, now: Instant) -> bool {
-        now < self.last_wanted + LINK_IDLE
+        now < self.last_wanted + self.idle_time()
+    }
+
+    fn idle_time(&self) -> Duration {
+        if self.path().is_some_and(is_mail) {
+            MAIL_LINK_IDLE
+        } else {
+            LINK_IDLE
+        }
     }
 
     pub(super) fn next_timeout(&self) -> Instant {
@@ -351,7 +385,7 @@ impl Peer {
             .front()
             .is_some_and(|(_, _, session)| session.is_used_up());
         let wanted = self.is_wanted(now);
-        if used_up || (!wanted && now >= self.peer_wanted + LINK_IDLE) {
+        if used_up || (!wanted && now >= self.peer_wanted + self.idle_time()) {
             return Look::Unwanted;
         }
         if !wanted {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringway_transport::Signer as _;
+use ringway_transport::{AddressDescriptor, Signer as _};
 
 use super::*;
 use crate::certificate::CertificateFields;
@@ -303,6 +303,55 @@ fn lost_handshake_packets_are_repeated() {
 }
 
 #[test]
+fn mail_is_the_last_resort_goes_out_once_and_is_waited_for() {
+    let (mut net, _, b) = Net::pair();
+    let mail: Address = "smtp://b@example.org?X-Ringway=k3".parse().unwrap();
+    let fast = net.members[1].address.clone();
+    net.dead.push(fast.clone());
+    let certificate = net.members[1].certificate.clone();
+    let now = net.now;
+    net.members[0]
+        .links
+        .connect(now, &certificate, vec![fast, mail.clone()]);
+    net.send(0, 1, text("by mail"));
+    net.pass(Duration::from_secs(600));
+    let mailed: Vec<Vec<u8>> = net
+        .seen
+        .iter()
+        .filter(|(_, to, _)| *to == mail)
+        .map(|(_, _, packet)| packet.clone())
+        .collect();
+    assert_eq!(mailed.len(), 1);
+    assert!(net.members[0].links.knows(&b), "the answer may still come");
+    // It comes ten minutes later, by mail too.
+    let reply: Address = "smtp://a@example.org?X-Ringway=k4".parse().unwrap();
+    let now = net.now;
+    net.members[1].links.handle_packet(now, reply, &mailed[0]);
+    let (_, answer) = net.members[1].links.poll_transmit().unwrap();
+    net.now += Duration::from_secs(600);
+    let now = net.now;
+    net.members[0]
+        .links
+        .handle_packet(now, mail.clone(), &answer);
+    assert!(net.members[0].links.is_up(&b));
+    let (to, first) = net.members[0].links.poll_transmit().unwrap();
+    assert_eq!(to, mail);
+    net.now += Duration::from_secs(600);
+    let now = net.now;
+    net.members[1].links.handle_packet(
+        now,
+        "smtp://a@example.org?X-Ringway=k4".parse().unwrap(),
+        &first,
+    );
+    let heard = std::iter::from_fn(|| net.members[1].links.poll_event());
+    assert!(
+        heard
+            .into_iter()
+            .any(|event| matches!(event, Event::Message(_, m) if m == text("by mail")))
+    );
+}
+
+#[test]
 fn a_peer_that_never_answers_is_given_up() {
     let (mut net, _, b) = Net::pair();
     net.dead.push(address(2));
@@ -343,8 +392,12 @@ fn a_silent_path_gives_way_to_a_proven_one() {
     let udp = net.members[1].address.clone();
     let tcp = Address::Tcp(udp.socket().unwrap());
     let proved = [&udp, &tcp].map(|address| {
-        let descriptor = AddressDescriptor::observed(address.clone());
-        (descriptor, Duration::from_millis(1))
+        let rtt = Duration::from_millis(1);
+        Proved {
+            descriptor: AddressDescriptor::observed(address.clone()),
+            rtt,
+            age: rtt,
+        }
     });
     let now = net.now;
     net.members[0].links.offer_paths(now, &b, &proved);

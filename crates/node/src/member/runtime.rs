@@ -440,10 +440,10 @@ impl Runtime {
 
     /// Tells the link which addresses of the member are proven.
     fn offer_paths(&mut self, now: Instant, member: &MemberId) {
-        let mut usable = self.validator.usable(now, member);
-        usable.retain(|(descriptor, _)| self.network.carries(&descriptor.address));
-        if !usable.is_empty() {
-            self.links.offer_paths(now, member, &usable);
+        let mut proved = self.validator.proved(now, member);
+        proved.retain(|proved| self.network.carries(&proved.descriptor.address));
+        if !proved.is_empty() {
+            self.links.offer_paths(now, member, &proved);
         }
     }
 

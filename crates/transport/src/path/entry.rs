@@ -160,6 +160,15 @@ impl Entry {
         self.due = None;
     }
 
+    /// Validation has proved it, perhaps a while ago: then it is probed before it is used.
+    pub(super) fn prove_earlier(&mut self, now: Instant, rtt: Duration, age: Duration) {
+        self.prove(now, Some(rtt));
+        self.proved = now.checked_sub(age);
+        if !self.is_fresh(now) {
+            self.due = Some(now);
+        }
+    }
+
     fn count_loss(&mut self, sample: u32) {
         self.loss = self.loss.saturating_mul(7).saturating_add(sample) / 8;
     }
@@ -214,23 +223,28 @@ impl Entry {
         }
     }
 
-    /// It does not work, and rests before it is tried again: longer each time that it breaks soon.
+    /// It does not work, and rests before it is tried again: longer each time that it breaks soon after it has come back, and a little
+    /// longer the longer it stays away.
     pub(super) fn die(&mut self, now: Instant) {
         let lived_long = |since| now.saturating_duration_since(since) > limits::PATH_REST_LONGEST;
         let since = match self.life {
-            Life::Alive(since) if lived_long(since) => {
-                self.deaths = 0;
+            Life::Dead(since, _) => since,
+            Life::Alive(since) => {
+                let deaths = if lived_long(since) { 0 } else { self.deaths };
+                self.deaths = deaths.saturating_add(1);
                 now
             }
-            Life::Dead(since, _) => since,
-            Life::Alive(_) | Life::Unproved => now,
+            Life::Unproved => now,
         };
-        let doubled = 1_u32 << self.deaths.min(16);
-        let rest = limits::PATH_DEAD.saturating_mul(doubled);
-        let until = now
-            .checked_add(rest.min(limits::PATH_REST_LONGEST))
-            .unwrap_or(now);
-        self.deaths = self.deaths.saturating_add(1);
+        let doubled = 1_u32 << self.deaths.saturating_sub(1).min(16);
+        let unsteady = limits::PATH_DEAD.saturating_mul(doubled);
+        let away = now.saturating_duration_since(since);
+        let rest = unsteady.min(limits::PATH_REST_LONGEST).max(
+            away.checked_div(4)
+                .unwrap_or_default()
+                .min(limits::PATH_AWAY),
+        );
+        let until = now.checked_add(rest).unwrap_or(now);
         self.life = Life::Dead(since, until);
         self.probe = None;
         self.due = (!self.is_mail()).then_some(until);

@@ -55,10 +55,18 @@ impl World {
     }
 
     fn offer(&mut self) {
+        self.offer_aged(Duration::ZERO);
+    }
+
+    fn offer_aged(&mut self, age: Duration) {
         let proved: Vec<_> = self
             .ways
             .iter()
-            .map(|(text, rtt)| (descriptor(text), rtt.unwrap_or_default()))
+            .map(|(text, rtt)| Proved {
+                descriptor: descriptor(text),
+                rtt: rtt.unwrap_or_default(),
+                age,
+            })
             .collect();
         self.paths.offer(self.now, &proved);
     }
@@ -140,6 +148,38 @@ fn a_path_that_dies_is_left_within_three_seconds_and_taken_again_when_it_is_back
     world.set(UDP, Some(20));
     world.run(6.0);
     assert_eq!(world.active(), UDP, "nobody had to ask");
+}
+
+#[test]
+fn a_proof_of_long_ago_is_renewed_before_it_is_relied_on() {
+    let mut world = World::new(&[]);
+    world.set(TCP, Some(1));
+    world.offer();
+    world.set(UDP, None);
+    world.offer_aged(Duration::from_secs(300));
+    world.run(3.0);
+    assert_eq!(world.active(), TCP);
+    world.set(UDP, Some(10));
+    world.run(10.0);
+    assert_eq!(world.active(), UDP);
+}
+
+#[test]
+fn a_path_that_was_away_for_a_while_is_back_within_a_minute() {
+    let mut world = World::new(&[]);
+    world.set(TCP, Some(1));
+    world.set(UDP, Some(20));
+    world.offer();
+    world.run(400.0);
+    for (away, back_within) in [(10.0, 6.0), (60.0, 18.0), (3000.0, 65.0)] {
+        world.set(UDP, None);
+        world.run(away);
+        assert_eq!(world.active(), TCP);
+        world.set(UDP, Some(20));
+        world.run(back_within);
+        assert_eq!(world.active(), UDP, "after {away} s");
+        world.run(400.0);
+    }
 }
 
 #[test]
