@@ -41,14 +41,20 @@ pub struct Counters {
     pub would_block: Counter,
     /// Messages not sent: longer than the MTU.
     pub too_large: Counter,
-    /// Datagrams or frames received that are longer than the MTU or otherwise malformed.
+    /// Datagrams, frames or mails received that are too long or otherwise malformed.
     pub malformed: Counter,
     /// Connections refused: too many are open.
     pub refused: Counter,
     /// Connections closed because they were idle or too slow.
     pub timed_out: Counter,
-    /// Errors of the network.
+    /// Errors of the network; for mail, messages that the relay did not take.
     pub failed: Counter,
+    /// Messages not sent: the budget for mails is spent.
+    pub budget: Counter,
+    /// Mails received that are none of ours: another filter header, or none.
+    pub foreign: Counter,
+    /// Mails received before.
+    pub duplicate: Counter,
 }
 
 impl Counters {
@@ -77,6 +83,9 @@ impl Counters {
             refused: self.refused.get(),
             timed_out: self.timed_out.get(),
             failed: self.failed.get(),
+            budget: self.budget.get(),
+            foreign: self.foreign.get(),
+            duplicate: self.duplicate.get(),
         }
     }
 }
@@ -98,12 +107,18 @@ pub struct CounterSnapshot {
     pub would_block: u64,
     /// Messages not sent: longer than the MTU.
     pub too_large: u64,
-    /// Datagrams or frames received that are longer than the MTU or otherwise malformed.
+    /// Datagrams, frames or mails received that are too long or otherwise malformed.
     pub malformed: u64,
     /// Connections refused: too many are open.
     pub refused: u64,
     /// Connections closed because they were idle or too slow.
     pub timed_out: u64,
-    /// Errors of the network.
+    /// Errors of the network; for mail, messages that the relay did not take.
     pub failed: u64,
+    /// Messages not sent: the budget for mails is spent.
+    pub budget: u64,
+    /// Mails received that are none of ours: another filter header, or none.
+    pub foreign: u64,
+    /// Mails received before.
+    pub duplicate: u64,
 }

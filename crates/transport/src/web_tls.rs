@@ -55,7 +55,8 @@ impl WebTls {
     }
 }
 
-fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+/// The certificates in a PEM file; not none.
+pub(crate) fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     let read = CertificateDer::pem_file_iter(path).map_err(io::Error::other)?;
     let certificates = read.collect::<Result<Vec<_>, _>>();
     let certificates = certificates.map_err(io::Error::other)?;

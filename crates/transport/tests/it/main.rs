@@ -9,6 +9,7 @@
 mod exec;
 mod hello;
 mod quic;
+mod smtp;
 mod support;
 mod tcp;
 mod udp;
