@@ -9,7 +9,7 @@ use ringway_transport::{
 };
 use tokio::sync::mpsc::{Receiver, channel};
 
-use crate::support::{installed, next, soon, until};
+use crate::support::{installed, next, skipped, soon, until};
 
 /// A transport whose program is a line of shell.
 async fn shell(script: &str) -> Result<(ExecTransport, Receiver<Incoming>), StartError> {
@@ -65,7 +65,7 @@ async fn member(python: &Path, folder: &Path, name: &str) -> (ExecTransport, Rec
 #[tokio::test]
 async fn two_members_talk_through_a_shared_folder() {
     let Some(python) = python() else {
-        println!("SKIPPED: two_members_talk_through_a_shared_folder needs python3");
+        skipped("two_members_talk_through_a_shared_folder", "python3");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

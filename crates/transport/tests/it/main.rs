@@ -8,6 +8,7 @@
 
 mod exec;
 mod hello;
+mod mail_servers;
 mod quic;
 mod smtp;
 mod support;

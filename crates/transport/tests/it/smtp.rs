@@ -14,7 +14,7 @@ use ringway_transport::{
 };
 use tokio::sync::mpsc::{Receiver, channel};
 
-use crate::support::{free_port, installed, loopback, next, soon, until};
+use crate::support::{free_port, installed, loopback, next, skipped, soon, until};
 
 pub(crate) fn mailbox(name: &str) -> MailAddress {
     MailAddress::new(&format!("{name}@ring.test"), "X-Ringway", name).unwrap()
@@ -48,7 +48,7 @@ pub(crate) fn start(options: SmtpOptions) -> (SmtpTransport, Receiver<Incoming>)
     (SmtpTransport::start(options, sender).unwrap(), receiver)
 }
 
-fn lmtp(port: u16) -> Vec<MailSource> {
+pub(crate) fn lmtp(port: u16) -> Vec<MailSource> {
     vec![MailSource::LmtpTcp(([127, 0, 0, 1], port).into())]
 }
 
@@ -192,7 +192,7 @@ fn relay(answers: &'static [&'static str]) -> (u16, std::sync::mpsc::Receiver<St
 }
 
 /// One mail from oslo to rome, as it leaves.
-async fn mail(text: &[u8]) -> String {
+pub(crate) async fn mail(text: &[u8]) -> String {
     let (port, mails) = relay(&["250 ok"]);
     let (a, _at_a) = start(member("oslo", Some(port), lmtp(free_port())));
     let there = Address::Smtp(mailbox("rome"));
@@ -299,9 +299,9 @@ async fn a_maildir_keeps_what_is_not_ours() {
     );
 }
 
-fn fifo(path: &Path) -> bool {
+pub(crate) fn fifo(path: &Path) -> bool {
     let Some(mkfifo) = installed("mkfifo") else {
-        println!("SKIPPED: the named pipe's test needs mkfifo");
+        skipped("the named pipe's test", "mkfifo");
         return false;
     };
     std::process::Command::new(mkfifo)

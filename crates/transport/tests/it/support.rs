@@ -1,6 +1,7 @@
 //! Keys, addresses and waiting.
 
 use std::future::Future;
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -75,4 +76,10 @@ impl Drop for Child {
         self.0.kill().ok();
         self.0.wait().ok();
     }
+}
+
+/// Says loudly that a test did not happen. Written past the test harness, which hides what passing tests print.
+pub(crate) fn skipped(test: &str, needs: &str) {
+    let line = format!("SKIPPED: {test} needs {needs}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
 }

@@ -11,7 +11,7 @@ use ringway_transport::{
 };
 use tokio::sync::mpsc::{Receiver, channel};
 
-use crate::support::{Child, free_port, installed, loopback, next, soon, until};
+use crate::support::{Child, free_port, installed, loopback, next, skipped, soon, until};
 
 fn start_with(queue: usize, options: WsOptions) -> (WsTransport, Receiver<Incoming>) {
     let (sender, receiver) = channel(queue);
@@ -264,7 +264,7 @@ async fn works_behind_nginx_with_tls() {
     let (b, mut at_b) = start(16);
     let folder = tempfile::tempdir().unwrap();
     let Some((_nginx, port)) = nginx(folder.path(), address(&b)) else {
-        println!("SKIPPED: works_behind_nginx_with_tls needs nginx");
+        skipped("works_behind_nginx_with_tls", "nginx");
         return;
     };
     until(|| TcpStream::connect(("127.0.0.1", port)).is_ok()).await;

@@ -1,0 +1,454 @@
+//! The mail transport with real mail servers: Postfix, Dovecot and procmail, in folders of their own.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+
+use ringway_transport::{
+    Address, ImapSource, MailLogin, MailRelay, MailServer, MailSource, MailTls, SmtpOptions,
+    Transport,
+};
+
+use crate::smtp::{conversation, fifo, lmtp, mail, mailbox, member, server, start};
+use crate::support::{Child, free_port, installed, next, skipped, soon, until};
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// A folder that the servers' own users may enter.
+fn open_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    set_mode(folder.path(), 0o755);
+    folder
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn chown(path: &Path, user: u32) {
+    let (user, group) = (
+        rustix::fs::Uid::from_raw(user),
+        rustix::fs::Gid::from_raw(user),
+    );
+    rustix::fs::chown(path, Some(user), Some(group)).unwrap();
+}
+
+/// Makes `cert.pem` and `key.pem` for `localhost`.
+fn certificate(folder: &Path) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    fs::write(folder.join("cert.pem"), made.cert.pem()).unwrap();
+    fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
+}
+
+/// A Postfix in a folder, which ends with the test.
+struct Postfix {
+    program: PathBuf,
+    folder: tempfile::TempDir,
+    /// Takes all from loopback, takes STARTTLS and a password, takes TLS and a password.
+    ports: [u16; 3],
+}
+
+impl Postfix {
+    /// One that delivers each mailbox at its LMTP port, and asks `sasl` for passwords on its TLS ports; `None` if there is
+    /// no Postfix, or we may not run it.
+    fn start(mailboxes: &[(&str, u16)], sasl: &Path) -> Option<Self> {
+        let program = installed("postfix").filter(|_| is_root())?;
+        let (folder, ports) = (open_folder(), [free_port(), free_port(), free_port()]);
+        let here = folder.path().display();
+        for part in ["etc", "spool", "data"] {
+            fs::create_dir(folder.path().join(part)).unwrap();
+        }
+        // Its daemons run as a user of their own.
+        let users = fs::read_to_string("/etc/passwd").unwrap();
+        let user = users
+            .lines()
+            .find_map(|line| line.strip_prefix("postfix:x:"));
+        let user = user.and_then(|rest| rest.split(':').next()).unwrap();
+        chown(&folder.path().join("data"), user.parse().unwrap());
+        let main = format!(
+            "compatibility_level = 3.6\nqueue_directory = {here}/spool\ndata_directory = {here}/data\n\
+             mail_owner = postfix\nsetgid_group = postdrop\nmaillog_file = {here}/log\n\
+             maillog_file_prefixes = {here}\nmyhostname = mail.ring.test\nmydestination =\n\
+             virtual_mailbox_domains = ring.test\ninet_interfaces = 127.0.0.1\n\
+             inet_protocols = ipv4\nsmtputf8_enable = no\nmynetworks = 127.0.0.0/8\n\
+             transport_maps = inline:{{ {} }}\nvirtual_mailbox_maps = inline:{{ {} }}\n\
+             alias_maps =\nalias_database =\nlocal_recipient_maps =\n\
+             smtpd_tls_cert_file = {here}/cert.pem\nsmtpd_tls_key_file = {here}/key.pem\n\
+             smtpd_tls_security_level = may\nsmtpd_sasl_type = dovecot\nsmtpd_sasl_path = {}\n",
+            mailboxes
+                .iter()
+                .map(|(name, port)| format!("{{ {name}@ring.test = lmtp:inet:127.0.0.1:{port} }}"))
+                .collect::<Vec<_>>()
+                .join(", "),
+            mailboxes
+                .iter()
+                .map(|(name, _)| format!("{{ {name}@ring.test = x }}"))
+                .collect::<Vec<_>>()
+                .join(", "),
+            sasl.display(),
+        );
+        let secure = "-o smtpd_sasl_auth_enable=yes -o smtpd_tls_auth_only=yes \
+             -o smtpd_recipient_restrictions=permit_sasl_authenticated,reject";
+        let [open, starttls, tls] =
+            ports.map(|port| format!("127.0.0.1:{port} inet n - n - - smtpd"));
+        let mut master =
+            format!("{open}\n{starttls} {secure}\n{tls} {secure} -o smtpd_tls_wrappermode=yes\n");
+        for service in [
+            "pickup unix n - n 60 1 pickup",
+            "cleanup unix n - n - 0 cleanup",
+            "qmgr unix n - n 300 1 qmgr",
+            "tlsmgr unix - - n 1000? 1 tlsmgr",
+            "rewrite unix - - n - - trivial-rewrite",
+            "bounce unix - - n - 0 bounce",
+            "defer unix - - n - 0 bounce",
+            "trace unix - - n - 0 bounce",
+            "verify unix - - n - 1 verify",
+            "proxymap unix - - n - - proxymap",
+            "error unix - - n - - error",
+            "retry unix - - n - - error",
+            "lmtp unix - - n - - lmtp",
+            "anvil unix - - n - 1 anvil",
+            "scache unix - - n - 1 scache",
+            "postlog unix-dgram n - n - 1 postlogd",
+        ] {
+            master.push_str(service);
+            master.push('\n');
+        }
+        certificate(folder.path());
+        let etc = folder.path().join("etc");
+        fs::write(etc.join("main.cf"), main).unwrap();
+        fs::write(etc.join("master.cf"), master).unwrap();
+        let postfix = Self {
+            program,
+            folder,
+            ports,
+        };
+        postfix.control("start").then_some(postfix)
+    }
+
+    fn control(&self, command: &str) -> bool {
+        let mut process = Command::new(&self.program);
+        process.arg("-c").arg(self.folder.path().join("etc"));
+        process
+            .arg(command)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        process.status().is_ok_and(|status| status.success())
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Postfix {
+    fn drop(&mut self) {
+        self.control("abort");
+    }
+}
+
+#[tokio::test]
+async fn two_members_talk_through_postfix() {
+    let (port_a, port_b) = (free_port(), free_port());
+    let mailboxes = [("oslo", port_a), ("rome", port_b)];
+    let Some(postfix) = Postfix::start(&mailboxes, Path::new("none")) else {
+        return skipped("two_members_talk_through_postfix", "Postfix and root");
+    };
+    let mut a = start(member("oslo", Some(postfix.ports[0]), lmtp(port_a)));
+    let mut b = start(member("rome", Some(postfix.ports[0]), lmtp(port_b)));
+    let talked = tokio::time::timeout(Duration::from_secs(60), conversation(&mut a, &mut b));
+    assert!(talked.await.is_ok(), "{}", postfix.log());
+    // The relay saw null senders: nothing bounces.
+    let log = postfix.log();
+    assert!(
+        log.contains("from=<>") && log.contains("status=sent"),
+        "{log}"
+    );
+    assert!(!log.contains("status=bounced"), "{log}");
+}
+
+/// A Dovecot in a folder, with one mailbox of user `rome`, password `secret-word`.
+struct Dovecot {
+    _child: Child,
+    folder: tempfile::TempDir,
+    imap: u16,
+    imaps: u16,
+}
+
+/// Whom the mails belong to: Dovecot refuses root.
+const NOBODY: u32 = 65_534;
+
+impl Dovecot {
+    fn start() -> Option<Self> {
+        let program = installed("dovecot").filter(|_| is_root())?;
+        let (folder, imap, imaps) = (open_folder(), free_port(), free_port());
+        let here = folder.path().display();
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        fs::write(folder.path().join("cert.pem"), made.cert.pem()).unwrap();
+        fs::write(
+            folder.path().join("key.pem"),
+            made.signing_key.serialize_pem(),
+        )
+        .unwrap();
+        for part in [
+            "home",
+            "home/mail",
+            "home/mail/new",
+            "home/mail/cur",
+            "home/mail/tmp",
+        ] {
+            fs::create_dir(folder.path().join(part)).unwrap();
+            chown(&folder.path().join(part), NOBODY);
+        }
+        let config = format!(
+            "base_dir = {here}/run\nstate_dir = {here}/state\nlog_path = {here}/log\nprotocols = imap\nlisten = 127.0.0.1\n\
+             ssl = yes\nssl_cert = <{here}/cert.pem\nssl_key = <{here}/key.pem\n\
+             disable_plaintext_auth = no\nfirst_valid_uid = {NOBODY}\nfirst_valid_gid = {NOBODY}\n\
+             mail_location = maildir:{here}/home/mail\n\
+             passdb {{\n driver = static\n args = password=secret-word\n}}\n\
+             userdb {{\n driver = static\n args = uid={NOBODY} gid={NOBODY} home={here}/home\n}}\n\
+             service auth {{\n unix_listener {here}/auth {{\n mode = 0666\n }}\n}}\n\
+             service imap-login {{\n chroot =\n inet_listener imap {{\n port = {imap}\n }}\n\
+             inet_listener imaps {{\n port = {imaps}\n ssl = yes\n }}\n}}\n"
+        );
+        let path = folder.path().join("dovecot.conf");
+        fs::write(&path, config).unwrap();
+        let mut command = Command::new(program);
+        command.arg("-F").arg("-c").arg(path).stderr(Stdio::null());
+        Some(Self {
+            _child: Child::start(&mut command),
+            folder,
+            imap,
+            imaps,
+        })
+    }
+
+    /// Delivers a mail as a mail server would.
+    fn deliver(&self, name: &str, mail: &[u8]) {
+        let folder = self.folder.path().join("home/mail");
+        let hidden = folder.join("tmp").join(name);
+        fs::write(&hidden, mail).unwrap();
+        chown(&hidden, NOBODY);
+        fs::rename(hidden, folder.join("new").join(name)).unwrap();
+    }
+
+    /// The mails that are there.
+    fn names(&self) -> Vec<String> {
+        let folder = self.folder.path().join("home/mail");
+        let listed = ["new", "cur"].map(|part| folder.join(part).read_dir().unwrap());
+        let entries = listed.into_iter().flatten();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// How a member fetches from it.
+    fn source(&self, port: u16, tls: MailTls) -> SmtpOptions {
+        let password_file = self.folder.path().join("password");
+        fs::write(&password_file, "secret-word\n").unwrap();
+        set_mode(&password_file, 0o600);
+        let source = ImapSource {
+            server: MailServer {
+                host: "localhost".to_owned(),
+                tls,
+                extra_roots: Some(self.folder.path().join("cert.pem")),
+                ..server(port)
+            },
+            login: MailLogin {
+                user: "rome".to_owned(),
+                password_file,
+            },
+            folder: "INBOX".to_owned(),
+        };
+        member("rome", None, vec![MailSource::Imap(source)])
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+}
+
+#[tokio::test]
+async fn mails_come_from_dovecot_as_they_arrive() {
+    let Some(dovecot) = Dovecot::start() else {
+        return skipped("mails_come_from_dovecot_as_they_arrive", "Dovecot and root");
+    };
+    until(|| TcpStream::connect(("127.0.0.1", dovecot.imap)).is_ok()).await;
+    for (tls, port) in [
+        (MailTls::Plain, dovecot.imap),
+        (MailTls::StartTls, dovecot.imap),
+        (MailTls::Tls, dovecot.imaps),
+    ] {
+        let before = format!("before {tls:?}");
+        dovecot.deliver(
+            &format!("1.{tls:?}.x"),
+            mail(before.as_bytes()).await.as_bytes(),
+        );
+        dovecot.deliver(
+            &format!("2.{tls:?}.foreign"),
+            b"Subject: lunch\r\n\r\nAt one?\r\n",
+        );
+        dovecot.deliver(
+            &format!("3.{tls:?}.spoofed"),
+            b"X-Ringway: rome\r\n\r\nfooled you\r\n",
+        );
+        let (b, mut at_b) = start(dovecot.source(port, tls));
+        let first = tokio::time::timeout(Duration::from_secs(20), at_b.recv()).await;
+        let first =
+            first.unwrap_or_else(|_| panic!("{tls:?} {:?}\n{}", b.counters(), dovecot.log()));
+        assert_eq!(&first.unwrap().message[..], before.as_bytes());
+        // Now it waits: a mail that comes is told to it at once.
+        until(|| b.counters().malformed >= 1).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        dovecot.deliver(
+            &format!("4.{tls:?}.x"),
+            mail(b"while it waits").await.as_bytes(),
+        );
+        assert_eq!(&next(&mut at_b).await.message[..], b"while it waits");
+        // Ours are gone, others are there and unread.
+        until(|| !dovecot.names().iter().any(|name| name.contains(".x"))).await;
+        let names = dovecot.names();
+        assert!(
+            names
+                .iter()
+                .any(|name| name.contains(&format!("{tls:?}.foreign"))),
+            "{names:?}"
+        );
+        assert!(
+            names
+                .iter()
+                .any(|name| name.contains(&format!("{tls:?}.spoofed"))),
+            "{names:?}"
+        );
+        let seen = |name: &String| {
+            name.rsplit_once(":2,")
+                .is_some_and(|(_, f)| f.contains('S'))
+        };
+        assert!(!names.iter().any(seen), "{names:?}");
+        assert_eq!((b.counters().failed, b.counters().foreign), (0, 0));
+    }
+    // A wrong password is an error that is counted, no more.
+    let options = dovecot.source(dovecot.imap, MailTls::Plain);
+    fs::write(dovecot.folder.path().join("password"), "wrong").unwrap();
+    let (b, _at_b) = start(options);
+    until(|| b.counters().failed >= 1).await;
+}
+
+#[tokio::test]
+async fn a_relay_may_want_tls_and_a_password() {
+    let name = "a_relay_may_want_tls_and_a_password";
+    let Some(dovecot) = Dovecot::start() else {
+        return skipped(name, "Dovecot and root");
+    };
+    let port = free_port();
+    let sasl = dovecot.folder.path().join("auth");
+    let Some(postfix) = Postfix::start(&[("rome", port)], &sasl) else {
+        return skipped(name, "Postfix and root");
+    };
+    until(|| TcpStream::connect(("127.0.0.1", dovecot.imap)).is_ok()).await;
+    let (_b, mut at_b) = start(member("rome", None, lmtp(port)));
+    let there = Address::Smtp(mailbox("rome"));
+    let relay = |port, tls, roots: bool, password: &str| {
+        let password_file = postfix.folder.path().join(password);
+        fs::write(&password_file, password).unwrap();
+        set_mode(&password_file, 0o600);
+        let cert = postfix.folder.path().join("cert.pem");
+        let relay = MailRelay {
+            server: MailServer {
+                host: "localhost".to_owned(),
+                tls,
+                extra_roots: roots.then_some(cert),
+                ..server(port)
+            },
+            login: Some(MailLogin {
+                user: "oslo".to_owned(),
+                password_file,
+            }),
+        };
+        SmtpOptions {
+            relay: Some(relay),
+            ..member("oslo", None, Vec::new())
+        }
+    };
+    let [_, starttls, tls] = postfix.ports;
+    for (port, kind) in [(starttls, MailTls::StartTls), (tls, MailTls::Tls)] {
+        let (a, _at_a) = start(relay(port, kind, true, "secret-word"));
+        let said = format!("by {kind:?}");
+        a.connect(&there)
+            .await
+            .unwrap()
+            .send(said.as_bytes())
+            .unwrap();
+        let incoming = tokio::time::timeout(Duration::from_secs(20), at_b.recv()).await;
+        let incoming = incoming.unwrap_or_else(|_| panic!("{}{}", postfix.log(), dovecot.log()));
+        assert_eq!(&incoming.unwrap().message[..], said.as_bytes());
+    }
+    // A wrong password is refused for good, a wrong certificate may be mended: nothing is sent there.
+    let (a, _at_a) = start(relay(tls, MailTls::Tls, true, "wrong-word"));
+    a.connect(&there).await.unwrap().send(b"x").unwrap();
+    until(|| a.counters().failed == 1).await;
+    let (a, _at_a) = start(relay(tls, MailTls::Tls, false, "secret-word"));
+    a.connect(&there).await.unwrap().send(b"x").unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(at_b.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn procmail_sorts_our_mails_into_the_pipe() {
+    let Some(procmail) = installed("procmail") else {
+        return skipped("procmail_sorts_our_mails_into_the_pipe", "procmail");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    if !fifo(&pipe) {
+        return;
+    }
+    let (b, mut at_b) = start(member("rome", None, vec![MailSource::Pipe(pipe.clone())]));
+    let (rules, inbox) = (folder.path().join("rules"), folder.path().join("inbox"));
+    // The paper's figure 4.
+    let text = format!(
+        ":0:\n* ^X-Ringway: rome\n{}\n\n:0:\n{}\n",
+        pipe.display(),
+        inbox.display()
+    );
+    fs::write(&rules, text).unwrap();
+    let mails = [
+        mail(b"first").await.replace("\r\n", "\n"),
+        "Subject: lunch\n\nAt one?\n".to_owned(),
+        mail(b"second").await.replace("\r\n", "\n"),
+    ];
+    let sorted = tokio::task::spawn_blocking(move || {
+        for mail in mails {
+            let mut command = Command::new(&procmail);
+            command.stderr(Stdio::null());
+            let mut child = command
+                .arg("-m")
+                .arg(&rules)
+                .stdin(Stdio::piped())
+                .spawn()
+                .unwrap();
+            child
+                .stdin
+                .take()
+                .unwrap()
+                .write_all(mail.as_bytes())
+                .unwrap();
+            assert!(child.wait().unwrap().success());
+        }
+    });
+    soon(sorted).await.unwrap();
+    for expected in ["first", "second"] {
+        assert_eq!(&next(&mut at_b).await.message[..], expected.as_bytes());
+    }
+    assert!(fs::read_to_string(inbox).unwrap().contains("At one?"));
+    assert_eq!((b.counters().foreign, b.counters().malformed), (0, 0));
+}
