@@ -348,6 +348,21 @@ pub const MAIL_MESSAGES: usize = 4096;
 /// Source: [`MAIL_CONTAINER_BYTES`] in base64, a third of slack. Past it the mail is ignored and counted as malformed.
 pub const MAIL_BYTES: usize = 2 * 1024 * 1024;
 
+/// Bytes of a mail's headers that are looked at.
+///
+/// Source: common mail servers take no more than 100 KiB (Postfix: `header_size_limit`). Past it the rest is not looked at.
+pub const MAIL_HEAD_BYTES: usize = 256 * 1024;
+
+/// Parts of a mail that are looked at.
+///
+/// Source: ours have two, mail servers may add a few. Past it the mail is malformed.
+pub const MAIL_PARTS: usize = 16;
+
+/// Bytes of a part's headers that are looked at.
+///
+/// Source: ours have 100. Past it the rest is not looked at.
+pub const MAIL_PART_HEAD_BYTES: usize = 4096;
+
 /// Bytes of messages that wait to be mailed, with 64 bytes for each.
 ///
 /// Source: sixteen full mails; the relay takes them within seconds when it is well. Past it messages are dropped and counted.
@@ -439,6 +454,11 @@ pub const LMTP_CONNECTION_TIME: Duration = Duration::from_secs(600);
 ///
 /// Source: our mails have one, a mail server's aliases may add some. Past it they are refused.
 pub const LMTP_RECIPIENTS: usize = 16;
+
+/// Commands that the LMTP server does not understand on one connection.
+///
+/// Source: a mail server makes none, a port scan many. Past it the connection is closed.
+pub const LMTP_MISTAKES: usize = 10;
 
 /// Mails of others in a Maildir that are remembered, so that each is read once.
 ///

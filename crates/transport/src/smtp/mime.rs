@@ -1,16 +1,19 @@
 //! The mail around a container. It has the shape of a bounce, which no mailing list passes on and no
 //! vacation programme answers (the paper, §3.3).
 
+use std::borrow::Cow;
+
 use data_encoding::HEXLOWER;
 use mail_builder::MessageBuilder;
-use mail_builder::headers::content_type::ContentType;
+use mail_builder::headers::content_type;
 use mail_builder::headers::raw::Raw;
 use mail_builder::mime::MimePart;
-use mail_parser::{MessageParser, MimeHeaders};
+use mail_parser::parsers::MessageStream;
+use mail_parser::{ContentType, Header, HeaderName, HeaderValue, MessageParser};
 
 use super::container::{Container, ContainerError};
 use crate::address::MailAddress;
-use crate::limits::MAIL_BYTES;
+use crate::limits::{MAIL_BYTES, MAIL_HEAD_BYTES, MAIL_PART_HEAD_BYTES, MAIL_PARTS};
 
 /// For the person who finds one in a mailbox.
 const TEXT: &str = "This mail is part of a conversation between two computers. It was sent by\r\n\
@@ -20,7 +23,8 @@ const TEXT: &str = "This mail is part of a conversation between two computers. I
 /// A whole mail to `to`. `domain` is ours.
 pub(super) fn write(container: &Container, to: &MailAddress, domain: &str) -> Vec<u8> {
     let (filter, value) = to.filter();
-    let report = ContentType::new("multipart/report").attribute("report-type", "delivery-status");
+    let report = content_type::ContentType::new("multipart/report")
+        .attribute("report-type", "delivery-status");
     let body = MimePart::new(
         report,
         vec![
@@ -63,23 +67,75 @@ pub(super) fn read(mail: &[u8], own: &MailAddress) -> Result<Container, NotOurs>
     if mail.len() > MAIL_BYTES {
         return Err(NotOurs::Malformed);
     }
-    let parser = MessageParser::new();
     // The headers alone first: most mails in a mailbox are no business of ours.
-    let head = parser.parse_headers(mail).ok_or(NotOurs::Foreign)?;
+    let (headers, body) = split(mail, MAIL_HEAD_BYTES);
     let (filter, expected) = own.filter();
-    let ours = head
-        .headers_raw()
-        .any(|(name, value)| name.eq_ignore_ascii_case(filter) && value.trim() == expected);
-    if !ours {
+    let ours = |header: &Header<'_>| {
+        let start = usize::try_from(header.offset_start).unwrap_or(usize::MAX);
+        let end = usize::try_from(header.offset_end).unwrap_or(0);
+        let value = mail.get(start..end).unwrap_or_default();
+        header.name().eq_ignore_ascii_case(filter) && value.trim_ascii() == expected.as_bytes()
+    };
+    if !headers.iter().any(ours) {
         return Err(NotOurs::Foreign);
     }
-    let message = parser.parse(mail).ok_or(NotOurs::Malformed)?;
-    let mut parts = message.parts.iter();
-    let part = parts.find(|part| part.is_content_type("application", "octet-stream"));
-    let part = part.filter(|part| !part.is_encoding_problem);
-    Ok(Container::decode(
-        part.ok_or(NotOurs::Malformed)?.contents(),
-    )?)
+    let payload = payload(&headers, body).ok_or(NotOurs::Malformed)?;
+    Ok(Container::decode(&payload)?)
+}
+
+/// The headers, at most `limit` bytes of them, and what stands behind them.
+fn split(mail: &[u8], limit: usize) -> (Vec<Header<'_>>, &[u8]) {
+    let head = mail.get(..limit).unwrap_or(mail);
+    let (mut stream, mut headers) = (MessageStream::new(head), Vec::new());
+    stream.parse_headers(&MessageParser::new(), &mut headers);
+    (headers, mail.get(stream.offset()..).unwrap_or_default())
+}
+
+fn field<'h>(headers: &'h [Header<'_>], name: &HeaderName<'_>) -> Option<&'h HeaderValue<'h>> {
+    let found = headers.iter().rev().find(|header| header.name == *name);
+    found.map(|header| &header.value)
+}
+
+fn content_type<'h>(headers: &'h [Header<'_>]) -> Option<&'h ContentType<'h>> {
+    field(headers, &HeaderName::ContentType)?.as_content_type()
+}
+
+fn is(kind: &ContentType<'_>, name: &str, subtype: &str) -> bool {
+    let same = |found: &str| found.eq_ignore_ascii_case(subtype);
+    kind.ctype().eq_ignore_ascii_case(name) && kind.subtype().is_some_and(same)
+}
+
+/// The first part of type `application/octet-stream`, decoded.
+///
+/// This goes from part to part with the library's own steps. Its whole parser keeps mails within mails, one
+/// within the other, and some ten thousand of them, which fit into one mail, overflow the stack.
+fn payload<'x>(headers: &[Header<'_>], body: &'x [u8]) -> Option<Cow<'x, [u8]>> {
+    let mut boundary = content_type(headers)?.attribute("boundary")?.to_owned();
+    let mut rest = body;
+    for _ in 0..MAIL_PARTS {
+        let mut stream = MessageStream::new(rest);
+        if !stream.seek_next_part(boundary.as_bytes()) {
+            return None;
+        }
+        stream.skip_crlf();
+        rest = rest.get(stream.offset()..)?;
+        let (headers, body) = split(rest, MAIL_PART_HEAD_BYTES);
+        let Some(kind) = content_type(&headers) else {
+            continue;
+        };
+        if is(kind, "application", "octet-stream") {
+            let encoding = field(&headers, &HeaderName::ContentTransferEncoding)?;
+            let is_base64 = encoding.as_text()?.eq_ignore_ascii_case("base64");
+            let (end, decoded) = MessageStream::new(body).decode_base64_mime(boundary.as_bytes());
+            return Some(decoded).filter(|_| is_base64 && end != usize::MAX);
+        }
+        // A mail server that adds a part may put all that was there into one.
+        if kind.ctype().eq_ignore_ascii_case("multipart") {
+            kind.attribute("boundary")?.clone_into(&mut boundary);
+            rest = body;
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -161,8 +217,66 @@ mod tests {
         );
         let unix = received.replace("\r\n", "\n");
         let lower = received.replace("X-Ringway:", "x-ringway:");
-        for changed in [received, unix, lower] {
+        // A footer, with all that was there put into one part.
+        let (head, body) = text.split_once("\r\nContent-Type: multipart").unwrap();
+        let wrapped = format!(
+            "{head}\r\nContent-Type: multipart/mixed; boundary=outer\r\n\r\n--outer\r\n\
+             Content-Type: multipart{body}\r\n--outer\r\nContent-Type: text/plain\r\n\r\n\
+             No viruses.\r\n--outer--\r\n"
+        );
+        for changed in [received, unix, lower, wrapped] {
             assert_eq!(read(changed.as_bytes(), &own()), Ok(container.clone()));
+        }
+    }
+
+    /// Mails of nearly full size, each the same piece over and over behind our header.
+    fn hostile() -> Vec<String> {
+        let (header, mixed) = (
+            "X-Ringway: k3\r\n",
+            "X-Ringway: k3\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n",
+        );
+        let digest = mixed.replace("mixed", "digest");
+        let encoded = format!("{mixed}--b\r\nContent-Transfer-Encoding: base64\r\n\r\n");
+        let pieces = [
+            (mixed, "--b\r\n\r\n\r\n"),
+            (
+                mixed,
+                "--b\r\nContent-Type: message/rfc822\r\n\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n",
+            ),
+            (
+                mixed,
+                "--b\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n",
+            ),
+            (mixed, "--"),
+            (mixed, "\r\n-"),
+            (&digest, "--b\r\n\r\nA: b\r\n\r\n"),
+            (&encoded, "AAAA"),
+            (header, "A:\r\n"),
+            (header, "Content-Type: message/rfc822\r\n\r\n"),
+            ("X-Ringway: k3\r\nReferences: ", "<a>"),
+            ("X-Ringway: k3\r\nTo: ", "a,"),
+            ("X-Ringway: k3\r\nTo: ", "("),
+            ("X-Ringway: k3\r\nContent-Type: a/b; ", "a*0=b;"),
+            ("X-Ringway: k3\r\nSubject: ", "=?utf-8?q?a?= "),
+        ];
+        let full = |(head, piece): (&str, &str)| {
+            format!(
+                "{head}{}",
+                piece.repeat((MAIL_BYTES - head.len()) / piece.len())
+            )
+        };
+        pieces.into_iter().map(full).collect()
+    }
+
+    #[test]
+    fn hostile_mails_are_malformed_and_no_more() {
+        for mail in hostile() {
+            assert_eq!(
+                read(mail.as_bytes(), &own()),
+                Err(NotOurs::Malformed),
+                "{}",
+                &mail[..99]
+            );
         }
     }
 

@@ -16,14 +16,12 @@ use tokio::time::timeout;
 
 use super::{Receiver, Verdict};
 use crate::limits::{
-    ACCEPT_PAUSE, LMTP_CONNECTION_TIME, LMTP_CONNECTIONS, LMTP_RECIPIENTS, LMTP_TIME, MAIL_BYTES,
+    ACCEPT_PAUSE, LMTP_CONNECTION_TIME, LMTP_CONNECTIONS, LMTP_MISTAKES, LMTP_RECIPIENTS,
+    LMTP_TIME, MAIL_BYTES,
 };
 
 /// Whom we call ourselves; nobody resolves it.
 const HOST: &str = "ringway.localhost";
-
-/// Mistakes after which we hang up.
-const MISTAKES: usize = 10;
 
 /// Where the mail server connects to.
 #[derive(Debug)]
@@ -274,7 +272,7 @@ impl Conversation {
 
     fn mistake(&mut self, code: u16, status: [u8; 3], text: &str) {
         self.mistakes = self.mistakes.saturating_add(1);
-        self.over = self.mistakes >= MISTAKES;
+        self.over = self.mistakes >= LMTP_MISTAKES;
         self.reply(code, status, text);
     }
 }
@@ -330,7 +328,7 @@ mod tests {
         let line = "x".repeat(10_000);
         assert_eq!(talk(line.as_bytes(), 1000).0.join(" "), "500");
         let mistakes = "DATA\r\n".repeat(100);
-        assert_eq!(talk(mistakes.as_bytes(), 64).0.len(), MISTAKES);
+        assert_eq!(talk(mistakes.as_bytes(), 64).0.len(), LMTP_MISTAKES);
         let many = "RCPT TO:<a@b.c>\r\n".repeat(LMTP_RECIPIENTS + 1);
         let text = format!("LHLO me\r\nMAIL FROM:<>\r\n{many}");
         assert_eq!(talk(text.as_bytes(), 64).0.last().unwrap(), "452");
