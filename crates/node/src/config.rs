@@ -1,5 +1,7 @@
 //! `ringway.toml`: what a member's user may set.
 
+mod mail;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,6 +10,7 @@ use std::str::FromStr;
 use ringway_transport::{Address, PathRule, PathRules, WebAddress};
 use serde::{Deserialize, Deserializer};
 
+pub use self::mail::{MailConfig, ServerConfig, TlsName};
 use crate::home::{self, HomeError};
 
 /// Why the configuration is refused.
@@ -47,6 +50,9 @@ pub struct Config {
     /// `[[exec]]`, one for each program.
     #[serde(default)]
     pub exec: Vec<ExecConfig>,
+    /// `[smtp]`
+    #[serde(default)]
+    pub smtp: MailConfig,
     /// `[[peer]]`, one for each member whose addresses are known beforehand.
     #[serde(default)]
     pub peer: Vec<PeerConfig>,
@@ -267,10 +273,14 @@ impl Config {
             ))
         })?;
         let messages = |name: &TransportName| *name != TransportName::Quic;
-        if !config.node.transports.iter().any(messages) && config.exec.is_empty() {
+        let others = !config.exec.is_empty() || config.smtp.is_used();
+        if !config.node.transports.iter().any(messages) && !others {
             return Err(invalid(
                 "node.transports: name at least one of \"udp\", \"tcp\" and \"ws\"".to_owned(),
             ));
+        }
+        if config.smtp.is_used() {
+            config.smtp.options().map_err(invalid)?;
         }
         Ok(config)
     }
@@ -371,6 +381,36 @@ mod tests {
                 message.contains("line ") && message.contains(word),
                 "{message}"
             );
+        }
+    }
+
+    #[test]
+    fn mail_needs_a_mailbox_with_a_header_and_a_way() {
+        let text = "[node]\ntransports = []\n[smtp]\nmailbox = \"oslo@example.org\"\nheader = [\"X-Ringway\", \"k3\"]\n\
+            maildir = \"/var/mail/oslo\"\nrelay = { host = \"mail.example.org\", port = 465 }\n";
+        let config = Config::parse(text, Path::new("ringway.toml")).unwrap();
+        let options = config.smtp.options().unwrap();
+        assert_eq!(options.sources.len(), 1);
+        assert!(options.relay.is_some() && options.address.is_some());
+        for (text, word) in [
+            (
+                "[node]\n[smtp]\nmailbox = \"a@b\"\nmaildir = \"/m\"\n",
+                "header",
+            ),
+            (
+                "[node]\n[smtp]\nmailbox = \"a@b\"\nheader = [\"Bcc\", \"x\"]\nmaildir = \"/m\"\n",
+                "X-",
+            ),
+            (
+                "[node]\n[smtp]\nmailbox = \"a@b\"\nheader = [\"X-R\", \"x\"]\n",
+                "relay",
+            ),
+            (
+                "[node]\n[smtp]\nimap = { host = \"h\", port = 993 }\n",
+                "password_file",
+            ),
+        ] {
+            assert!(refused(text).contains(word), "{}", refused(text));
         }
     }
 

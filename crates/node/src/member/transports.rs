@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ringway_transport::{
-    ExecOptions, ExecTransport, Incoming, StartError, TcpOptions, TcpTransport, Transport,
-    UdpOptions, UdpTransport, WsOptions, WsTransport,
+    ExecOptions, ExecTransport, Incoming, Protocol, SmtpTransport, StartError, TcpOptions,
+    TcpTransport, Transport, UdpOptions, UdpTransport, WsOptions, WsTransport,
 };
 use tokio::sync::mpsc;
 
@@ -44,6 +44,13 @@ pub(super) async fn start(
     for program in &config.exec {
         let started = ExecTransport::start(exec(program), inbox.clone()).await?;
         transports.push(Arc::new(started));
+    }
+    if config.smtp.is_used() {
+        let options = config.smtp.options().map_err(|reason| StartError::Option {
+            protocol: Protocol::Smtp,
+            reason,
+        })?;
+        transports.push(Arc::new(SmtpTransport::start(options, inbox)?));
     }
     Ok(transports)
 }

@@ -47,7 +47,7 @@ impl Default for SmtpOptions {
             address: None,
             relay: None,
             sources: Vec::new(),
-            cost: 10_000,
+            cost: Protocol::Smtp.usual_cost(),
             quota: None,
             batch_time: MAIL_BATCH_TIME,
             batch_bytes: MAIL_BATCH_BYTES,
