@@ -1,16 +1,4 @@
 //! Messages in mail: slow and dear, and it passes where nothing else does. The paper's §3.
-//!
-//! # Out
-//! Messages to one mailbox are collected for a moment and leave as one mail by a relay: the organisation's mail server. Mails
-//! are few: when an hour's or a day's budget is spent, messages are dropped. A mail looks like a bounce, so no list and no
-//! vacation programme passes it on or answers it, and it bears the header by which its receiver filters.
-//!
-//! # In
-//! Mails come from any number of [`MailSource`]s. One is ours if it bears our filter header and a container that is
-//! whole; all else is counted and left where it is. Nothing proves the sender or the reply address here: that is
-//! done above, as for every transport. An answer to a forged reply address is one mail within the budgets.
-//!
-//! There is no POP3 here. Who has nothing else fetches with fetchmail or a like program, which delivers to our LMTP port.
 
 mod container;
 mod incoming;
@@ -46,6 +34,18 @@ use crate::transport::{
 use crate::web_tls::WebTls;
 
 /// The `smtp` transport. Dropping it stops it; what was not mailed yet is lost.
+///
+/// # Out
+/// Messages to one mailbox are collected for a moment and leave as one mail by a relay: the organisation's mail server. Mails
+/// are few: when an hour's or a day's budget is spent, messages are dropped. A mail looks like a bounce, so no list and no
+/// vacation programme passes it on or answers it, and it bears the header by which its receiver filters.
+///
+/// # In
+/// Mails come from any number of [`MailSource`]s. One is ours if it bears our filter header and a container that is
+/// whole; all else is counted and left where it is. Nothing proves the sender or the reply address here: that is
+/// done above, as for every transport. An answer to a forged reply address is one mail within the budgets.
+///
+/// There is no POP3 here. Who has nothing else fetches with fetchmail or a like program, which delivers to our LMTP port.
 #[derive(Debug)]
 pub struct SmtpTransport {
     shared: Arc<Shared>,
@@ -91,7 +91,7 @@ impl SmtpTransport {
         });
         let mut tasks = JoinSet::new();
         if let Some(relay) = &options.relay {
-            let relay = Relay::new(relay, own_reply(&options))?;
+            let relay = Relay::new(relay, options.address.as_ref(), own_reply(&options))?;
             tasks.spawn(outgoing::run(shared.clone(), relay));
         }
         if let Some(own) = &options.address {

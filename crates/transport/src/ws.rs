@@ -1,19 +1,4 @@
 //! Messages over WebSocket (RFC 6455): one binary frame each. It passes where only the web does.
-//!
-//! The server speaks plain WebSocket and answers one path; everything else gets 404. TLS is the work of
-//! a web server in front of it, such as nginx, which passes that one path on:
-//!
-//! ```text
-//! location /ringway {
-//!     proxy_pass http://127.0.0.1:7080;
-//!     proxy_http_version 1.1;
-//!     proxy_set_header Upgrade $http_upgrade;
-//!     proxy_set_header Connection upgrade;
-//! }
-//! ```
-//!
-//! Both sides name the subprotocol `ringway`. Text frames and longer messages end the connection. A ping every
-//! [`WS_KEEP_ALIVE`] keeps proxies from closing it, and finds out who is gone.
 
 mod connection;
 mod handshake;
@@ -31,8 +16,6 @@ use tokio::time::timeout;
 use self::connection::Context;
 use crate::address::{Address, AddressDescriptor, Protocol, WebAddress, canonical};
 use crate::counters::{CounterSnapshot, Counters};
-#[cfg(doc)]
-use crate::limits::WS_KEEP_ALIVE;
 use crate::limits::{
     ACCEPT_PAUSE, WS_CONNECTIONS, WS_HANDSHAKE_TIME, WS_IDLE, WS_MTU, WS_NAME_ADDRESSES,
     WS_NAME_TIME,
@@ -74,6 +57,21 @@ impl Default for WsOptions {
 }
 
 /// The `ws` transport. Dropping it closes its listener and all its connections.
+///
+/// The server speaks plain WebSocket and answers one path; everything else gets 404. TLS is the work of
+/// a web server in front of it, such as nginx, which passes that one path on:
+///
+/// ```text
+/// location /ringway {
+///     proxy_pass http://127.0.0.1:7080;
+///     proxy_http_version 1.1;
+///     proxy_set_header Upgrade $http_upgrade;
+///     proxy_set_header Connection upgrade;
+/// }
+/// ```
+///
+/// Both sides name the subprotocol `ringway`. Text frames and longer messages end the connection. A ping every
+/// [`WS_KEEP_ALIVE`](crate::limits::WS_KEEP_ALIVE) keeps proxies from closing it, and finds out who is gone.
 #[derive(Debug)]
 pub struct WsTransport {
     options: WsOptions,

@@ -121,7 +121,8 @@ impl AsyncUdpSocket for MessageSocket {
         };
         loop {
             let Some(datagram) = ready!(self.incoming.poll_recv(cx)) else {
-                return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+                // Nobody carries any more: the member is stopping, and the endpoint with it.
+                return Poll::Pending;
             };
             let size = datagram.bytes.len();
             let Some(space) = buffer.get_mut(..size).filter(|_| size > 0) else {

@@ -39,10 +39,15 @@ enum Outcome {
 }
 
 impl Relay {
-    pub(super) fn new(relay: &MailRelay, reply: Option<MailAddress>) -> Result<Self, StartError> {
+    /// `own` says whose mails they are, `reply` where answers go, if they can arrive.
+    pub(super) fn new(
+        relay: &MailRelay,
+        own: Option<&MailAddress>,
+        reply: Option<MailAddress>,
+    ) -> Result<Self, StartError> {
         let MailServer { host, port, .. } = &relay.server;
         relay.server.check(relay.login.as_ref())?;
-        let mailbox = reply.as_ref().map_or("", |own| own.mailbox());
+        let mailbox = own.map_or("", MailAddress::mailbox);
         let domain = mailbox.rsplit_once('@').map(|(_, domain)| domain);
         let domain = domain.unwrap_or("localhost").to_owned();
         let mut builder = Client::builder_dangerous(host)

@@ -47,6 +47,26 @@ fn certificate(folder: &Path) {
     fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
 }
 
+/// What a Postfix consists of, besides its listeners.
+const SERVICES: &[&str] = &[
+    "pickup unix n - n 60 1 pickup",
+    "cleanup unix n - n - 0 cleanup",
+    "qmgr unix n - n 300 1 qmgr",
+    "tlsmgr unix - - n 1000? 1 tlsmgr",
+    "rewrite unix - - n - - trivial-rewrite",
+    "bounce unix - - n - 0 bounce",
+    "defer unix - - n - 0 bounce",
+    "trace unix - - n - 0 bounce",
+    "verify unix - - n - 1 verify",
+    "proxymap unix - - n - - proxymap",
+    "error unix - - n - - error",
+    "retry unix - - n - - error",
+    "lmtp unix - - n - - lmtp",
+    "anvil unix - - n - 1 anvil",
+    "scache unix - - n - 1 scache",
+    "postlog unix-dgram n - n - 1 postlogd",
+];
+
 /// A Postfix in a folder, which ends with the test.
 struct Postfix {
     program: PathBuf,
@@ -100,24 +120,7 @@ impl Postfix {
             ports.map(|port| format!("127.0.0.1:{port} inet n - n - - smtpd"));
         let mut master =
             format!("{open}\n{starttls} {secure}\n{tls} {secure} -o smtpd_tls_wrappermode=yes\n");
-        for service in [
-            "pickup unix n - n 60 1 pickup",
-            "cleanup unix n - n - 0 cleanup",
-            "qmgr unix n - n 300 1 qmgr",
-            "tlsmgr unix - - n 1000? 1 tlsmgr",
-            "rewrite unix - - n - - trivial-rewrite",
-            "bounce unix - - n - 0 bounce",
-            "defer unix - - n - 0 bounce",
-            "trace unix - - n - 0 bounce",
-            "verify unix - - n - 1 verify",
-            "proxymap unix - - n - - proxymap",
-            "error unix - - n - - error",
-            "retry unix - - n - - error",
-            "lmtp unix - - n - - lmtp",
-            "anvil unix - - n - 1 anvil",
-            "scache unix - - n - 1 scache",
-            "postlog unix-dgram n - n - 1 postlogd",
-        ] {
+        for service in SERVICES {
             master.push_str(service);
             master.push('\n');
         }
