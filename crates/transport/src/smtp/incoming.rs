@@ -52,7 +52,9 @@ impl Receiver {
     /// Judges one mail and delivers what is in it.
     pub(super) fn take(&self, mail: &[u8]) -> Verdict {
         let counters = &self.shared.counters;
-        let container = match mime::read(mail, &self.own) {
+        // A mail that makes the parser panic must not end its source, and meet it again after each start.
+        let read = std::panic::catch_unwind(|| mime::read(mail, &self.own));
+        let container = match read.unwrap_or(Err(NotOurs::Malformed)) {
             Ok(container) => container,
             Err(NotOurs::Foreign) => {
                 counters.foreign.add();
