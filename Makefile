@@ -2,7 +2,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test format lint docs tidy check fuzz bench release
+.PHONY: help setup setup-tests demo test format lint docs tidy check fuzz bench release
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -10,13 +10,16 @@ help: ## list the targets
 setup: ## install what is missing (apt packages; sudo if not root)
 	@./setup.sh
 
+setup-tests:
+	@./setup.sh --tests
+
 demo: setup ## build Ringway and show it at work on this machine; ends with a table and exit code 0
 	$(CARGO) run --locked --release --package ringway -- demo --once
 
 release: setup ## build the program: target/release/ringway
 	$(CARGO) build --locked --release --package ringway
 
-test: setup format lint docs check ## everything that must hold: format, lints, docs, tidy, all tests
+test: setup-tests format lint docs check ## everything that must hold: format, lints, docs, tidy, all tests
 
 format: ## check the formatting
 	$(CARGO) fmt --all -- --check

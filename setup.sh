@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what Ringway's build and tests need and this machine lacks. Safe to run again and again.
+# Installs what Ringway's build needs and this machine lacks; with --tests also what the tests use. Safe to run again and again.
 # Debian 12 and Ubuntu 24.04; uses sudo when not root. Changes nothing else.
 set -euo pipefail
 
@@ -23,16 +23,20 @@ if ! printf '#include <stdlib.h>\n' | "${CC:-cc}" -E - >/dev/null 2>&1; then
     missing+=(libc6-dev)
 fi
 
-# What `make test` can do without: the tests that build networks say loudly that they are skipped.
-useful=()
-for need in ip:iproute2 nft:nftables; do
-    command=${need%%:*} package=${need#*:}
-    if PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null 2>&1; then
-        say "$command is there"
-    else
-        useful+=("$package")
-    fi
-done
+# What the tests can do without: those that need it say loudly that they are skipped.
+useful=() servers=()
+if [[ ${1:-} == --tests ]]; then
+    for need in ip:iproute2 nft:nftables python3:python3 nginx:nginx-light postfix:postfix dovecot:dovecot-imapd procmail:procmail; do
+        command=${need%%:*} package=${need#*:}
+        if PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null 2>&1; then
+            say "$command is there"
+        elif [[ $package =~ ^(nginx|postfix|dovecot|procmail) ]]; then
+            servers+=("$package")
+        else
+            useful+=("$package")
+        fi
+    done
+fi
 
 # Installs packages; on failure `why` says what to do about it.
 install() {
@@ -63,7 +67,26 @@ if ((${#missing[@]})); then
     install "${missing[@]}" || die "missing: ${missing[*]}; $why"
 fi
 if ((${#useful[@]})); then
-    install "${useful[@]}" || say "without ${useful[*]}: the tests that build networks will be skipped; $why"
+    install "${useful[@]}" || say "without ${useful[*]} some tests will be skipped; $why"
+fi
+# The tests run these servers themselves, in folders of their own and only as root. Nobody else needs them, so they do not start.
+if ((${#servers[@]})); then
+    if ((EUID != 0)); then
+        say "without ${servers[*]} some tests will be skipped; they need root anyway"
+    else
+        policy=/usr/sbin/policy-rc.d
+        if [[ ! -e $policy ]]; then
+            printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy"
+            trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+        fi
+        if install "${servers[@]}"; then
+            for service in nginx postfix dovecot; do
+                systemctl disable "$service" >/dev/null 2>&1 || true
+            done
+        else
+            say "without ${servers[*]} some tests will be skipped; $why"
+        fi
+    fi
 fi
 
 command -v cargo >/dev/null 2>&1 ||
