@@ -7,6 +7,7 @@
 //! | module | does |
 //! |---|---|
 //! | `program` | [`Program`]: runs commands to their end, within a deadline |
+//! | `postfix` | [`Postfix`]: a mail server of the test's own |
 //! | `process` | [`Process`]: a daemon, its log, and the signals that it is sent |
 //! | `ring` | [`Ring`]: an authority and members |
 //! | `network` | [`Network`]: hosts, cables, gateways and their faults, in namespaces |
@@ -27,12 +28,14 @@
 //! ```
 
 mod network;
+mod postfix;
 mod process;
 mod program;
 mod ring;
 mod wait;
 
 pub use network::{Host, Line, Link, Network, Rule, Traffic};
+pub use postfix::Postfix;
 pub use process::Process;
 pub use program::{Outcome, Program};
 pub use ring::{Member, Ring, RingBuilder};

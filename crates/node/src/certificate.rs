@@ -287,7 +287,7 @@ impl Certificate {
             .map(|bytes| address_from_bytes(bytes))
     }
 
-    /// A router's position; DESIGN: 14 bytes of hash over ring, nonce and address, then the address.
+    /// A router's position (`ARCHITECTURE.md`, decision 3): 14 bytes of hash over ring, nonce and address, then the address.
     #[must_use]
     pub fn ring_key(&self) -> Option<RingKey> {
         let address = self.address()?;

@@ -262,7 +262,7 @@ pub const ROUTE_HOPS: usize = 24;
 
 /// Routers that a leaf is linked to.
 ///
-/// Source: DESIGN: three, so that one may fail while another restarts. More are not dialled.
+/// Source: three, so that one may fail while another restarts. More are not dialled.
 pub const PARENTS: usize = 3;
 
 /// Routers whose certificates are asked for at once.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Addresses in one HELLO.
 ///
-/// Source: DESIGN: at most 16 address descriptors. Past it [`Hello::sign`](crate::Hello::sign)
+/// Source: a machine with a handful of networks and every transport needs fewer. Past it [`Hello::sign`](crate::Hello::sign)
 /// and [`Hello::decode`](crate::Hello::decode) refuse the HELLO.
 pub const HELLO_ADDRESSES: usize = 16;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use ringway_testbed::{Ring, RingBuilder, TestbedError, wait_until};
+use ringway_testbed::{Postfix, Ring, RingBuilder, TestbedError, wait_until};
 
 use super::{program, random_bytes};
 
@@ -48,6 +48,11 @@ fn uses(ring: &Ring, from: &str, to: &str, scheme: &str) {
     used.unwrap();
 }
 
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
 #[test]
 fn without_udp_files_go_over_tcp() {
     let builder = RingBuilder::new(program())
@@ -68,11 +73,7 @@ fn without_udp_files_go_over_tcp() {
 
 #[test]
 fn where_only_the_web_gets_out_everything_goes_over_websocket() {
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = free_port();
     let address = format!("ws://127.0.0.1:{port}/ringway");
     let builder = RingBuilder::new(program())
         .absent_router("oslo")
@@ -124,4 +125,42 @@ fn a_transport_of_ones_own_carries_files_too() {
     ring.wait_until_settled().unwrap();
     uses(&ring, "alice", "oslo", "exec://");
     send(&ring, "alice", "oslo", 300_000);
+}
+
+#[test]
+fn where_only_mail_is_left_a_file_arrives_by_mail() {
+    let ports = [free_port(), free_port()];
+    let mailboxes = [("oslo", ports[0]), ("alice", ports[1])];
+    let Some(postfix) = Postfix::start(&mailboxes, &[""], |_| String::new()).unwrap() else {
+        eprintln!("SKIPPED: a ring by mail needs Postfix and root");
+        return;
+    };
+    let builder = RingBuilder::new(program())
+        .absent_router("oslo")
+        .absent_leaf("alice");
+    let mut ring = builder.start().unwrap();
+    let smtp = |name: &str, port: u16| {
+        format!(
+            "[smtp]\nmailbox = \"{name}@ring.test\"\nheader = [\"X-Ringway\", \"{name}-7f3k\"]\nlmtp_tcp = \"127.0.0.1:{port}\"\n\
+             relay = {{ host = \"127.0.0.1\", port = {}, tls = \"plain\" }}\n",
+            postfix.ports[0]
+        )
+    };
+    let oslo = ring.member_mut("oslo").unwrap();
+    let usual = "[\"udp\", \"tcp\", \"quic\", \"ws\"]";
+    oslo.configure(usual, &smtp("oslo", ports[0])).unwrap();
+    oslo.start().unwrap();
+    let known =
+        "[[peer]]\nname = \"oslo\"\naddresses = [\"smtp://oslo@ring.test?X-Ringway=oslo-7f3k\"]\n";
+    let alice = ring.member_mut("alice").unwrap();
+    let config = smtp("alice", ports[1]) + known;
+    alice.configure("[]", &config).unwrap();
+    alice.start().unwrap();
+    uses(&ring, "alice", "oslo", "smtp://");
+    send(&ring, "alice", "oslo", 20_000);
+    let log = postfix.log();
+    assert!(
+        log.contains("from=<>") && !log.contains("status=bounced"),
+        "{log}"
+    );
 }

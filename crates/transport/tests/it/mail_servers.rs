@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use ringway_transport::{
 
 use crate::smtp::{conversation, fifo, lmtp, mail, mailbox, member, server, start};
 use crate::support::{Child, free_port, installed, next, skipped, soon, until};
+use ringway_testbed::Postfix;
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -47,121 +48,28 @@ fn certificate(folder: &Path) {
     fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
 }
 
-/// What a Postfix consists of, besides its listeners.
-const SERVICES: &[&str] = &[
-    "pickup unix n - n 60 1 pickup",
-    "cleanup unix n - n - 0 cleanup",
-    "qmgr unix n - n 300 1 qmgr",
-    "tlsmgr unix - - n 1000? 1 tlsmgr",
-    "rewrite unix - - n - - trivial-rewrite",
-    "bounce unix - - n - 0 bounce",
-    "defer unix - - n - 0 bounce",
-    "trace unix - - n - 0 bounce",
-    "verify unix - - n - 1 verify",
-    "proxymap unix - - n - - proxymap",
-    "error unix - - n - - error",
-    "retry unix - - n - - error",
-    "lmtp unix - - n - - lmtp",
-    "anvil unix - - n - 1 anvil",
-    "scache unix - - n - 1 scache",
-    "postlog unix-dgram n - n - 1 postlogd",
-];
-
-/// A Postfix in a folder, which ends with the test.
-struct Postfix {
-    program: PathBuf,
-    folder: tempfile::TempDir,
-    /// Takes all from loopback, takes STARTTLS and a password, takes TLS and a password.
-    ports: [u16; 3],
-}
-
-impl Postfix {
-    /// One that delivers each mailbox at its LMTP port, and asks `sasl` for passwords on its TLS ports; `None` if there is
-    /// no Postfix, or we may not run it.
-    fn start(mailboxes: &[(&str, u16)], sasl: &Path) -> Option<Self> {
-        let program = installed("postfix").filter(|_| is_root())?;
-        let (folder, ports) = (open_folder(), [free_port(), free_port(), free_port()]);
-        let here = folder.path().display();
-        for part in ["etc", "spool", "data"] {
-            fs::create_dir(folder.path().join(part)).unwrap();
-        }
-        // Its daemons run as a user of their own.
-        let users = fs::read_to_string("/etc/passwd").unwrap();
-        let user = users
-            .lines()
-            .find_map(|line| line.strip_prefix("postfix:x:"));
-        let user = user.and_then(|rest| rest.split(':').next()).unwrap();
-        chown(&folder.path().join("data"), user.parse().unwrap());
-        let main = format!(
-            "compatibility_level = 3.6\nqueue_directory = {here}/spool\ndata_directory = {here}/data\n\
-             mail_owner = postfix\nsetgid_group = postdrop\nmaillog_file = {here}/log\n\
-             maillog_file_prefixes = {here}\nmyhostname = mail.ring.test\nmydestination =\n\
-             virtual_mailbox_domains = ring.test\ninet_interfaces = 127.0.0.1\n\
-             inet_protocols = ipv4\nsmtputf8_enable = no\nmynetworks = 127.0.0.0/8\n\
-             transport_maps = inline:{{ {} }}\nvirtual_mailbox_maps = inline:{{ {} }}\n\
-             alias_maps =\nalias_database =\nlocal_recipient_maps =\n\
-             smtpd_tls_cert_file = {here}/cert.pem\nsmtpd_tls_key_file = {here}/key.pem\n\
-             smtpd_tls_security_level = may\nsmtpd_sasl_type = dovecot\nsmtpd_sasl_path = {}\n",
-            mailboxes
-                .iter()
-                .map(|(name, port)| format!("{{ {name}@ring.test = lmtp:inet:127.0.0.1:{port} }}"))
-                .collect::<Vec<_>>()
-                .join(", "),
-            mailboxes
-                .iter()
-                .map(|(name, _)| format!("{{ {name}@ring.test = x }}"))
-                .collect::<Vec<_>>()
-                .join(", "),
-            sasl.display(),
-        );
-        let secure = "-o smtpd_sasl_auth_enable=yes -o smtpd_tls_auth_only=yes \
-             -o smtpd_recipient_restrictions=permit_sasl_authenticated,reject";
-        let [open, starttls, tls] =
-            ports.map(|port| format!("127.0.0.1:{port} inet n - n - - smtpd"));
-        let mut master =
-            format!("{open}\n{starttls} {secure}\n{tls} {secure} -o smtpd_tls_wrappermode=yes\n");
-        for service in SERVICES {
-            master.push_str(service);
-            master.push('\n');
-        }
-        certificate(folder.path());
-        let etc = folder.path().join("etc");
-        fs::write(etc.join("main.cf"), main).unwrap();
-        fs::write(etc.join("master.cf"), master).unwrap();
-        let postfix = Self {
-            program,
-            folder,
-            ports,
-        };
-        postfix.control("start").then_some(postfix)
-    }
-
-    fn control(&self, command: &str) -> bool {
-        let mut process = Command::new(&self.program);
-        process.arg("-c").arg(self.folder.path().join("etc"));
-        process
-            .arg(command)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        process.status().is_ok_and(|status| status.success())
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
-    }
-}
-
-impl Drop for Postfix {
-    fn drop(&mut self) {
-        self.control("abort");
-    }
+/// A Postfix that takes all at its first port, STARTTLS and a password at the second, TLS and a password at the third; it asks `sasl` for
+/// passwords.
+fn postfix(mailboxes: &[(&str, u16)], sasl: &Path) -> Option<Postfix> {
+    let secure = "-o smtpd_sasl_auth_enable=yes -o smtpd_tls_auth_only=yes \
+         -o smtpd_recipient_restrictions=permit_sasl_authenticated,reject";
+    let wrapped = format!("{secure} -o smtpd_tls_wrappermode=yes");
+    let settings = |folder: &Path| {
+        certificate(folder);
+        let (here, sasl) = (folder.display(), sasl.display());
+        format!(
+            "smtpd_tls_cert_file = {here}/cert.pem\nsmtpd_tls_key_file = {here}/key.pem\n\
+             smtpd_tls_security_level = may\nsmtpd_sasl_type = dovecot\nsmtpd_sasl_path = {sasl}\n"
+        )
+    };
+    Postfix::start(mailboxes, &["", secure, &wrapped], settings).unwrap()
 }
 
 #[tokio::test]
 async fn two_members_talk_through_postfix() {
     let (port_a, port_b) = (free_port(), free_port());
     let mailboxes = [("oslo", port_a), ("rome", port_b)];
-    let Some(postfix) = Postfix::start(&mailboxes, Path::new("none")) else {
+    let Some(postfix) = postfix(&mailboxes, Path::new("none")) else {
         return skipped("two_members_talk_through_postfix", "Postfix and root");
     };
     let mut a = start(member("oslo", Some(postfix.ports[0]), lmtp(port_a)));
@@ -354,17 +262,17 @@ async fn a_relay_may_want_tls_and_a_password() {
     };
     let port = free_port();
     let sasl = dovecot.folder.path().join("auth");
-    let Some(postfix) = Postfix::start(&[("rome", port)], &sasl) else {
+    let Some(postfix) = postfix(&[("rome", port)], &sasl) else {
         return skipped(name, "Postfix and root");
     };
     until(|| TcpStream::connect(("127.0.0.1", dovecot.imap)).is_ok()).await;
     let (_b, mut at_b) = start(member("rome", None, lmtp(port)));
     let there = Address::Smtp(mailbox("rome"));
     let relay = |port, tls, roots: bool, password: &str| {
-        let password_file = postfix.folder.path().join(password);
+        let password_file = postfix.folder().join(password);
         fs::write(&password_file, password).unwrap();
         set_mode(&password_file, 0o600);
-        let cert = postfix.folder.path().join("cert.pem");
+        let cert = postfix.folder().join("cert.pem");
         let relay = MailRelay {
             server: MailServer {
                 host: "localhost".to_owned(),
@@ -382,7 +290,7 @@ async fn a_relay_may_want_tls_and_a_password() {
             ..member("oslo", None, Vec::new())
         }
     };
-    let [_, starttls, tls] = postfix.ports;
+    let (starttls, tls) = (postfix.ports[1], postfix.ports[2]);
     for (port, kind) in [(starttls, MailTls::StartTls), (tls, MailTls::Tls)] {
         let (a, _at_a) = start(relay(port, kind, true, "secret-word"));
         let said = format!("by {kind:?}");

@@ -1,0 +1,154 @@
+//! A Postfix of the test's own: in a folder, on loopback, ended with the test.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::TestbedError;
+
+/// Its services besides the doors at which it takes mail.
+const SERVICES: &str = "\
+pickup unix n - n 60 1 pickup
+cleanup unix n - n - 0 cleanup
+qmgr unix n - n 300 1 qmgr
+tlsmgr unix - - n 1000? 1 tlsmgr
+rewrite unix - - n - - trivial-rewrite
+bounce unix - - n - 0 bounce
+defer unix - - n - 0 bounce
+trace unix - - n - 0 bounce
+verify unix - - n - 1 verify
+proxymap unix - - n - - proxymap
+error unix - - n - - error
+retry unix - - n - - error
+lmtp unix - - n - - lmtp
+anvil unix - - n - 1 anvil
+scache unix - - n - 1 scache
+postlog unix-dgram n - n - 1 postlogd
+";
+
+/// A mail server that delivers each of its mailboxes `NAME@ring.test` to an LMTP port on loopback.
+#[derive(Debug)]
+pub struct Postfix {
+    program: PathBuf,
+    folder: TempDir,
+    /// The ports at which it takes mail, one for each door.
+    pub ports: Vec<u16>,
+}
+
+impl Postfix {
+    /// One that takes mail at `doors`: each is what stands behind `smtpd` in `master.cf`, and may be empty. `settings` writes what it wants
+    /// into the server's folder and gives further lines for `main.cf`. None if there is no Postfix, or we are not root.
+    ///
+    /// # Errors
+    /// When its folder cannot be made or it does not start.
+    pub fn start(
+        mailboxes: &[(&str, u16)],
+        doors: &[&str],
+        settings: impl FnOnce(&Path) -> String,
+    ) -> Result<Option<Postfix>, TestbedError> {
+        let wrong = |error: std::io::Error| TestbedError::of("setting up Postfix", error);
+        let program = Path::new("/usr/sbin/postfix");
+        if !program.is_file() || !rustix::process::geteuid().is_root() {
+            return Ok(None);
+        }
+        let folder = tempfile::tempdir().map_err(wrong)?;
+        // Its daemons run as users of their own.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).map_err(wrong)?;
+        for part in ["etc", "spool", "data"] {
+            fs::create_dir(folder.path().join(part)).map_err(wrong)?;
+        }
+        let users = fs::read_to_string("/etc/passwd").map_err(wrong)?;
+        let user = users
+            .lines()
+            .find_map(|line| {
+                line.strip_prefix("postfix:x:")?
+                    .split(':')
+                    .next()?
+                    .parse()
+                    .ok()
+            })
+            .ok_or_else(|| TestbedError("there is no user `postfix`".to_owned()))?;
+        let owner = Some(rustix::fs::Uid::from_raw(user));
+        rustix::fs::chown(folder.path().join("data"), owner, None)
+            .map_err(|error| TestbedError::of("giving Postfix its folder", error))?;
+        let mut ports = Vec::new();
+        let mut master = SERVICES.to_owned();
+        for door in doors {
+            let port = free_port().map_err(wrong)?;
+            master.push_str(&format!("127.0.0.1:{port} inet n - n - - smtpd {door}\n"));
+            ports.push(port);
+        }
+        let main = main_cf(folder.path(), mailboxes) + &settings(folder.path());
+        let etc = folder.path().join("etc");
+        fs::write(etc.join("main.cf"), main).map_err(wrong)?;
+        fs::write(etc.join("master.cf"), master).map_err(wrong)?;
+        let postfix = Postfix {
+            program: program.to_owned(),
+            folder,
+            ports,
+        };
+        match postfix.control("start") {
+            true => Ok(Some(postfix)),
+            false => Err(TestbedError(format!(
+                "Postfix does not start: {}",
+                postfix.log()
+            ))),
+        }
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// What it has logged.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    fn control(&self, command: &str) -> bool {
+        let mut process = Command::new(&self.program);
+        process.arg("-c").arg(self.folder.path().join("etc"));
+        process
+            .arg(command)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        process.status().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Postfix {
+    fn drop(&mut self) {
+        self.control("abort");
+    }
+}
+
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+fn main_cf(folder: &Path, mailboxes: &[(&str, u16)]) -> String {
+    let here = folder.display();
+    let table = |entry: &dyn Fn(&(&str, u16)) -> String| {
+        let entries: Vec<String> = mailboxes.iter().map(entry).collect();
+        entries.join(", ")
+    };
+    let routes =
+        table(&|(name, port)| format!("{{ {name}@ring.test = lmtp:inet:127.0.0.1:{port} }}"));
+    let names = table(&|(name, _)| format!("{{ {name}@ring.test = x }}"));
+    format!(
+        "compatibility_level = 3.6\nqueue_directory = {here}/spool\ndata_directory = {here}/data\n\
+         mail_owner = postfix\nsetgid_group = postdrop\nmaillog_file = {here}/log\n\
+         maillog_file_prefixes = {here}\nmyhostname = mail.ring.test\nmydestination =\n\
+         virtual_mailbox_domains = ring.test\ninet_interfaces = 127.0.0.1\n\
+         inet_protocols = ipv4\nsmtputf8_enable = no\nmynetworks = 127.0.0.0/8\n\
+         transport_maps = inline:{{ {routes} }}\nvirtual_mailbox_maps = inline:{{ {names} }}\n\
+         alias_maps =\nalias_database =\nlocal_recipient_maps =\n"
+    )
+}
