@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ringway_dtl::Priority;
 use ringway_transport::Signer as _;
-use ringway_transport::quic::{QuicConnection, QuicEndpoint, QuicOptions, SendStream};
+use ringway_transport::quic::{QuicConnection, QuicEndpoint, QuicError, QuicOptions, SendStream};
 use tokio::time::timeout;
 
 use super::content::{Source, from_wire};
@@ -324,4 +324,40 @@ async fn a_revoked_member_brings_no_file_in() {
     let answer = timeout(PATIENCE, Frame::read(&mut answers)).await.unwrap();
     assert!(!matches!(answer, Ok(Frame::Finished)), "the file was taken");
     assert!(!bench.home.path().join("inbox/f.bin").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sender_whose_file_changes_says_that_it_gives_up() {
+    let bench = bench(true);
+    let path = bench.home.path().join("file");
+    std::fs::write(&path, vec![1; 3_000_000]).unwrap();
+    let sent = bench
+        .transfers
+        .send(
+            &path,
+            &bench.peers_certificate,
+            &bench.own,
+            Priority::NORMAL,
+        )
+        .unwrap();
+    bench.directory.admit(bench.own.as_bytes()).unwrap();
+    let connection = timeout(PATIENCE, bench.peer.accept())
+        .await
+        .unwrap()
+        .unwrap();
+    let (mut sink, mut stream) = connection.accept_bi().await.unwrap();
+    let offer = Frame::read(&mut stream).await.unwrap();
+    assert!(matches!(offer, Frame::Offer(_)), "{offer:?}");
+    std::fs::write(&path, vec![2; 3_000_000]).unwrap();
+    let accept = Frame::Accept {
+        missing: vec![0],
+        present: 0,
+    };
+    accept.write(&mut sink).await.unwrap();
+    let closed = timeout(PATIENCE, connection.closed()).await.unwrap();
+    let code = u64::from(super::service::GIVEN_UP);
+    let told = matches!(&closed, QuicError::ClosedByPeer { code: found, .. } if *found == code);
+    assert!(told, "{closed}");
+    let state = || bench.transfers.status(&sent.id).unwrap().0.state;
+    eventually("the sender has failed", || state() == "failed").await;
 }
