@@ -188,19 +188,18 @@ impl Runtime {
     /// Datagrams of QUIC go out over links. What finds no link is lost, as on any network.
     fn carry_batch(&mut self, first: MemberDatagram) {
         let now = Instant::now();
-        let mut next = Some(first);
-        for _ in 0..INPUT_BATCH {
-            let Some(MemberDatagram { member, bytes }) = next else {
-                break;
-            };
-            self.links
-                .send(now, &member, LinkMessage::Quic(bytes.to_vec().into()));
-            next = self.carrier.outgoing.try_recv().ok();
+        self.carry(now, first);
+        for _ in 1..INPUT_BATCH {
+            match self.carrier.outgoing.try_recv() {
+                Ok(datagram) => self.carry(now, datagram),
+                Err(_) => break,
+            }
         }
-        if let Some(MemberDatagram { member, bytes }) = next {
-            self.links
-                .send(now, &member, LinkMessage::Quic(bytes.to_vec().into()));
-        }
+    }
+
+    fn carry(&mut self, now: Instant, datagram: MemberDatagram) {
+        let message = LinkMessage::Quic(datagram.bytes.to_vec().into());
+        self.links.send(now, &datagram.member, message);
     }
 
     fn take_command(&mut self, now: Instant, command: Command) {
