@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringway_transport::Signer as _;
+use bytes::Bytes;
+use ringway_transport::{MemberId, Signer as _};
+use tokio::sync::mpsc;
 
 use crate::certificate::CertificateError;
 use crate::clock::unix_seconds;
@@ -15,7 +17,8 @@ use crate::control::{self, ControlServerError, ControlSocket, Services};
 use crate::directory::{Directory, DirectoryError};
 use crate::home::{self, HomeError};
 use crate::identity::{Identity, IdentityError};
-use crate::member::{Network, NetworkError, Runtime, Setup};
+pub use crate::member::MessageSender;
+use crate::member::{Arrived, MemberHandle, Network, NetworkError, Runtime, Setup};
 use crate::state::{Membership, State, StateError};
 use crate::transfer::{self, Transfers};
 
@@ -111,6 +114,34 @@ pub struct Daemon {
     services: Services,
     state: Arc<State>,
     ready: Ready,
+    messages: Option<Messages>,
+}
+
+/// Messages between applications of members: unreliable, unordered, at most 64 KiB long. For programs that run a member within
+/// themselves.
+#[derive(Debug)]
+pub struct Messages {
+    member: MemberHandle,
+    directory: Arc<Directory>,
+    arrived: mpsc::Receiver<Arrived>,
+}
+
+impl Messages {
+    /// A way to send to the member with this name or id. None if there is no such member, or this one is stopping.
+    pub async fn to(&self, peer: &str) -> Option<MessageSender> {
+        let certificate = self.directory.find(peer).await.ok()?;
+        self.member.messages_to(&certificate).await
+    }
+
+    /// The next message that has arrived and who sent it; none once the member has stopped.
+    pub async fn receive(&mut self) -> Option<(MemberId, Bytes)> {
+        self.arrived.recv().await
+    }
+
+    /// The next message if one waits.
+    pub fn try_receive(&mut self) -> Option<(MemberId, Bytes)> {
+        self.arrived.try_recv().ok()
+    }
 }
 
 impl Daemon {
@@ -148,7 +179,7 @@ impl Daemon {
             socket: path,
             pid: std::process::id(),
         };
-        let (runtime, member) = Runtime::new(Setup {
+        let (runtime, member, arrived) = Runtime::new(Setup {
             identity,
             membership,
             state: Arc::clone(&state),
@@ -166,6 +197,11 @@ impl Daemon {
             upload: options.upload_limit.or(config.limits.upload),
             home,
         })?;
+        let messages = Messages {
+            member: member.clone(),
+            directory: Arc::clone(&directory),
+            arrived,
+        };
         let services = Services {
             member,
             transfers,
@@ -179,6 +215,7 @@ impl Daemon {
             services,
             state,
             ready,
+            messages: Some(messages),
         })
     }
 
@@ -188,11 +225,18 @@ impl Daemon {
         &self.ready
     }
 
+    /// The messages of this member's applications; only the first caller gets them. If nobody asks, what arrives is dropped and
+    /// counted.
+    pub fn take_messages(&mut self) -> Option<Messages> {
+        self.messages.take()
+    }
+
     /// Runs until `shutdown` completes or the membership ends.
     ///
     /// # Errors
     /// [`DaemonError::Revoked`] when the ring owner has ended the membership.
-    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), DaemonError> {
+    pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<(), DaemonError> {
+        self.messages = None;
         let own = self.services.certificate.clone();
         let (revoked, own_end) = tokio::sync::oneshot::channel();
         let watching = tokio::spawn(watch_statement(self.services.clone(), self.state, revoked));

@@ -130,6 +130,71 @@ pub const MAIL_LINK_IDLE: std::time::Duration = std::time::Duration::from_secs(6
 /// Source: a lookup and a round of ring maintenance need fewer than ten. The oldest is dropped and counted.
 pub const LINK_QUEUE: usize = 64;
 
+/// How long a message may wait for others to share its packet, on a path that takes seconds.
+///
+/// Source: a small part of the way. Past it the packet leaves as it is.
+pub const GATHER_SECONDS: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// How long a message may wait for others to share its packet, on a path that takes minutes.
+///
+/// Source: a small part of the way; what is said in answer to one mail goes into one mail. Past it the packet leaves as it is.
+pub const GATHER_MINUTES: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Bytes of messages that wait to be put into packets, for one peer; those of applications apart.
+///
+/// Source: eight of the longest messages; all of them leave at the end of a round. Past it messages are dropped and counted.
+pub const LINK_QUEUE_BYTES: usize = 512 * 1024;
+
+/// Bytes of applications' messages that wait for the path, for one peer.
+///
+/// Source: four windows of [`RECEIVE_ROOM`]. From the half on applications are asked to wait; past it messages are dropped and counted.
+pub const PACED_QUEUE_BYTES: usize = 512 * 1024;
+
+/// Messages that an application has handed over and that wait for room, for one peer.
+///
+/// Source: enough that neither side waits for the other's task. Past it the application waits.
+pub const MESSAGES_WAITING: usize = 1_024;
+
+/// Received messages that wait for the application.
+///
+/// Source: what arrives while an application's task has to wait for its turn. Past it they are dropped and counted.
+pub const MESSAGES_UNREAD: usize = 4_096;
+
+/// Packets under way to one peer that are watched.
+///
+/// Source: what a report can speak of ([`REPORTED_BYTES`]) and as much again. Past it the sender waits for a report.
+pub const FLOW_PACKETS: usize = 2_048;
+
+/// Bytes of a report's list of packets, a bit for each.
+///
+/// Source: 16 times [`REPORT_EVERY`], so that a report may well be lost. Packets before them count as lost if no report has named them.
+pub const REPORTED_BYTES: usize = 16;
+
+/// Packets after which a report is due.
+///
+/// Source: less than the first window of ten packets, so that it does not wait for the clock. Past it a report leaves at once.
+pub const REPORT_EVERY: u32 = 8;
+
+/// Longest wait of a report for more packets, or for a packet to share.
+///
+/// Source: the wheel of timers turns once in a millisecond; round trips are measured without it. Past it the report leaves alone.
+pub const REPORT_AFTER: std::time::Duration = std::time::Duration::from_millis(2);
+
+/// Counters by which a packet may come late before it counts as lost.
+///
+/// Source: RFC 9002 §6.1.1 has 3 for one path; segmentation offload and several queues reorder by more. Past it the window shrinks.
+pub const REORDERED: u64 = 16;
+
+/// Bytes that all senders together may have under way to us.
+///
+/// Source: Linux's default receive buffer of 208 KiB, which holds 90 full datagrams. Past it senders wait.
+pub const RECEIVE_ROOM: u32 = 128 * 1024;
+
+/// How long a receiver's process may be away without a loss.
+///
+/// Source: two turns of Linux's scheduler on a busy machine. Longer, and a full buffer drops what comes.
+pub const RECEIVER_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+
 /// Packets and events that wait to be taken from the links.
 ///
 /// Source: what one batch of input can cause. Past it packets are dropped and counted, as on a full network card.

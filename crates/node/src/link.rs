@@ -15,16 +15,18 @@
 //! are echoes. The way back is the peer's choice.
 
 mod establish;
+mod flow;
 mod fragment;
 mod handshake;
 mod peer;
+mod queue;
 mod replay;
 mod session;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringway_transport::{Address, MemberId, PathRules, Proved};
 
@@ -35,7 +37,7 @@ use self::peer::HalfOpen;
 use self::wire::Packet;
 use crate::certificate::Certificate;
 use crate::identity::Identity;
-use crate::limits::{LINK_OUTPUT, LINK_QUEUE};
+use crate::limits::{LINK_OUTPUT, LINK_QUEUE, RECEIVE_ROOM, RECEIVER_PAUSE};
 
 /// Decides from a shown certificate whether its holder may have a link.
 pub(crate) type Gatekeeper = Arc<dyn Fn(&[u8]) -> Option<Certificate> + Send + Sync>;
@@ -59,8 +61,18 @@ pub(crate) struct LinkCounters {
     pub(crate) packets_malformed: u64,
     pub(crate) packets_rejected: u64,
     pub(crate) packets_unknown_session: u64,
-    pub(crate) messages_dropped: u64,
+    /// Messages dropped, by reason: there is no link, nor one on its way.
+    pub(crate) dropped_no_link: u64,
+    /// Too many waited for the link to come up, or for room in packets.
+    pub(crate) dropped_queue_full: u64,
+    /// Longer than what the most pieces hold.
+    pub(crate) dropped_too_long: u64,
+    /// Packets or events that nobody took in time.
+    pub(crate) dropped_output_full: u64,
     pub(crate) path_changes: u64,
+    /// Messages and packets of sessions: how many messages share a packet.
+    pub(crate) messages_sent: u64,
+    pub(crate) packets_sent: u64,
 }
 
 /// All links of a member.
@@ -77,6 +89,10 @@ pub(crate) struct Links {
     half_open: VecDeque<HalfOpen>,
     rng: rand::rngs::StdRng,
     packets: VecDeque<(Address, Vec<u8>)>,
+    /// Members for whom packets may be made.
+    ready: BTreeSet<MemberId>,
+    /// How many members send messages at this time, and when that was counted.
+    talking: (Option<Instant>, u32),
     events: VecDeque<Event>,
     counters: LinkCounters,
 }
@@ -109,6 +125,8 @@ impl Links {
             half_open: VecDeque::new(),
             rng: rand::SeedableRng::from_seed(seed),
             packets: VecDeque::new(),
+            ready: BTreeSet::new(),
+            talking: (None, 1),
             events: VecDeque::new(),
             counters: LinkCounters::default(),
         }
@@ -146,30 +164,32 @@ impl Links {
     /// Sends over the link's path, or keeps the message until the link is up. False if there is no link.
     pub(crate) fn send(&mut self, now: Instant, member: &MemberId, message: LinkMessage) -> bool {
         let Some(peer) = self.peers.get_mut(member) else {
-            self.counters.messages_dropped += 1;
+            self.counters.dropped_no_link += 1;
             return false;
         };
         if message.is_application() {
             peer.last_wanted = now;
         }
-        match peer.seal_for_path(now, &message) {
-            Some((path, packets)) => {
-                if packets.is_empty() {
-                    self.counters.messages_dropped += 1;
-                }
-                for packet in packets {
-                    self.transmit(path.clone(), packet);
-                }
+        if peer.path().is_none() || !peer.is_up() {
+            if peer.waiting.len() >= LINK_QUEUE {
+                peer.waiting.pop_front();
+                self.counters.dropped_queue_full += 1;
             }
-            None => {
-                if peer.waiting.len() >= LINK_QUEUE {
-                    peer.waiting.pop_front();
-                    self.counters.messages_dropped += 1;
-                }
-                peer.waiting.push_back(message);
-            }
+            peer.waiting.push_back(message);
+            return true;
         }
+        match peer.enqueue(now, &message) {
+            Ok(()) => self.counters.messages_sent += 1,
+            Err(peer::Dropped::TooLong) => self.counters.dropped_too_long += 1,
+            Err(peer::Dropped::QueueFull) => self.counters.dropped_queue_full += 1,
+        }
+        self.ready.insert(*member);
         true
+    }
+
+    /// Whether an application may hand over messages to this member now; it waits otherwise.
+    pub(crate) fn takes_messages(&self, member: &MemberId) -> bool {
+        self.peers.get(member).is_some_and(Peer::takes_messages)
     }
 
     /// Sends to one address only, for a PING. Dropped if there is no session.
@@ -180,7 +200,7 @@ impl Links {
             .and_then(|peer| peer.seal(message));
         match sealed {
             Some(packet) => self.transmit(address, packet),
-            None => self.counters.messages_dropped += 1,
+            None => self.counters.dropped_no_link += 1,
         }
     }
 
@@ -224,6 +244,7 @@ impl Links {
             let path = peer.path()?.clone();
             Some((path, peer.seal(&LinkMessage::Close)?))
         });
+        // What still waits is not worth more than the goodbye.
         if let Some((path, packet)) = goodbye {
             self.transmit(path, packet);
         }
@@ -241,6 +262,7 @@ impl Links {
             self.dials.remove(&dial.index);
         }
         self.half_open.retain(|half| half.member != *member);
+        self.ready.remove(member);
         self.emit(Event::Down(*member));
     }
 
@@ -298,7 +320,7 @@ impl Links {
             self.counters.packets_rejected += 1;
             return false;
         };
-        self.handle_plain(now, &path, member, &plain);
+        self.handle_plain(now, &path, member, (receiver, counter), &plain);
         true
     }
 
@@ -325,21 +347,40 @@ impl Links {
         }
         // The answer went to `half.path` and has arrived; where this packet claims to come from proves nothing.
         self.establish(now, half.path, half.member, half.index, half.session);
-        self.handle_plain(now, &path, half.member, &plain);
+        self.handle_plain(now, &path, half.member, (half.index, sealed.0), &plain);
         true
     }
 
-    fn handle_plain(&mut self, now: Instant, path: &Address, member: MemberId, plain: &[u8]) {
-        let Some(message) = LinkMessage::decode(plain) else {
-            self.counters.packets_malformed += 1;
-            return;
-        };
-        let probes = self.with_paths(&member, |peer| {
-            peer.heard(now, path, &message);
-            peer.probes(now)
-        });
-        self.send_probes(&member, probes.unwrap_or_default());
-        self.handle_message(now, path, member, message);
+    /// `packet` is its session and counter.
+    fn handle_plain(
+        &mut self,
+        now: Instant,
+        path: &Address,
+        member: MemberId,
+        packet: (u32, u64),
+        plain: &[u8],
+    ) {
+        let mut wants_report = false;
+        for message in LinkMessage::decode_all(plain) {
+            let Some(message) = message else {
+                self.counters.packets_malformed += 1;
+                break;
+            };
+            wants_report |= message.is_paced() || matches!(message, LinkMessage::Fragment { .. });
+            let probes = self.with_paths(&member, |peer| {
+                peer.heard(now, path, &message);
+                peer.probes(now)
+            });
+            self.send_probes(&member, probes.unwrap_or_default());
+            self.handle_message(now, path, member, message);
+        }
+        let peer = self.peers.get_mut(&member).filter(|_| wants_report);
+        if let Some(peer) = peer {
+            peer.arrived(now, packet.0, packet.1);
+            if peer.has_output(now) {
+                self.ready.insert(member);
+            }
+        }
     }
 
     fn handle_message(
@@ -364,6 +405,26 @@ impl Links {
                 }
             }
             LinkMessage::Close => self.forget(&member),
+            LinkMessage::Padding(_) => {}
+            LinkMessage::Received {
+                session,
+                highest,
+                delay,
+                seen,
+                room,
+            } => {
+                let report = flow::Report {
+                    session,
+                    highest,
+                    delay: Duration::from_micros(u64::from(delay)),
+                    seen: seen.into(),
+                    room,
+                };
+                if let Some(peer) = self.peers.get_mut(&member) {
+                    peer.reported(now, &report);
+                    self.ready.insert(member);
+                }
+            }
             LinkMessage::Fragment {
                 id,
                 index,
@@ -413,6 +474,10 @@ impl Links {
         for member in due {
             self.run_dial(now, member);
             self.look_after(now, member);
+            if let Some(peer) = self.peers.get_mut(&member) {
+                peer.handle_flow_timeout(now);
+                self.ready.insert(member);
+            }
         }
     }
 
@@ -427,7 +492,7 @@ impl Links {
 
     fn transmit(&mut self, path: Address, packet: Vec<u8>) {
         if self.packets.len() >= LINK_OUTPUT {
-            self.counters.messages_dropped += 1;
+            self.counters.dropped_output_full += 1;
             return;
         }
         self.packets.push_back((path, packet));
@@ -437,15 +502,38 @@ impl Links {
         // An event that reports a state is never dropped; there are at most two of those for each link.
         let may_drop = matches!(event, Event::Message(..));
         if may_drop && self.events.len() >= LINK_OUTPUT {
-            self.counters.messages_dropped += 1;
+            self.counters.dropped_output_full += 1;
             return;
         }
         self.events.push_back(event);
     }
 
-    /// The next packet to send.
-    pub(crate) fn poll_transmit(&mut self) -> Option<(Address, Vec<u8>)> {
+    /// The next packet to send. Messages that are due are put into packets now.
+    pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<(Address, Vec<u8>)> {
+        while self.packets.is_empty() {
+            let member = self.ready.pop_first()?;
+            let room = self.room(now);
+            let peer = self.peers.get_mut(&member);
+            let Some(packet) = peer.and_then(|peer| peer.next_packet(now, room)) else {
+                continue;
+            };
+            // There may be more: what one member gets in a round is bounded by its queue and its window.
+            self.ready.insert(member);
+            self.packets.push_back(packet);
+        }
+        self.counters.packets_sent += 1;
         self.packets.pop_front()
+    }
+
+    /// Our buffers, shared between those who fill them.
+    fn room(&mut self, now: Instant) -> u32 {
+        let (counted, talking) = self.talking;
+        if counted.is_none_or(|at| now >= at + RECEIVER_PAUSE) {
+            let talking = self.peers.values().filter(|peer| peer.is_talking());
+            let talking = u32::try_from(talking.count()).unwrap_or(u32::MAX).max(1);
+            self.talking = (Some(now), talking);
+        }
+        RECEIVE_ROOM / talking
     }
 
     /// The next thing to know.

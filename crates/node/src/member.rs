@@ -8,6 +8,7 @@
 //! Others talk to the task through a [`MemberHandle`].
 
 mod echo;
+mod messages;
 mod network;
 mod paths;
 mod reach;
@@ -23,6 +24,8 @@ use ringway_overlay::RingKey;
 use ringway_transport::{Address, MemberId, Ping, Pong};
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::messages::MessageSender;
+pub(crate) use self::messages::Arrived;
 pub(crate) use self::network::{Network, NetworkError};
 pub(crate) use self::runtime::{Runtime, Setup};
 
@@ -99,6 +102,10 @@ enum Command {
     Paths {
         certificate: Box<Certificate>,
         reply: oneshot::Sender<Box<PathsStatus>>,
+    },
+    Messages {
+        certificate: Box<Certificate>,
+        reply: oneshot::Sender<MessageSender>,
     },
     Status {
         reply: oneshot::Sender<Box<Status>>,
@@ -177,6 +184,13 @@ impl MemberHandle {
         self.ask(|reply| Command::Paths { certificate, reply })
             .await
             .map(|paths| *paths)
+    }
+
+    /// A way to send messages to the peer's application, or none when the member is stopping.
+    pub(crate) async fn messages_to(&self, certificate: &Certificate) -> Option<MessageSender> {
+        let certificate = Box::new(certificate.clone());
+        self.ask(|reply| Command::Messages { certificate, reply })
+            .await
     }
 
     /// What the member sees, or none when it is stopping.

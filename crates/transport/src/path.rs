@@ -21,7 +21,7 @@ pub use self::report::{PathReport, PathState};
 pub use self::rule::{InvalidRule, PathRule, PathRules};
 
 use self::entry::{Entry, Kind, Life, Source};
-use crate::address::{Address, AddressDescriptor};
+use crate::address::{Address, AddressDescriptor, LatencyClass};
 use crate::limits;
 
 /// The paths to one peer.
@@ -101,6 +101,12 @@ impl Paths {
         let active = self.active.as_ref().and_then(|address| self.entry(address));
         let mtu = active.map_or(0, |entry| usize::try_from(entry.mtu).unwrap_or(usize::MAX));
         mtu.max(limits::LEAST_MTU)
+    }
+
+    /// How long messages over the path in use take, roughly.
+    pub fn latency(&self) -> LatencyClass {
+        let active = self.active.as_ref().and_then(|address| self.entry(address));
+        active.map_or(LatencyClass::Interactive, |entry| entry.latency)
     }
 
     /// How often another path has been taken into use.

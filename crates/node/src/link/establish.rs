@@ -179,7 +179,7 @@ impl Links {
         };
         self.establish(now, path, member, receiver, Session::new(keys, sender));
         // The responder takes the session into use with the first message that it can decrypt.
-        if !self.peers.get(&member).is_some_and(|peer| peer.has_sent()) {
+        if !self.peers.get(&member).is_some_and(Peer::has_sent) {
             self.send(now, &member, LinkMessage::Echo(0));
         }
         true

@@ -3,15 +3,24 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use ringway_dtl::Priority;
 use ringway_transport::{
-    Address, AddressDescriptor, MemberId, PathReport, PathRules, Paths, Protocol, Proved,
+    Address, AddressDescriptor, LatencyClass, MemberId, PathReport, PathRules, Paths, Protocol,
+    Proved,
 };
 
+use super::flow::{Arrivals, Flow, Report};
 use super::fragment::{self, Reassembly};
 use super::handshake::Initiator;
+use super::queue::Queue;
 use super::session::Session;
 use super::wire::LinkMessage;
 use crate::limits::{LINK_IDLE, LINK_LOOK, MAIL_HANDSHAKE, MAIL_LINK_IDLE};
+
+/// MTU that a path's flow begins with before the path is known.
+const LEAST_MTU: usize = 1_200;
+/// Bytes of an encoded report.
+const REPORT_BYTES: usize = 48;
 
 /// How long an answered handshake waits for its first message.
 const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
@@ -121,6 +130,13 @@ impl HalfOpen {
     }
 }
 
+/// Why a message did not get into the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dropped {
+    TooLong,
+    QueueFull,
+}
+
 /// What a look at a link's timers asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Look {
@@ -145,6 +161,11 @@ pub(crate) struct Peer {
     next_look: Instant,
     last_renewal: Option<Instant>,
     sent: u64,
+    queue: Queue,
+    flow: Flow,
+    /// The session and the path that the flow belongs to.
+    flow_of: Option<(u32, Address)>,
+    arrivals: Arrivals,
     reassembly: Reassembly,
     /// Messages cut so far: the number of the next.
     fragmented: u32,
@@ -163,6 +184,10 @@ impl Peer {
             next_look: now + LINK_LOOK,
             last_renewal: None,
             sent: 0,
+            queue: Queue::default(),
+            flow: Flow::new(now, Priority::NORMAL, LEAST_MTU),
+            flow_of: None,
+            arrivals: Arrivals::default(),
             reassembly: Reassembly::default(),
             fragmented: 0,
         }
@@ -201,8 +226,9 @@ impl Peer {
         self.sessions.iter().map(|(index, _, _)| *index).collect()
     }
 
+    /// Whether anything goes over the newest session, or will.
     pub(super) fn has_sent(&self) -> bool {
-        self.sent > 0
+        self.sent > 0 || !self.queue.is_empty()
     }
 
     /// Takes a session into use; gives the index of one that had to go.
@@ -225,40 +251,142 @@ impl Peer {
         None
     }
 
-    /// Encrypts for the newest session.
+    /// Encrypts for the newest session, apart from the queue.
     pub(super) fn seal(&mut self, message: &LinkMessage) -> Option<Vec<u8>> {
         self.seal_encoded(&message.encode())
+            .map(|(_, packet)| packet)
     }
 
-    fn seal_encoded(&mut self, plain: &[u8]) -> Option<Vec<u8>> {
+    /// Encrypts an echo in a packet of `length` bytes.
+    pub(super) fn seal_padded(&mut self, number: u64, length: usize) -> Option<Vec<u8>> {
+        let mut plain = LinkMessage::Echo(number).encode();
+        let room = length.saturating_sub(plain.len() + fragment::AROUND_DATA);
+        // The padding's own head takes a few bytes.
+        let padding = vec![0; room.saturating_sub(6)];
+        plain.extend(LinkMessage::Padding(padding.into()).encode());
+        self.seal_encoded(&plain).map(|(_, packet)| packet)
+    }
+
+    fn seal_encoded(&mut self, plain: &[u8]) -> Option<(u64, Vec<u8>)> {
         let (_, _, session) = self.sessions.front_mut()?;
-        let packet = session.seal(plain)?;
+        let sealed = session.seal(plain)?;
         self.sent += 1;
-        Some(packet)
+        Some(sealed)
     }
 
-    /// Encrypts, in as many packets as the path in use needs, and says where to send them. No packet means that the message is too
-    /// long.
-    pub(super) fn seal_for_path(
-        &mut self,
-        now: Instant,
-        message: &LinkMessage,
-    ) -> Option<(Address, Vec<Vec<u8>>)> {
-        let path = self.paths.active()?.clone();
+    /// Puts a message into the queue, in as many pieces as the path in use needs.
+    ///
+    /// # Errors
+    /// Why it was dropped.
+    pub(super) fn enqueue(&mut self, now: Instant, message: &LinkMessage) -> Result<(), Dropped> {
         let (encoded, mtu) = (message.encode(), self.paths.mtu());
-        let packets = if fragment::fits(&encoded, mtu) {
-            vec![self.seal_encoded(&encoded)?]
-        } else {
-            self.fragmented = self.fragmented.wrapping_add(1);
-            let pieces = fragment::split(&encoded, self.fragmented, mtu).unwrap_or_default();
-            let sealed = pieces.iter().map(|piece| self.seal(piece));
-            sealed.collect::<Option<Vec<_>>>()?
-        };
         // What tests a path asks for its own answer; an answer asks for none, or both sides would never rest.
         if message.wants_a_working_path() {
             self.paths.sent(now);
         }
-        Some((path, packets))
+        let paced = message.is_paced();
+        if fragment::fits(&encoded, mtu) {
+            return self.push(now, encoded, paced);
+        }
+        self.fragmented = self.fragmented.wrapping_add(1);
+        let pieces = fragment::split(&encoded, self.fragmented, mtu).ok_or(Dropped::TooLong)?;
+        for piece in pieces {
+            self.push(now, piece.encode(), paced)?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, now: Instant, encoded: Vec<u8>, paced: bool) -> Result<(), Dropped> {
+        let latency = self.paths.latency();
+        let taken = match paced {
+            true => self.queue.push_paced(now, encoded, latency),
+            false => self.queue.push(now, encoded, latency),
+        };
+        taken.then_some(()).ok_or(Dropped::QueueFull)
+    }
+
+    /// The next packet for the path in use. `room`: bytes that may be under way to us from this peer.
+    pub(super) fn next_packet(&mut self, now: Instant, room: u32) -> Option<(Address, Vec<u8>)> {
+        let path = self.paths.active()?.clone();
+        let (_, remote, _) = self.sessions.front()?;
+        if self
+            .flow_of
+            .as_ref()
+            .is_none_or(|(session, of)| session != remote || *of != path)
+        {
+            self.flow_of = Some((*remote, path.clone()));
+            self.flow = Flow::new(now, Priority::NORMAL, self.paths.mtu());
+        }
+        if self.arrivals.is_due(now) {
+            let report = self.report(now, room)?;
+            self.push(now, report, false).ok()?;
+        }
+        // By mail a report would cost as much as what it reports, and come too late.
+        let watched = self.paths.latency() != LatencyClass::Minutes;
+        let may_pace = self.queue.has_paced() && (!watched || self.flow.may_send(now));
+        let space = self.paths.mtu().saturating_sub(fragment::AROUND_DATA);
+        let mut packed = self.queue.pack(now, space, may_pace)?;
+        if packed.plain.len() + REPORT_BYTES <= space
+            && let Some(report) = self.report(now, room)
+        {
+            packed.plain.extend(report);
+        }
+        let (counter, packet) = self.seal_encoded(&packed.plain)?;
+        if packed.paced && watched {
+            self.flow.sent(now, counter, packet.len());
+        }
+        Some((path, packet))
+    }
+
+    /// What has come since the last report, encoded.
+    fn report(&mut self, now: Instant, room: u32) -> Option<Vec<u8>> {
+        let (session, highest) = self.arrivals.pending()?;
+        let delay = self.arrivals.reported(now);
+        let mut sessions = self.sessions.iter();
+        let (_, _, reported) = sessions.find(|(own, _, _)| *own == session)?;
+        let seen = reported.seen_below(highest).to_vec().into();
+        let delay = u32::try_from(delay.as_micros()).unwrap_or(u32::MAX);
+        let report = LinkMessage::Received {
+            session,
+            highest,
+            delay,
+            seen,
+            room,
+        };
+        Some(report.encode())
+    }
+
+    /// A packet came over `session` whose sender wants to know that it did.
+    pub(super) fn arrived(&mut self, now: Instant, session: u32, counter: u64) {
+        self.arrivals.note(now, session, counter);
+    }
+
+    /// The peer has reported what came.
+    pub(super) fn reported(&mut self, now: Instant, report: &Report) {
+        let current = self.flow_of.as_ref();
+        if current.is_some_and(|(session, _)| *session == report.session) {
+            self.flow.reported(now, report);
+        }
+    }
+
+    /// True if something waits that may be due.
+    pub(super) fn has_output(&self, now: Instant) -> bool {
+        !self.queue.is_empty() || self.arrivals.is_due(now)
+    }
+
+    /// Whether an application may hand over more messages.
+    pub(super) fn takes_messages(&self) -> bool {
+        self.is_up() && !self.queue.is_full()
+    }
+
+    /// Whether the peer sends messages that want to be reported.
+    pub(super) fn is_talking(&self) -> bool {
+        self.arrivals.pending().is_some()
+    }
+
+    /// Window in bytes, and bytes under way.
+    pub(crate) fn flow(&self) -> (u64, u64) {
+        self.flow.state()
     }
 
     /// Takes a piece of a message; gives the message if that was the last one.
@@ -364,8 +492,31 @@ impl Peer {
         // Whoever wants the link looks after it: with both sides at it neither would ever let go.
         let paths = self.paths.poll_timeout();
         let paths = paths.filter(|_| self.is_wanted(self.next_look));
-        let times = [dial, paths, Some(self.next_look)];
+        let times = [
+            dial,
+            paths,
+            Some(self.next_look),
+            self.next_output(),
+            self.arrivals.due(),
+        ];
         times.into_iter().flatten().min().unwrap_or(self.next_look)
+    }
+
+    /// When something that waits may leave. What can leave now has left at the end of the round.
+    fn next_output(&self) -> Option<Instant> {
+        let due = self.queue.due();
+        let prompt = due.filter(|_| self.queue.has_prompt());
+        let paced = self.queue.has_paced();
+        let pace = self.flow.poll_timeout(paced);
+        // Held back by the window: a report or silence opens it.
+        let open = paced && self.flow.is_open();
+        let gathered = due.filter(|_| open && pace.is_none());
+        [prompt, pace, gathered].into_iter().flatten().min()
+    }
+
+    /// Time has passed for what is under way.
+    pub(super) fn handle_flow_timeout(&mut self, now: Instant) {
+        self.flow.handle_timeout(now);
     }
 
     /// Looks at the timers.

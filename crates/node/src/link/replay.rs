@@ -32,6 +32,13 @@ impl ReplayWindow {
         !too_old && self.seen[word] & bit == 0
     }
 
+    /// True if `counter` has been marked and is not too old to be remembered.
+    pub(crate) fn has_seen(&self, counter: u64) -> bool {
+        let within = counter < self.next && self.next - counter <= Self::span();
+        let (word, bit) = Self::place(counter);
+        within && self.seen[word] & bit != 0
+    }
+
     /// Marks an authenticated message's counter as seen.
     pub(crate) fn mark(&mut self, counter: u64) {
         if counter >= self.next {
@@ -85,6 +92,7 @@ mod tests {
                 } else if within {
                     prop_assert!(fresh, "{counter} refused, highest {highest}");
                 }
+                prop_assert_eq!(window.has_seen(counter), !fresh && within);
                 if fresh {
                     window.mark(counter);
                     model.insert(counter);

@@ -4,7 +4,7 @@ use snow::StatelessTransportState;
 
 use super::replay::ReplayWindow;
 use super::wire::Packet;
-use crate::limits::SESSION_MESSAGES;
+use crate::limits::{REPORTED_BYTES, SESSION_MESSAGES};
 
 /// Bytes of an authentication tag.
 const TAG: usize = 16;
@@ -33,29 +33,33 @@ impl Session {
         self.remote_index
     }
 
-    /// A data packet with an encoded message, or none once the session is used up.
-    pub(super) fn seal(&mut self, plain: &[u8]) -> Option<Vec<u8>> {
+    /// A data packet with encoded messages and its counter, or none once the session is used up.
+    pub(super) fn seal(&mut self, plain: &[u8]) -> Option<(u64, Vec<u8>)> {
         if self.sent >= SESSION_MESSAGES {
             return None;
         }
         let counter = self.sent;
         self.sent += 1;
-        let mut ciphertext = vec![0; plain.len() + TAG];
-        let length = self
-            .keys
-            .write_message(counter, plain, &mut ciphertext)
-            .ok()?;
-        ciphertext.truncate(length);
-        let receiver = self.remote_index;
-        let ciphertext = ciphertext.as_slice();
-        Some(
-            Packet::Data {
-                receiver,
-                counter,
-                ciphertext,
+        let mut packet = Packet::data_header(self.remote_index, counter, plain.len() + TAG);
+        let start = packet.len();
+        packet.resize(start + plain.len() + TAG, 0);
+        let place = packet.get_mut(start..)?;
+        self.keys.write_message(counter, plain, place).ok()?;
+        Some((counter, packet))
+    }
+
+    /// Which of the counters below `highest` have come: a bit for each, nearest first.
+    pub(super) fn seen_below(&self, highest: u64) -> [u8; REPORTED_BYTES] {
+        let mut seen = [0; REPORTED_BYTES];
+        for (below, byte) in (0_u64..).step_by(8).zip(&mut seen) {
+            for bit in 0..8 {
+                let counter = highest.checked_sub(below + bit + 1);
+                if counter.is_some_and(|counter| self.window.has_seen(counter)) {
+                    *byte |= 1 << bit;
+                }
             }
-            .encode(),
-        )
+        }
+        seen
     }
 
     /// The message in a data packet, or none if it is a replay or does not verify.

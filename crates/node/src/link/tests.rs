@@ -6,7 +6,7 @@ use ringway_transport::{AddressDescriptor, Signer as _};
 
 use super::*;
 use crate::certificate::CertificateFields;
-use crate::limits::HALF_OPEN;
+use crate::limits::{GATHER_MINUTES, HALF_OPEN};
 
 /// A member, its address and what it has heard.
 struct Member {
@@ -114,7 +114,7 @@ impl Net {
             let mut moved = false;
             for index in 0..self.members.len() {
                 let from = self.members[index].address.clone();
-                while let Some((to, packet)) = self.members[index].links.poll_transmit() {
+                while let Some((to, packet)) = self.members[index].links.poll_transmit(self.now) {
                     moved = true;
                     self.seen.push((from.clone(), to.clone(), packet.clone()));
                     self.deliver(from.clone(), to, &packet);
@@ -275,7 +275,7 @@ fn a_flood_of_old_handshakes_leaves_no_more_than_the_bound() {
     let (mut net, _, _) = Net::pair();
     for _ in 0..(HALF_OPEN + 50) {
         net.connect(0, 1);
-        let Some((to, packet)) = net.members[0].links.poll_transmit() else {
+        let Some((to, packet)) = net.members[0].links.poll_transmit(net.now) else {
             panic!("an initiation");
         };
         let from = net.members[0].address.clone();
@@ -327,14 +327,18 @@ fn mail_is_the_last_resort_goes_out_once_and_is_waited_for() {
     let reply: Address = "smtp://a@example.org?X-Ringway=k4".parse().unwrap();
     let now = net.now;
     net.members[1].links.handle_packet(now, reply, &mailed[0]);
-    let (_, answer) = net.members[1].links.poll_transmit().unwrap();
+    let (_, answer) = net.members[1].links.poll_transmit(net.now).unwrap();
     net.now += Duration::from_secs(600);
     let now = net.now;
     net.members[0]
         .links
         .handle_packet(now, mail.clone(), &answer);
     assert!(net.members[0].links.is_up(&b));
-    let (to, first) = net.members[0].links.poll_transmit().unwrap();
+    // What is said by mail waits a little for more.
+    assert!(net.members[0].links.poll_transmit(now).is_none());
+    net.now += GATHER_MINUTES;
+    net.members[0].links.handle_timeout(net.now);
+    let (to, first) = net.members[0].links.poll_transmit(net.now).unwrap();
     assert_eq!(to, mail);
     net.now += Duration::from_secs(600);
     let now = net.now;
@@ -515,15 +519,15 @@ fn first_data_from_elsewhere_does_not_point_the_link_at_a_victim() {
     let (mut net, a, _) = Net::pair();
     net.connect(0, 1);
     let now = net.now;
-    let (_, init) = net.members[0].links.poll_transmit().unwrap();
+    let (_, init) = net.members[0].links.poll_transmit(net.now).unwrap();
     net.members[1].links.handle_packet(now, address(1), &init);
-    let (_, resp) = net.members[1].links.poll_transmit().unwrap();
+    let (_, resp) = net.members[1].links.poll_transmit(net.now).unwrap();
     net.members[0].links.handle_packet(now, address(2), &resp);
-    let (_, data) = net.members[0].links.poll_transmit().unwrap();
+    let (_, data) = net.members[0].links.poll_transmit(net.now).unwrap();
     net.members[1].links.handle_packet(now, address(9), &data);
     let mut elsewhere = Vec::new();
     net.members[1].links.send(now, &a, text("big answer"));
-    while let Some((to, packet)) = net.members[1].links.poll_transmit() {
+    while let Some((to, packet)) = net.members[1].links.poll_transmit(net.now) {
         if to != address(1) {
             elsewhere.push((to, packet.len()));
         }
@@ -545,24 +549,24 @@ fn a_member_cannot_move_the_link_to_a_victim() {
     net.pass(Duration::from_secs(3));
     net.now += Duration::from_secs(3);
     let now = net.now;
-    while net.members[0].links.poll_transmit().is_some() {}
+    while net.members[0].links.poll_transmit(net.now).is_some() {}
     net.members[0].links.send(now, &b, text("ask"));
-    let (_, data) = net.members[0].links.poll_transmit().unwrap();
+    let (_, data) = net.members[0].links.poll_transmit(net.now).unwrap();
     net.members[1].links.handle_packet(now, address(9), &data);
-    let (to, test) = net.members[1].links.poll_transmit().unwrap();
+    let (to, test) = net.members[1].links.poll_transmit(net.now).unwrap();
     assert!(
         to == address(9) && test.len() < 64,
         "one small echo tests the new address"
     );
     net.members[1].links.send(now, &a, text("big answer"));
-    let (to, _) = net.members[1].links.poll_transmit().unwrap();
+    let (to, _) = net.members[1].links.poll_transmit(net.now).unwrap();
     assert_eq!(to, address(1), "the answer goes to a third party");
     // Only the answer to that echo moves the link.
     net.members[0].links.handle_packet(now, address(2), &test);
     net.members[0].address = address(9);
     net.settle();
     net.members[1].links.send(now, &a, text("moved"));
-    let (to, _) = net.members[1].links.poll_transmit().unwrap();
+    let (to, _) = net.members[1].links.poll_transmit(net.now).unwrap();
     assert_eq!(to, address(9));
 }
 
@@ -583,9 +587,9 @@ fn a_half_open_handshake_of_a_revoked_member_becomes_no_link() {
     let mut net = Net::new(vec![a, b]);
     net.connect(0, 1);
     let now = net.now;
-    let (_, init) = net.members[0].links.poll_transmit().unwrap();
+    let (_, init) = net.members[0].links.poll_transmit(net.now).unwrap();
     net.members[1].links.handle_packet(now, address(1), &init);
-    let (_, resp) = net.members[1].links.poll_transmit().unwrap();
+    let (_, resp) = net.members[1].links.poll_transmit(net.now).unwrap();
     revoked.store(true, Ordering::SeqCst);
     // What Runtime::end_revoked does: only links that are up.
     let up: Vec<MemberId> = net.members[1].links.up().map(|(m, _)| *m).collect();
@@ -613,9 +617,9 @@ fn one_member_does_not_push_out_others_handshakes() {
     let mut net = Net::new(vec![a, b]);
     net.connect(0, 1);
     let now = net.now;
-    let (_, init) = net.members[0].links.poll_transmit().unwrap();
+    let (_, init) = net.members[0].links.poll_transmit(net.now).unwrap();
     net.members[1].links.handle_packet(now, address(1), &init);
-    let (_, resp) = net.members[1].links.poll_transmit().unwrap();
+    let (_, resp) = net.members[1].links.poll_transmit(net.now).unwrap();
     let b_id = net.members[1].certificate.member();
     for i in 0..u32::try_from(HALF_OPEN).unwrap() {
         let (_, noise) = handshake::Initiator::begin(&c, &b_id, evil.as_bytes()).unwrap();
@@ -626,9 +630,9 @@ fn one_member_does_not_push_out_others_handshakes() {
         .encode();
         net.members[1].links.handle_packet(now, address(7), &packet);
     }
-    while net.members[1].links.poll_transmit().is_some() {}
+    while net.members[1].links.poll_transmit(net.now).is_some() {}
     net.members[0].links.handle_packet(now, address(2), &resp);
-    let (_, data) = net.members[0].links.poll_transmit().unwrap();
+    let (_, data) = net.members[0].links.poll_transmit(net.now).unwrap();
     net.members[1].links.handle_packet(now, address(1), &data);
     assert!(
         net.members[1].links.is_up(&ids),

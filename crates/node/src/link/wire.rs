@@ -4,7 +4,7 @@
 //! |---|---|
 //! | initiation | 1, sender's index u32, Noise message 1 with the initiator's certificate |
 //! | response | 2, sender's index u32, receiver's index u32, Noise message 2 with the responder's certificate |
-//! | data | 3, receiver's index u32, counter u64, ciphertext of one [`LinkMessage`] |
+//! | data | 3, receiver's index u32, counter u64, ciphertext of one or more [`LinkMessage`]s, one after the other |
 //! | unknown | 4, receiver's index u32: the sender knows no session with this index |
 
 use minicbor::bytes::{ByteArray, ByteVec};
@@ -67,6 +67,15 @@ impl<'a> Packet<'a> {
         }
     }
 
+    /// The part of a data packet before its ciphertext, with room for `length` more bytes.
+    pub(super) fn data_header(receiver: u32, counter: u64, length: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(1 + 4 + 8 + length);
+        bytes.push(3);
+        bytes.extend_from_slice(&receiver.to_be_bytes());
+        bytes.extend_from_slice(&counter.to_be_bytes());
+        bytes
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64);
         match *self {
@@ -90,9 +99,7 @@ impl<'a> Packet<'a> {
                 counter,
                 ciphertext,
             } => {
-                bytes.push(3);
-                bytes.extend_from_slice(&receiver.to_be_bytes());
-                bytes.extend_from_slice(&counter.to_be_bytes());
+                bytes = Packet::data_header(receiver, counter, ciphertext.len());
                 bytes.extend_from_slice(ciphertext);
             }
             Packet::Unknown { receiver } => {
@@ -178,6 +185,31 @@ pub(crate) enum LinkMessage {
         #[n(3)]
         bytes: ByteVec,
     },
+    /// A message of an application.
+    #[n(12)]
+    Message(#[n(0)] ByteVec),
+    /// Which packets have come: see [`super::flow::Report`].
+    #[n(13)]
+    Received {
+        /// The sender's name for the session.
+        #[n(0)]
+        session: u32,
+        /// The highest counter.
+        #[n(1)]
+        highest: u64,
+        /// Microseconds since it came.
+        #[n(2)]
+        delay: u32,
+        /// A bit for each counter below it, nearest first.
+        #[n(3)]
+        seen: ByteVec,
+        /// Bytes that may be under way at once.
+        #[n(4)]
+        room: u32,
+    },
+    /// Makes a packet as long as the path is to be tried for.
+    #[n(14)]
+    Padding(#[n(0)] ByteVec),
 }
 
 impl LinkMessage {
@@ -189,6 +221,26 @@ impl LinkMessage {
         minicbor::decode(bytes).ok()
     }
 
+    /// The messages of a packet, in order. The first that makes no sense ends them, as `None`.
+    pub(super) fn decode_all(plain: &[u8]) -> impl Iterator<Item = Option<LinkMessage>> {
+        let mut decoder = minicbor::Decoder::new(plain);
+        std::iter::from_fn(move || {
+            let left = plain.len().saturating_sub(decoder.position());
+            (left > 0).then(|| {
+                let message = decoder.decode().ok();
+                if message.is_none() {
+                    decoder.set_position(plain.len());
+                }
+                message
+            })
+        })
+    }
+
+    /// True for what leaves only as fast as the path and the receiver take it, and is reported.
+    pub(super) fn is_paced(&self) -> bool {
+        matches!(self, LinkMessage::Message(_))
+    }
+
     /// True for what should arrive: it is worth finding out whether its path works.
     pub(super) fn wants_a_working_path(&self) -> bool {
         !matches!(
@@ -198,6 +250,8 @@ impl LinkMessage {
                 | LinkMessage::Ping(_)
                 | LinkMessage::Pong(_)
                 | LinkMessage::Close
+                | LinkMessage::Received { .. }
+                | LinkMessage::Padding(_)
         )
     }
 
@@ -209,6 +263,7 @@ impl LinkMessage {
                 | LinkMessage::Lookup { .. }
                 | LinkMessage::LookupReply { .. }
                 | LinkMessage::Quic(_)
+                | LinkMessage::Message(_)
         )
     }
 }
@@ -244,9 +299,24 @@ mod tests {
                 LinkMessage::Overlay(target.to_vec().into()),
                 LinkMessage::Echo(id),
                 LinkMessage::Close,
+                LinkMessage::Received { session: 7, highest: id, delay: 8, seen: target.to_vec().into(), room: 9 },
             ] {
                 prop_assert_eq!(LinkMessage::decode(&message.encode()), Some(message));
             }
+        }
+
+        #[test]
+        fn messages_that_share_a_packet_come_apart_again(numbers in proptest::collection::vec(any::<u64>(), 0..50), torn: bool) {
+            let messages: Vec<LinkMessage> = numbers.into_iter().map(LinkMessage::Echo).collect();
+            let mut plain: Vec<u8> = messages.iter().flat_map(LinkMessage::encode).collect();
+            if torn {
+                plain.push(0xff);
+            }
+            let mut decoded: Vec<Option<LinkMessage>> = LinkMessage::decode_all(&plain).collect();
+            if torn {
+                prop_assert_eq!(decoded.pop(), Some(None));
+            }
+            prop_assert_eq!(decoded, messages.into_iter().map(Some).collect::<Vec<_>>());
         }
     }
 }

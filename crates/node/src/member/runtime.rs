@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
 use super::echo::Echoes;
+use super::messages::{Arrived, Messages};
 use super::network::{Arrivals, Network};
 use super::reach::Reaching;
 use super::ring::{Lookups, Unresolved};
@@ -53,6 +54,7 @@ pub(crate) struct Runtime {
     pub(super) unresolved: Unresolved,
     pub(super) reaching: Reaching,
     pub(super) echoes: Echoes,
+    pub(super) messages: Messages,
     pub(super) hello_sequence: u64,
     /// Who has asked for our HELLO of late.
     hellos_given: BTreeMap<MemberId, Instant>,
@@ -68,12 +70,16 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// Puts the task together; it does nothing before [`Runtime::run`].
+    /// Puts the task together; it does nothing before [`Runtime::run`]. Gives what talks to it, and where messages for applications
+    /// arrive.
     ///
     /// # Errors
     /// When the state cannot be read or written.
-    pub(crate) fn new(setup: Setup) -> Result<(Runtime, MemberHandle), StateError> {
+    pub(crate) fn new(
+        setup: Setup,
+    ) -> Result<(Runtime, MemberHandle, mpsc::Receiver<Arrived>), StateError> {
         let now = Instant::now();
+        let (messages, arrived) = Messages::new();
         let (handle, commands) = MemberHandle::channel();
         let (outcomes, outcome_queue) = mpsc::channel(COMMANDS);
         let Setup {
@@ -115,6 +121,7 @@ impl Runtime {
             unresolved: Unresolved::default(),
             reaching: Reaching::default(),
             echoes: Echoes::default(),
+            messages,
             hello_sequence,
             hellos_given: BTreeMap::new(),
             started: now,
@@ -131,7 +138,7 @@ impl Runtime {
             outcome_queue,
         };
         runtime.enter_ring(now)?;
-        Ok((runtime, handle))
+        Ok((runtime, handle, arrived))
     }
 
     pub(super) fn count(&mut self, what: &'static str) {
@@ -143,6 +150,7 @@ impl Runtime {
         tokio::pin!(shutdown);
         let mut tick = tokio::time::interval(HOUSEKEEPING);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let handed_over = self.messages.handed_over();
         loop {
             self.drain(Instant::now());
             let due = self.next_timeout();
@@ -150,6 +158,7 @@ impl Runtime {
                 () = &mut shutdown => break,
                 Some(incoming) = self.incoming.recv() => self.take_batch(incoming),
                 Some(datagram) = self.carrier.outgoing.recv() => self.carry_batch(datagram),
+                () = handed_over.notified() => {}
                 Some(outcome) = self.outcome_queue.recv() => self.take_outcome(Instant::now(), outcome),
                 Some(command) = self.commands.recv() => self.take_command(Instant::now(), command),
                 _ = tick.tick() => self.keep_house(Instant::now()),
@@ -216,6 +225,12 @@ impl Runtime {
             Command::Paths { certificate, reply } => {
                 let paths = Box::new(self.paths_to(now, &certificate));
                 if reply.send(paths).is_err() {
+                    self.count("replies_unwanted");
+                }
+            }
+            Command::Messages { certificate, reply } => {
+                let sender = self.open_messages(&certificate);
+                if reply.send(sender).is_err() {
                     self.count("replies_unwanted");
                 }
             }
@@ -286,6 +301,7 @@ impl Runtime {
 
     /// Moves everything that one part has for another, until nobody has anything.
     fn drain(&mut self, now: Instant) {
+        self.pull_messages(now);
         loop {
             let mut moved = false;
             while let Some(event) = self.links.poll_event() {
@@ -301,7 +317,7 @@ impl Runtime {
                 break;
             }
         }
-        while let Some((address, packet)) = self.links.poll_transmit() {
+        while let Some((address, packet)) = self.links.poll_transmit(now) {
             if self.network.send(now, &address, packet, &self.outcomes) {
                 self.links.abandon_path(now, &address);
             }
@@ -367,7 +383,13 @@ impl Runtime {
                     self.count("quic_datagrams_dropped");
                 }
             }
-            LinkMessage::Echo(_) | LinkMessage::Close | LinkMessage::Fragment { .. } => {}
+            LinkMessage::Message(bytes) => self.message_arrived(member, Vec::from(bytes).into()),
+            // The links' own.
+            LinkMessage::Echo(_)
+            | LinkMessage::Close
+            | LinkMessage::Fragment { .. }
+            | LinkMessage::Received { .. }
+            | LinkMessage::Padding(_) => {}
         }
     }
 

@@ -99,7 +99,12 @@ impl Runtime {
             "link_packets_unknown_session",
             links.packets_unknown_session,
         );
-        add("link_messages_dropped", links.messages_dropped);
+        add("link_messages_sent", links.messages_sent);
+        add("link_packets_sent", links.packets_sent);
+        add("link_dropped_no_link", links.dropped_no_link);
+        add("link_dropped_queue_full", links.dropped_queue_full);
+        add("link_dropped_too_long", links.dropped_too_long);
+        add("link_dropped_output_full", links.dropped_output_full);
         add("link_path_changes", links.path_changes);
         add("transport_packets_dropped", self.network.dropped);
         add("quic_connections_refused", self.network.quic().refused());

@@ -41,7 +41,7 @@ pub(super) struct Entry {
     pub(super) source: Source,
     pub(super) life: Life,
     cost: u32,
-    latency: LatencyClass,
+    pub(super) latency: LatencyClass,
     metered: bool,
     pub(super) mtu: u32,
     pub(super) rtt: Option<Duration>,
