@@ -235,7 +235,10 @@ impl Daemon {
     ///
     /// # Errors
     /// [`DaemonError::Revoked`] when the ring owner has ended the membership.
-    pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<(), DaemonError> {
+    pub async fn run(
+        mut self,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), DaemonError> {
         self.messages = None;
         let own = self.services.certificate.clone();
         let (revoked, own_end) = tokio::sync::oneshot::channel();

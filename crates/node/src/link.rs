@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringway_transport::{Address, MemberId, PathRules, Proved};
+use ringway_transport::{Address, MemberId, PathProbe, PathRules, Proved};
 
 pub(crate) use self::peer::Peer;
 pub(crate) use self::wire::LinkMessage;
@@ -446,9 +446,13 @@ impl Links {
         }
     }
 
-    fn send_probes(&mut self, member: &MemberId, probes: Vec<(Address, u64)>) {
-        for (address, number) in probes {
-            self.send_via(member, address, &LinkMessage::Echo(number));
+    fn send_probes(&mut self, member: &MemberId, probes: Vec<PathProbe>) {
+        for probe in probes {
+            let peer = self.peers.get_mut(member);
+            let sealed = peer.and_then(|peer| peer.seal_probe(&probe));
+            if let Some(packet) = sealed {
+                self.transmit(probe.address, packet);
+            }
         }
     }
 

@@ -24,8 +24,8 @@ use ringway_overlay::RingKey;
 use ringway_transport::{Address, MemberId, Ping, Pong};
 use tokio::sync::{mpsc, oneshot};
 
-pub use self::messages::MessageSender;
 pub(crate) use self::messages::Arrived;
+pub use self::messages::MessageSender;
 pub(crate) use self::network::{Network, NetworkError};
 pub(crate) use self::runtime::{Runtime, Setup};
 

@@ -1,6 +1,7 @@
 //! The command line: one clap definition from which the parser, `--help`, the man pages, the
 //! completions and `docs/reference/cli.md` are made.
 
+mod bench;
 mod gate;
 mod member;
 mod ring;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+pub(crate) use bench::{BenchCommand, TransportArgs};
 pub(crate) use gate::{ClassifyArgs, GateCommand};
 pub(crate) use member::{
     CancelArgs, JoinArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, RouteArgs, SendArgs,
@@ -94,6 +96,9 @@ pub(crate) enum Command {
     /// The gateway: which application each flow is
     #[command(subcommand, arg_required_else_help = true)]
     Gate(GateCommand),
+    /// Measure this machine: the project's own figures, beside their limits
+    #[command(subcommand, arg_required_else_help = true)]
+    Bench(BenchCommand),
     /// Print a completion script for a shell
     #[command(
         after_help = "Examples:\n  ringway completions bash > ~/.local/share/bash-completion/completions/ringway"

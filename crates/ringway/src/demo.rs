@@ -19,7 +19,6 @@ mod exchange;
 mod found;
 mod invariant;
 mod lookup;
-mod ports;
 mod process;
 mod report;
 mod stage;

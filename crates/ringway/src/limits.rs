@@ -81,3 +81,8 @@ pub(crate) const DEMO_LOG_TAIL: usize = 8;
 ///
 /// Source: with three of five routers allowed, 64 texts miss all of them with a chance below 10⁻⁹ unless their arcs are tiny. Past it the step fails.
 pub(crate) const DEMO_KEYS: usize = 64;
+
+/// How long the two members of a benchmark may take to reach each other.
+///
+/// Source: a second on an idle machine. Past it the benchmark fails.
+pub(crate) const BENCH_WAIT: Duration = Duration::from_secs(60);

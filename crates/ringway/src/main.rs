@@ -12,11 +12,14 @@
 //! | `gate` | `gate classify` |
 //! | `pages` | completions, man pages and the Markdown reference |
 //! | `demo` | the main job on one machine, as separate processes of this very program |
+//! | `bench` | the project's own figures, measured on this machine |
+//! | `ports` | free ports on loopback, for the demo and the benchmarks |
 //! | `signals`, `logging`, `limits` | what the rest needs from the system, and every bound |
 //!
 //! A command never reads the member's files by itself: it asks the daemon, over the socket in the home folder. Only
 //! `join`, `node` and `ring …` open them.
 
+mod bench;
 mod cli;
 mod daemon;
 mod demo;
@@ -27,6 +30,7 @@ mod logging;
 mod output;
 mod owner;
 mod pages;
+mod ports;
 mod progress;
 mod reach;
 mod request;

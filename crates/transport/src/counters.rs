@@ -122,3 +122,22 @@ pub struct CounterSnapshot {
     /// Mails received before.
     pub duplicate: u64,
 }
+
+impl CounterSnapshot {
+    /// What was not delivered, or refused, by reason.
+    pub fn dropped(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("queue_full", self.queue_full),
+            ("would_block", self.would_block),
+            ("too_large", self.too_large),
+            ("malformed", self.malformed),
+            ("refused", self.refused),
+            ("timed_out", self.timed_out),
+            ("failed", self.failed),
+            ("budget", self.budget),
+            ("foreign", self.foreign),
+            ("duplicate", self.duplicate),
+        ]
+        .into_iter()
+    }
+}

@@ -162,9 +162,34 @@ pub const LOST_RETRY_MAX: Duration = Duration::from_secs(3600);
 
 /// Bytes of one message over UDP.
 ///
-/// Source: RFC 9000 §14, a datagram that every Internet path carries. Past it sending fails with
-/// `TooLarge`, and a longer datagram that arrives is dropped and counted.
+/// Source: RFC 9000 §14, a datagram that every Internet path carries. Paths that carry more are found out ([`UDP_LARGEST`]).
 pub const UDP_MTU: usize = 1200;
+
+/// Bytes of the longest message that the UDP transport takes and sends.
+///
+/// Source: an Ethernet frame of 9 000 bytes without the headers of IPv6 and UDP. How much of it a path carries is found out by probes;
+/// until then it is [`UDP_MTU`]. Past it as there.
+pub const UDP_LARGEST: usize = 8_952;
+
+/// Lengths that are tried on a UDP path, in bytes.
+///
+/// Source: Ethernet with 1 500 and with 9 000 bytes, without the headers of IPv6 and UDP. Others are not tried.
+pub const MTU_CANDIDATES: [u32; 2] = [1_452, 8_952];
+
+/// Probes of one length that may be lost before the path counts as too narrow for it.
+///
+/// Source: RFC 8899 §5.1.2, MAX_PROBES. Past it that length rests for [`MTU_AGAIN`].
+pub const MTU_TRIES: u32 = 3;
+
+/// How often in a row a long probe may be lost, and the short one after it not, before the path counts as narrow.
+///
+/// Source: at 5 % loss that happens by chance once in 400 probes. Past it packets are as long as every path carries.
+pub const MTU_DOUBTS: u32 = 2;
+
+/// Rest before a length that did not pass is tried again.
+///
+/// Source: RFC 8899 §5.1.1, PMTU_RAISE_TIMER. Sooner the path is left as it is.
+pub const MTU_AGAIN: Duration = Duration::from_secs(600);
 
 /// Bytes of one message over TCP.
 ///

@@ -9,6 +9,7 @@
 //! [`Paths::handle_timeout`].
 
 mod entry;
+mod mtu;
 mod report;
 mod rule;
 
@@ -59,6 +60,8 @@ pub struct PathProbe {
     pub address: Address,
     /// What the answer must repeat; nobody can guess it.
     pub number: u64,
+    /// To how many bytes the message is to be padded, if it asks whether such a long one passes.
+    pub length: Option<usize>,
 }
 
 impl Paths {
@@ -99,7 +102,8 @@ impl Paths {
     /// Largest message over the path in use, bytes.
     pub fn mtu(&self) -> usize {
         let active = self.active.as_ref().and_then(|address| self.entry(address));
-        let mtu = active.map_or(0, |entry| usize::try_from(entry.mtu).unwrap_or(usize::MAX));
+        let mtu = active.map_or(0, |entry| entry.mtu.current());
+        let mtu = usize::try_from(mtu).unwrap_or(usize::MAX);
         mtu.max(limits::LEAST_MTU)
     }
 
@@ -205,6 +209,9 @@ impl Paths {
 
     /// A probe's answer came, over whichever path. True if it was one of ours.
     pub fn handle_answer(&mut self, now: Instant, number: u64) -> bool {
+        if self.entries.iter_mut().any(|e| e.mtu.handle_answer(number)) {
+            return true;
+        }
         let Some(entry) = self.entries.iter_mut().find(|e| e.answers(number)) else {
             return false;
         };
@@ -228,7 +235,9 @@ impl Paths {
         let first = self.entries.iter().filter_map(of_entry).min();
         let active = self.active.as_ref().and_then(|address| self.entry(address));
         let waiting = active.and_then(|entry| entry.probe_in_use(self.waiting_since));
-        first.into_iter().chain(waiting).min()
+        let longer = active.filter(|entry| entry.works() && entry.proved.is_some());
+        let longer = longer.and_then(|entry| entry.mtu.due(entry.proved?));
+        first.into_iter().chain(waiting).chain(longer).min()
     }
 
     /// Time has passed: probes may be due, lost or answered too late.
@@ -242,6 +251,7 @@ impl Paths {
                 entry.due = Some(now);
             }
             entry.handle_timeout(now);
+            entry.mtu.handle_timeout(now);
         }
         // What was only observed, and does not answer, is forgotten.
         self.entries.retain(|entry| {
@@ -254,16 +264,32 @@ impl Paths {
 
     /// The next probe to send.
     pub fn poll_probe(&mut self, now: Instant) -> Option<PathProbe> {
-        let index = self
-            .entries
-            .iter()
-            .position(|entry| entry.due.is_some_and(|due| due <= now))?;
+        let due = |entry: &Entry| entry.due.is_some_and(|due| due <= now);
+        let index = self.entries.iter().position(due);
+        let Some(index) = index else {
+            return self.poll_longer(now);
+        };
         let number = self.rng.next_u64();
         let entry = self.entries.get_mut(index)?;
-        entry.probe(now, number);
+        let in_use = Some(&entry.address) == self.active.as_ref();
+        let length = entry.probe(now, number, in_use);
         Some(PathProbe {
             address: entry.address.clone(),
             number,
+            length: length.and_then(|length| usize::try_from(length).ok()),
+        })
+    }
+
+    /// A probe that asks whether the path in use carries more than it is known to.
+    fn poll_longer(&mut self, now: Instant) -> Option<PathProbe> {
+        let number = self.rng.next_u64();
+        let active = self.active.clone()?;
+        let entry = self.entry_mut(&active).filter(|entry| entry.works())?;
+        let length = entry.mtu.poll_probe(now, number)?;
+        Some(PathProbe {
+            address: active,
+            number,
+            length: usize::try_from(length).ok(),
         })
     }
 

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::address::{Address, AddressDescriptor, Protocol, canonical};
 use crate::counters::{CounterSnapshot, Counters};
-use crate::limits::{SOCKET_BUFFER, UDP_MTU};
+use crate::limits::{SOCKET_BUFFER, UDP_LARGEST};
 use crate::transport::{
     BoxFuture, ConnectError, Inbox, Incoming, Link, SendError, Session, StartError, Transport,
 };
@@ -141,7 +141,7 @@ impl Transport for UdpTransport {
     }
 
     fn mtu(&self) -> usize {
-        UDP_MTU
+        UDP_LARGEST
     }
 
     fn cost(&self) -> u32 {
@@ -149,7 +149,7 @@ impl Transport for UdpTransport {
     }
 
     fn addresses(&self) -> Vec<AddressDescriptor> {
-        let mtu = u32::try_from(UDP_MTU).unwrap_or(u32::MAX);
+        let mtu = u32::try_from(UDP_LARGEST).unwrap_or(u32::MAX);
         advertised(self.options.listen, &self.options.advertise, self.local)
             .map(Address::Udp)
             .filter(Address::is_dialable)
@@ -205,11 +205,11 @@ struct UdpLink {
 impl Link for UdpLink {
     fn send(&self, message: &[u8]) -> Result<(), SendError> {
         let counters = &self.shared.counters;
-        if message.len() > UDP_MTU {
+        if message.len() > UDP_LARGEST {
             counters.too_large.add();
             return Err(SendError::TooLarge {
                 size: message.len(),
-                mtu: UDP_MTU,
+                mtu: UDP_LARGEST,
             });
         }
         let to = on_socket(self.remote, self.shared.v6);
@@ -236,7 +236,7 @@ impl Link for UdpLink {
     }
 
     fn mtu(&self) -> usize {
-        UDP_MTU
+        UDP_LARGEST
     }
 
     fn is_closed(&self) -> bool {
@@ -254,7 +254,7 @@ fn on_socket(remote: SocketAddr, v6: bool) -> SocketAddr {
 
 async fn receive(shared: Arc<Shared>, inbox: Inbox, mut stopped: watch::Receiver<()>) {
     // One byte more than the MTU shows which datagrams are too long.
-    let mut buffer = vec![0; UDP_MTU.saturating_add(1)];
+    let mut buffer = vec![0; UDP_LARGEST.saturating_add(1)];
     // Until the system has said once that the socket takes datagrams, every answer would be dropped.
     if shared.socket.writable().await.is_err() {
         return;
@@ -266,7 +266,7 @@ async fn receive(shared: Arc<Shared>, inbox: Inbox, mut stopped: watch::Receiver
         };
         match received {
             Ok((size, remote)) => {
-                let Some(message) = buffer.get(..size).filter(|m| m.len() <= UDP_MTU) else {
+                let Some(message) = buffer.get(..size).filter(|m| m.len() <= UDP_LARGEST) else {
                     shared.counters.malformed.add();
                     continue;
                 };

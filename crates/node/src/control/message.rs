@@ -132,8 +132,27 @@ pub struct Status {
     pub addresses: Vec<String>,
     /// Sessions with other members.
     pub links: Vec<LinkStatus>,
+    /// What each transport has moved, and dropped by reason.
+    pub transports: Vec<TransportStatus>,
     /// Events counted since the start, by name.
     pub counters: BTreeMap<String, u64>,
+}
+
+/// What one transport has done since the start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransportStatus {
+    /// Such as `udp`.
+    pub protocol: String,
+    /// Messages sent.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Messages received.
+    pub received: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// What was dropped or refused, by reason; reasons that never occurred are left out.
+    pub dropped: BTreeMap<String, u64>,
 }
 
 /// A router, by position and by name.
@@ -154,6 +173,10 @@ pub struct LinkStatus {
     pub name: String,
     /// The address in use, such as `udp://192.0.2.1:4000`.
     pub address: String,
+    /// Bytes of applications' messages that may be under way at once.
+    pub window: u64,
+    /// Bytes of them that are.
+    pub in_flight: u64,
     /// Addresses of its HELLO that a PONG has validated.
     pub validated: Vec<String>,
     /// Smoothed round-trip time in milliseconds, once measured.

@@ -288,3 +288,6 @@ impl Arrivals {
         now.saturating_duration_since(at)
     }
 }
+
+#[cfg(test)]
+mod tests;

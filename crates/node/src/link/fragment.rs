@@ -24,8 +24,8 @@ pub(super) fn split(encoded: &[u8], id: u32, mtu: usize) -> Option<Vec<LinkMessa
     Some((0..).zip(encoded.chunks(room)).map(piece).collect())
 }
 
-/// Bytes of a data packet around its messages: kind, receiver, counter and tag, and some more.
-pub(super) const AROUND_DATA: usize = 32;
+/// Bytes of a data packet around its messages: kind, receiver, counter and tag.
+pub(super) const AROUND_DATA: usize = 29;
 
 /// True if an encoded message needs no cutting.
 pub(super) fn fits(encoded: &[u8], mtu: usize) -> bool {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use ringway_dtl::Priority;
 use ringway_transport::{
-    Address, AddressDescriptor, LatencyClass, MemberId, PathReport, PathRules, Paths, Protocol,
-    Proved,
+    Address, AddressDescriptor, LatencyClass, MemberId, PathProbe, PathReport, PathRules, Paths,
+    Protocol, Proved,
 };
 
 use super::flow::{Arrivals, Flow, Report};
@@ -19,6 +19,8 @@ use crate::limits::{LINK_IDLE, LINK_LOOK, MAIL_HANDSHAKE, MAIL_LINK_IDLE};
 
 /// MTU that a path's flow begins with before the path is known.
 const LEAST_MTU: usize = 1_200;
+/// Bytes of encoded padding before its content, if that is 256 bytes or more.
+const PADDING_HEAD: usize = 5;
 /// Bytes of an encoded report.
 const REPORT_BYTES: usize = 48;
 
@@ -141,7 +143,7 @@ pub(super) enum Dropped {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Look {
     /// These echoes, each over its address.
-    Probes(Vec<(Address, u64)>),
+    Probes(Vec<PathProbe>),
     Unwanted,
     Dead,
 }
@@ -257,13 +259,14 @@ impl Peer {
             .map(|(_, packet)| packet)
     }
 
-    /// Encrypts an echo in a packet of `length` bytes.
-    pub(super) fn seal_padded(&mut self, number: u64, length: usize) -> Option<Vec<u8>> {
-        let mut plain = LinkMessage::Echo(number).encode();
-        let room = length.saturating_sub(plain.len() + fragment::AROUND_DATA);
-        // The padding's own head takes a few bytes.
-        let padding = vec![0; room.saturating_sub(6)];
-        plain.extend(LinkMessage::Padding(padding.into()).encode());
+    /// Encrypts the echo that a probe asks for, as long as it asks.
+    pub(super) fn seal_probe(&mut self, probe: &PathProbe) -> Option<Vec<u8>> {
+        let mut plain = LinkMessage::Echo(probe.number).encode();
+        if let Some(length) = probe.length {
+            let around = plain.len() + fragment::AROUND_DATA + PADDING_HEAD;
+            let padding = vec![0; length.saturating_sub(around)];
+            plain.extend(LinkMessage::Padding(padding.into()).encode());
+        }
         self.seal_encoded(&plain).map(|(_, packet)| packet)
     }
 
@@ -550,10 +553,10 @@ impl Peer {
     }
 
     /// The echoes that path choice wants to be sent.
-    pub(super) fn probes(&mut self, now: Instant) -> Vec<(Address, u64)> {
+    pub(super) fn probes(&mut self, now: Instant) -> Vec<PathProbe> {
         let mut probes = Vec::new();
         while let Some(probe) = self.paths.poll_probe(now) {
-            probes.push((probe.address, probe.number));
+            probes.push(probe);
         }
         probes
     }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use ringway_transport::quic::{DatagramCarrier, QuicEndpoint, QuicError, QuicOptions};
 use ringway_transport::{
-    Address, AddressDescriptor, Incoming, MemberId, PathRules, Protocol, SendError, Session,
-    StartError, Transport,
+    Address, AddressDescriptor, CounterSnapshot, Incoming, MemberId, PathRules, Protocol,
+    SendError, Session, StartError, Transport,
 };
 use tokio::sync::mpsc;
 
@@ -60,8 +60,35 @@ pub(crate) struct Network {
     rules: PathRules,
     /// Where members can be reached before they have said so.
     peers: Vec<PeerConfig>,
-    /// Packets that could not be sent.
-    pub(super) dropped: u64,
+    pub(super) dropped: Dropped,
+}
+
+/// Packets that were not sent, by reason. Those that a transport has counted are with its counters.
+#[derive(Debug, Default)]
+pub(super) struct Dropped {
+    /// The peer's connection has ended, and only the peer can make another.
+    closed: u64,
+    /// The transport took no more.
+    not_taken: u64,
+    /// Too many waited while a transport was connecting.
+    connecting: u64,
+    /// It did not connect.
+    not_connected: u64,
+    /// No transport of ours sends there.
+    no_transport: u64,
+}
+
+impl Dropped {
+    /// The numbers, with the names under which they are shown.
+    pub(super) fn by_reason(&self) -> [(&'static str, u64); 5] {
+        [
+            ("packets_dropped_closed", self.closed),
+            ("packets_dropped_not_taken", self.not_taken),
+            ("packets_dropped_connecting", self.connecting),
+            ("packets_dropped_not_connected", self.not_connected),
+            ("packets_dropped_no_transport", self.no_transport),
+        ]
+    }
 }
 
 /// What the transports and QUIC have for the member's task.
@@ -103,13 +130,19 @@ impl Network {
             quic_address,
             rules: config.path_rules(),
             peers: config.peer.clone(),
-            dropped: 0,
+            dropped: Dropped::default(),
         };
         let arrivals = Arrivals {
             messages: incoming,
             carrier,
         };
         Ok((network, arrivals))
+    }
+
+    /// What each transport has counted.
+    pub(super) fn counters(&self) -> impl Iterator<Item = (Protocol, CounterSnapshot)> {
+        let counted = |transport: &Arc<dyn Transport>| (transport.protocol(), transport.counters());
+        self.transports.iter().map(counted)
     }
 
     /// The endpoint whose connections go over links.
@@ -227,12 +260,12 @@ impl Network {
                 Ok(()) => return false,
                 Err(SendError::Closed) => {
                     if self.has_ended(address) {
-                        self.dropped += 1;
+                        self.dropped.closed += 1;
                         return true;
                     }
                 }
                 Err(SendError::WouldBlock | SendError::TooLarge { .. }) => {
-                    self.dropped += 1;
+                    self.dropped.not_taken += 1;
                     return false;
                 }
             }
@@ -254,12 +287,12 @@ impl Network {
             if waiting.len() < CONNECT_QUEUE {
                 waiting.push_back(packet);
             } else {
-                self.dropped += 1;
+                self.dropped.connecting += 1;
             }
             return;
         }
         let Some(transport) = self.transport(address).cloned() else {
-            self.dropped += 1;
+            self.dropped.no_transport += 1;
             return;
         };
         self.connecting
@@ -283,12 +316,12 @@ impl Network {
         let waiting = self.connecting.remove(&address).unwrap_or_default();
         let count = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
         let Some(session) = session else {
-            self.dropped += count;
+            self.dropped.not_connected += count;
             return;
         };
         for packet in waiting {
             if session.send(&packet).is_err() {
-                self.dropped += 1;
+                self.dropped.not_taken += 1;
             }
         }
         // Under the address that was asked for: a session may know its peer by another.

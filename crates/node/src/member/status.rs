@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use ringway_overlay::{Chord, RingKey};
+use ringway_transport::{CounterSnapshot, Protocol};
 
 use super::ring::{position, since};
 use super::runtime::Runtime;
-use crate::control::{LinkStatus, RouterRef, Status};
+use crate::control::{LinkStatus, RouterRef, Status, TransportStatus};
 
 impl Runtime {
     pub(super) fn status(&self, now: Instant) -> Status {
@@ -46,6 +47,7 @@ impl Runtime {
                 .map(|d| d.address.to_string())
                 .collect(),
             links: self.link_statuses(now),
+            transports: self.network.counters().map(transport_status).collect(),
             counters: self.all_counters(),
         }
     }
@@ -63,7 +65,10 @@ impl Runtime {
         let status = |(member, peer): (&ringway_transport::MemberId, &crate::link::Peer)| {
             let certificate = self.directory.cached(member);
             let validated = self.validator.usable(now, member);
+            let (window, in_flight) = peer.flow();
             LinkStatus {
+                window,
+                in_flight,
                 member: member.to_string(),
                 name: certificate
                     .map_or_else(String::new, |certificate| certificate.name().to_string()),
@@ -106,7 +111,9 @@ impl Runtime {
         add("link_dropped_too_long", links.dropped_too_long);
         add("link_dropped_output_full", links.dropped_output_full);
         add("link_path_changes", links.path_changes);
-        add("transport_packets_dropped", self.network.dropped);
+        for (reason, count) in self.network.dropped.by_reason() {
+            add(reason, count);
+        }
         add("quic_connections_refused", self.network.quic().refused());
         if let Some(chord) = &self.chord {
             let overlay = chord.counters();
@@ -117,5 +124,20 @@ impl Runtime {
             add("overlay_unanswered", overlay.unanswered);
         }
         all
+    }
+}
+
+fn transport_status((protocol, counted): (Protocol, CounterSnapshot)) -> TransportStatus {
+    let dropped = counted.dropped();
+    let dropped = dropped.filter(|(_, count)| *count > 0);
+    TransportStatus {
+        protocol: protocol.to_string(),
+        sent: counted.sent,
+        sent_bytes: counted.sent_bytes,
+        received: counted.received,
+        received_bytes: counted.received_bytes,
+        dropped: dropped
+            .map(|(reason, count)| (reason.to_owned(), count))
+            .collect(),
     }
 }

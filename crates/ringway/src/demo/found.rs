@@ -4,12 +4,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::invariant::ring_holds;
-use super::ports::{Ports, is_conflict};
 use super::report::{Check, Done, Report};
 use super::stage::{Member, Stage};
 use crate::cli::DemoArgs;
 use crate::failure::Failure;
 use crate::limits::{DEMO_PORT_ATTEMPTS, DEMO_RING, DEMO_TRANSFER_SECONDS};
+use crate::ports::{Ports, is_conflict};
 
 /// The demo's domain; `.test` is reserved for such uses (RFC 6761 §6.2).
 pub(super) const DOMAIN: &str = "demo.ringway.test";

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::mtu::MtuSearch;
 use super::rule::PathRules;
 use crate::address::{Address, AddressDescriptor, LatencyClass, Protocol};
 use crate::limits;
@@ -43,7 +44,7 @@ pub(super) struct Entry {
     cost: u32,
     pub(super) latency: LatencyClass,
     metered: bool,
-    pub(super) mtu: u32,
+    pub(super) mtu: MtuSearch,
     pub(super) rtt: Option<Duration>,
     /// Share of the latest probes that were lost, in 1/256.
     loss: u32,
@@ -53,6 +54,8 @@ pub(super) struct Entry {
     pub(super) heard: Option<Instant>,
     /// The probe that is out.
     probe: Option<(u64, Instant)>,
+    /// Whether it was padded.
+    padded: bool,
     /// Probes lost since the last answer.
     lost: u32,
     /// How often in a row it has stopped working without having worked for long.
@@ -70,12 +73,13 @@ impl Entry {
             cost: 0,
             latency: descriptor.latency,
             metered: false,
-            mtu: 0,
+            mtu: MtuSearch::new(descriptor.protocol(), descriptor.mtu),
             rtt: None,
             loss: 0,
             proved: None,
             heard: None,
             probe: None,
+            padded: false,
             lost: 0,
             deaths: 0,
             due: None,
@@ -90,7 +94,7 @@ impl Entry {
         self.cost = rule.and_then(|rule| rule.cost).unwrap_or(descriptor.cost);
         self.metered = rule.is_some_and(|rule| rule.metered);
         self.latency = descriptor.latency;
-        self.mtu = descriptor.mtu;
+        self.mtu.receiver_takes(descriptor.mtu);
     }
 
     pub(super) fn kind(&self) -> Kind {
@@ -148,6 +152,11 @@ impl Entry {
             };
             self.rtt = Some(self.rtt.map_or(sample, smoothed));
             self.count_loss(0);
+            match (self.padded, self.lost) {
+                (true, _) => self.mtu.confirm(),
+                (false, 1..) if self.mtu.padding().is_some() => self.mtu.doubt(now),
+                _ => {}
+            }
         }
         if !self.works() {
             self.life = Life::Alive(now);
@@ -199,13 +208,17 @@ impl Entry {
         }
     }
 
-    /// A probe with this number leaves over it now.
-    pub(super) fn probe(&mut self, now: Instant, number: u64) {
+    /// A probe with this number leaves over it now; gives the length that it is to have. Of a path in use the first is as long
+    /// as messages are, and those after a loss are short: so one tells that the path has become narrow from one that is dead.
+    pub(super) fn probe(&mut self, now: Instant, number: u64, in_use: bool) -> Option<u32> {
         let wait = self.patience(limits::PATH_PROBE);
         // Twice the round trip, where that is longer.
         let wait = self.rtt.map_or(wait, |rtt| wait.max(rtt.saturating_mul(2)));
         self.probe = Some((number, now));
         self.due = now.checked_add(wait);
+        let length = self.mtu.padding().filter(|_| in_use && self.lost == 0);
+        self.padded = length.is_some();
+        length
     }
 
     /// A probe that is out and due is lost; after a few the path does not work.

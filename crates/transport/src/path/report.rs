@@ -89,7 +89,7 @@ pub(super) fn of(now: Instant, entry: &Entry, active: Option<&Entry>) -> PathRep
         cost: kind.cost,
         metered: kind.metered,
         latency: kind.latency,
-        mtu: entry.mtu,
+        mtu: entry.mtu.current(),
         rtt: entry.rtt,
         loss: entry.loss(),
         proved: entry.proved.map(age),

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use ringway_transport::limits::UDP_MTU;
+use ringway_transport::limits::UDP_LARGEST;
 use ringway_transport::{
     Address, ConnectError, Incoming, SendError, Transport, UdpOptions, UdpTransport,
 };
@@ -29,7 +29,7 @@ async fn messages_go_both_ways() {
     assert_eq!(there.session.remote(), Address::Udp(a.local_address()));
     there.session.send(b"back").unwrap();
     assert_eq!(&next(&mut at_a).await.message[..], b"back");
-    let largest = vec![7; UDP_MTU];
+    let largest = vec![7; UDP_LARGEST];
     to_b.send(&largest).unwrap();
     assert_eq!(&next(&mut at_b).await.message[..], &largest[..]);
     assert_eq!(a.counters().sent, 2);
@@ -57,7 +57,7 @@ async fn a_leaf_is_answered_but_advertises_nothing() {
 async fn too_large_is_refused_on_both_sides() {
     let ((a, _at_a), (b, mut at_b)) = (start(16), start(16));
     let to_b = a.connect(&b.addresses()[0].address).await.unwrap();
-    let refused = to_b.send(&vec![0; UDP_MTU + 1]);
+    let refused = to_b.send(&vec![0; UDP_LARGEST + 1]);
     assert_eq!(
         refused,
         Err(SendError::TooLarge {
@@ -67,7 +67,11 @@ async fn too_large_is_refused_on_both_sides() {
     );
     assert_eq!(a.counters().too_large, 1);
     let stranger = std::net::UdpSocket::bind(loopback()).unwrap();
-    for garbage in [vec![0xff; UDP_MTU + 1], vec![0; 9000], b"short".to_vec()] {
+    for garbage in [
+        vec![0xff; UDP_LARGEST + 1],
+        vec![0; 9_100],
+        b"short".to_vec(),
+    ] {
         stranger.send_to(&garbage, b.local_address()).unwrap();
     }
     assert_eq!(&next(&mut at_b).await.message[..], b"short");

@@ -17,13 +17,13 @@ const PAIRS: u16 = 6_000;
 ///
 /// The port behind each is free as well, because a router takes its own port and the next one.
 #[derive(Debug, Default)]
-pub(super) struct Ports {
+pub(crate) struct Ports {
     given: BTreeSet<u16>,
 }
 
 impl Ports {
     /// The next address that is free for UDP and TCP.
-    pub(super) fn next(&mut self) -> Result<SocketAddr, Failure> {
+    pub(crate) fn next(&mut self) -> Result<SocketAddr, Failure> {
         let seed = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
@@ -50,7 +50,7 @@ fn is_free(port: u16) -> bool {
 }
 
 /// True if a process could not start because somebody else has its port.
-pub(super) fn is_conflict(failure: &Failure) -> bool {
+pub(crate) fn is_conflict(failure: &Failure) -> bool {
     matches!(failure, Failure::Failed(reason) if reason.to_ascii_lowercase().contains("address already in use"))
 }
 

@@ -1,0 +1,316 @@
+//! `ringway bench transport`: the paper's figures 5 to 8 on this machine.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ringway_node::certificate::Role;
+
+use super::beside::Beside;
+use super::figure::{Figure, show};
+use super::messages::{Burst, answering, burst, sequential};
+use super::pair::{Pair, Places, Setup};
+use super::plot::Bars;
+use super::{idle, limit};
+use crate::cli::TransportArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Payloads of the paper's Figure 5, in bytes.
+const SIZES: [usize; 3] = [11, 407, 1221];
+/// Payload of its Figures 6 to 8.
+const BURST_SIZE: usize = 1200;
+
+const HERE: &str = "here";
+const THERE: &str = "there";
+
+/// The transports between two members on one machine. Mail needs a mail server and is measured apart.
+const TRANSPORTS: [&str; 4] = ["udp", "tcp", "quic", "ws"];
+
+/// How much is measured.
+struct Plan {
+    runs: usize,
+    messages: u32,
+    bursts: Vec<u32>,
+    idle: Option<Duration>,
+}
+
+impl Plan {
+    fn new(quick: bool) -> Plan {
+        if quick {
+            return Plan {
+                runs: 1,
+                messages: 300,
+                bursts: vec![1_000, 20_000],
+                idle: None,
+            };
+        }
+        Plan {
+            runs: 5,
+            messages: 1_000,
+            bursts: vec![1_000, 100_000],
+            idle: Some(Duration::from_secs(120)),
+        }
+    }
+}
+
+/// Values of all runs by what was measured and over what.
+#[derive(Default)]
+struct Values(BTreeMap<(String, String), Vec<f64>>);
+
+impl Values {
+    fn add(&mut self, what: &str, over: &str, value: f64) {
+        let key = (what.to_owned(), over.to_owned());
+        self.0.entry(key).or_default().push(value);
+    }
+
+    fn get(&self, what: &str, over: &str) -> &[f64] {
+        let key = (what.to_owned(), over.to_owned());
+        self.0.get(&key).map_or(&[], Vec::as_slice)
+    }
+
+    /// Everything that `what` was measured over.
+    fn over(&self, what: &str) -> Vec<String> {
+        let keys = self.0.keys().filter(|(measured, _)| measured == what);
+        keys.map(|(_, over)| over.clone()).collect()
+    }
+}
+
+/// Measures, shows, and draws.
+pub(super) fn run(output: Output, args: &TransportArgs) -> Result<(), Failure> {
+    for name in &args.only {
+        if !TRANSPORTS.contains(&name.as_str()) {
+            return Err(Failure::usage(format_args!(
+                "`{name}` is not measured: choose from {}",
+                TRANSPORTS.join(", ")
+            )));
+        }
+    }
+    let chosen = |name: &&str| args.only.is_empty() || args.only.iter().any(|only| only == *name);
+    let transports: Vec<&str> = TRANSPORTS.into_iter().filter(chosen).collect();
+    let beside = args.beside.as_deref().map(Beside::new).transpose()?;
+    let plan = Plan::new(args.quick);
+    let mut values = Values::default();
+    for run in 1..=plan.runs {
+        for transport in &transports {
+            output.note(&format!("run {run} of {}: {transport}", plan.runs));
+            ours(&plan, transport, &mut values)?;
+        }
+        limits(&plan, &mut values)?;
+        if let Some(beside) = &beside {
+            output.note(&format!(
+                "run {run} of {}: {}",
+                plan.runs,
+                beside.names.join(", ")
+            ));
+            theirs(&plan, beside, &mut values)?;
+        }
+    }
+    let mut figures = figures(&plan, &values);
+    if let Some(time) = plan.idle {
+        output.note(&format!("an idle pair, for {} s", time.as_secs()));
+        let pair = pair("udp", Role::Leaf)?;
+        let bytes = idle::bytes_a_day(&pair, HERE, THERE, time)?;
+        let figure = Figure::new("idle pair udp", "traffic", "MB/day", &[bytes / 1e6]);
+        figures.push(figure.against("aim", &[1.0]));
+    }
+    show(output, &figures)?;
+    match &args.plots {
+        Some(folder) => draw(&plan, &values, folder),
+        None => Ok(()),
+    }
+}
+
+/// Two routers, or a leaf and its router, that only use this transport.
+fn pair(transport: &str, role: Role) -> Result<Pair, Failure> {
+    Pair::new(|places| {
+        let member = |name, index: usize, role| Setup {
+            name,
+            role,
+            transports: format!("[\"{transport}\"]"),
+            more: more(transport, places, index),
+        };
+        [member(HERE, 0, role), member(THERE, 1, Role::Router)]
+    })
+}
+
+/// What else a member's configuration needs to use this transport.
+fn more(transport: &str, places: Places, index: usize) -> String {
+    let other = 1 - index;
+    let name = if other == 0 { HERE } else { THERE };
+    let (Some(own), Some(others)) = (places.spare.get(index), places.spare.get(other)) else {
+        return String::new();
+    };
+    let peer =
+        |address: String| format!("[[peer]]\nname = \"{name}\"\naddresses = [\"{address}\"]\n");
+    match transport {
+        "ws" => format!(
+            "[ws]\nlisten = \"{own}\"\n{}",
+            peer(format!("ws://{others}/ringway"))
+        ),
+        "quic" => places.routers.get(other).map_or(String::new(), |router| {
+            let port = router.port() + 1;
+            peer(format!("quic://{}:{port}", router.ip()))
+        }),
+        _ => String::new(),
+    }
+}
+
+fn ours(plan: &Plan, transport: &str, values: &mut Values) -> Result<(), Failure> {
+    let pair = pair(transport, Role::Router)?;
+    let seconds = pair.run(sequential(THERE, plan.messages, &SIZES), answering(HERE))??;
+    for (size, seconds) in SIZES.iter().zip(seconds) {
+        let thousand = seconds * 1000.0 / f64::from(plan.messages);
+        values.add(&sequence_of(*size), transport, thousand);
+    }
+    let bursts = burst(THERE, plan.bursts.clone(), BURST_SIZE);
+    let done = pair.run(bursts, answering(HERE))??;
+    for (count, burst) in plan.bursts.iter().zip(done) {
+        add_burst(values, *count, transport, burst);
+    }
+    Ok(())
+}
+
+fn sequence_of(size: usize) -> String {
+    format!("1000 messages of {size} B, one after the other")
+}
+
+fn burst_of(count: u32) -> String {
+    format!("{count} messages of {BURST_SIZE} B at once")
+}
+
+fn add_burst(values: &mut Values, count: u32, over: &str, burst: Burst) {
+    let what = burst_of(count);
+    values.add(&format!("{what}: throughput"), over, burst.gigabits);
+    values.add(&format!("{what}: loss"), over, burst.loss * 100.0);
+    values.add(&format!("{what}: cpu"), over, burst.cpu);
+}
+
+fn limits(plan: &Plan, values: &mut Values) -> Result<(), Failure> {
+    let scale = 1000.0 / f64::from(plan.messages);
+    for size in SIZES {
+        let udp = limit::udp_sequential(plan.messages, size)?;
+        values.add(&sequence_of(size), "udp socket", udp * scale);
+        let tcp = limit::tcp_sequential(plan.messages, size)?;
+        values.add(&sequence_of(size), "tcp socket", tcp * scale);
+    }
+    for count in &plan.bursts {
+        add_burst(
+            values,
+            *count,
+            "udp socket",
+            limit::udp_burst(*count, BURST_SIZE)?,
+        );
+        add_burst(
+            values,
+            *count,
+            "tcp socket",
+            limit::tcp_burst(*count, BURST_SIZE)?,
+        );
+    }
+    Ok(())
+}
+
+fn theirs(plan: &Plan, beside: &Beside, values: &mut Values) -> Result<(), Failure> {
+    let scale = 1000.0 / f64::from(plan.messages);
+    for name in &beside.names {
+        for size in SIZES {
+            let measured = beside.measure(name, "sequential", plan.messages, size)?;
+            values.add(&sequence_of(size), name, measured.seconds * scale);
+        }
+        for count in &plan.bursts {
+            let measured = beside.measure(name, "burst", *count, BURST_SIZE)?;
+            let what = burst_of(*count);
+            let received = f64::from(measured.received);
+            let bits = received * 1200.0 * 8.0;
+            values.add(
+                &format!("{what}: throughput"),
+                name,
+                bits / measured.seconds / 1e9,
+            );
+            let loss = 1.0 - received / f64::from(*count);
+            values.add(&format!("{what}: loss"), name, loss * 100.0);
+            values.add(&format!("{what}: cpu"), name, measured.cpu_us);
+        }
+    }
+    Ok(())
+}
+
+/// The limit that stands beside a transport.
+fn limit_of(over: &str) -> Option<&'static str> {
+    match over {
+        "udp" | "quic" => Some("udp socket"),
+        "tcp" | "ws" => Some("tcp socket"),
+        _ => None,
+    }
+}
+
+fn figures(plan: &Plan, values: &Values) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let mut add = |what: &str, metric: &'static str, unit: &'static str| {
+        for over in values.over(what) {
+            let figure = Figure::new(
+                format!("{over}: {what}"),
+                metric,
+                unit,
+                values.get(what, &over),
+            );
+            figures.push(match limit_of(&over) {
+                Some(limit) => figure.against(limit, values.get(what, limit)),
+                None => figure,
+            });
+        }
+    };
+    for size in SIZES {
+        add(&sequence_of(size), "time", "s");
+    }
+    for count in &plan.bursts {
+        let what = burst_of(*count);
+        add(&format!("{what}: throughput"), "payload", "Gbit/s");
+        add(&format!("{what}: loss"), "lost", "%");
+        add(&format!("{what}: cpu"), "cpu, both sides", "us/message");
+    }
+    figures
+}
+
+fn draw(plan: &Plan, values: &Values, folder: &std::path::Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).map_err(|error| {
+        Failure::failed(format_args!(
+            "the folder {} could not be made: {error}",
+            folder.display()
+        ))
+    })?;
+    let bars = |what: &str| {
+        let over = values.over(what).into_iter();
+        let bar = |over: String| {
+            let value = super::figure::median(values.get(what, &over));
+            (over, value)
+        };
+        over.map(bar).collect::<Vec<_>>()
+    };
+    let mut sequences = Vec::new();
+    for size in SIZES {
+        let of_size = bars(&sequence_of(size)).into_iter();
+        sequences.extend(of_size.map(|(over, value)| (format!("{over}, {size} B"), value)));
+    }
+    sequences.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let figure5 = Bars {
+        name: "figure-5",
+        title: "1000 messages, each sent after the one before has arrived".to_owned(),
+        unit: "seconds",
+        bars: sequences,
+    };
+    figure5.draw(folder)?;
+    let names = ["figure-6", "figure-7"];
+    for (name, count) in names.into_iter().zip(&plan.bursts) {
+        let what = burst_of(*count);
+        let title = format!("{count} messages of {BURST_SIZE} bytes at once: payload received");
+        let bars = Bars {
+            name,
+            title,
+            unit: "Gbit/s",
+            bars: bars(&format!("{what}: throughput")),
+        };
+        bars.draw(folder)?;
+    }
+    Ok(())
+}
