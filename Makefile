@@ -2,10 +2,10 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup setup-tests demo test format lint docs tidy check fuzz bench release
+.PHONY: help setup setup-tests demo test format lint docs tidy check fuzz bench bench-transport release
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing (apt packages; sudo if not root)
 	@./setup.sh
@@ -40,6 +40,13 @@ check: ## all tests, tidy among them
 fuzz: ## fuzz every decoder for a minute each (needs cargo-fuzz and a nightly toolchain)
 	@for target in $$(cd fuzz && $(CARGO) +nightly fuzz list); do \
 		(cd fuzz && $(CARGO) +nightly fuzz run $$target -- -max_total_time=60) || exit 1; done
+
+bench-transport: setup-tests ## measure every transport beside bare sockets, libp2p and iroh: target/bench/transport.json and plots
+	$(CARGO) build --locked --release --package ringway
+	$(CARGO) build --locked --release --package ringway-benches --bin transport-peers
+	mkdir -p target/bench
+	target/release/ringway bench transport --json --plots target/bench --beside target/release/transport-peers > target/bench/transport.json
+	@cat target/bench/transport.json
 
 bench: ## measure; not part of `make test`
 	$(CARGO) bench --locked --package ringway-benches

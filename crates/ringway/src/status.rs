@@ -1,6 +1,6 @@
 //! `ringway status`: what the member daemon sees.
 
-use ringway_node::control::{RouterRef, Status};
+use ringway_node::control::{RouterRef, Status, TransportStatus};
 
 use crate::failure::Failure;
 use crate::request;
@@ -68,7 +68,38 @@ fn text(status: &Status) -> String {
         }
         text = format!("{text}\n{}", links.text());
     }
+    let used = |transport: &&TransportStatus| {
+        transport.sent + transport.received > 0 || !transport.dropped.is_empty()
+    };
+    if status.transports.iter().any(|transport| used(&transport)) {
+        let mut transports = Table::new(&["  TRANSPORT", "SENT", "RECEIVED", "DROPPED"]);
+        for transport in status.transports.iter().filter(used) {
+            transports.row(&[
+                format!("  {}", transport.protocol),
+                messages(transport.sent, transport.sent_bytes),
+                messages(transport.received, transport.received_bytes),
+                reasons(transport),
+            ]);
+        }
+        text = format!("{text}\n{}", transports.text());
+    }
     text
+}
+
+fn messages(count: u64, bytes: u64) -> String {
+    format!("{count} ({})", indicatif::HumanBytes(bytes))
+}
+
+fn reasons(transport: &TransportStatus) -> String {
+    let each = transport.dropped.iter();
+    let each: Vec<String> = each
+        .map(|(reason, count)| format!("{count} {}", reason.replace('_', " ")))
+        .collect();
+    if each.is_empty() {
+        "-".to_owned()
+    } else {
+        each.join(", ")
+    }
 }
 
 fn routers(list: &[RouterRef]) -> String {

@@ -240,8 +240,8 @@ pub const WS_CONNECTIONS: usize = 512;
 
 /// Messages that wait on one WebSocket connection.
 ///
-/// Source: 128 KiB for one connection at worst, what a socket's own buffer holds. Past it messages are dropped and counted.
-pub const WS_QUEUE: usize = 8;
+/// Source: 512 KiB at worst, several times what a peer has room for at once. Past it messages are dropped and counted.
+pub const WS_QUEUE: usize = 32;
 
 /// Silence after which a WebSocket connection that nobody holds a session of is closed.
 ///

@@ -61,6 +61,8 @@ impl Traffic {
 /// One rule. Rules are looked at in order.
 #[derive(Clone, Debug)]
 pub enum Rule {
+    /// These packets pass, whatever later rules say.
+    Pass(Traffic),
     /// These packets vanish. With both ends given it is one way only: a blackhole.
     Drop(Traffic),
     /// Only TCP from and to this port passes, with the neighbour discovery that IP itself needs.
@@ -72,6 +74,7 @@ pub enum Rule {
 impl Rule {
     fn filter(&self) -> String {
         match self {
+            Rule::Pass(traffic) => format!("{}accept\n", traffic.matches()),
             Rule::Drop(traffic) => format!("{}drop\n", traffic.matches()),
             Rule::OnlyTcp(port) => format!(
                 "tcp dport {port} accept\ntcp sport {port} accept\n\

@@ -13,6 +13,8 @@ use serde_json::Value;
 
 use super::{program, random_bytes};
 
+mod ways;
+
 /// How long each part may take; generous, the machine is busy.
 const DEADLINE: Duration = Duration::from_secs(180);
 

@@ -1,0 +1,202 @@
+//! Which way is taken where several lead to a member, and where only one is left.
+
+use std::path::Path;
+use std::time::Instant;
+
+use super::*;
+
+/// Second addresses of the hosts in `Lan`, on a switch of their own.
+fn second_link(lan: &mut Lan, labels: &[&str]) -> Vec<Link> {
+    let switch = lan.network.switch("second").unwrap();
+    let attach = |(label, number): (&&str, u8)| {
+        let address = format!("10.88.0.{number}/24");
+        let host = lan.hosts.iter().find(|host| host.label() == *label);
+        let line = Line::plain();
+        lan.network.attach(host.unwrap(), &switch, &address, &line)
+    };
+    let links = labels.iter().zip(2..).map(attach);
+    links.map(Result::unwrap).collect()
+}
+
+/// What `ringway path` says of the way in use.
+fn way_in_use(ring: &Ring, name: &str, peer: &str) -> Result<Value, TestbedError> {
+    let answer = ring.member(name)?.call(&["path", peer])?;
+    let answer = answer.into_iter().next().unwrap_or_default();
+    let paths = answer["paths"].as_array().cloned().unwrap_or_default();
+    let active = paths
+        .into_iter()
+        .find(|path| path["used_for"] == "messages");
+    active.ok_or_else(|| TestbedError(format!("no way is in use: {answer}")))
+}
+
+/// Waits until packets from one member to another take a way that begins like this; gives what `ringway path` says of it.
+fn takes(ring: &Ring, name: &str, peer: &str, way: &str) -> Value {
+    let member = ring.member(name).unwrap();
+    let taken = wait_until(DEADLINE, || {
+        // Nobody looks after a link that is not used.
+        member.call(&["ping", peer, "--count", "1"])?;
+        let used = way_in_use(ring, name, peer)?;
+        match used["address"]
+            .as_str()
+            .unwrap_or_default()
+            .starts_with(way)
+        {
+            true => Ok(used),
+            false => Err(TestbedError(used.to_string())),
+        }
+    });
+    taken.unwrap_or_else(|error| panic!("{error}\n{}", member.log_text()))
+}
+
+#[test]
+fn the_cheaper_of_two_links_is_used_while_it_works_and_again_when_it_is_back() {
+    let Some(network) = Network::or_skip("two links of different cost").unwrap() else {
+        return;
+    };
+    let mut lan = Lan::new(network, &["oslo", "lima"], &Line::plain());
+    let second = second_link(&mut lan, &["oslo", "lima"]);
+    let builder = RingBuilder::new(program()).authority_on(lan.host("owner"));
+    let builder = builder.absent_router("oslo").on(lan.host("oslo"));
+    let mut ring = builder
+        .absent_router("lima")
+        .on(lan.host("lima"))
+        .start()
+        .unwrap();
+    // The first network costs more than WebSocket's 40 on the second.
+    for (name, number) in [("oslo", 2), ("lima", 3)] {
+        let more = format!(
+            "[ws]\nlisten = \"10.88.0.{number}:8080\"\n[[path]]\nto = \"10.77.0.0/24\"\ncost = 100\n"
+        );
+        let member = ring.member_mut(name).unwrap();
+        member
+            .configure("[\"udp\", \"tcp\", \"ws\", \"quic\"]", &more)
+            .unwrap();
+        member.start().unwrap();
+    }
+    ring.wait_until_settled().unwrap();
+    takes(&ring, "oslo", "lima", "ws://10.88.0.3");
+    takes(&ring, "lima", "oslo", "ws://");
+    second[1].down().unwrap();
+    let left = Instant::now();
+    let dear = takes(&ring, "oslo", "lima", "udp://10.77.0.");
+    println!("left the dead link after {:?}", left.elapsed());
+    assert_eq!(dear["cost"], 100, "{dear}");
+    second[1].up().unwrap();
+    takes(&ring, "oslo", "lima", "ws://10.88.0.3");
+    file_gets_through(&ring, "oslo", "lima");
+}
+
+#[test]
+fn over_a_link_that_comes_and_goes_a_file_arrives() {
+    let Some(network) = Network::or_skip("a flapping link").unwrap() else {
+        return;
+    };
+    let lan = Lan::new(network, &["oslo", "lima", "alice"], &Line::plain());
+    let builder = lan.routers(&["oslo", "lima"]);
+    let builder = builder.leaf_with("alice", &["--upload-limit", "1MiB"]);
+    let ring = started(builder.on(lan.host("alice")));
+    let (content, id) = queue(&ring, "alice", "oslo", 8 << 20);
+    for _ in 0..4 {
+        lan.link("oslo").down().unwrap();
+        sleep(Duration::from_secs(2));
+        lan.link("oslo").up().unwrap();
+        sleep(Duration::from_secs(3));
+    }
+    arrives(&ring, "oslo", &id, &content);
+    ping(&ring, "alice", "oslo", ANY);
+    // Members do not run after a link that does this.
+    let status = ring.member("alice").unwrap().status().unwrap();
+    let changes = status["counters"]["link_path_changes"].as_u64();
+    assert!(changes < Some(60), "{status}");
+}
+
+/// A web server that ends with the test.
+struct WebServer(std::process::Child);
+
+impl Drop for WebServer {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// A web server with TLS at port 443 of the host that passes `/ringway` on.
+fn web_server(host: &Host, folder: &Path) -> Option<WebServer> {
+    let nginx = ["/usr/sbin/nginx", "/usr/bin/nginx"]
+        .into_iter()
+        .find(|path| Path::new(path).exists());
+    let Some(nginx) = nginx else {
+        eprintln!(
+            "NOT TESTED: only port 443 is left (nginx is not installed; `./setup.sh --tests` as root installs it)"
+        );
+        return None;
+    };
+    let made = rcgen::generate_simple_self_signed(["lima.test".to_owned()]).unwrap();
+    fs::create_dir_all(folder).unwrap();
+    fs::write(folder.join("cert.pem"), made.cert.pem()).unwrap();
+    fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
+    let here = folder.display();
+    let config = format!(
+        "daemon off;\nmaster_process off;\npid {here}/pid;\nerror_log {here}/error.log;\n\
+         events {{ worker_connections 64; }}\n\
+         http {{\n access_log off;\n client_body_temp_path {here}/body;\n proxy_temp_path {here}/proxy;\n\
+         fastcgi_temp_path {here}/f;\n uwsgi_temp_path {here}/u;\n scgi_temp_path {here}/s;\n\
+         server {{\n listen 443 ssl;\n ssl_certificate cert.pem;\n ssl_certificate_key key.pem;\n\
+         location /ringway {{\n proxy_pass http://127.0.0.1:8080;\n proxy_http_version 1.1;\n\
+         proxy_set_header Upgrade $http_upgrade;\n proxy_set_header Connection upgrade;\n }}\n }}\n}}\n"
+    );
+    fs::write(folder.join("nginx.conf"), config).unwrap();
+    let mut command = host.command(nginx);
+    command.arg("-p").arg(folder).arg("-c").arg("nginx.conf");
+    Some(WebServer(command.spawn().unwrap()))
+}
+
+#[test]
+fn where_only_port_443_is_left_members_meet_behind_a_web_server() {
+    let test = "only port 443 is left";
+    let Some(network) = Network::or_skip(test).unwrap() else {
+        return;
+    };
+    let lan = Lan::new(network, &["oslo", "lima"], &Line::plain());
+    let builder = RingBuilder::new(program()).authority_on(lan.host("owner"));
+    // Lima is the first of the ring, so that oslo calls it and not the other way round.
+    let builder = builder.absent_router("lima").on(lan.host("lima"));
+    let mut ring = builder
+        .absent_router("oslo")
+        .on(lan.host("oslo"))
+        .start()
+        .unwrap();
+    let web = ring.folder().join("web");
+    let Some(_nginx) = web_server(lan.host("lima"), &web) else {
+        return;
+    };
+    let lima = lan.host("lima").address().unwrap();
+    let way = format!("wss://{lima}/ringway#lima.test");
+    let own = format!("[ws]\nlisten = \"127.0.0.1:8080\"\nadvertise = [\"{way}\"]\n");
+    let of_oslo = format!(
+        "[ws]\nca_file = \"{}\"\n[[peer]]\nname = \"lima\"\naddresses = [\"{way}\"]\n",
+        web.join("cert.pem").display()
+    );
+    // DNS goes on working, as in most places where nothing else does.
+    let owner = lan.host("owner").address().unwrap();
+    let dns = [Traffic::any().from(owner), Traffic::any().to(owner)].map(Rule::Pass);
+    lan.switch
+        .rules(&[&dns[..], &[Rule::OnlyTcp(443)]].concat())
+        .unwrap();
+    let all = "[\"udp\", \"tcp\", \"ws\", \"quic\"]";
+    for (name, more) in [("lima", own), ("oslo", of_oslo)] {
+        let member = ring.member_mut(name).unwrap();
+        member.configure(all, &more).unwrap();
+        member.start().unwrap();
+    }
+    ring.wait_until_settled().unwrap();
+    let used = takes(&ring, "oslo", "lima", "wss://");
+    assert!(
+        used["reason"]
+            .as_str()
+            .is_some_and(|reason| !reason.is_empty()),
+        "{used}"
+    );
+    file_gets_through(&ring, "oslo", "lima");
+    file_gets_through(&ring, "lima", "oslo");
+}
