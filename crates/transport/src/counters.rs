@@ -24,6 +24,11 @@ impl Counter {
     }
 }
 
+/// A size as counters take it.
+pub(crate) fn as_count(size: usize) -> u64 {
+    u64::try_from(size).unwrap_or(u64::MAX)
+}
+
 /// The counters of one transport, shared by its tasks.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -59,14 +64,21 @@ pub struct Counters {
 
 impl Counters {
     pub(crate) fn sent(&self, bytes: usize) {
-        self.sent.add();
-        self.sent_bytes.add_many(u64::try_from(bytes).unwrap_or(0));
+        self.sent_many(1, bytes);
+    }
+
+    pub(crate) fn sent_many(&self, messages: usize, bytes: usize) {
+        self.sent.add_many(as_count(messages));
+        self.sent_bytes.add_many(as_count(bytes));
     }
 
     pub(crate) fn received(&self, bytes: usize) {
-        self.received.add();
-        self.received_bytes
-            .add_many(u64::try_from(bytes).unwrap_or(0));
+        self.received_many(1, bytes);
+    }
+
+    pub(crate) fn received_many(&self, messages: usize, bytes: usize) {
+        self.received.add_many(as_count(messages));
+        self.received_bytes.add_many(as_count(bytes));
     }
 
     /// The numbers now. They are read one after the other, not at one instant.

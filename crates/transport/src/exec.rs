@@ -23,6 +23,7 @@ use crate::counters::{CounterSnapshot, Counters};
 use crate::limits::{EXEC_PAUSE, EXEC_PAUSE_LONGEST, EXEC_QUEUE};
 use crate::transport::{
     BoxFuture, ConnectError, Inbox, Incoming, Link, SendError, Session, StartError, Transport,
+    one_by_one,
 };
 
 /// How to start an [`ExecTransport`].
@@ -288,8 +289,9 @@ struct ExecLink {
     remote: ExecAddress,
 }
 
-impl Link for ExecLink {
-    fn send(&self, message: &[u8]) -> Result<(), SendError> {
+impl ExecLink {
+    /// Queues one message, or leaves it uncounted if the queue is full.
+    fn offer(&self, message: &[u8]) -> Result<(), SendError> {
         let shared = &self.shared;
         let (size, mtu) = (message.len(), self.mtu());
         if size > mtu {
@@ -299,14 +301,10 @@ impl Link for ExecLink {
         if self.is_closed() {
             return Err(SendError::Closed);
         }
-        let would_block = || {
-            shared.counters.would_block.add();
-            Err(SendError::WouldBlock)
-        };
         let queue = lock(&shared.queue).clone();
         let frame = frame::encode_message(self.remote.rest(), message);
         let (Some(queue), Some(frame)) = (queue, frame) else {
-            return would_block();
+            return Err(SendError::WouldBlock);
         };
         match queue.try_send(frame) {
             Ok(()) => {
@@ -314,8 +312,22 @@ impl Link for ExecLink {
                 Ok(())
             }
             // A child that ended may be followed by another.
-            Err(TrySendError::Full(_) | TrySendError::Closed(_)) => would_block(),
+            Err(TrySendError::Full(_) | TrySendError::Closed(_)) => Err(SendError::WouldBlock),
         }
+    }
+}
+
+impl Link for ExecLink {
+    fn send(&self, message: &[u8]) -> Result<(), SendError> {
+        let sent = self.offer(message);
+        if sent == Err(SendError::WouldBlock) {
+            self.shared.counters.would_block.add();
+        }
+        sent
+    }
+
+    fn send_batch(&self, messages: &[&[u8]]) -> Result<usize, SendError> {
+        one_by_one(messages, |message| self.offer(message))
     }
 
     fn remote(&self) -> Address {

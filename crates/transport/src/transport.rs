@@ -17,7 +17,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 use crate::address::{Address, AddressDescriptor, Protocol};
-use crate::counters::{CounterSnapshot, Counters};
+use crate::counters::{CounterSnapshot, Counters, as_count};
 
 /// A future on the heap, so that [`Transport`] can be a trait object.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -64,6 +64,24 @@ pub trait Link: fmt::Debug + Send + Sync {
     /// [`SendError`]; the message is gone and counted.
     fn send(&self, message: &[u8]) -> Result<(), SendError>;
 
+    /// Sends leading messages in order, as [`Session::send_batch`] says. Never blocks.
+    ///
+    /// This default sends them one by one, and counts the first that the system refuses. A transport that can ask before it counts,
+    /// or that hands over many at once, does better.
+    ///
+    /// # Errors
+    /// `Closed` only.
+    fn send_batch(&self, messages: &[&[u8]]) -> Result<usize, SendError> {
+        one_by_one(messages, |message| self.send(message))
+    }
+
+    /// Waits until the system takes more messages, or never will. May return too early: [`Self::send_batch`] knows.
+    ///
+    /// This default lets other tasks run once.
+    fn writable(&self) -> BoxFuture<'_, ()> {
+        Box::pin(tokio::task::yield_now())
+    }
+
     /// The far end.
     fn remote(&self) -> Address;
 
@@ -72,6 +90,22 @@ pub trait Link: fmt::Debug + Send + Sync {
 
     /// Whether sending can never succeed again.
     fn is_closed(&self) -> bool;
+}
+
+/// Sends leading messages in order by `send`; how many have gone. One that is too large counts as gone.
+pub(crate) fn one_by_one(
+    messages: &[&[u8]],
+    send: impl Fn(&[u8]) -> Result<(), SendError>,
+) -> Result<usize, SendError> {
+    let mut gone: usize = 0;
+    for message in messages {
+        match send(message) {
+            Ok(()) | Err(SendError::TooLarge { .. }) => gone = gone.saturating_add(1),
+            Err(SendError::WouldBlock) => break,
+            Err(SendError::Closed) => return Err(SendError::Closed),
+        }
+    }
+    Ok(gone)
 }
 
 /// A handle on a session. Clones are the same session; holding one is the paper's `associate`,
@@ -93,6 +127,22 @@ impl Session {
     /// `TooLarge` past the MTU, `WouldBlock` if the system's buffer is full, `Closed` for good.
     pub fn send(&self, message: &[u8]) -> Result<(), SendError> {
         self.link.send(message)
+    }
+
+    /// Sends leading messages in order, with as few calls of the system as the transport can; never blocks. Says how many of them
+    /// have gone: sent, lost on the way out, or longer than the MTU and dropped; each is counted as [`Self::send`] counts it. If that
+    /// is not all, the system takes no more right now: the rest is neither sent nor counted. Send it after [`Self::writable`],
+    /// or drop it.
+    ///
+    /// # Errors
+    /// `Closed` for good; some may have gone nevertheless.
+    pub fn send_batch(&self, messages: &[&[u8]]) -> Result<usize, SendError> {
+        self.link.send_batch(messages)
+    }
+
+    /// Waits until the system takes more messages, or never will. It may return too early; wait no longer than a message is worth.
+    pub async fn writable(&self) {
+        self.link.writable().await;
     }
 
     /// The far end, as its messages show it: for an accepted TCP connection an ephemeral port.
@@ -148,6 +198,50 @@ impl Inbox {
             Err(mpsc::error::TrySendError::Full(_)) => self.counters.queue_full.add(),
             Err(mpsc::error::TrySendError::Closed(_)) => return false,
         }
+        true
+    }
+
+    /// Puts messages of one session into the queue, in order; as many as it takes. The rest is dropped and counted.
+    ///
+    /// False once nobody receives any more: the transport may stop.
+    pub(crate) fn deliver_all(
+        &self,
+        session: &Session,
+        messages: impl ExactSizeIterator<Item = Bytes>,
+    ) -> bool {
+        let (mut count, mut bytes, mut dropped) = (0_usize, 0_usize, 0_usize);
+        match self.queue.try_reserve_many(messages.len()) {
+            // Room for all is had at once; only the waking is for each.
+            Ok(places) => {
+                for (place, message) in places.zip(messages) {
+                    count = count.saturating_add(1);
+                    bytes = bytes.saturating_add(message.len());
+                    place.send(Incoming {
+                        session: session.clone(),
+                        message,
+                    });
+                }
+            }
+            Err(mpsc::error::TrySendError::Closed(())) => return false,
+            Err(mpsc::error::TrySendError::Full(())) => {
+                for message in messages {
+                    let size = message.len();
+                    let session = session.clone();
+                    match self.queue.try_send(Incoming { session, message }) {
+                        Ok(()) => {
+                            count = count.saturating_add(1);
+                            bytes = bytes.saturating_add(size);
+                        }
+                        Err(mpsc::error::TrySendError::Full(_)) => {
+                            dropped = dropped.saturating_add(1);
+                        }
+                        Err(mpsc::error::TrySendError::Closed(_)) => return false,
+                    }
+                }
+            }
+        }
+        self.counters.received_many(count, bytes);
+        self.counters.queue_full.add_many(as_count(dropped));
         true
     }
 }

@@ -1,19 +1,23 @@
 //! Messages in UDP datagrams: one socket for all sessions, one message a datagram.
+//!
+//! Where the system can, a run of messages goes in as one train and comes out as one (segmentation offload: GSO and GRO), and
+//! several trains are had with one call.
+
+mod receive;
+mod send;
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use bytes::Bytes;
+use noq::udp::UdpSocketState;
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, watch};
 
 use crate::address::{Address, AddressDescriptor, Protocol, canonical};
 use crate::counters::{CounterSnapshot, Counters};
 use crate::limits::{SOCKET_BUFFER, UDP_LARGEST};
-use crate::transport::{
-    BoxFuture, ConnectError, Inbox, Incoming, Link, SendError, Session, StartError, Transport,
-};
+use crate::transport::{BoxFuture, ConnectError, Inbox, Incoming, Session, StartError, Transport};
 
 /// How to start a [`UdpTransport`].
 #[derive(Debug, Clone)]
@@ -50,6 +54,10 @@ pub struct UdpTransport {
 #[derive(Debug)]
 struct Shared {
     socket: UdpSocket,
+    /// What the system can do with trains.
+    offload: UdpSocketState,
+    /// Where trains are put together.
+    train: Mutex<Vec<u8>>,
     /// Whether the socket is IPv6, which carries IPv4 in mapped addresses.
     v6: bool,
     counters: Arc<Counters>,
@@ -69,7 +77,7 @@ impl UdpTransport {
             None => bind((Ipv6Addr::UNSPECIFIED, 0).into())
                 .or_else(|_| bind((Ipv4Addr::UNSPECIFIED, 0).into())),
         };
-        let (socket, local) = bound.map_err(|source| StartError::Listen {
+        let (socket, offload, local) = bound.map_err(|source| StartError::Listen {
             protocol: Protocol::Udp,
             listen: options.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, 0).into()),
             source,
@@ -77,11 +85,13 @@ impl UdpTransport {
         let counters = Arc::new(Counters::default());
         let shared = Arc::new(Shared {
             socket,
+            offload,
+            train: Mutex::default(),
             v6: local.is_ipv6(),
             counters: counters.clone(),
         });
         let (stop, stopped) = watch::channel(());
-        tokio::spawn(receive(
+        tokio::spawn(receive::run(
             shared.clone(),
             Inbox::new(incoming, counters),
             stopped,
@@ -122,17 +132,11 @@ pub(crate) fn socket(listen: SocketAddr) -> io::Result<std::net::UdpSocket> {
     Ok(socket)
 }
 
-fn bind(listen: SocketAddr) -> io::Result<(UdpSocket, SocketAddr)> {
+fn bind(listen: SocketAddr) -> io::Result<(UdpSocket, UdpSocketState, SocketAddr)> {
     let socket = socket(listen)?;
     let local = socket.local_addr()?;
-    Ok((UdpSocket::from_std(socket)?, local))
-}
-
-fn session(shared: &Arc<Shared>, remote: SocketAddr) -> Session {
-    Session::new(Arc::new(UdpLink {
-        shared: shared.clone(),
-        remote: canonical(remote),
-    }))
+    let offload = UdpSocketState::new((&socket).into())?;
+    Ok((UdpSocket::from_std(socket)?, offload, local))
 }
 
 impl Transport for UdpTransport {
@@ -175,7 +179,7 @@ impl Transport for UdpTransport {
             }
             let ready = self.shared.socket.writable().await;
             ready.map_err(|source| ConnectError::Network { address, source })?;
-            Ok(session(&self.shared, socket))
+            Ok(send::session(&self.shared, socket))
         })
     }
 
@@ -194,93 +198,4 @@ pub(crate) fn advertised(
     let own = (listen.is_some() && advertise.is_empty()).then_some(local);
     let given = advertise.iter().copied().filter(move |_| listen.is_some());
     given.chain(own).map(canonical)
-}
-
-#[derive(Debug)]
-struct UdpLink {
-    shared: Arc<Shared>,
-    remote: SocketAddr,
-}
-
-impl Link for UdpLink {
-    fn send(&self, message: &[u8]) -> Result<(), SendError> {
-        let counters = &self.shared.counters;
-        if message.len() > UDP_LARGEST {
-            counters.too_large.add();
-            return Err(SendError::TooLarge {
-                size: message.len(),
-                mtu: UDP_LARGEST,
-            });
-        }
-        let to = on_socket(self.remote, self.shared.v6);
-        match self.shared.socket.try_send_to(message, to) {
-            Ok(_) => {
-                counters.sent(message.len());
-                Ok(())
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                counters.would_block.add();
-                Err(SendError::WouldBlock)
-            }
-            Err(error) => {
-                // A route that is gone may come back: for an unreliable message it is a loss.
-                tracing::debug!(remote = %self.remote, %error, "udp message lost");
-                counters.failed.add();
-                Ok(())
-            }
-        }
-    }
-
-    fn remote(&self) -> Address {
-        Address::Udp(self.remote)
-    }
-
-    fn mtu(&self) -> usize {
-        UDP_LARGEST
-    }
-
-    fn is_closed(&self) -> bool {
-        false
-    }
-}
-
-/// The address as the socket takes it: IPv4 is mapped on an IPv6 socket.
-fn on_socket(remote: SocketAddr, v6: bool) -> SocketAddr {
-    match remote {
-        SocketAddr::V4(v4) if v6 => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
-        other => other,
-    }
-}
-
-async fn receive(shared: Arc<Shared>, inbox: Inbox, mut stopped: watch::Receiver<()>) {
-    // One byte more than the MTU shows which datagrams are too long.
-    let mut buffer = vec![0; UDP_LARGEST.saturating_add(1)];
-    // Until the system has said once that the socket takes datagrams, every answer would be dropped.
-    if shared.socket.writable().await.is_err() {
-        return;
-    }
-    loop {
-        let received = tokio::select! {
-            received = shared.socket.recv_from(&mut buffer) => received,
-            _ = stopped.changed() => return,
-        };
-        match received {
-            Ok((size, remote)) => {
-                let Some(message) = buffer.get(..size).filter(|m| m.len() <= UDP_LARGEST) else {
-                    shared.counters.malformed.add();
-                    continue;
-                };
-                let message = Bytes::copy_from_slice(message);
-                if !inbox.deliver(session(&shared, remote), message) {
-                    return;
-                }
-            }
-            Err(error) => {
-                // The system reports an earlier datagram's fate here; the socket stays good.
-                tracing::debug!(%error, "udp receive failed");
-                shared.counters.failed.add();
-                tokio::task::yield_now().await;
-            }
-        }
-    }
 }

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use crate::address::Address;
 use crate::counters::Counters;
 use crate::limits::{TCP_FRAME_TIME, TCP_MTU};
-use crate::transport::{Inbox, Link, SendError, Session};
+use crate::transport::{BoxFuture, Inbox, Link, SendError, Session, one_by_one};
 
 /// What every connection of a transport shares.
 #[derive(Debug, Clone)]
@@ -40,6 +40,7 @@ pub(super) fn start(
         remote,
         rest: Mutex::new(BytesMut::new()),
         more: Notify::new(),
+        room: Notify::new(),
         closed: AtomicBool::new(false),
         counters: context.counters.clone(),
     });
@@ -53,6 +54,7 @@ pub(super) fn start(
             _ = stopped.changed() => End::Stopped,
         };
         shared.closed.store(true, Ordering::Release);
+        shared.room.notify_waiters();
         count(&shared, &ended);
         drop(slot);
     });
@@ -96,6 +98,8 @@ struct Shared {
     /// What of the last frame the system has not taken yet.
     rest: Mutex<BytesMut>,
     more: Notify,
+    /// For those who wait until there is no rest.
+    room: Notify,
     closed: AtomicBool,
     counters: Arc<Counters>,
 }
@@ -136,8 +140,9 @@ impl Shared {
 #[derive(Debug)]
 struct TcpLink(Arc<Shared>);
 
-impl Link for TcpLink {
-    fn send(&self, message: &[u8]) -> Result<(), SendError> {
+impl TcpLink {
+    /// Sends one message now, or leaves it uncounted if the system takes no more.
+    fn offer(&self, message: &[u8]) -> Result<(), SendError> {
         let shared = &self.0;
         let too_large = SendError::TooLarge {
             size: message.len(),
@@ -154,10 +159,48 @@ impl Link for TcpLink {
         let sent = shared.write(length.to_be_bytes(), message);
         match sent {
             Ok(()) => shared.counters.sent(message.len()),
-            Err(SendError::WouldBlock) => shared.counters.would_block.add(),
+            Err(SendError::WouldBlock) => {}
             Err(_) => shared.closed.store(true, Ordering::Release),
         }
         sent
+    }
+
+    async fn room(&self) {
+        let shared = &self.0;
+        loop {
+            let room = shared.room.notified();
+            tokio::pin!(room);
+            // Before the look: a rest that leaves right after it is not missed.
+            room.as_mut().enable();
+            if self.is_closed() {
+                return;
+            }
+            if shared.rest().is_empty() {
+                if let Err(error) = shared.writer.writable().await {
+                    tracing::debug!(remote = %shared.remote, %error, "tcp connection cannot be waited for");
+                }
+                return;
+            }
+            room.await;
+        }
+    }
+}
+
+impl Link for TcpLink {
+    fn send(&self, message: &[u8]) -> Result<(), SendError> {
+        let sent = self.offer(message);
+        if sent == Err(SendError::WouldBlock) {
+            self.0.counters.would_block.add();
+        }
+        sent
+    }
+
+    fn send_batch(&self, messages: &[&[u8]]) -> Result<usize, SendError> {
+        one_by_one(messages, |message| self.offer(message))
+    }
+
+    fn writable(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.room())
     }
 
     fn remote(&self) -> Address {
@@ -195,6 +238,7 @@ async fn flush_rest(shared: &Shared) -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
+    shared.room.notify_waiters();
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use crate::address::{Address, WebAddress};
 use crate::counters::Counters;
 use crate::limits::{WS_KEEP_ALIVE, WS_MTU, WS_QUEUE, WS_SEND_TIME, WS_SILENCE};
-use crate::transport::{Inbox, Link, SendError, Session};
+use crate::transport::{BoxFuture, Inbox, Link, SendError, Session, one_by_one};
 
 /// What every connection of a transport shares.
 #[derive(Debug, Clone)]
@@ -119,8 +119,9 @@ struct Shared {
 #[derive(Debug)]
 struct WsLink(Arc<Shared>);
 
-impl Link for WsLink {
-    fn send(&self, message: &[u8]) -> Result<(), SendError> {
+impl WsLink {
+    /// Queues one message, or leaves it uncounted if the queue is full.
+    fn offer(&self, message: &[u8]) -> Result<(), SendError> {
         let shared = &self.0;
         if message.len() > WS_MTU {
             shared.counters.too_large.add();
@@ -136,12 +137,32 @@ impl Link for WsLink {
             if shared.queue.is_closed() {
                 return Err(SendError::Closed);
             }
-            shared.counters.would_block.add();
             return Err(SendError::WouldBlock);
         };
         place.send(Bytes::copy_from_slice(message));
         shared.counters.sent(message.len());
         Ok(())
+    }
+}
+
+impl Link for WsLink {
+    fn send(&self, message: &[u8]) -> Result<(), SendError> {
+        let sent = self.offer(message);
+        if sent == Err(SendError::WouldBlock) {
+            self.0.counters.would_block.add();
+        }
+        sent
+    }
+
+    fn send_batch(&self, messages: &[&[u8]]) -> Result<usize, SendError> {
+        one_by_one(messages, |message| self.offer(message))
+    }
+
+    fn writable(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            // A place in the queue, or the news that there will be none.
+            drop(self.0.queue.reserve().await);
+        })
     }
 
     fn remote(&self) -> Address {

@@ -117,6 +117,40 @@ async fn a_slow_reader_costs_messages_but_blocks_nobody() {
 }
 
 #[tokio::test]
+async fn a_batch_waits_for_a_slow_reader_and_loses_nothing() {
+    let listener = std::net::TcpListener::bind(loopback()).unwrap();
+    let (a, _at_a) = start(16);
+    let there = Address::Tcp(listener.local_addr().unwrap());
+    let session = a.connect(&there).await.unwrap();
+    let (mut peer, _) = listener.accept().unwrap();
+    let messages: Vec<Vec<u8>> = (0..4000_u32)
+        .map(|number| [&number.to_be_bytes()[..], &[0; 7996]].concat())
+        .collect();
+    let batch: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
+    let mut gone = session.send_batch(&batch).unwrap();
+    assert!(gone < batch.len(), "the system's buffers are finite");
+    assert_eq!(a.counters().sent, gone as u64);
+    let reader = tokio::task::spawn_blocking(move || {
+        let mut frame = vec![0; 2 + 8000];
+        for number in 0..4000_u32 {
+            peer.read_exact(&mut frame).unwrap();
+            assert_eq!(frame[2..6], number.to_be_bytes());
+        }
+        peer
+    });
+    while gone < batch.len() {
+        soon(session.writable()).await;
+        gone += session.send_batch(&batch[gone..]).unwrap();
+    }
+    assert_eq!((a.counters().sent, a.counters().would_block), (4000, 0));
+    drop(soon(reader).await.unwrap());
+    // For good: who waits is told, and who sends is, too.
+    until(|| session.is_closed()).await;
+    soon(session.writable()).await;
+    assert_eq!(session.send_batch(&batch), Err(SendError::Closed));
+}
+
+#[tokio::test]
 async fn garbage_ends_its_own_connection_only() {
     let ((a, _at_a), (b, mut at_b)) = (start(16), start(16));
     let to_b = a.connect(&b.addresses()[0].address).await.unwrap();

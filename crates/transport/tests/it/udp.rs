@@ -8,7 +8,7 @@ use ringway_transport::{
 };
 use tokio::sync::mpsc::{Receiver, channel};
 
-use crate::support::{loopback, next, until};
+use crate::support::{loopback, next, skipped, soon, until};
 
 fn start(queue: usize) -> (UdpTransport, Receiver<Incoming>) {
     let (sender, receiver) = channel(queue);
@@ -156,4 +156,99 @@ async fn dropping_frees_the_port() {
     let port = a.local_address();
     drop(a);
     until(|| std::net::UdpSocket::bind(port).is_ok()).await;
+}
+
+#[tokio::test]
+async fn a_batch_arrives_whole_and_in_order() {
+    let ((a, _at_a), (b, mut at_b)) = (start(16), start(512));
+    let to_b = a.connect(&b.addresses()[0].address).await.unwrap();
+    // Runs of one size, a shorter end, an empty message, and two that are too large.
+    let sizes = [
+        &[UDP_LARGEST; 70][..],
+        &[9, 9, 4, 7, 0, 0, 1300, 3000, 8],
+        &[300; 70],
+    ]
+    .concat();
+    let numbered = |(number, size): (usize, &usize)| vec![number as u8; *size];
+    let messages: Vec<Vec<u8>> = sizes.iter().enumerate().map(numbered).collect();
+    let batch: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
+    assert_eq!(to_b.send_batch(&batch), Ok(batch.len()));
+    let fitting: Vec<&&[u8]> = batch.iter().filter(|m| m.len() <= UDP_LARGEST).collect();
+    for message in &fitting {
+        let incoming = next(&mut at_b).await;
+        assert_eq!(&incoming.message[..], **message);
+        assert_eq!(incoming.session.remote(), Address::Udp(a.local_address()));
+    }
+    let bytes: usize = fitting.iter().map(|message| message.len()).sum();
+    let (sent, received) = (a.counters(), b.counters());
+    assert_eq!((sent.sent, sent.sent_bytes), (147, bytes as u64));
+    assert_eq!(
+        (received.received, received.received_bytes),
+        (147, bytes as u64)
+    );
+    assert_eq!((sent.too_large, sent.failed, received.malformed), (2, 0, 0));
+    assert_eq!(to_b.send_batch(&[]), Ok(0));
+}
+
+#[tokio::test]
+async fn every_sender_of_many_is_told_apart() {
+    let (b, mut at_b) = start(4096);
+    let there = b.addresses()[0].address.clone();
+    // More than sessions are kept for, and each comes more than once.
+    let mut senders = Vec::new();
+    for _ in 0..300 {
+        let socket = tokio::net::UdpSocket::bind(loopback()).await.unwrap();
+        socket.connect(there.socket().unwrap()).await.unwrap();
+        senders.push(socket);
+    }
+    for round in [1, 2] {
+        for sender in &senders {
+            sender.send(&[round]).await.unwrap();
+            let incoming = next(&mut at_b).await;
+            let remote = Address::Udp(sender.local_addr().unwrap());
+            assert_eq!(incoming.session.remote(), remote);
+            incoming.session.send(b"you").unwrap();
+            let mut answer = [0; 8];
+            assert_eq!(soon(sender.recv(&mut answer)).await.unwrap(), 3);
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_a_train_with_too_long_datagrams_only_the_short_one_counts() {
+    let (b, mut at_b) = start(16);
+    let stranger = std::net::UdpSocket::bind(loopback()).unwrap();
+    let state = noq::udp::UdpSocketState::new((&stranger).into()).unwrap();
+    if state.max_gso_segments().get() < 4 {
+        skipped(
+            "a train with too long datagrams",
+            "a kernel that sends trains",
+        );
+        return;
+    }
+    let train = vec![7; 3 * (UDP_LARGEST + 1) + 20];
+    let transmit = noq::udp::Transmit {
+        destination: b.local_address(),
+        ecn: None,
+        contents: &train,
+        segment_size: Some(UDP_LARGEST + 1),
+        src_ip: None,
+    };
+    state.try_send((&stranger).into(), &transmit).unwrap();
+    assert_eq!(next(&mut at_b).await.message.len(), 20);
+    assert_eq!((b.counters().malformed, b.counters().received), (3, 1));
+}
+
+#[tokio::test]
+async fn a_batch_that_finds_the_queue_full_is_delivered_in_part() {
+    let ((a, _at_a), (b, mut at_b)) = (start(16), start(3));
+    let to_b = a.connect(&b.addresses()[0].address).await.unwrap();
+    let messages: Vec<[u8; 1]> = (0..10).map(|number| [number]).collect();
+    let batch: Vec<&[u8]> = messages.iter().map(|message| &message[..]).collect();
+    assert_eq!(to_b.send_batch(&batch), Ok(10));
+    until(|| b.counters().queue_full == 7).await;
+    for number in 0..3_u8 {
+        assert_eq!(&next(&mut at_b).await.message[..], [number]);
+    }
+    soon(to_b.writable()).await;
 }

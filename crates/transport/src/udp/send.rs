@@ -1,0 +1,215 @@
+//! Sending: one message, or a run of them as one train.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError};
+
+use noq::udp::Transmit;
+use tokio::io::Interest;
+
+use super::Shared;
+use crate::address::{Address, canonical};
+use crate::counters::as_count;
+use crate::limits::{UDP_LARGEST, UDP_TRAIN_BYTES};
+use crate::transport::{BoxFuture, Link, SendError, Session};
+
+pub(super) fn session(shared: &Arc<Shared>, remote: SocketAddr) -> Session {
+    let remote = canonical(remote);
+    Session::new(Arc::new(UdpLink {
+        to: on_socket(remote, shared.v6),
+        remote,
+        shared: shared.clone(),
+    }))
+}
+
+#[derive(Debug)]
+struct UdpLink {
+    shared: Arc<Shared>,
+    remote: SocketAddr,
+    /// The remote as the socket takes it.
+    to: SocketAddr,
+}
+
+impl UdpLink {
+    /// Hands the system one datagram, or several of `segment` bytes each but the last.
+    fn transmit(&self, contents: &[u8], segment: Option<usize>) -> io::Result<()> {
+        let transmit = Transmit {
+            destination: self.to,
+            ecn: None,
+            contents,
+            segment_size: segment,
+            src_ip: None,
+        };
+        let Shared {
+            socket, offload, ..
+        } = &*self.shared;
+        socket.try_io(Interest::WRITABLE, || {
+            offload.try_send(socket.into(), &transmit)
+        })
+    }
+
+    /// What became of `messages` messages of `bytes` bytes; false if the system takes none now.
+    fn account(&self, result: io::Result<()>, messages: usize, bytes: usize) -> bool {
+        let counters = &self.shared.counters;
+        match result {
+            Ok(()) => counters.sent_many(messages, bytes),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+            Err(error) => {
+                // A route that is gone may come back: for an unreliable message it is a loss.
+                tracing::debug!(remote = %self.remote, %error, "udp message lost");
+                counters.failed.add_many(as_count(messages));
+            }
+        }
+        true
+    }
+
+    /// Sends one message that is not too large; false if the system takes none now.
+    fn send_one(&self, message: &[u8]) -> bool {
+        self.account(self.transmit(message, None), 1, message.len())
+    }
+
+    /// Sends a run of messages as [`run_length`] gives it; how many of them have gone.
+    fn send_run(&self, run: &[&[u8]]) -> usize {
+        if let [message] = run {
+            return usize::from(self.send_one(message));
+        }
+        let segment = run.first().map(|message| message.len());
+        // A panic elsewhere cannot harm bytes that are written anew.
+        let train = self.shared.train.lock();
+        let mut train = train.unwrap_or_else(PoisonError::into_inner);
+        train.clear();
+        for message in run {
+            train.extend_from_slice(message);
+        }
+        match self.transmit(&train, segment) {
+            // The system, a device or the route has no offload: each for itself.
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                drop(train);
+                tracing::debug!(remote = %self.remote, %error, "udp messages go one by one");
+                let mut run = run.iter();
+                let taken = run.by_ref().take_while(|message| self.send_one(message));
+                taken.count()
+            }
+            result => match self.account(result, run.len(), train.len()) {
+                true => run.len(),
+                false => 0,
+            },
+        }
+    }
+}
+
+impl Link for UdpLink {
+    fn send(&self, message: &[u8]) -> Result<(), SendError> {
+        let counters = &self.shared.counters;
+        if message.len() > UDP_LARGEST {
+            counters.too_large.add();
+            return Err(SendError::TooLarge {
+                size: message.len(),
+                mtu: UDP_LARGEST,
+            });
+        }
+        if self.send_one(message) {
+            return Ok(());
+        }
+        counters.would_block.add();
+        Err(SendError::WouldBlock)
+    }
+
+    fn send_batch(&self, messages: &[&[u8]]) -> Result<usize, SendError> {
+        let mut rest = messages;
+        while let Some(first) = rest.first() {
+            let segments = self.shared.offload.max_gso_segments().get();
+            let run = run_length(rest, segments);
+            let Some((run, later)) = rest.split_at_checked(run) else {
+                break;
+            };
+            let gone = if first.len() > UDP_LARGEST {
+                self.shared.counters.too_large.add();
+                run.len()
+            } else {
+                self.send_run(run)
+            };
+            if gone < run.len() {
+                let left = rest.len().saturating_sub(gone);
+                return Ok(messages.len().saturating_sub(left));
+            }
+            rest = later;
+        }
+        Ok(messages.len())
+    }
+
+    fn writable(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            if let Err(error) = self.shared.socket.writable().await {
+                tracing::debug!(%error, "udp socket cannot be waited for");
+            }
+        })
+    }
+
+    fn remote(&self) -> Address {
+        Address::Udp(self.remote)
+    }
+
+    fn mtu(&self) -> usize {
+        UDP_LARGEST
+    }
+
+    fn is_closed(&self) -> bool {
+        false
+    }
+}
+
+/// How many of the first messages make one train: all of the size of the first, but the last may be shorter. At least one; only
+/// that one if it is too large.
+fn run_length(messages: &[&[u8]], segments: usize) -> usize {
+    let segment = messages.first().map_or(0, |message| message.len());
+    let longest = match segment {
+        // Neither is a train.
+        0 => 1,
+        _ if segment > UDP_LARGEST => 1,
+        _ => segments
+            .min(UDP_TRAIN_BYTES.checked_div(segment).unwrap_or(1))
+            .max(1),
+    };
+    let full = messages.iter().take(longest);
+    let full = full.take_while(|message| message.len() == segment).count();
+    let last = messages.get(full).filter(|_| full < longest);
+    let shorter = last.is_some_and(|message| (1..segment).contains(&message.len()));
+    full.saturating_add(usize::from(shorter))
+}
+
+/// The address as the socket takes it: IPv4 is mapped on an IPv6 socket.
+fn on_socket(remote: SocketAddr, v6: bool) -> SocketAddr {
+    match remote {
+        SocketAddr::V4(v4) if v6 => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(sizes: &[usize], segments: usize) -> usize {
+        let bytes = vec![0; UDP_LARGEST + 1];
+        let messages: Vec<&[u8]> = sizes.iter().map(|size| &bytes[..*size]).collect();
+        run_length(&messages, segments)
+    }
+
+    #[test]
+    fn a_train_has_equal_messages_and_a_shorter_last_one() {
+        assert_eq!(run(&[], 64), 0);
+        assert_eq!(run(&[5], 64), 1);
+        assert_eq!(run(&[5, 5, 5], 64), 3);
+        assert_eq!(run(&[5, 5, 4, 5], 64), 3);
+        assert_eq!(run(&[5, 5, 6, 6], 64), 2);
+        assert_eq!(run(&[5, 4, 4], 64), 2);
+        assert_eq!(run(&[5, 0, 5], 64), 1, "an empty datagram is no segment");
+        assert_eq!(run(&[0, 0], 64), 1);
+        assert_eq!(run(&[UDP_LARGEST + 1, UDP_LARGEST + 1], 64), 1);
+        assert_eq!(run(&[UDP_LARGEST; 5], 1), 1, "the system has no offload");
+        assert_eq!(run(&[5, 5, 5, 4], 3), 3);
+        assert_eq!(run(&[UDP_LARGEST; 100], 64), UDP_TRAIN_BYTES / UDP_LARGEST);
+        assert_eq!(run(&[100; 100], 64), 64);
+    }
+}
