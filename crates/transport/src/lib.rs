@@ -18,7 +18,7 @@
 //! | `ws` | over WebSocket, with TLS (`web_tls`) or without |
 //! | `exec` | over a child program of any language |
 //! | `smtp` | over mail: batches, budgets, a relay to send by; LMTP, Maildir, pipe and IMAP to receive by |
-//! | [`quic`] | connections between member keys; the priority controller plugged into QUIC |
+//! | [`quic`] | connections between member keys; the priority controller plugged into QUIC; the trait over datagrams |
 //! | `counters` | messages moved, and dropped by reason |
 //! | [`limits`] | every bound, with its source |
 //!
@@ -154,6 +154,7 @@ pub use exec::{ExecOptions, ExecTransport};
 pub use hello::{Hello, HelloError};
 pub use member::{BadSignature, InvalidMemberId, MemberId, Signature, Signer, signed_bytes};
 pub use path::{InvalidRule, PathProbe, PathReport, PathRule, PathRules, PathState, Paths, Proved};
+pub use quic::{QuicTransport, QuicTransportOptions};
 pub use smtp::{
     ImapSource, MailBudget, MailLogin, MailRelay, MailServer, MailSource, MailTls, SmtpOptions,
     SmtpTransport,

@@ -642,6 +642,66 @@ pub const CONTROLLER_BATCH: usize = 16 * 1024;
 /// forgotten and a lost packet takes the time of the oldest run that is left.
 pub const CONTROLLER_SEND_RUNS: usize = 1024;
 
+// Messages over QUIC.
+
+/// Bytes of one message that always fits into a datagram of QUIC.
+///
+/// Source: packets of 1 200 bytes (RFC 9000 §14) less 38 of headers and seal. Past it sending may fail with `TooLarge`: a session
+/// takes more where its path does.
+pub const QUIC_LINK_MTU: usize = 1150;
+
+/// Connections of one QUIC endpoint that carry messages, both directions.
+///
+/// Source: as for TCP ([`TCP_CONNECTIONS`]), and half of [`QUIC_CONNECTIONS`], so that transfers always find room. Past it incoming
+/// ones are closed at once and counted, outgoing ones fail with `Busy`.
+pub const QUIC_LINKS: usize = 512;
+
+/// Bytes of messages that wait on one connection until congestion control lets them leave.
+///
+/// Source: a round trip of 100 ms at 20 Mbit/s. Past it messages are dropped and counted.
+pub const QUIC_LINK_SEND: usize = 256 * 1024;
+
+/// Bytes of messages that have arrived on one connection and wait for the core.
+///
+/// Source: as much as one that is sent at once ([`QUIC_LINK_SEND`]). Past it the oldest are dropped.
+pub const QUIC_LINK_RECEIVE: usize = 256 * 1024;
+
+/// Messages that are taken from one connection at once.
+///
+/// Source: a train of datagrams has up to 64. Past it the rest is taken next.
+pub const QUIC_LINK_BATCH: usize = 64;
+
+/// Silence after which a connection for messages that nobody holds a session of is closed.
+///
+/// Source: as for TCP ([`TCP_IDLE`]). Past it it is closed.
+pub const QUIC_LINK_UNUSED: Duration = Duration::from_secs(60);
+
+/// Silence after which a connection for messages is dead.
+///
+/// Source: two lost keep-alives ([`QUIC_LINK_KEEP_ALIVE`]); whether a path works is for the link's own probes to say. Past it the
+/// session is closed.
+pub const QUIC_LINK_IDLE: Duration = Duration::from_secs(40);
+
+/// Interval of keep-alives on connections for messages, by the side that dialled.
+///
+/// Source: RFC 9308 §3.2, below the 30 s of common NAT mappings. Past it one PING frame is sent.
+pub const QUIC_LINK_KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Attempts to connect for messages if the peer refuses us.
+///
+/// Source: a peer that does not know us yet asks DNS who we are, and refuses meanwhile. Past it `connect` fails.
+pub const QUIC_LINK_ATTEMPTS: u32 = 4;
+
+/// Pause between two such attempts.
+///
+/// Source: DNS answers within milliseconds to half a second. Past it the next one begins.
+pub const QUIC_LINK_PAUSE: Duration = Duration::from_millis(400);
+
+/// Pause between two looks whether a connection takes more messages.
+///
+/// Source: a tenth of a short round trip of the Internet. Past it it is looked again.
+pub const QUIC_LINK_LOOK: Duration = Duration::from_millis(1);
+
 // Path choice.
 
 /// Least MTU of a path that the core reckons with, bytes.

@@ -107,7 +107,8 @@ impl AddressDescriptor {
     pub fn observed(address: Address) -> Self {
         let protocol = address.protocol();
         let mtu = match protocol {
-            Protocol::Udp | Protocol::Quic => limits::UDP_MTU,
+            Protocol::Udp => limits::UDP_MTU,
+            Protocol::Quic => limits::QUIC_LINK_MTU,
             _ => limits::TCP_MTU,
         };
         let mtu = u32::try_from(mtu).unwrap_or(u32::MAX);

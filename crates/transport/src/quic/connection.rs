@@ -66,6 +66,11 @@ impl QuicConnection {
         }
     }
 
+    /// What is below.
+    pub(super) const fn raw(&self) -> &noq::Connection {
+        &self.connection
+    }
+
     /// The member at the other end, by the key it proved.
     pub const fn peer(&self) -> MemberId {
         self.peer

@@ -5,20 +5,17 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use noq::congestion::{ControllerFactory, CubicConfig};
-use noq::{
-    AckFrequencyConfig, ClientConfig, EndpointConfig, MtuDiscoveryConfig, ServerConfig,
-    TokioRuntime, TransportConfig, VarInt,
-};
+use noq::{ClientConfig, EndpointConfig, ServerConfig, TokioRuntime, VarInt};
 use ringway_dtl::{Config, Priority};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 
 use super::connection::QuicConnection;
-use super::controller::{Control, PriorityFactory};
+use super::controller::Control;
 use super::error::QuicError;
 use super::messages::{DatagramCarrier, Members, MessageSocket, member_address};
-use super::tls::{Identity, Shown, from_spki};
+use super::settings::{self, Role};
+use super::tls::{Expected, Identity, Purpose, Shown, from_spki};
 use crate::address::canonical;
 use crate::counters::Counter;
 use crate::limits;
@@ -48,6 +45,8 @@ pub struct QuicOptions {
     pub congestion: CongestionControl,
     /// Connections in both directions, at most [`limits::QUIC_CONNECTIONS`].
     pub connections: usize,
+    /// Whether members may connect to send messages as well: set it where a [`QuicTransport`](crate::QuicTransport) takes them.
+    pub links: bool,
 }
 
 impl Default for QuicOptions {
@@ -57,6 +56,7 @@ impl Default for QuicOptions {
             priority: Priority::NORMAL,
             congestion: CongestionControl::Priority(Config::default()),
             connections: limits::QUIC_CONNECTIONS,
+            links: false,
         }
     }
 }
@@ -65,6 +65,8 @@ impl Default for QuicOptions {
 pub struct QuicEndpoint {
     inner: Arc<Inner>,
     accepted: Mutex<mpsc::Receiver<QuicConnection>>,
+    /// Connections for messages, until a transport takes them.
+    links: std::sync::Mutex<Option<mpsc::Receiver<QuicConnection>>>,
 }
 
 struct Inner {
@@ -93,7 +95,7 @@ impl QuicEndpoint {
         options: QuicOptions,
     ) -> Result<Self, QuicError> {
         let open = |server| {
-            let config = EndpointConfig::default();
+            let config = settings::endpoint(identity);
             let socket = crate::udp::socket(address)?;
             noq::Endpoint::new(config, server, socket, Arc::new(TokioRuntime))
         };
@@ -136,7 +138,9 @@ impl QuicEndpoint {
     ) -> Result<Self, QuicError> {
         options.connections = options.connections.min(limits::QUIC_CONNECTIONS);
         let identity = Identity::new(identity);
-        let server = options.accept.then(|| server(&identity, &allow));
+        let server = options
+            .accept
+            .then(|| server(&identity, &allow, options.links));
         let server = server.transpose()?;
         let endpoint = open(server.clone()).map_err(|error| QuicError::Bind {
             address,
@@ -153,11 +157,13 @@ impl QuicEndpoint {
             options,
             refused: Counter::default(),
         });
-        let (queue, accepted) = mpsc::channel(limits::QUIC_ACCEPT_QUEUE);
-        tokio::spawn(inner.clone().listen(queue));
+        let (streams, accepted) = mpsc::channel(limits::QUIC_ACCEPT_QUEUE);
+        let (links, for_links) = mpsc::channel(limits::QUIC_ACCEPT_QUEUE);
+        tokio::spawn(inner.clone().listen(Queues { streams, links }));
         Ok(Self {
             inner,
             accepted: Mutex::new(accepted),
+            links: std::sync::Mutex::new(Some(for_links)),
         })
     }
 
@@ -189,31 +195,34 @@ impl QuicEndpoint {
         if !(inner.allow)(&expected) {
             return Err(QuicError::NotAllowed { member: expected });
         }
-        let slot = inner.connections.clone().try_acquire_owned();
-        let slot = slot.map_err(|_| QuicError::Busy {
-            limit: inner.options.connections,
-        })?;
-        let shown = Shown::new(OnceLock::new());
-        let tls = inner.identity.client(expected, shown.clone())?;
-        let control = Arc::new(Control::new(priority));
-        let mut config = ClientConfig::new(Arc::new(tls));
-        config.transport_config(inner.transport(&control));
-        let handshake = inner
-            .endpoint
-            .connect_with(config, address, SERVER_NAME)
-            .map_err(|error| QuicError::dial(address, &error))?;
-        // Confirmed, not only complete: TLS 1.3 lets the client finish before its key is judged.
-        let confirmed = async {
-            let connection = handshake.await?;
-            connection.handshake_confirmed().await?;
-            Ok(connection)
-        };
-        let connection = match timeout(inner.handshake_time(), confirmed).await {
-            Ok(result) => result.map_err(|error| blame(error, expected, &shown))?,
-            Err(_) => return Err(QuicError::TimedOut),
-        };
-        hold_until_closed(slot, &connection);
-        Ok(QuicConnection::new(expected, connection, control))
+        let expected = Expected::Member(expected);
+        inner
+            .dial(address, expected, priority, Purpose::Streams)
+            .await
+    }
+
+    /// Connects for messages to whichever allowed member answers at `address`.
+    pub(super) async fn connect_link(
+        &self,
+        address: SocketAddr,
+    ) -> Result<QuicConnection, QuicError> {
+        let expected = Expected::Anybody(self.inner.allow.clone());
+        self.inner
+            .dial(address, expected, Priority::NORMAL, Purpose::Link)
+            .await
+    }
+
+    /// The connections that members make for messages; once.
+    pub(super) fn take_links(&self) -> Option<mpsc::Receiver<QuicConnection>> {
+        let links = self.links.lock();
+        links
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .take()
+    }
+
+    /// Whether members can connect to us.
+    pub(super) fn accepts(&self) -> bool {
+        self.inner.options.accept
     }
 
     /// The next connection that an admitted member makes; `None` once the endpoint is closed.
@@ -256,8 +265,12 @@ impl fmt::Debug for QuicEndpoint {
 /// What TLS takes as the server's name; never sent, as members are known by their keys.
 const SERVER_NAME: &str = "ringway";
 
-fn server(identity: &Identity, allow: &Allow) -> Result<ServerConfig, QuicError> {
-    let tls = identity.server(allow.clone())?;
+fn server(identity: &Identity, allow: &Allow, links: bool) -> Result<ServerConfig, QuicError> {
+    let purposes: &[Purpose] = match links {
+        true => &[Purpose::Streams, Purpose::Link],
+        false => &[Purpose::Streams],
+    };
+    let tls = identity.server(allow.clone(), purposes)?;
     let mut config = ServerConfig::with_crypto(Arc::new(tls));
     config
         .max_incoming(limits::QUIC_HANDSHAKES)
@@ -275,11 +288,23 @@ fn hold_until_closed(slot: OwnedSemaphorePermit, connection: &noq::Connection) {
     });
 }
 
-fn blame(error: noq::ConnectionError, expected: MemberId, shown: &Shown) -> QuicError {
-    match shown.get() {
-        Some(&found) if found != expected => QuicError::WrongPeer { expected, found },
+fn blame(error: noq::ConnectionError, expected: &Expected, shown: &Shown) -> QuicError {
+    match (shown.get(), expected) {
+        (Some(&found), &Expected::Member(expected)) if found != expected => {
+            QuicError::WrongPeer { expected, found }
+        }
+        (Some(&member), Expected::Anybody(allow)) if !allow(&member) => {
+            QuicError::NotAllowed { member }
+        }
         _ => QuicError::of_handshake(error),
     }
+}
+
+/// Where accepted connections go, by what they are for.
+#[derive(Clone)]
+struct Queues {
+    streams: mpsc::Sender<QuicConnection>,
+    links: mpsc::Sender<QuicConnection>,
 }
 
 /// The key that the peer proved in the handshake.
@@ -290,42 +315,6 @@ fn peer(connection: &noq::Connection) -> Option<MemberId> {
 }
 
 impl Inner {
-    /// The QUIC settings of one connection, with its own controller.
-    fn transport(&self, control: &Arc<Control>) -> Arc<TransportConfig> {
-        let congestion: Arc<dyn ControllerFactory + Send + Sync> = match &self.options.congestion {
-            CongestionControl::Cubic => Arc::new(CubicConfig::default()),
-            CongestionControl::Priority(config) => Arc::new(PriorityFactory {
-                control: control.clone(),
-                config: config.clone(),
-            }),
-        };
-        let mut acks = AckFrequencyConfig::default();
-        acks.ack_eliciting_threshold(VarInt::from_u32(limits::QUIC_ACK_THRESHOLD))
-            .max_ack_delay(Some(limits::QUIC_ACK_DELAY));
-        let mut config = TransportConfig::default();
-        config
-            .congestion_controller_factory(congestion)
-            .ack_frequency_config(Some(acks))
-            .max_concurrent_bidi_streams(VarInt::from_u32(limits::QUIC_STREAMS))
-            .max_concurrent_uni_streams(VarInt::from_u32(0))
-            .stream_receive_window(VarInt::from_u32(limits::QUIC_STREAM_WINDOW))
-            .receive_window(VarInt::from_u32(limits::QUIC_CONNECTION_WINDOW))
-            .send_window(limits::QUIC_SEND_WINDOW)
-            .datagram_receive_buffer_size(None)
-            .max_idle_timeout(limits::QUIC_IDLE.try_into().ok())
-            .keep_alive_interval(Some(limits::QUIC_KEEP_ALIVE));
-        if self.members.is_some() {
-            // The link below has its own probes, and each message may cost a mail.
-            let mut discovery = MtuDiscoveryConfig::default();
-            discovery.upper_bound(limits::QUIC_MESSAGE_BYTES);
-            config
-                .mtu_discovery_config(Some(discovery))
-                .max_idle_timeout(limits::QUIC_MESSAGE_IDLE.try_into().ok())
-                .keep_alive_interval(None);
-        }
-        Arc::new(config)
-    }
-
     fn handshake_time(&self) -> Duration {
         match self.members {
             Some(_) => limits::QUIC_MESSAGE_HANDSHAKE_TIME,
@@ -333,7 +322,49 @@ impl Inner {
         }
     }
 
-    async fn listen(self: Arc<Self>, queue: mpsc::Sender<QuicConnection>) {
+    async fn dial(
+        &self,
+        address: SocketAddr,
+        expected: Expected,
+        priority: Priority,
+        purpose: Purpose,
+    ) -> Result<QuicConnection, QuicError> {
+        let slot = self.connections.clone().try_acquire_owned();
+        let slot = slot.map_err(|_| QuicError::Busy {
+            limit: self.options.connections,
+        })?;
+        let shown = Shown::new(OnceLock::new());
+        let tls = self
+            .identity
+            .client(expected.clone(), shown.clone(), purpose)?;
+        let control = Arc::new(Control::new(priority));
+        let mut config = ClientConfig::new(Arc::new(tls));
+        config.transport_config(self.settings(&control, Role::Dialled(purpose)));
+        let handshake = self
+            .endpoint
+            .connect_with(config, address, SERVER_NAME)
+            .map_err(|error| QuicError::dial(address, &error))?;
+        // Confirmed, not only complete: TLS 1.3 lets the client finish before its key is judged.
+        let confirmed = async {
+            let connection = handshake.await?;
+            connection.handshake_confirmed().await?;
+            Ok(connection)
+        };
+        let connection = match timeout(self.handshake_time(), confirmed).await {
+            Ok(result) => result.map_err(|error| blame(error, &expected, &shown))?,
+            Err(_) => return Err(QuicError::TimedOut),
+        };
+        hold_until_closed(slot, &connection);
+        let member = peer(&connection).ok_or(QuicError::Closed)?;
+        Ok(QuicConnection::new(member, connection, control))
+    }
+
+    fn settings(&self, control: &Arc<Control>, role: Role) -> Arc<noq::TransportConfig> {
+        let over_messages = self.members.is_some();
+        settings::transport(&self.options.congestion, control, role, over_messages)
+    }
+
+    async fn listen(self: Arc<Self>, queues: Queues) {
         while let Some(incoming) = self.endpoint.accept().await {
             let busy = self.handshakes.available_permits() < limits::QUIC_HANDSHAKES / 2;
             if busy && !incoming.remote_address_validated() {
@@ -349,7 +380,7 @@ impl Inner {
                 incoming.refuse();
                 continue;
             };
-            let (inner, queue) = (self.clone(), queue.clone());
+            let (inner, queue) = (self.clone(), queues.clone());
             tokio::spawn(async move {
                 if let Err(error) = inner.accept(incoming, slot, queue).await {
                     tracing::debug!(%error, "quic: incoming handshake failed");
@@ -363,11 +394,14 @@ impl Inner {
         &self,
         incoming: noq::Incoming,
         slot: OwnedSemaphorePermit,
-        queue: mpsc::Sender<QuicConnection>,
+        queues: Queues,
     ) -> Result<(), QuicError> {
         let control = Arc::new(Control::new(self.options.priority));
         let mut config = self.server.clone().ok_or(QuicError::Closed)?;
-        config.transport_config(self.transport(&control));
+        let role = Role::Accepted {
+            links: self.options.links,
+        };
+        config.transport_config(self.settings(&control, role));
         let handshake = incoming
             .accept_with(Arc::new(config))
             .map_err(QuicError::of_handshake)?;
@@ -377,6 +411,14 @@ impl Inner {
             .map_err(QuicError::of_handshake)?;
         hold_until_closed(slot, &connection);
         let peer = peer(&connection).ok_or(QuicError::Closed)?;
+        let queue = match Purpose::of(&connection) {
+            Some(Purpose::Streams) => queues.streams,
+            Some(Purpose::Link) => {
+                settings::link_only(&connection);
+                queues.links
+            }
+            None => return Err(QuicError::Closed),
+        };
         let connection = QuicConnection::new(peer, connection, control);
         // The endpoint's owner may be gone; then the connection goes too.
         queue.send(connection).await.map_err(|_| QuicError::Closed)

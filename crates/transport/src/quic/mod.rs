@@ -5,16 +5,22 @@
 //! accepts [`QuicConnection`]s, a connection carries reliable streams. Each connection has its own
 //! controller and its own priority: transfers that need different priorities use different
 //! connections. Where no UDP passes, [`QuicEndpoint::over_messages`] does the same over any transport.
+//! [`QuicTransport`] carries messages in datagrams, by connections of the same endpoint.
 
 mod connection;
 mod controller;
 mod endpoint;
 mod error;
+mod link;
 mod messages;
+mod settings;
 mod tls;
+mod transport;
 
 pub use connection::{ConnectionReport, QuicConnection};
 pub use endpoint::{Allow, CongestionControl, QuicEndpoint, QuicOptions};
 pub use error::QuicError;
 pub use messages::{DatagramCarrier, MemberDatagram, member_address};
+pub use transport::{QuicTransport, QuicTransportOptions};
+
 pub use noq::{ReadError, ReadExactError, ReadToEndError, RecvStream, SendStream, WriteError};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use ed25519_dalek::SigningKey;
-use noq::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use noq::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::crypto::CryptoProvider;
@@ -21,8 +21,62 @@ use super::endpoint::Allow;
 use super::error::QuicError;
 use crate::member::{MemberId, sign_bytes};
 
-/// The application protocol (RFC 7301).
-const ALPN: &[u8] = b"ringway/1";
+/// The application protocol (RFC 7301) of connections that carry streams.
+const STREAMS: &[u8] = b"ringway/1";
+
+/// The application protocol of connections that carry the messages of links, in datagrams.
+const LINK: &[u8] = b"ringway-link/1";
+
+/// What a connection is for. The ALPN says it, so that both kinds share one port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Streams,
+    Link,
+}
+
+impl Purpose {
+    const fn alpn(self) -> &'static [u8] {
+        match self {
+            Self::Streams => STREAMS,
+            Self::Link => LINK,
+        }
+    }
+
+    /// What the two sides have agreed on.
+    pub(super) fn of(connection: &noq::Connection) -> Option<Self> {
+        let data = connection.handshake_data()?.downcast::<HandshakeData>();
+        let protocol = data.ok()?.protocol?;
+        let both = [Self::Streams, Self::Link];
+        both.into_iter().find(|purpose| purpose.alpn() == protocol)
+    }
+}
+
+/// Who may answer when we connect.
+#[derive(Clone)]
+pub(super) enum Expected {
+    /// This member only.
+    Member(MemberId),
+    /// Anybody who is allowed: only the address is known.
+    Anybody(Allow),
+}
+
+impl Expected {
+    pub(super) fn fits(&self, member: &MemberId) -> bool {
+        match self {
+            Self::Member(expected) => expected == member,
+            Self::Anybody(allow) => allow(member),
+        }
+    }
+}
+
+impl fmt::Debug for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Member(member) => write!(f, "Member({member:?})"),
+            Self::Anybody(_) => f.write_str("Anybody"),
+        }
+    }
+}
 
 /// What precedes an Ed25519 key in its SubjectPublicKeyInfo (RFC 8410 §4).
 const SPKI_HEAD: [u8; 12] = [
@@ -56,8 +110,9 @@ impl Identity {
     /// A client that accepts `expected` and nobody else, and notes who answered in `shown`.
     pub(super) fn client(
         &self,
-        expected: MemberId,
+        expected: Expected,
         shown: Shown,
+        purpose: Purpose,
     ) -> Result<QuicClientConfig, QuicError> {
         let verifier = VerifyServer { expected, shown };
         let mut config = ClientConfig::builder_with_provider(self.provider.clone())
@@ -68,7 +123,7 @@ impl Identity {
             .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(
                 self.key.clone(),
             )));
-        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.alpn_protocols = vec![purpose.alpn().to_vec()];
         // A resumed session would skip the check of the key, and so a revocation.
         config.resumption = Resumption::disabled();
         // Nobody on the way needs to know whom we mean.
@@ -76,8 +131,12 @@ impl Identity {
         config.try_into().map_err(|e| setup(&e))
     }
 
-    /// A server that accepts the members that `allow` allows.
-    pub(super) fn server(&self, allow: Allow) -> Result<QuicServerConfig, QuicError> {
+    /// A server that accepts the members that `allow` allows, for `purposes`.
+    pub(super) fn server(
+        &self,
+        allow: Allow,
+        purposes: &[Purpose],
+    ) -> Result<QuicServerConfig, QuicError> {
         let mut config = ServerConfig::builder_with_provider(self.provider.clone())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|e| setup(&e))?
@@ -85,7 +144,7 @@ impl Identity {
             .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(
                 self.key.clone(),
             )));
-        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.alpn_protocols = purposes.iter().map(|p| p.alpn().to_vec()).collect();
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         config.try_into().map_err(|e| setup(&e))
@@ -151,7 +210,7 @@ fn no_tls12() -> Result<HandshakeSignatureValid, Error> {
 
 #[derive(Debug)]
 struct VerifyServer {
-    expected: MemberId,
+    expected: Expected,
     shown: Shown,
 }
 
@@ -166,7 +225,7 @@ impl ServerCertVerifier for VerifyServer {
     ) -> Result<ServerCertVerified, Error> {
         let member = shown_member(end_entity, intermediates)?;
         let first = *self.shown.get_or_init(|| member);
-        if member == self.expected && first == member {
+        if first == member && self.expected.fits(&member) {
             Ok(ServerCertVerified::assertion())
         } else {
             Err(refused())

@@ -10,6 +10,7 @@ mod exec;
 mod hello;
 mod mail_servers;
 mod quic;
+mod quic_messages;
 mod smtp;
 mod support;
 mod tcp;

@@ -1,0 +1,108 @@
+//! The QUIC settings of endpoints and of connections, by what they are for.
+
+use std::sync::Arc;
+
+use aws_lc_rs::hmac;
+use noq::congestion::{ControllerFactory, CubicConfig};
+use noq::{AckFrequencyConfig, EndpointConfig, MtuDiscoveryConfig, TransportConfig, VarInt};
+use noq_proto::HashedConnectionIdGenerator;
+
+use super::controller::{Control, PriorityFactory};
+use super::endpoint::CongestionControl;
+use super::tls::Purpose;
+use crate::limits;
+
+/// Who made a connection, and what for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// We did.
+    Dialled(Purpose),
+    /// The peer did. What for is not known yet when these settings are needed.
+    Accepted {
+        /// It may be for messages.
+        links: bool,
+    },
+}
+
+/// An endpoint whose keys for stateless resets (RFC 9000 §10.3) follow from the member's: once it has started again, it ends the
+/// connections of its former life, and their peers need not wait until those time out.
+pub(super) fn endpoint(identity: &ed25519_dalek::SigningKey) -> EndpointConfig {
+    let root = hmac::Key::new(hmac::HMAC_SHA256, identity.as_bytes());
+    let reset = hmac::sign(&root, b"ringway/1 quic reset");
+    let ids = hmac::sign(&root, b"ringway/1 quic connection ids");
+    let ids = ids.as_ref().first_chunk().copied().unwrap_or_default();
+    let ids = u64::from_be_bytes(ids);
+    let reset = hmac::Key::new(hmac::HMAC_SHA256, reset.as_ref());
+    let mut config = EndpointConfig::new(Arc::new(reset));
+    config.cid_generator(Arc::new(move || {
+        Box::new(HashedConnectionIdGenerator::from_key(ids))
+    }));
+    config
+}
+
+/// The settings of one connection, with its own controller.
+pub(super) fn transport(
+    congestion: &CongestionControl,
+    control: &Arc<Control>,
+    role: Role,
+    over_messages: bool,
+) -> Arc<TransportConfig> {
+    let congestion: Arc<dyn ControllerFactory + Send + Sync> = match congestion {
+        CongestionControl::Cubic => Arc::new(CubicConfig::default()),
+        CongestionControl::Priority(config) => Arc::new(PriorityFactory {
+            control: control.clone(),
+            config: config.clone(),
+        }),
+    };
+    let mut acks = AckFrequencyConfig::default();
+    acks.ack_eliciting_threshold(VarInt::from_u32(limits::QUIC_ACK_THRESHOLD))
+        .max_ack_delay(Some(limits::QUIC_ACK_DELAY));
+    let mut config = TransportConfig::default();
+    config
+        .congestion_controller_factory(congestion)
+        .ack_frequency_config(Some(acks))
+        .max_concurrent_bidi_streams(VarInt::from_u32(limits::QUIC_STREAMS))
+        .max_concurrent_uni_streams(VarInt::from_u32(0))
+        .stream_receive_window(VarInt::from_u32(limits::QUIC_STREAM_WINDOW))
+        .receive_window(VarInt::from_u32(limits::QUIC_CONNECTION_WINDOW))
+        .send_window(limits::QUIC_SEND_WINDOW)
+        .datagram_receive_buffer_size(None)
+        .max_idle_timeout(limits::QUIC_IDLE.try_into().ok())
+        .keep_alive_interval(Some(limits::QUIC_KEEP_ALIVE));
+    match role {
+        Role::Dialled(Purpose::Link) => {
+            config
+                .max_concurrent_bidi_streams(VarInt::from_u32(0))
+                .keep_alive_interval(Some(limits::QUIC_LINK_KEEP_ALIVE));
+            for_datagrams(&mut config);
+        }
+        // Who dialled keeps the connection alive, and says by its own limit how long silence may last.
+        Role::Accepted { links: true } => {
+            config.keep_alive_interval(None);
+            for_datagrams(&mut config);
+        }
+        Role::Dialled(Purpose::Streams) | Role::Accepted { links: false } => {}
+    }
+    if over_messages {
+        // The link below has its own probes, and each message may cost a mail.
+        let mut discovery = MtuDiscoveryConfig::default();
+        discovery.upper_bound(limits::QUIC_MESSAGE_BYTES);
+        config
+            .mtu_discovery_config(Some(discovery))
+            .max_idle_timeout(limits::QUIC_MESSAGE_IDLE.try_into().ok())
+            .keep_alive_interval(None);
+    }
+    Arc::new(config)
+}
+
+fn for_datagrams(config: &mut TransportConfig) {
+    config
+        .datagram_receive_buffer_size(Some(limits::QUIC_LINK_RECEIVE))
+        .datagram_send_buffer_size(limits::QUIC_LINK_SEND)
+        .max_idle_timeout(limits::QUIC_LINK_IDLE.try_into().ok());
+}
+
+/// Takes from an accepted connection what messages do not need.
+pub(super) fn link_only(connection: &noq::Connection) {
+    connection.set_max_concurrent_bi_streams(VarInt::from_u32(0));
+}
