@@ -275,6 +275,11 @@ pub const COMMANDS: usize = 256;
 /// Source: one batch of received datagrams. More wait in the transports' queue.
 pub const INPUT_BATCH: usize = 64;
 
+/// Packets to one address that a transport gets at once.
+///
+/// Source: the longest train of datagrams that Linux sends (64 segments). More make a further batch.
+pub const OUTPUT_BATCH: usize = 64;
+
 /// Received packets that wait for the member's task.
 ///
 /// Source: 1.2 MiB of full datagrams, 16 MiB of TCP's largest messages. Past it the transports drop and count.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use ringway_transport::quic::{DatagramCarrier, QuicEndpoint, QuicError, QuicOptions};
 use ringway_transport::{
-    Address, AddressDescriptor, CounterSnapshot, Incoming, MemberId, PathRules, Protocol,
-    SendError, Session, StartError, Transport,
+    Address, AddressDescriptor, CounterSnapshot, Incoming, MemberId, PathRules, Protocol, Session,
+    StartError, Transport,
 };
 use tokio::sync::mpsc;
 
@@ -246,31 +246,34 @@ impl Network {
         stranger.map(|(_, session, _)| session)
     }
 
-    /// Sends a packet; connects first where that is needed. What cannot be sent is dropped and counted. True if nothing more can
-    /// go to this address: the peer's connection has ended, and only the peer can make another.
+    /// Sends packets to one address; connects first where that is needed. What cannot be sent is dropped and counted. True if nothing
+    /// more can go to this address: the peer's connection has ended, and only the peer can make another.
     pub(super) fn send(
         &mut self,
         now: Instant,
         address: &Address,
-        packet: Vec<u8>,
+        packets: Vec<Vec<u8>>,
         outcomes: &mpsc::Sender<Outcome>,
     ) -> bool {
+        let count = u64::try_from(packets.len()).unwrap_or(u64::MAX);
         if let Some(session) = self.session(now, address) {
-            match session.send(&packet) {
-                Ok(()) => return false,
-                Err(SendError::Closed) => {
-                    if self.has_ended(address) {
-                        self.dropped.closed += 1;
-                        return true;
-                    }
-                }
-                Err(SendError::WouldBlock | SendError::TooLarge { .. }) => {
-                    self.dropped.not_taken += 1;
+            let borrowed: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
+            match session.send_batch(&borrowed) {
+                Ok(gone) => {
+                    let gone = u64::try_from(gone).unwrap_or(u64::MAX);
+                    self.dropped.not_taken += count.saturating_sub(gone);
                     return false;
                 }
+                Err(_) if self.has_ended(address) => {
+                    self.dropped.closed += count;
+                    return true;
+                }
+                Err(_) => {}
             }
         }
-        self.connect(address, packet, outcomes);
+        for packet in packets {
+            self.connect(address, packet, outcomes);
+        }
         false
     }
 

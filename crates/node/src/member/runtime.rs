@@ -20,7 +20,7 @@ use super::{Command, MemberHandle, Outcome};
 use crate::certificate::{Certificate, Role};
 use crate::directory::Directory;
 use crate::identity::Identity;
-use crate::limits::{COMMANDS, HELLO_PAUSE, INPUT_BATCH, ROUTE_HOPS};
+use crate::limits::{COMMANDS, HELLO_PAUSE, INPUT_BATCH, OUTPUT_BATCH, ROUTE_HOPS};
 use crate::link::{Event, LinkMessage, Links};
 use crate::state::{Membership, State, StateError};
 
@@ -317,9 +317,26 @@ impl Runtime {
                 break;
             }
         }
-        while let Some((address, packet)) = self.links.poll_transmit(now) {
-            if self.network.send(now, &address, packet, &self.outcomes) {
+        self.transmit(now);
+    }
+
+    /// Packets to one address leave together, as far as they follow each other.
+    fn transmit(&mut self, now: Instant) {
+        let mut next = self.links.poll_transmit(now);
+        while let Some((address, packet)) = next.take() {
+            let mut packets = vec![packet];
+            while packets.len() < OUTPUT_BATCH {
+                next = self.links.poll_transmit(now);
+                match next.take_if(|(to, _)| *to == address) {
+                    Some((_, packet)) => packets.push(packet),
+                    None => break,
+                }
+            }
+            if self.network.send(now, &address, packets, &self.outcomes) {
                 self.links.abandon_path(now, &address);
+            }
+            if next.is_none() {
+                next = self.links.poll_transmit(now);
             }
         }
     }

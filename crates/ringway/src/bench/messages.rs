@@ -20,10 +20,6 @@ const COUNTED: u8 = b'#';
 /// What came of many messages at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Burst {
-    /// From the first message handed over to the last one received.
-    pub(super) seconds: f64,
-    /// Messages that were received.
-    pub(super) received: u32,
     /// Share of messages that were not.
     pub(super) loss: f64,
     /// Payload received, Gbit/s.
@@ -57,8 +53,6 @@ impl Begun {
         #[allow(clippy::cast_precision_loss, reason = "a payload")]
         let bits = f64::from(received) * size as f64 * 8.0;
         Burst {
-            seconds,
-            received,
             loss: 1.0 - f64::from(received) / f64::from(count.max(1)),
             gigabits: if seconds > 0.0 {
                 bits / seconds / 1e9

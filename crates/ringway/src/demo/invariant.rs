@@ -122,6 +122,7 @@ mod tests {
             successor_list_length: 2,
             addresses: Vec::new(),
             links: Vec::new(),
+            transports: Vec::new(),
             counters: BTreeMap::new(),
         }
     }
