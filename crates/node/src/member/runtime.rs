@@ -151,9 +151,15 @@ impl Runtime {
         let mut tick = tokio::time::interval(HOUSEKEEPING);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let handed_over = self.messages.handed_over();
+        let alarm = sleep_until(Instant::now().into());
+        tokio::pin!(alarm);
         loop {
             self.drain(Instant::now());
-            let due = self.next_timeout();
+            let due = self.next_timeout().into();
+            // Too early does no harm, and setting a timer costs more than looking in vain once.
+            if due < alarm.deadline() || alarm.is_elapsed() {
+                alarm.as_mut().reset(due);
+            }
             tokio::select! {
                 () = &mut shutdown => break,
                 Some(incoming) = self.incoming.recv() => self.take_batch(incoming),
@@ -162,7 +168,7 @@ impl Runtime {
                 Some(outcome) = self.outcome_queue.recv() => self.take_outcome(Instant::now(), outcome),
                 Some(command) = self.commands.recv() => self.take_command(Instant::now(), command),
                 _ = tick.tick() => self.keep_house(Instant::now()),
-                () = sleep_until(due.into()) => {}
+                () = &mut alarm => {}
             }
             self.handle_timeouts(Instant::now());
         }

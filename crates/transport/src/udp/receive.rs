@@ -69,9 +69,18 @@ impl Receiver {
             .buffers
             .each_mut()
             .map(|buffer| IoSliceMut::new(buffer));
-        let count = socket.try_io(Interest::READABLE, || {
-            offload.recv(socket.into(), &mut buffers, &mut self.meta)
-        })?;
+        let mut count = 0;
+        let taken = socket.try_io(Interest::READABLE, || {
+            count = offload.recv(socket.into(), &mut buffers, &mut self.meta)?;
+            // Less than was asked for is all there was: the next call would only say so. What comes from now on wakes us anew.
+            match count < UDP_RECEIVE_BATCH {
+                true => Err(io::ErrorKind::WouldBlock.into()),
+                false => Ok(()),
+            }
+        });
+        if count == 0 {
+            taken?;
+        }
         for (buffer, meta) in self.buffers.iter().zip(&self.meta).take(count) {
             let Some(bytes) = buffer.get(..meta.len) else {
                 continue;
