@@ -187,7 +187,7 @@ pub enum TransportName {
     Udp,
     /// Framed messages over connections.
     Tcp,
-    /// Streams for transfers.
+    /// Streams for transfers, and messages in datagrams beside them.
     Quic,
     /// Messages over the web.
     Ws,
@@ -272,11 +272,11 @@ impl Config {
                 error.message().lines().next().unwrap_or("malformed")
             ))
         })?;
-        let messages = |name: &TransportName| *name != TransportName::Quic;
         let others = !config.exec.is_empty() || config.smtp.is_used();
-        if !config.node.transports.iter().any(messages) && !others {
+        if config.node.transports.is_empty() && !others {
             return Err(invalid(
-                "node.transports: name at least one of \"udp\", \"tcp\" and \"ws\"".to_owned(),
+                "node.transports: name at least one of \"udp\", \"tcp\", \"quic\" and \"ws\""
+                    .to_owned(),
             ));
         }
         if config.smtp.is_used() {
@@ -358,7 +358,7 @@ mod tests {
             message.contains("line 2") && message.contains("pigeon"),
             "{message}"
         );
-        assert!(refused("[node]\ntransports = [\"quic\"]\n").contains("at least one"));
+        assert!(refused("[node]\ntransports = []\n").contains("at least one"));
     }
 
     #[test]

@@ -295,10 +295,11 @@ pub const TRANSPORT_SESSIONS: usize = 4 * MAX_LINKS;
 /// Source: a handshake and its repetitions. Past it they are dropped and counted.
 pub const CONNECT_QUEUE: usize = 8;
 
-/// MTU of QUIC in a HELLO, in bytes.
+/// Look-ups at once of somebody unknown who wants to connect by QUIC.
 ///
-/// Source: RFC 9000 §14: every path carries 1 200. It is information only: streams have no message limit.
-pub const QUIC_MTU: u32 = 1_200;
+/// Source: a member's first contact is rare, and its stranger's handshake costs the stranger a signature. Past it whoever is unknown
+/// is refused without one.
+pub const LOOKED_UP: usize = 4;
 
 /// Pings and searches for a peer's address under way at once.
 ///

@@ -49,6 +49,7 @@
 //! - start by its constructor, which takes a bounded channel, wraps it in an [`Inbox`], and fails with a
 //!   [`StartError`] that names the mend; and stop by being dropped, tasks and all;
 //! - send now or not at all: [`Link::send`] puts a message into a bounded queue, or drops it and counts why;
+//! - do the same in [`Link::send_batch`], but leave uncounted what it does not take, if it can tell;
 //! - keep nothing of a stranger's that has no bound in [`limits`], and wait for nothing without a time limit;
 //! - end sessions that nobody holds once they are idle, if they cost anything while open;
 //! - accept only addresses that one host may be sent to ([`Transport::accepts`]), also once a name is resolved;

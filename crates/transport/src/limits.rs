@@ -656,6 +656,12 @@ pub const QUIC_LINK_MTU: usize = 1150;
 /// ones are closed at once and counted, outgoing ones fail with `Busy`.
 pub const QUIC_LINKS: usize = 512;
 
+/// Such connections that one member may make to us.
+///
+/// Source: one for each of its addresses, twice over; a connection from the same address replaces the former. Past it they are closed
+/// at once and counted.
+pub const QUIC_LINKS_OF_MEMBER: usize = 8;
+
 /// Bytes of messages that wait on one connection until congestion control lets them leave.
 ///
 /// Source: a round trip of 100 ms at 20 Mbit/s. Past it messages are dropped and counted.

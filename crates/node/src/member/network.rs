@@ -5,20 +5,22 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringway_transport::quic::{DatagramCarrier, QuicEndpoint, QuicError, QuicOptions};
+use ringway_transport::quic::{Allow, DatagramCarrier, QuicEndpoint, QuicError, QuicOptions};
 use ringway_transport::{
     Address, AddressDescriptor, CounterSnapshot, Incoming, MemberId, PathRules, Protocol, Session,
     StartError, Transport,
 };
-use tokio::sync::mpsc;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc};
 
-use super::{Outcome, transports};
+use super::Outcome;
+use super::transports::{self, Reachable};
 use crate::certificate::Certificate;
 use crate::config::{Config, NodeConfig, PeerConfig, TransportName};
 use crate::directory::Directory;
 use crate::identity::Identity;
 use crate::limits::{
-    CONNECT_QUEUE, INCOMING, QUIC_MTU, STRANGER_SESSIONS, STRANGER_TIME, TRANSPORT_SESSIONS,
+    CONNECT_QUEUE, INCOMING, LOOKED_UP, STRANGER_SESSIONS, STRANGER_TIME, TRANSPORT_SESSIONS,
 };
 
 /// How long a transport may take to connect.
@@ -56,7 +58,6 @@ pub(crate) struct Network {
     connecting: BTreeMap<Address, VecDeque<Vec<u8>>>,
     quic: Arc<QuicEndpoint>,
     over_links: Arc<QuicEndpoint>,
-    quic_address: Option<SocketAddr>,
     rules: PathRules,
     /// Where members can be reached before they have said so.
     peers: Vec<PeerConfig>,
@@ -111,15 +112,14 @@ impl Network {
         let listen = certificate
             .address()
             .map(|address| config.node.listen.unwrap_or(address));
-        let transports = transports::start(config, listen, certificate.address(), inbox).await?;
         let quic = Arc::new(bind_quic(&config.node, identity, listen, directory)?);
         let (over_links, carrier) = bind_over_links(identity, directory)?;
-        let port = quic.local_address()?.port();
-        let serves_quic = config.node.transports.contains(&TransportName::Quic);
-        let quic_address = certificate
-            .address()
-            .filter(|_| serves_quic)
-            .map(|address| SocketAddr::new(address.ip(), port));
+        let reachable = Reachable {
+            listen,
+            address: certificate.address(),
+            quic: &quic,
+        };
+        let transports = transports::start(config, &reachable, inbox).await?;
         let network = Network {
             transports,
             sessions: BTreeMap::new(),
@@ -127,7 +127,6 @@ impl Network {
             connecting: BTreeMap::new(),
             quic,
             over_links: Arc::new(over_links),
-            quic_address,
             rules: config.path_rules(),
             peers: config.peer.clone(),
             dropped: Dropped::default(),
@@ -161,16 +160,7 @@ impl Network {
 
     /// What our HELLO says.
     pub(super) fn addresses(&self) -> Vec<AddressDescriptor> {
-        let mut addresses: Vec<AddressDescriptor> =
-            self.transports.iter().flat_map(|t| t.addresses()).collect();
-        if let Some(address) = self.quic_address {
-            addresses.push(AddressDescriptor::new(
-                Address::Quic(address),
-                QUIC_MTU,
-                Protocol::Quic.usual_cost(),
-            ));
-        }
-        addresses
+        self.transports.iter().flat_map(|t| t.addresses()).collect()
     }
 
     fn transport(&self, address: &Address) -> Option<&Arc<dyn Transport>> {
@@ -184,10 +174,16 @@ impl Network {
         self.transport(address).is_some()
     }
 
-    /// Where a member can be dialled by what its certificate and our configuration say: cheapest transport first.
+    /// Where a member can be dialled by what its certificate and our configuration say: cheapest transport first. Without UDP and
+    /// TCP it is tried at the port that a router's QUIC has unless told otherwise.
     pub(super) fn dial_addresses(&self, certificate: &Certificate) -> Vec<Address> {
         let own = certificate.address();
-        let own = own.map(|address| [Address::Udp(address), Address::Tcp(address)]);
+        let own = own.map(|address| {
+            let plain = [Address::Udp(address), Address::Tcp(address)];
+            let quic = quic_port(address).map(Address::Quic);
+            let without = !plain.iter().any(|address| self.carries(address));
+            plain.into_iter().chain(quic.filter(|_| without))
+        });
         let name = certificate.name().as_str();
         let known = self.peers.iter().filter(|peer| peer.name == name);
         let known = known.flat_map(|peer| peer.addresses.iter().cloned());
@@ -357,6 +353,30 @@ fn bind_over_links(
     QuicEndpoint::over_messages(identity.signing_key(), allow, QuicOptions::default())
 }
 
+/// Lets in whoever is known to be a member. Of anybody else DNS is asked, so that the next attempt may succeed: a member's first
+/// packet to us may come over QUIC.
+fn allow_known(directory: &Arc<Directory>) -> Allow {
+    let directory = Arc::clone(directory);
+    let places = Arc::new(Semaphore::new(LOOKED_UP));
+    Arc::new(move |member: &MemberId| {
+        if directory.cached(member).is_some() {
+            return true;
+        }
+        let place = Arc::clone(&places).try_acquire_owned();
+        let (Ok(place), Ok(runtime)) = (place, Handle::try_current()) else {
+            return false;
+        };
+        let (directory, member) = (Arc::clone(&directory), *member);
+        runtime.spawn(async move {
+            if let Err(error) = directory.find(&member.to_string()).await {
+                tracing::debug!(%member, %error, "somebody unknown wants to connect");
+            }
+            drop(place);
+        });
+        false
+    })
+}
+
 /// A router's QUIC port is the one after its address; if that is taken the system chooses, as for a leaf.
 fn bind_quic(
     config: &NodeConfig,
@@ -364,12 +384,12 @@ fn bind_quic(
     listen: Option<SocketAddr>,
     directory: &Arc<Directory>,
 ) -> Result<QuicEndpoint, QuicError> {
-    let known = Arc::clone(directory);
-    let allow: ringway_transport::quic::Allow =
-        Arc::new(move |member| known.cached(member).is_some());
-    let accept = listen.is_some() && config.transports.contains(&TransportName::Quic);
+    let allow = allow_known(directory);
+    let serves_quic = config.transports.contains(&TransportName::Quic);
+    let accept = listen.is_some() && serves_quic;
     let options = || QuicOptions {
         accept,
+        links: serves_quic,
         ..QuicOptions::default()
     };
     let key = identity.signing_key();
@@ -379,14 +399,21 @@ fn bind_quic(
         return QuicEndpoint::bind(any, key, Arc::clone(&allow), options())
             .or_else(|_| QuicEndpoint::bind(any_v4, key, allow, options()));
     };
+    let any_port = SocketAddr::new(listen.ip(), 0);
     let chosen = config
         .quic
-        .unwrap_or_else(|| SocketAddr::new(listen.ip(), listen.port().checked_add(1).unwrap_or(0)));
+        .unwrap_or_else(|| quic_port(listen).unwrap_or(any_port));
     QuicEndpoint::bind(chosen, key, Arc::clone(&allow), options()).or_else(|error| {
         if config.quic.is_some() {
             return Err(error);
         }
         tracing::info!(%error, "the system chooses the QUIC port");
-        QuicEndpoint::bind(SocketAddr::new(listen.ip(), 0), key, allow, options())
+        QuicEndpoint::bind(any_port, key, allow, options())
     })
+}
+
+/// The port after a router's own.
+fn quic_port(address: SocketAddr) -> Option<SocketAddr> {
+    let port = address.port().checked_add(1)?;
+    Some(SocketAddr::new(address.ip(), port))
 }

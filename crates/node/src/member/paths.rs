@@ -83,9 +83,19 @@ fn of_report(report: &PathReport, advertised: &[Advertised]) -> PathStatus {
     let mut known = advertised
         .iter()
         .filter(|a| a.descriptor.address == report.address);
+    let known = known.next();
+    let messages = report.state == PathState::Active;
+    let quic = report.address.protocol() == Protocol::Quic;
+    let files = quic && known.is_some_and(|known| known.usable);
+    let used_for = match (messages, files) {
+        (true, true) => Some("messages, files"),
+        (true, false) => Some("messages"),
+        (false, true) => Some("files"),
+        (false, false) => None,
+    };
     PathStatus {
         address: report.address.to_string(),
-        used_for: (report.state == PathState::Active).then(|| "messages".to_owned()),
+        used_for: used_for.map(str::to_owned),
         advertised: report.advertised,
         cost: report.cost,
         metered: report.metered,
@@ -95,7 +105,7 @@ fn of_report(report: &PathReport, advertised: &[Advertised]) -> PathStatus {
         loss: report.loss,
         proven_s: seconds(report.proved),
         heard_s: seconds(report.heard),
-        validated_s: known.next().and_then(|known| seconds(known.validated)),
+        validated_s: known.and_then(|known| seconds(known.validated)),
         reason: report.state.to_string(),
     }
 }

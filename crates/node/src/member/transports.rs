@@ -3,24 +3,36 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use ringway_transport::quic::QuicEndpoint;
 use ringway_transport::{
-    ExecOptions, ExecTransport, Incoming, Protocol, SmtpTransport, StartError, TcpOptions,
-    TcpTransport, Transport, UdpOptions, UdpTransport, WsOptions, WsTransport,
+    ExecOptions, ExecTransport, Incoming, Protocol, QuicTransport, QuicTransportOptions,
+    SmtpTransport, StartError, TcpOptions, TcpTransport, Transport, UdpOptions, UdpTransport,
+    WsOptions, WsTransport,
 };
 use tokio::sync::mpsc;
 
 use crate::config::{Config, ExecConfig, TransportName, WsConfig};
 
-/// Starts them; what arrives goes to `inbox`. A router binds `listen` and tells others `address`.
+/// Where a member is reached.
+pub(super) struct Reachable<'a> {
+    /// Where a router binds.
+    pub(super) listen: Option<SocketAddr>,
+    /// What a router tells others.
+    pub(super) address: Option<SocketAddr>,
+    /// The endpoint of transfers, whose port messages share.
+    pub(super) quic: &'a Arc<QuicEndpoint>,
+}
+
+/// Starts them; what arrives goes to `inbox`.
 pub(super) async fn start(
     config: &Config,
-    listen: Option<SocketAddr>,
-    address: Option<SocketAddr>,
+    reachable: &Reachable<'_>,
     inbox: mpsc::Sender<Incoming>,
 ) -> Result<Vec<Arc<dyn Transport>>, StartError> {
     let mut transports: Vec<Arc<dyn Transport>> = Vec::new();
     let uses = |name| config.node.transports.contains(&name);
-    let advertise: Vec<SocketAddr> = address.into_iter().collect();
+    let listen = reachable.listen;
+    let advertise: Vec<SocketAddr> = reachable.address.into_iter().collect();
     if uses(TransportName::Udp) {
         let options = UdpOptions {
             listen,
@@ -28,6 +40,12 @@ pub(super) async fn start(
             ..UdpOptions::default()
         };
         transports.push(Arc::new(UdpTransport::start(options, inbox.clone())?));
+    }
+    if uses(TransportName::Quic) {
+        let options = quic(reachable);
+        let endpoint = Arc::clone(reachable.quic);
+        let started = QuicTransport::start(endpoint, options, inbox.clone())?;
+        transports.push(Arc::new(started));
     }
     if uses(TransportName::Tcp) {
         let options = TcpOptions {
@@ -53,6 +71,19 @@ pub(super) async fn start(
         transports.push(Arc::new(SmtpTransport::start(options, inbox)?));
     }
     Ok(transports)
+}
+
+/// The address is the certificate's, the port the endpoint's.
+fn quic(reachable: &Reachable<'_>) -> QuicTransportOptions {
+    let port = reachable.quic.local_address().map(|local| local.port());
+    let advertise = match (reachable.address, port) {
+        (Some(address), Ok(port)) => vec![SocketAddr::new(address.ip(), port)],
+        _ => Vec::new(),
+    };
+    QuicTransportOptions {
+        advertise,
+        ..QuicTransportOptions::default()
+    }
 }
 
 fn ws(config: &WsConfig) -> WsOptions {

@@ -34,7 +34,10 @@ fn uses(ring: &Ring, from: &str, to: &str, scheme: &str) {
     let used = wait_until(DEADLINE, || {
         let found = member.call(&["path", to])?;
         let paths = found[0]["paths"].as_array().cloned().unwrap_or_default();
-        let active = paths.iter().find(|path| path["used_for"] == "messages");
+        let active = paths.iter().find(|path| {
+            let used_for = path["used_for"].as_str().unwrap_or_default();
+            used_for.starts_with("messages")
+        });
         let fits = active.is_some_and(|path| {
             path["address"]
                 .as_str()
@@ -69,6 +72,62 @@ fn without_udp_files_go_over_tcp() {
     ring.wait_until_settled().unwrap();
     uses(&ring, "oslo", "lima", "tcp://");
     send(&ring, "oslo", "lima", 2 << 20);
+}
+
+#[test]
+fn a_link_moves_to_quic_where_udp_costs_more() {
+    let builder = RingBuilder::new(program())
+        .absent_router("oslo")
+        .absent_router("lima");
+    let mut ring = builder.start().unwrap();
+    let rule = "[[path]]\nto = \"udp\"\ncost = 1000\n";
+    for name in ["oslo", "lima"] {
+        let member = ring.member_mut(name).unwrap();
+        member.configure("[\"udp\", \"quic\"]", rule).unwrap();
+        member.start().unwrap();
+    }
+    ring.wait_until_settled().unwrap();
+    uses(&ring, "oslo", "lima", "quic://");
+    uses(&ring, "lima", "oslo", "quic://");
+    let paths = ring
+        .member("oslo")
+        .unwrap()
+        .call(&["path", "lima"])
+        .unwrap();
+    let paths = paths[0]["paths"].as_array().unwrap();
+    let of = |scheme: &str| {
+        let mut fitting = paths.iter();
+        let found = fitting.find(|path| path["address"].as_str().unwrap().starts_with(scheme));
+        found.unwrap_or_else(|| panic!("no {scheme}: {paths:?}"))
+    };
+    assert_eq!(of("quic://")["cost"], 15);
+    assert_eq!(of("udp://")["cost"], 1000);
+    send(&ring, "oslo", "lima", 2 << 20);
+    uses(&ring, "oslo", "lima", "quic://");
+}
+
+#[test]
+fn with_quic_alone_a_ring_forms_and_files_arrive() {
+    let builder = RingBuilder::new(program())
+        .absent_router("oslo")
+        .absent_router("lima")
+        .absent_leaf("alice");
+    let mut ring = builder.start().unwrap();
+    for name in ["oslo", "lima", "alice"] {
+        let member = ring.member_mut(name).unwrap();
+        member.configure("[\"quic\"]", "").unwrap();
+        member.start().unwrap();
+    }
+    ring.wait_until_settled().unwrap();
+    uses(&ring, "oslo", "lima", "quic://");
+    uses(&ring, "alice", "oslo", "quic://");
+    send(&ring, "alice", "oslo", 2 << 20);
+    send(&ring, "oslo", "lima", 2 << 20);
+    // A member that has lost its peer finds it again, with a new process at the old address.
+    ring.member_mut("oslo").unwrap().kill().unwrap();
+    ring.member_mut("oslo").unwrap().start().unwrap();
+    ring.wait_until_settled().unwrap();
+    uses(&ring, "alice", "oslo", "quic://");
 }
 
 #[test]

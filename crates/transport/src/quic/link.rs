@@ -15,7 +15,9 @@ use tokio::time::{sleep, timeout};
 use super::connection::QuicConnection;
 use crate::address::Address;
 use crate::counters::Counters;
-use crate::limits::{QUIC_LINK_BATCH, QUIC_LINK_LOOK, QUIC_LINK_MTU, QUIC_LINK_SEND};
+use crate::limits::{
+    QUIC_LINK_BATCH, QUIC_LINK_LOOK, QUIC_LINK_MTU, QUIC_LINK_SEND, QUIC_LINKS_OF_MEMBER,
+};
 use crate::member::MemberId;
 use crate::transport::{BoxFuture, Inbox, Link, SendError, Session, one_by_one};
 
@@ -82,6 +84,15 @@ pub(super) struct Accepted(Arc<Mutex<BTreeMap<(MemberId, SocketAddr), QuicConnec
 impl Accepted {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(MemberId, SocketAddr), QuicConnection>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the member may have one from this address.
+    pub(super) fn has_room(&self, member: &MemberId, remote: SocketAddr) -> bool {
+        let known = self.lock();
+        let own = known
+            .keys()
+            .filter(|(of, at)| of == member && *at != remote);
+        own.count() < QUIC_LINKS_OF_MEMBER
     }
 
     fn replace(&self, connection: &QuicConnection, remote: SocketAddr) -> Option<QuicConnection> {

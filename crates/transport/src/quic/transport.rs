@@ -223,17 +223,17 @@ async fn accept(
         let Some(connection) = connection else {
             return;
         };
-        let (slot, remote) = (slots.clone().try_acquire_owned(), connection.remote());
-        match (slot, remote) {
-            (Ok(slot), Some(remote)) => {
-                link::start_accepted(connection, remote, context.clone(), slot);
-            }
-            (Err(_), _) => {
-                context.counters.refused.add();
-                connection.close(BUSY, "too many connections for messages");
-            }
+        let Some(remote) = connection.remote() else {
             // It has ended already.
-            (Ok(_), None) => {}
+            continue;
+        };
+        let slot = slots.clone().try_acquire_owned().ok();
+        let room = context.accepted.has_room(&connection.peer(), remote);
+        if let Some(slot) = slot.filter(|_| room) {
+            link::start_accepted(connection, remote, context.clone(), slot);
+        } else {
+            context.counters.refused.add();
+            connection.close(BUSY, "too many connections for messages");
         }
     }
 }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ringway_dtl::Priority;
-use ringway_transport::limits::{QUIC_LINK_ATTEMPTS, QUIC_LINK_MTU, QUIC_LINK_SEND};
+use ringway_transport::limits::{
+    QUIC_LINK_ATTEMPTS, QUIC_LINK_MTU, QUIC_LINK_SEND, QUIC_LINKS_OF_MEMBER,
+};
 use ringway_transport::quic::{Allow, QuicEndpoint, QuicOptions};
 use ringway_transport::{
     Address, ConnectError, Incoming, MemberId, QuicTransport, QuicTransportOptions, SendError,
@@ -114,7 +116,7 @@ async fn too_large_is_refused_before_it_is_sent() {
     for size in [2000, 1 << 20] {
         let refused = to_b.send(&vec![0; size]);
         assert!(
-            matches!(refused, Err(SendError::TooLarge { size: s, mtu }) if s == size && mtu >= QUIC_LINK_MTU && mtu < 2000),
+            matches!(refused, Err(SendError::TooLarge { size: s, mtu }) if s == size && (QUIC_LINK_MTU..2000).contains(&mtu)),
             "{refused:?}"
         );
     }
@@ -243,6 +245,40 @@ async fn more_connections_than_allowed_are_refused() {
     // Outgoing connections count too.
     let refused = b.connect(&address(&others[0].0)).await;
     assert!(matches!(refused, Err(ConnectError::Busy { limit: 2, .. })));
+}
+
+#[tokio::test]
+async fn one_member_does_not_take_every_place() {
+    let (b, mut at_b) = start(9);
+    let greedy: Vec<_> = (0..QUIC_LINKS_OF_MEMBER).map(|_| start(1)).collect();
+    let mut sessions = Vec::new();
+    for (transport, _queue) in &greedy {
+        let session = connect(transport, &b).await;
+        session.send(b"in").unwrap();
+        sessions.push((next(&mut at_b).await.session, session));
+    }
+    let (more, _queue) = start(1);
+    match soon(more.connect(&address(&b))).await {
+        Ok(session) => until(|| session.is_closed()).await,
+        Err(error) => assert!(error.to_string().contains("too many"), "{error}"),
+    }
+    assert_eq!(b.counters().refused, 1);
+    let (other, _queue) = start(2);
+    connect(&other, &b).await.send(b"in, too").unwrap();
+    assert_eq!(&next(&mut at_b).await.message[..], b"in, too");
+    // Those that go make room.
+    drop((sessions, greedy));
+    let there = address(&b);
+    soon(async {
+        loop {
+            let sent = more.connect(&there).await.map(|again| again.send(b"again"));
+            let arrived = tokio::time::timeout(Duration::from_millis(200), at_b.recv());
+            if sent.is_ok() && arrived.await.is_ok() {
+                break;
+            }
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
