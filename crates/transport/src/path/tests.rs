@@ -353,3 +353,20 @@ proptest! {
         prop_assert_eq!(world.active(), ways[last]);
     }
 }
+
+#[test]
+fn when_several_paths_die_together_one_that_answers_is_taken_as_soon() {
+    const OTHER: &str = "udp://192.0.2.2:7";
+    let mut world = World::new(&[]);
+    world.set(UDP, Some(20));
+    world.set(OTHER, Some(40));
+    world.set(TCP, Some(30));
+    world.offer();
+    world.run(60.0);
+    assert_eq!(world.active(), UDP);
+    // A firewall begins to drop all UDP.
+    world.set(UDP, None);
+    world.set(OTHER, None);
+    world.run(3.2);
+    assert_eq!(world.active(), TCP, "not after trying every other in turn");
+}
