@@ -166,6 +166,12 @@ pub const LOST_RETRY_MAX: Duration = Duration::from_secs(3600);
 /// `TooLarge`, and a longer datagram that arrives is dropped and counted.
 pub const UDP_MTU: usize = 1200;
 
+/// Bytes of one message through a relay.
+///
+/// Source: [`UDP_MTU`] without the 80 bytes by which it grows on each half of the way: names, header and tag. A longer one is
+/// cut, or dropped by the relay.
+pub const RELAY_MTU: usize = 1120;
+
 /// Bytes of one message over TCP.
 ///
 /// Source: the paper, §2.2 (a trade-off between overhead and latency for streams); one TLS record.

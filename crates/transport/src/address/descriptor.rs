@@ -108,6 +108,7 @@ impl AddressDescriptor {
         let protocol = address.protocol();
         let mtu = match protocol {
             Protocol::Udp | Protocol::Quic => limits::UDP_MTU,
+            Protocol::Relay => limits::RELAY_MTU,
             _ => limits::TCP_MTU,
         };
         let mtu = u32::try_from(mtu).unwrap_or(u32::MAX);
