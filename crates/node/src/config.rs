@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer};
 
 pub use self::mail::{MailConfig, ServerConfig, TlsName};
 use crate::home::{self, HomeError};
+use crate::limits::RELAY_RATE;
 
 /// Why the configuration is refused.
 #[derive(Debug, thiserror::Error)]
@@ -226,11 +227,22 @@ impl ReceiveConfig {
 }
 
 /// `[limits]`: what this member may use up.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
     /// Bytes per second that all transfers together may send; 0 or none is no limit.
     pub upload: Option<u64>,
+    /// Bytes per second that a router passes on between its leaves and others; 0 passes nothing on.
+    pub relay: u64,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> LimitsConfig {
+        LimitsConfig {
+            upload: None,
+            relay: RELAY_RATE,
+        }
+    }
 }
 
 fn all_transports() -> Vec<TransportName> {

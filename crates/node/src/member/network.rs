@@ -60,6 +60,8 @@ pub(crate) struct Network {
     rules: PathRules,
     /// Where members can be reached before they have said so.
     peers: Vec<PeerConfig>,
+    /// Bytes per second to pass on for others.
+    relay_rate: u64,
     /// Packets that could not be sent.
     pub(super) dropped: u64,
 }
@@ -103,6 +105,7 @@ impl Network {
             quic_address,
             rules: config.path_rules(),
             peers: config.peer.clone(),
+            relay_rate: config.limits.relay,
             dropped: 0,
         };
         let arrivals = Arrivals {
@@ -119,6 +122,11 @@ impl Network {
 
     pub(crate) fn quic(&self) -> &Arc<QuicEndpoint> {
         &self.quic
+    }
+
+    /// Bytes per second to pass on for others; 0 is none.
+    pub(crate) fn relay_rate(&self) -> u64 {
+        self.relay_rate
     }
 
     /// What the user says of paths.

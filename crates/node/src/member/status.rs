@@ -102,6 +102,8 @@ impl Runtime {
         add("link_messages_dropped", links.messages_dropped);
         add("link_path_changes", links.path_changes);
         add("transport_packets_dropped", self.network.dropped);
+        let kept = u64::try_from(self.whereabouts.kept()).unwrap_or(u64::MAX);
+        add("leaves_kept", kept);
         add("quic_connections_refused", self.network.quic().refused());
         if let Some(chord) = &self.chord {
             let overlay = chord.counters();

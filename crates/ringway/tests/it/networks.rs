@@ -22,11 +22,21 @@ const OUTAGE: Duration = Duration::from_secs(5);
 /// Any transport's address begins with it.
 const ANY: &str = "";
 
+/// How an interface translates.
+type Nat = fn(String) -> Rule;
+
 /// Bytes of a file that is sent as a whole.
 const SIZE: usize = 2 << 20;
 
+/// The network of a site.
+const SITE: &str = "10.77.0";
+
+/// A network that counts as public: for documentation only (RFC 5737).
+const PUBLIC: &str = "198.51.100";
+
 /// A switch with the authority and some members on it, each on a host of its own.
 struct Lan {
+    prefix: &'static str,
     switch: Host,
     hosts: Vec<Host>,
     links: Vec<Link>,
@@ -35,16 +45,22 @@ struct Lan {
 
 impl Lan {
     /// Host `n` is `10.77.0.(n + 1)`; the authority's is the first one.
-    fn new(mut network: Network, labels: &[&str], line: &Line) -> Lan {
+    fn new(network: Network, labels: &[&str], line: &Line) -> Lan {
+        Lan::at(SITE, network, labels, line)
+    }
+
+    /// As [`Lan::new`], with other addresses.
+    fn at(prefix: &'static str, mut network: Network, labels: &[&str], line: &Line) -> Lan {
         let switch = network.switch("switch").unwrap();
         let (mut hosts, mut links) = (Vec::new(), Vec::new());
         for (label, number) in ["owner"].iter().chain(labels).zip(1..) {
             let host = network.host(label).unwrap();
-            let address = format!("10.77.0.{number}/24");
+            let address = format!("{prefix}.{number}/24");
             links.push(network.attach(&host, &switch, &address, line).unwrap());
             hosts.push(host);
         }
         Lan {
+            prefix,
             switch,
             hosts,
             links,
@@ -201,12 +217,18 @@ fn a_leaf_behind_nat_pings_and_sends_a_file() {
 
 /// A host behind a gateway that translates to `10.77.0.NUMBER`.
 fn behind_nat(lan: &mut Lan, label: &str, number: u8) -> Host {
+    behind(lan, label, number, Rule::Masquerade)
+}
+
+/// A host behind a gateway that translates somehow.
+fn behind(lan: &mut Lan, label: &str, number: u8, rule: Nat) -> Host {
     let network = &mut lan.network;
     let (gateway, host) = (
         network.gateway("gateway").unwrap(),
         network.host(label).unwrap(),
     );
-    let (outside, inner) = (format!("10.77.0.{number}/24"), format!("192.168.{number}"));
+    let outside = format!("{}.{number}/24", lan.prefix);
+    let inner = format!("192.168.{number}");
     let uplink = network
         .attach(&gateway, &lan.switch, &outside, &Line::plain())
         .unwrap();
@@ -215,9 +237,98 @@ fn behind_nat(lan: &mut Lan, label: &str, number: u8) -> Host {
         .connect((&host, &ends[0]), (&gateway, &ends[1]), &Line::plain())
         .unwrap();
     host.route("default", [192, 168, number, 1].into()).unwrap();
-    let nat = Rule::Masquerade(uplink.first_interface().to_owned());
+    let nat = rule(uplink.first_interface().to_owned());
     gateway.rules(&[nat]).unwrap();
     host
+}
+
+/// Two leaves, each behind a NAT of its own or with a public address, on an Internet of two routers.
+fn two_leaves(network: Network, nats: [Option<Nat>; 2]) -> (Ring, Lan) {
+    let mut lan = Lan::at(PUBLIC, network, &["oslo", "lima"], &Line::plain());
+    let mut builder = lan.routers(&["oslo", "lima"]);
+    for ((name, number), nat) in [("alice", 9), ("bob", 10)].into_iter().zip(nats) {
+        let host = match nat {
+            Some(rule) => behind(&mut lan, name, number, rule),
+            None => {
+                let host = lan.network.host(name).unwrap();
+                let address = format!("{PUBLIC}.{number}/24");
+                let line = Line::plain();
+                lan.network
+                    .attach(&host, &lan.switch, &address, &line)
+                    .unwrap();
+                host
+            }
+        };
+        builder = builder.leaf(name).on(&host);
+    }
+    (started(builder), lan)
+}
+
+/// Packets that both routers have passed on between others.
+fn passed_on(ring: &Ring) -> u64 {
+    let of = |name: &&str| {
+        let status = ring.member(name).unwrap().status().unwrap();
+        let passed = &status["counters"]["relay_packets_passed_on"];
+        passed.as_u64().unwrap_or_default()
+    };
+    ["oslo", "lima"].iter().map(of).sum()
+}
+
+/// Why the first path to the peer with such an address is or is not used.
+fn reason(ring: &Ring, name: &str, peer: &str, address: &str) -> String {
+    let found = ring.member(name).unwrap().call(&["path", peer]).unwrap();
+    let paths = found[0]["paths"].as_array().cloned().unwrap_or_default();
+    let fits = |path: &&Value| path["address"].as_str().unwrap().starts_with(address);
+    let path = paths.iter().find(fits);
+    let path = path.unwrap_or_else(|| panic!("no {address}: {}", found[0]));
+    path["reason"].as_str().unwrap().to_owned()
+}
+
+/// The leaves begin over a relay, find a way of their own, and send files over it.
+fn leaves_meet(network: Network, nats: [Option<Nat>; 2]) {
+    let (ring, _lan) = two_leaves(network, nats);
+    let to_bob = format!("udp://{PUBLIC}.10");
+    let to_alice = format!("udp://{PUBLIC}.9");
+    ping(&ring, "alice", "bob", &to_bob);
+    ping(&ring, "bob", "alice", &to_alice);
+    assert!(reason(&ring, "alice", "bob", &to_bob).starts_with("in use"));
+    assert!(reason(&ring, "alice", "bob", "relay://").contains("costs more"));
+    let before = passed_on(&ring);
+    file_gets_through(&ring, "alice", "bob");
+    file_gets_through(&ring, "bob", "alice");
+    let passed = passed_on(&ring) - before;
+    assert!(passed < 200, "routers have carried {passed} packets");
+}
+
+#[test]
+fn two_leaves_behind_nat_meet_without_a_relay() {
+    if let Some(network) = Network::or_skip("NAT on both sides").unwrap() {
+        leaves_meet(network, [Some(Rule::Masquerade), Some(Rule::Masquerade)]);
+    }
+}
+
+#[test]
+fn a_leaf_behind_nat_and_one_without_meet_without_a_relay() {
+    if let Some(network) = Network::or_skip("NAT on one side").unwrap() {
+        leaves_meet(network, [Some(Rule::Masquerade), None]);
+    }
+}
+
+#[test]
+fn two_leaves_that_cannot_meet_exchange_files_through_a_relay() {
+    let Some(network) = Network::or_skip("NAT that cannot be traversed").unwrap() else {
+        return;
+    };
+    let random = Some(Rule::MasqueradeAtRandom as Nat);
+    let (ring, _lan) = two_leaves(network, [random, random]);
+    ping(&ring, "alice", "bob", "relay://");
+    file_gets_through(&ring, "alice", "bob");
+    file_gets_through(&ring, "bob", "alice");
+    // Two files of two thousand packets each, and none of them another way.
+    assert!(passed_on(&ring) > 3_600, "{}", passed_on(&ring));
+    assert!(reason(&ring, "alice", "bob", "relay://").starts_with("in use"));
+    let direct = reason(&ring, "alice", "bob", "udp://");
+    assert!(direct.contains("has not answered"), "{direct}");
 }
 
 #[test]
