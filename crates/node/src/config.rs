@@ -178,6 +178,13 @@ pub struct NodeConfig {
     /// The transports in use.
     #[serde(default = "all_transports")]
     pub transports: Vec<TransportName>,
+    /// Whether a leaf asks its home router for a port.
+    #[serde(default = "yes")]
+    pub port_mapping: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A transport by name.

@@ -396,6 +396,22 @@ pub const SEARCHES: usize = 256;
 /// Source: as [`HELLO_PAUSE`]: a lost packet delays a search by this.
 pub const SEARCH_AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
 
+/// Longest pause between two requests to the home router for a port, or for more of the same.
+///
+/// Source: a router that was switched on, changed or restarted is noticed before long, for a few packets on the local network. Sooner it
+/// is asked only when our outer address has changed.
+pub const MAPPING_PAUSE: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// Shortest pause between two such requests, however short the lease.
+///
+/// Source: RFC 6887 §11.2.1, four seconds between renewals; far more than a router needs. A shorter lease runs out.
+pub const MAPPING_RENEWAL: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Seconds for which a port is asked for.
+///
+/// Source: RFC 6886 §3.3 recommends two hours; half of that, as it stays when the machine is switched off. Past it the router takes it back.
+pub const MAPPING_LEASE: u32 = 3_600;
+
 /// Pause between two rounds of PINGs to a peer that is reached through a relay.
 ///
 /// Source: a NAT keeps a mapping that was not answered for 30 s (Linux): within that the other side's round meets ours. Sooner the

@@ -8,6 +8,7 @@
 //! Others talk to the task through a [`MemberHandle`].
 
 mod echo;
+mod mapping;
 mod network;
 mod parents;
 mod paths;

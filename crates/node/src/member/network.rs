@@ -62,6 +62,8 @@ pub(crate) struct Network {
     peers: Vec<PeerConfig>,
     /// Bytes per second to pass on for others.
     relay_rate: u64,
+    /// The UDP port for which the home router may be asked for another.
+    mapped_port: Option<u16>,
     /// Packets that could not be sent.
     pub(super) dropped: u64,
 }
@@ -86,7 +88,9 @@ impl Network {
         let listen = certificate
             .address()
             .map(|address| config.node.listen.unwrap_or(address));
-        let transports = transports::start(config, listen, certificate.address(), inbox).await?;
+        let started = transports::start(config, listen, certificate.address(), inbox).await?;
+        // A router's address is in its certificate.
+        let wants_mapping = config.node.port_mapping && listen.is_none();
         let quic = Arc::new(bind_quic(&config.node, identity, listen, directory)?);
         let (over_links, carrier) = bind_over_links(identity, directory)?;
         let port = quic.local_address()?.port();
@@ -96,7 +100,7 @@ impl Network {
             .filter(|_| serves_quic)
             .map(|address| SocketAddr::new(address.ip(), port));
         let network = Network {
-            transports,
+            transports: started.transports,
             sessions: BTreeMap::new(),
             strangers: VecDeque::new(),
             connecting: BTreeMap::new(),
@@ -106,6 +110,7 @@ impl Network {
             rules: config.path_rules(),
             peers: config.peer.clone(),
             relay_rate: config.limits.relay,
+            mapped_port: started.udp_port.filter(|_| wants_mapping),
             dropped: 0,
         };
         let arrivals = Arrivals {
@@ -127,6 +132,11 @@ impl Network {
     /// Bytes per second to pass on for others; 0 is none.
     pub(crate) fn relay_rate(&self) -> u64 {
         self.relay_rate
+    }
+
+    /// The UDP port for which the home router may be asked for another, unless the user does not want that.
+    pub(crate) fn mapped_port(&self) -> Option<u16> {
+        self.mapped_port
     }
 
     /// What the user says of paths.

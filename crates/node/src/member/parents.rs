@@ -9,6 +9,7 @@ use ringway_transport::{
     Address, AddressDescriptor, Hello, MemberId, Protocol, RelayAddress, limits,
 };
 
+use super::mapping::PortMapping;
 use super::runtime::Runtime;
 use crate::certificate::{Certificate, Role};
 use crate::limits::{PARENTS, PUNCH_PAUSE, REGISTER_AGAIN, REGISTER_PAUSE};
@@ -25,19 +26,52 @@ struct Parent {
     observed: Option<Address>,
 }
 
+/// Addresses of ours that are others' doing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Lent {
+    /// By way of the parents.
+    relays: Vec<Address>,
+    /// From where the parents hear us.
+    observed: Vec<Address>,
+    /// A port of our home router.
+    mapped: Option<Address>,
+}
+
+impl Lent {
+    fn all(&self) -> impl Iterator<Item = &Address> {
+        let relays = self.relays.iter();
+        relays.chain(&self.observed).chain(&self.mapped)
+    }
+}
+
 /// A leaf's parents, and what a router has told its leaves.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Parents {
     /// Those that others may reach us through. They stay while their link lasts.
     chosen: BTreeMap<MemberId, Parent>,
+    mapping: PortMapping,
     /// What we have said of ourselves because of them.
-    advertised: Vec<Address>,
+    advertised: Lent,
     /// How often that has changed.
     changes: u64,
     /// When to test the addresses of a peer behind a relay again.
     punches: BTreeMap<MemberId, Instant>,
     /// What each of our own leaves was told.
     told: BTreeMap<MemberId, Option<Address>>,
+}
+
+impl Parents {
+    /// None yet. The home router may be asked for another `port`.
+    pub(super) fn new(port: Option<u16>) -> Parents {
+        Parents {
+            chosen: BTreeMap::new(),
+            mapping: PortMapping::new(port),
+            advertised: Lent::default(),
+            changes: 0,
+            punches: BTreeMap::new(),
+            told: BTreeMap::new(),
+        }
+    }
 }
 
 /// To whom a HELLO is said. A later one says more.
@@ -84,6 +118,14 @@ impl Runtime {
         self.choose_parents();
         for parent in self.parents.chosen.keys() {
             self.links.keep(now, parent);
+        }
+        let observed = self
+            .parents
+            .chosen
+            .values()
+            .find_map(|p| p.observed.clone());
+        if let Some(observed) = observed {
+            self.parents.mapping.heard_from(&observed);
         }
         self.say_what_has_changed(now);
         self.register(now);
@@ -153,8 +195,7 @@ impl Runtime {
             .collect()
     }
 
-    /// Our addresses by way of the parents, and those from which they hear us.
-    fn lent_addresses(&self) -> Vec<Address> {
+    fn lent_addresses(&self) -> Lent {
         let member = self.membership.certificate.member();
         let relay = |parent: &MemberId| {
             Address::Relay(RelayAddress {
@@ -164,11 +205,14 @@ impl Runtime {
         };
         let chosen = &self.parents.chosen;
         let observed: BTreeSet<&Address> = chosen.values().flat_map(|p| &p.observed).collect();
-        let relays = chosen.keys().map(relay);
-        relays.chain(observed.into_iter().cloned()).collect()
+        Lent {
+            relays: chosen.keys().map(relay).collect(),
+            observed: observed.into_iter().cloned().collect(),
+            mapped: self.parents.mapping.external(),
+        }
     }
 
-    /// When parents or observed addresses have changed, those who reach us by them are told.
+    /// When parents or other lent addresses have changed, those who are linked are told.
     fn say_what_has_changed(&mut self, now: Instant) {
         let lent = self.lent_addresses();
         if lent == self.parents.advertised {
@@ -177,7 +221,7 @@ impl Runtime {
         let own = self.network.addresses().into_iter();
         let own = own.map(|descriptor| descriptor.address);
         self.validator
-            .set_own_addresses(own.chain(lent.iter().cloned()).collect());
+            .set_own_addresses(own.chain(lent.all().cloned()).collect());
         self.parents.advertised = lent;
         self.parents.changes += 1;
         for parent in self.parents.chosen.values_mut() {
@@ -185,9 +229,7 @@ impl Runtime {
         }
         let members: Vec<MemberId> = self.links.up().map(|(member, _)| *member).collect();
         for member in members {
-            if self.view_of(&member).names_relays() {
-                self.send_hello(now, &member);
-            }
+            self.send_hello(now, &member);
         }
     }
 
@@ -307,15 +349,18 @@ impl Runtime {
         let mut addresses = self.network.addresses();
         let at_site = matches!(view, View::RouterAtSite | View::AtSite);
         addresses.retain(|descriptor| at_site || !descriptor.address.is_private());
-        for address in &self.parents.advertised {
-            let wanted = match address {
-                Address::Relay(_) => view.names_relays(),
-                _ => {
-                    let private = at_site || view == View::RelayedAtSite;
-                    view.names_observed() && (private || !address.is_private())
-                }
-            };
-            if wanted && addresses.len() < limits::HELLO_ADDRESSES {
+        let Lent {
+            relays,
+            observed,
+            mapped,
+        } = &self.parents.advertised;
+        let relays = relays.iter().filter(|_| view.names_relays());
+        let heard = at_site || view == View::RelayedAtSite;
+        let observed = observed.iter();
+        let observed = observed.filter(|a| view.names_observed() && (heard || !a.is_private()));
+        let mapped = mapped.iter().filter(|a| at_site || !a.is_private());
+        for address in mapped.chain(observed).chain(relays) {
+            if addresses.len() < limits::HELLO_ADDRESSES {
                 addresses.push(AddressDescriptor::observed(address.clone()));
             }
         }

@@ -121,7 +121,7 @@ impl Runtime {
             unresolved: Unresolved::default(),
             reaching: Reaching::default(),
             echoes: Echoes::default(),
-            parents: Parents::default(),
+            parents: Parents::new(network.mapped_port()),
             relaying: Relaying::new(network.relay_rate()),
             whereabouts: Whereabouts::default(),
             hello_sequence,

@@ -11,14 +11,22 @@ use tokio::sync::mpsc;
 
 use crate::config::{Config, ExecConfig, TransportName, WsConfig};
 
+/// What has been started.
+pub(super) struct Started {
+    pub(super) transports: Vec<Arc<dyn Transport>>,
+    /// Where UDP is bound.
+    pub(super) udp_port: Option<u16>,
+}
+
 /// Starts them; what arrives goes to `inbox`. A router binds `listen` and tells others `address`.
 pub(super) async fn start(
     config: &Config,
     listen: Option<SocketAddr>,
     address: Option<SocketAddr>,
     inbox: mpsc::Sender<Incoming>,
-) -> Result<Vec<Arc<dyn Transport>>, StartError> {
+) -> Result<Started, StartError> {
     let mut transports: Vec<Arc<dyn Transport>> = Vec::new();
+    let mut udp_port = None;
     let uses = |name| config.node.transports.contains(&name);
     let advertise: Vec<SocketAddr> = address.into_iter().collect();
     if uses(TransportName::Udp) {
@@ -27,7 +35,9 @@ pub(super) async fn start(
             advertise: advertise.clone(),
             ..UdpOptions::default()
         };
-        transports.push(Arc::new(UdpTransport::start(options, inbox.clone())?));
+        let udp = UdpTransport::start(options, inbox.clone())?;
+        udp_port = Some(udp.local_address().port());
+        transports.push(Arc::new(udp));
     }
     if uses(TransportName::Tcp) {
         let options = TcpOptions {
@@ -52,7 +62,10 @@ pub(super) async fn start(
         })?;
         transports.push(Arc::new(SmtpTransport::start(options, inbox)?));
     }
-    Ok(transports)
+    Ok(Started {
+        transports,
+        udp_port,
+    })
 }
 
 fn ws(config: &WsConfig) -> WsOptions {

@@ -7,7 +7,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use ringway_testbed::{
-    Host, Line, Link, Network, Ring, RingBuilder, Rule, TestbedError, Traffic, wait_until,
+    Host, Line, Link, Miniupnpd, Network, Ring, RingBuilder, Rule, TestbedError, Traffic,
+    wait_until,
 };
 use serde_json::Value;
 
@@ -33,6 +34,9 @@ const SITE: &str = "10.77.0";
 
 /// A network that counts as public: for documentation only (RFC 5737).
 const PUBLIC: &str = "198.51.100";
+
+/// A network that is public in earnest, as a home router's daemon wants it. Nothing of it leaves the test's namespaces.
+const INTERNET: &str = "25.77.0";
 
 /// A switch with the authority and some members on it, each on a host of its own.
 struct Lan {
@@ -222,6 +226,11 @@ fn behind_nat(lan: &mut Lan, label: &str, number: u8) -> Host {
 
 /// A host behind a gateway that translates somehow.
 fn behind(lan: &mut Lan, label: &str, number: u8, rule: Nat) -> Host {
+    behind_gateway(lan, label, number, rule).0
+}
+
+/// The host and its gateway, whose interfaces are `eth0` outside and `eth1` inside.
+fn behind_gateway(lan: &mut Lan, label: &str, number: u8, rule: Nat) -> (Host, Host) {
     let network = &mut lan.network;
     let (gateway, host) = (
         network.gateway("gateway").unwrap(),
@@ -239,7 +248,7 @@ fn behind(lan: &mut Lan, label: &str, number: u8, rule: Nat) -> Host {
     host.route("default", [192, 168, number, 1].into()).unwrap();
     let nat = rule(uplink.first_interface().to_owned());
     gateway.rules(&[nat]).unwrap();
-    host
+    (host, gateway)
 }
 
 /// Two leaves, each behind a NAT of its own or with a public address, on an Internet of two routers.
@@ -329,6 +338,28 @@ fn two_leaves_that_cannot_meet_exchange_files_through_a_relay() {
     assert!(reason(&ring, "alice", "bob", "relay://").starts_with("in use"));
     let direct = reason(&ring, "alice", "bob", "udp://");
     assert!(direct.contains("has not answered"), "{direct}");
+}
+
+#[test]
+fn a_home_router_that_gives_a_port_makes_a_leaf_reachable() {
+    let Some(network) = Network::or_skip("a home router that gives ports").unwrap() else {
+        return;
+    };
+    let mut lan = Lan::at(INTERNET, network, &["oslo", "lima"], &Line::plain());
+    let (bob, gateway) = behind_gateway(&mut lan, "bob", 10, Rule::HomeRouter);
+    let alice = behind(&mut lan, "alice", 9, Rule::MasqueradeAtRandom);
+    let Some(daemon) = Miniupnpd::start(&gateway, "eth0", "eth1").unwrap() else {
+        eprintln!("SKIPPED: a home router that gives ports: `miniupnpd` is not installed");
+        return;
+    };
+    let builder = lan.routers(&["oslo", "lima"]).leaf("bob").on(&bob);
+    let ring = started(builder.leaf("alice").on(&alice));
+    let outer = format!("udp://{INTERNET}.10");
+    // Both NATs give another port for each destination: without the one from the daemon nothing would come through.
+    ping(&ring, "alice", "bob", &outer);
+    file_gets_through(&ring, "alice", "bob");
+    assert!(reason(&ring, "alice", "bob", &outer).starts_with("in use"));
+    assert!(daemon.log().contains("mapping"), "{}", daemon.log());
 }
 
 #[test]
