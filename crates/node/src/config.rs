@@ -434,6 +434,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_done_for_others_has_a_limit_and_can_be_switched_off() {
+        let of = |text| Config::parse(text, Path::new("ringway.toml")).unwrap();
+        let usual = of("[node]\n");
+        assert_eq!(
+            (usual.limits.relay, usual.node.port_mapping),
+            (RELAY_RATE, true)
+        );
+        let none = of("[node]\nport_mapping = false\n[limits]\nrelay = 0\n");
+        assert_eq!((none.limits.relay, none.node.port_mapping), (0, false));
+        assert_eq!(
+            of("[node]\n[limits]\nupload = 5\n").limits.relay,
+            RELAY_RATE
+        );
+    }
+
+    #[test]
     fn paths_have_costs_and_mistakes_in_them_have_lines() {
         let text = "[node]\n[[path]]\nto = \"tcp\"\ncost = 5\n[[path]]\nto = \"10.0.0.0/8\"\nmetered = true\n";
         let config = Config::parse(text, Path::new("ringway.toml")).unwrap();

@@ -235,12 +235,15 @@ pub(crate) enum LinkMessage {
         #[n(1)]
         hello: Option<ByteVec>,
     },
-    /// A parent tells its leaf from which address it hears it, if that is a UDP socket.
+    /// A parent tells its leaf from which address it hears it, and whether it passes packets on.
     #[n(26)]
     Observed {
-        /// Such as `udp://192.0.2.1:7000`.
+        /// Such as `udp://192.0.2.1:7000`; none if it is no UDP socket.
         #[n(0)]
         address: Option<String>,
+        /// Whether it does.
+        #[n(1)]
+        relays: bool,
     },
 }
 
@@ -317,7 +320,7 @@ mod tests {
                 LinkMessage::Keep { hello: target.to_vec().into(), copies: 1 },
                 LinkMessage::FindLeaf { id, member: target.into() },
                 LinkMessage::LeafFound { id, hello: Some(target.to_vec().into()) },
-                LinkMessage::Observed { address: Some("udp://192.0.2.1:7000".to_owned()) },
+                LinkMessage::Observed { address: Some("udp://192.0.2.1:7000".to_owned()), relays: true },
                 LinkMessage::Close,
             ] {
                 prop_assert_eq!(LinkMessage::decode(&message.encode()), Some(message));

@@ -22,6 +22,8 @@ struct Parent {
     register: Option<Instant>,
     /// Whether it has answered the newest registration.
     confirmed: bool,
+    /// Whether it passes packets on.
+    relays: bool,
     /// The UDP socket from which it hears us.
     observed: Option<Address>,
 }
@@ -205,8 +207,9 @@ impl Runtime {
         };
         let chosen = &self.parents.chosen;
         let observed: BTreeSet<&Address> = chosen.values().flat_map(|p| &p.observed).collect();
+        let relays = chosen.iter().filter(|(_, parent)| parent.relays);
         Lent {
-            relays: chosen.keys().map(relay).collect(),
+            relays: relays.map(|(parent, _)| relay(parent)).collect(),
             observed: observed.into_iter().cloned().collect(),
             mapped: self.parents.mapping.external(),
         }
@@ -254,13 +257,20 @@ impl Runtime {
     }
 
     /// A parent has heard us, from this address.
-    pub(super) fn take_observed(&mut self, now: Instant, from: MemberId, address: Option<String>) {
+    pub(super) fn take_observed(
+        &mut self,
+        now: Instant,
+        from: MemberId,
+        address: Option<String>,
+        relays: bool,
+    ) {
         let Some(parent) = self.parents.chosen.get_mut(&from) else {
             return self.count("observed_unwanted");
         };
         let address = address.and_then(|text| text.parse::<Address>().ok());
         let address = address.filter(|a| a.protocol() == Protocol::Udp && a.is_dialable());
         parent.observed = address;
+        parent.relays = relays;
         if !parent.confirmed {
             parent.confirmed = true;
             parent.register = Some(now + REGISTER_PAUSE);
@@ -275,8 +285,9 @@ impl Runtime {
             .filter(|path| path.protocol() == Protocol::Udp)
             .cloned();
         let address = path.as_ref().map(ToString::to_string);
+        let relays = self.network.relay_rate() > 0;
         self.links
-            .send(now, leaf, LinkMessage::Observed { address });
+            .send(now, leaf, LinkMessage::Observed { address, relays });
         self.parents.told.insert(*leaf, path);
     }
 

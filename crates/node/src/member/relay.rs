@@ -75,7 +75,9 @@ impl Runtime {
                     hello.as_ref().map(|bytes| bytes.as_slice()),
                 );
             }
-            LinkMessage::Observed { address } => self.take_observed(now, member, address),
+            LinkMessage::Observed { address, relays } => {
+                self.take_observed(now, member, address, relays);
+            }
             _ => {}
         }
     }

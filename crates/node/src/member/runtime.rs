@@ -236,7 +236,10 @@ impl Runtime {
                     self.count("replies_unwanted");
                 }
             }
-            Command::Revoked => self.end_revoked(),
+            Command::Revoked => {
+                self.end_revoked();
+                self.tidy_whereabouts(now);
+            }
         }
     }
 
@@ -295,7 +298,6 @@ impl Runtime {
             .retain(|_, given| now < *given + HELLO_PAUSE);
         self.end_overdue(now);
         self.punch(now);
-        self.tidy_whereabouts(now);
         match self.membership.certificate.role() {
             Role::Leaf => self.look_after_parents(now),
             Role::Router => self.tell_leaves(now),
