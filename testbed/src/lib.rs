@@ -7,6 +7,7 @@
 //! | module | does |
 //! |---|---|
 //! | `program` | [`Program`]: runs commands to their end, within a deadline |
+//! | `miniupnpd` | [`Miniupnpd`]: a home router's daemon that gives ports away |
 //! | `postfix` | [`Postfix`]: a mail server of the test's own |
 //! | `process` | [`Process`]: a daemon, its log, and the signals that it is sent |
 //! | `ring` | [`Ring`]: an authority and members |
@@ -27,6 +28,7 @@
 //! # }
 //! ```
 
+mod miniupnpd;
 mod network;
 mod postfix;
 mod process;
@@ -34,6 +36,7 @@ mod program;
 mod ring;
 mod wait;
 
+pub use miniupnpd::Miniupnpd;
 pub use network::{Host, Line, Link, Network, Rule, Traffic};
 pub use postfix::Postfix;
 pub use process::Process;

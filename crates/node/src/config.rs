@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer};
 
 pub use self::mail::{MailConfig, ServerConfig, TlsName};
 use crate::home::{self, HomeError};
+use crate::limits::RELAY_RATE;
 
 /// Why the configuration is refused.
 #[derive(Debug, thiserror::Error)]
@@ -177,6 +178,13 @@ pub struct NodeConfig {
     /// The transports in use.
     #[serde(default = "all_transports")]
     pub transports: Vec<TransportName>,
+    /// Whether a leaf asks its home router for a port.
+    #[serde(default = "yes")]
+    pub port_mapping: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A transport by name.
@@ -226,11 +234,22 @@ impl ReceiveConfig {
 }
 
 /// `[limits]`: what this member may use up.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
     /// Bytes per second that all transfers together may send; 0 or none is no limit.
     pub upload: Option<u64>,
+    /// Bytes per second that a router passes on between its leaves and others; 0 passes nothing on.
+    pub relay: u64,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> LimitsConfig {
+        LimitsConfig {
+            upload: None,
+            relay: RELAY_RATE,
+        }
+    }
 }
 
 fn all_transports() -> Vec<TransportName> {
@@ -412,6 +431,22 @@ mod tests {
         ] {
             assert!(refused(text).contains(word), "{}", refused(text));
         }
+    }
+
+    #[test]
+    fn what_is_done_for_others_has_a_limit_and_can_be_switched_off() {
+        let of = |text| Config::parse(text, Path::new("ringway.toml")).unwrap();
+        let usual = of("[node]\n");
+        assert_eq!(
+            (usual.limits.relay, usual.node.port_mapping),
+            (RELAY_RATE, true)
+        );
+        let none = of("[node]\nport_mapping = false\n[limits]\nrelay = 0\n");
+        assert_eq!((none.limits.relay, none.node.port_mapping), (0, false));
+        assert_eq!(
+            of("[node]\n[limits]\nupload = 5\n").limits.relay,
+            RELAY_RATE
+        );
     }
 
     #[test]

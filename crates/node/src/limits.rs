@@ -400,3 +400,91 @@ pub const CONNECTIONS_PER_MEMBER: usize = 2 * ACTIVE_RECEIVES_PER_MEMBER;
 ///
 /// Source: a machine may be off for a holiday. Past it the part is removed and the transfer has failed.
 pub const WAITING_RECEIVE_TIME: std::time::Duration = std::time::Duration::from_secs(30 * 86_400);
+
+/// Bytes per second that a router passes on for all others together, unless `ringway.toml` says otherwise.
+///
+/// Source: a file of 1 GiB in two minutes; a twelfth of a gigabit line. Past it packets wait.
+pub const RELAY_RATE: u64 = 10 << 20;
+
+/// Bytes that a router passes on at once after a pause.
+///
+/// Source: a tenth of a second at a megabyte a second; a handshake never waits. Past it packets wait.
+pub const RELAY_BURST: u64 = 128 << 10;
+
+/// Packets of one sender that wait to be passed on.
+///
+/// Source: 160 kB, a burst of QUIC's, 16 ms of the whole [`RELAY_RATE`]. Past it that sender's newest packet is dropped and counted.
+pub const RELAY_QUEUE: usize = 150;
+
+/// Senders whose packets wait to be passed on.
+///
+/// Source: every link of a router may have one ([`MAX_LINKS`]). Past it a further sender's packet is dropped and counted.
+pub const RELAY_SENDERS: usize = MAX_LINKS;
+
+/// Time in which a leaf registers again with each of its parents.
+///
+/// Source: a router that crashes takes what it kept with it; leaves are found again after this. Sooner it is only said what has changed.
+pub const REGISTER_PAUSE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Pause before a registration that no parent has confirmed is repeated.
+///
+/// Source: a round trip and more, as [`HELLO_PAUSE`].
+pub const REGISTER_AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// How long a router keeps a leaf's HELLO.
+///
+/// Source: four registrations ([`REGISTER_PAUSE`]). Past it the leaf is not found.
+pub const WHEREABOUTS_TIME: std::time::Duration = std::time::Duration::from_secs(120);
+
+/// Leaves whose HELLO a router keeps.
+///
+/// Source: 8 MiB at [`WHEREABOUTS_BYTES`] each; a ring of 100 000 leaves needs 300 routers. Past it the one that was not renewed for longest
+/// is forgotten.
+pub const WHEREABOUTS: usize = 8_192;
+
+/// Of these, those that one router has brought.
+///
+/// Source: a quarter, so that one router alone cannot push out what all others have brought. Past it the oldest of its own goes.
+pub const WHEREABOUTS_PER_ROUTER: usize = WHEREABOUTS / 4;
+
+/// Bytes of a HELLO that is kept for others.
+///
+/// Source: three relay addresses of 80 bytes, a mailbox and a web address of 200 each, and the signature. A longer one is refused.
+pub const WHEREABOUTS_BYTES: usize = 1_024;
+
+/// Successors that keep a copy of what a router keeps.
+///
+/// Source: a router that crashes is followed by its successor, which then is the one to be asked. More copies cost messages.
+pub const WHEREABOUTS_COPIES: u8 = 1;
+
+/// Leaves that are searched at once.
+///
+/// Source: a quarter of [`ECHOES`]. Past it a further one counts as not found.
+pub const SEARCHES: usize = 256;
+
+/// Pause before the router that is responsible for a leaf is asked again.
+///
+/// Source: as [`HELLO_PAUSE`]: a lost packet delays a search by this.
+pub const SEARCH_AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Longest pause between two requests to the home router for a port, or for more of the same.
+///
+/// Source: a router that was switched on, changed or restarted is noticed before long, for a few packets on the local network. Sooner it
+/// is asked only when our outer address has changed.
+pub const MAPPING_PAUSE: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// Shortest pause between two such requests, however short the lease.
+///
+/// Source: RFC 6887 §11.2.1, four seconds between renewals; far more than a router needs. A shorter lease runs out.
+pub const MAPPING_RENEWAL: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Seconds for which a port is asked for.
+///
+/// Source: RFC 6886 §3.3 recommends two hours; half of that, as it stays when the machine is switched off. Past it the router takes it back.
+pub const MAPPING_LEASE: u32 = 3_600;
+
+/// Pause between two rounds of PINGs to a peer that is reached through a relay.
+///
+/// Source: a NAT keeps a mapping that was not answered for 30 s (Linux): within that the other side's round meets ours. Sooner the
+/// packets go on through the relay.
+pub const PUNCH_PAUSE: std::time::Duration = std::time::Duration::from_secs(20);

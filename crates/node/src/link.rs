@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringway_transport::{Address, MemberId, PathProbe, PathRules, Proved};
+use ringway_transport::{Address, MemberId, PathProbe, PathRules, Protocol, Proved};
 
 pub(crate) use self::peer::Peer;
 pub(crate) use self::wire::LinkMessage;
@@ -190,6 +190,31 @@ impl Links {
     /// Whether an application may hand over messages to this member now; it waits otherwise.
     pub(crate) fn takes_messages(&self, member: &MemberId) -> bool {
         self.peers.get(member).is_some_and(Peer::takes_messages)
+    }
+
+    /// The address that the link's packets go to.
+    pub(crate) fn path(&self, member: &MemberId) -> Option<&Address> {
+        self.peers.get(member).and_then(Peer::path)
+    }
+
+    /// True if the link is up and its packets need no router to pass them on.
+    pub(crate) fn is_direct(&self, member: &MemberId) -> bool {
+        let direct = |path: &Address| path.protocol() != Protocol::Relay;
+        self.is_up(member) && self.path(member).is_some_and(direct)
+    }
+
+    /// As [`Links::send`], unless a router would have to pass it on: there is no relaying over a relay.
+    pub(crate) fn send_directly(
+        &mut self,
+        now: Instant,
+        member: &MemberId,
+        message: LinkMessage,
+    ) -> bool {
+        if self.is_up(member) && !self.is_direct(member) {
+            self.counters.dropped_no_link += 1;
+            return false;
+        }
+        self.send(now, member, message)
     }
 
     /// Sends to one address only, for a PING. Dropped if there is no session.

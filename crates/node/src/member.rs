@@ -8,14 +8,18 @@
 //! Others talk to the task through a [`MemberHandle`].
 
 mod echo;
+mod mapping;
 mod messages;
 mod network;
+mod parents;
 mod paths;
 mod reach;
+mod relay;
 mod ring;
 mod runtime;
 mod status;
 mod transports;
+mod whereabouts;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -38,10 +42,10 @@ use crate::limits::COMMANDS;
 pub(crate) enum Unreachable {
     #[error("`{0}` does not answer at any address known: is its `ringway node` running?")]
     Silent(String),
-    #[error(
-        "`{0}` has no address that is known here: it is a leaf that is not linked to this member"
-    )]
+    #[error("`{0}` has no address that is known here")]
     NoAddress(String),
+    #[error("the ring does not know where the leaf `{0}` is: is its `ringway node` running?")]
+    NotFound(String),
     #[error("`{0}` advertises no QUIC address")]
     NoQuic(String),
     #[error("this member is stopping")]
@@ -213,6 +217,8 @@ impl MemberHandle {
 enum Outcome {
     /// DNS has answered for a router.
     Resolved(RingKey, Option<Box<Certificate>>),
+    /// DNS has answered for a router that is to pass packets on.
+    RelayResolved(MemberId, Option<Box<Certificate>>),
     /// A PING over QUIC has been answered.
     Pong(MemberId, Box<Pong>),
     /// A transport has a session for this address, or none.

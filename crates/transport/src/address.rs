@@ -3,6 +3,7 @@
 mod descriptor;
 mod exec;
 mod mail;
+mod relay;
 mod web;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use thiserror::Error;
 pub use self::descriptor::{AddressDescriptor, Direction, LatencyClass};
 pub use self::exec::ExecAddress;
 pub use self::mail::MailAddress;
+pub use self::relay::RelayAddress;
 pub use self::web::WebAddress;
 use crate::limits::ADDRESS_BYTES;
 
@@ -33,6 +35,8 @@ pub enum Protocol {
     Smtp,
     /// Messages over a child program. Number 6.
     Exec,
+    /// Messages that a router passes on to one of its leaves. Number 7.
+    Relay,
 }
 
 impl Protocol {
@@ -45,6 +49,7 @@ impl Protocol {
             Self::Ws => 4,
             Self::Smtp => 5,
             Self::Exec => 6,
+            Self::Relay => 7,
         }
     }
 
@@ -57,12 +62,13 @@ impl Protocol {
             4 => Some(Self::Ws),
             5 => Some(Self::Smtp),
             6 => Some(Self::Exec),
+            7 => Some(Self::Relay),
             _ => None,
         }
     }
 
     /// Cost of sending over this protocol unless somebody says otherwise; less is better, no unit. By what it takes of the
-    /// network and of other people: a datagram, a stream, a stream through a proxy, somebody's program, a mailbox.
+    /// network and of other people: a datagram, a stream, a stream through a proxy, somebody's program, somebody's router, a mailbox.
     pub const fn usual_cost(self) -> u32 {
         match self {
             Self::Udp => 10,
@@ -70,6 +76,7 @@ impl Protocol {
             Self::Tcp => 20,
             Self::Ws => 40,
             Self::Exec => 100,
+            Self::Relay => 200,
             Self::Smtp => 1_000,
         }
     }
@@ -83,6 +90,7 @@ impl Protocol {
             Self::Ws => "ws",
             Self::Smtp => "smtp",
             Self::Exec => "exec",
+            Self::Relay => "relay",
         }
     }
 }
@@ -94,7 +102,7 @@ impl fmt::Display for Protocol {
 }
 
 /// Where a member can be reached over one transport. Written `udp://192.0.2.1:7000`,
-/// `wss://example.org/ringway`, `smtp://mail@example.org?X-Ringway=k3`, `exec://name/opaque`.
+/// `wss://example.org/ringway`, `smtp://mail@example.org?X-Ringway=k3`, `exec://name/opaque`, `relay://ROUTER/MEMBER`.
 ///
 /// IPv4 addresses mapped into IPv6 are taken as the IPv4 addresses that they are by every way into
 /// this crate, so that one endpoint has one address (and one budget).
@@ -113,6 +121,8 @@ pub enum Address {
     Smtp(MailAddress),
     /// Whatever a child program makes of it.
     Exec(ExecAddress),
+    /// A member behind a router.
+    Relay(RelayAddress),
 }
 
 /// Text that is no address.
@@ -142,6 +152,7 @@ impl Address {
             Self::Ws(_) => Protocol::Ws,
             Self::Smtp(_) => Protocol::Smtp,
             Self::Exec(_) => Protocol::Exec,
+            Self::Relay(_) => Protocol::Relay,
         }
     }
 
@@ -149,11 +160,11 @@ impl Address {
     pub const fn socket(&self) -> Option<SocketAddr> {
         match self {
             Self::Udp(socket) | Self::Tcp(socket) | Self::Quic(socket) => Some(*socket),
-            Self::Ws(_) | Self::Smtp(_) | Self::Exec(_) => None,
+            Self::Ws(_) | Self::Smtp(_) | Self::Exec(_) | Self::Relay(_) => None,
         }
     }
 
-    /// The IP address in it; none for a name, a mailbox or a program.
+    /// The IP address in it; none for a name, a mailbox, a program or a member.
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
             Self::Ws(address) => address.ip(),
@@ -180,8 +191,11 @@ impl Address {
 
     /// Whether one may send to it at all: one host and one port, as far as the text shows.
     ///
-    /// False for port 0, the unspecified address, multicast and broadcast.
+    /// False for port 0, the unspecified address, multicast and broadcast, and for a member that would pass on to itself.
     pub fn is_dialable(&self) -> bool {
+        if let Self::Relay(relay) = self {
+            return relay.parent != relay.member;
+        }
         if self.socket().is_some_and(|socket| socket.port() == 0) {
             return false;
         }
@@ -191,7 +205,7 @@ impl Address {
         })
     }
 
-    /// The bytes on the wire: of a socket 4 or 16 of the IP address, then 2 of the port, big endian; of
+    /// The bytes on the wire: of a socket 4 or 16 of the IP address, then 2 of the port, big endian; of a relay two ids; of
     /// others their text.
     pub(crate) fn to_wire(&self) -> Vec<u8> {
         match self {
@@ -199,6 +213,7 @@ impl Address {
             Self::Ws(address) => address.as_str().as_bytes().to_vec(),
             Self::Smtp(address) => address.as_str().as_bytes().to_vec(),
             Self::Exec(address) => address.as_str().as_bytes().to_vec(),
+            Self::Relay(address) => address.to_wire(),
         }
     }
 
@@ -215,6 +230,7 @@ impl Address {
             Protocol::Ws => Self::Ws(text()?.parse().ok()?),
             Protocol::Smtp => Self::Smtp(text()?.parse().ok()?),
             Protocol::Exec => Self::Exec(text()?.parse().ok()?),
+            Protocol::Relay => Self::Relay(RelayAddress::from_wire(bytes)?),
         };
         // One endpoint has one spelling: another one would have a budget of its own.
         (socket_from_wire(bytes).is_some() || address.to_wire() == bytes).then_some(address)
@@ -269,6 +285,7 @@ impl fmt::Display for Address {
             Self::Ws(address) => address.fmt(f),
             Self::Smtp(address) => address.fmt(f),
             Self::Exec(address) => address.fmt(f),
+            Self::Relay(address) => address.fmt(f),
         }
     }
 }
@@ -294,8 +311,9 @@ impl FromStr for Address {
             "ws" | "wss" => Ok(Self::Ws(text.parse()?)),
             "smtp" => Ok(Self::Smtp(text.parse()?)),
             "exec" => Ok(Self::Exec(text.parse()?)),
+            "relay" => Ok(Self::Relay(text.parse()?)),
             _ => Err(invalid(
-                "the schemes are udp, tcp, quic, ws, wss, smtp and exec",
+                "the schemes are udp, tcp, quic, ws, wss, smtp, exec and relay",
             )),
         }
     }
@@ -338,7 +356,10 @@ mod tests {
 
     #[test]
     fn every_text_is_read_as_it_is_written() {
+        let [parent, member] = [1, 2].map(|byte| crate::MemberId::new([byte; 32]));
+        let relay = format!("relay://{parent}/{member}");
         for text in [
+            relay.as_str(),
             "udp://192.0.2.1:7000",
             "tcp://[2001:db8::1]:7",
             "quic://192.0.2.1:7001",
@@ -358,6 +379,8 @@ mod tests {
             "udp://example.org:1",
             "ftp://example.org/",
             "udp:///",
+            "relay://a/b",
+            "relay://",
         ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }

@@ -148,7 +148,7 @@ mod ws;
 
 pub use address::{
     Address, AddressDescriptor, Direction, ExecAddress, InvalidAddress, LatencyClass, MailAddress,
-    Protocol, WebAddress,
+    Protocol, RelayAddress, WebAddress,
 };
 pub use counters::{Counter, CounterSnapshot, Counters};
 pub use exec::{ExecOptions, ExecTransport};

@@ -212,6 +212,12 @@ pub const UDP_RECEIVE_BYTES: usize = 64 * 1024;
 /// Source: 100 bytes each, 25 KiB; more than the peers that talk at once. Past it senders take each other's place.
 pub const UDP_SESSIONS: usize = 256;
 
+/// Bytes of one message through a relay.
+///
+/// Source: [`UDP_MTU`] without the 80 bytes by which it grows on each half of the way: names, header and tag. A longer one is
+/// cut, or dropped by the relay.
+pub const RELAY_MTU: usize = 1120;
+
 /// Bytes of one message over TCP.
 ///
 /// Source: the paper, §2.2 (a trade-off between overhead and latency for streams); one TLS record.

@@ -118,16 +118,16 @@ impl Validator {
 
     /// A HELLO arrived: its new addresses are queued for PINGs, within the budgets.
     pub fn handle_hello(&mut self, now: Instant, hello: &Hello) -> HelloOutcome {
-        self.handle_hello_from(now, hello, true)
+        self.handle_hello_from(now, hello, &|_| true)
     }
 
-    /// As [`Self::handle_hello`]. Private addresses count only if the member is at the same site as we are: elsewhere they
-    /// are somebody else's.
+    /// As [`Self::handle_hello`], for the addresses that are `believed` to be worth a PING: private ones, for example, lead
+    /// to somebody else unless the member is at the same site as we are.
     pub fn handle_hello_from(
         &mut self,
         now: Instant,
         hello: &Hello,
-        same_site: bool,
+        believed: &dyn Fn(&Address) -> bool,
     ) -> HelloOutcome {
         let member = hello.member();
         if member == self.me {
@@ -148,7 +148,7 @@ impl Validator {
         advertiser.sequence = hello.sequence();
         let named = hello.addresses().iter();
         let named: Vec<_> = named
-            .filter(|descriptor| same_site || !descriptor.address.is_private())
+            .filter(|descriptor| believed(&descriptor.address))
             .collect();
         let fresh = self.replace_addresses(member, &mut advertiser, &named);
         self.members.insert(member, advertiser);

@@ -67,8 +67,13 @@ pub enum Rule {
     Drop(Traffic),
     /// Only TCP from and to this port passes, with the neighbour discovery that IP itself needs.
     OnlyTcp(u16),
-    /// What leaves by this interface gets its address, and only answers come back in: NAT, as in a home router.
+    /// What leaves by this interface gets its address, and only answers come back in: NAT, as in a home router. A socket inside has
+    /// the same port outside whomever it sends to.
     Masquerade(String),
+    /// As [`Rule::Masquerade`], but with another port for each destination: nobody outside can know it beforehand.
+    MasqueradeAtRandom(String),
+    /// As [`Rule::MasqueradeAtRandom`], and [`Miniupnpd`](crate::Miniupnpd) may open ports.
+    HomeRouter(String),
 }
 
 impl Rule {
@@ -80,19 +85,40 @@ impl Rule {
                 "tcp dport {port} accept\ntcp sport {port} accept\n\
                  meta l4proto ipv6-icmp accept\nmeta protocol {{ ip, ip6 }} drop\n"
             ),
-            Rule::Masquerade(_) => String::new(),
+            // An unasked packet has to vanish here: were it answered, the kernel would remember it and give the port to it.
+            Rule::Masquerade(out) | Rule::MasqueradeAtRandom(out) | Rule::HomeRouter(out) => {
+                only_answers(out)
+            }
         }
     }
 
     fn forward(&self) -> String {
         match self {
-            Rule::Masquerade(out) => {
-                format!("iifname \"{out}\" ct state != {{ established, related }} drop\n")
-            }
+            Rule::Masquerade(out) | Rule::MasqueradeAtRandom(out) => only_answers(out),
+            Rule::HomeRouter(out) => format!("jump miniupnpd\n{}", only_answers(out)),
             other => other.filter(),
         }
     }
+
+    /// How to translate, and behind which interface.
+    fn translation(&self) -> Option<(&str, &str)> {
+        match self {
+            Rule::Masquerade(out) => Some((out, "masquerade")),
+            Rule::MasqueradeAtRandom(out) | Rule::HomeRouter(out) => {
+                Some((out, "masquerade random,fully-random"))
+            }
+            _ => None,
+        }
+    }
 }
+
+fn only_answers(out: &str) -> String {
+    format!("iifname \"{out}\" ct state != {{ established, related }} drop\n")
+}
+
+/// What the daemon fills.
+const OPENED: &str = "chain miniupnpd {}\nchain prerouting_miniupnpd {}\nchain postrouting_miniupnpd {}\n\
+    chain opened {\ntype nat hook prerouting priority -100; policy accept;\njump prerouting_miniupnpd\n}\n";
 
 /// A script for `nft` that replaces all rules of a namespace at once.
 pub(super) fn ruleset(rules: &[Rule], switch: bool) -> String {
@@ -105,12 +131,16 @@ pub(super) fn ruleset(rules: &[Rule], switch: bool) -> String {
     }
     let forward = rules.iter().map(Rule::forward).collect();
     let input = format!("iifname \"lo\" accept\n{filter}");
-    let mut chains = chain("input", input) + &chain("forward", forward);
+    let mut chains = String::new();
+    if rules.iter().any(|rule| matches!(rule, Rule::HomeRouter(_))) {
+        chains.push_str(OPENED);
+    }
+    chains += &(chain("input", input) + &chain("forward", forward));
     for rule in rules {
-        if let Rule::Masquerade(out) = rule {
+        if let Some((out, how)) = rule.translation() {
             chains.push_str(&format!(
                 "chain translate-{out} {{\ntype nat hook postrouting priority 100; policy accept;\n\
-                 oifname \"{out}\" masquerade\n}}\n"
+                 oifname \"{out}\" {how}\n}}\n"
             ));
         }
     }

@@ -13,7 +13,8 @@ use crate::certificate::Certificate;
 use crate::limits::{HALF_OPEN, HALF_OPEN_PER_MEMBER, MAX_LINKS, SESSIONS_PER_LINK};
 
 impl Links {
-    /// Begins a handshake with the holder of `certificate` at `addresses`, cheapest first. Does nothing if one is under way.
+    /// Begins a handshake with the holder of `certificate` at `addresses`, cheapest first. One that is under way tries the addresses
+    /// that are new to it as well.
     pub(crate) fn connect(
         &mut self,
         now: Instant,
@@ -21,8 +22,10 @@ impl Links {
         addresses: Vec<Address>,
     ) {
         let member = certificate.member();
-        let dialling = self.peers.get(&member).is_some_and(Peer::is_dialling);
-        if addresses.is_empty() || dialling {
+        if let Some(dial) = self.peers.get_mut(&member).and_then(|p| p.dial.as_mut()) {
+            return dial.also_at(now, addresses);
+        }
+        if addresses.is_empty() {
             return;
         }
         if !self.peers.contains_key(&member) && self.peers.len() >= MAX_LINKS {

@@ -70,6 +70,21 @@ impl Dial {
         }
     }
 
+    /// More addresses of the peer have been found: they are tried at once.
+    pub(super) fn also_at(&mut self, now: Instant, addresses: Vec<Address>) {
+        let before = self.addresses.len();
+        for address in addresses {
+            if !self.addresses.contains(&address) {
+                self.addresses.push(address);
+            }
+        }
+        if self.addresses.len() > before {
+            self.attempts = before;
+            self.mailed = false;
+            self.due = now;
+        }
+    }
+
     /// Where to send the initiation now; each address in turn, cheapest first. After the last attempt over something faster one goes
     /// out by mail, if there is a mailbox, and is waited for.
     pub(super) fn next_attempt(&mut self, now: Instant) -> Option<(Address, Vec<u8>)> {
@@ -475,7 +490,14 @@ impl Peer {
         self.paths.handle_answer(now, number)
     }
 
-    fn is_wanted(&self, now: Instant) -> bool {
+    /// True if a router passes on what we send.
+    pub(crate) fn is_relayed(&self) -> bool {
+        self.path()
+            .is_some_and(|path| path.protocol() == Protocol::Relay)
+    }
+
+    /// True if we have had use for it of late.
+    pub(crate) fn is_wanted(&self, now: Instant) -> bool {
         now < self.last_wanted + self.idle_time()
     }
 

@@ -1,5 +1,7 @@
 //! Two members and the network between them, in virtual time.
 
+mod relayed;
+
 use std::time::Duration;
 
 use ringway_transport::{AddressDescriptor, Signer as _};
@@ -145,7 +147,10 @@ impl Net {
             return;
         }
         let now = self.now;
-        let owner = |member: &&mut Member| member.address.socket() == to.socket();
+        let owner = |member: &&mut Member| match to.socket() {
+            Some(socket) => member.address.socket() == Some(socket),
+            None => member.address == to,
+        };
         if let Some(member) = self.members.iter_mut().find(owner) {
             member.links.handle_packet(now, from, packet);
         }

@@ -210,6 +210,73 @@ pub(crate) enum LinkMessage {
     /// Makes a packet as long as the path is to be tried for.
     #[n(14)]
     Padding(#[n(0)] ByteVec),
+    /// Asks a router to pass a packet on.
+    #[n(20)]
+    Relay {
+        /// To whom.
+        #[n(0)]
+        to: ByteArray<32>,
+        /// The packet, sealed for its receiver.
+        #[n(1)]
+        packet: ByteVec,
+    },
+    /// A packet that a router passes on.
+    #[n(21)]
+    Relayed {
+        /// Who has given it to the router.
+        #[n(0)]
+        from: ByteArray<32>,
+        /// The packet.
+        #[n(1)]
+        packet: ByteVec,
+    },
+    /// A leaf asks its parent to make its HELLO findable. Answered by [`LinkMessage::Observed`].
+    #[n(22)]
+    Register {
+        /// As in [`LinkMessage::Hello`].
+        #[n(0)]
+        hello: ByteVec,
+    },
+    /// A router asks the one that is responsible to keep a leaf's HELLO for a while.
+    #[n(23)]
+    Keep {
+        /// As the leaf has signed it.
+        #[n(0)]
+        hello: ByteVec,
+        /// How many successors are to keep it as well.
+        #[n(1)]
+        copies: u8,
+    },
+    /// Asks the router that is responsible for a leaf's HELLO.
+    #[n(24)]
+    FindLeaf {
+        /// Chosen by the asker.
+        #[n(0)]
+        id: u64,
+        /// The leaf.
+        #[n(1)]
+        member: ByteArray<32>,
+    },
+    /// Its answer.
+    #[n(25)]
+    LeafFound {
+        /// As asked.
+        #[n(0)]
+        id: u64,
+        /// The newest HELLO kept, or none.
+        #[n(1)]
+        hello: Option<ByteVec>,
+    },
+    /// A parent tells its leaf from which address it hears it, and whether it passes packets on.
+    #[n(26)]
+    Observed {
+        /// Such as `udp://192.0.2.1:7000`; none if it is no UDP socket.
+        #[n(0)]
+        address: Option<String>,
+        /// Whether it does.
+        #[n(1)]
+        relays: bool,
+    },
 }
 
 impl LinkMessage {
@@ -264,6 +331,10 @@ impl LinkMessage {
                 | LinkMessage::LookupReply { .. }
                 | LinkMessage::Quic(_)
                 | LinkMessage::Message(_)
+                | LinkMessage::Relay { .. }
+                | LinkMessage::Relayed { .. }
+                | LinkMessage::FindLeaf { .. }
+                | LinkMessage::LeafFound { .. }
         )
     }
 }
@@ -298,6 +369,13 @@ mod tests {
                 LinkMessage::LookupReply { id, owner: Some(target.into()), hops },
                 LinkMessage::Overlay(target.to_vec().into()),
                 LinkMessage::Echo(id),
+                LinkMessage::Relay { to: target.into(), packet: target.to_vec().into() },
+                LinkMessage::Relayed { from: target.into(), packet: target.to_vec().into() },
+                LinkMessage::Register { hello: target.to_vec().into() },
+                LinkMessage::Keep { hello: target.to_vec().into(), copies: 1 },
+                LinkMessage::FindLeaf { id, member: target.into() },
+                LinkMessage::LeafFound { id, hello: Some(target.to_vec().into()) },
+                LinkMessage::Observed { address: Some("udp://192.0.2.1:7000".to_owned()), relays: true },
                 LinkMessage::Close,
                 LinkMessage::Received { session: 7, highest: id, delay: 8, seen: target.to_vec().into(), room: 9 },
             ] {

@@ -91,6 +91,20 @@ impl Runtime {
         self.end_echoes(|waiting| waiting.member == *member);
     }
 
+    /// Nobody knows where the leaf is.
+    pub(super) fn echo_not_found(&mut self, member: &MemberId) {
+        let numbers = self.echoes.waiting.iter();
+        let numbers: Vec<u64> = numbers
+            .filter(|(_, waiting)| waiting.member == *member)
+            .map(|(number, _)| *number)
+            .collect();
+        for number in numbers {
+            if let Some(waiting) = self.echoes.waiting.remove(&number) {
+                answer(waiting.reply, Err(Unreachable::NotFound(waiting.name)));
+            }
+        }
+    }
+
     pub(super) fn end_overdue_echoes(&mut self, now: Instant) {
         self.end_echoes(|waiting| now >= waiting.sent.unwrap_or(waiting.since) + PEER_TIME);
     }

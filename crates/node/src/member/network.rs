@@ -61,6 +61,11 @@ pub(crate) struct Network {
     rules: PathRules,
     /// Where members can be reached before they have said so.
     peers: Vec<PeerConfig>,
+    /// Bytes per second to pass on for others.
+    relay_rate: u64,
+    /// The UDP port for which the home router may be asked for another.
+    mapped_port: Option<u16>,
+    /// Packets that were not sent.
     pub(super) dropped: Dropped,
 }
 
@@ -112,6 +117,8 @@ impl Network {
         let listen = certificate
             .address()
             .map(|address| config.node.listen.unwrap_or(address));
+        // A router's address is in its certificate.
+        let wants_mapping = config.node.port_mapping && listen.is_none();
         let quic = Arc::new(bind_quic(&config.node, identity, listen, directory)?);
         let (over_links, carrier) = bind_over_links(identity, directory)?;
         let reachable = Reachable {
@@ -119,9 +126,9 @@ impl Network {
             address: certificate.address(),
             quic: &quic,
         };
-        let transports = transports::start(config, &reachable, inbox).await?;
+        let started = transports::start(config, &reachable, inbox).await?;
         let network = Network {
-            transports,
+            transports: started.transports,
             sessions: BTreeMap::new(),
             strangers: VecDeque::new(),
             connecting: BTreeMap::new(),
@@ -129,6 +136,8 @@ impl Network {
             over_links: Arc::new(over_links),
             rules: config.path_rules(),
             peers: config.peer.clone(),
+            relay_rate: config.limits.relay,
+            mapped_port: started.udp_port.filter(|_| wants_mapping),
             dropped: Dropped::default(),
         };
         let arrivals = Arrivals {
@@ -151,6 +160,16 @@ impl Network {
 
     pub(crate) fn quic(&self) -> &Arc<QuicEndpoint> {
         &self.quic
+    }
+
+    /// Bytes per second to pass on for others; 0 is none.
+    pub(crate) fn relay_rate(&self) -> u64 {
+        self.relay_rate
+    }
+
+    /// The UDP port for which the home router may be asked for another, unless the user does not want that.
+    pub(crate) fn mapped_port(&self) -> Option<u16> {
+        self.mapped_port
     }
 
     /// What the user says of paths.

@@ -24,7 +24,7 @@ impl Runtime {
         let linked = self.links.is_up(&member);
         let known = |address: &Address| reports.iter().any(|report| report.address == *address);
         let others = advertised.iter().filter(|a| !known(&a.descriptor.address));
-        paths.extend(others.map(|advertised| self.of_advertised(advertised, linked)));
+        paths.extend(others.map(|advertised| self.of_advertised(&member, advertised, linked)));
         PathsStatus {
             peer: certificate.name().to_string(),
             linked,
@@ -34,11 +34,16 @@ impl Runtime {
     }
 
     /// An address that the link has no path for.
-    fn of_advertised(&self, advertised: &Advertised, linked: bool) -> PathStatus {
+    fn of_advertised(
+        &self,
+        member: &MemberId,
+        advertised: &Advertised,
+        linked: bool,
+    ) -> PathStatus {
         let descriptor = &advertised.descriptor;
         let rule = self.network.path_rules().of(&descriptor.address);
         let files = descriptor.protocol() == Protocol::Quic;
-        let reason = if !files && !self.network.carries(&descriptor.address) {
+        let reason = if !files && !self.carries(member, &descriptor.address) {
             let scheme = descriptor.protocol();
             format!("this member has no {scheme} transport: see `transports` in ringway.toml")
         } else if advertised.usable && !linked {

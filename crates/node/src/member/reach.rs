@@ -101,7 +101,17 @@ impl Runtime {
         }
     }
 
+    /// Nobody knows where the leaf is.
+    pub(super) fn leaf_not_found(&mut self, member: &MemberId) {
+        self.echo_not_found(member);
+        let waiting = &mut self.reaching.waiting;
+        for waiting in waiting.extract_if(.., |waiting| waiting.member == *member) {
+            answer(waiting.reply, Err(Unreachable::NotFound(waiting.name)));
+        }
+    }
+
     pub(super) fn reach_link_up(&mut self, now: Instant, member: &MemberId) {
+        self.end_search(member);
         self.send_echoes(now);
         self.reach_progress(now, member);
     }
@@ -125,16 +135,18 @@ impl Runtime {
     pub(super) fn end_overdue(&mut self, now: Instant) {
         self.end_overdue_echoes(now);
         self.look_after_lookups(now);
+        self.look_after_searches(now);
         self.ask_for_hellos(now);
         let waited_for: BTreeSet<MemberId> =
             self.reaching.waiting.iter().map(|w| w.member).collect();
         for member in waited_for {
             self.reach_progress(now, &member);
         }
-        let links = &self.links;
+        let (links, whereabouts) = (&self.links, &self.whereabouts);
         let overdue = |waiting: &mut Waiting| {
             let late = now >= waiting.since + PEER_TIME;
-            late || !links.knows(&waiting.member)
+            let member = &waiting.member;
+            late || !(links.knows(member) || whereabouts.searches(member))
         };
         for waiting in self.reaching.waiting.extract_if(.., overdue) {
             let reason = match links.is_up(&waiting.member) {

@@ -1,4 +1,4 @@
-//! A router's position in the ring and a leaf's parents; lookups for ourselves and for leaves.
+//! A router's position in the ring; lookups for ourselves and for leaves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -10,9 +10,9 @@ use tokio::sync::oneshot;
 use super::echo::answer;
 use super::runtime::{Runtime, ring_key_of};
 use super::{Found, LookupFailed, Outcome};
-use crate::certificate::{Certificate, Role};
+use crate::certificate::Certificate;
 use crate::limits::{
-    LEAF_LOOKUPS, LOOKUP_TIME, PARENT_TIME, PARENTS, ROUTE_HOPS, UNRESOLVED, UNRESOLVED_MESSAGES,
+    LEAF_LOOKUPS, LOOKUP_TIME, PARENT_TIME, ROUTE_HOPS, UNRESOLVED, UNRESOLVED_MESSAGES,
 };
 use crate::link::LinkMessage;
 use crate::state::StateError;
@@ -21,9 +21,14 @@ type Reply = oneshot::Sender<Result<Found, LookupFailed>>;
 
 /// Who wants a lookup's outcome.
 #[derive(Debug)]
-enum Asker {
+pub(super) enum Asker {
     Local(Reply),
+    /// A leaf, and its number for the lookup.
     Leaf(MemberId, u64),
+    /// This leaf's HELLO is to be kept there.
+    Registration(MemberId),
+    /// This leaf's HELLO is to be had there.
+    Search(MemberId),
 }
 
 /// A leaf's lookup. One parent is asked after the other until one finds the owner.
@@ -35,7 +40,7 @@ struct AtParent {
     failed: usize,
     since: Instant,
     ask_next: Instant,
-    reply: Reply,
+    asker: Asker,
 }
 
 /// Lookups under way.
@@ -110,7 +115,7 @@ impl Runtime {
         moved
     }
 
-    fn send_to_router(&mut self, now: Instant, to: RingKey, message: LinkMessage) {
+    pub(super) fn send_to_router(&mut self, now: Instant, to: RingKey, message: LinkMessage) {
         if let Some(certificate) = self.directory.cached_router(&to) {
             self.link_to(now, &certificate);
             self.links.send(now, &certificate.member(), message);
@@ -228,69 +233,20 @@ impl Runtime {
         });
     }
 
-    /// A leaf keeps links to a few routers.
-    pub(super) fn look_after_parents(&mut self, now: Instant) {
-        let parents: Vec<MemberId> = self.parents();
-        for parent in parents.iter().take(PARENTS) {
-            self.links.keep(now, parent);
-        }
-        if parents.len() >= PARENTS {
-            return;
-        }
-        let Ok(known) = self.state.routers(&self.membership.ring) else {
-            return;
-        };
-        let dialled: BTreeSet<MemberId> = known
-            .iter()
-            .map(Certificate::member)
-            .filter(|member| self.links.knows(member) && !self.links.is_up(member))
-            .collect();
-        let mut wanted = PARENTS.saturating_sub(parents.len() + dialled.len());
-        let mut candidates: Vec<&Certificate> = known
-            .iter()
-            .filter(|router| !self.links.knows(&router.member()))
-            .collect();
-        use rand::seq::SliceRandom as _;
-        candidates.shuffle(&mut rand::rng());
-        for router in candidates {
-            if wanted == 0 {
-                break;
-            }
-            if self.directory.cached(&router.member()).is_some() && self.link_to(now, router) {
-                wanted -= 1;
-            }
-        }
-    }
-
-    /// Routers that a leaf is linked to.
-    pub(super) fn parents(&self) -> Vec<MemberId> {
-        let is_router = |member: &MemberId| {
-            self.directory
-                .cached(member)
-                .is_some_and(|c| c.role() == Role::Router)
-        };
-        self.links
-            .up()
-            .map(|(member, _)| *member)
-            .filter(is_router)
-            .collect()
-    }
-
-    pub(super) fn begin_lookup(&mut self, now: Instant, target: RingKey, reply: Reply) {
+    pub(super) fn begin_lookup(&mut self, now: Instant, target: RingKey, asker: Asker) {
         if let Some(chord) = &mut self.chord {
-            match chord.lookup(now, target) {
+            let failed = match chord.lookup(now, target) {
                 Ok(id) => {
-                    self.lookups.askers.insert(id, Asker::Local(reply));
+                    self.lookups.askers.insert(id, asker);
+                    return;
                 }
-                Err(ringway_overlay::LookupError::NotMember) => {
-                    answer(reply, Err(LookupFailed::NotInRing))
-                }
-                Err(error) => answer(reply, Err(LookupFailed::Overlay(error.to_string()))),
-            }
-            return;
+                Err(ringway_overlay::LookupError::NotMember) => LookupFailed::NotInRing,
+                Err(error) => LookupFailed::Overlay(error.to_string()),
+            };
+            return self.answer_lookup(now, asker, Err(failed));
         }
         if self.parents().is_empty() {
-            return answer(reply, Err(LookupFailed::NoParent));
+            return self.answer_lookup(now, asker, Err(LookupFailed::NoParent));
         }
         self.lookups.next += 1;
         let id = self.lookups.next;
@@ -300,7 +256,7 @@ impl Runtime {
             failed: 0,
             since: now,
             ask_next: now,
-            reply,
+            asker,
         };
         self.lookups.at_parents.insert(id, at_parent);
         self.ask_a_parent(now, id);
@@ -362,9 +318,17 @@ impl Runtime {
     }
 
     fn lookup_ended(&mut self, now: Instant, id: LookupId, outcome: Result<Found, LookupFailed>) {
-        match self.lookups.askers.remove(&id) {
-            Some(Asker::Local(reply)) => answer(reply, outcome),
-            Some(Asker::Leaf(leaf, id)) => {
+        if let Some(asker) = self.lookups.askers.remove(&id) {
+            self.answer_lookup(now, asker, outcome);
+        }
+    }
+
+    fn answer_lookup(&mut self, now: Instant, asker: Asker, outcome: Result<Found, LookupFailed>) {
+        match asker {
+            Asker::Local(reply) => answer(reply, outcome),
+            Asker::Registration(leaf) => self.registration_placed(now, &leaf, outcome),
+            Asker::Search(leaf) => self.search_placed(now, leaf, outcome),
+            Asker::Leaf(leaf, id) => {
                 let (owner, hops) = match outcome {
                     Ok(found) => (Some((*found.owner.as_bytes()).into()), found.hops),
                     Err(_) => (None, Vec::new()),
@@ -377,7 +341,6 @@ impl Runtime {
                 self.links
                     .send(now, &leaf, LinkMessage::LookupReply { id, owner, hops });
             }
-            None => {}
         }
     }
 
@@ -406,7 +369,7 @@ impl Runtime {
             hops,
             elapsed,
         };
-        answer(lookup.reply, Ok(found));
+        self.answer_lookup(now, lookup.asker, Ok(found));
     }
 
     /// A parent could not find the owner; another may.
@@ -421,7 +384,7 @@ impl Runtime {
         }
         if let Some(lookup) = self.lookups.at_parents.remove(&id) {
             let reason = "no parent could find the owner".to_owned();
-            answer(lookup.reply, Err(LookupFailed::Overlay(reason)));
+            self.answer_lookup(now, lookup.asker, Err(LookupFailed::Overlay(reason)));
         }
     }
 
@@ -436,7 +399,7 @@ impl Runtime {
             if !over {
                 self.ask_a_parent(now, id);
             } else if let Some(lookup) = self.lookups.at_parents.remove(&id) {
-                answer(lookup.reply, Err(LookupFailed::TimedOut));
+                self.answer_lookup(now, lookup.asker, Err(LookupFailed::TimedOut));
             }
         }
     }

@@ -14,8 +14,11 @@ use tokio::time::sleep_until;
 use super::echo::Echoes;
 use super::messages::{Arrived, Messages};
 use super::network::{Arrivals, Network};
+use super::parents::Parents;
 use super::reach::Reaching;
-use super::ring::{Lookups, Unresolved};
+use super::relay::Relaying;
+use super::ring::{Asker, Lookups, Unresolved};
+use super::whereabouts::Whereabouts;
 use super::{Command, MemberHandle, Outcome};
 use crate::certificate::{Certificate, Role};
 use crate::directory::Directory;
@@ -55,6 +58,9 @@ pub(crate) struct Runtime {
     pub(super) reaching: Reaching,
     pub(super) echoes: Echoes,
     pub(super) messages: Messages,
+    pub(super) parents: Parents,
+    pub(super) relaying: Relaying,
+    pub(super) whereabouts: Whereabouts,
     pub(super) hello_sequence: u64,
     /// Who has asked for our HELLO of late.
     hellos_given: BTreeMap<MemberId, Instant>,
@@ -122,6 +128,9 @@ impl Runtime {
             reaching: Reaching::default(),
             echoes: Echoes::default(),
             messages,
+            parents: Parents::new(network.mapped_port()),
+            relaying: Relaying::new(network.relay_rate()),
+            whereabouts: Whereabouts::default(),
             hello_sequence,
             hellos_given: BTreeMap::new(),
             started: now,
@@ -227,7 +236,9 @@ impl Runtime {
                 }
             }
             Command::Echo { certificate, reply } => self.begin_echo(now, &certificate, reply),
-            Command::Lookup { target, reply } => self.begin_lookup(now, target, reply),
+            Command::Lookup { target, reply } => {
+                self.begin_lookup(now, target, Asker::Local(reply));
+            }
             Command::Paths { certificate, reply } => {
                 let paths = Box::new(self.paths_to(now, &certificate));
                 if reply.send(paths).is_err() {
@@ -246,13 +257,19 @@ impl Runtime {
                     self.count("replies_unwanted");
                 }
             }
-            Command::Revoked => self.end_revoked(),
+            Command::Revoked => {
+                self.end_revoked();
+                self.tidy_whereabouts(now);
+            }
         }
     }
 
     fn take_outcome(&mut self, now: Instant, outcome: Outcome) {
         match outcome {
             Outcome::Resolved(key, certificate) => self.router_resolved(now, key, certificate),
+            Outcome::RelayResolved(parent, certificate) => {
+                self.relay_resolved(now, parent, certificate);
+            }
             Outcome::Pong(member, pong) => self.take_pong(now, member, &pong),
             Outcome::Connected(address, session) => {
                 if session.is_none() {
@@ -280,6 +297,7 @@ impl Runtime {
         let timers = [
             self.links.poll_timeout(),
             self.validator.poll_timeout(),
+            self.relaying.poll_timeout(),
             chord,
         ];
         let next = timers.into_iter().flatten().min();
@@ -300,8 +318,10 @@ impl Runtime {
         self.hellos_given
             .retain(|_, given| now < *given + HELLO_PAUSE);
         self.end_overdue(now);
-        if self.membership.certificate.role() == Role::Leaf {
-            self.look_after_parents(now);
+        self.punch(now);
+        match self.membership.certificate.role() {
+            Role::Leaf => self.look_after_parents(now),
+            Role::Router => self.tell_leaves(now),
         }
     }
 
@@ -315,6 +335,7 @@ impl Runtime {
                 moved = true;
             }
             moved |= self.drain_chord(now);
+            moved |= self.pass_on(now);
             while let Some((address, ping)) = self.validator.poll_transmit() {
                 self.send_ping(address, ping);
                 moved = true;
@@ -338,7 +359,11 @@ impl Runtime {
                     None => break,
                 }
             }
-            if self.network.send(now, &address, packets, &self.outcomes) {
+            if let Address::Relay(relay) = address {
+                for packet in packets {
+                    self.send_by_relay(now, relay.clone(), packet);
+                }
+            } else if self.network.send(now, &address, packets, &self.outcomes) {
                 self.links.abandon_path(now, &address);
             }
             if next.is_none() {
@@ -413,17 +438,12 @@ impl Runtime {
             | LinkMessage::Fragment { .. }
             | LinkMessage::Received { .. }
             | LinkMessage::Padding(_) => {}
+            other => self.handle_leaf_message(now, member, other),
         }
     }
 
-    /// Private addresses are told only to members of the same site: elsewhere they lead nowhere, or to somebody else. The fuller
-    /// HELLO has the higher number.
-    fn send_hello(&mut self, now: Instant, member: &MemberId) {
-        let same_site = self.is_at_our_site(member);
-        let mut addresses = self.network.addresses();
-        addresses.retain(|descriptor| same_site || !descriptor.address.is_private());
-        let sequence = self.hello_sequence * 2 + u64::from(same_site);
-        match Hello::sign(&self.identity, sequence, addresses) {
+    pub(super) fn send_hello(&mut self, now: Instant, member: &MemberId) {
+        match self.hello_for(member) {
             Ok(hello) => {
                 let hello = LinkMessage::Hello(hello.encoded().to_vec().into());
                 self.links.send(now, member, hello);
@@ -435,8 +455,9 @@ impl Runtime {
     fn take_hello(&mut self, now: Instant, member: MemberId, bytes: &[u8]) {
         match Hello::decode(bytes) {
             Ok(hello) if hello.member() == member => {
-                let same_site = self.is_at_our_site(&member);
-                self.validator.handle_hello_from(now, &hello, same_site);
+                let believed = self.believed(&hello);
+                let believes = |address: &Address| believed.contains(address);
+                self.validator.handle_hello_from(now, &hello, &believes);
                 self.reach_progress(now, &member);
             }
             Ok(_) => self.count("hellos_of_others"),
@@ -450,7 +471,7 @@ impl Runtime {
     /// A PING goes over the transport of the address that it tests.
     fn send_ping(&mut self, address: Address, ping: ringway_transport::Ping) {
         let Address::Quic(socket) = address else {
-            if self.network.carries(&address) {
+            if self.carries(&ping.target, &address) {
                 let message = LinkMessage::Ping(ping.encode().into());
                 self.links.send_via(&ping.target, address, &message);
             }
@@ -485,18 +506,21 @@ impl Runtime {
     /// Tells the link which addresses of the member are proven.
     fn offer_paths(&mut self, now: Instant, member: &MemberId) {
         let mut proved = self.validator.proved(now, member);
-        proved.retain(|proved| self.network.carries(&proved.descriptor.address));
+        proved.retain(|proved| self.carries(member, &proved.descriptor.address));
         if !proved.is_empty() {
             self.links.offer_paths(now, member, &proved);
         }
     }
 
-    /// Begins a link if there is none; true if there is one or one is on its way.
+    /// Begins a link if there is none, for which a leaf has to be found first; true if there is one or one is on its way.
     pub(super) fn link_to(&mut self, now: Instant, certificate: &Certificate) -> bool {
         let member = certificate.member();
         if !self.links.knows(&member) {
             let addresses = self.network.dial_addresses(certificate);
             self.links.connect(now, certificate, addresses);
+            if certificate.role() == Role::Leaf && self.search(now, certificate) {
+                return true;
+            }
         }
         self.links.knows(&member)
     }

@@ -114,6 +114,8 @@ impl Runtime {
         for (reason, count) in self.network.dropped.by_reason() {
             add(reason, count);
         }
+        let kept = u64::try_from(self.whereabouts.kept()).unwrap_or(u64::MAX);
+        add("leaves_kept", kept);
         add("quic_connections_refused", self.network.quic().refused());
         if let Some(chord) = &self.chord {
             let overlay = chord.counters();

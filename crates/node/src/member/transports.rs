@@ -23,13 +23,21 @@ pub(super) struct Reachable<'a> {
     pub(super) quic: &'a Arc<QuicEndpoint>,
 }
 
+/// What has been started.
+pub(super) struct Started {
+    pub(super) transports: Vec<Arc<dyn Transport>>,
+    /// Where UDP is bound.
+    pub(super) udp_port: Option<u16>,
+}
+
 /// Starts them; what arrives goes to `inbox`.
 pub(super) async fn start(
     config: &Config,
     reachable: &Reachable<'_>,
     inbox: mpsc::Sender<Incoming>,
-) -> Result<Vec<Arc<dyn Transport>>, StartError> {
+) -> Result<Started, StartError> {
     let mut transports: Vec<Arc<dyn Transport>> = Vec::new();
+    let mut udp_port = None;
     let uses = |name| config.node.transports.contains(&name);
     let listen = reachable.listen;
     let advertise: Vec<SocketAddr> = reachable.address.into_iter().collect();
@@ -39,7 +47,9 @@ pub(super) async fn start(
             advertise: advertise.clone(),
             ..UdpOptions::default()
         };
-        transports.push(Arc::new(UdpTransport::start(options, inbox.clone())?));
+        let udp = UdpTransport::start(options, inbox.clone())?;
+        udp_port = Some(udp.local_address().port());
+        transports.push(Arc::new(udp));
     }
     if uses(TransportName::Quic) {
         let options = quic(reachable);
@@ -70,7 +80,10 @@ pub(super) async fn start(
         })?;
         transports.push(Arc::new(SmtpTransport::start(options, inbox)?));
     }
-    Ok(transports)
+    Ok(Started {
+        transports,
+        udp_port,
+    })
 }
 
 /// The address is the certificate's, the port the endpoint's.

@@ -14,7 +14,7 @@ use super::live::{Live, SAMPLE};
 use super::record::{Direction, Phase, Record, TransferId};
 use super::uplink::Uplink;
 use super::{receive, send};
-use crate::certificate::{Certificate, Role};
+use crate::certificate::Certificate;
 use crate::clock::unix_seconds;
 use crate::config::ReceiveConfig;
 use crate::control::TransferStatus;
@@ -46,10 +46,6 @@ pub(crate) enum TransferError {
     NotAFile(PathBuf),
     #[error("a transfer to oneself is a copy: use `cp`")]
     Oneself,
-    #[error(
-        "`{0}` is a leaf: a leaf has no address at which it can receive; send to a router, or let the leaf send"
-    )]
-    NoAddress(String),
     #[error("{QUEUED_SENDS} transfers wait or run already: let some end first")]
     TooMany,
     #[error("no transfer `{0}`: `ringway transfers` lists them")]
@@ -237,9 +233,6 @@ impl Transfers {
     ) -> Result<TransferStatus, TransferError> {
         if peer.member() == own.member() {
             return Err(TransferError::Oneself);
-        }
-        if peer.role() == Role::Leaf {
-            return Err(TransferError::NoAddress(peer.name().to_string()));
         }
         let file_error = |source| TransferError::File {
             path: path.to_owned(),

@@ -7,6 +7,7 @@
 
 mod captures;
 mod demo;
+mod leaves;
 mod members;
 mod networks;
 mod owner;

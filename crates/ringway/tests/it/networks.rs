@@ -7,7 +7,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use ringway_testbed::{
-    Host, Line, Link, Network, Ring, RingBuilder, Rule, TestbedError, Traffic, wait_until,
+    Host, Line, Link, Miniupnpd, Network, Ring, RingBuilder, Rule, TestbedError, Traffic,
+    wait_until,
 };
 use serde_json::Value;
 
@@ -24,11 +25,24 @@ const OUTAGE: Duration = Duration::from_secs(5);
 /// Any transport's address begins with it.
 const ANY: &str = "";
 
+/// How an interface translates.
+type Nat = fn(String) -> Rule;
+
 /// Bytes of a file that is sent as a whole.
 const SIZE: usize = 2 << 20;
 
+/// The network of a site.
+const SITE: &str = "10.77.0";
+
+/// A network that counts as public: for documentation only (RFC 5737).
+const PUBLIC: &str = "198.51.100";
+
+/// A network that is public in earnest, as a home router's daemon wants it. Nothing of it leaves the test's namespaces.
+const INTERNET: &str = "25.77.0";
+
 /// A switch with the authority and some members on it, each on a host of its own.
 struct Lan {
+    prefix: &'static str,
     switch: Host,
     hosts: Vec<Host>,
     links: Vec<Link>,
@@ -37,16 +51,22 @@ struct Lan {
 
 impl Lan {
     /// Host `n` is `10.77.0.(n + 1)`; the authority's is the first one.
-    fn new(mut network: Network, labels: &[&str], line: &Line) -> Lan {
+    fn new(network: Network, labels: &[&str], line: &Line) -> Lan {
+        Lan::at(SITE, network, labels, line)
+    }
+
+    /// As [`Lan::new`], with other addresses.
+    fn at(prefix: &'static str, mut network: Network, labels: &[&str], line: &Line) -> Lan {
         let switch = network.switch("switch").unwrap();
         let (mut hosts, mut links) = (Vec::new(), Vec::new());
         for (label, number) in ["owner"].iter().chain(labels).zip(1..) {
             let host = network.host(label).unwrap();
-            let address = format!("10.77.0.{number}/24");
+            let address = format!("{prefix}.{number}/24");
             links.push(network.attach(&host, &switch, &address, line).unwrap());
             hosts.push(host);
         }
         Lan {
+            prefix,
             switch,
             hosts,
             links,
@@ -203,12 +223,23 @@ fn a_leaf_behind_nat_pings_and_sends_a_file() {
 
 /// A host behind a gateway that translates to `10.77.0.NUMBER`.
 fn behind_nat(lan: &mut Lan, label: &str, number: u8) -> Host {
+    behind(lan, label, number, Rule::Masquerade)
+}
+
+/// A host behind a gateway that translates somehow.
+fn behind(lan: &mut Lan, label: &str, number: u8, rule: Nat) -> Host {
+    behind_gateway(lan, label, number, rule).0
+}
+
+/// The host and its gateway, whose interfaces are `eth0` outside and `eth1` inside.
+fn behind_gateway(lan: &mut Lan, label: &str, number: u8, rule: Nat) -> (Host, Host) {
     let network = &mut lan.network;
     let (gateway, host) = (
         network.gateway("gateway").unwrap(),
         network.host(label).unwrap(),
     );
-    let (outside, inner) = (format!("10.77.0.{number}/24"), format!("192.168.{number}"));
+    let outside = format!("{}.{number}/24", lan.prefix);
+    let inner = format!("192.168.{number}");
     let uplink = network
         .attach(&gateway, &lan.switch, &outside, &Line::plain())
         .unwrap();
@@ -217,9 +248,138 @@ fn behind_nat(lan: &mut Lan, label: &str, number: u8) -> Host {
         .connect((&host, &ends[0]), (&gateway, &ends[1]), &Line::plain())
         .unwrap();
     host.route("default", [192, 168, number, 1].into()).unwrap();
-    let nat = Rule::Masquerade(uplink.first_interface().to_owned());
+    let nat = rule(uplink.first_interface().to_owned());
     gateway.rules(&[nat]).unwrap();
-    host
+    (host, gateway)
+}
+
+/// Two leaves, each behind a NAT of its own or with a public address, on an Internet of two routers.
+fn two_leaves(network: Network, nats: [Option<Nat>; 2]) -> (Ring, Lan) {
+    let mut lan = Lan::at(PUBLIC, network, &["oslo", "lima"], &Line::plain());
+    let mut builder = lan.routers(&["oslo", "lima"]);
+    for ((name, number), nat) in [("alice", 9), ("bob", 10)].into_iter().zip(nats) {
+        let host = match nat {
+            Some(rule) => behind(&mut lan, name, number, rule),
+            None => {
+                let host = lan.network.host(name).unwrap();
+                let address = format!("{PUBLIC}.{number}/24");
+                let line = Line::plain();
+                lan.network
+                    .attach(&host, &lan.switch, &address, &line)
+                    .unwrap();
+                host
+            }
+        };
+        builder = builder.leaf(name).on(&host);
+    }
+    (started(builder), lan)
+}
+
+/// Packets that both routers have passed on between others.
+fn passed_on(ring: &Ring) -> u64 {
+    let of = |name: &&str| {
+        let status = ring.member(name).unwrap().status().unwrap();
+        let passed = &status["counters"]["relay_packets_passed_on"];
+        passed.as_u64().unwrap_or_default()
+    };
+    ["oslo", "lima"].iter().map(of).sum()
+}
+
+/// Waits until the reason why the first path to the peer with such an address is or is not used has these words in it.
+fn explained(ring: &Ring, name: &str, peer: &str, address: &str, words: &str) {
+    let found = wait_until(DEADLINE, || {
+        let found = ring.member(name)?.call(&["path", peer])?;
+        let paths = found[0]["paths"].as_array().cloned().unwrap_or_default();
+        let fits = |path: &&Value| path["address"].as_str().unwrap().starts_with(address);
+        let path = paths.iter().find(fits);
+        let reason = path.and_then(|path| path["reason"].as_str());
+        match reason.is_some_and(|reason| reason.contains(words)) {
+            true => Ok(()),
+            false => Err(TestbedError(format!("{address}: {}", found[0]))),
+        }
+    });
+    found.unwrap();
+}
+
+/// Sends files until one gets through without a router's help: on a busy machine a link may take the other way for a while.
+fn file_gets_through_directly(ring: &Ring, name: &str, peer: &str) {
+    let sent = wait_until(DEADLINE, || {
+        let before = passed_on(ring);
+        file_gets_through(ring, name, peer);
+        // A file has two thousand packets.
+        match passed_on(ring) - before {
+            0..200 => Ok(()),
+            passed => Err(TestbedError(format!(
+                "routers have carried {passed} packets"
+            ))),
+        }
+    });
+    sent.unwrap();
+}
+
+/// The leaves begin over a relay, find a way of their own, and send files over it.
+fn leaves_meet(network: Network, nats: [Option<Nat>; 2]) {
+    let (ring, _lan) = two_leaves(network, nats);
+    let to_bob = format!("udp://{PUBLIC}.10");
+    let to_alice = format!("udp://{PUBLIC}.9");
+    ping(&ring, "alice", "bob", &to_bob);
+    ping(&ring, "bob", "alice", &to_alice);
+    explained(&ring, "alice", "bob", &to_bob, "in use");
+    explained(&ring, "alice", "bob", "relay://", "costs more");
+    file_gets_through_directly(&ring, "alice", "bob");
+    file_gets_through_directly(&ring, "bob", "alice");
+}
+
+#[test]
+fn two_leaves_behind_nat_meet_without_a_relay() {
+    if let Some(network) = Network::or_skip("NAT on both sides").unwrap() {
+        leaves_meet(network, [Some(Rule::Masquerade), Some(Rule::Masquerade)]);
+    }
+}
+
+#[test]
+fn a_leaf_behind_nat_and_one_without_meet_without_a_relay() {
+    if let Some(network) = Network::or_skip("NAT on one side").unwrap() {
+        leaves_meet(network, [Some(Rule::Masquerade), None]);
+    }
+}
+
+#[test]
+fn two_leaves_that_cannot_meet_exchange_files_through_a_relay() {
+    let Some(network) = Network::or_skip("NAT that cannot be traversed").unwrap() else {
+        return;
+    };
+    let random = Some(Rule::MasqueradeAtRandom as Nat);
+    let (ring, _lan) = two_leaves(network, [random, random]);
+    ping(&ring, "alice", "bob", "relay://");
+    file_gets_through(&ring, "alice", "bob");
+    file_gets_through(&ring, "bob", "alice");
+    // Two files of two thousand packets each, and none of them another way.
+    assert!(passed_on(&ring) > 3_600, "{}", passed_on(&ring));
+    explained(&ring, "alice", "bob", "relay://", "in use");
+    explained(&ring, "alice", "bob", "udp://", "has not answered");
+}
+
+#[test]
+fn a_home_router_that_gives_a_port_makes_a_leaf_reachable() {
+    let Some(network) = Network::or_skip("a home router that gives ports").unwrap() else {
+        return;
+    };
+    let mut lan = Lan::at(INTERNET, network, &["oslo", "lima"], &Line::plain());
+    let (bob, gateway) = behind_gateway(&mut lan, "bob", 10, Rule::HomeRouter);
+    let alice = behind(&mut lan, "alice", 9, Rule::MasqueradeAtRandom);
+    let Some(daemon) = Miniupnpd::start(&gateway, "eth0", "eth1").unwrap() else {
+        eprintln!("SKIPPED: a home router that gives ports: `miniupnpd` is not installed");
+        return;
+    };
+    let builder = lan.routers(&["oslo", "lima"]).leaf("bob").on(&bob);
+    let ring = started(builder.leaf("alice").on(&alice));
+    let outer = format!("udp://{INTERNET}.10");
+    // Both NATs give another port for each destination: without the one from the daemon nothing would come through.
+    ping(&ring, "alice", "bob", &outer);
+    explained(&ring, "alice", "bob", &outer, "in use");
+    file_gets_through_directly(&ring, "alice", "bob");
+    assert!(daemon.log().contains("mapping"), "{}", daemon.log());
 }
 
 #[test]

@@ -109,6 +109,7 @@ impl AddressDescriptor {
         let mtu = match protocol {
             Protocol::Udp => limits::UDP_MTU,
             Protocol::Quic => limits::QUIC_LINK_MTU,
+            Protocol::Relay => limits::RELAY_MTU,
             _ => limits::TCP_MTU,
         };
         let mtu = u32::try_from(mtu).unwrap_or(u32::MAX);

@@ -103,6 +103,7 @@ impl FromStr for Target {
             Protocol::Ws,
             Protocol::Smtp,
             Protocol::Exec,
+            Protocol::Relay,
         ];
         if let Some(protocol) = protocols.into_iter().find(|p| p.scheme() == text) {
             return Ok(Self::Protocol(protocol));

@@ -107,6 +107,10 @@ impl Target {
                 let name = Target::Host(exec.name().to_owned());
                 vec![own(ADDRESS_RATE), (name, PREFIX_RATE)]
             }
+            Address::Relay(relay) => {
+                let parent = Target::Host(relay.parent.to_string());
+                vec![own(ADDRESS_RATE), (parent, PREFIX_RATE)]
+            }
             _ => {
                 let mut targets = vec![own(ADDRESS_RATE)];
                 targets.extend(address.ip().map(|ip| (Target::network(ip), PREFIX_RATE)));

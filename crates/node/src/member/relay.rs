@@ -1,0 +1,228 @@
+//! Packets for members that nobody can dial: a router with a link to such a member passes them on.
+//!
+//! ```text
+//! A ── Relay { to: B, packet } ──▶ router ── Relayed { from: A, packet } ──▶ B
+//! ```
+//!
+//! The packet is one of the link between A and B, sealed from end to end; for that link the router is a path like any other,
+//! `relay://ROUTER/B`. One of the two has to be a leaf, and each has to have a link with the router that needs no relay itself.
+
+mod queue;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ringway_transport::{Address, MemberId, RelayAddress, limits::RELAY_MTU};
+
+use self::queue::{Passed, RelayQueue};
+use super::Outcome;
+use super::runtime::Runtime;
+use crate::certificate::{Certificate, Role};
+use crate::limits::{UNRESOLVED, UNRESOLVED_MESSAGES};
+use crate::link::LinkMessage;
+
+/// What is on its way through others, or through us.
+#[derive(Debug)]
+pub(super) struct Relaying {
+    queue: RelayQueue,
+    /// Messages for routers whose certificates are being looked for.
+    unresolved: BTreeMap<MemberId, Vec<LinkMessage>>,
+}
+
+impl Relaying {
+    /// Passes on at most `rate` bytes per second; 0 is nothing.
+    pub(super) fn new(rate: u64) -> Relaying {
+        Relaying {
+            queue: RelayQueue::new(rate),
+            unresolved: BTreeMap::new(),
+        }
+    }
+
+    /// When [`Runtime::pass_on`] has something to do.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.queue.poll_timeout()
+    }
+}
+
+impl Runtime {
+    /// What leaves, their parents and those who look for leaves say.
+    pub(super) fn handle_leaf_message(
+        &mut self,
+        now: Instant,
+        member: MemberId,
+        message: LinkMessage,
+    ) {
+        match message {
+            LinkMessage::Relay { to, packet } => {
+                self.take_relay(member, MemberId::new(*to), packet.into());
+            }
+            LinkMessage::Relayed { from, packet } => {
+                self.take_relayed(now, member, MemberId::new(*from), &packet);
+            }
+            LinkMessage::Register { hello } => self.take_registration(now, member, &hello),
+            LinkMessage::Keep { hello, copies } => {
+                self.take_hello_to_keep(now, member, &hello, copies);
+            }
+            LinkMessage::FindLeaf { id, member: leaf } => {
+                self.answer_search(now, member, id, MemberId::new(*leaf));
+            }
+            LinkMessage::LeafFound { id, hello } => {
+                self.take_found_leaf(
+                    now,
+                    member,
+                    id,
+                    hello.as_ref().map(|bytes| bytes.as_slice()),
+                );
+            }
+            LinkMessage::Observed { address, relays } => {
+                self.take_observed(now, member, address, relays);
+            }
+            _ => {}
+        }
+    }
+
+    /// True if messages of the link with `member` may go to this address.
+    pub(super) fn carries(&self, member: &MemberId, address: &Address) -> bool {
+        match address {
+            Address::Relay(relay) => self.may_use_relay(member, relay),
+            address => self.network.carries(address),
+        }
+    }
+
+    /// Only leaves are behind others, each behind its own parents.
+    pub(super) fn may_use_relay(&self, member: &MemberId, relay: &RelayAddress) -> bool {
+        let own = self.membership.certificate.member();
+        relay.member == *member && relay.parent != own && self.is_leaf(member)
+    }
+
+    pub(super) fn is_leaf(&self, member: &MemberId) -> bool {
+        self.has_role(member, Role::Leaf)
+    }
+
+    pub(super) fn has_role(&self, member: &MemberId, role: Role) -> bool {
+        let certificate = self.directory.cached(member);
+        certificate.is_some_and(|certificate| certificate.role() == role)
+    }
+
+    /// Sends a packet of a link by way of a router; makes a link with the router first where there is none.
+    pub(super) fn send_by_relay(&mut self, now: Instant, relay: RelayAddress, packet: Vec<u8>) {
+        let RelayAddress { parent, member } = relay;
+        let message = LinkMessage::Relay {
+            to: (*member.as_bytes()).into(),
+            packet: packet.into(),
+        };
+        if self.links.knows(&parent) {
+            if !self.links.send_directly(now, &parent, message) {
+                self.count("relay_over_relay_refused");
+            }
+            return;
+        }
+        match self.directory.cached(&parent) {
+            Some(certificate) => self.send_to_relay(now, &certificate, vec![message]),
+            None => self.resolve_relay(parent, message),
+        }
+    }
+
+    fn send_to_relay(&mut self, now: Instant, parent: &Certificate, messages: Vec<LinkMessage>) {
+        if parent.role() != Role::Router || !self.link_to(now, parent) {
+            return self.count("relays_unreachable");
+        }
+        for message in messages {
+            self.links.send_directly(now, &parent.member(), message);
+        }
+    }
+
+    fn resolve_relay(&mut self, parent: MemberId, message: LinkMessage) {
+        let unresolved = &mut self.relaying.unresolved;
+        if let Some(messages) = unresolved.get_mut(&parent) {
+            if messages.len() < UNRESOLVED_MESSAGES {
+                messages.push(message);
+            }
+            return;
+        }
+        if unresolved.len() >= UNRESOLVED {
+            return self.count("relays_unresolved_dropped");
+        }
+        unresolved.insert(parent, vec![message]);
+        let directory = Arc::clone(&self.directory);
+        let outcomes = self.outcomes.clone();
+        tokio::spawn(async move {
+            let found = directory.find(&parent.to_string()).await;
+            if let Err(error) = &found {
+                tracing::info!(%error, "a relay could not be looked up");
+            }
+            let outcome = Outcome::RelayResolved(parent, found.ok().map(Box::new));
+            if outcomes.send(outcome).await.is_err() {
+                tracing::debug!("the member's task has ended");
+            }
+        });
+    }
+
+    pub(super) fn relay_resolved(
+        &mut self,
+        now: Instant,
+        parent: MemberId,
+        certificate: Option<Box<Certificate>>,
+    ) {
+        let messages = self.relaying.unresolved.remove(&parent);
+        let (Some(messages), Some(certificate)) = (messages, certificate) else {
+            return self.count("relays_unknown");
+        };
+        self.send_to_relay(now, &certificate, messages);
+    }
+
+    /// We are asked to pass a packet on.
+    pub(super) fn take_relay(&mut self, from: MemberId, to: MemberId, packet: Vec<u8>) {
+        let both_linked = self.links.is_direct(&from) && self.links.is_direct(&to);
+        let for_a_leaf = self.is_leaf(&from) || self.is_leaf(&to);
+        let refused = self.chord.is_none() || packet.len() > RELAY_MTU || from == to;
+        if refused || !both_linked || !for_a_leaf {
+            return self.count("relay_packets_refused");
+        }
+        if !self
+            .relaying
+            .queue
+            .handle_packet(Passed { from, to, packet })
+        {
+            self.count("relay_packets_dropped");
+        }
+    }
+
+    /// Passes on what may leave now; true if there was anything.
+    pub(super) fn pass_on(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        while let Some(Passed { from, to, packet }) = self.relaying.queue.poll_transmit(now) {
+            let message = LinkMessage::Relayed {
+                from: (*from.as_bytes()).into(),
+                packet: packet.into(),
+            };
+            match self.links.is_up(&to) && self.links.send_directly(now, &to, message) {
+                true => self.count("relay_packets_passed_on"),
+                false => self.count("relay_packets_dropped"),
+            }
+            moved = true;
+        }
+        moved
+    }
+
+    /// A packet has come through a router. Who has sent it is for the link to find out.
+    pub(super) fn take_relayed(
+        &mut self,
+        now: Instant,
+        parent: MemberId,
+        from: MemberId,
+        packet: &[u8],
+    ) {
+        let own = self.membership.certificate.member();
+        let nested = !self.links.is_direct(&parent);
+        if nested || from == own || from == parent || !self.has_role(&parent, Role::Router) {
+            return self.count("relayed_packets_refused");
+        }
+        let path = Address::Relay(RelayAddress {
+            parent,
+            member: from,
+        });
+        self.links.handle_packet(now, path, packet);
+    }
+}

@@ -1,0 +1,298 @@
+//! Where leaves are: they register their HELLO with the ring, and whoever wants one asks for it there.
+//!
+//! ```text
+//! leaf ── Register ──▶ parent ── Keep ──▶ the router responsible ── Keep ──▶ its successor
+//!                                                 ▲
+//! whoever looks for the leaf ── FindLeaf ─────────┘
+//! ```
+//!
+//! The router that is responsible for a leaf is the one for [`key_of`] its id. What it says counts for nothing but the leaf's own
+//! signature. It keeps HELLOs in memory; records that survive more than [`WHEREABOUTS_COPIES`] crashes have their place behind the
+//! same two questions.
+
+mod kept;
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use minicbor::bytes::ByteVec;
+use ringway_overlay::{Membership as Position, RingKey};
+use ringway_transport::{Address, Hello, MemberId};
+
+use self::kept::KeptHellos;
+use super::ring::Asker;
+use super::runtime::{Runtime, ring_key_of};
+use super::{Found, LookupFailed};
+use crate::certificate::{Certificate, Role};
+use crate::limits::{PEER_TIME, SEARCH_AGAIN, SEARCHES, WHEREABOUTS_BYTES, WHEREABOUTS_COPIES};
+use crate::link::LinkMessage;
+
+/// Where the ring keeps what is known of a leaf.
+fn key_of(member: &MemberId) -> RingKey {
+    let mut name = b"ringway leaf".to_vec();
+    name.extend_from_slice(member.as_bytes());
+    RingKey::point(&name)
+}
+
+/// A leaf that is being looked for.
+#[derive(Debug)]
+struct Search {
+    certificate: Certificate,
+    since: Instant,
+    /// The router that is responsible, once it is known.
+    owner: Option<RingKey>,
+    /// Number of the question.
+    id: u64,
+    ask_again: Instant,
+}
+
+/// What is known of leaves, and what is being found out.
+#[derive(Debug, Default)]
+pub(super) struct Whereabouts {
+    kept: KeptHellos,
+    /// Registrations whose place in the ring is being looked up.
+    registering: BTreeMap<MemberId, Hello>,
+    searches: BTreeMap<MemberId, Search>,
+    next: u64,
+}
+
+impl Whereabouts {
+    /// True if this leaf is being looked for.
+    pub(super) fn searches(&self, member: &MemberId) -> bool {
+        self.searches.contains_key(member)
+    }
+
+    /// Leaves whose HELLO is kept here.
+    pub(super) fn kept(&self) -> usize {
+        self.kept.len()
+    }
+}
+
+impl Runtime {
+    /// A leaf of ours wants to be found.
+    pub(super) fn take_registration(&mut self, now: Instant, leaf: MemberId, bytes: &[u8]) {
+        let hello = hello_of_leaf(bytes).filter(|hello| hello.member() == leaf);
+        let Some(hello) = hello.filter(|_| self.chord.is_some() && self.is_leaf(&leaf)) else {
+            return self.count("registrations_refused");
+        };
+        self.tell_observed(now, &leaf);
+        // Bounded by the leaves that are linked: one look-up for each.
+        let busy = self.whereabouts.registering.insert(leaf, hello).is_some();
+        if !busy && !self.look_up(now, key_of(&leaf), Asker::Registration(leaf)) {
+            self.whereabouts.registering.remove(&leaf);
+            self.count("registrations_refused");
+        }
+    }
+
+    /// The place in the ring of a leaf's HELLO is known.
+    pub(super) fn registration_placed(
+        &mut self,
+        now: Instant,
+        leaf: &MemberId,
+        outcome: Result<Found, LookupFailed>,
+    ) {
+        let hello = self.whereabouts.registering.remove(leaf);
+        let (Some(hello), Ok(found)) = (hello, outcome) else {
+            // The leaf registers again.
+            return self.count("registrations_failed");
+        };
+        let own = self.membership.certificate.member();
+        if self.own_key() == Some(found.owner) {
+            return self.keep_hello(now, own, hello, WHEREABOUTS_COPIES);
+        }
+        let hello = ByteVec::from(hello.encoded().to_vec());
+        let copies = WHEREABOUTS_COPIES;
+        self.send_to_router(now, found.owner, LinkMessage::Keep { hello, copies });
+    }
+
+    fn own_key(&self) -> Option<RingKey> {
+        self.membership.certificate.ring_key()
+    }
+
+    /// A router asks us to keep a leaf's HELLO.
+    pub(super) fn take_hello_to_keep(
+        &mut self,
+        now: Instant,
+        by: MemberId,
+        bytes: &[u8],
+        copies: u8,
+    ) {
+        let from_router = self.chord.is_some() && self.has_role(&by, Role::Router);
+        match hello_of_leaf(bytes).filter(|_| from_router) {
+            Some(hello) => self.keep_hello(now, by, hello, copies.min(WHEREABOUTS_COPIES)),
+            None => self.count("hellos_to_keep_refused"),
+        }
+    }
+
+    fn keep_hello(&mut self, now: Instant, by: MemberId, hello: Hello, copies: u8) {
+        let encoded = ByteVec::from(hello.encoded().to_vec());
+        let ended = self.directory.has_ended(&hello.member());
+        if ended || !self.whereabouts.kept.put(now, by, hello) {
+            return self.count("hellos_to_keep_refused");
+        }
+        let successor = self.chord.as_ref().and_then(|c| c.successors().first());
+        let successor = successor
+            .copied()
+            .filter(|key| Some(*key) != self.own_key());
+        if let (Some(key), Some(copies)) = (successor, copies.checked_sub(1)) {
+            let hello = encoded;
+            self.send_to_router(now, key, LinkMessage::Keep { hello, copies });
+        }
+    }
+
+    /// Somebody looks for a leaf.
+    pub(super) fn answer_search(&mut self, now: Instant, asker: MemberId, id: u64, leaf: MemberId) {
+        let kept = self.whereabouts.kept.get(now, &leaf);
+        let hello = kept.map(|hello| ByteVec::from(hello.encoded().to_vec()));
+        self.links
+            .send(now, &asker, LinkMessage::LeafFound { id, hello });
+    }
+
+    /// Begins to look for a leaf, unless that is under way; true if it is.
+    pub(super) fn search(&mut self, now: Instant, certificate: &Certificate) -> bool {
+        let member = certificate.member();
+        let searches = &mut self.whereabouts.searches;
+        if searches.contains_key(&member) {
+            return true;
+        }
+        if searches.len() >= SEARCHES {
+            return false;
+        }
+        let search = Search {
+            certificate: certificate.clone(),
+            since: now,
+            owner: None,
+            id: 0,
+            ask_again: now,
+        };
+        searches.insert(member, search);
+        if !self.look_up(now, key_of(&member), Asker::Search(member)) {
+            self.whereabouts.searches.remove(&member);
+            return false;
+        }
+        self.whereabouts.searches.contains_key(&member)
+    }
+
+    /// The router that knows where the leaf is has been found, or cannot be.
+    pub(super) fn search_placed(
+        &mut self,
+        now: Instant,
+        leaf: MemberId,
+        outcome: Result<Found, LookupFailed>,
+    ) {
+        let Ok(found) = outcome else {
+            return self.search_ended(now, leaf, None);
+        };
+        if self.own_key() == Some(found.owner) {
+            let hello = self.whereabouts.kept.get(now, &leaf).cloned();
+            return self.search_ended(now, leaf, hello);
+        }
+        self.whereabouts.next += 1;
+        let id = self.whereabouts.next;
+        if let Some(search) = self.whereabouts.searches.get_mut(&leaf) {
+            search.owner = Some(found.owner);
+            search.id = id;
+            search.ask_again = now;
+        }
+        self.look_after_searches(now);
+    }
+
+    /// The router that is responsible has answered.
+    pub(super) fn take_found_leaf(
+        &mut self,
+        now: Instant,
+        router: MemberId,
+        id: u64,
+        hello: Option<&[u8]>,
+    ) {
+        let key = ring_key_of(&self.directory, &router);
+        let searches = self.whereabouts.searches.iter();
+        let mut asked = searches
+            .filter(|(_, search)| search.id == id && search.owner.is_some() && search.owner == key);
+        let Some(leaf) = asked.next().map(|(leaf, _)| *leaf) else {
+            return self.count("found_leaves_unwanted");
+        };
+        let hello = hello.and_then(hello_of_leaf);
+        self.search_ended(now, leaf, hello.filter(|hello| hello.member() == leaf));
+    }
+
+    /// Dials the leaf wherever it may be.
+    fn search_ended(&mut self, now: Instant, leaf: MemberId, hello: Option<Hello>) {
+        let Some(search) = self.whereabouts.searches.remove(&leaf) else {
+            return;
+        };
+        let named = hello.iter().flat_map(Hello::addresses);
+        let named = named.filter(|descriptor| !descriptor.address.is_private());
+        let proved = self.validator.usable(now, &leaf);
+        let proved = proved.iter().map(|(descriptor, _)| descriptor);
+        let mut addresses: Vec<Address> = Vec::new();
+        for descriptor in proved.chain(named) {
+            let address = &descriptor.address;
+            let usable = descriptor.direction.receives() && address.is_dialable();
+            if usable && self.carries(&leaf, address) && !addresses.contains(address) {
+                addresses.push(address.clone());
+            }
+        }
+        addresses.sort_by_key(|address| address.protocol().usual_cost());
+        tracing::debug!(member = %leaf, found = hello.is_some(), "a search has ended");
+        self.links.connect(now, &search.certificate, addresses);
+        if !self.links.knows(&leaf) {
+            self.leaf_not_found(&leaf);
+        }
+    }
+
+    /// Asks again where no answer came, and gives up what has taken too long.
+    pub(super) fn look_after_searches(&mut self, now: Instant) {
+        let searches = self.whereabouts.searches.iter();
+        let late: Vec<MemberId> = searches
+            .filter(|(_, search)| now >= search.since + PEER_TIME)
+            .map(|(leaf, _)| *leaf)
+            .collect();
+        for leaf in late {
+            self.search_ended(now, leaf, None);
+        }
+        let mut questions = Vec::new();
+        for (leaf, search) in &mut self.whereabouts.searches {
+            if let Some(owner) = search.owner.filter(|_| now >= search.ask_again) {
+                search.ask_again = now + SEARCH_AGAIN;
+                questions.push((owner, search.id, *leaf));
+            }
+        }
+        for (owner, id, leaf) in questions {
+            let member = (*leaf.as_bytes()).into();
+            self.send_to_router(now, owner, LinkMessage::FindLeaf { id, member });
+        }
+    }
+
+    /// A link has come up: there is nothing more to look for.
+    pub(super) fn end_search(&mut self, member: &MemberId) {
+        self.whereabouts.searches.remove(member);
+    }
+
+    /// Forgets what is too old or of members that have ended.
+    pub(super) fn tidy_whereabouts(&mut self, now: Instant) {
+        let directory = &self.directory;
+        self.whereabouts
+            .kept
+            .tidy(now, |member| directory.has_ended(member));
+    }
+
+    /// Begins a look-up on our own behalf; false if there is no way to.
+    fn look_up(&mut self, now: Instant, target: RingKey, asker: Asker) -> bool {
+        let in_ring = self
+            .chord
+            .as_ref()
+            .map(|chord| chord.state() == Position::Member);
+        if !in_ring.unwrap_or_else(|| !self.parents().is_empty()) {
+            return false;
+        }
+        self.begin_lookup(now, target, asker);
+        true
+    }
+}
+
+/// A HELLO that may be kept.
+fn hello_of_leaf(bytes: &[u8]) -> Option<Hello> {
+    let short = bytes.len() <= WHEREABOUTS_BYTES;
+    short.then(|| Hello::decode(bytes).ok()).flatten()
+}

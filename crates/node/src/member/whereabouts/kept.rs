@@ -1,0 +1,156 @@
+//! The HELLOs of leaves that a router keeps for whoever looks for them. Sans-IO.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use ringway_transport::{Hello, MemberId};
+
+use crate::limits::{WHEREABOUTS, WHEREABOUTS_BYTES, WHEREABOUTS_PER_ROUTER, WHEREABOUTS_TIME};
+
+#[derive(Debug)]
+struct Kept {
+    hello: Hello,
+    /// The router that has brought it.
+    by: MemberId,
+    since: Instant,
+}
+
+/// The newest HELLO of each leaf.
+#[derive(Debug, Default)]
+pub(super) struct KeptHellos {
+    kept: BTreeMap<MemberId, Kept>,
+    /// The same by age, of each router that has brought some.
+    ages: BTreeMap<MemberId, BTreeSet<(Instant, MemberId)>>,
+}
+
+impl KeptHellos {
+    /// Keeps a HELLO that the router `by` has brought, in the place of an older one of its member. False if it is refused.
+    pub(super) fn put(&mut self, now: Instant, by: MemberId, hello: Hello) -> bool {
+        let member = hello.member();
+        let known = self.kept.get(&member);
+        let newest = known.is_none_or(|kept| kept.hello.sequence() <= hello.sequence());
+        if !newest || hello.encoded().len() > WHEREABOUTS_BYTES {
+            return false;
+        }
+        self.remove(&member);
+        if self.ages.get(&by).map_or(0, BTreeSet::len) >= WHEREABOUTS_PER_ROUTER {
+            self.remove_oldest(|router| *router == by);
+        } else if self.kept.len() >= WHEREABOUTS {
+            self.remove_oldest(|_| true);
+        }
+        let since = now;
+        self.ages.entry(by).or_default().insert((since, member));
+        self.kept.insert(member, Kept { hello, by, since });
+        true
+    }
+
+    /// The HELLO of `member`, if it has been renewed of late.
+    pub(super) fn get(&self, now: Instant, member: &MemberId) -> Option<&Hello> {
+        let kept = self.kept.get(member)?;
+        (now < kept.since + WHEREABOUTS_TIME).then_some(&kept.hello)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Forgets what was not renewed, and whatever `ended` says.
+    pub(super) fn tidy(&mut self, now: Instant, ended: impl Fn(&MemberId) -> bool) {
+        let over = |kept: &Kept| now >= kept.since + WHEREABOUTS_TIME;
+        let gone = self.kept.iter();
+        let gone: Vec<MemberId> = gone
+            .filter(|(member, kept)| over(kept) || ended(member))
+            .map(|(member, _)| *member)
+            .collect();
+        for member in gone {
+            self.remove(&member);
+        }
+    }
+
+    fn remove(&mut self, member: &MemberId) {
+        let Some(kept) = self.kept.remove(member) else {
+            return;
+        };
+        if let Some(ages) = self.ages.get_mut(&kept.by) {
+            ages.remove(&(kept.since, *member));
+            if ages.is_empty() {
+                self.ages.remove(&kept.by);
+            }
+        }
+    }
+
+    fn remove_oldest(&mut self, of: impl Fn(&MemberId) -> bool) {
+        let fitting = self.ages.iter().filter(|(router, _)| of(router));
+        let oldest = fitting.filter_map(|(_, ages)| ages.first()).min();
+        if let Some((_, member)) = oldest.copied() {
+            self.remove(&member);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::identity::Identity;
+
+    fn hello(identity: &Identity, sequence: u64) -> Hello {
+        Hello::sign(identity, sequence, Vec::new()).unwrap()
+    }
+
+    fn router(n: u8) -> MemberId {
+        MemberId::new([n; 32])
+    }
+
+    #[test]
+    fn the_newest_counts_until_it_is_not_renewed() {
+        use ringway_transport::Signer as _;
+        let leaf = Identity::generate().unwrap();
+        let mut kept = KeptHellos::default();
+        let start = Instant::now();
+        assert!(kept.put(start, router(1), hello(&leaf, 5)));
+        assert!(!kept.put(start, router(2), hello(&leaf, 4)), "an older one");
+        let later = start + WHEREABOUTS_TIME - Duration::from_secs(1);
+        assert!(kept.put(later, router(2), hello(&leaf, 5)), "a renewal");
+        let found = |kept: &KeptHellos, at| kept.get(at, &leaf.member()).map(Hello::sequence);
+        assert_eq!(found(&kept, later + Duration::from_secs(60)), Some(5));
+        assert_eq!(found(&kept, later + WHEREABOUTS_TIME), None);
+        kept.tidy(later + WHEREABOUTS_TIME, |_| false);
+        assert_eq!((kept.len(), kept.ages.len()), (0, 0));
+    }
+
+    #[test]
+    fn who_has_ended_is_forgotten() {
+        let (gone, stays) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+        let mut kept = KeptHellos::default();
+        let now = Instant::now();
+        for leaf in [&gone, &stays] {
+            kept.put(now, router(1), hello(leaf, 1));
+        }
+        use ringway_transport::Signer as _;
+        kept.tidy(now, |member| *member == gone.member());
+        assert!(kept.get(now, &gone.member()).is_none());
+        assert!(kept.get(now, &stays.member()).is_some());
+    }
+
+    #[test]
+    fn one_router_pushes_out_its_own_only() {
+        use ringway_transport::Signer as _;
+        let mut kept = KeptHellos::default();
+        let start = Instant::now();
+        let other = Identity::generate().unwrap();
+        kept.put(start, router(2), hello(&other, 1));
+        let mut leaves = Vec::new();
+        for n in 0..=u64::try_from(WHEREABOUTS_PER_ROUTER).unwrap() {
+            let leaf = Identity::generate().unwrap();
+            let at = start + Duration::from_millis(1 + n);
+            assert!(kept.put(at, router(1), hello(&leaf, 1)));
+            leaves.push(leaf.member());
+        }
+        assert_eq!(kept.len(), WHEREABOUTS_PER_ROUTER + 1);
+        assert!(kept.get(start, &other.member()).is_some());
+        assert!(kept.get(start, &leaves[0]).is_none(), "its oldest");
+        assert!(kept.get(start, leaves.last().unwrap()).is_some());
+    }
+}
