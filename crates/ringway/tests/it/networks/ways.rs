@@ -29,18 +29,14 @@ fn way_in_use(ring: &Ring, name: &str, peer: &str) -> Result<Value, TestbedError
     active.ok_or_else(|| TestbedError(format!("no way is in use: {answer}")))
 }
 
-/// Waits until packets from one member to another take a way that begins like this; gives what `ringway path` says of it.
+/// Waits until packets from one member to another take a way whose address has this in it; gives what `ringway path` says of it.
 fn takes(ring: &Ring, name: &str, peer: &str, way: &str) -> Value {
     let member = ring.member(name).unwrap();
     let taken = wait_until(DEADLINE, || {
         // Nobody looks after a link that is not used.
         member.call(&["ping", peer, "--count", "1"])?;
         let used = way_in_use(ring, name, peer)?;
-        match used["address"]
-            .as_str()
-            .unwrap_or_default()
-            .starts_with(way)
-        {
+        match used["address"].as_str().unwrap_or_default().contains(way) {
             true => Ok(used),
             false => Err(TestbedError(used.to_string())),
         }
@@ -78,7 +74,7 @@ fn the_cheaper_of_two_links_is_used_while_it_works_and_again_when_it_is_back() {
     takes(&ring, "lima", "oslo", "ws://");
     second[1].down().unwrap();
     let left = Instant::now();
-    let dear = takes(&ring, "oslo", "lima", "udp://10.77.0.");
+    let dear = takes(&ring, "oslo", "lima", "10.77.0.3");
     println!("left the dead link after {:?}", left.elapsed());
     assert_eq!(dear["cost"], 100, "{dear}");
     second[1].up().unwrap();
