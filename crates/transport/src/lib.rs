@@ -11,6 +11,7 @@
 //! | `member` | ids (public keys), signatures bound to a context |
 //! | `address` | addresses of each protocol, and what a member says of its own |
 //! | `hello` | the signed advertisement |
+//! | `receipt` | a signed word that a member answered at an address; another's HELLO passed on with such |
 //! | `validation` | PING and PONG, budgets, which addresses are usable. Sans-IO |
 //! | `path` | which of a peer's addresses to send to now, and why. Sans-IO |
 //! | `transport` | the trait, sessions, incoming messages: read it first |
@@ -58,8 +59,8 @@
 //! Its [`Protocol`] and [`Address`] come first, as they are on the wire.
 //!
 //! # Run loop
-//! The validator reads no clock and sends nothing. After any `handle_*` drain `poll_transmit`, then
-//! wait for input or for `poll_timeout`:
+//! The validator reads no clock and sends nothing. After any `handle_*` drain `poll_transmit`, ask for the HELLOs that
+//! `poll_hello_wanted` names, then wait for input or for `poll_timeout`:
 //!
 //! ```
 //! use std::time::Instant;
@@ -137,6 +138,7 @@ pub mod limits;
 mod member;
 mod path;
 pub mod quic;
+mod receipt;
 mod smtp;
 mod tcp;
 mod transport;
@@ -153,7 +155,10 @@ pub use counters::{Counter, CounterSnapshot, Counters};
 pub use exec::{ExecOptions, ExecTransport};
 pub use hello::{Hello, HelloError};
 pub use member::{BadSignature, InvalidMemberId, MemberId, Signature, Signer, signed_bytes};
-pub use path::{InvalidRule, PathProbe, PathReport, PathRule, PathRules, PathState, Paths, Proved};
+pub use path::{
+    InvalidRule, PathProbe, PathReport, PathRule, PathRules, PathState, Paths, Proved, Quotas,
+};
+pub use receipt::{Receipt, ReceiptError, Referral};
 pub use smtp::{
     ImapSource, MailBudget, MailLogin, MailRelay, MailServer, MailSource, MailTls, SmtpOptions,
     SmtpTransport,
@@ -163,5 +168,8 @@ pub use transport::{
     BoxFuture, ConnectError, Inbox, Incoming, Link, SendError, Session, StartError, Transport,
 };
 pub use udp::{UdpOptions, UdpTransport};
-pub use validation::{Advertised, HelloOutcome, Ping, Pong, ProbeError, Validated, Validator};
+pub use validation::{
+    Advertised, HelloOutcome, Ping, Pong, ProbeError, ReferralOutcome, Referrer, Validated,
+    Validator,
+};
 pub use ws::{WsOptions, WsTransport};

@@ -59,6 +59,8 @@ pub(super) struct Entry {
     deaths: u32,
     /// When the probe that is out is lost, or when the next one leaves.
     pub(super) due: Option<Instant>,
+    /// Until when the peer's quota for the address is used up.
+    pub(super) spent: Option<Instant>,
 }
 
 impl Entry {
@@ -79,6 +81,7 @@ impl Entry {
             lost: 0,
             deaths: 0,
             due: None,
+            spent: None,
         };
         entry.describe(descriptor, rules);
         entry
@@ -206,6 +209,13 @@ impl Entry {
         let wait = self.rtt.map_or(wait, |rtt| wait.max(rtt.saturating_mul(2)));
         self.probe = Some((number, now));
         self.due = now.checked_add(wait);
+    }
+
+    /// The peer's quota allows no probe: none leaves before it does.
+    pub(super) fn put_off(&mut self, now: Instant) {
+        let later = now.checked_add(limits::PATH_AWAY);
+        self.probe = None;
+        self.due = self.spent.or(later).max(later);
     }
 
     /// A probe that is out and due is lost; after a few the path does not work.

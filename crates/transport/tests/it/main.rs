@@ -10,6 +10,7 @@ mod exec;
 mod hello;
 mod mail_servers;
 mod quic;
+mod receipt;
 mod smtp;
 mod support;
 mod tcp;
