@@ -241,6 +241,7 @@ impl Opened {
         let membership = state.membership()?;
         let membership = membership.ok_or_else(|| DaemonError::NotAMember(shown()))?;
         let config = Config::load(home)?;
+        config.check_role(home, membership.certificate.role())?;
         let identity = Identity::load(&home::identity_path(home))?;
         let own = &membership.certificate;
         if own.member() != identity.member() {

@@ -8,6 +8,7 @@
 //! Others talk to the task through a [`MemberHandle`].
 
 mod echo;
+mod hidden;
 mod network;
 mod paths;
 mod reach;
@@ -39,6 +40,11 @@ pub(crate) enum Unreachable {
         "`{0}` has no address that is known here: it is a leaf that is not linked to this member"
     )]
     NoAddress(String),
+    #[error(
+        "`{0}` cannot be reached by mail from here, and this member hides its address from all but its parents \
+         (`node.hide_address` in ringway.toml)"
+    )]
+    Hidden(String),
     #[error("`{0}` advertises no QUIC address")]
     NoQuic(String),
     #[error("this member is stopping")]

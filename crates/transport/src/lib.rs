@@ -14,6 +14,7 @@
 //! | `receipt` | a signed word that a member answered at an address; another's HELLO passed on with such |
 //! | `validation` | PING and PONG, budgets, which addresses are usable. Sans-IO |
 //! | `path` | which of a peer's addresses to send to now, and why. Sans-IO |
+//! | `places` | places for connections, which whoever says nothing has to leave |
 //! | `transport` | the trait, sessions, incoming messages: read it first |
 //! | `udp`, `tcp` | the trait over sockets |
 //! | `ws` | over WebSocket, with TLS (`web_tls`) or without |
@@ -137,6 +138,7 @@ mod hello;
 pub mod limits;
 mod member;
 mod path;
+mod places;
 pub mod quic;
 mod receipt;
 mod smtp;
@@ -158,6 +160,7 @@ pub use member::{BadSignature, InvalidMemberId, MemberId, Signature, Signer, sig
 pub use path::{
     InvalidRule, PathProbe, PathReport, PathRule, PathRules, PathState, Paths, Proved, Quotas,
 };
+pub use places::{Place, Places};
 pub use receipt::{Receipt, ReceiptError, Referral};
 pub use smtp::{
     ImapSource, MailBudget, MailLogin, MailRelay, MailServer, MailSource, MailTls, SmtpOptions,

@@ -209,8 +209,9 @@ pub const TCP_MTU: usize = 16 * 1024;
 
 /// Connections of one TCP transport, both directions.
 ///
-/// Source: two file descriptors' worth of default `ulimit -n` 1 024 divided by two. Past it incoming
-/// connections are closed at once and counted, outgoing ones fail with `Busy`.
+/// Source: two file descriptors' worth of default `ulimit -n` 1 024 divided by two. Past it the connection that
+/// nobody uses and that has been quiet for longest makes room; if all are in use incoming ones are closed at once and counted,
+/// outgoing ones fail with `Busy`.
 pub const TCP_CONNECTIONS: usize = 512;
 
 /// Silence after which a TCP connection that nobody holds a session of is closed.
@@ -244,8 +245,8 @@ pub const WS_MTU: usize = TCP_MTU;
 
 /// Connections of one WebSocket transport, both directions.
 ///
-/// Source: as for TCP ([`TCP_CONNECTIONS`]). Past it incoming connections are closed at once and counted, outgoing ones fail
-/// with `Busy`.
+/// Source: as for TCP ([`TCP_CONNECTIONS`]). Past it the one that nobody uses and that has been quiet for longest makes room; if
+/// all are in use incoming ones are closed at once and counted, outgoing ones fail with `Busy`.
 pub const WS_CONNECTIONS: usize = 512;
 
 /// Messages that wait on one WebSocket connection.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use ringway_transport::{
-    Address, AddressDescriptor, MemberId, PathReport, PathRules, Paths, Protocol, Proved,
+    Address, AddressDescriptor, MemberId, PathReport, Paths, Protocol, Proved,
 };
 
 use super::fragment::{self, Reassembly};
@@ -151,14 +151,14 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(now: Instant, rules: PathRules, seed: [u8; 32]) -> Peer {
+    pub(super) fn new(now: Instant, paths: Paths) -> Peer {
         Peer {
             dial: None,
             waiting: VecDeque::new(),
             last_wanted: now,
             peer_wanted: now,
             sessions: VecDeque::new(),
-            paths: Paths::new(rules, seed),
+            paths,
             last_heard: now,
             next_look: now + LINK_LOOK,
             last_renewal: None,
@@ -246,14 +246,23 @@ impl Peer {
     ) -> Option<(Address, Vec<Vec<u8>>)> {
         let path = self.paths.active()?.clone();
         let (encoded, mtu) = (message.encode(), self.paths.mtu());
-        let packets = if fragment::fits(&encoded, mtu) {
-            vec![self.seal_encoded(&encoded)?]
+        let pieces: Vec<Vec<u8>> = if fragment::fits(&encoded, mtu) {
+            vec![encoded]
         } else {
             self.fragmented = self.fragmented.wrapping_add(1);
             let pieces = fragment::split(&encoded, self.fragmented, mtu).unwrap_or_default();
-            let sealed = pieces.iter().map(|piece| self.seal(piece));
-            sealed.collect::<Option<Vec<_>>>()?
+            pieces.iter().map(LinkMessage::encode).collect()
         };
+        let count = u32::try_from(pieces.len()).unwrap_or(u32::MAX);
+        if !self.paths.spend(now, &path, count) {
+            // With nothing left of the quota another path is in use by now; what is only too long for the rest is lost.
+            return match self.path() == Some(&path) {
+                true => Some((path, Vec::new())),
+                false => self.seal_for_path(now, message),
+            };
+        }
+        let sealed = pieces.iter().map(|piece| self.seal_encoded(piece));
+        let packets = sealed.collect::<Option<Vec<_>>>()?;
         // What tests a path asks for its own answer; an answer asks for none, or both sides would never rest.
         if message.wants_a_working_path() {
             self.paths.sent(now);

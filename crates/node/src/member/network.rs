@@ -12,6 +12,7 @@ use ringway_transport::{
 };
 use tokio::sync::mpsc;
 
+use super::hidden::Hidden;
 use super::{Outcome, transports};
 use crate::certificate::Certificate;
 use crate::config::{Config, NodeConfig, PeerConfig, TransportName};
@@ -60,6 +61,8 @@ pub(crate) struct Network {
     rules: PathRules,
     /// Where members can be reached before they have said so.
     peers: Vec<PeerConfig>,
+    /// Of a member that hides its address.
+    hidden: Option<Hidden>,
     /// Packets that could not be sent.
     pub(super) dropped: u64,
 }
@@ -103,6 +106,7 @@ impl Network {
             quic_address,
             rules: config.path_rules(),
             peers: config.peer.clone(),
+            hidden: config.node.hide_address.then(Hidden::default),
             dropped: 0,
         };
         let arrivals = Arrivals {
@@ -137,7 +141,39 @@ impl Network {
                 Protocol::Quic.usual_cost(),
             ));
         }
+        addresses.retain(|descriptor| !self.is_hidden() || descriptor.protocol().hides_the_host());
         addresses
+    }
+
+    /// True if this member shows its address to its parents only.
+    pub(super) fn is_hidden(&self) -> bool {
+        self.hidden.is_some()
+    }
+
+    fn permits(&self, address: &Address) -> bool {
+        let hidden = self.hidden.as_ref();
+        hidden.is_none_or(|hidden| hidden.permits(address))
+    }
+
+    /// Puts routers into the order in which they are asked to be parents; `up` are parents already. False if any will do.
+    pub(super) fn order_parents(
+        &mut self,
+        me: &MemberId,
+        routers: &mut [&Certificate],
+        up: &[MemberId],
+    ) -> bool {
+        let hidden = self.hidden.as_mut();
+        hidden
+            .map(|hidden| hidden.in_order(me, routers, up))
+            .is_some()
+    }
+
+    /// This router is dialled to be a parent: it may see where we are.
+    pub(super) fn show_to(&mut self, router: &Certificate) {
+        let addresses = self.all_dial_addresses(router);
+        if let Some(hidden) = &mut self.hidden {
+            hidden.choose(router.member(), addresses);
+        }
     }
 
     fn transport(&self, address: &Address) -> Option<&Arc<dyn Transport>> {
@@ -148,18 +184,23 @@ impl Network {
 
     /// True if messages can go to this address.
     pub(super) fn carries(&self, address: &Address) -> bool {
-        self.transport(address).is_some()
+        self.permits(address) && self.transport(address).is_some()
     }
 
     /// Where a member can be dialled by what its certificate and our configuration say: cheapest transport first.
     pub(super) fn dial_addresses(&self, certificate: &Certificate) -> Vec<Address> {
+        let mut all = self.all_dial_addresses(certificate);
+        all.retain(|address| self.carries(address));
+        all
+    }
+
+    fn all_dial_addresses(&self, certificate: &Certificate) -> Vec<Address> {
         let own = certificate.address();
         let own = own.map(|address| [Address::Udp(address), Address::Tcp(address)]);
         let name = certificate.name().as_str();
         let known = self.peers.iter().filter(|peer| peer.name == name);
         let known = known.flat_map(|peer| peer.addresses.iter().cloned());
         let mut all: Vec<Address> = own.into_iter().flatten().chain(known).collect();
-        all.retain(|address| self.carries(address));
         all.sort_by_key(|address| address.protocol().usual_cost());
         all
     }
@@ -222,6 +263,11 @@ impl Network {
         packet: Vec<u8>,
         outcomes: &mpsc::Sender<Outcome>,
     ) -> bool {
+        // Here everything passes that leaves, also answers to whoever has found us.
+        if !self.permits(address) {
+            self.dropped += 1;
+            return false;
+        }
         if let Some(session) = self.session(now, address) {
             match session.send(&packet) {
                 Ok(()) => return false,

@@ -251,11 +251,15 @@ impl Runtime {
             .filter(|router| !self.links.knows(&router.member()))
             .collect();
         use rand::seq::SliceRandom as _;
-        candidates.shuffle(&mut rand::rng());
+        let me = self.membership.certificate.member();
+        if !self.network.order_parents(&me, &mut candidates, &parents) {
+            candidates.shuffle(&mut rand::rng());
+        }
         for router in candidates {
             if wanted == 0 {
                 break;
             }
+            self.network.show_to(router);
             if self.directory.cached(&router.member()).is_some() && self.link_to(now, router) {
                 wanted -= 1;
             }

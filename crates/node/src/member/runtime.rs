@@ -106,6 +106,10 @@ impl Runtime {
                 .map(|descriptor| descriptor.address)
                 .collect(),
         );
+        validator.set_quotas(links.quotas().clone());
+        if network.is_hidden() {
+            validator.hide();
+        }
         let hello_sequence = state.next_hello_sequence()?;
         let mut runtime = Runtime {
             links,
@@ -296,6 +300,12 @@ impl Runtime {
             while let Some((address, ping)) = self.validator.poll_transmit() {
                 self.send_ping(address, ping);
                 moved = true;
+            }
+            while let Some(member) = self.validator.poll_hello_wanted() {
+                if self.links.is_up(&member) {
+                    self.links.send(now, &member, LinkMessage::HelloWanted);
+                    moved = true;
+                }
             }
             if !moved {
                 break;

@@ -10,12 +10,13 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use crate::address::Address;
 use crate::counters::Counters;
 use crate::limits::{TCP_FRAME_TIME, TCP_MTU};
+use crate::places::Place;
 use crate::transport::{Inbox, Link, SendError, Session};
 
 /// What every connection of a transport shares.
@@ -32,7 +33,7 @@ pub(super) fn start(
     stream: TcpStream,
     remote: SocketAddr,
     context: Context,
-    slot: OwnedSemaphorePermit,
+    place: Place,
 ) -> Session {
     let (reader, writer) = stream.into_split();
     let shared = Arc::new(Shared {
@@ -42,8 +43,9 @@ pub(super) fn start(
         more: Notify::new(),
         closed: AtomicBool::new(false),
         counters: context.counters.clone(),
+        place,
     });
-    let link = Arc::new(TcpLink(shared.clone()));
+    let link = TcpLink::new(shared.clone());
     let held = Arc::downgrade(&link);
     let mut stopped = context.stopped.clone();
     tokio::spawn(async move {
@@ -51,10 +53,10 @@ pub(super) fn start(
             ended = read(reader, &shared, held, &context) => ended,
             ended = flush(&shared) => ended,
             _ = stopped.changed() => End::Stopped,
+            () = shared.place.must_go() => End::Crowded,
         };
         shared.closed.store(true, Ordering::Release);
         count(&shared, &ended);
-        drop(slot);
     });
     Session::new(link)
 }
@@ -68,6 +70,8 @@ enum End {
     Stopped,
     /// Nobody used it.
     Idle,
+    /// Nobody used it, and somebody else wanted its place.
+    Crowded,
     /// A frame or a rest of one took too long.
     Slow,
     /// A frame longer than the MTU.
@@ -80,6 +84,7 @@ fn count(shared: &Shared, ended: &End) {
     tracing::trace!(remote = %shared.remote, ?ended, "tcp connection ended");
     match ended {
         End::Peer | End::Stopped => {}
+        End::Crowded => shared.counters.refused.add(),
         End::Idle | End::Slow => shared.counters.timed_out.add(),
         End::Malformed => shared.counters.malformed.add(),
         End::Failed(error) => {
@@ -98,6 +103,7 @@ struct Shared {
     more: Notify,
     closed: AtomicBool,
     counters: Arc<Counters>,
+    place: Place,
 }
 
 impl Shared {
@@ -135,6 +141,20 @@ impl Shared {
 /// What the sessions hold; gone when the last is dropped.
 #[derive(Debug)]
 struct TcpLink(Arc<Shared>);
+
+impl TcpLink {
+    /// While there is one, somebody holds a session.
+    fn new(shared: Arc<Shared>) -> Arc<Self> {
+        shared.place.keep();
+        Arc::new(Self(shared))
+    }
+}
+
+impl Drop for TcpLink {
+    fn drop(&mut self) {
+        self.0.place.release();
+    }
+}
 
 impl Link for TcpLink {
     fn send(&self, message: &[u8]) -> Result<(), SendError> {
@@ -221,7 +241,7 @@ async fn read(
             Err(_) => return End::Slow,
         };
         let link = held.upgrade().unwrap_or_else(|| {
-            let link = Arc::new(TcpLink(shared.clone()));
+            let link = TcpLink::new(shared.clone());
             held = Arc::downgrade(&link);
             link
         });
