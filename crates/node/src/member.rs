@@ -7,6 +7,8 @@
 //! Everything that decides is sans-IO and lives elsewhere; here is the clock, the sockets and the wiring.
 //! Others talk to the task through a [`MemberHandle`].
 
+#[cfg(test)]
+mod attacks;
 mod echo;
 mod hidden;
 mod network;

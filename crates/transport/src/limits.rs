@@ -542,7 +542,7 @@ pub const QUIC_CONNECTIONS: usize = 1024;
 /// QUIC handshakes of strangers in progress at once.
 ///
 /// Source: about 30 KiB and 100 µs of signature work each. Past half of it peers must prove their
-/// address first (Retry, RFC 9000 §8.1.2), past it they are refused.
+/// address first (Retry, RFC 9000 §8.1.2), past it the oldest handshake is given up.
 pub const QUIC_HANDSHAKES: usize = 128;
 
 /// Established connections that wait for `accept`.

@@ -85,6 +85,12 @@ impl Places {
 }
 
 impl Places {
+    /// How many are taken.
+    pub fn count(&self) -> usize {
+        let taken = self.taken();
+        taken.guests.len().saturating_add(taken.kept)
+    }
+
     /// As [`Self::take`], but waits while all are kept.
     pub async fn wait(self: &Arc<Self>) -> Place {
         /// Time between two looks; who waits is a person.
