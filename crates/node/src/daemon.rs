@@ -119,6 +119,7 @@ impl Daemon {
     /// # Errors
     /// With the first thing that is missing or wrong.
     pub async fn start(options: Options) -> Result<Daemon, DaemonError> {
+        crate::open_files::raise_limit();
         let home = options.home;
         let Opened {
             state,

@@ -66,6 +66,28 @@ pub const BOOTSTRAP_ROUTERS: usize = 16;
 /// all are busy with an invite, further ones wait in the listener's backlog.
 pub const ENROL_CONNECTIONS: usize = 64;
 
+/// Connections over which DNS is answered at once.
+///
+/// Source: RFC 7766 §6.2.2; resolvers use TCP for answers that are too long for UDP, one connection each. Past it the one that has asked
+/// nothing for longest makes room.
+pub const DNS_CONNECTIONS: usize = 128;
+
+/// Bytes of one query over TCP.
+///
+/// Source: a name of 255 bytes, and options. Past it the connection is closed.
+pub const DNS_QUERY_BYTES: usize = 4_096;
+
+/// Time in which the next query must have come, and in which an answer must leave.
+///
+/// Source: RFC 7766 §6.2.3: a few seconds. Past it the connection is closed.
+pub const DNS_TIME: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Files and sockets that a member or an authority may have open.
+///
+/// Source: 512 connections each of TCP and WebSocket, QUIC, mail, files on their way, and room; eight times the usual first limit of 1 024.
+/// Past it connections are not accepted until others have ended.
+pub const OPEN_FILES: u64 = 8_192;
+
 /// How long one enrolment may take on either side.
 ///
 /// Source: three round trips and one write to disk, on a slow and lossy path. Past it the connection is closed; the member can try again.
