@@ -8,6 +8,7 @@
 mod attacks;
 mod captures;
 mod demo;
+mod hidden;
 mod members;
 mod networks;
 mod owner;
