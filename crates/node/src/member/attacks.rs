@@ -534,6 +534,40 @@ async fn a_pong_of_yesterday_proves_nothing_today() {
 }
 
 #[tokio::test]
+async fn past_a_members_quota_nothing_more_is_sent_there() {
+    const QUOTA: u32 = 20;
+    let mut owner = Owner::new();
+    let oslo = Honest::start(&mut owner, "oslo", DIRECT).await;
+    let mut alice = Puppet::new(&mut owner, "alice").await;
+    alice.link_to(&oslo).await;
+    let modest = AddressDescriptor {
+        quota: Some(QUOTA),
+        ..AddressDescriptor::observed(alice.address())
+    };
+    let address = modest.address.to_string();
+    let hello = Hello::sign(&alice.identity, 1, vec![modest]).unwrap();
+    // What was said before the quota is known does not count: oslo's own HELLO.
+    alice.echo(&oslo, 2).await;
+    alice.heard.clear();
+    let hello = hello.encoded().to_vec();
+    alice.say(&oslo, LinkMessage::Hello(hello.into()));
+    alice.answers(&oslo).await;
+    for number in 0..2 * u64::from(QUOTA) {
+        alice.say(&oslo, LinkMessage::Echo(100 + number));
+        alice.run(Duration::from_millis(30), |_| false).await;
+    }
+    let count = alice.heard.len();
+    assert!(count <= usize::try_from(QUOTA).unwrap(), "{count} messages");
+    assert!(
+        count >= usize::try_from(QUOTA).unwrap() / 2,
+        "{count} messages"
+    );
+    let paths = oslo.paths_to(&alice).await;
+    let reason = &paths[&address].reason;
+    assert!(reason.contains("quota"), "{reason}");
+}
+
+#[tokio::test]
 async fn ten_thousand_hellos_of_one_member_cost_others_nothing() {
     const HELLOS: u64 = 10_000;
     let mut owner = Owner::new();
