@@ -4,6 +4,7 @@
 //! server share them; SQLite keeps them apart, and the server notices what a command has changed.
 
 mod dns;
+mod dns_tcp;
 mod server;
 mod store;
 

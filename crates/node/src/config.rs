@@ -11,6 +11,7 @@ use ringway_transport::{Address, PathRule, PathRules, WebAddress};
 use serde::{Deserialize, Deserializer};
 
 pub use self::mail::{MailConfig, ServerConfig, TlsName};
+use crate::certificate::Role;
 use crate::home::{self, HomeError};
 use crate::limits::RELAY_RATE;
 
@@ -175,6 +176,9 @@ pub struct NodeConfig {
     pub listen: Option<SocketAddr>,
     /// Where a router listens for QUIC; without it the port after its address, or any if that is taken.
     pub quic: Option<SocketAddr>,
+    /// Whether a leaf shows its address to nobody but its parents.
+    #[serde(default)]
+    pub hide_address: bool,
     /// The transports in use.
     #[serde(default = "all_transports")]
     pub transports: Vec<TransportName>,
@@ -304,6 +308,22 @@ impl Config {
         Ok(config)
     }
 
+    /// Refuses what a router cannot do.
+    ///
+    /// # Errors
+    /// With the key and the mend.
+    pub(crate) fn check_role(&self, home: &Path, role: Role) -> Result<(), ConfigError> {
+        if role == Role::Router && self.node.hide_address {
+            return Err(ConfigError::Invalid {
+                path: home::config_path(home).display().to_string(),
+                reason: "node.hide_address: this member is a router, whose address stands in its certificate for \
+                         everybody to read; remove the line, or join as a leaf"
+                    .to_owned(),
+            });
+        }
+        Ok(())
+    }
+
     /// What the user says of paths.
     #[must_use]
     pub fn path_rules(&self) -> PathRules {
@@ -381,6 +401,25 @@ mod tests {
     }
 
     #[test]
+    fn a_leaf_may_hide_and_a_router_may_not() {
+        let text = "[node]\nhide_address = true\n";
+        let hidden = Config::parse(text, Path::new("ringway.toml")).unwrap();
+        assert!(hidden.node.hide_address);
+        let home = Path::new("/home/oslo");
+        assert!(hidden.check_role(home, Role::Leaf).is_ok());
+        let refused = hidden
+            .check_role(home, Role::Router)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains("ringway.toml") && refused.contains("hide_address"),
+            "{refused}"
+        );
+        let usual = Config::parse("[node]\n", Path::new("ringway.toml")).unwrap();
+        assert!(!usual.node.hide_address && usual.check_role(home, Role::Router).is_ok());
+    }
+
+    #[test]
     fn transports_and_known_peers_are_read() {
         let text = "[node]\n[ws]\nlisten = \"127.0.0.1:7080\"\nadvertise = [\"wss://oslo.example.org/ringway\"]\n\
             [[exec]]\nname = \"folder\"\ncommand = \"/usr/bin/python3\"\narguments = [\"x.py\"]\n\
@@ -406,11 +445,12 @@ mod tests {
     #[test]
     fn mail_needs_a_mailbox_with_a_header_and_a_way() {
         let text = "[node]\ntransports = []\n[smtp]\nmailbox = \"oslo@example.org\"\nheader = [\"X-Ringway\", \"k3\"]\n\
-            maildir = \"/var/mail/oslo\"\nrelay = { host = \"mail.example.org\", port = 465 }\n";
+            maildir = \"/var/mail/oslo\"\nquota = 200\nrelay = { host = \"mail.example.org\", port = 465 }\n";
         let config = Config::parse(text, Path::new("ringway.toml")).unwrap();
         let options = config.smtp.options().unwrap();
         assert_eq!(options.sources.len(), 1);
         assert!(options.relay.is_some() && options.address.is_some());
+        assert_eq!(options.quota, Some(200));
         for (text, word) in [
             (
                 "[node]\n[smtp]\nmailbox = \"a@b\"\nmaildir = \"/m\"\n",

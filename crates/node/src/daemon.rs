@@ -150,6 +150,7 @@ impl Daemon {
     /// # Errors
     /// With the first thing that is missing or wrong.
     pub async fn start(options: Options) -> Result<Daemon, DaemonError> {
+        crate::open_files::raise_limit();
         let home = options.home;
         let Opened {
             state,
@@ -288,6 +289,7 @@ impl Opened {
         let membership = state.membership()?;
         let membership = membership.ok_or_else(|| DaemonError::NotAMember(shown()))?;
         let config = Config::load(home)?;
+        config.check_role(home, membership.certificate.role())?;
         let identity = Identity::load(&home::identity_path(home))?;
         let own = &membership.certificate;
         if own.member() != identity.member() {

@@ -45,6 +45,7 @@ mod invite;
 pub mod limits;
 mod link;
 mod member;
+mod open_files;
 pub mod state;
 pub mod statement;
 mod transfer;

@@ -62,8 +62,31 @@ pub const BOOTSTRAP_ROUTERS: usize = 16;
 
 /// Enrolments served at once.
 ///
-/// Source: one takes milliseconds; a person invites a few members at a time. Past it further ones wait in the listener's backlog.
+/// Source: one takes milliseconds; a person invites a few members at a time. Past it the one that has said nothing for longest makes room; while
+/// all are busy with an invite, further ones wait in the listener's backlog.
 pub const ENROL_CONNECTIONS: usize = 64;
+
+/// Connections over which DNS is answered at once.
+///
+/// Source: RFC 7766 §6.2.2; resolvers use TCP for answers that are too long for UDP, one connection each. Past it the one that has asked
+/// nothing for longest makes room.
+pub const DNS_CONNECTIONS: usize = 128;
+
+/// Bytes of one query over TCP.
+///
+/// Source: a name of 255 bytes, and options. Past it the connection is closed.
+pub const DNS_QUERY_BYTES: usize = 4_096;
+
+/// Time in which the next query must have come, and in which an answer must leave.
+///
+/// Source: RFC 7766 §6.2.3: a few seconds. Past it the connection is closed.
+pub const DNS_TIME: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Files and sockets that a member or an authority may have open.
+///
+/// Source: 512 connections each of TCP and WebSocket, QUIC, mail, files on their way, and room; eight times the usual first limit of 1 024.
+/// Past it connections are not accepted until others have ended.
+pub const OPEN_FILES: u64 = 8_192;
 
 /// How long one enrolment may take on either side.
 ///
@@ -348,8 +371,14 @@ pub const UNRESOLVED_MESSAGES: usize = 4;
 
 /// Connections to the control socket at once.
 ///
-/// Source: a person's terminals and a few scripts. Past it a connection waits to be accepted.
+/// Source: a person's terminals and a few scripts. Past it the one that has asked nothing for longest is closed; if all have, a connection waits to
+/// be accepted.
 pub const CONTROL_CONNECTIONS: usize = 64;
+
+/// Time in which a request on the control socket must be complete.
+///
+/// Source: a program writes it at once. Past it the connection is closed.
+pub const CONTROL_TIME: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// How long a leaf waits for one parent before it asks another as well.
 ///
@@ -363,8 +392,9 @@ pub const HALF_OPEN_PER_MEMBER: usize = 4;
 
 /// Transport sessions of senders that have not proven to be members.
 ///
-/// Source: as many handshakes as may wait ([`HALF_OPEN`]), twice. Past it the oldest is forgotten, and with it a TCP connection closed.
-pub const STRANGER_SESSIONS: usize = 2 * HALF_OPEN;
+/// Source: as many handshakes as may wait ([`HALF_OPEN`]); half of the TCP connections, so that strangers who say something cannot take all
+/// of them. Past it the oldest is forgotten: its TCP connection may be closed when others want the place.
+pub const STRANGER_SESSIONS: usize = HALF_OPEN;
 
 /// How long such a session is kept.
 ///

@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringway_transport::{Address, MemberId, PathProbe, PathRules, Protocol, Proved};
+use ringway_transport::{Address, MemberId, PathProbe, PathRules, Protocol, Proved, Quotas};
 
 pub(crate) use self::peer::Peer;
 pub(crate) use self::wire::LinkMessage;
@@ -82,6 +82,8 @@ pub(crate) struct Links {
     gatekeeper: Gatekeeper,
     /// What the user says of paths.
     rules: PathRules,
+    /// What members accept a day, and what of that is used up.
+    quotas: Quotas,
     peers: BTreeMap<MemberId, Peer>,
     /// Our name for each session, and whose it is.
     indices: BTreeMap<u32, MemberId>,
@@ -119,6 +121,7 @@ impl Links {
             certificate: certificate.as_bytes().to_vec(),
             gatekeeper,
             rules,
+            quotas: Quotas::default(),
             peers: BTreeMap::new(),
             indices: BTreeMap::new(),
             dials: BTreeMap::new(),
@@ -130,6 +133,11 @@ impl Links {
             events: VecDeque::new(),
             counters: LinkCounters::default(),
         }
+    }
+
+    /// Counts what leaves; whoever reads HELLOs sets the quotas.
+    pub(crate) fn quotas(&self) -> &Quotas {
+        &self.quotas
     }
 
     pub(crate) fn counters(&self) -> LinkCounters {
@@ -217,7 +225,7 @@ impl Links {
         self.send(now, member, message)
     }
 
-    /// Sends to one address only, for a PING. Dropped if there is no session.
+    /// Sends to one address only, for a PING, whatever its quota. Dropped if there is no session.
     pub(crate) fn send_via(&mut self, member: &MemberId, address: Address, message: &LinkMessage) {
         let sealed = self
             .peers
@@ -420,6 +428,9 @@ impl Links {
                 let peer = self.peers.get(&member);
                 let ways = peer.map(|peer| peer.for_answer(now, path));
                 for way in ways.unwrap_or_default() {
+                    if !self.quotas.take(now, &member, &way, 1) {
+                        continue;
+                    }
                     self.send_via(&member, way, &LinkMessage::EchoReply(number));
                 }
             }

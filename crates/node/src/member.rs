@@ -7,7 +7,10 @@
 //! Everything that decides is sans-IO and lives elsewhere; here is the clock, the sockets and the wiring.
 //! Others talk to the task through a [`MemberHandle`].
 
+#[cfg(test)]
+mod attacks;
 mod echo;
+mod hidden;
 mod mapping;
 mod messages;
 mod network;
@@ -46,6 +49,11 @@ pub(crate) enum Unreachable {
     NoAddress(String),
     #[error("the ring does not know where the leaf `{0}` is: is its `ringway node` running?")]
     NotFound(String),
+    #[error(
+        "`{0}` cannot be reached by mail from here, and this member hides its address from all but its parents \
+         (`node.hide_address` in ringway.toml)"
+    )]
+    Hidden(String),
     #[error("`{0}` advertises no QUIC address")]
     NoQuic(String),
     #[error("this member is stopping")]

@@ -81,6 +81,15 @@ impl Protocol {
         }
     }
 
+    /// Whether its addresses lead to a member without saying which host it is, and messages over it show the peer none either. Over
+    /// others a member that hides its address neither advertises nor sends. A program of the operator's own is not trusted with that.
+    pub const fn hides_the_host(self) -> bool {
+        match self {
+            Self::Smtp | Self::Relay => true,
+            Self::Udp | Self::Tcp | Self::Quic | Self::Ws | Self::Exec => false,
+        }
+    }
+
     /// The scheme in front of an address, for example `udp`.
     pub const fn scheme(self) -> &'static str {
         match self {

@@ -11,8 +11,10 @@
 //! | `member` | ids (public keys), signatures bound to a context |
 //! | `address` | addresses of each protocol, and what a member says of its own |
 //! | `hello` | the signed advertisement |
+//! | `receipt` | a signed word that a member answered at an address; another's HELLO passed on with such |
 //! | `validation` | PING and PONG, budgets, which addresses are usable. Sans-IO |
 //! | `path` | which of a peer's addresses to send to now, and why. Sans-IO |
+//! | `places` | places for connections, which whoever says nothing has to leave |
 //! | `transport` | the trait, sessions, incoming messages: read it first |
 //! | `udp`, `tcp` | the trait over sockets |
 //! | `ws` | over WebSocket, with TLS (`web_tls`) or without |
@@ -59,8 +61,8 @@
 //! Its [`Protocol`] and [`Address`] come first, as they are on the wire.
 //!
 //! # Run loop
-//! The validator reads no clock and sends nothing. After any `handle_*` drain `poll_transmit`, then
-//! wait for input or for `poll_timeout`:
+//! The validator reads no clock and sends nothing. After any `handle_*` drain `poll_transmit`, ask for the HELLOs that
+//! `poll_hello_wanted` names, then wait for input or for `poll_timeout`:
 //!
 //! ```
 //! use std::time::Instant;
@@ -137,7 +139,9 @@ mod hello;
 pub mod limits;
 mod member;
 mod path;
+mod places;
 pub mod quic;
+mod receipt;
 mod smtp;
 mod tcp;
 mod transport;
@@ -154,8 +158,12 @@ pub use counters::{Counter, CounterSnapshot, Counters};
 pub use exec::{ExecOptions, ExecTransport};
 pub use hello::{Hello, HelloError};
 pub use member::{BadSignature, InvalidMemberId, MemberId, Signature, Signer, signed_bytes};
-pub use path::{InvalidRule, PathProbe, PathReport, PathRule, PathRules, PathState, Paths, Proved};
+pub use path::{
+    InvalidRule, PathProbe, PathReport, PathRule, PathRules, PathState, Paths, Proved, Quotas,
+};
+pub use places::{Place, Places};
 pub use quic::{QuicTransport, QuicTransportOptions};
+pub use receipt::{Receipt, ReceiptError, Referral};
 pub use smtp::{
     ImapSource, MailBudget, MailLogin, MailRelay, MailServer, MailSource, MailTls, SmtpOptions,
     SmtpTransport,
@@ -165,5 +173,8 @@ pub use transport::{
     BoxFuture, ConnectError, Inbox, Incoming, Link, SendError, Session, StartError, Transport,
 };
 pub use udp::{UdpOptions, UdpTransport};
-pub use validation::{Advertised, HelloOutcome, Ping, Pong, ProbeError, Validated, Validator};
+pub use validation::{
+    Advertised, HelloOutcome, Ping, Pong, ProbeError, ReferralOutcome, Referrer, Validated,
+    Validator,
+};
 pub use ws::{WsOptions, WsTransport};

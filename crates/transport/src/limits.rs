@@ -38,11 +38,45 @@ pub const MAIL_FILTER_BYTES: usize = 32;
 /// Past it the message is refused undecoded.
 pub const PROBE_BYTES: usize = 384;
 
+// Receipts.
+
+/// Bytes of one encoded receipt.
+///
+/// Source: two ids, a signature, one address of [`ADDRESS_BYTES`], two numbers and CBOR heads. Past it the receipt is refused undecoded.
+pub const RECEIPT_BYTES: usize = 400;
+
+/// Receipts that travel with one HELLO.
+///
+/// Source: one for each of [`HELLO_ADDRESSES`]; a signature costs 40 µs to verify, so a referral 0.7 ms at most. Past it a referral is
+/// refused, and our own carry no more.
+pub const REFERRAL_RECEIPTS: usize = HELLO_ADDRESSES;
+
+/// Bytes of one encoded referral.
+///
+/// Source: a HELLO, its receipts, and CBOR heads. Past it the referral is refused undecoded.
+pub const REFERRAL_BYTES: usize = HELLO_BYTES + REFERRAL_RECEIPTS * (RECEIPT_BYTES + 3) + 16;
+
+/// Seconds by which the clocks of members may differ, where a receipt's time is judged.
+///
+/// Source: as for certificates: clocks of an organisation's machines differ by less. Past it a receipt from the future or the past is
+/// ignored.
+pub const RECEIPT_SKEW: u64 = 300;
+
+/// Referrals that one member may send us at once.
+///
+/// Source: as many as PINGs ([`ADVERTISER_BUDGET`]); 22 ms of signatures. Past it the next waits for [`REFERRAL_BUDGET_INTERVAL`].
+pub const REFERRAL_BUDGET: u32 = ADVERTISER_BUDGET;
+
+/// Time in which a member earns one more referral.
+///
+/// Source: as its PINGs ([`ADVERTISER_BUDGET_INTERVAL`]): a referral without one is of no use. Past it (sooner) referrals are ignored.
+pub const REFERRAL_BUDGET_INTERVAL: Duration = ADVERTISER_BUDGET_INTERVAL;
+
 // Validation.
 
 /// Members whose addresses the validator keeps.
 ///
-/// Source: memory, about 10 KiB for a member with 16 addresses: 80 MiB at worst. Past it the member
+/// Source: memory, about 14 KiB for a member with 16 addresses: 115 MiB at worst. Past it the member
 /// whose HELLO is oldest and who has no valid address makes room; if all have one, the new HELLO is refused.
 pub const VALIDATOR_MEMBERS: usize = 8192;
 
@@ -58,10 +92,11 @@ pub const VALIDATOR_TARGETS: usize = 3 * VALIDATOR_MEMBERS;
 /// [`PING_TIMEOUT`] and counts as no attempt.
 pub const PING_QUEUE: usize = 1024;
 
-/// PINGs to one unproven address before it is given up until a newer HELLO names it.
+/// PINGs to one address before it is given up. One that has never been proved gets one for each HELLO that names it: after the first,
+/// its member is asked for its HELLO again.
 ///
 /// Source: with [`PING_TIMEOUT`] doubling, 1 + 2 + 4 + 8 s outlast a route change. Past it the
-/// address waits for a newer HELLO, or for [`LOST_RETRY`] if it was valid before.
+/// address waits for another HELLO, or for [`LOST_RETRY`] if it was valid before.
 pub const PING_ATTEMPTS: u32 = 4;
 
 /// Wait for a PONG after the first PING; doubled for each further one.
@@ -226,8 +261,9 @@ pub const TCP_MTU: usize = 16 * 1024;
 
 /// Connections of one TCP transport, both directions.
 ///
-/// Source: two file descriptors' worth of default `ulimit -n` 1 024 divided by two. Past it incoming
-/// connections are closed at once and counted, outgoing ones fail with `Busy`.
+/// Source: two file descriptors' worth of default `ulimit -n` 1 024 divided by two. Past it the connection that
+/// nobody uses and that has been quiet for longest makes room; if all are in use incoming ones are closed at once and counted,
+/// outgoing ones fail with `Busy`.
 pub const TCP_CONNECTIONS: usize = 512;
 
 /// Silence after which a TCP connection that nobody holds a session of is closed.
@@ -261,8 +297,8 @@ pub const WS_MTU: usize = TCP_MTU;
 
 /// Connections of one WebSocket transport, both directions.
 ///
-/// Source: as for TCP ([`TCP_CONNECTIONS`]). Past it incoming connections are closed at once and counted, outgoing ones fail
-/// with `Busy`.
+/// Source: as for TCP ([`TCP_CONNECTIONS`]). Past it the one that nobody uses and that has been quiet for longest makes room; if
+/// all are in use incoming ones are closed at once and counted, outgoing ones fail with `Busy`.
 pub const WS_CONNECTIONS: usize = 512;
 
 /// Messages that wait on one WebSocket connection.
@@ -558,7 +594,7 @@ pub const QUIC_CONNECTIONS: usize = 1024;
 /// QUIC handshakes of strangers in progress at once.
 ///
 /// Source: about 30 KiB and 100 µs of signature work each. Past half of it peers must prove their
-/// address first (Retry, RFC 9000 §8.1.2), past it they are refused.
+/// address first (Retry, RFC 9000 §8.1.2), past it the oldest handshake is given up.
 pub const QUIC_HANDSHAKES: usize = 128;
 
 /// Established connections that wait for `accept`.

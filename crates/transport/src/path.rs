@@ -10,6 +10,7 @@
 
 mod entry;
 mod mtu;
+mod quota;
 mod report;
 mod rule;
 
@@ -18,17 +19,19 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+pub use self::quota::Quotas;
 pub use self::report::{PathReport, PathState};
 pub use self::rule::{InvalidRule, PathRule, PathRules};
 
 use self::entry::{Entry, Kind, Life, Source};
 use crate::address::{Address, AddressDescriptor, LatencyClass};
 use crate::limits;
+use crate::member::MemberId;
 
 /// The paths to one peer.
 ///
 /// Getters: [`active`](Self::active), [`rtt`](Self::rtt), [`reports`](Self::reports). Commands:
-/// [`offer`](Self::offer), [`adopt`](Self::adopt), [`sent`](Self::sent), [`abandon`](Self::abandon).
+/// [`offer`](Self::offer), [`adopt`](Self::adopt), [`spend`](Self::spend), [`sent`](Self::sent), [`abandon`](Self::abandon).
 #[derive(Debug)]
 pub struct Paths {
     rules: PathRules,
@@ -40,6 +43,8 @@ pub struct Paths {
     waiting_since: Option<Instant>,
     changes: u64,
     rng: StdRng,
+    /// Whose paths these are, and what it accepts a day.
+    quotas: Option<(MemberId, Quotas)>,
 }
 
 /// An address that validation has proved.
@@ -75,7 +80,16 @@ impl Paths {
             waiting_since: None,
             changes: 0,
             rng: StdRng::from_seed(seed),
+            quotas: None,
         }
+    }
+
+    /// These are paths to `member`: what leaves over them counts against the quotas that it has set, and a path whose quota is used up
+    /// is not used before tomorrow.
+    #[must_use]
+    pub fn with_quotas(mut self, member: MemberId, quotas: Quotas) -> Self {
+        self.quotas = Some((member, quotas));
+        self
     }
 
     /// Where to send, if any path works.
@@ -192,6 +206,19 @@ impl Paths {
         self.choose(now);
     }
 
+    /// Command: as many messages are about to leave over `address`. False if the peer's quota for the day does not allow it; then they
+    /// must not leave, and [`Self::active`] may be another path now.
+    pub fn spend(&mut self, now: Instant, address: &Address, messages: u32) -> bool {
+        let Some((member, quotas)) = &self.quotas else {
+            return true;
+        };
+        let taken = quotas.take(now, member, address, messages);
+        if quotas.used_up(now, member, address).is_some() {
+            self.choose(now);
+        }
+        taken
+    }
+
     /// Something left over the path in use.
     pub fn sent(&mut self, now: Instant) {
         self.waiting_since.get_or_insert(now);
@@ -237,7 +264,9 @@ impl Paths {
         let waiting = active.and_then(|entry| entry.probe_in_use(self.waiting_since));
         let longer = active.filter(|entry| entry.works() && entry.proved.is_some());
         let longer = longer.and_then(|entry| entry.mtu.due(entry.proved?));
-        first.into_iter().chain(waiting).chain(longer).min()
+        let spent = self.entries.iter().filter_map(|entry| entry.spent).min();
+        let all = [first, waiting, longer, spent];
+        all.into_iter().flatten().min()
     }
 
     /// Time has passed: probes may be due, lost or answered too late.
@@ -264,20 +293,25 @@ impl Paths {
 
     /// The next probe to send.
     pub fn poll_probe(&mut self, now: Instant) -> Option<PathProbe> {
-        let due = |entry: &Entry| entry.due.is_some_and(|due| due <= now);
-        let index = self.entries.iter().position(due);
-        let Some(index) = index else {
-            return self.poll_longer(now);
-        };
-        let number = self.rng.next_u64();
-        let entry = self.entries.get_mut(index)?;
-        let in_use = Some(&entry.address) == self.active.as_ref();
-        let length = entry.probe(now, number, in_use);
-        Some(PathProbe {
-            address: entry.address.clone(),
-            number,
-            length: length.and_then(|length| usize::try_from(length).ok()),
-        })
+        let quotas = &self.quotas;
+        let is_due = |entry: &&mut Entry| entry.due.is_some_and(|due| due <= now);
+        for entry in self.entries.iter_mut().filter(is_due) {
+            let taken = quotas.as_ref().is_none_or(|(member, quotas)| {
+                entry.spent.is_none() && quotas.take(now, member, &entry.address, 1)
+            });
+            if taken {
+                let number = self.rng.next_u64();
+                let in_use = Some(&entry.address) == self.active.as_ref();
+                let length = entry.probe(now, number, in_use);
+                return Some(PathProbe {
+                    address: entry.address.clone(),
+                    number,
+                    length: length.and_then(|length| usize::try_from(length).ok()),
+                });
+            }
+            entry.put_off(now);
+        }
+        self.poll_longer(now)
     }
 
     /// A probe that asks whether the path in use carries more than it is known to.
@@ -286,6 +320,12 @@ impl Paths {
         let active = self.active.clone()?;
         let entry = self.entry_mut(&active).filter(|entry| entry.works())?;
         let length = entry.mtu.poll_probe(now, number)?;
+        if let Some((member, quotas)) = &self.quotas
+            && !quotas.take(now, member, &active, 1)
+        {
+            // It counts as lost; the path is left for other reasons.
+            return None;
+        }
         Some(PathProbe {
             address: active,
             number,
@@ -347,9 +387,15 @@ impl Paths {
 
     /// Looks whether another path should be used, and arranges that better ones are looked at.
     fn choose(&mut self, now: Instant) {
+        if let Some((member, quotas)) = &self.quotas {
+            for entry in &mut self.entries {
+                entry.spent = quotas.used_up(now, member, &entry.address);
+            }
+        }
         let active = self.active.as_ref().and_then(|address| self.entry(address));
-        let active = active.filter(|entry| !entry.is_dead());
-        let working = self.entries.iter().filter(|entry| entry.works());
+        let active = active.filter(|entry| !entry.is_dead() && entry.spent.is_none());
+        let usable = |entry: &&Entry| entry.works() && entry.spent.is_none();
+        let working = self.entries.iter().filter(usable);
         let best = working.min_by(|a, b| a.score().cmp(&b.score()));
         let target = match (active, best) {
             (None, best) => best.map(|entry| entry.address.clone()),

@@ -10,13 +10,14 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use self::connection::Context;
 use crate::address::{Address, AddressDescriptor, Protocol, canonical};
 use crate::counters::{CounterSnapshot, Counters};
 use crate::limits::{ACCEPT_PAUSE, CONNECT_TIME, TCP_CONNECTIONS, TCP_IDLE, TCP_MTU};
+use crate::places::{Place, Places};
 use crate::transport::{BoxFuture, ConnectError, Inbox, Incoming, Session, StartError, Transport};
 use crate::udp::advertised;
 
@@ -53,7 +54,7 @@ pub struct TcpTransport {
     options: TcpOptions,
     local: Option<SocketAddr>,
     context: Context,
-    slots: Arc<Semaphore>,
+    places: Arc<Places>,
     /// Held for its drop: it ends all tasks.
     _stop: watch::Sender<()>,
 }
@@ -82,16 +83,16 @@ impl TcpTransport {
             stopped,
             idle: options.idle,
         };
-        let slots = Arc::new(Semaphore::new(options.connections));
+        let places = Places::new(options.connections);
         let local = listener.as_ref().map(|(_, local)| canonical(*local));
         if let Some((listener, _)) = listener {
-            tokio::spawn(listen(listener, context.clone(), slots.clone()));
+            tokio::spawn(listen(listener, context.clone(), places.clone()));
         }
         Ok(Self {
             options,
             local,
             context,
-            slots,
+            places,
             _stop: stop,
         })
     }
@@ -109,8 +110,7 @@ impl TcpTransport {
         if !self.accepts(&address) {
             return Err(not_accepted(address));
         }
-        let slot = self.slots.clone().try_acquire_owned();
-        let slot = slot.map_err(|_| ConnectError::Busy {
+        let place = self.places.take().ok_or_else(|| ConnectError::Busy {
             address: address.clone(),
             limit: self.options.connections,
         })?;
@@ -119,7 +119,7 @@ impl TcpTransport {
                 stream,
                 socket,
                 self.context.clone(),
-                slot,
+                place,
             )),
             Ok(Err(source)) => {
                 self.context.counters.failed.add();
@@ -197,19 +197,19 @@ impl Transport for TcpTransport {
     }
 }
 
-async fn listen(listener: TcpListener, mut context: Context, slots: Arc<Semaphore>) {
+async fn listen(listener: TcpListener, mut context: Context, places: Arc<Places>) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = context.stopped.changed() => return,
         };
         match accepted {
-            Ok((stream, remote)) => match slots.clone().try_acquire_owned() {
-                Ok(slot) => {
-                    tokio::spawn(accept(stream, remote, context.clone(), slot));
+            Ok((stream, remote)) => match places.take() {
+                Some(place) => {
+                    tokio::spawn(accept(stream, remote, context.clone(), place));
                 }
                 // Closed at once: a full backlog would hide from the peer that we are busy.
-                Err(_) => context.counters.refused.add(),
+                None => context.counters.refused.add(),
             },
             Err(error) => {
                 tracing::debug!(%error, "tcp accept failed");
@@ -220,14 +220,9 @@ async fn listen(listener: TcpListener, mut context: Context, slots: Arc<Semaphor
     }
 }
 
-async fn accept(
-    stream: TcpStream,
-    remote: SocketAddr,
-    context: Context,
-    slot: OwnedSemaphorePermit,
-) {
+async fn accept(stream: TcpStream, remote: SocketAddr, context: Context, place: Place) {
     if ready(&stream).await.is_ok() {
         // The session lives on in the messages that arrive.
-        drop(connection::start(stream, canonical(remote), context, slot));
+        drop(connection::start(stream, canonical(remote), context, place));
     }
 }

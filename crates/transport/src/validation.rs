@@ -7,29 +7,33 @@
 mod budget;
 mod entry;
 mod probe;
+mod referral;
+mod schedule;
 mod timing;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
 
 pub use self::probe::{Ping, Pong, ProbeError};
+pub use self::referral::{ReferralOutcome, Referrer};
 
-use self::budget::{ADVERTISER_RATE, Bucket, PONG_RATE, TargetBudgets};
-use self::entry::{Advertiser, Entry, Probe, Valid};
-use self::timing::Timing;
+use self::budget::{Bucket, PONG_RATE, TargetBudgets};
+use self::entry::{Advertiser, Entry, Valid};
+use self::schedule::after;
 use crate::address::{Address, AddressDescriptor};
 use crate::hello::Hello;
 use crate::limits;
 use crate::member::{MemberId, Signer};
-use crate::path::Proved;
+use crate::path::{Proved, Quotas};
 
 /// Decides which addresses are real. Sans-IO: it neither reads a clock nor sends.
 ///
-/// Run loop: after any `handle_*`, drain [`poll_transmit`](Self::poll_transmit), then sleep until
-/// [`poll_timeout`](Self::poll_timeout) and call [`handle_timeout`](Self::handle_timeout).
+/// Run loop: after any `handle_*`, drain [`poll_transmit`](Self::poll_transmit) and
+/// [`poll_hello_wanted`](Self::poll_hello_wanted), then sleep until [`poll_timeout`](Self::poll_timeout) and call
+/// [`handle_timeout`](Self::handle_timeout).
 #[derive(Debug)]
 pub struct Validator {
     me: MemberId,
@@ -41,8 +45,12 @@ pub struct Validator {
     timers: BTreeSet<(Instant, MemberId, Address)>,
     outstanding: BTreeMap<[u8; 32], (MemberId, Address)>,
     budgets: TargetBudgets,
+    quotas: Quotas,
     pongs: Option<Bucket>,
     queue: VecDeque<(Address, Ping)>,
+    hellos_wanted: BTreeSet<MemberId>,
+    /// Only addresses that hide the host are looked at.
+    hidden: bool,
 }
 
 /// What became of a HELLO.
@@ -50,8 +58,12 @@ pub struct Validator {
 pub enum HelloOutcome {
     /// It is the newest of its member; its addresses replace the earlier ones.
     Accepted,
-    /// A newer one, or the same, is known already.
+    /// It is known already. Of its addresses those that have not answered get another PING, within the budgets.
+    Repeated,
+    /// A newer one is known already.
     Stale,
+    /// It was passed on, and no admitted member vouches for any of its addresses, or its member is not admitted.
+    Unwanted,
     /// It is our own.
     Own,
     /// [`limits::VALIDATOR_MEMBERS`] members with valid addresses are known.
@@ -69,6 +81,8 @@ pub struct Advertised {
     pub usable: bool,
     /// PINGs that have left since the last answer.
     pub unanswered: u32,
+    /// Until the next message may go there, if the member's quota for the day is used up.
+    pub quota_used: Option<Duration>,
 }
 
 /// An address that has just proved itself.
@@ -94,9 +108,23 @@ impl Validator {
             timers: BTreeSet::new(),
             outstanding: BTreeMap::new(),
             budgets: TargetBudgets::default(),
+            quotas: Quotas::default(),
             pongs: None,
             queue: VecDeque::new(),
+            hellos_wanted: BTreeSet::new(),
+            hidden: false,
         }
+    }
+
+    /// Command: PINGs count against these quotas, and HELLOs set them.
+    pub fn set_quotas(&mut self, quotas: Quotas) {
+        self.quotas = quotas;
+    }
+
+    /// Command: from now on only addresses count to which one can send without showing one's own
+    /// ([`Protocol::hides_the_host`](crate::Protocol::hides_the_host)).
+    pub fn hide(&mut self) {
+        self.hidden = true;
     }
 
     /// Command: from now on answer PINGs only for these addresses, our own. Without it any is
@@ -111,6 +139,8 @@ impl Validator {
             return;
         };
         self.ages.remove(&(advertiser.heard, *member));
+        self.hellos_wanted.remove(member);
+        self.quotas.remove(member);
         for entry in advertiser.addresses {
             self.forget(*member, &entry);
         }
@@ -129,14 +159,32 @@ impl Validator {
         hello: &Hello,
         believed: &dyn Fn(&Address) -> bool,
     ) -> HelloOutcome {
+        let outcome = self.take_up(now, hello, believed);
+        if matches!(outcome, HelloOutcome::Accepted | HelloOutcome::Repeated) {
+            self.grant(now, hello, None, |_| Some(0));
+        }
+        outcome
+    }
+
+    /// Makes a HELLO's addresses the member's, if it is newer than what is known. No PING leaves yet.
+    fn take_up(
+        &mut self,
+        now: Instant,
+        hello: &Hello,
+        believed: &dyn Fn(&Address) -> bool,
+    ) -> HelloOutcome {
         let member = hello.member();
         if member == self.me {
             return HelloOutcome::Own;
         }
         let mut advertiser = match self.members.remove(&member) {
-            Some(known) if known.sequence >= hello.sequence() => {
+            Some(known) if known.sequence >= Some(hello.sequence()) => {
+                let same = known.sequence == Some(hello.sequence());
                 self.members.insert(member, known);
-                return HelloOutcome::Stale;
+                return match same {
+                    true => HelloOutcome::Repeated,
+                    false => HelloOutcome::Stale,
+                };
             }
             Some(known) => known,
             None if !self.make_room(now) => return HelloOutcome::Full,
@@ -145,28 +193,28 @@ impl Validator {
         self.ages.remove(&(advertiser.heard, member));
         self.ages.insert((now, member));
         advertiser.heard = now;
-        advertiser.sequence = hello.sequence();
+        advertiser.sequence = Some(hello.sequence());
+        advertiser.hello = hello.encoded().clone();
+        let hidden = self.hidden;
         let named = hello.addresses().iter();
         let named: Vec<_> = named
             .filter(|descriptor| believed(&descriptor.address))
+            .filter(|descriptor| !hidden || descriptor.protocol().hides_the_host())
             .collect();
-        let fresh = self.replace_addresses(member, &mut advertiser, &named);
+        self.quotas.learn(member, &named);
+        self.replace_addresses(member, &mut advertiser, &named);
         self.members.insert(member, advertiser);
-        for address in &fresh {
-            self.advance(now, member, address);
-        }
         HelloOutcome::Accepted
     }
 
-    /// Takes over the new list. Returns the addresses that need a PING now.
+    /// Takes over the new list.
     fn replace_addresses(
         &mut self,
         member: MemberId,
         advertiser: &mut Advertiser,
         descriptors: &[&AddressDescriptor],
-    ) -> Vec<Address> {
+    ) {
         let mut old = std::mem::take(&mut advertiser.addresses);
-        let mut fresh = Vec::new();
         for &descriptor in descriptors {
             let address = &descriptor.address;
             if !descriptor.direction.receives() || !address.is_dialable() {
@@ -178,16 +226,50 @@ impl Validator {
                 None => Entry::new(descriptor.clone()),
             };
             entry.descriptor = descriptor.clone();
+            entry.asked = 0;
             if entry.due.is_none() {
                 entry.attempts = 0;
-                fresh.push(address.clone());
             }
             advertiser.addresses.push(entry);
         }
         for entry in old {
             self.forget(member, &entry);
         }
-        fresh
+    }
+
+    /// The HELLO has come, from the member itself or from `payer`: each of its addresses that `rank` ranks may get one PING, those with
+    /// the higher rank first.
+    fn grant(
+        &mut self,
+        now: Instant,
+        hello: &Hello,
+        payer: Option<MemberId>,
+        rank: impl Fn(&Address) -> Option<usize>,
+    ) {
+        let member = hello.member();
+        let Some(advertiser) = self.members.get_mut(&member) else {
+            return;
+        };
+        let mut ranked = Vec::new();
+        for entry in &mut advertiser.addresses {
+            let address = &entry.descriptor.address;
+            let Some(rank) = rank(address) else {
+                continue;
+            };
+            // The one that is out has its time; an address that works is renewed by its timer.
+            if entry.probe.is_some() || entry.valid_at(now).is_some() {
+                continue;
+            }
+            entry.granted = true;
+            if entry.valid.is_none() {
+                entry.payer = payer;
+            }
+            ranked.push((rank, address.clone()));
+        }
+        ranked.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
+        for (_, address) in &ranked {
+            self.advance(now, member, address);
+        }
     }
 
     fn forget(&mut self, member: MemberId, entry: &Entry) {
@@ -223,15 +305,16 @@ impl Validator {
         true
     }
 
-    /// Command: the member is wanted now. Its addresses that have not answered are tried again, within
-    /// the budgets, although they had been given up or put off.
+    /// Command: the member is wanted now. Its addresses that have ceased to answer are tried again, within the budgets, although they
+    /// had been given up or put off. Those that have never answered wait for its HELLO: ask for it.
     pub fn retry(&mut self, now: Instant, member: &MemberId) {
         let Some(advertiser) = self.members.get_mut(member) else {
             return;
         };
         let mut again = Vec::new();
         for entry in &mut advertiser.addresses {
-            if entry.probe.is_none() && entry.valid_at(now).is_none() {
+            let lapsed = entry.valid.is_some() && entry.valid_at(now).is_none();
+            if entry.probe.is_none() && lapsed {
                 entry.attempts = 0;
                 entry.rests = 0;
                 again.push(entry.descriptor.address.clone());
@@ -245,6 +328,11 @@ impl Validator {
     /// The next PING to send, and where. Nothing else may be sent to an address before it is valid.
     pub fn poll_transmit(&mut self) -> Option<(Address, Ping)> {
         self.queue.pop_front()
+    }
+
+    /// The next member whose HELLO is wanted (again), because a PING to an address that it names was lost. Ask it, if it can be asked.
+    pub fn poll_hello_wanted(&mut self) -> Option<MemberId> {
+        self.hellos_wanted.pop_first()
     }
 
     /// A PING arrived: the PONG to send back by any way, or `None` if it is none of ours to answer.
@@ -301,11 +389,15 @@ impl Validator {
         let probe = entry.probe.take();
         entry.attempts = 0;
         entry.rests = 0;
+        entry.granted = false;
+        // It is there: what it costs from now on is its own.
+        entry.payer = None;
         entry.valid = Some(Valid { since: now, rtt });
         if let Some(probe) = probe {
             self.outstanding.remove(&probe.challenge);
         }
         self.set_due(member, &address, Some(due));
+        self.advance_same_host(now, member, &address);
         Some(Validated {
             member,
             address,
@@ -347,7 +439,8 @@ impl Validator {
 
     /// Getter: whether a HELLO of the member has come.
     pub fn has_heard_of(&self, member: &MemberId) -> bool {
-        self.members.contains_key(member)
+        let known = self.members.get(member);
+        known.is_some_and(|advertiser| advertiser.sequence.is_some())
     }
 
     /// Getter: all that the member advertises and we could be interested in, in its order.
@@ -363,6 +456,10 @@ impl Validator {
                 .map(|valid| now.saturating_duration_since(valid.since)),
             usable: entry.valid_at(now).is_some(),
             unanswered: entry.attempts,
+            quota_used: self
+                .quotas
+                .used_up(now, member, &entry.descriptor.address)
+                .map(|until| until.saturating_duration_since(now)),
         });
         known.collect()
     }
@@ -381,125 +478,4 @@ impl Validator {
             self.advance(now, member, &address);
         }
     }
-
-    /// The address is due: the PING that is out is lost, send another, put it off, or give up.
-    fn advance(&mut self, now: Instant, member: MemberId, address: &Address) {
-        let Some(entry) = self.entry(member, address) else {
-            return;
-        };
-        let (lost, attempts) = (entry.probe.take(), entry.attempts);
-        let (once_valid, timing) = (entry.valid.is_some(), entry.timing());
-        if let Some(probe) = lost {
-            self.outstanding.remove(&probe.challenge);
-        }
-        let due = if attempts < timing.attempts {
-            Some(self.ping_or_put_off(now, member, address, attempts, timing))
-        } else if once_valid {
-            let rest = self.next_rest(member, address, timing);
-            Some(after(now, self.shortened(rest)))
-        } else {
-            None
-        };
-        self.set_due(member, address, due);
-    }
-
-    /// Sends a PING if the budgets allow it. Returns when to look at the address again.
-    fn ping_or_put_off(
-        &mut self,
-        now: Instant,
-        member: MemberId,
-        address: &Address,
-        attempts: u32,
-        timing: &Timing,
-    ) -> Instant {
-        if self.queue.len() >= limits::PING_QUEUE {
-            return after(now, timing.timeout);
-        }
-        let Some(advertiser) = self.members.get_mut(&member) else {
-            return after(now, timing.timeout);
-        };
-        let wait = advertiser
-            .budget
-            .wait(now, ADVERTISER_RATE)
-            .max(self.budgets.wait(now, address));
-        if let Some(until) = wait {
-            return until;
-        }
-        // All are there, so all are taken.
-        advertiser.budget.take(now, ADVERTISER_RATE);
-        self.budgets.take(now, address);
-        self.ping(now, member, address);
-        let timeout = timing.timeout.saturating_mul(1_u32 << attempts.min(16));
-        after(now, timeout.saturating_add(self.jitter(timeout)))
-    }
-
-    fn ping(&mut self, now: Instant, member: MemberId, address: &Address) {
-        let mut challenge = [0; 32];
-        self.rng.fill_bytes(&mut challenge);
-        if let Some(entry) = self.entry(member, address) {
-            entry.attempts = entry.attempts.saturating_add(1);
-            entry.probe = Some(Probe {
-                challenge,
-                sent: now,
-            });
-        }
-        self.outstanding
-            .insert(challenge, (member, address.clone()));
-        let ping = Ping {
-            challenge,
-            target: member,
-            address: address.clone(),
-            challenger: self.me,
-        };
-        self.queue.push_back((address.clone(), ping));
-    }
-
-    /// A formerly valid address is left alone for this long, longer each time.
-    fn next_rest(&mut self, member: MemberId, address: &Address, timing: &Timing) -> Duration {
-        let Some(entry) = self.entry(member, address) else {
-            return timing.longest_rest;
-        };
-        let doubled = 1_u32 << entry.rests.min(16);
-        entry.attempts = 0;
-        entry.rests = entry.rests.saturating_add(1);
-        let rest = timing.rest.saturating_mul(doubled);
-        rest.min(timing.longest_rest)
-    }
-
-    fn set_due(&mut self, member: MemberId, address: &Address, due: Option<Instant>) {
-        let Some(entry) = self.entry(member, address) else {
-            return;
-        };
-        let before = std::mem::replace(&mut entry.due, due);
-        if let Some(before) = before {
-            self.timers.remove(&(before, member, address.clone()));
-        }
-        if let Some(due) = due {
-            self.timers.insert((due, member, address.clone()));
-        }
-    }
-
-    fn entry(&mut self, member: MemberId, address: &Address) -> Option<&mut Entry> {
-        let advertiser = self.members.get_mut(&member)?;
-        let mut entries = advertiser.addresses.iter_mut();
-        entries.find(|e| e.descriptor.address == *address)
-    }
-
-    /// Up to a quarter of `time`, so that peers do not act in step.
-    fn jitter(&mut self, time: Duration) -> Duration {
-        let mut byte = [0];
-        self.rng.fill_bytes(&mut byte);
-        let [byte] = byte;
-        let scaled = time.saturating_mul(u32::from(byte));
-        scaled.checked_div(1024).unwrap_or_default()
-    }
-
-    fn shortened(&mut self, time: Duration) -> Duration {
-        time.saturating_sub(self.jitter(time))
-    }
-}
-
-/// `now + time`; `now` if the clock cannot hold that.
-fn after(now: Instant, time: Duration) -> Instant {
-    now.checked_add(time).unwrap_or(now)
 }

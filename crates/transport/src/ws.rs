@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream, lookup_host};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use self::connection::Context;
@@ -20,6 +20,7 @@ use crate::limits::{
     ACCEPT_PAUSE, WS_CONNECTIONS, WS_HANDSHAKE_TIME, WS_IDLE, WS_MTU, WS_NAME_ADDRESSES,
     WS_NAME_TIME,
 };
+use crate::places::{Place, Places};
 use crate::transport::{BoxFuture, ConnectError, Inbox, Incoming, Session, StartError, Transport};
 use crate::web_tls::WebTls;
 
@@ -78,7 +79,7 @@ pub struct WsTransport {
     local: Option<SocketAddr>,
     tls: WebTls,
     context: Context,
-    slots: Arc<Semaphore>,
+    places: Arc<Places>,
     /// Held for its drop: it ends all tasks.
     _stop: watch::Sender<()>,
 }
@@ -114,17 +115,17 @@ impl WsTransport {
             stopped,
             idle: options.idle,
         };
-        let slots = Arc::new(Semaphore::new(options.connections));
+        let places = Places::new(options.connections);
         let local = listener.as_ref().map(|(_, local)| canonical(*local));
         if let Some((listener, _)) = listener {
-            tokio::spawn(listen(listener, path, context.clone(), slots.clone()));
+            tokio::spawn(listen(listener, path, context.clone(), places.clone()));
         }
         Ok(Self {
             options,
             local,
             tls,
             context,
-            slots,
+            places,
             _stop: stop,
         })
     }
@@ -142,12 +143,11 @@ impl WsTransport {
         if !self.accepts(&address) {
             return Err(not_accepted(address));
         }
-        let slot = self.slots.clone().try_acquire_owned();
-        let slot = slot.map_err(|_| ConnectError::Busy {
+        let place = self.places.take().ok_or_else(|| ConnectError::Busy {
             address: address.clone(),
             limit: self.options.connections,
         })?;
-        match timeout(WS_HANDSHAKE_TIME, self.open(web, slot)).await {
+        match timeout(WS_HANDSHAKE_TIME, self.open(web, place)).await {
             Ok(Ok(session)) => Ok(session),
             Ok(Err(source)) => {
                 self.context.counters.failed.add();
@@ -160,17 +160,17 @@ impl WsTransport {
         }
     }
 
-    async fn open(&self, web: &WebAddress, slot: OwnedSemaphorePermit) -> io::Result<Session> {
+    async fn open(&self, web: &WebAddress, place: Place) -> io::Result<Session> {
         let stream = open_tcp(web).await?;
         let remote = web.clone();
         let context = self.context.clone();
         if web.is_secure() {
             let stream = self.tls.connect(&web.server_name(), stream).await?;
             let socket = handshake::ask(stream, web).await?;
-            Ok(connection::start(socket, remote, context, slot))
+            Ok(connection::start(socket, remote, context, place))
         } else {
             let socket = handshake::ask(stream, web).await?;
-            Ok(connection::start(socket, remote, context, slot))
+            Ok(connection::start(socket, remote, context, place))
         }
     }
 }
@@ -276,25 +276,20 @@ impl Transport for WsTransport {
     }
 }
 
-async fn listen(
-    listener: TcpListener,
-    path: Arc<str>,
-    mut context: Context,
-    slots: Arc<Semaphore>,
-) {
+async fn listen(listener: TcpListener, path: Arc<str>, mut context: Context, places: Arc<Places>) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = context.stopped.changed() => return,
         };
         match accepted {
-            Ok((stream, remote)) => match slots.clone().try_acquire_owned() {
-                Ok(slot) => {
-                    let accepted = accept(stream, remote, path.clone(), context.clone(), slot);
+            Ok((stream, remote)) => match places.take() {
+                Some(place) => {
+                    let accepted = accept(stream, remote, path.clone(), context.clone(), place);
                     tokio::spawn(accepted);
                 }
                 // Closed at once: a full backlog would hide from the peer that we are busy.
-                Err(_) => context.counters.refused.add(),
+                None => context.counters.refused.add(),
             },
             Err(error) => {
                 tracing::debug!(%error, "ws accept failed");
@@ -310,7 +305,7 @@ async fn accept(
     remote: SocketAddr,
     path: Arc<str>,
     mut context: Context,
-    slot: OwnedSemaphorePermit,
+    place: Place,
 ) {
     let Ok(remote) = format!("ws://{}/", canonical(remote)).parse::<WebAddress>() else {
         return;
@@ -318,10 +313,11 @@ async fn accept(
     let answered = tokio::select! {
         answered = timeout(WS_HANDSHAKE_TIME, handshake::answer(stream, &path)) => answered,
         _ = context.stopped.changed() => return,
+        () = place.must_go() => return context.counters.refused.add(),
     };
     match answered {
         // The session lives on in the messages that arrive.
-        Ok(Ok(Some(socket))) => drop(connection::start(socket, remote, context, slot)),
+        Ok(Ok(Some(socket))) => drop(connection::start(socket, remote, context, place)),
         Ok(Ok(None)) => context.counters.malformed.add(),
         Ok(Err(error)) => {
             tracing::debug!(%remote, %error, "ws handshake failed");

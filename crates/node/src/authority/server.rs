@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::task::JoinSet;
 
 use super::dns::{self, LiveZone, ZoneError};
+use super::dns_tcp;
 use super::{Authority, AuthorityError};
 use crate::enrol;
 
@@ -83,6 +84,7 @@ impl Server {
     /// # Errors
     /// When an address is not free.
     pub async fn bind(authority: Authority) -> Result<Server, ServerError> {
+        crate::open_files::raise_limit();
         let ring = authority.ring();
         let listen = |what, address| {
             move |source| ServerError::Listen {
@@ -133,8 +135,8 @@ impl Server {
         let zone = LiveZone::new(catalog);
         let mut dns_server = hickory_server::Server::new(zone.clone());
         dns_server.register_socket(self.dns_socket);
-        dns_server.register_listener(self.dns_listener, Duration::from_secs(5), 4096);
         let mut tasks = JoinSet::new();
+        tasks.spawn(dns_tcp::serve(self.dns_listener, zone.clone()));
         tasks.spawn(publisher.keep_current(zone, generation));
         tasks.spawn(enrol::serve(self.enrol_listener, self.authority));
         shutdown.await;

@@ -28,6 +28,8 @@ pub struct MailConfig {
     pub lmtp_tcp: Option<SocketAddr>,
     /// A mailbox on an IMAP server.
     pub imap: Option<ServerConfig>,
+    /// Messages a day that any other member may send to the mailbox. Without it there is no limit.
+    pub quota: Option<u32>,
     /// Mails that may be sent in any hour.
     pub hourly: Option<usize>,
     /// Mails that may be sent on any day.
@@ -83,6 +85,7 @@ impl MailConfig {
             address: self.address()?,
             relay: self.relay.as_ref().map(relay).transpose()?,
             sources: self.sources()?,
+            quota: self.quota,
             ..SmtpOptions::default()
         };
         if options.relay.is_none() && options.sources.is_empty() {

@@ -8,17 +8,18 @@ use std::time::Duration;
 
 use ringway_dtl::Priority;
 use ringway_overlay::RingKey;
+use ringway_transport::{Place, Places};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::message::{
     ControlError, PathsStatus, Pong, Reply, Request, RouteFound, RouteTarget, RouterRef,
 };
 use crate::certificate::Certificate;
 use crate::directory::{Directory, DirectoryError};
-use crate::limits::{CONTROL_CONNECTIONS, CONTROL_LINE};
+use crate::limits::{CONTROL_CONNECTIONS, CONTROL_LINE, CONTROL_TIME};
 use crate::member::MemberHandle;
 use crate::transfer::{TransferError, Transfers};
 
@@ -97,11 +98,8 @@ pub(crate) struct Services {
 
 /// Serves for ever.
 pub(crate) async fn serve(socket: ControlSocket, services: Services) {
-    let places = Arc::new(Semaphore::new(CONTROL_CONNECTIONS));
+    let places = Places::new(CONTROL_CONNECTIONS);
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            return;
-        };
         let stream = match socket.listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -111,9 +109,9 @@ pub(crate) async fn serve(socket: ControlSocket, services: Services) {
             }
         };
         let services = services.clone();
+        let place = places.wait().await;
         tokio::spawn(async move {
-            let _place = place;
-            if let Err(error) = answer(stream, &services).await {
+            if let Err(error) = answer(stream, &services, place).await {
                 tracing::debug!(%error, "a control connection ended");
             }
         });
@@ -130,15 +128,17 @@ impl Answers {
     }
 }
 
-async fn answer(stream: UnixStream, services: &Services) -> io::Result<()> {
+async fn answer(stream: UnixStream, services: &Services, place: Place) -> io::Result<()> {
     let (reading, writing) = stream.into_split();
     let mut answers = Answers(writing);
     let mut line = String::new();
     let limit = u64::try_from(CONTROL_LINE).unwrap_or(u64::MAX);
-    BufReader::new(reading)
-        .take(limit)
-        .read_line(&mut line)
-        .await?;
+    let mut reading = BufReader::new(reading).take(limit);
+    tokio::select! {
+        read = timeout(CONTROL_TIME, reading.read_line(&mut line)) => read??,
+        () = place.must_go() => return Err(io::ErrorKind::ConnectionAborted.into()),
+    };
+    place.keep();
     let outcome = match serde_json::from_str(&line) {
         Ok(request) => services.handle(request, &mut answers).await,
         Err(error) => Err(Failure::Usage(format!("the request is malformed: {error}"))),

@@ -1,11 +1,9 @@
 //! The authority's side of an enrolment.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use ringway_transport::MemberId;
+use ringway_transport::{MemberId, Place, Places};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
@@ -17,11 +15,8 @@ use crate::limits::{ENROL_CONNECTIONS, ENROL_TIME};
 
 /// Serves enrolments for ever. One that fails is logged and closed; nobody else is touched.
 pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority) {
-    let places = Arc::new(Semaphore::new(ENROL_CONNECTIONS));
+    let places = Places::new(ENROL_CONNECTIONS);
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            return;
-        };
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -32,9 +27,15 @@ pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority) {
             }
         };
         let authority = authority.clone();
+        let place = places.wait().await;
         tokio::spawn(async move {
-            let _place = place;
-            match timeout(ENROL_TIME, enrol(stream, &authority)).await {
+            let enrolled = tokio::select! {
+                enrolled = timeout(ENROL_TIME, enrol(stream, &authority, &place)) => enrolled,
+                () = place.must_go() => {
+                    return tracing::debug!(%from, "others wanted the place of one that said nothing");
+                }
+            };
+            match enrolled {
                 Ok(Ok(name)) => tracing::info!(%from, name, "enrolled"),
                 Ok(Err(reason)) => tracing::warn!(%from, %reason, "an enrolment was refused"),
                 Err(_) => tracing::warn!(%from, "an enrolment took too long"),
@@ -53,7 +54,11 @@ enum EnrolError {
     UnknownInvite,
 }
 
-async fn enrol(stream: TcpStream, authority: &SharedAuthority) -> Result<String, EnrolError> {
+async fn enrol(
+    stream: TcpStream,
+    authority: &SharedAuthority,
+    place: &Place,
+) -> Result<String, EnrolError> {
     let secret: Zeroizing<[u8; 32]> = authority
         .with(|authority| Ok(authority.root().noise_secret()))
         .await?;
@@ -65,6 +70,8 @@ async fn enrol(stream: TcpStream, authority: &SharedAuthority) -> Result<String,
         .await?
         .ok_or(EnrolError::UnknownInvite)?;
     let mut channel = accepting.finish(&invite.pre_shared_key).await?;
+    // Whoever has no invite does not come this far.
+    place.keep();
     let request: Request = channel.receive().await?;
     let member = MemberId::new(*request.member);
     // The request names the Ed25519 key; the handshake has proven its X25519 form.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ringway_transport::{Address, MemberId};
+use ringway_transport::{Address, MemberId, Paths};
 
 use super::handshake::{self, Initiator};
 use super::peer::{Dial, HalfOpen, Peer};
@@ -55,11 +55,12 @@ impl Links {
 
     fn peer(&mut self, now: Instant, member: MemberId) -> &mut Peer {
         use rand::Rng as _;
-        let (rules, rng) = (&self.rules, &mut self.rng);
+        let (rules, quotas, rng) = (&self.rules, &self.quotas, &mut self.rng);
         self.peers.entry(member).or_insert_with(|| {
             let mut seed = [0; 32];
             rng.fill_bytes(&mut seed);
-            Peer::new(now, rules.clone(), seed)
+            let paths = Paths::new(rules.clone(), seed);
+            Peer::new(now, paths.with_quotas(member, quotas.clone()))
         })
     }
 
@@ -249,7 +250,11 @@ impl Links {
             return;
         }
         match dial.next_attempt(now) {
-            Some((address, packet)) => self.transmit(address, packet),
+            Some((address, packet)) => {
+                if self.quotas.take(now, &member, &address, 1) {
+                    self.transmit(address, packet);
+                }
+            }
             None => {
                 let index = dial.index;
                 peer.dial = None;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use ringway_dtl::Priority;
 use ringway_transport::{
-    Address, AddressDescriptor, LatencyClass, MemberId, PathProbe, PathReport, PathRules, Paths,
-    Protocol, Proved,
+    Address, AddressDescriptor, LatencyClass, MemberId, PathProbe, PathReport, Paths, Protocol,
+    Proved,
 };
 
 use super::flow::{Arrivals, Flow, Report};
@@ -189,14 +189,14 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(now: Instant, rules: PathRules, seed: [u8; 32]) -> Peer {
+    pub(super) fn new(now: Instant, paths: Paths) -> Peer {
         Peer {
             dial: None,
             waiting: VecDeque::new(),
             last_wanted: now,
             peer_wanted: now,
             sessions: VecDeque::new(),
-            paths: Paths::new(rules, seed),
+            paths,
             last_heard: now,
             next_look: now + LINK_LOOK,
             last_renewal: None,
@@ -343,6 +343,16 @@ impl Peer {
         let watched = self.paths.latency() != LatencyClass::Minutes;
         let may_pace = self.queue.has_paced() && (!watched || self.flow.may_send(now));
         let space = self.paths.mtu().saturating_sub(fragment::AROUND_DATA);
+        if !self.queue.can_pack(now, space, may_pace) {
+            return None;
+        }
+        if !self.paths.spend(now, &path, 1) {
+            // With nothing left of the quota another path may be in use by now.
+            return match self.path() == Some(&path) {
+                true => None,
+                false => self.next_packet(now, room),
+            };
+        }
         let mut packed = self.queue.pack(now, space, may_pace)?;
         if packed.plain.len() + REPORT_BYTES <= space
             && let Some(report) = self.report(now, room)

@@ -118,14 +118,24 @@ impl Queue {
         self.due
     }
 
+    fn waiting(&self, may_pace: bool) -> usize {
+        self.prompt.bytes + if may_pace { self.paced.bytes } else { 0 }
+    }
+
+    /// Whether [`Self::pack`] would give a packet.
+    pub(super) fn can_pack(&self, now: Instant, room: usize, may_pace: bool) -> bool {
+        let waiting = self.waiting(may_pace);
+        let is_due = self.due.is_some_and(|due| due <= now);
+        waiting > 0 && (is_due || waiting >= room)
+    }
+
     /// The next packet's content of at most `room` bytes, if one is due or can be filled. Messages of applications join
     /// only with `may_pace`.
     pub(super) fn pack(&mut self, now: Instant, room: usize, may_pace: bool) -> Option<Packed> {
-        let waiting = self.prompt.bytes + if may_pace { self.paced.bytes } else { 0 };
-        let is_due = self.due.is_some_and(|due| due <= now);
-        if waiting == 0 || (!is_due && waiting < room) {
+        if !self.can_pack(now, room, may_pace) {
             return None;
         }
+        let waiting = self.waiting(may_pace);
         let mut plain = Vec::with_capacity(room.min(waiting));
         self.prompt.fill(&mut plain, room);
         let paced = may_pace && self.paced.fill(&mut plain, room);

@@ -38,7 +38,7 @@ impl Runtime {
     ) {
         let name = certificate.name().to_string();
         if !self.link_to(now, certificate) || self.echoes.waiting.len() >= ECHOES {
-            return answer(reply, Err(Unreachable::NoAddress(name)));
+            return answer(reply, Err(self.no_address(name)));
         }
         self.echoes.next += 1;
         let number = self.echoes.next;

@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::Outcome;
+use super::hidden::Hidden;
 use super::transports::{self, Reachable};
 use crate::certificate::Certificate;
 use crate::config::{Config, NodeConfig, PeerConfig, TransportName};
@@ -61,6 +62,8 @@ pub(crate) struct Network {
     rules: PathRules,
     /// Where members can be reached before they have said so.
     peers: Vec<PeerConfig>,
+    /// Of a member that hides its address.
+    hidden: Option<Hidden>,
     /// Bytes per second to pass on for others.
     relay_rate: u64,
     /// The UDP port for which the home router may be asked for another.
@@ -82,17 +85,20 @@ pub(super) struct Dropped {
     not_connected: u64,
     /// No transport of ours sends there.
     no_transport: u64,
+    /// It would have shown this member's address, which is hidden.
+    hidden: u64,
 }
 
 impl Dropped {
     /// The numbers, with the names under which they are shown.
-    pub(super) fn by_reason(&self) -> [(&'static str, u64); 5] {
+    pub(super) fn by_reason(&self) -> [(&'static str, u64); 6] {
         [
             ("packets_dropped_closed", self.closed),
             ("packets_dropped_not_taken", self.not_taken),
             ("packets_dropped_connecting", self.connecting),
             ("packets_dropped_not_connected", self.not_connected),
             ("packets_dropped_no_transport", self.no_transport),
+            ("packets_dropped_hidden", self.hidden),
         ]
     }
 }
@@ -118,7 +124,8 @@ impl Network {
             .address()
             .map(|address| config.node.listen.unwrap_or(address));
         // A router's address is in its certificate.
-        let wants_mapping = config.node.port_mapping && listen.is_none();
+        let wants_mapping =
+            config.node.port_mapping && listen.is_none() && !config.node.hide_address;
         let quic = Arc::new(bind_quic(&config.node, identity, listen, directory)?);
         let (over_links, carrier) = bind_over_links(identity, directory)?;
         let reachable = Reachable {
@@ -136,6 +143,7 @@ impl Network {
             over_links: Arc::new(over_links),
             rules: config.path_rules(),
             peers: config.peer.clone(),
+            hidden: config.node.hide_address.then(Hidden::default),
             relay_rate: config.limits.relay,
             mapped_port: started.udp_port.filter(|_| wants_mapping),
             dropped: Dropped::default(),
@@ -179,7 +187,40 @@ impl Network {
 
     /// What our HELLO says.
     pub(super) fn addresses(&self) -> Vec<AddressDescriptor> {
-        self.transports.iter().flat_map(|t| t.addresses()).collect()
+        let addresses = self.transports.iter().flat_map(|t| t.addresses());
+        let shown = |d: &AddressDescriptor| !self.is_hidden() || d.protocol().hides_the_host();
+        addresses.filter(shown).collect()
+    }
+
+    /// True if this member shows its address to its parents only.
+    pub(super) fn is_hidden(&self) -> bool {
+        self.hidden.is_some()
+    }
+
+    fn permits(&self, address: &Address) -> bool {
+        let hidden = self.hidden.as_ref();
+        hidden.is_none_or(|hidden| hidden.permits(address))
+    }
+
+    /// Puts routers into the order in which they are asked to be parents; `up` are parents already. False if any will do.
+    pub(super) fn order_parents(
+        &mut self,
+        me: &MemberId,
+        routers: &mut [&Certificate],
+        up: &[MemberId],
+    ) -> bool {
+        let hidden = self.hidden.as_mut();
+        hidden
+            .map(|hidden| hidden.in_order(me, routers, up))
+            .is_some()
+    }
+
+    /// This router is dialled to be a parent: it may see where we are.
+    pub(super) fn show_to(&mut self, router: &Certificate) {
+        let addresses = self.all_dial_addresses(router);
+        if let Some(hidden) = &mut self.hidden {
+            hidden.choose(router.member(), addresses);
+        }
     }
 
     fn transport(&self, address: &Address) -> Option<&Arc<dyn Transport>> {
@@ -190,12 +231,18 @@ impl Network {
 
     /// True if messages can go to this address.
     pub(super) fn carries(&self, address: &Address) -> bool {
-        self.transport(address).is_some()
+        self.permits(address) && self.transport(address).is_some()
     }
 
     /// Where a member can be dialled by what its certificate and our configuration say: cheapest transport first. Without UDP and
     /// TCP it is tried at the port that a router's QUIC has unless told otherwise.
     pub(super) fn dial_addresses(&self, certificate: &Certificate) -> Vec<Address> {
+        let mut all = self.all_dial_addresses(certificate);
+        all.retain(|address| self.carries(address));
+        all
+    }
+
+    fn all_dial_addresses(&self, certificate: &Certificate) -> Vec<Address> {
         let own = certificate.address();
         let own = own.map(|address| {
             let plain = [Address::Udp(address), Address::Tcp(address)];
@@ -207,7 +254,6 @@ impl Network {
         let known = self.peers.iter().filter(|peer| peer.name == name);
         let known = known.flat_map(|peer| peer.addresses.iter().cloned());
         let mut all: Vec<Address> = own.into_iter().flatten().chain(known).collect();
-        all.retain(|address| self.carries(address));
         all.sort_by_key(|address| address.protocol().usual_cost());
         all
     }
@@ -271,6 +317,11 @@ impl Network {
         outcomes: &mpsc::Sender<Outcome>,
     ) -> bool {
         let count = u64::try_from(packets.len()).unwrap_or(u64::MAX);
+        // Here everything passes that leaves, also answers to whoever has found us.
+        if !self.permits(address) {
+            self.dropped.hidden += count;
+            return false;
+        }
         if let Some(session) = self.session(now, address) {
             let borrowed: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
             match session.send_batch(&borrowed) {

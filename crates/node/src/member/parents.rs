@@ -179,11 +179,15 @@ impl Runtime {
             .filter(|router| !self.links.knows(&router.member()))
             .collect();
         use rand::seq::SliceRandom as _;
-        candidates.shuffle(&mut rand::rng());
+        let me = self.membership.certificate.member();
+        if !self.network.order_parents(&me, &mut candidates, &parents) {
+            candidates.shuffle(&mut rand::rng());
+        }
         for router in candidates {
             if wanted == 0 {
                 break;
             }
+            self.network.show_to(router);
             if self.directory.cached(&router.member()).is_some() && self.link_to(now, router) {
                 wanted -= 1;
             }
@@ -208,8 +212,15 @@ impl Runtime {
         let chosen = &self.parents.chosen;
         let observed: BTreeSet<&Address> = chosen.values().flat_map(|p| &p.observed).collect();
         let relays = chosen.iter().filter(|(_, parent)| parent.relays);
+        let relays = relays.map(|(parent, _)| relay(parent)).collect();
+        if self.network.is_hidden() {
+            return Lent {
+                relays,
+                ..Lent::default()
+            };
+        }
         Lent {
-            relays: relays.map(|(parent, _)| relay(parent)).collect(),
+            relays,
             observed: observed.into_iter().cloned().collect(),
             mapped: self.parents.mapping.external(),
         }

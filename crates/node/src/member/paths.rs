@@ -46,6 +46,8 @@ impl Runtime {
         let reason = if !files && !self.carries(member, &descriptor.address) {
             let scheme = descriptor.protocol();
             format!("this member has no {scheme} transport: see `transports` in ringway.toml")
+        } else if let Some(again) = advertised.quota_used {
+            PathState::QuotaUsed { again_in: again }.to_string()
         } else if advertised.usable && !linked {
             "was proven a while ago; there is no link now".to_owned()
         } else if files && advertised.usable {

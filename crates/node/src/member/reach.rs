@@ -38,7 +38,7 @@ impl Runtime {
         let name = certificate.name().to_string();
         let up = self.link_to(now, certificate);
         if !up || self.reaching.waiting.len() >= ECHOES {
-            return answer(reply, Err(Unreachable::NoAddress(name)));
+            return answer(reply, Err(self.no_address(name)));
         }
         self.links.keep(now, &member);
         let waiting = Waiting {

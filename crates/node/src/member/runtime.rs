@@ -118,6 +118,10 @@ impl Runtime {
                 .map(|descriptor| descriptor.address)
                 .collect(),
         );
+        validator.set_quotas(links.quotas().clone());
+        if network.is_hidden() {
+            validator.hide();
+        }
         let hello_sequence = state.next_hello_sequence()?;
         let mut runtime = Runtime {
             links,
@@ -340,6 +344,12 @@ impl Runtime {
                 self.send_ping(address, ping);
                 moved = true;
             }
+            while let Some(member) = self.validator.poll_hello_wanted() {
+                if self.links.is_up(&member) {
+                    self.links.send(now, &member, LinkMessage::HelloWanted);
+                    moved = true;
+                }
+            }
             if !moved {
                 break;
             }
@@ -396,6 +406,8 @@ impl Runtime {
             LinkMessage::Hello(bytes) => self.take_hello(now, member, &bytes),
             LinkMessage::Ping(bytes) => {
                 let ping = ringway_transport::Ping::decode(&bytes).ok();
+                // Nobody is answered in another's name: it would only serve whoever passes PINGs on.
+                let ping = ping.filter(|ping| ping.challenger == member);
                 let pong =
                     ping.and_then(|ping| self.validator.handle_ping(now, &ping, &self.identity));
                 if let Some(pong) = pong {

@@ -5,8 +5,10 @@
     reason = "a test fails by a panic, also in the functions it shares with others"
 )]
 
+mod attacks;
 mod captures;
 mod demo;
+mod hidden;
 mod leaves;
 mod members;
 mod networks;

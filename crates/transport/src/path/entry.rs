@@ -62,6 +62,8 @@ pub(super) struct Entry {
     deaths: u32,
     /// When the probe that is out is lost, or when the next one leaves.
     pub(super) due: Option<Instant>,
+    /// Until when the peer's quota for the address is used up.
+    pub(super) spent: Option<Instant>,
 }
 
 impl Entry {
@@ -83,6 +85,7 @@ impl Entry {
             lost: 0,
             deaths: 0,
             due: None,
+            spent: None,
         };
         entry.describe(descriptor, rules);
         entry
@@ -219,6 +222,13 @@ impl Entry {
         let length = self.mtu.padding().filter(|_| in_use && self.lost == 0);
         self.padded = length.is_some();
         length
+    }
+
+    /// The peer's quota allows no probe: none leaves before it does.
+    pub(super) fn put_off(&mut self, now: Instant) {
+        let later = now.checked_add(limits::PATH_AWAY);
+        self.probe = None;
+        self.due = self.spent.or(later).max(later);
     }
 
     /// A probe that is out and due is lost; after a few the path does not work.

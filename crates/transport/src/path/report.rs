@@ -51,6 +51,11 @@ pub enum PathState {
     ToBeProbed,
     /// The peer has not yet answered there.
     Unproved,
+    /// As many messages as the peer accepts there in a day have left.
+    QuotaUsed {
+        /// Until the next may leave.
+        again_in: Duration,
+    },
     /// Probes went unanswered; the next leaves after this time.
     Dead {
         /// Until the next probe.
@@ -68,6 +73,13 @@ impl fmt::Display for PathState {
             Self::NotFaster => "works, but is not clearly faster",
             Self::ToBeProbed => "better; to be used once a probe is answered",
             Self::Unproved => "the peer has not yet answered there",
+            Self::QuotaUsed { again_in } => {
+                let hours = again_in.as_secs().div_ceil(3600);
+                return write!(
+                    f,
+                    "the peer's quota for today is used up; again in {hours} h"
+                );
+            }
             Self::Dead { again_in } => {
                 return write!(
                     f,
@@ -99,6 +111,10 @@ pub(super) fn of(now: Instant, entry: &Entry, active: Option<&Entry>) -> PathRep
 }
 
 fn state(now: Instant, entry: &Entry, active: Option<&Entry>) -> PathState {
+    if let Some(until) = entry.spent {
+        let again_in = until.saturating_duration_since(now);
+        return PathState::QuotaUsed { again_in };
+    }
     match entry.life {
         Life::Unproved => return PathState::Unproved,
         Life::Dead(_, until) => {

@@ -370,3 +370,77 @@ fn when_several_paths_die_together_one_that_answers_is_taken_as_soon() {
     world.run(3.2);
     assert_eq!(world.active(), TCP, "not after trying every other in turn");
 }
+
+#[test]
+fn a_path_whose_quota_is_used_up_is_left_and_comes_back_the_next_day() {
+    let member = crate::MemberId::new([9; 32]);
+    let quotas = Quotas::default();
+    let mut w = World::new(&[]);
+    w.paths = Paths::new(PathRules::default(), [7; 32]).with_quotas(member, quotas.clone());
+    w.set(UDP, Some(10));
+    w.set(MAIL, Some(1_000));
+    let modest = AddressDescriptor {
+        quota: Some(20),
+        ..descriptor(UDP)
+    };
+    quotas.learn(member, &[&modest]);
+    w.offer();
+    let udp = modest.address;
+    let mut left = 0;
+    while w.paths.active() == Some(&udp) {
+        left += usize::from(w.paths.spend(w.now, &udp, 1));
+        w.step();
+    }
+    // Probes count, too.
+    assert!(
+        left <= 20 && left + w.probes >= 20,
+        "{left} and {}",
+        w.probes
+    );
+    let spent = left + w.probes;
+    assert_eq!(spent, 20);
+    assert_eq!(
+        w.paths.active().map(ToString::to_string).as_deref(),
+        Some(MAIL)
+    );
+    assert!(!w.paths.spend(w.now, &udp, 1), "not one more");
+    let report = |w: &World| w.paths.reports(w.now);
+    let of_udp = report(&w).into_iter().find(|r| r.address == udp).unwrap();
+    assert!(matches!(of_udp.state, PathState::QuotaUsed { .. }));
+    assert!(
+        of_udp.state.to_string().contains("quota"),
+        "{}",
+        of_udp.state
+    );
+    let probes = w.probes;
+    w.run(3600.0);
+    assert_eq!(w.probes, probes, "probing stops");
+    w.now += Duration::from_secs(25 * 3600);
+    w.run(2.0);
+    assert_eq!(w.paths.active(), Some(&udp), "{:?}", w.paths.reports(w.now));
+}
+
+#[test]
+fn without_any_quota_left_there_is_no_path_and_nothing_spins() {
+    let member = crate::MemberId::new([9; 32]);
+    let quotas = Quotas::default();
+    let mut w = World::new(&[]);
+    w.paths = Paths::new(PathRules::default(), [7; 32]).with_quotas(member, quotas.clone());
+    w.set(UDP, Some(10));
+    let none = AddressDescriptor {
+        quota: Some(0),
+        ..descriptor(UDP)
+    };
+    quotas.learn(member, &[&none]);
+    w.offer();
+    w.paths.adopt(w.now, &none);
+    assert_eq!(w.paths.active(), None);
+    for _ in 0..100 {
+        w.paths.handle_heard(w.now, &none);
+        w.step();
+        while w.paths.poll_probe(w.now).is_some() {}
+        w.paths.handle_timeout(w.now);
+        assert!(w.paths.poll_timeout().is_none_or(|due| due > w.now));
+    }
+    assert_eq!(w.probes, 0);
+}

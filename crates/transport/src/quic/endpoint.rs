@@ -20,6 +20,7 @@ use crate::address::canonical;
 use crate::counters::Counter;
 use crate::limits;
 use crate::member::MemberId;
+use crate::places::Places;
 
 /// Says whether a key belongs to an admitted member. Called in every handshake: it must not block.
 pub type Allow = Arc<dyn Fn(&MemberId) -> bool + Send + Sync>;
@@ -78,7 +79,7 @@ struct Inner {
     members: Option<Members>,
     options: QuicOptions,
     connections: Arc<Semaphore>,
-    handshakes: Arc<Semaphore>,
+    handshakes: Arc<Places>,
     refused: Counter,
 }
 
@@ -153,7 +154,7 @@ impl QuicEndpoint {
             server,
             members,
             connections: Arc::new(Semaphore::new(options.connections)),
-            handshakes: Arc::new(Semaphore::new(limits::QUIC_HANDSHAKES)),
+            handshakes: Places::new(limits::QUIC_HANDSHAKES),
             options,
             refused: Counter::default(),
         });
@@ -366,26 +367,30 @@ impl Inner {
 
     async fn listen(self: Arc<Self>, queues: Queues) {
         while let Some(incoming) = self.endpoint.accept().await {
-            let busy = self.handshakes.available_permits() < limits::QUIC_HANDSHAKES / 2;
+            let busy = self.handshakes.count() > limits::QUIC_HANDSHAKES / 2;
             if busy && !incoming.remote_address_validated() {
                 if incoming.retry().is_err() {
                     self.refused.add();
                 }
                 continue;
             }
-            let handshake = self.handshakes.clone().try_acquire_owned();
+            let handshake = self.handshakes.take();
             let slot = self.connections.clone().try_acquire_owned();
-            let (Ok(handshake), Ok(slot)) = (handshake, slot) else {
+            let (Some(handshake), Ok(slot)) = (handshake, slot) else {
                 self.refused.add();
                 incoming.refuse();
                 continue;
             };
             let (inner, queue) = (self.clone(), queues.clone());
             tokio::spawn(async move {
-                if let Err(error) = inner.accept(incoming, slot, queue).await {
+                // Whoever has begun and not gone on for longest makes room for others.
+                let accepted = tokio::select! {
+                    accepted = inner.accept(incoming, slot, queue) => accepted,
+                    () = handshake.must_go() => Err(QuicError::TimedOut),
+                };
+                if let Err(error) = accepted {
                     tracing::debug!(%error, "quic: incoming handshake failed");
                 }
-                drop(handshake);
             });
         }
     }

@@ -10,12 +10,13 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use crate::address::Address;
 use crate::counters::Counters;
 use crate::limits::{TCP_FRAME_TIME, TCP_MTU};
+use crate::places::Place;
 use crate::transport::{BoxFuture, Inbox, Link, SendError, Session, one_by_one};
 
 /// What every connection of a transport shares.
@@ -32,7 +33,7 @@ pub(super) fn start(
     stream: TcpStream,
     remote: SocketAddr,
     context: Context,
-    slot: OwnedSemaphorePermit,
+    place: Place,
 ) -> Session {
     let (reader, writer) = stream.into_split();
     let shared = Arc::new(Shared {
@@ -43,8 +44,9 @@ pub(super) fn start(
         room: Notify::new(),
         closed: AtomicBool::new(false),
         counters: context.counters.clone(),
+        place,
     });
-    let link = Arc::new(TcpLink(shared.clone()));
+    let link = TcpLink::new(shared.clone());
     let held = Arc::downgrade(&link);
     let mut stopped = context.stopped.clone();
     tokio::spawn(async move {
@@ -52,11 +54,11 @@ pub(super) fn start(
             ended = read(reader, &shared, held, &context) => ended,
             ended = flush(&shared) => ended,
             _ = stopped.changed() => End::Stopped,
+            () = shared.place.must_go() => End::Crowded,
         };
         shared.closed.store(true, Ordering::Release);
         shared.room.notify_waiters();
         count(&shared, &ended);
-        drop(slot);
     });
     Session::new(link)
 }
@@ -70,6 +72,8 @@ enum End {
     Stopped,
     /// Nobody used it.
     Idle,
+    /// Nobody used it, and somebody else wanted its place.
+    Crowded,
     /// A frame or a rest of one took too long.
     Slow,
     /// A frame longer than the MTU.
@@ -82,6 +86,7 @@ fn count(shared: &Shared, ended: &End) {
     tracing::trace!(remote = %shared.remote, ?ended, "tcp connection ended");
     match ended {
         End::Peer | End::Stopped => {}
+        End::Crowded => shared.counters.refused.add(),
         End::Idle | End::Slow => shared.counters.timed_out.add(),
         End::Malformed => shared.counters.malformed.add(),
         End::Failed(error) => {
@@ -102,6 +107,7 @@ struct Shared {
     room: Notify,
     closed: AtomicBool,
     counters: Arc<Counters>,
+    place: Place,
 }
 
 impl Shared {
@@ -141,6 +147,12 @@ impl Shared {
 struct TcpLink(Arc<Shared>);
 
 impl TcpLink {
+    /// While there is one, somebody holds a session.
+    fn new(shared: Arc<Shared>) -> Arc<Self> {
+        shared.place.keep();
+        Arc::new(Self(shared))
+    }
+
     /// Sends one message now, or leaves it uncounted if the system takes no more.
     fn offer(&self, message: &[u8]) -> Result<(), SendError> {
         let shared = &self.0;
@@ -183,6 +195,12 @@ impl TcpLink {
             }
             room.await;
         }
+    }
+}
+
+impl Drop for TcpLink {
+    fn drop(&mut self) {
+        self.0.place.release();
     }
 }
 
@@ -265,7 +283,7 @@ async fn read(
             Err(_) => return End::Slow,
         };
         let link = held.upgrade().unwrap_or_else(|| {
-            let link = Arc::new(TcpLink(shared.clone()));
+            let link = TcpLink::new(shared.clone());
             held = Arc::downgrade(&link);
             link
         });

@@ -20,6 +20,10 @@ pub(super) const ADVERTISER_RATE: Rate = Rate {
     burst: limits::ADVERTISER_BUDGET,
     interval: limits::ADVERTISER_BUDGET_INTERVAL,
 };
+pub(super) const REFERRAL_RATE: Rate = Rate {
+    burst: limits::REFERRAL_BUDGET,
+    interval: limits::REFERRAL_BUDGET_INTERVAL,
+};
 pub(super) const PONG_RATE: Rate = Rate {
     burst: limits::PONG_BUDGET,
     interval: limits::PONG_BUDGET_INTERVAL,
@@ -82,6 +86,8 @@ impl Bucket {
 enum Target {
     /// Whoever has the address.
     Address(Address),
+    /// Whoever reads the mailbox.
+    Mailbox(String),
     /// Whoever has the network: the first 24 bits of an IPv4 address, 48 of an IPv6 address.
     V4([u8; 3]),
     V6([u8; 6]),
@@ -95,9 +101,14 @@ impl Target {
         let own = |rate| (Target::Address(address.clone()), rate);
         match address {
             Address::Smtp(mail) => {
-                let domain = mail.mailbox().rsplit('@').next().unwrap_or_default();
+                // Another filter header does not make another person, nor do capital letters.
+                let mailbox = mail.mailbox().to_ascii_lowercase();
+                let domain = mailbox.rsplit('@').next().unwrap_or_default();
                 let domain = Target::Host(domain.to_owned());
-                vec![own(MAIL_RATE), (domain, MAIL_DOMAIN_RATE)]
+                vec![
+                    (Target::Mailbox(mailbox), MAIL_RATE),
+                    (domain, MAIL_DOMAIN_RATE),
+                ]
             }
             Address::Ws(web) if web.ip().is_none() => {
                 let host = Target::Host(web.host_and_port().0);
@@ -219,14 +230,15 @@ mod tests {
         let mut budgets = TargetBudgets::default();
         let (mut to_one, mut to_domain) = (0, 0);
         while now < start + day {
-            for member in 0..200 {
-                let address = format!("smtp://m{member}@example.org?X-A=b")
-                    .parse()
-                    .unwrap();
+            for member in 0..400_usize {
+                // Spelled otherwise each time.
+                let (m, b) = (["m", "M"][member % 2], now.duration_since(start).as_secs());
+                let address = format!("smtp://{m}{}@example.org?X-A=b{b}", member / 2);
+                let address = address.parse().unwrap();
                 if budgets.wait(now, &address).is_none() {
                     budgets.take(now, &address);
                     to_domain += 1;
-                    to_one += u32::from(member == 0);
+                    to_one += u32::from(member / 2 == 0);
                 }
             }
             now += Duration::from_secs(600);

@@ -2,17 +2,25 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+
 use super::budget::Bucket;
 use super::timing::Timing;
 use crate::address::AddressDescriptor;
+use crate::member::MemberId;
 
 /// A member that has sent a HELLO.
 #[derive(Debug)]
 pub(super) struct Advertiser {
-    pub(super) sequence: u64,
+    /// Its newest HELLO's; `None` if it has only passed on others'.
+    pub(super) sequence: Option<u64>,
+    /// The newest HELLO as it came.
+    pub(super) hello: Bytes,
     /// When its newest HELLO came.
     pub(super) heard: Instant,
     pub(super) budget: Bucket,
+    /// For what it passes on.
+    pub(super) referrals: Bucket,
     pub(super) addresses: Vec<Entry>,
 }
 
@@ -22,8 +30,14 @@ pub(super) struct Entry {
     pub(super) descriptor: AddressDescriptor,
     /// The PING that is out.
     pub(super) probe: Option<Probe>,
+    /// A HELLO has named it, and the PING that this allows has not left yet.
+    pub(super) granted: bool,
+    /// Whose budget PINGs cost, if it is another member's: that which passed the HELLO on.
+    pub(super) payer: Option<MemberId>,
     /// PINGs sent since the last proof or the last rest.
     pub(super) attempts: u32,
+    /// How often the member has been asked for its HELLO because a PING was lost.
+    pub(super) asked: u32,
     /// Rests since the last proof.
     pub(super) rests: u32,
     /// The last proof; it may have expired.
@@ -51,7 +65,10 @@ impl Entry {
         Self {
             descriptor,
             probe: None,
+            granted: false,
+            payer: None,
             attempts: 0,
+            asked: 0,
             rests: 0,
             valid: None,
             due: None,
@@ -71,9 +88,11 @@ impl Entry {
 impl Advertiser {
     pub(super) fn new(now: Instant) -> Self {
         Self {
-            sequence: 0,
+            sequence: None,
+            hello: Bytes::new(),
             heard: now,
             budget: Bucket::full(now),
+            referrals: Bucket::full(now),
             addresses: Vec::new(),
         }
     }

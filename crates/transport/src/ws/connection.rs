@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout, timeout_at};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
@@ -17,6 +17,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use crate::address::{Address, WebAddress};
 use crate::counters::Counters;
 use crate::limits::{WS_KEEP_ALIVE, WS_MTU, WS_QUEUE, WS_SEND_TIME, WS_SILENCE};
+use crate::places::Place;
 use crate::transport::{BoxFuture, Inbox, Link, SendError, Session, one_by_one};
 
 /// What every connection of a transport shares.
@@ -33,7 +34,7 @@ pub(super) fn start<S>(
     socket: WebSocketStream<S>,
     remote: WebAddress,
     context: Context,
-    slot: OwnedSemaphorePermit,
+    place: Place,
 ) -> Session
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -44,8 +45,9 @@ where
         remote,
         closed: AtomicBool::new(false),
         counters: context.counters.clone(),
+        place,
     });
-    let link = Arc::new(WsLink(shared.clone()));
+    let link = WsLink::new(shared.clone());
     let held = Arc::downgrade(&link);
     let mut stopped = context.stopped.clone();
     tokio::spawn(async move {
@@ -54,10 +56,10 @@ where
             ended = read(stream, &shared, held, &context) => ended,
             ended = write(sink, waiting) => ended,
             _ = stopped.changed() => End::Stopped,
+            () = shared.place.must_go() => End::Crowded,
         };
         shared.closed.store(true, Ordering::Release);
         count(&shared, &ended);
-        drop(slot);
     });
     Session::new(link)
 }
@@ -71,6 +73,8 @@ enum End {
     Stopped,
     /// Nobody used it.
     Idle,
+    /// Nobody used it, and somebody else wanted its place.
+    Crowded,
     /// Nothing was heard, or a message did not leave.
     Slow,
     /// What arrived is none of our messages.
@@ -98,6 +102,7 @@ fn count(shared: &Shared, ended: &End) {
     tracing::trace!(remote = %shared.remote, ?ended, "ws connection ended");
     match ended {
         End::Peer | End::Stopped => {}
+        End::Crowded => shared.counters.refused.add(),
         End::Idle | End::Slow => shared.counters.timed_out.add(),
         End::Malformed => shared.counters.malformed.add(),
         End::Failed(error) => {
@@ -113,6 +118,7 @@ struct Shared {
     remote: WebAddress,
     closed: AtomicBool,
     counters: Arc<Counters>,
+    place: Place,
 }
 
 /// What the sessions hold; gone when the last is dropped.
@@ -120,6 +126,12 @@ struct Shared {
 struct WsLink(Arc<Shared>);
 
 impl WsLink {
+    /// While there is one, somebody holds a session.
+    fn new(shared: Arc<Shared>) -> Arc<Self> {
+        shared.place.keep();
+        Arc::new(Self(shared))
+    }
+
     /// Queues one message, or leaves it uncounted if the queue is full.
     fn offer(&self, message: &[u8]) -> Result<(), SendError> {
         let shared = &self.0;
@@ -142,6 +154,12 @@ impl WsLink {
         place.send(Bytes::copy_from_slice(message));
         shared.counters.sent(message.len());
         Ok(())
+    }
+}
+
+impl Drop for WsLink {
+    fn drop(&mut self) {
+        self.0.place.release();
     }
 }
 
@@ -244,7 +262,7 @@ async fn read(
         heard = Instant::now();
         used = heard;
         let link = held.upgrade().unwrap_or_else(|| {
-            let link = Arc::new(WsLink(shared.clone()));
+            let link = WsLink::new(shared.clone());
             held = Arc::downgrade(&link);
             link
         });

@@ -11,6 +11,7 @@ mod hello;
 mod mail_servers;
 mod quic;
 mod quic_messages;
+mod receipt;
 mod smtp;
 mod support;
 mod tcp;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ed25519_dalek::SigningKey;
 use ringway_dtl::{Mode, Priority};
 use ringway_transport::MemberId;
-use ringway_transport::limits::{QUIC_CONNECTION_WINDOW, QUIC_STREAM_WINDOW};
+use ringway_transport::limits::{QUIC_CONNECTION_WINDOW, QUIC_HANDSHAKES, QUIC_STREAM_WINDOW};
 use ringway_transport::quic::{
     Allow, CongestionControl, DatagramCarrier, MemberDatagram, QuicConnection, QuicEndpoint,
     QuicError, QuicOptions, RecvStream, SendStream, member_address,
@@ -412,4 +412,48 @@ async fn everything_arrives(into: &QuicConnection, size: usize) {
     let (_sink, mut receive) = soon(into.accept_bi()).await.unwrap();
     let got = soon(receive.read_to_end(size + 1)).await.unwrap();
     assert_eq!(got.len(), size);
+}
+
+#[tokio::test]
+async fn half_open_handshakes_keep_nobody_out() {
+    let (server, address) = endpoint(&key(2), everybody());
+    let (attacker, _) = endpoint(&key(3), everybody());
+    let attacker = Arc::new(attacker);
+    let recorder = tokio::net::UdpSocket::bind(loopback()).await.unwrap();
+    let recorded = recorder.local_addr().unwrap();
+    let mut halves = Vec::new();
+    // More than may be under way. Each is begun by somebody else, who then says nothing more.
+    for _ in 0..2 * QUIC_HANDSHAKES {
+        let attacker = Arc::clone(&attacker);
+        let beginning = tokio::spawn(async move {
+            let begun = attacker.connect(recorded, member(9), Priority::NORMAL);
+            drop(tokio::time::timeout(Duration::from_millis(50), begun).await);
+        });
+        let socket = std::net::UdpSocket::bind(loopback()).unwrap();
+        let mut first = [0; 2048];
+        let size = soon(recorder.recv(&mut first)).await.unwrap();
+        socket.send_to(&first[..size], address).unwrap();
+        // A ClientHello with a post-quantum key share takes two datagrams.
+        let more = tokio::time::timeout(Duration::from_millis(5), recorder.recv(&mut first));
+        if let Ok(size) = more.await {
+            socket.send_to(&first[..size.unwrap()], address).unwrap();
+        }
+        halves.push((socket, beginning));
+    }
+    let (client, _) = endpoint(&key(1), everybody());
+    let (out, into) = soon(async {
+        tokio::join!(
+            client.connect(address, member(2), Priority::NORMAL),
+            server.accept()
+        )
+    })
+    .await;
+    assert_eq!(out.unwrap().peer(), member(2));
+    assert_eq!(into.unwrap().peer(), member(1));
+    let sizes = halves.iter().map(|(socket, _)| {
+        socket.set_nonblocking(true).unwrap();
+        let mut answer = [0; 2048];
+        std::iter::from_fn(|| socket.recv(&mut answer).ok()).count()
+    });
+    assert!(sizes.max() > Some(0), "the server has begun handshakes");
 }

@@ -175,7 +175,7 @@ async fn garbage_ends_its_own_connection_only() {
 }
 
 #[tokio::test]
-async fn more_connections_than_allowed_are_refused() {
+async fn past_the_bound_who_is_not_in_use_makes_room_and_else_more_are_refused() {
     let (b, mut at_b) = start_with(
         16,
         TcpOptions {
@@ -187,9 +187,10 @@ async fn more_connections_than_allowed_are_refused() {
     let there = b.addresses()[0].address.clone();
     let first = a.connect(&there).await.unwrap();
     let second = a.connect(&there).await.unwrap();
+    let mut held = Vec::new();
     for session in [&first, &second] {
         session.send(b"in").unwrap();
-        next(&mut at_b).await;
+        held.push(next(&mut at_b).await.session);
     }
     let third = a.connect(&there).await.unwrap();
     until(|| b.counters().refused == 1).await;
@@ -198,6 +199,14 @@ async fn more_connections_than_allowed_are_refused() {
     // Outgoing connections count too.
     let refused = b.connect(&a.addresses()[0].address).await;
     assert!(matches!(refused, Err(ConnectError::Busy { limit: 2, .. })));
+    // Nobody at B uses the first one any more.
+    held.remove(0);
+    let fourth = a.connect(&there).await.unwrap();
+    until(|| first.is_closed()).await;
+    fourth.send(b"in time").unwrap();
+    assert_eq!(&next(&mut at_b).await.message[..], b"in time");
+    held[0].send(b"unharmed").unwrap();
+    assert!(!second.is_closed());
     // A place that is free again is given again.
     drop((first, a));
     let (c, _at_c) = start(16);

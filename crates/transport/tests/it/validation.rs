@@ -184,19 +184,95 @@ fn only_pings_to_me_at_my_address_are_answered_and_within_a_budget() {
 }
 
 #[test]
-fn a_silent_address_gets_a_few_pings_and_then_rest() {
+fn a_silent_address_gets_one_ping_for_each_hello_that_names_it() {
     let mut w = World::new();
     w.hello(&key(2), 1, vec![udp(A)]);
     let start = w.now;
-    assert_eq!(w.run(Duration::from_secs(2), nobody), 2);
-    assert_eq!(w.run(Duration::from_secs(86_400), nobody), 2);
-    assert_eq!(w.pinged[&udp(A).address], PING_ATTEMPTS);
+    assert_eq!(w.run(Duration::from_secs(86_400), nobody), 1);
+    assert_eq!(w.pinged[&udp(A).address], 1);
     assert_eq!(w.validator.poll_timeout(), None);
-    // A newer HELLO is worth another try.
+    // The member is asked for its HELLO again, a few times; each is worth another try.
+    assert!(w.now > start);
+    for _ in 0..3 {
+        let repeated = w.hello(&key(2), 1, vec![udp(A)]);
+        assert_eq!(repeated, HelloOutcome::Repeated);
+        assert_eq!(w.run(Duration::from_secs(60), nobody), 1);
+    }
     w.hello(&key(2), 2, vec![udp(A)]);
     assert_eq!(w.run(Duration::from_secs(1), two), 1);
     assert_eq!(w.usable(key(2).member()), [udp(A).address]);
-    assert!(w.now > start);
+}
+
+#[test]
+fn a_lost_ping_is_repeated_because_the_member_says_its_hello_again() {
+    let mut w = World::new();
+    w.hello(&key(2), 1, vec![udp(A)]);
+    let (start, mut asked, mut pings) = (w.now, Vec::new(), w.pings().len());
+    while let Some(due) = w.validator.poll_timeout() {
+        w.now = due;
+        w.validator.handle_timeout(due);
+        while let Some(member) = w.validator.poll_hello_wanted() {
+            asked.push(member);
+            w.hello(&key(2), 1, vec![udp(A)]);
+        }
+        pings += w.pings().len();
+    }
+    assert_eq!(asked, vec![key(2).member(); 3]);
+    assert_eq!(pings, usize::try_from(PING_ATTEMPTS).unwrap());
+    let patience = w.now - start;
+    assert!((Duration::from_secs(15)..Duration::from_secs(60)).contains(&patience));
+}
+
+#[test]
+fn a_quic_address_waits_until_another_one_of_its_host_is_proved() {
+    let quic = |text: &str| AddressDescriptor::new(Address::Quic(text.parse().unwrap()), 1200, 15);
+    let mut w = World::new();
+    let (own, victim) = (quic("192.0.2.1:7001"), quic("192.0.2.9:7001"));
+    w.hello(&key(2), 1, vec![own.clone(), victim.clone(), udp(A)]);
+    let first = w.pings();
+    assert_eq!(first.len(), 1, "a handshake is longer than a HELLO");
+    let pong = Pong::sign(&first[0], &key(2));
+    assert!(w.validator.handle_pong(w.now, &pong).is_some());
+    let then = w.pings();
+    assert_eq!(then.len(), 1);
+    assert_eq!(then[0].address, own.address);
+    let pong = Pong::sign(&then[0], &key(2));
+    assert!(w.validator.handle_pong(w.now, &pong).is_some());
+    w.run(Duration::from_secs(86_400), two);
+    assert!(!w.pinged.contains_key(&victim.address));
+    assert_eq!(w.usable(key(2).member()).len(), 2);
+}
+
+#[test]
+fn no_more_pings_a_day_than_the_addresss_quota() {
+    let mut w = World::new();
+    let modest = AddressDescriptor {
+        quota: Some(3),
+        ..udp(A)
+    };
+    for sequence in 1..=10 {
+        w.hello(&key(2), sequence, vec![modest.clone()]);
+        w.run(Duration::from_secs(60), nobody);
+    }
+    assert_eq!(w.pinged[&modest.address], 3);
+    let known = w.validator.advertised(w.now, &key(2).member());
+    let again = known[0].quota_used.unwrap();
+    assert!(again > Duration::from_secs(23 * 3600), "{again:?}");
+    w.run(Duration::from_secs(26 * 3600), nobody);
+    w.hello(&key(2), 11, vec![modest.clone()]);
+    w.run(Duration::from_secs(60), two);
+    assert_eq!(w.usable(key(2).member()), [modest.address]);
+}
+
+#[test]
+fn whoever_hides_sends_no_ping_that_would_show_it() {
+    let mut w = World::new();
+    w.validator.hide();
+    let mail = "smtp://b@example.org?X-A=b".parse().unwrap();
+    let mail = AddressDescriptor::new(mail, 65_536, 1_000);
+    w.hello(&key(2), 1, vec![udp(A), mail.clone()]);
+    w.run(Duration::from_secs(60), two);
+    assert_eq!(w.usable(key(2).member()), [mail.address]);
 }
 
 #[test]
@@ -279,7 +355,7 @@ fn the_newest_hello_counts() {
     w.hello(&key(2), 5, vec![udp(A), udp(B)]);
     w.run(Duration::from_secs(1), two);
     assert_eq!(w.usable(key(2).member()).len(), 2);
-    assert_eq!(w.hello(&key(2), 5, vec![]), HelloOutcome::Stale);
+    assert_eq!(w.hello(&key(2), 5, vec![]), HelloOutcome::Repeated);
     assert_eq!(w.hello(&key(2), 4, vec![]), HelloOutcome::Stale);
     assert_eq!(w.usable(key(2).member()).len(), 2);
     let dearer = AddressDescriptor { cost: 99, ..udp(B) };

@@ -11,7 +11,6 @@ use smtp_proto::{
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::{Receiver, Verdict};
@@ -19,6 +18,7 @@ use crate::limits::{
     ACCEPT_PAUSE, LMTP_CONNECTION_TIME, LMTP_CONNECTIONS, LMTP_MISTAKES, LMTP_RECIPIENTS,
     LMTP_TIME, MAIL_BYTES,
 };
+use crate::places::{Place, Places};
 
 /// Whom we call ourselves; nobody resolves it.
 const HOST: &str = "ringway.localhost";
@@ -45,7 +45,7 @@ impl Listener {
 
 /// Serves the mail server, for as long as the transport lives.
 pub(in crate::smtp) async fn run(listener: Listener, receiver: Arc<Receiver>) {
-    let slots = Arc::new(Semaphore::new(LMTP_CONNECTIONS));
+    let places = Places::new(LMTP_CONNECTIONS);
     // Their tasks end with ours.
     let mut connections = tokio::task::JoinSet::new();
     loop {
@@ -61,21 +61,24 @@ pub(in crate::smtp) async fn run(listener: Listener, receiver: Arc<Receiver>) {
                 continue;
             }
         };
-        let Ok(slot) = slots.clone().try_acquire_owned() else {
+        let Some(place) = places.take() else {
             receiver.refused();
             continue;
         };
         let receiver = receiver.clone();
         connections.spawn(async move {
-            let served = Box::pin(serve(stream, &receiver));
-            match timeout(LMTP_CONNECTION_TIME, served).await {
+            let served = Box::pin(serve(stream, &receiver, &place));
+            let served = tokio::select! {
+                served = timeout(LMTP_CONNECTION_TIME, served) => served,
+                () = place.must_go() => return receiver.refused(),
+            };
+            match served {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) if error.kind() != io::ErrorKind::TimedOut => {
                     tracing::debug!(%error, "lmtp connection failed");
                 }
                 Ok(Err(_)) | Err(_) => receiver.timed_out(),
             }
-            drop(slot);
         });
     }
 }
@@ -85,13 +88,17 @@ async fn limited<T>(step: impl Future<Output = io::Result<T>>) -> io::Result<T> 
     done.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-async fn serve(mut stream: Box<dyn Io>, receiver: &Receiver) -> io::Result<()> {
+async fn serve(mut stream: Box<dyn Io>, receiver: &Receiver, place: &Place) -> io::Result<()> {
     let mut conversation = Conversation::default();
     conversation.reply(220, [2, 0, 0], HOST);
     let mut buffer = vec![0; 8 * 1024];
     loop {
         let answer = std::mem::take(&mut conversation.answer);
         limited(stream.write_all(&answer)).await?;
+        if !answer.is_empty() {
+            // A whole command, or a whole mail.
+            place.touch();
+        }
         if conversation.over {
             return limited(stream.shutdown()).await;
         }
