@@ -26,7 +26,7 @@ fi
 # What the tests can do without: those that need it say loudly that they are skipped.
 useful=() servers=()
 if [[ ${1:-} == --tests ]]; then
-    for need in ip:iproute2 nft:nftables miniupnpd:miniupnpd-nftables python3:python3 nginx:nginx-light postfix:postfix dovecot:dovecot-imapd procmail:procmail; do
+    for need in ip:iproute2 nft:nftables miniupnpd:miniupnpd-nftables python3:python3 nginx:nginx-light postfix:postfix dovecot:dovecot-imapd /usr/lib/dovecot/pop3:dovecot-pop3d procmail:procmail; do
         command=${need%%:*} package=${need#*:}
         if PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null 2>&1; then
             say "$command is there"

@@ -445,10 +445,18 @@ mod tests {
     #[test]
     fn mail_needs_a_mailbox_with_a_header_and_a_way() {
         let text = "[node]\ntransports = []\n[smtp]\nmailbox = \"oslo@example.org\"\nheader = [\"X-Ringway\", \"k3\"]\n\
-            maildir = \"/var/mail/oslo\"\nquota = 200\nrelay = { host = \"mail.example.org\", port = 465 }\n";
+            maildir = \"/var/mail/oslo\"\nquota = 200\nrelay = { host = \"mail.example.org\", port = 465 }\nbatch_ms = 0\nmailbox_hourly = 7\n\
+            pop3 = { host = \"h\", port = 995, user = \"u\", password_file = \"/p\", poll_seconds = 60 }\n";
         let config = Config::parse(text, Path::new("ringway.toml")).unwrap();
         let options = config.smtp.options().unwrap();
-        assert_eq!(options.sources.len(), 1);
+        assert_eq!(options.sources.len(), 2);
+        assert_eq!(
+            (
+                options.batch_time.as_millis(),
+                options.mailbox_budget.hourly
+            ),
+            (0, 7)
+        );
         assert!(options.relay.is_some() && options.address.is_some());
         assert_eq!(options.quota, Some(200));
         for (text, word) in [
@@ -467,6 +475,22 @@ mod tests {
             (
                 "[node]\n[smtp]\nimap = { host = \"h\", port = 993 }\n",
                 "password_file",
+            ),
+            (
+                "[node]\n[smtp]\npop3 = { host = \"h\", port = 995, user = \"u\" }\n",
+                "belong together",
+            ),
+            (
+                "[node]\n[smtp]\npop3 = { host = \"h\", port = 995, user = \"u\", password_file = \"/p\", folder = \"f\" }\n",
+                "folder",
+            ),
+            (
+                "[node]\n[smtp]\npop3 = { host = \"h\", port = 995, user = \"u\", password_credential = \"../x\" }\n",
+                "no path",
+            ),
+            (
+                "[node]\n[smtp]\nrelay = { host = \"h\", port = 25, user = \"u\", password_file = \"/p\", password_credential = \"x\" }\n",
+                "not both",
             ),
         ] {
             assert!(refused(text).contains(word), "{}", refused(text));

@@ -35,3 +35,11 @@ pub fn referral(data: &[u8]) {
         assert_eq!(Referral::decode(&referral.encode()).ok(), Some(referral));
     }
 }
+
+/// What a POP3 server answers; the first two bytes say to what, and in which pieces.
+pub fn mail_pop3(data: &[u8]) {
+    if let Some(([kind, piece], data)) = data.split_first_chunk() {
+        let limit = (kind % 4 != 0).then(|| usize::from(*kind));
+        smtp::read_pop3(limit, usize::from(*piece), data);
+    }
+}

@@ -19,7 +19,7 @@
 //! | `udp`, `tcp` | the trait over sockets |
 //! | `ws` | over WebSocket, with TLS (`web_tls`) or without |
 //! | `exec` | over a child program of any language |
-//! | `smtp` | over mail: batches, budgets, a relay to send by; LMTP, Maildir, pipe and IMAP to receive by |
+//! | `smtp` | over mail: batches, budgets, a relay to send by; LMTP, Maildir, pipe, IMAP and POP3 to receive by |
 //! | [`quic`] | connections between member keys; the priority controller plugged into QUIC; the trait over datagrams |
 //! | `counters` | messages moved, and dropped by reason |
 //! | [`limits`] | every bound, with its source |
@@ -165,8 +165,8 @@ pub use places::{Place, Places};
 pub use quic::{QuicTransport, QuicTransportOptions};
 pub use receipt::{Receipt, ReceiptError, Referral};
 pub use smtp::{
-    ImapSource, MailBudget, MailLogin, MailRelay, MailServer, MailSource, MailTls, SmtpOptions,
-    SmtpTransport,
+    ImapSource, MailBudget, MailLogin, MailRelay, MailServer, MailSource, MailTls, Pop3Source,
+    SmtpOptions, SmtpTransport,
 };
 pub use tcp::{TcpOptions, TcpTransport};
 pub use transport::{

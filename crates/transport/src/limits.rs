@@ -411,10 +411,15 @@ pub const EXEC_LINES_TIME: Duration = Duration::from_secs(60);
 /// a mail with a longer message is malformed.
 pub const SMTP_MTU: usize = 64 * 1024;
 
-/// Time for which messages to one mailbox are collected into one mail, unless told otherwise.
+/// Least time between two mails to one mailbox, unless told otherwise: what comes meanwhile is collected into one.
 ///
-/// Source: an exchange of handshakes fits into one mail each way, and mail takes longer anyway. Past it the mail is sent.
+/// Source: an answer and what follows it fit into one mail each way, and mail takes about as long anyway. Past it the mail is sent.
 pub const MAIL_BATCH_TIME: Duration = Duration::from_secs(2);
+
+/// Time for which the first messages to a mailbox are collected, if nothing went there lately.
+///
+/// Source: what one event causes is handed over within a millisecond or two; nobody notices more. Past it the mail is sent.
+pub const MAIL_GATHER_TIME: Duration = Duration::from_millis(20);
 
 /// Bytes of messages in one mail, unless told otherwise.
 ///
@@ -453,8 +458,9 @@ pub const MAIL_PART_HEAD_BYTES: usize = 4096;
 
 /// Bytes of messages that wait to be mailed, with 64 bytes for each.
 ///
-/// Source: sixteen full mails; the relay takes them within seconds when it is well. Past it messages are dropped and counted.
-pub const MAIL_WAITING_BYTES: usize = 8 * 1024 * 1024;
+/// Source: ten thousand messages of 1 200 bytes, or 32 full mails; the relay takes them within seconds when it is well. Past it
+/// messages are dropped and counted.
+pub const MAIL_WAITING_BYTES: usize = 16 * 1024 * 1024;
 
 /// Mailboxes to which messages are collected at once.
 ///
@@ -484,8 +490,8 @@ pub const MAILBOX_DAILY: usize = 100;
 
 /// Mails that any budget may allow in a day.
 ///
-/// Source: the time of each is remembered, 16 bytes. Options cannot ask for more.
-pub const MAIL_DAILY_MOST: usize = 10_000;
+/// Source: two a second, all day; the time of each is remembered twice, 16 bytes. Options cannot ask for more.
+pub const MAIL_DAILY_MOST: usize = 172_800;
 
 /// Mailboxes whose budget is remembered.
 ///
@@ -511,6 +517,11 @@ pub const MAIL_AGE: Duration = Duration::from_secs(3600);
 ///
 /// Source: RFC 5321 §4.5.3.2 allows minutes, a relay nearby answers in milliseconds. Past it the mail is offered again later.
 pub const MAIL_RELAY_TIME: Duration = Duration::from_secs(30);
+
+/// Time for which an unused connection to the relay is kept.
+///
+/// Source: mail servers wait for five minutes, busy ones for ten seconds (Postfix: `smtpd_timeout`). Past it we say QUIT.
+pub const MAIL_RELAY_IDLE: Duration = Duration::from_secs(30);
 
 /// Mails whose number is remembered, to know a copy.
 ///
@@ -578,10 +589,52 @@ pub const IMAP_IDLE: Duration = Duration::from_secs(4 * 60);
 /// Source: the paper, §3.2: one minute is a reasonable interval. Past it the mailbox is searched.
 pub const IMAP_LOOK: Duration = Duration::from_secs(60);
 
-/// Bytes that an IMAP server may send in answer to one command.
+/// Bytes that an IMAP server may send in answer to one command, and the relay in answer to one mail.
 ///
 /// Source: a mail of [`MAIL_BYTES`], and as much again. Past it the connection is closed and made again.
-pub const IMAP_ANSWER_BYTES: u64 = 4 * 1024 * 1024;
+pub const MAIL_ANSWER_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Time between two looks at a POP3 mailbox, unless told otherwise.
+///
+/// Source: providers ask for no more than one login in some ten seconds. Past it the mailbox is looked at; a server that wants
+/// a longer time (RFC 2449: `LOGIN-DELAY`) gets it.
+pub const POP3_LOOK: Duration = Duration::from_secs(30);
+
+/// Least time between two looks at a POP3 mailbox.
+///
+/// Source: a login and a list cost the server milliseconds. Options cannot ask for less.
+pub const POP3_LOOK_LEAST: Duration = Duration::from_secs(1);
+
+/// Time for one POP3 command.
+///
+/// Source: [`MAIL_BYTES`] at 300 kbit/s. Past it the connection is closed; what was taken comes again and is known.
+pub const POP3_TIME: Duration = Duration::from_secs(60);
+
+/// Time of one POP3 connection, after which no further mail is asked for.
+///
+/// Source: RFC 1939 lets servers hold the mailbox for whoever is logged in. Past it the rest waits for the next look.
+pub const POP3_CONNECTION_TIME: Duration = Duration::from_secs(300);
+
+/// Bytes of the first line of a POP3 answer.
+///
+/// Source: RFC 2449 §4 (512 bytes), twice. Past it the connection is closed and made again later.
+pub const POP3_STATUS_BYTES: usize = 1024;
+
+/// Bytes of one POP3 answer: a mail, or the list of all mails.
+///
+/// Source: a mail of [`MAIL_BYTES`] and as much again; a list of 100 000 mails. Past it the connection is closed and made again later.
+pub const POP3_ANSWER_BYTES: usize = 4 * 1024 * 1024;
+
+/// Mails that are looked at on one POP3 connection.
+///
+/// Source: more than come within a day; a mailbox that was forgotten is emptied in a few looks. Past it the rest waits for the
+/// next look; the newest come first.
+pub const POP3_MAILS: usize = 1000;
+
+/// Mails of others on a POP3 server that are remembered, so that the headers of each are read once.
+///
+/// Source: as for a Maildir ([`MAILDIR_FOREIGN`]). Past it further mails are not looked at until some are gone.
+pub const POP3_FOREIGN: usize = MAILDIR_FOREIGN;
 
 // QUIC.
 

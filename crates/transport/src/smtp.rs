@@ -2,6 +2,7 @@
 
 mod container;
 mod incoming;
+mod metered;
 mod mime;
 mod options;
 mod outbox;
@@ -18,10 +19,11 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
 pub use self::options::{
-    ImapSource, MailBudget, MailLogin, MailRelay, MailServer, MailSource, MailTls, SmtpOptions,
+    ImapSource, MailBudget, MailLogin, MailRelay, MailServer, MailSource, MailTls, Pop3Source,
+    SmtpOptions,
 };
 
-use self::incoming::{Receiver, imap, lmtp, maildir, pipe};
+use self::incoming::{Receiver, imap, lmtp, maildir, pipe, pop3};
 use self::options::{file_error, wrong};
 use self::outbox::{Outbox, Refused};
 use self::outgoing::Relay;
@@ -36,16 +38,14 @@ use crate::web_tls::WebTls;
 /// The `smtp` transport. Dropping it stops it; what was not mailed yet is lost.
 ///
 /// # Out
-/// Messages to one mailbox are collected for a moment and leave as one mail by a relay: the organisation's mail server. Mails
-/// are few: when an hour's or a day's budget is spent, messages are dropped. A mail looks like a bounce, so no list and no
+/// The first message to a mailbox leaves at once by a relay, the organisation's mail server; what follows is collected for a
+/// moment and leaves as one mail. Mails are few: when an hour's or a day's budget is spent, messages are dropped. A mail looks like a bounce, so no list and no
 /// vacation programme passes it on or answers it, and it bears the header by which its receiver filters.
 ///
 /// # In
 /// Mails come from any number of [`MailSource`]s. One is ours if it bears our filter header and a container that is
 /// whole; all else is counted and left where it is. Nothing proves the sender or the reply address here: that is
 /// done above, as for every transport. An answer to a forged reply address is one mail within the budgets.
-///
-/// There is no POP3 here. Who has nothing else fetches with fetchmail or a like program, which delivers to our LMTP port.
 #[derive(Debug)]
 pub struct SmtpTransport {
     shared: Arc<Shared>,
@@ -162,14 +162,22 @@ fn receive(
             tasks.spawn(pipe::run(path.clone(), receiver));
         }
         MailSource::Imap(imap) => {
-            imap.server.check(Some(&imap.login))?;
-            let roots = imap.server.extra_roots.as_deref();
-            let tls = WebTls::load(roots)
-                .map_err(|source| file_error(roots.unwrap_or(Path::new("")), source))?;
+            let tls = fetching(&imap.server, &imap.login)?;
             tasks.spawn(imap::run(imap.clone(), tls, receiver));
+        }
+        MailSource::Pop3(pop3) => {
+            let tls = fetching(&pop3.server, &pop3.login)?;
+            tasks.spawn(pop3::run(pop3.clone(), tls, receiver));
         }
     }
     Ok(())
+}
+
+/// What protects the way to a server that mails are fetched from.
+fn fetching(server: &MailServer, login: &MailLogin) -> Result<WebTls, StartError> {
+    server.check(Some(login))?;
+    let roots = server.extra_roots.as_deref();
+    WebTls::load(roots).map_err(|source| file_error(roots.unwrap_or(Path::new("")), source))
 }
 
 /// Makes the socket, in place of one that nobody listens at any more.
@@ -322,4 +330,11 @@ pub(crate) fn cut_pipe(data: &[u8]) {
     let mut cutter = pipe::Cutter::default();
     cutter.feed(data, |_| {});
     cutter.end(|_| {});
+}
+
+/// Reads what a POP3 server answers, kept up to `limit` bytes of its lines, in pieces of `piece` bytes.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn read_pop3(limit: Option<usize>, piece: usize, data: &[u8]) {
+    use self::incoming::pop3::answer::{Shape, read_anything};
+    read_anything(limit.map_or(Shape::Line, Shape::Lines), piece, data);
 }

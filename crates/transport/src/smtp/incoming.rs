@@ -4,8 +4,10 @@ pub(super) mod imap;
 pub(super) mod lmtp;
 pub(super) mod maildir;
 pub(super) mod pipe;
+pub(super) mod pop3;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::mime::{self, NotOurs};
@@ -47,6 +49,15 @@ impl Receiver {
     /// The header field by which our mails are known, and its value.
     pub(super) fn filter(&self) -> (&str, &str) {
         self.own.filter()
+    }
+
+    /// Whether a mail with these headers claims to be ours. Counts it if not: then nobody looks at the rest.
+    fn claims(&self, head: &[u8]) -> bool {
+        let claims = std::panic::catch_unwind(|| mime::claims(head, &self.own)).unwrap_or(false);
+        if !claims {
+            self.shared.counters.foreign.add();
+        }
+        claims
     }
 
     /// Judges one mail and delivers what is in it.
@@ -98,6 +109,19 @@ impl Receiver {
 
     pub(super) fn refused(&self) {
         self.shared.counters.refused.add();
+    }
+}
+
+/// Mails that are left where they are, by a hash of their names, so that each is read once.
+#[derive(Debug, Default)]
+struct LeftAlone {
+    names: BTreeSet<u64>,
+    hasher: RandomState,
+}
+
+impl LeftAlone {
+    fn hash(&self, name: impl Hash) -> u64 {
+        self.hasher.hash_one(name)
     }
 }
 

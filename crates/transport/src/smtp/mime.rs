@@ -69,18 +69,26 @@ pub(super) fn read(mail: &[u8], own: &MailAddress) -> Result<Container, NotOurs>
     }
     // The headers alone first: most mails in a mailbox are no business of ours.
     let (headers, body) = split(mail, MAIL_HEAD_BYTES);
-    let (filter, expected) = own.filter();
-    let ours = |header: &Header<'_>| {
-        let start = usize::try_from(header.offset_start).unwrap_or(usize::MAX);
-        let end = usize::try_from(header.offset_end).unwrap_or(0);
-        let value = mail.get(start..end).unwrap_or_default();
-        header.name().eq_ignore_ascii_case(filter) && value.trim_ascii() == expected.as_bytes()
-    };
-    if !headers.iter().any(ours) {
+    if !headers.iter().any(|header| is_filter(header, mail, own)) {
         return Err(NotOurs::Foreign);
     }
     let payload = payload(&headers, body).ok_or(NotOurs::Malformed)?;
     Ok(Container::decode(&payload)?)
+}
+
+/// Whether a mail with these headers is for `own`, if it is what it claims to be.
+pub(super) fn claims(head: &[u8], own: &MailAddress) -> bool {
+    let (headers, _) = split(head, MAIL_HEAD_BYTES);
+    headers.iter().any(|header| is_filter(header, head, own))
+}
+
+/// Whether a header of the mail is the one by which `own` filters.
+fn is_filter(header: &Header<'_>, mail: &[u8], own: &MailAddress) -> bool {
+    let (filter, expected) = own.filter();
+    let start = usize::try_from(header.offset_start).unwrap_or(usize::MAX);
+    let end = usize::try_from(header.offset_end).unwrap_or(0);
+    let value = mail.get(start..end).unwrap_or_default();
+    header.name().eq_ignore_ascii_case(filter) && value.trim_ascii() == expected.as_bytes()
 }
 
 /// The headers, at most `limit` bytes of them, and what stands behind them.

@@ -1,5 +1,6 @@
 //! How the mail transport is told what to do.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -30,7 +31,8 @@ pub struct SmtpOptions {
     pub cost: u32,
     /// Messages a day that we ask others to send at most; `None` for no limit.
     pub quota: Option<u32>,
-    /// Time for which messages to one mailbox are collected.
+    /// Least time between two mails to one mailbox. What comes meanwhile is collected into one mail; the first message after a
+    /// pause leaves at once. With zero, messages share a mail only while another one is on its way to the relay.
     pub batch_time: Duration,
     /// Bytes of messages in one mail, at most
     /// [`MAIL_CONTAINER_BYTES`](crate::limits::MAIL_CONTAINER_BYTES).
@@ -77,7 +79,7 @@ pub struct MailBudget {
 pub struct MailServer {
     /// Its name or IP address.
     pub host: String,
-    /// Its port: 587 or 465 for a relay, 143 or 993 for IMAP.
+    /// Its port: 587 or 465 for a relay, 143 or 993 for IMAP, 110 or 995 for POP3.
     pub port: u16,
     /// How the connection is protected.
     pub tls: MailTls,
@@ -110,7 +112,7 @@ pub enum MailTls {
 pub struct MailLogin {
     /// The name.
     pub user: String,
-    /// A file with the password and nothing else, which only its owner can read (mode 0600). It is read at start, and for IMAP
+    /// A file with the password and nothing else, which only its owner can read (mode 0600). It is read at start and
     /// again at every connection.
     pub password_file: PathBuf,
 }
@@ -128,6 +130,19 @@ pub enum MailSource {
     Pipe(PathBuf),
     /// A mailbox on an IMAP server. Our mails are deleted, others stay.
     Imap(ImapSource),
+    /// A mailbox on a POP3 server. Our mails are deleted, others stay.
+    Pop3(Pop3Source),
+}
+
+/// A mailbox on a POP3 server.
+#[derive(Debug, Clone)]
+pub struct Pop3Source {
+    /// Where it is.
+    pub server: MailServer,
+    /// Whose it is.
+    pub login: MailLogin,
+    /// Time between two looks, at least [`POP3_LOOK_LEAST`](crate::limits::POP3_LOOK_LEAST).
+    pub interval: Duration,
 }
 
 /// A mailbox on an IMAP server.
@@ -168,6 +183,9 @@ impl MailServer {
             return Err(wrong(reason));
         }
         if let Some(login) = login {
+            if login.user.is_empty() || login.user.contains(char::is_control) {
+                return Err(wrong("a user of a mail server has a name, in one line"));
+            }
             let read = login.password();
             read.map_err(|source| file_error(&login.password_file, source))?;
         }
@@ -180,7 +198,8 @@ impl MailLogin {
     pub(super) fn password(&self) -> io::Result<Zeroizing<String>> {
         let mut file = File::open(&self.password_file)?;
         let metadata = file.metadata()?;
-        if metadata.mode() & 0o077 != 0 {
+        let credentials = std::env::var_os("CREDENTIALS_DIRECTORY");
+        if metadata.mode() & closed_to(&self.password_file, credentials.as_deref()) != 0 {
             let reason = "others can read this secret: run `chmod 600` on it";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
         }
@@ -199,6 +218,14 @@ impl MailLogin {
         }
         Ok(Zeroizing::new(bare.to_owned()))
     }
+}
+
+/// The permissions that a secret's file must not give. A credential of systemd may show the group's right to read: it has an
+/// access list for the service's user, whose mask stands there; the folder itself is closed to everybody else.
+fn closed_to(file: &Path, credentials: Option<&OsStr>) -> u32 {
+    let is_credential = credentials
+        .is_some_and(|folder| !folder.is_empty() && file.parent() == Some(Path::new(folder)));
+    if is_credential { 0o037 } else { 0o077 }
 }
 
 #[cfg(test)]
@@ -228,6 +255,20 @@ mod tests {
         }
         set(&"x".repeat(5000), 0o600);
         assert!(login.password().is_err());
+    }
+
+    #[test]
+    fn credentials_of_systemd_may_show_their_mask() {
+        let file = Path::new("/run/credentials/ringway.service/mail");
+        let folder = OsStr::new("/run/credentials/ringway.service");
+        assert_eq!(closed_to(file, Some(folder)), 0o037);
+        for other in [
+            None,
+            Some(OsStr::new("")),
+            Some(OsStr::new("/run/credentials")),
+        ] {
+            assert_eq!(closed_to(file, other), 0o077);
+        }
     }
 
     #[test]

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use super::options::{MailBudget, SmtpOptions};
 use crate::address::MailAddress;
 use crate::limits::{
-    MAIL_AGE, MAIL_BUDGETS, MAIL_CONTAINER_BYTES, MAIL_DAILY_MOST, MAIL_MESSAGES, MAIL_RETRY,
-    MAIL_RETRY_LONGEST, MAIL_WAITING_BOXES, MAIL_WAITING_BYTES, SMTP_MTU,
+    MAIL_AGE, MAIL_BUDGETS, MAIL_CONTAINER_BYTES, MAIL_DAILY_MOST, MAIL_GATHER_TIME, MAIL_MESSAGES,
+    MAIL_RETRY, MAIL_RETRY_LONGEST, MAIL_WAITING_BOXES, MAIL_WAITING_BYTES, SMTP_MTU,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -52,19 +52,23 @@ impl Mail {
     }
 }
 
-/// When mails were begun within the last day.
+/// When mails were begun within the last day, in order.
 #[derive(Debug, Default)]
-struct Spent(VecDeque<Instant>);
+struct Spent {
+    begun: VecDeque<Instant>,
+    /// When the last of them leaves, or has left; kept for each mailbox.
+    last: Option<Instant>,
+}
 
 impl Spent {
     fn allows(&mut self, now: Instant, budget: MailBudget) -> bool {
         let age = |then: &Instant| now.saturating_duration_since(*then);
-        while self.0.front().is_some_and(|then| age(then) >= DAY) {
-            self.0.pop_front();
+        while self.begun.front().is_some_and(|then| age(then) >= DAY) {
+            self.begun.pop_front();
         }
-        let in_hour = self.0.iter().rev().take_while(|then| age(then) < HOUR);
-        let in_hour = in_hour.take(budget.hourly).count();
-        self.0.len() < budget.daily.min(MAIL_DAILY_MOST) && in_hour < budget.hourly
+        let earlier = self.begun.partition_point(|then| age(then) >= HOUR);
+        let in_hour = self.begun.len().saturating_sub(earlier);
+        self.begun.len() < budget.daily.min(MAIL_DAILY_MOST) && in_hour < budget.hourly
     }
 }
 
@@ -132,14 +136,14 @@ impl Outbox {
         if !self.open.contains_key(to) && self.open.len() >= MAIL_WAITING_BOXES {
             return Err(Refused::Full);
         }
-        self.spend(now, to)?;
+        let due = self.spend(now, to)?;
         let mail = Mail {
             to: to.clone(),
             messages: Vec::new(),
             number: None,
             bytes: 0,
             born: now,
-            due: now.checked_add(self.batch_time).unwrap_or(now),
+            due,
             attempts: 0,
         };
         if let Some(full) = self.open.insert(to.clone(), mail) {
@@ -148,7 +152,9 @@ impl Outbox {
         Ok(())
     }
 
-    fn spend(&mut self, now: Instant, to: &MailAddress) -> Result<(), Refused> {
+    /// Takes a mail to `to` from the budgets, or says why not. When it is due: soon if nothing went there lately; otherwise
+    /// messages are collected until the batch time has passed.
+    fn spend(&mut self, now: Instant, to: &MailAddress) -> Result<Instant, Refused> {
         if !self.spent.allows(now, self.budget) {
             return Err(Refused::Budget);
         }
@@ -156,7 +162,7 @@ impl Outbox {
         if !self.mailbox_spent.contains_key(&mailbox) && self.mailbox_spent.len() >= MAIL_BUDGETS {
             let recent = |then: &Instant| now.saturating_duration_since(*then) < DAY;
             self.mailbox_spent
-                .retain(|_, spent| spent.0.back().is_some_and(recent));
+                .retain(|_, spent| spent.begun.back().is_some_and(recent));
             if self.mailbox_spent.len() >= MAIL_BUDGETS {
                 return Err(Refused::Budget);
             }
@@ -165,19 +171,37 @@ impl Outbox {
         if !spent.allows(now, self.mailbox_budget) {
             return Err(Refused::Budget);
         }
-        spent.0.push_back(now);
-        self.spent.0.push_back(now);
-        Ok(())
+        // One that was still collecting is full, and leaves now.
+        let full = self.open.contains_key(to);
+        let last = if full { Some(now) } else { spent.last };
+        let after = |start: Instant, time| start.checked_add(time).unwrap_or(now);
+        let soon = after(now, self.batch_time.min(MAIL_GATHER_TIME));
+        let due = last.map_or(soon, |last| after(last, self.batch_time).max(soon));
+        spent.last = Some(due);
+        spent.begun.push_back(now);
+        self.spent.begun.push_back(now);
+        Ok(due)
     }
 
-    /// The next mail that is due. Hand it to [`Self::sent`] or [`Self::retry`].
+    /// The next mail that is due, the one that is overdue longest. Hand it to [`Self::sent`] or [`Self::retry`].
     pub(super) fn poll(&mut self, now: Instant) -> Option<Mail> {
-        let full = self.open.iter().find(|(_, mail)| mail.due <= now);
-        if let Some(to) = full.map(|(to, _)| to.clone()) {
-            return self.open.remove(&to);
+        let open = self.open.iter().min_by_key(|(_, mail)| mail.due);
+        let open = open.map(|(to, mail)| (mail.due, to.clone()));
+        let closed = self
+            .closed
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, mail)| mail.due);
+        let closed = closed.map(|(at, mail)| (mail.due, at));
+        match (open, closed) {
+            (Some((due, to)), closed)
+                if due <= now && closed.is_none_or(|(other, _)| due < other) =>
+            {
+                self.open.remove(&to)
+            }
+            (_, Some((due, at))) if due <= now => self.closed.remove(at),
+            _ => None,
         }
-        let due = self.closed.iter().position(|mail| mail.due <= now)?;
-        self.closed.remove(due)
     }
 
     /// When [`Self::poll`] has something.

@@ -10,8 +10,8 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 
 use ringway_transport::{
-    Address, ImapSource, MailLogin, MailRelay, MailServer, MailSource, MailTls, SmtpOptions,
-    Transport,
+    Address, ImapSource, MailLogin, MailRelay, MailServer, MailSource, MailTls, Pop3Source,
+    SmtpOptions, Transport,
 };
 
 use crate::smtp::{conversation, fifo, lmtp, mail, mailbox, member, server, start};
@@ -91,6 +91,19 @@ struct Dovecot {
     folder: tempfile::TempDir,
     imap: u16,
     imaps: u16,
+    pop3: u16,
+    pop3s: u16,
+}
+
+fn speaks_pop3() -> bool {
+    Path::new("/usr/lib/dovecot/pop3").exists()
+}
+
+fn pop3_service(pop3: u16, pop3s: u16) -> String {
+    format!(
+        "service pop3-login {{\n chroot =\n inet_listener pop3 {{\n port = {pop3}\n }}\n\
+         inet_listener pop3s {{\n port = {pop3s}\n ssl = yes\n }}\n}}\n"
+    )
 }
 
 /// Whom the mails belong to: Dovecot refuses root.
@@ -99,7 +112,12 @@ const NOBODY: u32 = 65_534;
 impl Dovecot {
     fn start() -> Option<Self> {
         let program = installed("dovecot").filter(|_| is_root())?;
-        let (folder, imap, imaps) = (open_folder(), free_port(), free_port());
+        let folder = open_folder();
+        let [imap, imaps, pop3, pop3s] = std::array::from_fn(|_| free_port());
+        let (protocols, pop3_service) = match speaks_pop3() {
+            true => ("imap pop3", pop3_service(pop3, pop3s)),
+            false => ("imap", String::new()),
+        };
         let here = folder.path().display();
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         fs::write(folder.path().join("cert.pem"), made.cert.pem()).unwrap();
@@ -119,7 +137,7 @@ impl Dovecot {
             chown(&folder.path().join(part), NOBODY);
         }
         let config = format!(
-            "base_dir = {here}/run\nstate_dir = {here}/state\nlog_path = {here}/log\nprotocols = imap\nlisten = 127.0.0.1\n\
+            "base_dir = {here}/run\nstate_dir = {here}/state\nlog_path = {here}/log\nprotocols = {protocols}\nlisten = 127.0.0.1\n\
              ssl = yes\nssl_cert = <{here}/cert.pem\nssl_key = <{here}/key.pem\n\
              disable_plaintext_auth = no\nfirst_valid_uid = {NOBODY}\nfirst_valid_gid = {NOBODY}\n\
              mail_location = maildir:{here}/home/mail\n\
@@ -127,7 +145,7 @@ impl Dovecot {
              userdb {{\n driver = static\n args = uid={NOBODY} gid={NOBODY} home={here}/home\n}}\n\
              service auth {{\n unix_listener {here}/auth {{\n mode = 0666\n }}\n}}\n\
              service imap-login {{\n chroot =\n inet_listener imap {{\n port = {imap}\n }}\n\
-             inet_listener imaps {{\n port = {imaps}\n ssl = yes\n }}\n}}\n"
+             inet_listener imaps {{\n port = {imaps}\n ssl = yes\n }}\n}}\n{pop3_service}"
         );
         let path = folder.path().join("dovecot.conf");
         fs::write(&path, config).unwrap();
@@ -138,6 +156,8 @@ impl Dovecot {
             folder,
             imap,
             imaps,
+            pop3,
+            pop3s,
         })
     }
 
@@ -162,30 +182,123 @@ impl Dovecot {
         names
     }
 
-    /// How a member fetches from it.
-    fn source(&self, port: u16, tls: MailTls) -> SmtpOptions {
+    /// Where it is, and who fetches from it.
+    fn access(&self, port: u16, tls: MailTls) -> (MailServer, MailLogin) {
         let password_file = self.folder.path().join("password");
         fs::write(&password_file, "secret-word\n").unwrap();
         set_mode(&password_file, 0o600);
+        let server = MailServer {
+            host: "localhost".to_owned(),
+            tls,
+            extra_roots: Some(self.folder.path().join("cert.pem")),
+            ..server(port)
+        };
+        let login = MailLogin {
+            user: "rome".to_owned(),
+            password_file,
+        };
+        (server, login)
+    }
+
+    fn imap(&self, port: u16, tls: MailTls) -> SmtpOptions {
+        let (server, login) = self.access(port, tls);
+        let folder = "INBOX".to_owned();
         let source = ImapSource {
-            server: MailServer {
-                host: "localhost".to_owned(),
-                tls,
-                extra_roots: Some(self.folder.path().join("cert.pem")),
-                ..server(port)
-            },
-            login: MailLogin {
-                user: "rome".to_owned(),
-                password_file,
-            },
-            folder: "INBOX".to_owned(),
+            server,
+            login,
+            folder,
         };
         member("rome", None, vec![MailSource::Imap(source)])
+    }
+
+    fn pop3(&self, port: u16, tls: MailTls) -> SmtpOptions {
+        let (server, login) = self.access(port, tls);
+        let interval = Duration::from_secs(1);
+        let source = Pop3Source {
+            server,
+            login,
+            interval,
+        };
+        member("rome", None, vec![MailSource::Pop3(source)])
     }
 
     fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
+}
+
+/// Mails that are there and mails that come are taken, and others are left alone.
+async fn fetches(dovecot: &Dovecot, options: SmtpOptions, way: &str) {
+    let put = |name: String, mail: &[u8]| dovecot.deliver(&name, mail);
+    let before = format!("before {way}");
+    put(
+        format!("1.{way}.x"),
+        mail(before.as_bytes()).await.as_bytes(),
+    );
+    put(
+        format!("2.{way}.foreign"),
+        b"Subject: lunch\r\n\r\nAt one?\r\n",
+    );
+    put(
+        format!("3.{way}.spoofed"),
+        b"X-Ringway: rome\r\n\r\n.fooled you\r\n",
+    );
+    let is_pop3 = matches!(options.sources[0], MailSource::Pop3(_));
+    let (b, mut at_b) = start(options);
+    let first = tokio::time::timeout(Duration::from_secs(60), at_b.recv()).await;
+    let first = first.unwrap_or_else(|_| panic!("{way} {:?}\n{}", b.counters(), dovecot.log()));
+    assert_eq!(&first.unwrap().message[..], before.as_bytes());
+    until(|| b.counters().malformed >= 1).await;
+    // Now it waits: a mail that comes is told to it at once, or found at the next look.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    put(
+        format!("4.{way}.x"),
+        mail(b"while it waits").await.as_bytes(),
+    );
+    assert_eq!(&next(&mut at_b).await.message[..], b"while it waits");
+    // Ours are gone, others are there and unread.
+    until(|| !dovecot.names().iter().any(|name| name.contains(".x"))).await;
+    if is_pop3 {
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+    }
+    let names = dovecot.names();
+    for left in ["foreign", "spoofed"] {
+        let left = format!("{way}.{left}");
+        assert!(names.iter().any(|name| name.contains(&left)), "{names:?}");
+    }
+    let seen = |name: &String| {
+        name.rsplit_once(":2,")
+            .is_some_and(|(_, f)| f.contains('S'))
+    };
+    // Over POP3 whoever reads a whole mail marks it as read: a spoofed one is.
+    let unread = names
+        .iter()
+        .filter(|name| !is_pop3 || name.contains("foreign"));
+    assert!(!unread.into_iter().any(seen), "{names:?}");
+    // The IMAP server searches; of a POP3 server's mails each was looked at once, however often it was asked.
+    let (foreign, spoofed) = match is_pop3 {
+        true => (names.len() / 2, names.len() / 2),
+        false => (0, names.len() / 2),
+    };
+    let counters = b.counters();
+    assert_eq!(
+        (counters.failed, counters.duplicate),
+        (0, 0),
+        "{}",
+        dovecot.log()
+    );
+    assert_eq!(
+        (counters.foreign, counters.malformed),
+        (foreign as u64, spoofed as u64),
+        "{way}"
+    );
+}
+
+/// A wrong password is an error that is counted, no more.
+async fn wrong_password(dovecot: &Dovecot, options: SmtpOptions) {
+    fs::write(dovecot.folder.path().join("password"), "wrong").unwrap();
+    let (b, _at_b) = start(options);
+    until(|| b.counters().failed >= 1).await;
 }
 
 #[tokio::test]
@@ -194,64 +307,31 @@ async fn mails_come_from_dovecot_as_they_arrive() {
         return skipped("mails_come_from_dovecot_as_they_arrive", "Dovecot and root");
     };
     until(|| TcpStream::connect(("127.0.0.1", dovecot.imap)).is_ok()).await;
-    for (tls, port) in [
-        (MailTls::Plain, dovecot.imap),
-        (MailTls::StartTls, dovecot.imap),
-        (MailTls::Tls, dovecot.imaps),
+    for (way, tls, port) in [
+        ("plain", MailTls::Plain, dovecot.imap),
+        ("starttls", MailTls::StartTls, dovecot.imap),
+        ("tls", MailTls::Tls, dovecot.imaps),
     ] {
-        let before = format!("before {tls:?}");
-        dovecot.deliver(
-            &format!("1.{tls:?}.x"),
-            mail(before.as_bytes()).await.as_bytes(),
-        );
-        dovecot.deliver(
-            &format!("2.{tls:?}.foreign"),
-            b"Subject: lunch\r\n\r\nAt one?\r\n",
-        );
-        dovecot.deliver(
-            &format!("3.{tls:?}.spoofed"),
-            b"X-Ringway: rome\r\n\r\nfooled you\r\n",
-        );
-        let (b, mut at_b) = start(dovecot.source(port, tls));
-        let first = tokio::time::timeout(Duration::from_secs(20), at_b.recv()).await;
-        let first =
-            first.unwrap_or_else(|_| panic!("{tls:?} {:?}\n{}", b.counters(), dovecot.log()));
-        assert_eq!(&first.unwrap().message[..], before.as_bytes());
-        // Now it waits: a mail that comes is told to it at once.
-        until(|| b.counters().malformed >= 1).await;
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        dovecot.deliver(
-            &format!("4.{tls:?}.x"),
-            mail(b"while it waits").await.as_bytes(),
-        );
-        assert_eq!(&next(&mut at_b).await.message[..], b"while it waits");
-        // Ours are gone, others are there and unread.
-        until(|| !dovecot.names().iter().any(|name| name.contains(".x"))).await;
-        let names = dovecot.names();
-        assert!(
-            names
-                .iter()
-                .any(|name| name.contains(&format!("{tls:?}.foreign"))),
-            "{names:?}"
-        );
-        assert!(
-            names
-                .iter()
-                .any(|name| name.contains(&format!("{tls:?}.spoofed"))),
-            "{names:?}"
-        );
-        let seen = |name: &String| {
-            name.rsplit_once(":2,")
-                .is_some_and(|(_, f)| f.contains('S'))
-        };
-        assert!(!names.iter().any(seen), "{names:?}");
-        assert_eq!((b.counters().failed, b.counters().foreign), (0, 0));
+        fetches(&dovecot, dovecot.imap(port, tls), way).await;
     }
-    // A wrong password is an error that is counted, no more.
-    let options = dovecot.source(dovecot.imap, MailTls::Plain);
-    fs::write(dovecot.folder.path().join("password"), "wrong").unwrap();
-    let (b, _at_b) = start(options);
-    until(|| b.counters().failed >= 1).await;
+    wrong_password(&dovecot, dovecot.imap(dovecot.imap, MailTls::Plain)).await;
+}
+
+#[tokio::test]
+async fn mails_are_fetched_from_dovecot_by_pop3() {
+    let name = "mails_are_fetched_from_dovecot_by_pop3";
+    let Some(dovecot) = Dovecot::start().filter(|_| speaks_pop3()) else {
+        return skipped(name, "Dovecot with POP3 and root");
+    };
+    until(|| TcpStream::connect(("127.0.0.1", dovecot.pop3)).is_ok()).await;
+    for (way, tls, port) in [
+        ("plain", MailTls::Plain, dovecot.pop3),
+        ("starttls", MailTls::StartTls, dovecot.pop3),
+        ("tls", MailTls::Tls, dovecot.pop3s),
+    ] {
+        fetches(&dovecot, dovecot.pop3(port, tls), way).await;
+    }
+    wrong_password(&dovecot, dovecot.pop3(dovecot.pop3, MailTls::Plain)).await;
 }
 
 #[tokio::test]

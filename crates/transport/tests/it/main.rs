@@ -9,6 +9,8 @@
 mod exec;
 mod hello;
 mod mail_servers;
+mod mail_ways;
+mod pop3;
 mod quic;
 mod quic_messages;
 mod receipt;

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use ringway_transport::limits::{MAIL_BYTES, SMTP_MTU};
+use ringway_transport::limits::{MAIL_BYTES, MAIL_RETRY, SMTP_MTU};
 use ringway_transport::{
     Address, ConnectError, Direction, Incoming, LatencyClass, MailAddress, MailBudget, MailLogin,
     MailRelay, MailServer, MailSource, MailTls, SendError, SmtpOptions, SmtpTransport, Transport,
@@ -219,6 +219,160 @@ async fn what_the_relay_refuses_is_counted() {
     let (_, mails) = soon(second).await.unwrap();
     assert_eq!(a.counters().failed, 2);
     assert!(mails.try_recv().is_err());
+}
+
+/// A relay that answers each line as it is told; a connection begins with "" and ends with "(end)". It hangs up after a 421.
+fn told_relay(
+    answer: impl Fn(&str) -> &'static str + Send + 'static,
+) -> (u16, std::sync::mpsc::Receiver<String>) {
+    let listener = TcpListener::bind(loopback()).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (said, received) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let reader = BufReader::new(stream.try_clone().unwrap());
+            let lines = reader
+                .lines()
+                .map(|line| line.unwrap_or("(bytes)".to_owned()));
+            let mut in_mail = false;
+            for line in std::iter::once(String::new()).chain(lines) {
+                if in_mail && line != "." {
+                    continue;
+                }
+                let answer = answer(line.split(' ').next().unwrap());
+                in_mail = answer.contains("354");
+                let ends = line == "(bytes)" || answer.starts_with("421");
+                said.send(line).ok();
+                if stream.write_all(answer.as_bytes()).is_err() || ends {
+                    break;
+                }
+            }
+            said.send("(end)".to_owned()).ok();
+        }
+    });
+    (port, received)
+}
+
+/// What the relay is told, up to the line.
+async fn told_until(
+    lines: std::sync::mpsc::Receiver<String>,
+    last: &'static str,
+) -> (Vec<String>, std::sync::mpsc::Receiver<String>) {
+    let told = tokio::task::spawn_blocking(move || {
+        let mut told = Vec::new();
+        while told.last().is_none_or(|line| line != last) {
+            match lines.recv_timeout(Duration::from_secs(50)) {
+                Ok(line) => told.push(line),
+                Err(_) => panic!("after {told:?} comes no {last:?}"),
+            }
+        }
+        (told, lines)
+    });
+    soon(told).await.unwrap()
+}
+
+fn commands<'t>(told: &'t [String], word: &str) -> Vec<&'t str> {
+    let lines = told.iter().map(String::as_str);
+    lines
+        .filter(|line| line.split(' ').next() == Some(word))
+        .collect()
+}
+
+#[tokio::test]
+async fn mails_share_a_connection_and_commands_a_packet() {
+    // It answers three commands once it has all of them: who waits after each would wait forever.
+    let (port, lines) = told_relay(|line| match line {
+        "" => "220 x\r\n",
+        "EHLO" => "250-x\r\n250-PIPELINING\r\n250 HELP\r\n",
+        "DATA" => "250 sender\r\n250 recipient\r\n354 go\r\n",
+        "." => "250 taken\r\n",
+        _ => "",
+    });
+    let (a, _at_a) = start(member("oslo", Some(port), Vec::new()));
+    let to = a.connect(&Address::Smtp(mailbox("rome"))).await.unwrap();
+    to.send(b"one").unwrap();
+    let (told, lines) = told_until(lines, ".").await;
+    assert_eq!(commands(&told, "MAIL"), ["MAIL FROM:<>"]);
+    assert_eq!(commands(&told, "RCPT"), ["RCPT TO:<rome@ring.test>"]);
+    to.send(b"two").unwrap();
+    let (told, _lines) = told_until(lines, ".").await;
+    assert_eq!(told[0], "MAIL FROM:<>", "no new connection, no greeting");
+    assert_eq!(a.counters().failed, 0);
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_the_relay_ended_is_made_anew() {
+    let mails = std::sync::atomic::AtomicUsize::new(0);
+    let (port, lines) = told_relay(move |line| match line {
+        "" => "220 x\r\n",
+        "EHLO" => "250 x\r\n",
+        // The second mail finds the connection at its end.
+        "MAIL" if mails.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 1 => "421 bye\r\n",
+        "MAIL" | "RCPT" => "250 go on\r\n",
+        "DATA" => "354 go\r\n",
+        "." => "250 taken\r\n",
+        _ => "",
+    });
+    let (a, _at_a) = start(member("oslo", Some(port), Vec::new()));
+    let to = a.connect(&Address::Smtp(mailbox("rome"))).await.unwrap();
+    to.send(b"one").unwrap();
+    let (_, lines) = told_until(lines, ".").await;
+    to.send(b"two").unwrap();
+    let sent = std::time::Instant::now();
+    let (told, _lines) = told_until(lines, ".").await;
+    assert_eq!(commands(&told, "MAIL").len(), 2, "{told:?}");
+    // At once: not after the pause of a relay that does not take it now.
+    assert!(sent.elapsed() < MAIL_RETRY, "{:?}", sent.elapsed());
+    assert_eq!(a.counters().failed, 0);
+}
+
+#[tokio::test]
+async fn nothing_in_the_clear_gets_behind_starttls() {
+    let (port, lines) = told_relay(|line| match line {
+        "" => "220 x\r\n",
+        "EHLO" => "250-x\r\n250 STARTTLS\r\n",
+        // Somebody between us and the relay adds an answer of his own.
+        "STARTTLS" => "220 go\r\n250 AUTH LOGIN\r\n",
+        _ => "",
+    });
+    let relay = MailRelay {
+        server: MailServer {
+            tls: MailTls::StartTls,
+            ..server(port)
+        },
+        login: None,
+    };
+    let (a, _at_a) = start(SmtpOptions {
+        relay: Some(relay),
+        ..member("oslo", None, Vec::new())
+    });
+    let to = a.connect(&Address::Smtp(mailbox("rome"))).await.unwrap();
+    to.send(b"one").unwrap();
+    let (told, _lines) = told_until(lines, "(end)").await;
+    assert_eq!(told, ["", "EHLO ring.test", "STARTTLS", "(end)"]);
+}
+
+#[tokio::test]
+async fn a_relay_without_starttls_gets_no_mail() {
+    let (port, lines) = told_relay(|line| match line {
+        "" => "220 x\r\n",
+        _ => "250 x\r\n",
+    });
+    let relay = MailRelay {
+        server: MailServer {
+            tls: MailTls::StartTls,
+            ..server(port)
+        },
+        login: None,
+    };
+    let (a, _at_a) = start(SmtpOptions {
+        relay: Some(relay),
+        ..member("oslo", None, Vec::new())
+    });
+    let to = a.connect(&Address::Smtp(mailbox("rome"))).await.unwrap();
+    to.send(b"one").unwrap();
+    let (told, _lines) = told_until(lines, "(end)").await;
+    assert_eq!(told, ["", "EHLO ring.test", "(end)"]);
 }
 
 /// What nobody may take for ours: each as a whole mail.

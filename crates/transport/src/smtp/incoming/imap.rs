@@ -1,8 +1,6 @@
 //! A mailbox on an IMAP server: we wait with IDLE (RFC 2177), or look once a minute. Only mails with our
 //! filter header are looked at; ours are deleted, others stay as they are.
 
-mod metered;
-
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
@@ -15,9 +13,9 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use self::metered::{Budget, Io, Metered};
 use super::{Receiver, Verdict};
 use crate::limits::{IMAP_IDLE, IMAP_LOOK, IMAP_TIME, MAIL_BYTES, MAIL_RETRY, MAIL_RETRY_LONGEST};
+use crate::smtp::metered::{Budget, Io, Metered};
 use crate::smtp::options::{ImapSource, MailTls};
 use crate::web_tls::WebTls;
 

@@ -9,7 +9,7 @@ use smtp_proto::{
     EXT_8BIT_MIME, EXT_ENHANCED_STATUS_CODES, EXT_PIPELINING, EXT_SIZE, EhloResponse, Error,
     Request, Response,
 };
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::time::timeout;
 
@@ -20,6 +20,8 @@ use crate::limits::{
 };
 use crate::places::{Place, Places};
 
+use crate::smtp::metered::Io;
+
 /// Whom we call ourselves; nobody resolves it.
 const HOST: &str = "ringway.localhost";
 
@@ -29,10 +31,6 @@ pub(in crate::smtp) enum Listener {
     Unix(UnixListener),
     Tcp(TcpListener),
 }
-
-/// A connection of either kind.
-trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 impl Listener {
     async fn accept(&self) -> io::Result<Box<dyn Io>> {

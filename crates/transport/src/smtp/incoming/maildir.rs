@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use futures_util::{FutureExt, StreamExt};
 use inotify::{EventStream, Inotify, WatchMask};
 use tokio::time::timeout;
 
-use super::{Receiver, Verdict};
+use super::{LeftAlone, Receiver, Verdict};
 use crate::limits::{ACCEPT_PAUSE, MAIL_BYTES, MAILDIR_FOREIGN, MAILDIR_LOOK};
 
 /// Looks after `new`, for as long as the transport lives.
@@ -24,7 +23,7 @@ pub(in crate::smtp) async fn run(folder: PathBuf, receiver: Arc<Receiver>) {
             None
         }
     };
-    let mut foreign = Foreign::default();
+    let mut foreign = LeftAlone::default();
     loop {
         let (path, judge) = (new.clone(), receiver.clone());
         // The disk must not hold up the runtime.
@@ -66,19 +65,12 @@ fn watch(new: &Path) -> io::Result<EventStream<[u8; 4096]>> {
     inotify.into_event_stream([0; 4096])
 }
 
-/// Mails of others, by a hash of their names, so that each is read once.
-#[derive(Debug, Default)]
-struct Foreign {
-    names: BTreeSet<u64>,
-    hasher: RandomState,
-}
-
 /// Looks at each mail in `new`. False if nobody receives any more.
-fn look(new: &Path, receiver: &Receiver, foreign: &mut Foreign) -> io::Result<bool> {
+fn look(new: &Path, receiver: &Receiver, foreign: &mut LeftAlone) -> io::Result<bool> {
     let mut still = BTreeSet::new();
     for entry in new.read_dir()? {
         let entry = entry?;
-        let name = foreign.hasher.hash_one(entry.file_name());
+        let name = foreign.hash(entry.file_name());
         let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
         if hidden || still.len() >= MAILDIR_FOREIGN {
             continue;

@@ -28,7 +28,7 @@ fn messages_to_one_mailbox_share_a_mail() {
     outbox.push(start, &to("b"), b"other").unwrap();
     assert!(outbox.poll(start).is_none());
     let due = outbox.poll_timeout().unwrap();
-    assert_eq!(due - start, SmtpOptions::default().batch_time);
+    assert_eq!(due - start, MAIL_GATHER_TIME);
     let first = outbox.poll(due).unwrap();
     assert_eq!((first.to.clone(), first.messages.len()), (to("a"), 5));
     let second = outbox.poll(due).unwrap();
@@ -38,6 +38,70 @@ fn messages_to_one_mailbox_share_a_mail() {
     outbox.sent(first);
     outbox.sent(second);
     assert_eq!(outbox.bytes, 0);
+}
+
+#[test]
+fn the_first_leaves_soon_and_what_follows_is_collected() {
+    let (mut outbox, start) = (outbox(100, 100), Instant::now());
+    let batch_time = SmtpOptions::default().batch_time;
+    let mut left = Vec::new();
+    // One message every 100 ms, for ten seconds.
+    for tenth in 0..100 {
+        let now = start + Duration::from_millis(100 * tenth);
+        while let Some(mail) = outbox.poll(now) {
+            left.push((now - start, mail.messages.len()));
+        }
+        outbox.push(now, &to("a"), b"x").unwrap();
+    }
+    let times: Vec<u128> = left.iter().map(|(at, _)| at.as_millis()).collect();
+    assert_eq!(times, [100, 2100, 4100, 6100, 8100]);
+    assert_eq!(left[0].1, 1);
+    assert!(
+        left[1..].iter().all(|(_, messages)| *messages == 20),
+        "{left:?}"
+    );
+    // After a pause the next one leaves soon again.
+    let later = start + Duration::from_secs(60);
+    while outbox.poll(later).is_some() {}
+    outbox.push(later, &to("a"), b"x").unwrap();
+    assert_eq!(outbox.poll_timeout(), Some(later + MAIL_GATHER_TIME));
+    // Another mailbox has its own time.
+    outbox.poll(later + MAIL_GATHER_TIME).unwrap();
+    outbox.push(later, &to("a"), b"x").unwrap();
+    assert_eq!(
+        outbox.poll_timeout(),
+        Some(later + MAIL_GATHER_TIME + batch_time)
+    );
+    outbox.push(later, &to("b"), b"x").unwrap();
+    assert_eq!(outbox.poll_timeout(), Some(later + MAIL_GATHER_TIME));
+}
+
+#[test]
+fn without_a_batch_time_only_what_is_under_way_holds_up() {
+    let (mut outbox, start) = (outbox(100, 100), Instant::now());
+    outbox.batch_time = Duration::ZERO;
+    outbox.push(start, &to("a"), b"first").unwrap();
+    // The relay is busy with it, meanwhile:
+    let first = outbox.poll(start).unwrap();
+    for _ in 0..3 {
+        outbox.push(start, &to("a"), b"x").unwrap();
+    }
+    outbox.sent(first);
+    assert_eq!(outbox.poll(start).unwrap().messages.len(), 3);
+    assert!(outbox.poll(start).is_none());
+}
+
+#[test]
+fn nobody_waits_behind_whom_messages_never_end() {
+    let (mut outbox, start) = (outbox(100, 100), Instant::now());
+    outbox.batch_time = Duration::ZERO;
+    outbox.push(start, &to("b"), b"x").unwrap();
+    for step in 1..3 {
+        let now = start + Duration::from_millis(step);
+        outbox.push(now, &to("a"), b"x").unwrap();
+        let expected = if step == 1 { to("b") } else { to("a") };
+        assert_eq!(outbox.poll(now).unwrap().to, expected);
+    }
 }
 
 #[test]

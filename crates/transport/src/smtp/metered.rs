@@ -1,4 +1,4 @@
-//! A stream from which only so much may be read: the library keeps an answer of any length.
+//! A stream from which only so much may be read: the libraries keep an answer of any length.
 
 use std::fmt::Debug;
 use std::io;
@@ -9,11 +9,11 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::limits::IMAP_ANSWER_BYTES;
+use crate::limits::MAIL_ANSWER_BYTES;
 
-/// A connection, with TLS or without.
-pub(super) trait Io: AsyncRead + AsyncWrite + Debug + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Debug + Send + Unpin> Io for T {}
+/// A connection to a mail server, with TLS or without.
+pub(super) trait Io: AsyncRead + AsyncWrite + Debug + Send + Sync + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Debug + Send + Sync + Unpin> Io for T {}
 
 /// What may still be read until the next command.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +22,7 @@ pub(super) struct Budget(Arc<AtomicU64>);
 impl Budget {
     /// A whole answer may be read again.
     pub(super) fn renew(&self) {
-        self.0.store(IMAP_ANSWER_BYTES, Ordering::Relaxed);
+        self.0.store(MAIL_ANSWER_BYTES, Ordering::Relaxed);
     }
 
     pub(super) fn meter<S>(&self, stream: S) -> Metered<S> {
@@ -96,7 +96,7 @@ mod tests {
     async fn an_endless_answer_ends() {
         let budget = Budget::default();
         let mut stream = budget.meter(tokio::io::join(tokio::io::repeat(7), tokio::io::sink()));
-        let mut answer = vec![0; IMAP_ANSWER_BYTES as usize];
+        let mut answer = vec![0; MAIL_ANSWER_BYTES as usize];
         stream.read_exact(&mut answer).await.unwrap();
         assert!(stream.read_u8().await.is_err());
         budget.renew();
