@@ -158,11 +158,6 @@ pub const LINK_QUEUE: usize = 64;
 /// Source: a small part of the way. Past it the packet leaves as it is.
 pub const GATHER_SECONDS: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// How long a message may wait for others to share its packet, on a path that takes minutes.
-///
-/// Source: a small part of the way; what is said in answer to one mail goes into one mail. Past it the packet leaves as it is.
-pub const GATHER_MINUTES: std::time::Duration = std::time::Duration::from_secs(1);
-
 /// Bytes of messages that wait to be put into packets, for one peer; those of applications apart.
 ///
 /// Source: eight of the longest messages; all of them leave at the end of a round. Past it messages are dropped and counted.
@@ -468,7 +463,7 @@ pub const WHEREABOUTS_TIME: std::time::Duration = std::time::Duration::from_secs
 
 /// Leaves whose HELLO a router keeps.
 ///
-/// Source: 8 MiB at [`WHEREABOUTS_BYTES`] each; a ring of 100 000 leaves needs 300 routers. Past it the one that was not renewed for longest
+/// Source: 16 MiB at [`WHEREABOUTS_BYTES`] each; a ring of 100 000 leaves needs 300 routers. Past it the one that was not renewed for longest
 /// is forgotten.
 pub const WHEREABOUTS: usize = 8_192;
 
@@ -477,10 +472,16 @@ pub const WHEREABOUTS: usize = 8_192;
 /// Source: a quarter, so that one router alone cannot push out what all others have brought. Past it the oldest of its own goes.
 pub const WHEREABOUTS_PER_ROUTER: usize = WHEREABOUTS / 4;
 
-/// Bytes of a HELLO that is kept for others.
+/// Bytes of a HELLO, with receipts, that is kept for others.
 ///
-/// Source: three relay addresses of 80 bytes, a mailbox and a web address of 200 each, and the signature. A longer one is refused.
-pub const WHEREABOUTS_BYTES: usize = 1_024;
+/// Source: three relay addresses of 80 bytes, a mailbox and a web address of 200 each, the signature, and [`WHEREABOUTS_RECEIPTS`] of about
+/// 200. A longer one is refused.
+pub const WHEREABOUTS_BYTES: usize = 2_048;
+
+/// Receipts that a parent adds to its leaf's HELLO.
+///
+/// Source: a mapped port, a mailbox and a web address. More stay behind.
+pub const WHEREABOUTS_RECEIPTS: usize = 4;
 
 /// Successors that keep a copy of what a router keeps.
 ///

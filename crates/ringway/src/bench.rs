@@ -7,6 +7,7 @@ mod limit;
 mod messages;
 mod pair;
 mod plot;
+mod postfix;
 mod transport;
 
 use crate::cli::BenchCommand;

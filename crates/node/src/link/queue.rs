@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use ringway_transport::LatencyClass;
 
-use crate::limits::{GATHER_MINUTES, GATHER_SECONDS, LINK_QUEUE_BYTES, PACED_QUEUE_BYTES};
+use crate::limits::{GATHER_SECONDS, LINK_QUEUE_BYTES, PACED_QUEUE_BYTES};
 
 /// How long a message may wait for others to share its packet. On fast paths it waits for nothing but the end of the round
 /// in which it was made.
 pub(super) fn gather_time(latency: LatencyClass) -> Duration {
     match latency {
-        LatencyClass::Interactive => Duration::ZERO,
         LatencyClass::Seconds => GATHER_SECONDS,
-        LatencyClass::Minutes => GATHER_MINUTES,
+        // A mail holds many packets: its own queue gathers.
+        LatencyClass::Interactive | LatencyClass::Minutes => Duration::ZERO,
     }
 }
 

@@ -240,9 +240,9 @@ pub(crate) enum LinkMessage {
     /// A router asks the one that is responsible to keep a leaf's HELLO for a while.
     #[n(23)]
     Keep {
-        /// As the leaf has signed it.
+        /// As the leaf has signed it, with receipts: a [`ringway_transport::Referral`].
         #[n(0)]
-        hello: ByteVec,
+        referral: ByteVec,
         /// How many successors are to keep it as well.
         #[n(1)]
         copies: u8,
@@ -263,9 +263,9 @@ pub(crate) enum LinkMessage {
         /// As asked.
         #[n(0)]
         id: u64,
-        /// The newest HELLO kept, or none.
+        /// The newest HELLO kept, with receipts, or none.
         #[n(1)]
-        hello: Option<ByteVec>,
+        referral: Option<ByteVec>,
     },
     /// A parent tells its leaf from which address it hears it, and whether it passes packets on.
     #[n(26)]
@@ -372,9 +372,9 @@ mod tests {
                 LinkMessage::Relay { to: target.into(), packet: target.to_vec().into() },
                 LinkMessage::Relayed { from: target.into(), packet: target.to_vec().into() },
                 LinkMessage::Register { hello: target.to_vec().into() },
-                LinkMessage::Keep { hello: target.to_vec().into(), copies: 1 },
+                LinkMessage::Keep { referral: target.to_vec().into(), copies: 1 },
                 LinkMessage::FindLeaf { id, member: target.into() },
-                LinkMessage::LeafFound { id, hello: Some(target.to_vec().into()) },
+                LinkMessage::LeafFound { id, referral: Some(target.to_vec().into()) },
                 LinkMessage::Observed { address: Some("udp://192.0.2.1:7000".to_owned()), relays: true },
                 LinkMessage::Close,
                 LinkMessage::Received { session: 7, highest: id, delay: 8, seen: target.to_vec().into(), room: 9 },

@@ -61,18 +61,18 @@ impl Runtime {
                 self.take_relayed(now, member, MemberId::new(*from), &packet);
             }
             LinkMessage::Register { hello } => self.take_registration(now, member, &hello),
-            LinkMessage::Keep { hello, copies } => {
-                self.take_hello_to_keep(now, member, &hello, copies);
+            LinkMessage::Keep { referral, copies } => {
+                self.take_hello_to_keep(now, member, &referral, copies);
             }
             LinkMessage::FindLeaf { id, member: leaf } => {
                 self.answer_search(now, member, id, MemberId::new(*leaf));
             }
-            LinkMessage::LeafFound { id, hello } => {
+            LinkMessage::LeafFound { id, referral } => {
                 self.take_found_leaf(
                     now,
                     member,
                     id,
-                    hello.as_ref().map(|bytes| bytes.as_slice()),
+                    referral.as_ref().map(|bytes| bytes.as_slice()),
                 );
             }
             LinkMessage::Observed { address, relays } => {

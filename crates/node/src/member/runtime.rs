@@ -371,7 +371,7 @@ impl Runtime {
             }
             if let Address::Relay(relay) = address {
                 for packet in packets {
-                    self.send_by_relay(now, relay.clone(), packet);
+                    self.send_by_relay(now, relay, packet);
                 }
             } else if self.network.send(now, &address, packets, &self.outcomes) {
                 self.links.abandon_path(now, &address);

@@ -17,14 +17,15 @@ use std::time::Instant;
 
 use minicbor::bytes::ByteVec;
 use ringway_overlay::{Membership as Position, RingKey};
-use ringway_transport::{Address, Hello, MemberId};
+use ringway_transport::{Address, Hello, MemberId, Protocol, Receipt};
 
-use self::kept::KeptHellos;
+use self::kept::{KeptHellos, Whereabout};
 use super::ring::Asker;
 use super::runtime::{Runtime, ring_key_of};
 use super::{Found, LookupFailed};
 use crate::certificate::{Certificate, Role};
-use crate::limits::{PEER_TIME, SEARCH_AGAIN, SEARCHES, WHEREABOUTS_BYTES, WHEREABOUTS_COPIES};
+use crate::clock::unix_seconds;
+use crate::limits::{PEER_TIME, SEARCH_AGAIN, SEARCHES, WHEREABOUTS_COPIES, WHEREABOUTS_RECEIPTS};
 use crate::link::LinkMessage;
 
 /// Where the ring keeps what is known of a leaf.
@@ -51,7 +52,7 @@ struct Search {
 pub(super) struct Whereabouts {
     kept: KeptHellos,
     /// Registrations whose place in the ring is being looked up.
-    registering: BTreeMap<MemberId, Hello>,
+    registering: BTreeMap<MemberId, Whereabout>,
     searches: BTreeMap<MemberId, Search>,
     next: u64,
 }
@@ -71,17 +72,35 @@ impl Whereabouts {
 impl Runtime {
     /// A leaf of ours wants to be found.
     pub(super) fn take_registration(&mut self, now: Instant, leaf: MemberId, bytes: &[u8]) {
-        let hello = hello_of_leaf(bytes).filter(|hello| hello.member() == leaf);
-        let Some(hello) = hello.filter(|_| self.chord.is_some() && self.is_leaf(&leaf)) else {
+        let hello = Hello::decode(bytes).ok();
+        let hello = hello.filter(|hello| hello.member() == leaf);
+        let hello = hello.filter(|_| self.chord.is_some() && self.is_leaf(&leaf));
+        let Some(whereabout) = hello.and_then(|hello| self.with_receipts(now, hello)) else {
             return self.count("registrations_refused");
         };
         self.tell_observed(now, &leaf);
         // Bounded by the leaves that are linked: one look-up for each.
-        let busy = self.whereabouts.registering.insert(leaf, hello).is_some();
+        let busy = self.whereabouts.registering.insert(leaf, whereabout);
+        let busy = busy.is_some();
         if !busy && !self.look_up(now, key_of(&leaf), Asker::Registration(leaf)) {
             self.whereabouts.registering.remove(&leaf);
             self.count("registrations_refused");
         }
+    }
+
+    /// The leaf's HELLO, with our word for what of it we have proved.
+    fn with_receipts(&self, now: Instant, hello: Hello) -> Option<Whereabout> {
+        let member = hello.member();
+        let receipts = self
+            .validator
+            .receipts(now, unix_seconds(), &member, &self.identity);
+        let named = |receipt: &&Receipt| {
+            let mut named = hello.addresses().iter();
+            named.any(|descriptor| descriptor.address == *receipt.address())
+        };
+        let receipts = receipts.iter().filter(named).take(WHEREABOUTS_RECEIPTS);
+        let receipts = receipts.map(|receipt| receipt.encoded().clone()).collect();
+        Whereabout::new(hello, receipts)
     }
 
     /// The place in the ring of a leaf's HELLO is known.
@@ -91,18 +110,18 @@ impl Runtime {
         leaf: &MemberId,
         outcome: Result<Found, LookupFailed>,
     ) {
-        let hello = self.whereabouts.registering.remove(leaf);
-        let (Some(hello), Ok(found)) = (hello, outcome) else {
+        let whereabout = self.whereabouts.registering.remove(leaf);
+        let (Some(whereabout), Ok(found)) = (whereabout, outcome) else {
             // The leaf registers again.
             return self.count("registrations_failed");
         };
         let own = self.membership.certificate.member();
         if self.own_key() == Some(found.owner) {
-            return self.keep_hello(now, own, hello, WHEREABOUTS_COPIES);
+            return self.keep_hello(now, own, whereabout, WHEREABOUTS_COPIES);
         }
-        let hello = ByteVec::from(hello.encoded().to_vec());
+        let referral = ByteVec::from(whereabout.encode());
         let copies = WHEREABOUTS_COPIES;
-        self.send_to_router(now, found.owner, LinkMessage::Keep { hello, copies });
+        self.send_to_router(now, found.owner, LinkMessage::Keep { referral, copies });
     }
 
     fn own_key(&self) -> Option<RingKey> {
@@ -118,16 +137,16 @@ impl Runtime {
         copies: u8,
     ) {
         let from_router = self.chord.is_some() && self.has_role(&by, Role::Router);
-        match hello_of_leaf(bytes).filter(|_| from_router) {
-            Some(hello) => self.keep_hello(now, by, hello, copies.min(WHEREABOUTS_COPIES)),
+        match Whereabout::decode(bytes).filter(|_| from_router) {
+            Some(found) => self.keep_hello(now, by, found, copies.min(WHEREABOUTS_COPIES)),
             None => self.count("hellos_to_keep_refused"),
         }
     }
 
-    fn keep_hello(&mut self, now: Instant, by: MemberId, hello: Hello, copies: u8) {
-        let encoded = ByteVec::from(hello.encoded().to_vec());
-        let ended = self.directory.has_ended(&hello.member());
-        if ended || !self.whereabouts.kept.put(now, by, hello) {
+    fn keep_hello(&mut self, now: Instant, by: MemberId, whereabout: Whereabout, copies: u8) {
+        let encoded = ByteVec::from(whereabout.encode());
+        let ended = self.directory.has_ended(&whereabout.hello.member());
+        if ended || !self.whereabouts.kept.put(now, by, whereabout) {
             return self.count("hellos_to_keep_refused");
         }
         let successor = self.chord.as_ref().and_then(|c| c.successors().first());
@@ -135,17 +154,17 @@ impl Runtime {
             .copied()
             .filter(|key| Some(*key) != self.own_key());
         if let (Some(key), Some(copies)) = (successor, copies.checked_sub(1)) {
-            let hello = encoded;
-            self.send_to_router(now, key, LinkMessage::Keep { hello, copies });
+            let referral = encoded;
+            self.send_to_router(now, key, LinkMessage::Keep { referral, copies });
         }
     }
 
     /// Somebody looks for a leaf.
     pub(super) fn answer_search(&mut self, now: Instant, asker: MemberId, id: u64, leaf: MemberId) {
         let kept = self.whereabouts.kept.get(now, &leaf);
-        let hello = kept.map(|hello| ByteVec::from(hello.encoded().to_vec()));
+        let referral = kept.map(|found| ByteVec::from(found.encode()));
         self.links
-            .send(now, &asker, LinkMessage::LeafFound { id, hello });
+            .send(now, &asker, LinkMessage::LeafFound { id, referral });
     }
 
     /// Begins to look for a leaf, unless that is under way; true if it is.
@@ -184,8 +203,8 @@ impl Runtime {
             return self.search_ended(now, leaf, None);
         };
         if self.own_key() == Some(found.owner) {
-            let hello = self.whereabouts.kept.get(now, &leaf).cloned();
-            return self.search_ended(now, leaf, hello);
+            let found = self.whereabouts.kept.get(now, &leaf).cloned();
+            return self.search_ended(now, leaf, found);
         }
         self.whereabouts.next += 1;
         let id = self.whereabouts.next;
@@ -203,7 +222,7 @@ impl Runtime {
         now: Instant,
         router: MemberId,
         id: u64,
-        hello: Option<&[u8]>,
+        referral: Option<&[u8]>,
     ) {
         let key = ring_key_of(&self.directory, &router);
         let searches = self.whereabouts.searches.iter();
@@ -212,29 +231,37 @@ impl Runtime {
         let Some(leaf) = asked.next().map(|(leaf, _)| *leaf) else {
             return self.count("found_leaves_unwanted");
         };
-        let hello = hello.and_then(hello_of_leaf);
-        self.search_ended(now, leaf, hello.filter(|hello| hello.member() == leaf));
+        let found = referral.and_then(Whereabout::decode);
+        self.search_ended(
+            now,
+            leaf,
+            found.filter(|found| found.hello.member() == leaf),
+        );
     }
 
-    /// Dials the leaf wherever it may be.
-    fn search_ended(&mut self, now: Instant, leaf: MemberId, hello: Option<Hello>) {
+    /// Dials the leaf wherever it may be: where it has answered us, where members of the ring have signed that it answered them, and
+    /// through its parents. Whatever else its HELLO names may be a stranger's, and waits for a PING over the link.
+    fn search_ended(&mut self, now: Instant, leaf: MemberId, found: Option<Whereabout>) {
         let Some(search) = self.whereabouts.searches.remove(&leaf) else {
             return;
         };
-        let named = hello.iter().flat_map(Hello::addresses);
-        let named = named.filter(|descriptor| !descriptor.address.is_private());
-        let proved = self.validator.usable(now, &leaf);
-        let proved = proved.iter().map(|(descriptor, _)| descriptor);
-        let mut addresses: Vec<Address> = Vec::new();
-        for descriptor in proved.chain(named) {
-            let address = &descriptor.address;
-            let usable = descriptor.direction.receives() && address.is_dialable();
-            if usable && self.carries(&leaf, address) && !addresses.contains(address) {
-                addresses.push(address.clone());
-            }
+        let proved = self.validator.usable(now, &leaf).into_iter();
+        let proved = proved.map(|(descriptor, _)| descriptor.address.clone());
+        let mut addresses: Vec<Address> = proved.collect();
+        if let Some(found) = &found {
+            let admitted = |member: &MemberId| self.directory.cached(member).is_some();
+            let vouched = found
+                .referral
+                .vouched_for(&found.hello, unix_seconds(), &admitted);
+            let named = found.hello.addresses().iter().map(|d| &d.address);
+            let relays = named.filter(|address| address.protocol() == Protocol::Relay);
+            let vouched = vouched.iter().filter(|address| !address.is_private());
+            addresses.extend(vouched.chain(relays).cloned());
         }
-        addresses.sort_by_key(|address| address.protocol().usual_cost());
-        tracing::debug!(member = %leaf, found = hello.is_some(), "a search has ended");
+        addresses.retain(|address| address.is_dialable() && self.carries(&leaf, address));
+        addresses.sort_by_key(|address| (address.protocol().usual_cost(), address.clone()));
+        addresses.dedup();
+        tracing::debug!(member = %leaf, found = found.is_some(), "a search has ended");
         self.links.connect(now, &search.certificate, addresses);
         if !self.links.knows(&leaf) {
             self.leaf_not_found(&leaf);
@@ -289,10 +316,4 @@ impl Runtime {
         self.begin_lookup(now, target, asker);
         true
     }
-}
-
-/// A HELLO that may be kept.
-fn hello_of_leaf(bytes: &[u8]) -> Option<Hello> {
-    let short = bytes.len() <= WHEREABOUTS_BYTES;
-    short.then(|| Hello::decode(bytes).ok()).flatten()
 }

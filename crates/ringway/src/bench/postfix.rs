@@ -41,6 +41,10 @@ postlog unix-dgram n - n - 1 postlogd
 
 /// How a mailbox gets its mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(
+    dead_code,
+    reason = "tests and an example of the transport crate include this file, too"
+)]
 pub(crate) enum Delivery {
     /// By LMTP to this port on loopback.
     Lmtp(u16),

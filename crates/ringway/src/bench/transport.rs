@@ -10,10 +10,12 @@ use super::figure::{Figure, show};
 use super::messages::{Burst, answering, burst, sequential};
 use super::pair::{Pair, Places, Setup};
 use super::plot::Bars;
+use super::postfix::{DOMAIN, Delivery, Postfix};
 use super::{idle, limit};
 use crate::cli::TransportArgs;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::ports::Ports;
 
 /// Payloads of the paper's Figure 5, in bytes.
 const SIZES: [usize; 3] = [11, 407, 1221];
@@ -23,8 +25,13 @@ const BURST_SIZE: usize = 1200;
 const HERE: &str = "here";
 const THERE: &str = "there";
 
-/// The transports between two members on one machine. Mail needs a mail server and is measured apart.
-const TRANSPORTS: [&str; 4] = ["udp", "tcp", "quic", "ws"];
+/// The transports between two members on one machine. Mail goes through a Postfix of our own.
+const TRANSPORTS: [&str; 5] = ["udp", "tcp", "quic", "ws", "smtp"];
+
+/// Mails cost a thousand times as much as packets: of messages by mail this is the most.
+const MAILED: u32 = 10_000;
+/// Of messages by mail, each sent after the one before has arrived.
+const MAILED_SEQUENTIAL: u32 = 200;
 
 /// How much is measured.
 struct Plan {
@@ -93,7 +100,13 @@ pub(super) fn run(output: Output, args: &TransportArgs) -> Result<(), Failure> {
     for run in 1..=plan.runs {
         for transport in &transports {
             output.note(&format!("run {run} of {}: {transport}", plan.runs));
-            ours(&plan, transport, &mut values)?;
+            if *transport == "smtp" {
+                if let Err(why) = mail(&plan, &mut values)? {
+                    output.note(&format!("smtp is not measured: {why}"));
+                }
+            } else {
+                ours(&plan, transport, &mut values)?;
+            }
         }
         limits(&plan, &mut values)?;
         if let Some(beside) = &beside {
@@ -168,6 +181,51 @@ fn ours(plan: &Plan, transport: &str, values: &mut Values) -> Result<(), Failure
         add_burst(values, *count, transport, burst);
     }
     Ok(())
+}
+
+/// The same by mail; the error says why there is no mail server to be had.
+fn mail(plan: &Plan, values: &mut Values) -> Result<Result<(), String>, Failure> {
+    let mut ports = Ports::default();
+    let inboxes = [ports.next()?.port(), ports.next()?.port()];
+    let [here, there] = inboxes.map(Delivery::Lmtp);
+    let postfix = match Postfix::start(&[(HERE, here), (THERE, there)]) {
+        Ok(postfix) => postfix,
+        Err(why) => return Ok(Err(why)),
+    };
+    let member = |name, other, inbox: u16| Setup {
+        name,
+        role: Role::Router,
+        transports: "[]".to_owned(),
+        more: format!(
+            "[smtp]\nmailbox = \"{name}@{DOMAIN}\"\nheader = [\"X-Ringway\", \"{name}\"]\nlmtp_tcp = \"127.0.0.1:{inbox}\"\n\
+             relay = {{ host = \"127.0.0.1\", port = {}, tls = \"plain\" }}\nbatch_ms = 0\n\
+             hourly = 7200\ndaily = 172800\nmailbox_hourly = 7200\nmailbox_daily = 172800\n\
+             [[peer]]\nname = \"{other}\"\naddresses = [\"smtp://{other}@{DOMAIN}?X-Ringway={other}\"]\n",
+            postfix.port
+        ),
+    };
+    let pair = Pair::new(|_| {
+        [
+            member(HERE, THERE, inboxes[0]),
+            member(THERE, HERE, inboxes[1]),
+        ]
+    })?;
+    let count = plan.messages.min(MAILED_SEQUENTIAL);
+    let seconds = pair.run(sequential(THERE, count, &SIZES), answering(HERE))??;
+    for (size, seconds) in SIZES.iter().zip(seconds) {
+        let thousand = seconds * 1000.0 / f64::from(count);
+        values.add(&sequence_of(*size), "smtp", thousand);
+    }
+    let counts: Vec<u32> = plan.bursts.iter().map(|count| MAILED.min(*count)).collect();
+    let done = pair.run(burst(THERE, counts, BURST_SIZE), answering(HERE))??;
+    for (count, burst) in plan.bursts.iter().zip(done) {
+        let over = match *count > MAILED {
+            true => format!("smtp ({MAILED} of them)"),
+            false => "smtp".to_owned(),
+        };
+        add_burst(values, *count, &over, burst);
+    }
+    Ok(Ok(()))
 }
 
 fn sequence_of(size: usize) -> String {

@@ -257,7 +257,7 @@ fn somebody_joins_while_the_authority_is_beset() {
     let found = wait_until(DEADLINE, || {
         // It is known, though it does not run.
         let outcome = oslo.run(&["path", "clara"])?;
-        match outcome.stderr.contains("`clara` has no address") {
+        match outcome.stderr.contains("where the leaf `clara` is") {
             true => Ok(()),
             false => Err(TestbedError(outcome.stderr)),
         }

@@ -23,6 +23,20 @@ fn links(ring: &Ring, name: &str) -> Result<BTreeSet<String>, TestbedError> {
     Ok(links.iter().map(name).collect())
 }
 
+/// Waits until a ping is answered through a router.
+fn is_relayed_to(ring: &Ring, name: &str, peer: &str) {
+    let relayed = wait_until(DEADLINE, || {
+        let pongs = ring.member(name)?.call(&["ping", peer, "--count", "1"])?;
+        let pong = pongs.into_iter().next().unwrap_or_default();
+        let address = pong["address"].as_str().unwrap_or_default();
+        match pong["rtt_ms"].is_number() && address.starts_with("relay://") {
+            true => Ok(()),
+            false => Err(TestbedError(pong.to_string())),
+        }
+    });
+    relayed.unwrap();
+}
+
 #[test]
 fn a_hidden_leaf_shows_itself_to_its_parents_only() {
     let builder = ROUTERS
@@ -64,16 +78,13 @@ fn a_hidden_leaf_shows_itself_to_its_parents_only() {
         .unwrap();
     assert_eq!(sent.last().unwrap()["state"], "done", "{sent:?}");
     // Nobody else is asked directly, whoever wants it.
-    for name in far.iter().chain(&["bruno"]) {
+    let why = far.iter().map(|name| (*name, "hide_address"));
+    for (name, why) in why.chain([("bruno", "where the leaf `bruno` is")]) {
         let refused = alice.run(&["ping", name, "--count", "1"]).unwrap();
         assert_eq!(refused.code, Some(1));
-        assert!(
-            refused.stderr.contains("hide_address"),
-            "{}",
-            refused.stderr
-        );
+        assert!(refused.stderr.contains(why), "{}", refused.stderr);
     }
-    for name in far {
+    for name in &far {
         assert!(!links(&ring, name).unwrap().contains("alice"), "{name}");
     }
     curious
@@ -83,6 +94,8 @@ fn a_hidden_leaf_shows_itself_to_its_parents_only() {
         curious.recv(&mut [0; 2048]).is_err(),
         "bruno has heard of it"
     );
+    // Through a parent it is reached nevertheless, and shows nothing.
+    is_relayed_to(&ring, far[0], "alice");
     // The same ones after a restart: in the long run few have seen it.
     let alice = ring.member_mut("alice").unwrap();
     alice.kill().unwrap();

@@ -138,6 +138,20 @@ impl Validator {
     }
 }
 
+impl Referral {
+    /// The addresses of its HELLO, decoded, for which a fresh receipt of an `admitted` member other than the HELLO's own speaks, at
+    /// `unix` (Unix time, seconds).
+    pub fn vouched_for(
+        &self,
+        hello: &Hello,
+        unix: u64,
+        admitted: &dyn Fn(&MemberId) -> bool,
+    ) -> BTreeSet<Address> {
+        let vouched = vouchers(hello, self, unix, admitted);
+        vouched.into_iter().map(|(_, address)| address).collect()
+    }
+}
+
 /// For how many seconds a proof of such an address counts.
 fn longest(descriptor: &AddressDescriptor) -> u64 {
     Timing::of(descriptor).valid_for.as_secs()

@@ -120,7 +120,11 @@ async fn what_is_advertised_is_what_was_configured() {
         };
         let transport = UdpTransport::start(options, channel(1).0).unwrap();
         let addresses = transport.addresses();
-        assert!(addresses.iter().all(|d| d.cost == 3 && d.mtu as usize == UDP_LARGEST));
+        assert!(
+            addresses
+                .iter()
+                .all(|d| d.cost == 3 && d.mtu as usize == UDP_LARGEST)
+        );
         addresses.into_iter().map(|d| d.address).collect::<Vec<_>>()
     };
     assert_eq!(

@@ -3,13 +3,43 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use ringway_transport::{Hello, MemberId};
+use bytes::Bytes;
+use ringway_transport::{Hello, MemberId, Referral};
 
 use crate::limits::{WHEREABOUTS, WHEREABOUTS_BYTES, WHEREABOUTS_PER_ROUTER, WHEREABOUTS_TIME};
 
+/// A leaf's HELLO, and receipts of those who have proved its addresses.
+#[derive(Clone, Debug)]
+pub(super) struct Whereabout {
+    pub(super) hello: Hello,
+    pub(super) referral: Referral,
+}
+
+impl Whereabout {
+    /// The HELLO with these receipts.
+    pub(super) fn new(hello: Hello, receipts: Vec<Bytes>) -> Option<Whereabout> {
+        let referral = Referral::new(hello.encoded().clone(), receipts).ok()?;
+        Some(Whereabout { hello, referral })
+    }
+
+    /// As it is on the wire; none if it is too long or its HELLO is not good. Receipts are looked at when they are needed.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Whereabout> {
+        if bytes.len() > WHEREABOUTS_BYTES {
+            return None;
+        }
+        let referral = Referral::decode(bytes).ok()?;
+        let hello = Hello::decode(referral.hello()).ok()?;
+        Some(Whereabout { hello, referral })
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        self.referral.encode()
+    }
+}
+
 #[derive(Debug)]
 struct Kept {
-    hello: Hello,
+    whereabout: Whereabout,
     /// The router that has brought it.
     by: MemberId,
     since: Instant,
@@ -25,11 +55,12 @@ pub(super) struct KeptHellos {
 
 impl KeptHellos {
     /// Keeps a HELLO that the router `by` has brought, in the place of an older one of its member. False if it is refused.
-    pub(super) fn put(&mut self, now: Instant, by: MemberId, hello: Hello) -> bool {
+    pub(super) fn put(&mut self, now: Instant, by: MemberId, whereabout: Whereabout) -> bool {
+        let hello = &whereabout.hello;
         let member = hello.member();
         let known = self.kept.get(&member);
-        let newest = known.is_none_or(|kept| kept.hello.sequence() <= hello.sequence());
-        if !newest || hello.encoded().len() > WHEREABOUTS_BYTES {
+        let newest = known.is_none_or(|kept| kept.whereabout.hello.sequence() <= hello.sequence());
+        if !newest || whereabout.encode().len() > WHEREABOUTS_BYTES {
             return false;
         }
         self.remove(&member);
@@ -40,14 +71,19 @@ impl KeptHellos {
         }
         let since = now;
         self.ages.entry(by).or_default().insert((since, member));
-        self.kept.insert(member, Kept { hello, by, since });
+        let kept = Kept {
+            whereabout,
+            by,
+            since,
+        };
+        self.kept.insert(member, kept);
         true
     }
 
-    /// The HELLO of `member`, if it has been renewed of late.
-    pub(super) fn get(&self, now: Instant, member: &MemberId) -> Option<&Hello> {
+    /// Where `member` is, if that has been renewed of late.
+    pub(super) fn get(&self, now: Instant, member: &MemberId) -> Option<&Whereabout> {
         let kept = self.kept.get(member)?;
-        (now < kept.since + WHEREABOUTS_TIME).then_some(&kept.hello)
+        (now < kept.since + WHEREABOUTS_TIME).then_some(&kept.whereabout)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -95,8 +131,9 @@ mod tests {
     use super::*;
     use crate::identity::Identity;
 
-    fn hello(identity: &Identity, sequence: u64) -> Hello {
-        Hello::sign(identity, sequence, Vec::new()).unwrap()
+    fn hello(identity: &Identity, sequence: u64) -> Whereabout {
+        let hello = Hello::sign(identity, sequence, Vec::new()).unwrap();
+        Whereabout::new(hello, Vec::new()).unwrap()
     }
 
     fn router(n: u8) -> MemberId {
@@ -113,7 +150,10 @@ mod tests {
         assert!(!kept.put(start, router(2), hello(&leaf, 4)), "an older one");
         let later = start + WHEREABOUTS_TIME - Duration::from_secs(1);
         assert!(kept.put(later, router(2), hello(&leaf, 5)), "a renewal");
-        let found = |kept: &KeptHellos, at| kept.get(at, &leaf.member()).map(Hello::sequence);
+        let found = |kept: &KeptHellos, at| {
+            kept.get(at, &leaf.member())
+                .map(|found| found.hello.sequence())
+        };
         assert_eq!(found(&kept, later + Duration::from_secs(60)), Some(5));
         assert_eq!(found(&kept, later + WHEREABOUTS_TIME), None);
         kept.tidy(later + WHEREABOUTS_TIME, |_| false);
