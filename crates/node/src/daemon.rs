@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_transport::{MemberId, Signer as _};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::certificate::CertificateError;
 use crate::clock::unix_seconds;
@@ -242,17 +242,25 @@ impl Daemon {
     ) -> Result<(), DaemonError> {
         self.messages = None;
         let own = self.services.certificate.clone();
-        let (revoked, own_end) = tokio::sync::oneshot::channel();
+        let (revoked, own_end) = oneshot::channel();
         let watching = tokio::spawn(watch_statement(self.services.clone(), self.state, revoked));
         let serving = tokio::spawn(control::serve(self.socket, self.services));
-        let mut was_ended = false;
-        let stop = async {
-            tokio::select! {
-                () = shutdown => {}
-                ended = own_end => was_ended = ended.is_ok(),
-            }
+        // A task of its own: in the caller's `block_on` every wake-up would cross threads.
+        let (stop, stopped) = oneshot::channel();
+        let member = tokio::spawn(self.runtime.run(async {
+            // Also when the sender is gone.
+            stopped.await.unwrap_or_default();
+        }));
+        let was_ended = tokio::select! {
+            () = shutdown => false,
+            ended = own_end => ended.is_ok(),
         };
-        self.runtime.run(stop).await;
+        if stop.send(()).is_err() {
+            tracing::error!("the member's task has ended before its time");
+        }
+        if let Err(error) = member.await {
+            tracing::error!(%error, "the member's task failed");
+        }
         watching.abort();
         serving.abort();
         // The socket's file goes when the task that holds it has ended.
@@ -311,11 +319,7 @@ impl Opened {
 }
 
 /// Takes over each newer statement; ends links of revoked members, and this daemon if it is one.
-async fn watch_statement(
-    services: Services,
-    state: Arc<State>,
-    revoked: tokio::sync::oneshot::Sender<()>,
-) {
+async fn watch_statement(services: Services, state: Arc<State>, revoked: oneshot::Sender<()>) {
     let mut tick = tokio::time::interval(STATEMENT_REFRESH);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -348,7 +352,7 @@ async fn watch_statement(
     }
 }
 
-fn end(membership: tokio::sync::oneshot::Sender<()>) {
+fn end(membership: oneshot::Sender<()>) {
     if membership.send(()).is_err() {
         tracing::debug!("the daemon is stopping already");
     }

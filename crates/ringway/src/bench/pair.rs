@@ -23,7 +23,7 @@ const DOMAIN: &str = "bench.ring.example";
 /// What a member's application does with its messages.
 pub(super) type Application<T> = Box<dyn FnOnce(Messages) -> Work<T> + Send>;
 /// The application at work.
-pub(super) type Work<T> = std::pin::Pin<Box<dyn Future<Output = T>>>;
+pub(super) type Work<T> = std::pin::Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// How one member is set up.
 #[derive(Clone, Debug)]
@@ -201,8 +201,7 @@ fn member<T: Send + 'static>(home: PathBuf, application: Application<T>) -> Thre
     let (stop, stopped) = oneshot::channel();
     let thread = std::thread::spawn(move || {
         let runtime = runtime()?;
-        let local = tokio::task::LocalSet::new();
-        local.block_on(&runtime, async {
+        runtime.block_on(async {
             let options = Options {
                 home,
                 upload_limit: None,
@@ -211,7 +210,7 @@ fn member<T: Send + 'static>(home: PathBuf, application: Application<T>) -> Thre
             let messages = daemon.take_messages();
             let messages = messages.ok_or_else(|| Failure::failed("a member has no messages"))?;
             let (end, ended) = oneshot::channel();
-            let work = tokio::task::spawn_local(async move {
+            let work = tokio::spawn(async move {
                 let result = application(messages).await;
                 // The daemon may have ended first.
                 end.send(()).ok();
