@@ -446,10 +446,15 @@ pub const RELAY_QUEUE: usize = 150;
 /// Source: every link of a router may have one ([`MAX_LINKS`]). Past it a further sender's packet is dropped and counted.
 pub const RELAY_SENDERS: usize = MAX_LINKS;
 
-/// Time in which a leaf registers again with each of its parents.
+/// Time in which a parent tells the ring again where its leaves are.
 ///
 /// Source: a router that crashes takes what it kept with it; leaves are found again after this. Sooner it is only said what has changed.
 pub const REGISTER_PAUSE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// How long a parent that has confirmed a registration needs no other, unless something changes or the link is made anew.
+///
+/// Source: in case it has forgotten nevertheless; an idle leaf has nothing to say. Past it the leaf registers again.
+pub const REGISTERED_FOR: std::time::Duration = std::time::Duration::from_secs(1800);
 
 /// Pause before a registration that no parent has confirmed is repeated.
 ///

@@ -224,6 +224,20 @@ impl Paths {
         self.waiting_since.get_or_insert(now);
     }
 
+    /// A packet of so many bytes left over the path in use.
+    pub fn sent_bytes(&mut self, bytes: usize) {
+        // Small talk is no reason to find out what else a path carries.
+        if bytes.saturating_mul(2) <= limits::UDP_MTU {
+            return;
+        }
+        let active = self.active.clone();
+        let entry = active.and_then(|active| self.entry_mut(&active));
+        if let Some(entry) = entry {
+            entry.mtu.is_used();
+            entry.carried_long |= bytes > limits::UDP_MTU;
+        }
+    }
+
     /// Something authentic came over this address. An address that is new is probed: the peer seems to have moved, or has
     /// a way back of its own. It is not used before the probe is answered: a sender's address can be forged.
     pub fn handle_heard(&mut self, now: Instant, descriptor: &AddressDescriptor) {

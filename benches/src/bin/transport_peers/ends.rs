@@ -98,7 +98,9 @@ where
         counted: counts,
         progress: progress.clone(),
     };
+    on_own_core(0);
     let answering = thread::spawn(move || {
+        on_own_core(1);
         runtime()?.block_on(async {
             tokio::select! {
                 ended = there(given) => ended,
@@ -131,6 +133,28 @@ where
         Err(_) => "the end that answers has panicked".into(),
     })
 }
+
+/// Keeps this thread, one end, on a core of its own, as `ringway bench transport` does with its ends.
+fn on_own_core(end: usize) {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    // The first thread has given up all cores but one by the time the second asks: the process knows them all.
+    let Ok(allowed) = ALLOWED
+        .get_or_init(|| sched_getaffinity(None).ok())
+        .ok_or(())
+    else {
+        return;
+    };
+    let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
+    if let Some(core) = cores.nth(end) {
+        let mut own = CpuSet::new();
+        own.set(core);
+        // Without the right to, it is measured as it is.
+        sched_setaffinity(None, &own).ok();
+    }
+}
+
+/// The cores that the process may use.
+static ALLOWED: std::sync::OnceLock<Option<rustix::thread::CpuSet>> = std::sync::OnceLock::new();
 
 fn runtime() -> Result<Runtime, Failure> {
     Ok(Builder::new_current_thread().enable_all().build()?)

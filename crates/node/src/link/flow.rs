@@ -276,6 +276,11 @@ impl Arrivals {
         self.count >= REPORT_EVERY || self.due.is_some_and(|due| due <= now)
     }
 
+    /// Whether a report is to go along with a packet that leaves anyway.
+    pub(super) fn is_worth_sharing(&self) -> bool {
+        self.count >= REPORT_EVERY / 2
+    }
+
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }

@@ -354,12 +354,14 @@ impl Peer {
             };
         }
         let mut packed = self.queue.pack(now, space, may_pace)?;
-        if packed.plain.len() + REPORT_BYTES <= space
+        if self.arrivals.is_worth_sharing()
+            && packed.plain.len() + REPORT_BYTES <= space
             && let Some(report) = self.report(now, room)
         {
             packed.plain.extend(report);
         }
         let (counter, packet) = self.seal_encoded(&packed.plain)?;
+        self.paths.sent_bytes(packet.len());
         if packed.paced && watched {
             self.flow.sent(now, counter, packet.len());
         }

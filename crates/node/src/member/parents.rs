@@ -12,7 +12,7 @@ use ringway_transport::{
 use super::mapping::PortMapping;
 use super::runtime::Runtime;
 use crate::certificate::{Certificate, Role};
-use crate::limits::{PARENTS, PUNCH_PAUSE, REGISTER_AGAIN, REGISTER_PAUSE};
+use crate::limits::{PARENTS, PUNCH_PAUSE, REGISTER_AGAIN, REGISTERED_FOR};
 use crate::link::LinkMessage;
 
 /// What one parent does for us.
@@ -63,6 +63,13 @@ pub(super) struct Parents {
 }
 
 impl Parents {
+    /// A parent that has restarted has forgotten what we registered.
+    pub(super) fn is_linked_anew(&mut self, member: &MemberId) {
+        if let Some(parent) = self.chosen.get_mut(member) {
+            parent.register = None;
+        }
+    }
+
     /// None yet. The home router may be asked for another `port`.
     pub(super) fn new(port: Option<u16>) -> Parents {
         Parents {
@@ -284,7 +291,7 @@ impl Runtime {
         parent.relays = relays;
         if !parent.confirmed {
             parent.confirmed = true;
-            parent.register = Some(now + REGISTER_PAUSE);
+            parent.register = Some(now + REGISTERED_FOR);
         }
         // Others hear of it with the next look at the parents: not more often, whatever a parent says.
     }

@@ -385,6 +385,7 @@ impl Runtime {
     fn handle_link_event(&mut self, now: Instant, event: Event) {
         match event {
             Event::Up(member) => {
+                self.parents.is_linked_anew(&member);
                 self.offer_paths(now, &member);
                 self.send_hello(now, &member);
                 self.reach_link_up(now, &member);

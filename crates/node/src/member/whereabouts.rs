@@ -25,7 +25,10 @@ use super::runtime::{Runtime, ring_key_of};
 use super::{Found, LookupFailed};
 use crate::certificate::{Certificate, Role};
 use crate::clock::unix_seconds;
-use crate::limits::{PEER_TIME, SEARCH_AGAIN, SEARCHES, WHEREABOUTS_COPIES, WHEREABOUTS_RECEIPTS};
+use crate::limits::{
+    PEER_TIME, REGISTER_AGAIN, REGISTER_PAUSE, SEARCH_AGAIN, SEARCHES, WHEREABOUTS_COPIES,
+    WHEREABOUTS_RECEIPTS,
+};
 use crate::link::LinkMessage;
 
 /// Where the ring keeps what is known of a leaf.
@@ -53,6 +56,8 @@ pub(super) struct Whereabouts {
     kept: KeptHellos,
     /// Registrations whose place in the ring is being looked up.
     registering: BTreeMap<MemberId, Whereabout>,
+    /// What leaves of ours have registered, and when the ring is to hear it again.
+    registered: BTreeMap<MemberId, (Hello, Instant)>,
     searches: BTreeMap<MemberId, Search>,
     next: u64,
 }
@@ -74,18 +79,45 @@ impl Runtime {
     pub(super) fn take_registration(&mut self, now: Instant, leaf: MemberId, bytes: &[u8]) {
         let hello = Hello::decode(bytes).ok();
         let hello = hello.filter(|hello| hello.member() == leaf);
-        let hello = hello.filter(|_| self.chord.is_some() && self.is_leaf(&leaf));
-        let Some(whereabout) = hello.and_then(|hello| self.with_receipts(now, hello)) else {
+        let Some(hello) = hello.filter(|_| self.chord.is_some() && self.is_leaf(&leaf)) else {
             return self.count("registrations_refused");
         };
         self.tell_observed(now, &leaf);
-        // Bounded by the leaves that are linked: one look-up for each.
-        let busy = self.whereabouts.registering.insert(leaf, whereabout);
-        let busy = busy.is_some();
-        if !busy && !self.look_up(now, key_of(&leaf), Asker::Registration(leaf)) {
-            self.whereabouts.registering.remove(&leaf);
-            self.count("registrations_refused");
+        // Bounded by the leaves that are linked.
+        self.whereabouts.registered.insert(leaf, (hello, now));
+        self.renew_registrations(now);
+    }
+
+    /// Tells the ring of our leaves, again and again for as long as they are linked: so an idle leaf has nothing to say.
+    pub(super) fn renew_registrations(&mut self, now: Instant) {
+        let links = &self.links;
+        let registered = &mut self.whereabouts.registered;
+        registered.retain(|leaf, _| links.is_up(leaf));
+        let mut due = Vec::new();
+        for (leaf, (hello, again)) in registered {
+            if now >= *again {
+                *again = now + REGISTER_PAUSE;
+                due.push((*leaf, hello.clone()));
+            }
         }
+        for (leaf, hello) in due {
+            let Some(whereabout) = self.with_receipts(now, hello) else {
+                continue;
+            };
+            // One look-up for each.
+            let busy = self.whereabouts.registering.insert(leaf, whereabout);
+            if busy.is_none() && !self.look_up(now, key_of(&leaf), Asker::Registration(leaf)) {
+                self.registration_failed(now, &leaf);
+            }
+        }
+    }
+
+    fn registration_failed(&mut self, now: Instant, leaf: &MemberId) {
+        self.whereabouts.registering.remove(leaf);
+        if let Some((_, again)) = self.whereabouts.registered.get_mut(leaf) {
+            *again = now + REGISTER_AGAIN;
+        }
+        self.count("registrations_failed");
     }
 
     /// The leaf's HELLO, with our word for what of it we have proved.
@@ -112,8 +144,7 @@ impl Runtime {
     ) {
         let whereabout = self.whereabouts.registering.remove(leaf);
         let (Some(whereabout), Ok(found)) = (whereabout, outcome) else {
-            // The leaf registers again.
-            return self.count("registrations_failed");
+            return self.registration_failed(now, leaf);
         };
         let own = self.membership.certificate.member();
         if self.own_key() == Some(found.owner) {

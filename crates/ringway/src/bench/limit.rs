@@ -2,6 +2,7 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use super::messages::{Burst, SILENCE};
@@ -9,14 +10,49 @@ use crate::failure::Failure;
 
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
+/// Keeps this thread, one end of what is measured, on a core of its own, as if it were another machine. Where the scheduler chooses, both
+/// ends share a core for a while and then do not, and each wake-up costs six times as much.
+pub(super) fn on_own_core(end: usize) {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    // A thread inherits the one core of the thread that starts it: the process remembers them all.
+    let Some(allowed) = ALLOWED.get_or_init(|| sched_getaffinity(None).ok()) else {
+        return;
+    };
+    let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
+    if let Some(core) = cores.nth(end) {
+        let mut own = CpuSet::new();
+        own.set(core);
+        // Without the right to, it is measured as it is.
+        sched_setaffinity(None, &own).ok();
+    }
+}
+
+/// The cores that the process may use.
+static ALLOWED: OnceLock<Option<rustix::thread::CpuSet>> = OnceLock::new();
+
+/// Runs one end on a core of its own, and gives back the thread as it was.
+fn on_core<T: Send>(end: usize, work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            on_own_core(end);
+            work()
+        });
+        match thread.join() {
+            Ok(value) => value,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
 /// Seconds for `count` messages of `size` bytes over two UDP sockets, each sent after the one before has arrived.
 pub(super) fn udp_sequential(count: u32, size: usize) -> Result<f64, Failure> {
-    udp_echoes(count, size).map_err(Failure::failed)
+    on_core(0, || udp_echoes(count, size)).map_err(Failure::failed)
 }
 
 fn udp_echoes(count: u32, size: usize) -> io::Result<f64> {
     let (here, there) = udp_pair()?;
     let answering = std::thread::spawn(move || -> io::Result<()> {
+        on_own_core(1);
         let mut buffer = vec![0; 65_536];
         loop {
             let length = there.recv(&mut buffer)?;
@@ -49,7 +85,7 @@ fn udp_pair() -> io::Result<(UdpSocket, UdpSocket)> {
 
 /// The same over a TCP connection, each message behind its length.
 pub(super) fn tcp_sequential(count: u32, size: usize) -> Result<f64, Failure> {
-    tcp_echoes(count, size).map_err(Failure::failed)
+    on_core(0, || tcp_echoes(count, size)).map_err(Failure::failed)
 }
 
 fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
@@ -71,6 +107,7 @@ fn tcp_echoes(count: u32, size: usize) -> io::Result<f64> {
     let (mut here, mut there) = tcp_pair()?;
     let mut buffer = framed(size);
     let answering = std::thread::spawn(move || -> io::Result<()> {
+        on_own_core(1);
         while there.read_exact(&mut buffer).is_ok() {
             there.write_all(&buffer)?;
         }
@@ -91,12 +128,13 @@ fn tcp_echoes(count: u32, size: usize) -> io::Result<f64> {
 
 /// `count` datagrams as fast as the system call takes them: what the paper's Figure 6 shows.
 pub(super) fn udp_burst(count: u32, size: usize) -> Result<Burst, Failure> {
-    udp_flood(count, size).map_err(Failure::failed)
+    on_core(0, || udp_flood(count, size)).map_err(Failure::failed)
 }
 
 fn udp_flood(count: u32, size: usize) -> io::Result<Burst> {
     let (there, here) = udp_pair()?;
     let receiving = std::thread::spawn(move || {
+        on_own_core(1);
         let mut buffer = vec![0; 65_536];
         let (mut received, mut last) = (0, Instant::now());
         there.set_read_timeout(Some(SILENCE)).ok();
@@ -118,12 +156,13 @@ fn udp_flood(count: u32, size: usize) -> io::Result<Burst> {
 
 /// The same over a TCP connection.
 pub(super) fn tcp_burst(count: u32, size: usize) -> Result<Burst, Failure> {
-    tcp_flood(count, size).map_err(Failure::failed)
+    on_core(0, || tcp_flood(count, size)).map_err(Failure::failed)
 }
 
 fn tcp_flood(count: u32, size: usize) -> io::Result<Burst> {
     let (mut here, mut there) = tcp_pair()?;
     let receiving = std::thread::spawn(move || {
+        on_own_core(1);
         let mut buffer = framed(size);
         let (mut received, mut last) = (0, Instant::now());
         while received < count && there.read_exact(&mut buffer).is_ok() {

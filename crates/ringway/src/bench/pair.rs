@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
+use super::limit;
 use crate::failure::Failure;
 use crate::limits::BENCH_WAIT;
 use crate::ports::Ports;
@@ -127,8 +128,8 @@ impl Pair {
         first: Application<T>,
         second: Application<()>,
     ) -> Result<T, Failure> {
-        let other = member(self.home(1), second);
-        let done = member(self.home(0), first).thread.join();
+        let other = member(self.home(1), 1, second);
+        let done = member(self.home(0), 0, first).thread.join();
         let done = done.unwrap_or_else(|_| Err(Failure::failed("a member's thread failed")));
         other.end()?;
         done?.ok_or_else(|| Failure::failed("a member ended before its application"))
@@ -197,9 +198,14 @@ fn configure(home: &Path, member: &Setup) -> Result<(), Failure> {
 }
 
 /// A member on a thread of its own. It ends when its application does, or is told to.
-fn member<T: Send + 'static>(home: PathBuf, application: Application<T>) -> Thread<Option<T>> {
+fn member<T: Send + 'static>(
+    home: PathBuf,
+    end: usize,
+    application: Application<T>,
+) -> Thread<Option<T>> {
     let (stop, stopped) = oneshot::channel();
     let thread = std::thread::spawn(move || {
+        limit::on_own_core(end);
         let runtime = runtime()?;
         runtime.block_on(async {
             let options = Options {

@@ -56,6 +56,10 @@ pub(super) struct Entry {
     probe: Option<(u64, Instant)>,
     /// Whether it was padded.
     padded: bool,
+    /// Whether the last probe lost was.
+    lost_padded: bool,
+    /// Whether packets that not every path carries have left over it since the last padded probe.
+    pub(super) carried_long: bool,
     /// Probes lost since the last answer.
     lost: u32,
     /// How often in a row it has stopped working without having worked for long.
@@ -82,6 +86,8 @@ impl Entry {
             heard: None,
             probe: None,
             padded: false,
+            lost_padded: false,
+            carried_long: false,
             lost: 0,
             deaths: 0,
             due: None,
@@ -157,7 +163,12 @@ impl Entry {
             self.count_loss(0);
             match (self.padded, self.lost) {
                 (true, _) => self.mtu.confirm(),
-                (false, 1..) if self.mtu.padding().is_some() => self.mtu.doubt(now),
+                (false, 1..) if self.lost_padded => {
+                    // Perhaps the next long one is lost as well.
+                    self.lost_padded = false;
+                    self.carried_long = true;
+                    self.mtu.doubt(now);
+                }
                 _ => {}
             }
         }
@@ -219,8 +230,12 @@ impl Entry {
         let wait = self.rtt.map_or(wait, |rtt| wait.max(rtt.saturating_mul(2)));
         self.probe = Some((number, now));
         self.due = now.checked_add(wait);
-        let length = self.mtu.padding().filter(|_| in_use && self.lost == 0);
+        let wanted = in_use && self.lost == 0 && self.carried_long;
+        let length = self.mtu.padding().filter(|_| wanted);
         self.padded = length.is_some();
+        if self.padded {
+            self.carried_long = false;
+        }
         length
     }
 
@@ -238,6 +253,7 @@ impl Entry {
         }
         self.probe = None;
         self.lost = self.lost.saturating_add(1);
+        self.lost_padded = std::mem::take(&mut self.padded);
         self.count_loss(256);
         if self.is_dead() || self.lost >= limits::PATH_PROBES {
             self.die(now);

@@ -22,6 +22,8 @@ pub(super) struct MtuSearch {
     rests_until: Option<Instant>,
     /// How often in a row a padded probe was lost and a short one was not.
     doubts: u32,
+    /// Whether longer packets would be of use. An idle path is not searched again and again.
+    wanted: bool,
 }
 
 impl MtuSearch {
@@ -36,6 +38,7 @@ impl MtuSearch {
             tries: 0,
             rests_until: None,
             doubts: 0,
+            wanted: true,
         };
         search.receiver_takes(most);
         search
@@ -69,7 +72,7 @@ impl MtuSearch {
         if let Some((.., sent)) = self.probe {
             return sent.checked_add(PATH_PROBE);
         }
-        self.candidate()?;
+        self.candidate().filter(|_| self.wanted)?;
         Some(self.rests_until.unwrap_or(now))
     }
 
@@ -110,8 +113,14 @@ impl MtuSearch {
         }
     }
 
+    /// Packets leave that would be longer if they could.
+    pub(super) fn is_used(&mut self) {
+        self.wanted = true;
+    }
+
     fn rest(&mut self, now: Instant, time: Duration) {
         self.tries = 0;
+        self.wanted = false;
         self.rests_until = now.checked_add(time);
     }
 
@@ -171,7 +180,9 @@ mod tests {
         let probes = search(&mut path, start, minute, 1_500);
         assert_eq!(path.current(), 1_452);
         assert_eq!(probes, 1 + MTU_TRIES);
-        // The path becomes wider.
+        // Nobody wants more; then somebody does, and the path has become wider.
+        assert_eq!(search(&mut path, start, MTU_AGAIN + minute, 9_000), 0);
+        path.is_used();
         search(&mut path, start, MTU_AGAIN + minute, 9_000);
         assert_eq!(path.current(), 8_952);
     }
@@ -198,6 +209,8 @@ mod tests {
         assert_eq!(path.current(), 1_452, "a probe may be lost by chance");
         path.doubt(start);
         assert_eq!(path.current(), 1_200);
+        assert_eq!(path.due(start), None);
+        path.is_used();
         assert!(path.due(start) > Some(start));
     }
 }
