@@ -1,7 +1,7 @@
 //! A Postfix of the test's own: in a folder, on loopback, ended with the test.
 
 use std::fs;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -25,7 +25,6 @@ proxymap unix - - n - - proxymap
 error unix - - n - - error
 retry unix - - n - - error
 lmtp unix - - n - - lmtp
-smtp unix - - n - - smtp
 anvil unix - - n - 1 anvil
 scache unix - - n - 1 scache
 postlog unix-dgram n - n - 1 postlogd
@@ -49,40 +48,6 @@ impl Postfix {
     pub fn start(
         mailboxes: &[(&str, u16)],
         doors: &[&str],
-        settings: impl FnOnce(&Path) -> String,
-    ) -> Result<Option<Postfix>, TestbedError> {
-        Postfix::build(mailboxes, doors, None, settings)
-    }
-
-    /// One of a host of its own that takes mail on loopback and at `outside`. Mailboxes of `others` are at their hosts' port 25. Call it
-    /// within the host ([`crate::Host::enter`]).
-    ///
-    /// # Errors
-    /// As for [`Self::start`].
-    pub fn start_outside(
-        mailbox: (&str, u16),
-        outside: SocketAddr,
-        others: &[(&str, IpAddr)],
-    ) -> Result<Option<Postfix>, TestbedError> {
-        let (name, port) = mailbox;
-        let mut routes = format!("{{ {name}@ring.test = lmtp:inet:127.0.0.1:{port} }}");
-        let mut names = format!("{{ {name}@ring.test = x }}");
-        for (other, at) in others {
-            routes.push_str(&format!(", {{ {other}@ring.test = smtp:[{at}]:25 }}"));
-            names.push_str(&format!(", {{ {other}@ring.test = x }}"));
-        }
-        // Later lines count.
-        let settings = format!(
-            "inet_interfaces = all\ndisable_dns_lookups = yes\ntransport_maps = inline:{{ {routes} }}\n\
-             virtual_mailbox_maps = inline:{{ {names} }}\n"
-        );
-        Postfix::build(&[mailbox], &[""], Some(outside), |_| settings)
-    }
-
-    fn build(
-        mailboxes: &[(&str, u16)],
-        doors: &[&str],
-        outside: Option<SocketAddr>,
         settings: impl FnOnce(&Path) -> String,
     ) -> Result<Option<Postfix>, TestbedError> {
         let wrong = |error: std::io::Error| TestbedError::of("setting up Postfix", error);
@@ -116,9 +81,6 @@ impl Postfix {
             let port = free_port().map_err(wrong)?;
             master.push_str(&format!("127.0.0.1:{port} inet n - n - - smtpd {door}\n"));
             ports.push(port);
-        }
-        if let Some(outside) = outside {
-            master.push_str(&format!("{outside} inet n - n - - smtpd\n"));
         }
         let main = main_cf(folder.path(), mailboxes) + &settings(folder.path());
         let etc = folder.path().join("etc");

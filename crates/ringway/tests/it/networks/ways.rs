@@ -3,8 +3,6 @@
 use std::path::Path;
 use std::time::Instant;
 
-use ringway_testbed::Postfix;
-
 use super::*;
 
 /// Second addresses of the hosts in `Lan`, on a switch of their own.
@@ -193,52 +191,4 @@ fn where_only_port_443_is_left_members_meet_behind_a_web_server() {
     );
     file_gets_through(&ring, "oslo", "lima");
     file_gets_through(&ring, "lima", "oslo");
-}
-
-#[test]
-fn where_only_mail_is_left_two_hosts_meet_by_their_mail_servers() {
-    let test = "only mail is left";
-    let Some(network) = Network::or_skip(test).unwrap() else {
-        return;
-    };
-    let lan = Lan::new(network, &["oslo", "alice"], &Line::plain());
-    let builder = RingBuilder::new(program()).authority_on(lan.host("owner"));
-    let builder = builder.absent_router("oslo").on(lan.host("oslo"));
-    let builder = builder.absent_leaf("alice").on(lan.host("alice"));
-    let mut ring = builder.start().unwrap();
-    // Each host has a mail server, and the servers reach each other.
-    let mut servers = Vec::new();
-    for (name, other) in [("oslo", "alice"), ("alice", "oslo")] {
-        let host = lan.host(name);
-        let outside = (host.address().unwrap(), 25).into();
-        let others = [(other, lan.host(other).address().unwrap())];
-        let started = host.enter(|| Postfix::start_outside((name, 2525), outside, &others));
-        let Some(server) = started.unwrap().unwrap() else {
-            eprintln!("SKIPPED: {test} needs Postfix (`./setup.sh --tests` as root installs it)");
-            return;
-        };
-        let config = format!(
-            "[smtp]\nmailbox = \"{name}@ring.test\"\nheader = [\"X-Ringway\", \"{name}-7f3k\"]\nlmtp_tcp = \"127.0.0.1:2525\"\n\
-             relay = {{ host = \"127.0.0.1\", port = {}, tls = \"plain\" }}\n\
-             [[peer]]\nname = \"{other}\"\naddresses = [\"smtp://{other}@ring.test?X-Ringway={other}-7f3k\"]\n",
-            server.ports[0]
-        );
-        let member = ring.member_mut(name).unwrap();
-        let all = "[\"udp\", \"tcp\", \"ws\", \"quic\"]";
-        member.configure(all, &config).unwrap();
-        servers.push(server);
-    }
-    let owner = lan.host("owner").address().unwrap();
-    let dns = [Traffic::any().from(owner), Traffic::any().to(owner)].map(Rule::Pass);
-    lan.switch
-        .rules(&[&dns[..], &[Rule::OnlyTcp(25)]].concat())
-        .unwrap();
-    for name in ["oslo", "alice"] {
-        ring.member_mut(name).unwrap().start().unwrap();
-    }
-    takes(&ring, "alice", "oslo", "smtp://");
-    let (content, id) = queue(&ring, "alice", "oslo", 20_000);
-    arrives(&ring, "oslo", &id, &content);
-    let log = servers[0].log();
-    assert!(log.contains("from=<>"), "{log}");
 }
