@@ -79,7 +79,7 @@ fn a_hidden_leaf_shows_itself_to_its_parents_only() {
     assert_eq!(sent.last().unwrap()["state"], "done", "{sent:?}");
     // Nobody else is asked directly, whoever wants it.
     let why = far.iter().map(|name| (*name, "hide_address"));
-    for (name, why) in why.chain([("bruno", "where the leaf `bruno` is")]) {
+    for (name, why) in why.chain([("bruno", "`bruno`")]) {
         let refused = alice.run(&["ping", name, "--count", "1"]).unwrap();
         assert_eq!(refused.code, Some(1));
         assert!(refused.stderr.contains(why), "{}", refused.stderr);
