@@ -23,7 +23,6 @@ use crate::counters::{CounterSnapshot, Counters};
 use crate::limits::{EXEC_PAUSE, EXEC_PAUSE_LONGEST, EXEC_QUEUE};
 use crate::transport::{
     BoxFuture, ConnectError, Inbox, Incoming, Link, SendError, Session, StartError, Transport,
-    one_by_one,
 };
 
 /// How to start an [`ExecTransport`].
@@ -289,8 +288,9 @@ struct ExecLink {
     remote: ExecAddress,
 }
 
-impl ExecLink {
-    /// Queues one message, or leaves it uncounted if the queue is full.
+impl ExecLink {}
+
+impl Link for ExecLink {
     fn offer(&self, message: &[u8]) -> Result<(), SendError> {
         let shared = &self.shared;
         let (size, mtu) = (message.len(), self.mtu());
@@ -315,19 +315,9 @@ impl ExecLink {
             Err(TrySendError::Full(_) | TrySendError::Closed(_)) => Err(SendError::WouldBlock),
         }
     }
-}
 
-impl Link for ExecLink {
-    fn send(&self, message: &[u8]) -> Result<(), SendError> {
-        let sent = self.offer(message);
-        if sent == Err(SendError::WouldBlock) {
-            self.shared.counters.would_block.add();
-        }
-        sent
-    }
-
-    fn send_batch(&self, messages: &[&[u8]]) -> Result<usize, SendError> {
-        one_by_one(messages, |message| self.offer(message))
+    fn counters(&self) -> &Counters {
+        &self.shared.counters
     }
 
     fn remote(&self) -> Address {

@@ -50,7 +50,7 @@
 //! Here: a module with options, and a type that implements [`Transport`]; `tcp` is the model. It must
 //! - start by its constructor, which takes a bounded channel, wraps it in an [`Inbox`], and fails with a
 //!   [`StartError`] that names the mend; and stop by being dropped, tasks and all;
-//! - send now or not at all: [`Link::send`] puts a message into a bounded queue, or drops it and counts why;
+//! - send now or not at all: [`Link::offer`] puts a message into a bounded queue, or says why not and counts it;
 //! - do the same in [`Link::send_batch`], but leave uncounted what it does not take, if it can tell;
 //! - keep nothing of a stranger's that has no bound in [`limits`], and wait for nothing without a time limit;
 //! - end sessions that nobody holds once they are idle, if they cost anything while open;

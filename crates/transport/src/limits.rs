@@ -569,11 +569,6 @@ pub const QUIC_LINK_ATTEMPTS: u32 = 4;
 /// Source: DNS answers within milliseconds to half a second. Past it the next one begins.
 pub const QUIC_LINK_PAUSE: Duration = Duration::from_millis(400);
 
-/// Pause between two looks whether a connection takes more messages.
-///
-/// Source: a tenth of a short round trip of the Internet. Past it it is looked again.
-pub const QUIC_LINK_LOOK: Duration = Duration::from_millis(1);
-
 // Path choice.
 
 /// Least MTU of a path that the core reckons with, bytes.

@@ -264,7 +264,7 @@ struct MailLink {
 }
 
 impl Link for MailLink {
-    fn send(&self, message: &[u8]) -> Result<(), SendError> {
+    fn offer(&self, message: &[u8]) -> Result<(), SendError> {
         let Shared { counters, .. } = &*self.shared;
         if message.len() > SMTP_MTU {
             counters.too_large.add();
@@ -281,12 +281,18 @@ impl Link for MailLink {
             Ok(()) => {
                 counters.sent(message.len());
                 self.shared.more.notify_one();
-                return Ok(());
+                Ok(())
             }
-            Err(Refused::Full) => counters.would_block.add(),
-            Err(Refused::Budget) => counters.budget.add(),
+            Err(Refused::Full) => Err(SendError::WouldBlock),
+            Err(Refused::Budget) => {
+                counters.budget.add();
+                Err(SendError::OverBudget)
+            }
         }
-        Err(SendError::WouldBlock)
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.shared.counters
     }
 
     /// The mailbox; for a mail without a reply address one that cannot exist (RFC 2606).

@@ -58,29 +58,34 @@ pub trait Transport: fmt::Debug + Send + Sync {
 
 /// What a transport implements for one session.
 pub trait Link: fmt::Debug + Send + Sync {
-    /// Sends one message now or not at all. Never blocks.
+    /// Sends one message now or not at all. Never blocks. Counts what became of it, but not [`SendError::WouldBlock`]: the caller
+    /// may still have a use for the message.
     ///
     /// # Errors
-    /// [`SendError`]; the message is gone and counted.
-    fn send(&self, message: &[u8]) -> Result<(), SendError>;
+    /// [`SendError`].
+    fn offer(&self, message: &[u8]) -> Result<(), SendError>;
 
-    /// Sends leading messages in order, as [`Session::send_batch`] says. Never blocks.
-    ///
-    /// This default sends them one by one, and counts the first that the system refuses. A transport that can ask before it counts,
-    /// or that hands over many at once, does better.
+    /// Offers messages in order until the system takes no more; how many have gone. This default offers them one by one; a
+    /// transport that can hand over many at once does better.
     ///
     /// # Errors
     /// `Closed` only.
-    fn send_batch(&self, messages: &[&[u8]]) -> Result<usize, SendError> {
-        one_by_one(messages, |message| self.send(message))
+    fn offer_all(&self, messages: &[&[u8]]) -> Result<usize, SendError> {
+        let mut gone: usize = 0;
+        for message in messages {
+            match self.offer(message) {
+                Ok(()) | Err(SendError::TooLarge { .. } | SendError::OverBudget) => {
+                    gone = gone.saturating_add(1);
+                }
+                Err(SendError::WouldBlock) => break,
+                Err(SendError::Closed) => return Err(SendError::Closed),
+            }
+        }
+        Ok(gone)
     }
 
-    /// Waits until the system takes more messages, or never will. May return too early: [`Self::send_batch`] knows.
-    ///
-    /// This default lets other tasks run once.
-    fn writable(&self) -> BoxFuture<'_, ()> {
-        Box::pin(tokio::task::yield_now())
-    }
+    /// Where the transport counts.
+    fn counters(&self) -> &Counters;
 
     /// The far end.
     fn remote(&self) -> Address;
@@ -90,22 +95,6 @@ pub trait Link: fmt::Debug + Send + Sync {
 
     /// Whether sending can never succeed again.
     fn is_closed(&self) -> bool;
-}
-
-/// Sends leading messages in order by `send`; how many have gone. One that is too large counts as gone.
-pub(crate) fn one_by_one(
-    messages: &[&[u8]],
-    send: impl Fn(&[u8]) -> Result<(), SendError>,
-) -> Result<usize, SendError> {
-    let mut gone: usize = 0;
-    for message in messages {
-        match send(message) {
-            Ok(()) | Err(SendError::TooLarge { .. }) => gone = gone.saturating_add(1),
-            Err(SendError::WouldBlock) => break,
-            Err(SendError::Closed) => return Err(SendError::Closed),
-        }
-    }
-    Ok(gone)
 }
 
 /// A handle on a session. Clones are the same session; holding one is the paper's `associate`,
@@ -124,25 +113,26 @@ impl Session {
     /// Sends one message now or not at all. Never blocks; success is no proof of arrival.
     ///
     /// # Errors
-    /// `TooLarge` past the MTU, `WouldBlock` if the system's buffer is full, `Closed` for good.
+    /// `TooLarge` past the MTU, `WouldBlock` if the system's buffer is full, `OverBudget` (mail), `Closed` for good.
     pub fn send(&self, message: &[u8]) -> Result<(), SendError> {
-        self.link.send(message)
+        let sent = self.link.offer(message);
+        if sent == Err(SendError::WouldBlock) {
+            self.link.counters().would_block.add();
+        }
+        sent
     }
 
     /// Sends leading messages in order, with as few calls of the system as the transport can; never blocks. Says how many of them
-    /// have gone: sent, lost on the way out, or longer than the MTU and dropped; each is counted as [`Self::send`] counts it. If that
-    /// is not all, the system takes no more right now: the rest is neither sent nor counted. Send it after [`Self::writable`],
-    /// or drop it.
+    /// have gone: sent, lost on the way out, or longer than the MTU and dropped; each is counted. If that is not all, the system takes
+    /// no more right now: the rest is dropped and counted.
     ///
     /// # Errors
     /// `Closed` for good; some may have gone nevertheless.
     pub fn send_batch(&self, messages: &[&[u8]]) -> Result<usize, SendError> {
-        self.link.send_batch(messages)
-    }
-
-    /// Waits until the system takes more messages, or never will. It may return too early; wait no longer than a message is worth.
-    pub async fn writable(&self) {
-        self.link.writable().await;
+        let gone = self.link.offer_all(messages)?;
+        let left = messages.len().saturating_sub(gone);
+        self.link.counters().would_block.add_many(as_count(left));
+        Ok(gone)
     }
 
     /// The far end, as its messages show it: for an accepted TCP connection an ephemeral port.
@@ -260,6 +250,9 @@ pub enum SendError {
     /// The system's buffer is full; the message is dropped, later ones may pass.
     #[error("the network takes no more right now; the message is dropped, send slower")]
     WouldBlock,
+    /// What may be sent in this time is used up; the message is dropped.
+    #[error("the budget of messages is used up; the message is dropped, try another way or later")]
+    OverBudget,
     /// The session ended.
     #[error("the session is closed; connect again")]
     Closed,

@@ -77,8 +77,6 @@ pub(crate) struct Network {
 pub(super) struct Dropped {
     /// The peer's connection has ended, and only the peer can make another.
     closed: u64,
-    /// The transport took no more.
-    not_taken: u64,
     /// Too many waited while a transport was connecting.
     connecting: u64,
     /// It did not connect.
@@ -91,10 +89,9 @@ pub(super) struct Dropped {
 
 impl Dropped {
     /// The numbers, with the names under which they are shown.
-    pub(super) fn by_reason(&self) -> [(&'static str, u64); 6] {
+    pub(super) fn by_reason(&self) -> [(&'static str, u64); 5] {
         [
             ("packets_dropped_closed", self.closed),
-            ("packets_dropped_not_taken", self.not_taken),
             ("packets_dropped_connecting", self.connecting),
             ("packets_dropped_not_connected", self.not_connected),
             ("packets_dropped_no_transport", self.no_transport),
@@ -325,11 +322,8 @@ impl Network {
         if let Some(session) = self.session(now, address) {
             let borrowed: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
             match session.send_batch(&borrowed) {
-                Ok(gone) => {
-                    let gone = u64::try_from(gone).unwrap_or(u64::MAX);
-                    self.dropped.not_taken += count.saturating_sub(gone);
-                    return false;
-                }
+                // What it did not take it has counted.
+                Ok(_) => return false,
                 Err(_) if self.has_ended(address) => {
                     self.dropped.closed += count;
                     return true;
@@ -390,7 +384,7 @@ impl Network {
         };
         for packet in waiting {
             if session.send(&packet).is_err() {
-                self.dropped.not_taken += 1;
+                tracing::debug!(%address, "a packet was lost on a session that is new");
             }
         }
         // Under the address that was asked for: a session may know its peer by another.

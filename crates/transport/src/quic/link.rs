@@ -10,16 +10,14 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use noq::{ConnectionError, SendDatagramError};
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::connection::QuicConnection;
 use crate::address::Address;
 use crate::counters::Counters;
-use crate::limits::{
-    QUIC_LINK_BATCH, QUIC_LINK_LOOK, QUIC_LINK_MTU, QUIC_LINK_SEND, QUIC_LINKS_OF_MEMBER,
-};
+use crate::limits::{QUIC_LINK_BATCH, QUIC_LINK_MTU, QUIC_LINKS_OF_MEMBER};
 use crate::member::MemberId;
-use crate::transport::{BoxFuture, Inbox, Link, SendError, Session, one_by_one};
+use crate::transport::{Inbox, Link, SendError, Session};
 
 /// What every connection of a transport shares.
 #[derive(Debug, Clone)]
@@ -163,8 +161,9 @@ struct Shared {
 #[derive(Debug)]
 struct QuicLink(Arc<Shared>);
 
-impl QuicLink {
-    /// Queues one message, or leaves it uncounted if too much waits.
+impl QuicLink {}
+
+impl Link for QuicLink {
     fn offer(&self, message: &[u8]) -> Result<(), SendError> {
         let shared = &self.0;
         if self.is_closed() {
@@ -197,32 +196,8 @@ impl QuicLink {
         }
     }
 
-    async fn room(&self) {
-        loop {
-            sleep(QUIC_LINK_LOOK).await;
-            let room = self.0.connection.raw().datagram_send_buffer_space();
-            if self.is_closed() || room >= QUIC_LINK_SEND / 2 {
-                return;
-            }
-        }
-    }
-}
-
-impl Link for QuicLink {
-    fn send(&self, message: &[u8]) -> Result<(), SendError> {
-        let sent = self.offer(message);
-        if sent == Err(SendError::WouldBlock) {
-            self.0.counters.would_block.add();
-        }
-        sent
-    }
-
-    fn send_batch(&self, messages: &[&[u8]]) -> Result<usize, SendError> {
-        one_by_one(messages, |message| self.offer(message))
-    }
-
-    fn writable(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.room())
+    fn counters(&self) -> &Counters {
+        &self.0.counters
     }
 
     fn remote(&self) -> Address {

@@ -17,7 +17,7 @@ use crate::address::Address;
 use crate::counters::Counters;
 use crate::limits::{TCP_FRAME_TIME, TCP_MTU};
 use crate::places::Place;
-use crate::transport::{BoxFuture, Inbox, Link, SendError, Session, one_by_one};
+use crate::transport::{Inbox, Link, SendError, Session};
 
 /// What every connection of a transport shares.
 #[derive(Debug, Clone)]
@@ -41,7 +41,6 @@ pub(super) fn start(
         remote,
         rest: Mutex::new(BytesMut::new()),
         more: Notify::new(),
-        room: Notify::new(),
         closed: AtomicBool::new(false),
         counters: context.counters.clone(),
         place,
@@ -57,7 +56,6 @@ pub(super) fn start(
             () = shared.place.must_go() => End::Crowded,
         };
         shared.closed.store(true, Ordering::Release);
-        shared.room.notify_waiters();
         count(&shared, &ended);
     });
     Session::new(link)
@@ -103,8 +101,6 @@ struct Shared {
     /// What of the last frame the system has not taken yet.
     rest: Mutex<BytesMut>,
     more: Notify,
-    /// For those who wait until there is no rest.
-    room: Notify,
     closed: AtomicBool,
     counters: Arc<Counters>,
     place: Place,
@@ -152,8 +148,15 @@ impl TcpLink {
         shared.place.keep();
         Arc::new(Self(shared))
     }
+}
 
-    /// Sends one message now, or leaves it uncounted if the system takes no more.
+impl Drop for TcpLink {
+    fn drop(&mut self) {
+        self.0.place.release();
+    }
+}
+
+impl Link for TcpLink {
     fn offer(&self, message: &[u8]) -> Result<(), SendError> {
         let shared = &self.0;
         let too_large = SendError::TooLarge {
@@ -177,48 +180,8 @@ impl TcpLink {
         sent
     }
 
-    async fn room(&self) {
-        let shared = &self.0;
-        loop {
-            let room = shared.room.notified();
-            tokio::pin!(room);
-            // Before the look: a rest that leaves right after it is not missed.
-            room.as_mut().enable();
-            if self.is_closed() {
-                return;
-            }
-            if shared.rest().is_empty() {
-                if let Err(error) = shared.writer.writable().await {
-                    tracing::debug!(remote = %shared.remote, %error, "tcp connection cannot be waited for");
-                }
-                return;
-            }
-            room.await;
-        }
-    }
-}
-
-impl Drop for TcpLink {
-    fn drop(&mut self) {
-        self.0.place.release();
-    }
-}
-
-impl Link for TcpLink {
-    fn send(&self, message: &[u8]) -> Result<(), SendError> {
-        let sent = self.offer(message);
-        if sent == Err(SendError::WouldBlock) {
-            self.0.counters.would_block.add();
-        }
-        sent
-    }
-
-    fn send_batch(&self, messages: &[&[u8]]) -> Result<usize, SendError> {
-        one_by_one(messages, |message| self.offer(message))
-    }
-
-    fn writable(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.room())
+    fn counters(&self) -> &Counters {
+        &self.0.counters
     }
 
     fn remote(&self) -> Address {
@@ -256,7 +219,6 @@ async fn flush_rest(shared: &Shared) -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
-    shared.room.notify_waiters();
     Ok(())
 }
 

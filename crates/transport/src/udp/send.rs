@@ -9,9 +9,9 @@ use tokio::io::Interest;
 
 use super::Shared;
 use crate::address::{Address, canonical};
-use crate::counters::as_count;
+use crate::counters::{Counters, as_count};
 use crate::limits::{UDP_LARGEST, UDP_TRAIN_BYTES};
-use crate::transport::{BoxFuture, Link, SendError, Session};
+use crate::transport::{Link, SendError, Session};
 
 pub(super) fn session(shared: &Arc<Shared>, remote: SocketAddr) -> Session {
     let remote = canonical(remote);
@@ -99,23 +99,21 @@ impl UdpLink {
 }
 
 impl Link for UdpLink {
-    fn send(&self, message: &[u8]) -> Result<(), SendError> {
-        let counters = &self.shared.counters;
+    fn offer(&self, message: &[u8]) -> Result<(), SendError> {
         if message.len() > UDP_LARGEST {
-            counters.too_large.add();
+            self.shared.counters.too_large.add();
             return Err(SendError::TooLarge {
                 size: message.len(),
                 mtu: UDP_LARGEST,
             });
         }
-        if self.send_one(message) {
-            return Ok(());
+        match self.send_one(message) {
+            true => Ok(()),
+            false => Err(SendError::WouldBlock),
         }
-        counters.would_block.add();
-        Err(SendError::WouldBlock)
     }
 
-    fn send_batch(&self, messages: &[&[u8]]) -> Result<usize, SendError> {
+    fn offer_all(&self, messages: &[&[u8]]) -> Result<usize, SendError> {
         let mut rest = messages;
         while let Some(first) = rest.first() {
             let segments = self.shared.offload.max_gso_segments().get();
@@ -138,12 +136,8 @@ impl Link for UdpLink {
         Ok(messages.len())
     }
 
-    fn writable(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {
-            if let Err(error) = self.shared.socket.writable().await {
-                tracing::debug!(%error, "udp socket cannot be waited for");
-            }
-        })
+    fn counters(&self) -> &Counters {
+        &self.shared.counters
     }
 
     fn remote(&self) -> Address {

@@ -18,7 +18,7 @@ use crate::address::{Address, WebAddress};
 use crate::counters::Counters;
 use crate::limits::{WS_KEEP_ALIVE, WS_MTU, WS_QUEUE, WS_SEND_TIME, WS_SILENCE};
 use crate::places::Place;
-use crate::transport::{BoxFuture, Inbox, Link, SendError, Session, one_by_one};
+use crate::transport::{Inbox, Link, SendError, Session};
 
 /// What every connection of a transport shares.
 #[derive(Debug, Clone)]
@@ -131,8 +131,15 @@ impl WsLink {
         shared.place.keep();
         Arc::new(Self(shared))
     }
+}
 
-    /// Queues one message, or leaves it uncounted if the queue is full.
+impl Drop for WsLink {
+    fn drop(&mut self) {
+        self.0.place.release();
+    }
+}
+
+impl Link for WsLink {
     fn offer(&self, message: &[u8]) -> Result<(), SendError> {
         let shared = &self.0;
         if message.len() > WS_MTU {
@@ -155,32 +162,9 @@ impl WsLink {
         shared.counters.sent(message.len());
         Ok(())
     }
-}
 
-impl Drop for WsLink {
-    fn drop(&mut self) {
-        self.0.place.release();
-    }
-}
-
-impl Link for WsLink {
-    fn send(&self, message: &[u8]) -> Result<(), SendError> {
-        let sent = self.offer(message);
-        if sent == Err(SendError::WouldBlock) {
-            self.0.counters.would_block.add();
-        }
-        sent
-    }
-
-    fn send_batch(&self, messages: &[&[u8]]) -> Result<usize, SendError> {
-        one_by_one(messages, |message| self.offer(message))
-    }
-
-    fn writable(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {
-            // A place in the queue, or the news that there will be none.
-            drop(self.0.queue.reserve().await);
-        })
+    fn counters(&self) -> &Counters {
+        &self.0.counters
     }
 
     fn remote(&self) -> Address {

@@ -141,7 +141,7 @@ async fn a_spent_budget_drops_and_counts() {
     to_b.send(b"two").unwrap();
     assert_eq!(&next(&mut at_b).await.message[..], b"one");
     assert_eq!(&next(&mut at_b).await.message[..], b"two");
-    assert_eq!(to_b.send(b"three"), Err(SendError::WouldBlock));
+    assert_eq!(to_b.send(b"three"), Err(SendError::OverBudget));
     assert_eq!((a.counters().sent, a.counters().budget), (2, 1));
 }
 

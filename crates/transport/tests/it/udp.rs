@@ -254,5 +254,4 @@ async fn a_batch_that_finds_the_queue_full_is_delivered_in_part() {
     for number in 0..3_u8 {
         assert_eq!(&next(&mut at_b).await.message[..], [number]);
     }
-    soon(to_b.writable()).await;
 }
