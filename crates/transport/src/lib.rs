@@ -173,8 +173,5 @@ pub use transport::{
     BoxFuture, ConnectError, Inbox, Incoming, Link, SendError, Session, StartError, Transport,
 };
 pub use udp::{UdpOptions, UdpTransport};
-pub use validation::{
-    Advertised, HelloOutcome, Ping, Pong, ProbeError, ReferralOutcome, Referrer, Validated,
-    Validator,
-};
+pub use validation::{Advertised, HelloOutcome, Ping, Pong, ProbeError, Validated, Validator};
 pub use ws::{WsOptions, WsTransport};

@@ -66,16 +66,6 @@ pub const REFERRAL_BYTES: usize = HELLO_BYTES + REFERRAL_RECEIPTS * (RECEIPT_BYT
 /// ignored.
 pub const RECEIPT_SKEW: u64 = 300;
 
-/// Referrals that one member may send us at once.
-///
-/// Source: as many as PINGs ([`ADVERTISER_BUDGET`]); 22 ms of signatures. Past it the next waits for [`REFERRAL_BUDGET_INTERVAL`].
-pub const REFERRAL_BUDGET: u32 = ADVERTISER_BUDGET;
-
-/// Time in which a member earns one more referral.
-///
-/// Source: as its PINGs ([`ADVERTISER_BUDGET_INTERVAL`]): a referral without one is of no use. Past it (sooner) referrals are ignored.
-pub const REFERRAL_BUDGET_INTERVAL: Duration = ADVERTISER_BUDGET_INTERVAL;
-
 // Validation.
 
 /// Members whose addresses the validator keeps.

@@ -151,8 +151,8 @@ impl Receipt {
     }
 }
 
-/// A third member's HELLO as it is passed on, with receipts for its addresses. Nothing in it is verified yet:
-/// [`Validator::handle_referral`](crate::Validator::handle_referral) does that, within budgets.
+/// A third member's HELLO as it is passed on, with receipts for its addresses. Nothing in it is verified yet: the HELLO by
+/// [`Hello::decode`](crate::Hello::decode), the receipts by [`Self::vouched_for`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Referral {
     hello: Bytes,

@@ -18,7 +18,6 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 pub use self::probe::{Ping, Pong, ProbeError};
-pub use self::referral::{ReferralOutcome, Referrer};
 
 use self::budget::{Bucket, PONG_RATE, TargetBudgets};
 use self::entry::{Advertiser, Entry, Valid};
@@ -62,8 +61,6 @@ pub enum HelloOutcome {
     Repeated,
     /// A newer one is known already.
     Stale,
-    /// It was passed on, and no admitted member vouches for any of its addresses, or its member is not admitted.
-    Unwanted,
     /// It is our own.
     Own,
     /// [`limits::VALIDATOR_MEMBERS`] members with valid addresses are known.
@@ -161,7 +158,7 @@ impl Validator {
     ) -> HelloOutcome {
         let outcome = self.take_up(now, hello, believed);
         if matches!(outcome, HelloOutcome::Accepted | HelloOutcome::Repeated) {
-            self.grant(now, hello, None, |_| Some(0));
+            self.grant(now, hello.member());
         }
         outcome
     }
@@ -194,7 +191,6 @@ impl Validator {
         self.ages.insert((now, member));
         advertiser.heard = now;
         advertiser.sequence = Some(hello.sequence());
-        advertiser.hello = hello.encoded().clone();
         let hidden = self.hidden;
         let named = hello.addresses().iter();
         let named: Vec<_> = named
@@ -237,37 +233,21 @@ impl Validator {
         }
     }
 
-    /// The HELLO has come, from the member itself or from `payer`: each of its addresses that `rank` ranks may get one PING, those with
-    /// the higher rank first.
-    fn grant(
-        &mut self,
-        now: Instant,
-        hello: &Hello,
-        payer: Option<MemberId>,
-        rank: impl Fn(&Address) -> Option<usize>,
-    ) {
-        let member = hello.member();
+    /// The member's HELLO has come: each of its addresses may get one PING.
+    fn grant(&mut self, now: Instant, member: MemberId) {
         let Some(advertiser) = self.members.get_mut(&member) else {
             return;
         };
-        let mut ranked = Vec::new();
+        let mut granted = Vec::new();
         for entry in &mut advertiser.addresses {
-            let address = &entry.descriptor.address;
-            let Some(rank) = rank(address) else {
-                continue;
-            };
             // The one that is out has its time; an address that works is renewed by its timer.
             if entry.probe.is_some() || entry.valid_at(now).is_some() {
                 continue;
             }
             entry.granted = true;
-            if entry.valid.is_none() {
-                entry.payer = payer;
-            }
-            ranked.push((rank, address.clone()));
+            granted.push(entry.descriptor.address.clone());
         }
-        ranked.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
-        for (_, address) in &ranked {
+        for address in &granted {
             self.advance(now, member, address);
         }
     }
@@ -390,8 +370,6 @@ impl Validator {
         entry.attempts = 0;
         entry.rests = 0;
         entry.granted = false;
-        // It is there: what it costs from now on is its own.
-        entry.payer = None;
         entry.valid = Some(Valid { since: now, rtt });
         if let Some(probe) = probe {
             self.outstanding.remove(&probe.challenge);

@@ -35,7 +35,37 @@ impl Links {
         self.dial(now, member, addresses);
     }
 
+    /// As [`Links::connect`], where others only say that the peer is at `vouched`: these may be a stranger's, and get one packet each.
+    pub(crate) fn connect_vouched(
+        &mut self,
+        now: Instant,
+        certificate: &Certificate,
+        addresses: Vec<Address>,
+        vouched: Vec<Address>,
+    ) {
+        let member = certificate.member();
+        let dialling = |links: &Links| links.peers.get(&member).is_some_and(Peer::is_dialling);
+        let known = dialling(self);
+        self.connect(now, certificate, addresses);
+        if known || vouched.is_empty() {
+            return;
+        }
+        if !dialling(self) && !self.is_up(&member) {
+            self.begin_dial(now, member, Vec::new());
+        }
+        let peer = self.peers.get_mut(&member);
+        if let Some(dial) = peer.and_then(|peer| peer.dial.as_mut()) {
+            dial.once_at(now, vouched);
+        }
+        self.run_dial(now, member);
+    }
+
     fn dial(&mut self, now: Instant, member: MemberId, addresses: Vec<Address>) {
+        self.begin_dial(now, member, addresses);
+        self.run_dial(now, member);
+    }
+
+    fn begin_dial(&mut self, now: Instant, member: MemberId, addresses: Vec<Address>) {
         let begun = Initiator::begin(&self.identity, &member, &self.certificate);
         let Ok((initiator, noise)) = begun else {
             self.counters.handshakes_refused += 1;
@@ -50,7 +80,6 @@ impl Links {
         self.dials.insert(index, member);
         let peer = self.peer(now, member);
         peer.dial = Some(dial);
-        self.run_dial(now, member);
     }
 
     fn peer(&mut self, now: Instant, member: MemberId) -> &mut Peer {

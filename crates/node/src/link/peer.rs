@@ -28,6 +28,8 @@ const REPORT_BYTES: usize = 48;
 const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
 /// Pause after the first attempts to reach a peer: one for each address, so that one that is blocked delays little.
 const NEXT_ADDRESS: Duration = Duration::from_millis(300);
+/// How long an answer is waited for where no other attempt is to follow.
+const ONLY_ADDRESS: Duration = Duration::from_secs(3);
 /// Pauses after further attempts; after the last one the peer is given up.
 const DIAL_PAUSES: [Duration; 5] = [
     Duration::from_millis(400),
@@ -47,6 +49,8 @@ pub(super) struct Dial {
     pub(super) due: Instant,
     packet: Vec<u8>,
     addresses: Vec<Address>,
+    /// Addresses for which only others speak: each gets one packet, and no other.
+    once: Vec<Address>,
     attempts: usize,
     mailed: bool,
 }
@@ -65,6 +69,7 @@ impl Dial {
             due: now,
             packet,
             addresses,
+            once: Vec::new(),
             attempts: 0,
             mailed: false,
         }
@@ -85,9 +90,20 @@ impl Dial {
         }
     }
 
+    /// Members have signed that the peer answered them there: one packet goes to each.
+    pub(super) fn once_at(&mut self, now: Instant, addresses: Vec<Address>) {
+        self.once = addresses;
+        self.due = now;
+    }
+
     /// Where to send the initiation now; each address in turn, cheapest first. After the last attempt over something faster one goes
     /// out by mail, if there is a mailbox, and is waited for.
     pub(super) fn next_attempt(&mut self, now: Instant) -> Option<(Address, Vec<u8>)> {
+        if let Some(address) = self.once.pop() {
+            let last = self.once.is_empty() && self.addresses.is_empty();
+            self.due = now + if last { ONLY_ADDRESS } else { NEXT_ADDRESS };
+            return Some((address, self.packet.clone()));
+        }
         let (mail, fast): (Vec<&Address>, Vec<&Address>) =
             self.addresses.iter().partition(|address| is_mail(address));
         let first_round = fast.len().saturating_sub(1);

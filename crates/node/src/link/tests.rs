@@ -357,6 +357,34 @@ fn mail_is_the_last_resort_goes_out_once_and_is_waited_for() {
 }
 
 #[test]
+fn an_address_for_which_only_others_speak_gets_one_packet() {
+    for sure in [vec![], vec![address(7)]] {
+        let (mut net, _, b) = Net::pair();
+        let certificate = net.members[1].certificate.clone();
+        let (victim, now) = (address(9), net.now);
+        net.members[0]
+            .links
+            .connect_vouched(now, &certificate, sure, vec![victim.clone()]);
+        net.pass(Duration::from_secs(60));
+        let sent = net.seen.iter().filter(|(_, to, _)| *to == victim);
+        assert_eq!(sent.count(), 1);
+        assert!(!net.members[0].links.knows(&b), "nobody was there");
+    }
+}
+
+#[test]
+fn a_link_comes_about_where_others_have_said_that_the_peer_is() {
+    let (mut net, _, b) = Net::pair();
+    let certificate = net.members[1].certificate.clone();
+    let (there, now) = (net.members[1].address.clone(), net.now);
+    net.members[0]
+        .links
+        .connect_vouched(now, &certificate, vec![address(7)], vec![there]);
+    net.settle();
+    assert!(net.members[0].links.is_up(&b));
+}
+
+#[test]
 fn a_peer_that_never_answers_is_given_up() {
     let (mut net, _, b) = Net::pair();
     net.dead.push(address(2));

@@ -270,8 +270,8 @@ impl Runtime {
         );
     }
 
-    /// Dials the leaf wherever it may be: where it has answered us, where members of the ring have signed that it answered them, and
-    /// through its parents. Whatever else its HELLO names may be a stranger's, and waits for a PING over the link.
+    /// Dials the leaf wherever it may be: where it has answered us, through its parents, and once where members of the ring have signed
+    /// that it answered them. Whatever else its HELLO names may be a stranger's, and waits for a PING over the link.
     fn search_ended(&mut self, now: Instant, leaf: MemberId, found: Option<Whereabout>) {
         let Some(search) = self.whereabouts.searches.remove(&leaf) else {
             return;
@@ -279,21 +279,25 @@ impl Runtime {
         let proved = self.validator.usable(now, &leaf).into_iter();
         let proved = proved.map(|(descriptor, _)| descriptor.address.clone());
         let mut addresses: Vec<Address> = proved.collect();
+        let mut vouched = Vec::new();
         if let Some(found) = &found {
             let admitted = |member: &MemberId| self.directory.cached(member).is_some();
-            let vouched = found
+            let spoken_for = found
                 .referral
                 .vouched_for(&found.hello, unix_seconds(), &admitted);
+            vouched.extend(spoken_for.into_iter().filter(|a| !a.is_private()));
             let named = found.hello.addresses().iter().map(|d| &d.address);
             let relays = named.filter(|address| address.protocol() == Protocol::Relay);
-            let vouched = vouched.iter().filter(|address| !address.is_private());
-            addresses.extend(vouched.chain(relays).cloned());
+            addresses.extend(relays.cloned());
         }
-        addresses.retain(|address| address.is_dialable() && self.carries(&leaf, address));
+        let usable = |address: &Address| address.is_dialable() && self.carries(&leaf, address);
+        addresses.retain(usable);
         addresses.sort_by_key(|address| (address.protocol().usual_cost(), address.clone()));
         addresses.dedup();
+        vouched.retain(|address| usable(address) && !addresses.contains(address));
         tracing::debug!(member = %leaf, found = found.is_some(), "a search has ended");
-        self.links.connect(now, &search.certificate, addresses);
+        self.links
+            .connect_vouched(now, &search.certificate, addresses, vouched);
         if !self.links.knows(&leaf) {
             self.leaf_not_found(&leaf);
         }

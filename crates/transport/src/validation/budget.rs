@@ -20,10 +20,6 @@ pub(super) const ADVERTISER_RATE: Rate = Rate {
     burst: limits::ADVERTISER_BUDGET,
     interval: limits::ADVERTISER_BUDGET_INTERVAL,
 };
-pub(super) const REFERRAL_RATE: Rate = Rate {
-    burst: limits::REFERRAL_BUDGET,
-    interval: limits::REFERRAL_BUDGET_INTERVAL,
-};
 pub(super) const PONG_RATE: Rate = Rate {
     burst: limits::PONG_BUDGET,
     interval: limits::PONG_BUDGET_INTERVAL,

@@ -2,25 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-
 use super::budget::Bucket;
 use super::timing::Timing;
 use crate::address::AddressDescriptor;
-use crate::member::MemberId;
 
 /// A member that has sent a HELLO.
 #[derive(Debug)]
 pub(super) struct Advertiser {
-    /// Its newest HELLO's; `None` if it has only passed on others'.
+    /// Its newest HELLO's; `None` before it is taken up.
     pub(super) sequence: Option<u64>,
-    /// The newest HELLO as it came.
-    pub(super) hello: Bytes,
     /// When its newest HELLO came.
     pub(super) heard: Instant,
     pub(super) budget: Bucket,
-    /// For what it passes on.
-    pub(super) referrals: Bucket,
     pub(super) addresses: Vec<Entry>,
 }
 
@@ -32,8 +25,6 @@ pub(super) struct Entry {
     pub(super) probe: Option<Probe>,
     /// A HELLO has named it, and the PING that this allows has not left yet.
     pub(super) granted: bool,
-    /// Whose budget PINGs cost, if it is another member's: that which passed the HELLO on.
-    pub(super) payer: Option<MemberId>,
     /// PINGs sent since the last proof or the last rest.
     pub(super) attempts: u32,
     /// How often the member has been asked for its HELLO because a PING was lost.
@@ -66,7 +57,6 @@ impl Entry {
             descriptor,
             probe: None,
             granted: false,
-            payer: None,
             attempts: 0,
             asked: 0,
             rests: 0,
@@ -89,10 +79,8 @@ impl Advertiser {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             sequence: None,
-            hello: Bytes::new(),
             heard: now,
             budget: Bucket::full(now),
-            referrals: Bucket::full(now),
             addresses: Vec::new(),
         }
     }

@@ -96,8 +96,7 @@ impl Validator {
         if self.queue.len() >= limits::PING_QUEUE {
             return Some(after(now, timing.timeout));
         }
-        let payer = self.entry(member, address)?.payer.unwrap_or(member);
-        let budget = &mut self.members.get_mut(&payer)?.budget;
+        let budget = &mut self.members.get_mut(&member)?.budget;
         let wait = budget
             .wait(now, ADVERTISER_RATE)
             .max(self.budgets.wait(now, address))
