@@ -51,7 +51,7 @@
 //! - start by its constructor, which takes a bounded channel, wraps it in an [`Inbox`], and fails with a
 //!   [`StartError`] that names the mend; and stop by being dropped, tasks and all;
 //! - send now or not at all: [`Link::offer`] puts a message into a bounded queue, or says why not and counts it;
-//! - do the same in [`Link::send_batch`], but leave uncounted what it does not take, if it can tell;
+//! - do the same in [`Link::offer_all`], but leave uncounted what it does not take, if it can tell;
 //! - keep nothing of a stranger's that has no bound in [`limits`], and wait for nothing without a time limit;
 //! - end sessions that nobody holds once they are idle, if they cost anything while open;
 //! - accept only addresses that one host may be sent to ([`Transport::accepts`]), also once a name is resolved;

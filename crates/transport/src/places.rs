@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -82,9 +81,7 @@ impl Places {
             }),
         })
     }
-}
 
-impl Places {
     /// How many are taken.
     pub fn count(&self) -> usize {
         let taken = self.taken();

@@ -18,7 +18,7 @@ use super::wire::LinkMessage;
 use crate::limits::{LINK_IDLE, LINK_LOOK, MAIL_HANDSHAKE, MAIL_LINK_IDLE};
 
 /// MTU that a path's flow begins with before the path is known.
-const LEAST_MTU: usize = 1_200;
+const FIRST_MTU: usize = 1_200;
 /// Bytes of encoded padding before its content, if that is 256 bytes or more.
 const PADDING_HEAD: usize = 5;
 /// Bytes of an encoded report.
@@ -218,7 +218,7 @@ impl Peer {
             last_renewal: None,
             sent: 0,
             queue: Queue::default(),
-            flow: Flow::new(now, Priority::NORMAL, LEAST_MTU),
+            flow: Flow::new(now, Priority::NORMAL, FIRST_MTU),
             flow_of: None,
             arrivals: Arrivals::default(),
             reassembly: Reassembly::default(),
