@@ -1,7 +1,8 @@
 //! A Postfix of the test's own: in a folder, on loopback, ended with the test.
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -25,6 +26,7 @@ proxymap unix - - n - - proxymap
 error unix - - n - - error
 retry unix - - n - - error
 lmtp unix - - n - - lmtp
+smtp unix - - n - - smtp
 anvil unix - - n - 1 anvil
 scache unix - - n - 1 scache
 postlog unix-dgram n - n - 1 postlogd
@@ -48,6 +50,38 @@ impl Postfix {
     pub fn start(
         mailboxes: &[(&str, u16)],
         doors: &[&str],
+        settings: impl FnOnce(&Path) -> String,
+    ) -> Result<Option<Postfix>, TestbedError> {
+        let routes: Vec<_> = mailboxes.iter().map(delivered).collect();
+        Postfix::build("mail", &routes, (doors, None), settings)
+    }
+
+    /// The one of a host of its own: it takes mail on loopback and at the host's port 25, delivers the host's mailbox, and takes mail for
+    /// the mailboxes of `others` to port 25 of theirs. Call it within the host ([`crate::Host::enter`]). None as for [`Self::start`].
+    ///
+    /// # Errors
+    /// As for [`Self::start`].
+    pub fn start_at(
+        host: IpAddr,
+        mailbox: (&str, u16),
+        others: &[(&str, IpAddr)],
+    ) -> Result<Option<Postfix>, TestbedError> {
+        let outside = SocketAddr::from((host, 25));
+        let elsewhere =
+            |(name, host): &(&str, IpAddr)| (name.to_string(), format!("smtp:[{host}]:25"));
+        let mut routes = vec![delivered(&mailbox)];
+        routes.extend(others.iter().map(elsewhere));
+        // Named after its mailbox: a server that is greeted with its own name takes it for a loop and bounces the mail.
+        Postfix::build(mailbox.0, &routes, (&[""], Some(outside)), |_| {
+            String::new()
+        })
+    }
+
+    /// `name` is that of the host within `ring.test`; a route is a mailbox and where its mail goes.
+    fn build(
+        name: &str,
+        routes: &[(String, String)],
+        (doors, outside): (&[&str], Option<SocketAddr>),
         settings: impl FnOnce(&Path) -> String,
     ) -> Result<Option<Postfix>, TestbedError> {
         let wrong = |error: std::io::Error| TestbedError::of("setting up Postfix", error);
@@ -82,7 +116,10 @@ impl Postfix {
             master.push_str(&format!("127.0.0.1:{port} inet n - n - - smtpd {door}\n"));
             ports.push(port);
         }
-        let main = main_cf(folder.path(), mailboxes) + &settings(folder.path());
+        if let Some(outside) = outside {
+            master.push_str(&format!("{outside} inet n - n - - smtpd\n"));
+        }
+        let main = main_cf(folder.path(), name, routes) + &settings(folder.path());
         let etc = folder.path().join("etc");
         fs::write(etc.join("main.cf"), main).map_err(wrong)?;
         fs::write(etc.join("master.cf"), master).map_err(wrong)?;
@@ -125,6 +162,10 @@ impl Postfix {
 
 impl Drop for Postfix {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Where a mail stayed is nowhere else to be seen. Without a stderr there is nobody to tell.
+            writeln!(std::io::stderr(), "{}", self.log()).ok();
+        }
         self.control("abort");
     }
 }
@@ -133,22 +174,28 @@ fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-fn main_cf(folder: &Path, mailboxes: &[(&str, u16)]) -> String {
+/// The route of a mailbox on this machine.
+fn delivered((name, port): &(&str, u16)) -> (String, String) {
+    (name.to_string(), format!("lmtp:inet:127.0.0.1:{port}"))
+}
+
+fn main_cf(folder: &Path, name: &str, routes: &[(String, String)]) -> String {
     let here = folder.display();
-    let table = |entry: &dyn Fn(&(&str, u16)) -> String| {
-        let entries: Vec<String> = mailboxes.iter().map(entry).collect();
+    let table = |entry: &dyn Fn(&(String, String)) -> String| {
+        let entries: Vec<String> = routes.iter().map(entry).collect();
         entries.join(", ")
     };
-    let routes =
-        table(&|(name, port)| format!("{{ {name}@ring.test = lmtp:inet:127.0.0.1:{port} }}"));
-    let names = table(&|(name, _)| format!("{{ {name}@ring.test = x }}"));
+    let transports = table(&|(mailbox, to)| format!("{{ {mailbox}@ring.test = {to} }}"));
+    let names = table(&|(mailbox, _)| format!("{{ {mailbox}@ring.test = x }}"));
+    // The servers are given by their addresses, and where they run nobody may answer for names.
     format!(
         "compatibility_level = 3.6\nqueue_directory = {here}/spool\ndata_directory = {here}/data\n\
          mail_owner = postfix\nsetgid_group = postdrop\nmaillog_file = {here}/log\n\
-         maillog_file_prefixes = {here}\nmyhostname = mail.ring.test\nmydestination =\n\
+         maillog_file_prefixes = {here}\nmyhostname = {name}.ring.test\nmydestination =\n\
          virtual_mailbox_domains = ring.test\ninet_interfaces = 127.0.0.1\n\
          inet_protocols = ipv4\nsmtputf8_enable = no\nmynetworks = 127.0.0.0/8\n\
-         transport_maps = inline:{{ {routes} }}\nvirtual_mailbox_maps = inline:{{ {names} }}\n\
+         smtp_dns_support_level = disabled\nsmtpd_peername_lookup = no\n\
+         transport_maps = inline:{{ {transports} }}\nvirtual_mailbox_maps = inline:{{ {names} }}\n\
          alias_maps =\nalias_database =\nlocal_recipient_maps =\n"
     )
 }

@@ -1,7 +1,10 @@
 //! Which way is taken where several lead to a member, and where only one is left.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Instant;
+
+use ringway_testbed::Postfix;
 
 use super::*;
 
@@ -191,4 +194,60 @@ fn where_only_port_443_is_left_members_meet_behind_a_web_server() {
     );
     file_gets_through(&ring, "oslo", "lima");
     file_gets_through(&ring, "lima", "oslo");
+}
+
+#[test]
+fn where_only_mail_is_left_two_hosts_meet_by_their_mail_servers() {
+    let test = "only mail is left";
+    let Some(network) = Network::or_skip(test).unwrap() else {
+        return;
+    };
+    let lan = Lan::new(network, &["oslo", "alice"], &Line::plain());
+    let address = |name: &str| lan.host(name).address().unwrap();
+    // Each host has a mail server, and the servers reach each other.
+    let server = |name: &str, other: &str| {
+        let (own, others) = (address(name), [(other, address(other))]);
+        let started = lan
+            .host(name)
+            .enter(|| Postfix::start_at(own, (name, 2525), &others));
+        started.unwrap().unwrap()
+    };
+    let (Some(of_oslo), Some(of_alice)) = (server("oslo", "alice"), server("alice", "oslo")) else {
+        let line = "needs Postfix (`./setup.sh --tests` as root installs it)";
+        writeln!(std::io::stderr(), "SKIPPED: {test} {line}").unwrap();
+        return;
+    };
+    let builder = RingBuilder::new(program()).authority_on(lan.host("owner"));
+    let builder = builder.absent_router("oslo").on(lan.host("oslo"));
+    let builder = builder.absent_leaf("alice").on(lan.host("alice"));
+    let mut ring = builder.start().unwrap();
+    let owner = address("owner");
+    let dns = [Traffic::any().from(owner), Traffic::any().to(owner)].map(Rule::Pass);
+    lan.switch
+        .rules(&[&dns[..], &[Rule::OnlyTcp(25)]].concat())
+        .unwrap();
+    for (name, other, server) in [("oslo", "alice", &of_oslo), ("alice", "oslo", &of_alice)] {
+        // On a busy machine twenty mails an hour, the usual budget, may not do.
+        let config = format!(
+            "[smtp]\nmailbox = \"{name}@ring.test\"\nheader = [\"X-Ringway\", \"{name}-7f3k\"]\nlmtp_tcp = \"127.0.0.1:2525\"\n\
+             hourly = 200\nmailbox_hourly = 200\n\
+             relay = {{ host = \"127.0.0.1\", port = {}, tls = \"plain\" }}\n\
+             [[peer]]\nname = \"{other}\"\naddresses = [\"smtp://{other}@ring.test?X-Ringway={other}-7f3k\"]\n",
+            server.ports[0]
+        );
+        let member = ring.member_mut(name).unwrap();
+        let all = "[\"udp\", \"tcp\", \"ws\", \"quic\"]";
+        member.configure(all, &config).unwrap();
+        member.start().unwrap();
+    }
+    takes(&ring, "alice", "oslo", "smtp://oslo@");
+    let (content, id) = queue(&ring, "alice", "oslo", 20_000);
+    arrives(&ring, "oslo", &id, &content);
+    for (log, from) in [
+        (of_oslo.log(), address("alice")),
+        (of_alice.log(), address("oslo")),
+    ] {
+        let connected = log.contains(&format!("connect from unknown[{from}]"));
+        assert!(connected && !log.contains("status=bounced"), "{log}");
+    }
 }
