@@ -12,6 +12,7 @@
 //! | [`certificate`], [`statement`], `zone`, `invite` | what the ring owner signs, and its forms |
 //! | [`home`], [`config`], [`state`], `database` | what a member keeps on disk |
 //! | [`directory`] | certificates by name, id and ring key, from memory and DNS |
+//! | `noise` | handshakes and sessions for links and enrolments |
 //! | `link` | encrypted sessions over changing paths; sans-IO |
 //! | `member` | the member's one task: wires links, overlay, validation and transports |
 //! | `transfer` | files: offers, verified chunks, resumption, the shared uplink |
@@ -45,6 +46,7 @@ mod invite;
 pub mod limits;
 mod link;
 mod member;
+mod noise;
 mod open_files;
 pub mod state;
 pub mod statement;

@@ -3,12 +3,13 @@
 use std::io;
 
 use ringway_transport::MemberId;
-use snow::{Builder, HandshakeState, TransportState};
+use snow::{HandshakeState, TransportState};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zeroize::Zeroizing;
 
 use crate::identity::{Identity, noise_public};
+use crate::noise;
 
 const PATTERN: &str = "Noise_IKpsk2_25519_AESGCM_SHA256";
 const PROLOGUE: &[u8] = b"ringway enrolment 1";
@@ -45,7 +46,7 @@ pub(super) async fn connect(
 ) -> Result<Channel, ChannelError> {
     let remote = noise_public(ring).ok_or(ChannelError::BadKey)?;
     let secret = identity.noise_secret();
-    let noise = Builder::new(PATTERN.parse()?)
+    let noise = noise::builder(PATTERN)?
         .prologue(PROLOGUE)?
         .local_private_key(secret.as_ref())?
         .remote_public_key(&remote)?
@@ -69,7 +70,7 @@ impl Accepting {
         stream: TcpStream,
         secret: Zeroizing<[u8; 32]>,
     ) -> Result<Accepting, ChannelError> {
-        let noise = Builder::new(PATTERN.parse()?)
+        let noise = noise::builder(PATTERN)?
             .prologue(PROLOGUE)?
             .local_private_key(secret.as_ref())?
             .build_responder()?;

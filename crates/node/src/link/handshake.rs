@@ -1,10 +1,11 @@
 //! Noise IK between two members: both prove their keys, both show their certificates.
 
 use ringway_transport::MemberId;
-use snow::{Builder, HandshakeState, StatelessTransportState};
+use snow::{HandshakeState, StatelessTransportState};
 
 use crate::identity::{Identity, noise_public};
 use crate::limits::CERTIFICATE_BYTES;
+use crate::noise;
 
 const PATTERN: &str = "Noise_IK_25519_AESGCM_SHA256";
 const PROLOGUE: &[u8] = b"ringway link 1";
@@ -37,7 +38,7 @@ impl Initiator {
     ) -> Result<(Initiator, Vec<u8>), HandshakeFailed> {
         let remote = noise_public(member).ok_or(HandshakeFailed)?;
         let secret = identity.noise_secret();
-        let mut noise = Builder::new(PATTERN.parse()?)
+        let mut noise = noise::builder(PATTERN)?
             .prologue(PROLOGUE)?
             .local_private_key(secret.as_ref())?
             .remote_public_key(&remote)?
@@ -64,7 +65,7 @@ pub(super) fn respond(
     message: &[u8],
 ) -> Result<(Responder, Vec<u8>), HandshakeFailed> {
     let secret = identity.noise_secret();
-    let mut noise = Builder::new(PATTERN.parse()?)
+    let mut noise = noise::builder(PATTERN)?
         .prologue(PROLOGUE)?
         .local_private_key(secret.as_ref())?
         .build_responder()?;

@@ -5,9 +5,7 @@ use snow::StatelessTransportState;
 use super::replay::ReplayWindow;
 use super::wire::Packet;
 use crate::limits::{REPORTED_BYTES, SESSION_MESSAGES};
-
-/// Bytes of an authentication tag.
-const TAG: usize = 16;
+use crate::noise::TAG;
 
 /// An encrypted session with one member.
 #[derive(Debug)]
@@ -44,8 +42,9 @@ impl Session {
         let start = packet.len();
         packet.resize(start + plain.len() + TAG, 0);
         let place = packet.get_mut(start..)?;
-        self.keys.write_message(counter, plain, place).ok()?;
-        Some((counter, packet))
+        let length = place.len();
+        let sealed = self.keys.write_message(counter, plain, place).ok()?;
+        (sealed == length).then_some((counter, packet))
     }
 
     /// Which of the counters below `highest` have come: a bit for each, nearest first.
