@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `program` | [`Program`]: runs commands to their end, within a deadline |
 //! | `miniupnpd` | [`Miniupnpd`]: a home router's daemon that gives ports away |
+//! | `nginx` | [`Nginx`]: a web server that passes a path on |
 //! | `postfix` | [`Postfix`]: a mail server of the test's own |
 //! | `process` | [`Process`]: a daemon, its log, and the signals that it is sent |
 //! | `ring` | [`Ring`]: an authority and members |
@@ -30,6 +31,7 @@
 
 mod miniupnpd;
 mod network;
+mod nginx;
 mod postfix;
 mod process;
 mod program;
@@ -38,6 +40,7 @@ mod wait;
 
 pub use miniupnpd::Miniupnpd;
 pub use network::{Host, Line, Link, Network, Rule, Traffic};
+pub use nginx::{Nginx, WebServer};
 pub use postfix::Postfix;
 pub use process::Process;
 pub use program::{Outcome, Program};

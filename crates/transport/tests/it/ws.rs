@@ -2,16 +2,16 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::time::Duration;
 
+use ringway_testbed::{Nginx, WebServer};
 use ringway_transport::limits::{WS_HEAD_BYTES, WS_MTU, WS_QUEUE};
 use ringway_transport::{
     Address, ConnectError, Incoming, SendError, StartError, Transport, WsOptions, WsTransport,
 };
 use tokio::sync::mpsc::{Receiver, channel};
 
-use crate::support::{Child, free_port, installed, loopback, next, skipped, soon, until};
+use crate::support::{free_port, loopback, next, skipped, soon, until};
 
 fn start_with(queue: usize, options: WsOptions) -> (WsTransport, Receiver<Incoming>) {
     let (sender, receiver) = channel(queue);
@@ -233,35 +233,17 @@ async fn what_cannot_be_dialled_or_started_is_an_error_that_says_why() {
     }
 }
 
-/// Writes nginx's configuration and starts it in `folder`.
-fn nginx(folder: &Path, upstream: SocketAddr) -> Option<(Child, u16)> {
-    let program = installed("nginx")?;
-    let port = free_port();
-    let made = rcgen::generate_simple_self_signed(["ring.test".to_owned()]).unwrap();
-    std::fs::write(folder.join("cert.pem"), made.cert.pem()).unwrap();
-    std::fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
-    let here = folder.display();
-    let config = format!(
-        "daemon off;\nmaster_process off;\npid {here}/pid;\nerror_log {here}/error.log;\n\
-         events {{ worker_connections 64; }}\n\
-         http {{\n access_log off;\n client_body_temp_path {here}/body;\n proxy_temp_path {here}/proxy;\n\
-         fastcgi_temp_path {here}/f;\n uwsgi_temp_path {here}/u;\n scgi_temp_path {here}/s;\n\
-         server {{\n listen 127.0.0.1:{port} ssl;\n server_name ring.test;\n\
-         ssl_certificate cert.pem;\n ssl_certificate_key key.pem;\n\
-         location /ring {{\n proxy_pass http://{upstream};\n proxy_http_version 1.1;\n\
-         proxy_set_header Upgrade $http_upgrade;\n proxy_set_header Connection upgrade;\n }}\n }}\n}}\n"
-    );
-    std::fs::write(folder.join("nginx.conf"), config).unwrap();
-    let mut command = std::process::Command::new(program);
-    command.arg("-p").arg(folder).arg("-c").arg("nginx.conf");
-    Some((Child::start(&mut command), port))
-}
-
 #[tokio::test]
 async fn works_behind_nginx_with_tls() {
     let (b, mut at_b) = start(16);
-    let folder = tempfile::tempdir().unwrap();
-    let Some((_nginx, port)) = nginx(folder.path(), address(&b)) else {
+    let port = free_port();
+    let web = WebServer {
+        name: "ring.test",
+        port,
+        path: "/ring",
+        upstream: address(&b),
+    };
+    let Some(nginx) = Nginx::start(&web).unwrap() else {
         skipped("works_behind_nginx_with_tls", "nginx");
         return;
     };
@@ -269,7 +251,7 @@ async fn works_behind_nginx_with_tls() {
     let (a, mut at_a) = start_with(
         16,
         WsOptions {
-            extra_roots: Some(folder.path().join("cert.pem")),
+            extra_roots: Some(nginx.certificate()),
             ..WsOptions::default()
         },
     );

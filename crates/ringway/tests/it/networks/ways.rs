@@ -1,10 +1,9 @@
 //! Which way is taken where several lead to a member, and where only one is left.
 
 use std::io::Write as _;
-use std::path::Path;
 use std::time::Instant;
 
-use ringway_testbed::Postfix;
+use ringway_testbed::{Nginx, Postfix, WebServer};
 
 use super::*;
 
@@ -109,42 +108,6 @@ fn over_a_link_that_comes_and_goes_a_file_arrives() {
     assert!(changes < Some(60), "{status}");
 }
 
-/// A web server that ends with the test.
-struct WebServer(std::process::Child);
-
-impl Drop for WebServer {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-/// A web server with TLS at port 443 of the host that passes `/ringway` on.
-fn web_server(host: &Host, folder: &Path) -> Option<WebServer> {
-    let nginx = ["/usr/sbin/nginx", "/usr/bin/nginx"]
-        .into_iter()
-        .find(|path| Path::new(path).exists());
-    let nginx = nginx?;
-    let made = rcgen::generate_simple_self_signed(["lima.test".to_owned()]).unwrap();
-    fs::create_dir_all(folder).unwrap();
-    fs::write(folder.join("cert.pem"), made.cert.pem()).unwrap();
-    fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
-    let here = folder.display();
-    let config = format!(
-        "daemon off;\nmaster_process off;\npid {here}/pid;\nerror_log {here}/error.log;\n\
-         events {{ worker_connections 64; }}\n\
-         http {{\n access_log off;\n client_body_temp_path {here}/body;\n proxy_temp_path {here}/proxy;\n\
-         fastcgi_temp_path {here}/f;\n uwsgi_temp_path {here}/u;\n scgi_temp_path {here}/s;\n\
-         server {{\n listen 443 ssl;\n ssl_certificate cert.pem;\n ssl_certificate_key key.pem;\n\
-         location /ringway {{\n proxy_pass http://127.0.0.1:8080;\n proxy_http_version 1.1;\n\
-         proxy_set_header Upgrade $http_upgrade;\n proxy_set_header Connection upgrade;\n }}\n }}\n}}\n"
-    );
-    fs::write(folder.join("nginx.conf"), config).unwrap();
-    let mut command = host.command(nginx);
-    command.arg("-p").arg(folder).arg("-c").arg("nginx.conf");
-    Some(WebServer(command.spawn().unwrap()))
-}
-
 #[test]
 fn where_only_port_443_is_left_members_meet_behind_a_web_server() {
     let test = "only port 443 is left";
@@ -160,17 +123,24 @@ fn where_only_port_443_is_left_members_meet_behind_a_web_server() {
         .on(lan.host("oslo"))
         .start()
         .unwrap();
-    let web = ring.folder().join("web");
-    let Some(_nginx) = web_server(lan.host("lima"), &web) else {
-        eprintln!("SKIPPED: {test} needs nginx (`./setup.sh --tests` as root installs it)");
+    let lima = lan.host("lima").address().unwrap();
+    let web = WebServer {
+        name: "lima.test",
+        port: 443,
+        path: "/ringway",
+        upstream: "127.0.0.1:8080".parse().unwrap(),
+    };
+    let run = |nginx| lan.host("lima").command(nginx);
+    let Some(nginx) = Nginx::start_by(run, lima, &web).unwrap() else {
+        let line = "needs nginx (`./setup.sh --tests` as root installs it)";
+        writeln!(std::io::stderr(), "SKIPPED: {test} {line}").unwrap();
         return;
     };
-    let lima = lan.host("lima").address().unwrap();
     let way = format!("wss://{lima}/ringway#lima.test");
     let own = format!("[ws]\nlisten = \"127.0.0.1:8080\"\nadvertise = [\"{way}\"]\n");
     let of_oslo = format!(
         "[ws]\nca_file = \"{}\"\n[[peer]]\nname = \"lima\"\naddresses = [\"{way}\"]\n",
-        web.join("cert.pem").display()
+        nginx.certificate().display()
     );
     // DNS goes on working, as in most places where nothing else does.
     let owner = lan.host("owner").address().unwrap();
