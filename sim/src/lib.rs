@@ -12,16 +12,24 @@
 //! - [`scenario`]: what tests have in common: forming a ring, killing safely, asking everybody.
 //! - [`trace`] and [`seed`]: what makes a run comparable and repeatable.
 //!
+//! Beside it, for congestion control:
+//!
+//! - [`bottleneck`]: one queue that flows share, its discipline, and what each flow gets.
+//! - [`rivals`]: models of TCP, and the priority controller, as flows of it.
+//!
 //! A failed run names its seed. `RINGWAY_SIM_SEED=SEED cargo test -p ringway-sim TEST` plays it again.
 
+pub mod bottleneck;
 pub mod limits;
 pub mod network;
 pub mod report;
 pub mod ring;
+pub mod rivals;
 pub mod scenario;
 pub mod seed;
 pub mod trace;
 
+pub use bottleneck::{Bottleneck, Path};
 pub use network::{Link, Network};
 pub use report::{Check, Failure, LookupResult, RingConfig};
 pub use ring::RingSim;

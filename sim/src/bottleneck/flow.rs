@@ -1,0 +1,258 @@
+//! The two ends of a flow: what is in flight, what is lost, what is acknowledged.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::{Acked, Acknowledging, Control, PACKET, Series};
+
+/// Packets after which a missing one is lost. Source: RFC 9002 §6.1.1.
+const REORDERING: u64 = 3;
+/// Least time before a retransmission. Source: Linux' TCP_RTO_MIN.
+const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
+/// Bytes that may leave at once when the pacer has waited. Source: two packets, what a delayed acknowledgement sets free.
+const BURST: f64 = 2.0 * PACKET as f64;
+
+#[derive(Copy, Clone, Debug)]
+struct Sent {
+    at: Duration,
+    delivered: (u64, Duration),
+    /// False once it is acknowledged or lost.
+    in_flight: bool,
+}
+
+/// What a flow does next.
+pub(super) enum Next {
+    Packet(u64),
+    At(Duration),
+    Nothing,
+}
+
+/// The receiver's side.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    pub(super) acknowledging: Acknowledging,
+    /// The packet that comes next, if all come in order.
+    pub(super) next: u64,
+    pub(super) pending: Vec<u64>,
+    /// The timer of the next acknowledgement.
+    pub(super) due: Option<u64>,
+    pub(super) under_way: VecDeque<Vec<u64>>,
+}
+
+pub(super) struct Flow {
+    pub(super) control: Box<dyn Control>,
+    pub(super) active: bool,
+    pub(super) receiver: Receiver,
+    pub(super) delivered: Series,
+    pub(super) last_arrival: Duration,
+    pub(super) wake_set: bool,
+    /// Last acknowledgement, or the first packet after silence.
+    pub(super) heard: Duration,
+    pub(super) sent: u64,
+    pub(super) lost: u64,
+    /// From the oldest packet in flight on.
+    window: VecDeque<Sent>,
+    first: u64,
+    in_flight: u64,
+    largest_acked: Option<u64>,
+    acked_bytes: u64,
+    acked_at: Duration,
+    /// The pacer: bytes that may leave, and since when.
+    credit: (f64, Duration),
+    srtt: Option<(Duration, Duration)>,
+    timeouts: u32,
+    timer: Option<Duration>,
+    /// A packet beyond the window, to find out what has become of the others.
+    probe: bool,
+}
+
+impl Flow {
+    pub(super) fn new(control: Box<dyn Control>, acknowledging: Acknowledging) -> Flow {
+        Flow {
+            control,
+            active: false,
+            receiver: Receiver {
+                acknowledging,
+                next: 0,
+                pending: Vec::new(),
+                due: None,
+                under_way: VecDeque::new(),
+            },
+            delivered: Series::default(),
+            last_arrival: Duration::ZERO,
+            wake_set: false,
+            heard: Duration::ZERO,
+            sent: 0,
+            lost: 0,
+            window: VecDeque::new(),
+            first: 0,
+            in_flight: 0,
+            largest_acked: None,
+            acked_bytes: 0,
+            acked_at: Duration::ZERO,
+            credit: (BURST, Duration::ZERO),
+            srtt: None,
+            timeouts: 0,
+            timer: None,
+            probe: false,
+        }
+    }
+
+    fn next_number(&self) -> u64 {
+        self.first + self.window.len() as u64
+    }
+
+    pub(super) fn next_packet(&mut self, now: Duration) -> Next {
+        let room = self.in_flight == 0 || self.in_flight + PACKET <= self.control.window();
+        if !self.active || !(room || self.probe) {
+            return Next::Nothing;
+        }
+        let rate = self.control.pacing_rate();
+        if let Some(rate) = rate.filter(|_| !self.probe) {
+            let rate = rate.max(1) as f64;
+            let (credit, since) = self.credit;
+            let credit = (credit + rate * (now - since).as_secs_f64()).min(BURST);
+            self.credit = (credit, now);
+            if credit < PACKET as f64 {
+                if std::mem::replace(&mut self.wake_set, true) {
+                    return Next::Nothing;
+                }
+                let missing = (PACKET as f64 - credit) / rate;
+                // A rate that grows meanwhile is seen at the next acknowledgement.
+                let wait = Duration::from_secs_f64(missing.clamp(1e-6, 60.0));
+                return Next::At(now + wait);
+            }
+            self.credit.0 -= PACKET as f64;
+        }
+        self.probe = false;
+        let packet = self.next_number();
+        if self.in_flight == 0 {
+            self.heard = now;
+            self.acked_at = self.acked_at.max(now);
+        }
+        self.window.push_back(Sent {
+            at: now,
+            delivered: (self.acked_bytes, self.acked_at),
+            in_flight: true,
+        });
+        self.in_flight += PACKET;
+        self.sent += 1;
+        self.control.on_sent(now, packet);
+        Next::Packet(packet)
+    }
+
+    fn take(&mut self, packet: u64) -> Option<Sent> {
+        let position = usize::try_from(packet.checked_sub(self.first)?).ok()?;
+        let sent = self.window.get_mut(position)?;
+        if !std::mem::replace(&mut sent.in_flight, false) {
+            return None;
+        }
+        self.in_flight -= PACKET;
+        Some(*sent)
+    }
+
+    fn forget_old(&mut self) {
+        while self.window.front().is_some_and(|sent| !sent.in_flight) {
+            self.window.pop_front();
+            self.first += 1;
+        }
+    }
+
+    pub(super) fn take_acknowledgement(&mut self, now: Duration) {
+        let Some(packets) = self.receiver.under_way.pop_front() else {
+            return;
+        };
+        let mut acked = Vec::with_capacity(packets.len());
+        for packet in packets {
+            if let Some(sent) = self.take(packet) {
+                self.acked_bytes += PACKET;
+                acked.push(Acked {
+                    packet,
+                    sent: sent.at,
+                    delivered: sent.delivered,
+                });
+            }
+            self.largest_acked = self.largest_acked.max(Some(packet));
+        }
+        if let Some(newest) = acked.last() {
+            self.acked_at = now;
+            let rtt = now - newest.sent;
+            self.srtt = Some(match self.srtt {
+                Some((smoothed, variation)) => (
+                    (smoothed * 7 + rtt) / 8,
+                    (variation * 3 + rtt.abs_diff(smoothed)) / 4,
+                ),
+                None => (rtt, rtt / 2),
+            });
+            self.heard = now;
+            self.timeouts = 0;
+            let (delivered, in_flight) = (self.acked_bytes, self.in_flight);
+            self.control.on_acked(now, &acked, delivered, in_flight);
+        }
+        self.forget_old();
+        self.detect_losses(now);
+    }
+
+    fn detect_losses(&mut self, now: Duration) {
+        let Some(largest) = self.largest_acked else {
+            return;
+        };
+        let mut lost = Vec::new();
+        let mut packet = self.first;
+        while packet + REORDERING <= largest {
+            if let Some(sent) = self.take(packet) {
+                lost.push((packet, sent.at));
+            }
+            packet += 1;
+        }
+        self.report(now, &lost, false);
+    }
+
+    fn report(&mut self, now: Duration, lost: &[(u64, Duration)], timeout: bool) {
+        self.forget_old();
+        if !lost.is_empty() {
+            self.lost += lost.len() as u64;
+            self.control.on_lost(now, lost, timeout);
+        }
+    }
+
+    fn timeout(&self) -> Duration {
+        let measured = self
+            .srtt
+            .map(|(smoothed, variation)| smoothed + variation * 4);
+        let base = measured
+            .unwrap_or(Duration::from_secs(1))
+            .max(LEAST_TIMEOUT);
+        base * (1 << self.timeouts.min(6))
+    }
+
+    /// When to look at the timer next, if it has to be set.
+    pub(super) fn next_timeout(&mut self) -> Option<Duration> {
+        if self.timer.is_some() || self.in_flight == 0 {
+            return None;
+        }
+        let when = self.heard + self.timeout();
+        self.timer = Some(when);
+        Some(when)
+    }
+
+    /// True if something is to be sent because of it.
+    pub(super) fn timed_out(&mut self, now: Duration) -> bool {
+        self.timer = None;
+        if self.in_flight == 0 || now < self.heard + self.timeout() {
+            return false;
+        }
+        self.timeouts += 1;
+        self.heard = now;
+        if self.timeouts < 2 {
+            // RFC 8985 §7, RFC 9002 §6.2: first a probe.
+            self.probe = true;
+            return true;
+        }
+        let lost: Vec<_> = (self.first..self.next_number())
+            .filter_map(|packet| self.take(packet).map(|sent| (packet, sent.at)))
+            .collect();
+        self.report(now, &lost, true);
+        true
+    }
+}

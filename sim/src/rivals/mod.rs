@@ -1,0 +1,52 @@
+//! Those who share a bottleneck: models of TCP, and the priority controller.
+//!
+//! The models follow the published algorithms and Linux' constants; none uses code of the `dtl` crate.
+
+mod bbr;
+mod cubic;
+mod priorities;
+mod reno;
+
+use std::time::Duration;
+
+pub use self::bbr::Bbr;
+pub use self::cubic::Cubic;
+pub use self::priorities::Priorities;
+pub use self::reno::Reno;
+
+/// First window, in packets. Source: RFC 6928.
+const INITIAL: f64 = 10.0;
+
+/// Leaves slow start before the queue is full. Source: Ha and Rhee, *Taming the elephants* (HyStart), as Linux has it: the delay
+/// of a round's first packets against the shortest ever.
+#[derive(Clone, Debug, Default)]
+struct HyStart {
+    shortest: Option<Duration>,
+    round_end: u64,
+    round_shortest: Option<Duration>,
+    samples: u32,
+}
+
+impl HyStart {
+    /// True if the round trips say that a queue builds up. `next` is the number of the next packet to be sent.
+    fn leaves(&mut self, rtt: Duration, packet: u64, next: u64) -> bool {
+        const SAMPLES: u32 = 8;
+        if packet >= self.round_end {
+            self.round_end = next;
+            self.round_shortest = None;
+            self.samples = 0;
+        }
+        self.shortest = Some(self.shortest.map_or(rtt, |shortest| shortest.min(rtt)));
+        if self.samples < SAMPLES {
+            self.samples += 1;
+            let known = self.round_shortest;
+            self.round_shortest = Some(known.map_or(rtt, |known| known.min(rtt)));
+            return false;
+        }
+        let (Some(shortest), Some(round)) = (self.shortest, self.round_shortest) else {
+            return false;
+        };
+        let (least, most) = (Duration::from_millis(4), Duration::from_millis(16));
+        round >= shortest + (shortest / 8).clamp(least, most)
+    }
+}

@@ -1,0 +1,92 @@
+//! The priority controller of the `dtl` crate, driven as the QUIC driver drives it.
+
+use std::time::{Duration, Instant};
+
+use ringway_dtl::{AckSample, Config, Controller, InvalidPriority, LossSample, Priority};
+
+use crate::bottleneck::{Acked, Control, PACKET};
+
+/// Windows below this many packets are kept by pacing alone: QUIC stalls otherwise.
+const LEAST_WINDOW: u64 = 2;
+
+/// One flow of ours.
+#[derive(Debug)]
+pub struct Priorities {
+    controller: Controller,
+    /// The simulation's zero.
+    epoch: Instant,
+}
+
+impl Priorities {
+    /// A flow with a priority and the constants of `config`, whose datagrams become those of the simulation.
+    ///
+    /// # Errors
+    /// As [`Priority::new`].
+    pub fn new(priority: f64, config: Config) -> Result<Priorities, InvalidPriority> {
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "an Instant cannot be made any other way; only differences count"
+        )]
+        let epoch = Instant::now();
+        let config = Config {
+            datagram_size: PACKET,
+            ..config
+        };
+        let controller = Controller::new(epoch, config, Priority::new(priority)?);
+        Ok(Priorities { controller, epoch })
+    }
+}
+
+impl Control for Priorities {
+    fn window(&self) -> u64 {
+        self.controller.window().max(LEAST_WINDOW * PACKET)
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        self.controller.pacing_rate()
+    }
+
+    fn on_sent(&mut self, now: Duration, packet: u64) {
+        self.controller.on_sent(self.epoch + now, packet, PACKET);
+    }
+
+    fn on_acked(&mut self, now: Duration, acked: &[Acked], _delivered: u64, in_flight: u64) {
+        let at = self.epoch + now;
+        // As the driver: the newest packet's round trip stands for all of them.
+        let newest = acked.last().map_or(now, |ack| ack.sent);
+        for ack in acked {
+            let sample = AckSample {
+                packet: ack.packet,
+                bytes: PACKET,
+                sent: self.epoch + ack.sent,
+                rtt: now - newest,
+                receive_delay: Duration::ZERO,
+                one_way_delay: None,
+                ecn: false,
+                app_limited: false,
+            };
+            self.controller.on_ack(at, &sample);
+        }
+        self.controller.on_ack_batch_end(at, in_flight);
+    }
+
+    fn on_lost(&mut self, now: Duration, lost: &[(u64, Duration)], timeout: bool) {
+        let at = self.epoch + now;
+        for (packet, sent) in lost {
+            let sample = LossSample {
+                packet: *packet,
+                bytes: PACKET,
+                sent: self.epoch + *sent,
+            };
+            self.controller.on_loss(at, &sample);
+        }
+        if let Some(newest) = lost.iter().map(|(_, sent)| *sent).max() {
+            self.controller
+                .on_congestion(at, timeout, false, self.epoch + newest);
+        }
+    }
+
+    fn controller(&mut self) -> Option<(&mut Controller, Instant)> {
+        Some((&mut self.controller, self.epoch))
+    }
+}
