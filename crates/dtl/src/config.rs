@@ -11,8 +11,10 @@ use crate::limits::{
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// The paper's: LEDBAT with slow start and multiplicative decrease at priority 0, MulTCP2 above it.
+    /// Ours: an adaptive delay target at priority 0, N virtual CUBIC flows above it.
     #[default]
+    Adaptive,
+    /// The paper's: LEDBAT with slow start and multiplicative decrease at priority 0, MulTCP2 above it.
     Paper,
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::adaptive::{self, Adaptive};
 use crate::config::{Algorithm, Config};
 use crate::delay::{DelayHistory, RoundTrip};
 use crate::limits::{MAX_DATAGRAM, MIN_DATAGRAM};
@@ -9,7 +10,6 @@ use crate::paper::{Acked, Paper};
 use crate::priority::Priority;
 use crate::report::{LimitedBy, Mode, Report};
 use crate::sample::{AckSample, LossSample};
-use crate::window::Window;
 
 /// Congestion control of one path, with a priority that may change at any moment.
 ///
@@ -38,13 +38,30 @@ pub struct Controller {
 /// The rules in force. A further algorithm is a further variant.
 #[derive(Clone, Debug)]
 enum Engine {
+    Adaptive(Box<Adaptive>),
     Paper(Paper),
 }
 
 impl Engine {
-    fn window(&self) -> &Window {
+    /// Bytes that may be in flight.
+    fn window(&self) -> f64 {
         match self {
-            Engine::Paper(paper) => paper.window(),
+            Engine::Adaptive(adaptive) => adaptive.window(),
+            Engine::Paper(paper) => paper.window().bytes(),
+        }
+    }
+
+    fn in_slow_start(&self) -> bool {
+        match self {
+            Engine::Adaptive(adaptive) => adaptive.in_slow_start(),
+            Engine::Paper(paper) => paper.window().slow_start_from().is_some(),
+        }
+    }
+
+    fn ssthresh(&self) -> Option<u64> {
+        match self {
+            Engine::Adaptive(_) => None,
+            Engine::Paper(paper) => paper.window().ssthresh(),
         }
     }
 }
@@ -54,6 +71,8 @@ impl Engine {
 struct Batch {
     bytes: u64,
     packets: u64,
+    /// Number of the newest packet.
+    newest: u64,
     /// The smallest RTT and the receive delay that came with it.
     rtt: Option<(Duration, Duration)>,
     one_way_delay: Option<Duration>,
@@ -77,6 +96,9 @@ impl Controller {
         let config = config.clamped();
         let delays = DelayHistory::new(now, config.base_history, config.noise_filter);
         let engine = match config.algorithm {
+            Algorithm::Adaptive => {
+                Engine::Adaptive(Box::new(Adaptive::new(now, &config, priority)))
+            }
             Algorithm::Paper => Engine::Paper(Paper::new(&config)),
         };
         Controller {
@@ -95,8 +117,11 @@ impl Controller {
     }
 
     /// A packet of `bytes` bytes left. Retransmissions are packets of their own.
-    pub fn on_sent(&mut self, _now: Instant, _packet: u64, bytes: u64) {
+    pub fn on_sent(&mut self, _now: Instant, packet: u64, bytes: u64) {
         self.totals.sent = self.totals.sent.saturating_add(bytes);
+        if let Engine::Adaptive(adaptive) = &mut self.engine {
+            adaptive.on_sent(packet);
+        }
     }
 
     /// A packet was acknowledged. Takes effect at the end of the batch.
@@ -105,6 +130,7 @@ impl Controller {
         let batch = &mut self.batch;
         batch.bytes = batch.bytes.saturating_add(sample.bytes);
         batch.packets = batch.packets.saturating_add(1);
+        batch.newest = batch.newest.max(sample.packet);
         if batch.rtt.is_none_or(|(rtt, _)| sample.rtt <= rtt) {
             batch.rtt = Some((sample.rtt, sample.receive_delay));
         }
@@ -128,8 +154,8 @@ impl Controller {
         // A window of which less than half was used says nothing about the path (RFC 9002 §7.8). Half, because pacing
         // and a doubling in slow start leave some of it unused for good reasons.
         let used = in_flight.saturating_add(batch.bytes) as f64;
-        let window = self.engine.window();
-        let may_grow = batch.window_limited && window.bytes() <= 2.0 * (used + window.datagram());
+        let datagram = self.config.datagram_size as f64;
+        let may_grow = batch.window_limited && self.engine.window() <= 2.0 * (used + datagram);
         self.idle_window = !may_grow;
         let acked = Acked {
             bytes: batch.bytes,
@@ -138,6 +164,16 @@ impl Controller {
             may_grow,
         };
         match &mut self.engine {
+            Engine::Adaptive(adaptive) => {
+                let batch = adaptive::Batch {
+                    bytes: batch.bytes,
+                    rtt,
+                    smoothed: self.round_trip.smoothed().unwrap_or(rtt),
+                    newest: batch.newest,
+                    may_grow,
+                };
+                adaptive.on_acked(now, &batch);
+            }
             Engine::Paper(paper) => paper.on_acked(&self.config, self.priority, &acked),
         }
         if let Some(sent) = batch.marked {
@@ -148,19 +184,23 @@ impl Controller {
     /// A packet was deemed lost. It is counted; the window answers to [`on_congestion`](Self::on_congestion).
     pub fn on_loss(&mut self, _now: Instant, sample: &LossSample) {
         self.totals.lost = self.totals.lost.saturating_add(sample.bytes);
+        if let Engine::Adaptive(adaptive) = &mut self.engine {
+            adaptive.on_lost(sample.packet);
+        }
     }
 
     /// A batch of packets was deemed lost (or, with `ecn`, marked), the newest of which was sent at `sent`.
     ///
     /// The window is cut at most once for all packets sent before the cut, that is once in a round trip. With `persistent`
     /// nothing came through for several retransmission timeouts: the smallest window is left and slow start begins.
-    pub fn on_congestion(&mut self, now: Instant, persistent: bool, _ecn: bool, sent: Instant) {
+    pub fn on_congestion(&mut self, now: Instant, persistent: bool, ecn: bool, sent: Instant) {
         let answered = self.recovering_since.is_some_and(|since| sent <= since);
         if answered && !persistent {
             return;
         }
         self.recovering_since = self.recovering_since.max(Some(now));
         match &mut self.engine {
+            Engine::Adaptive(adaptive) => adaptive.on_congestion(persistent, ecn),
             Engine::Paper(paper) => paper.on_congestion(self.priority, persistent),
         }
     }
@@ -170,33 +210,37 @@ impl Controller {
         let bytes = bytes.clamp(MIN_DATAGRAM, MAX_DATAGRAM);
         self.config.datagram_size = bytes;
         match &mut self.engine {
+            Engine::Adaptive(adaptive) => adaptive.on_datagram_size(bytes),
             Engine::Paper(paper) => paper.on_datagram_size(bytes),
         }
     }
 
     /// Changes the priority. The window stays as it is; the next acknowledgement or loss moves it by the new rule.
-    pub fn set_priority(&mut self, _now: Instant, priority: Priority) {
+    pub fn set_priority(&mut self, now: Instant, priority: Priority) {
         self.priority = priority;
+        if let Engine::Adaptive(adaptive) = &mut self.engine {
+            adaptive.set_priority(now, priority);
+        }
     }
 
     /// Bytes that may be in flight. At least 1; may be below one datagram, then the
     /// [pacing rate](Self::pacing_rate) alone says when the next datagram may leave.
     #[must_use]
     pub fn window(&self) -> u64 {
-        self.engine.window().get().max(1)
+        (self.engine.window() as u64).max(1)
     }
 
     /// Bytes per second at which to send, at least 1; `None` until an RTT is known.
     #[must_use]
     pub fn pacing_rate(&self) -> Option<u64> {
         let rtt = self.round_trip.smoothed()?.as_secs_f64();
-        let window = self.engine.window();
-        let gain = match window.slow_start_from() {
-            Some(_) => self.config.slow_start_pacing_gain,
-            None => self.config.pacing_gain,
+        let gain = match &self.engine {
+            engine if engine.in_slow_start() => self.config.slow_start_pacing_gain,
+            Engine::Adaptive(adaptive) => adaptive.pacing_gain(self.config.pacing_gain),
+            _ => self.config.pacing_gain,
         };
         // The RTT is at least MIN_RTT: the quotient is finite.
-        Some(((window.bytes() * gain / rtt) as u64).max(1))
+        Some(((self.engine.window() * gain / rtt) as u64).max(1))
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is wanted. The paper's algorithm moves at acknowledgements and losses
@@ -204,14 +248,14 @@ impl Controller {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         match &self.engine {
-            Engine::Paper(_) => None,
+            Engine::Adaptive(_) | Engine::Paper(_) => None,
         }
     }
 
     /// The time of [`poll_timeout`](Self::poll_timeout) has come. Early or needless calls do nothing.
     pub fn handle_timeout(&mut self, _now: Instant) {
         match &mut self.engine {
-            Engine::Paper(_) => {}
+            Engine::Adaptive(_) | Engine::Paper(_) => {}
         }
     }
 
@@ -232,13 +276,14 @@ impl Controller {
     pub fn report(&self) -> Report {
         let delays = self.delays();
         let limit = match &self.engine {
+            Engine::Adaptive(adaptive) => adaptive.limited_by(),
             Engine::Paper(paper) => paper.limited_by(),
         };
         Report {
             priority: self.priority,
             mode: Mode::from(self.priority),
             window: self.window(),
-            ssthresh: self.engine.window().ssthresh(),
+            ssthresh: self.engine.ssthresh(),
             srtt: self.round_trip.smoothed(),
             base_delay: delays.base(),
             queueing_delay: delays.queueing(),

@@ -12,12 +12,14 @@
 //! | `sample` | [`AckSample`], [`LossSample`]: what the transport saw |
 //! | `delay` | smoothed RTT, base delay, queueing delay |
 //! | `controller` | [`Controller`]: one for each path; gathers samples, calls the algorithm, paces |
+//! | `adaptive` | the default algorithm: an adaptive delay target at priority 0, N virtual CUBIC flows above |
 //! | `paper`, `window` | the paper's algorithm (LEDBAT and MulTCP2) on one window |
 //! | `report` | [`Report`]: the state, and why the flow is not faster |
 //! | `share` | [`Scheduler`]: one upload cap for a process, divided between its transfers by priority |
 //!
-//! The algorithm is that of Reale, Roverso, El-Ansary and Haridi, *DTL: Dynamic Transport Library for Peer-to-Peer
-//! Applications*, called "the paper" throughout; [`Algorithm`] is where others join it.
+//! There are two algorithms. [`Algorithm::Adaptive`] is the default: at priority 0 a delay target that is a fraction of the path's
+//! own delay, above it N virtual CUBIC flows. [`Algorithm::Paper`] is that of Reale, Roverso, El-Ansary and Haridi, *DTL: Dynamic
+//! Transport Library for Peer-to-Peer Applications*, called "the paper" throughout: LEDBAT and MulTCP2, for comparison.
 //!
 //! # Run loop
 //! For each path one controller. Each datagram that leaves: [`Controller::on_sent`]. Each acknowledgement that arrives, in
@@ -68,6 +70,7 @@
 
 pub mod limits;
 
+mod adaptive;
 mod config;
 mod controller;
 mod delay;

@@ -32,13 +32,9 @@ impl Window {
     }
 
     /// The same as a whole number.
+    #[cfg(test)]
     pub(crate) fn get(&self) -> u64 {
         self.bytes as u64
-    }
-
-    /// Size of a datagram in bytes.
-    pub(crate) fn datagram(&self) -> f64 {
-        self.datagram
     }
 
     pub(crate) fn set_datagram(&mut self, datagram: u64) {

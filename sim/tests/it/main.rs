@@ -10,6 +10,7 @@ mod formation;
 mod lookups;
 mod loss;
 mod partition;
+mod priorities;
 
 use std::time::Duration;
 

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use ringway_dtl::{AckSample, Config, Controller, Priority};
+use ringway_dtl::{AckSample, Controller, Priority};
 
 use crate::link::{Link, Sim};
-use crate::{epoch, ms, secs};
+use crate::{epoch, ms, paper, secs};
 
 #[test]
 fn figure_six_from_scavenger_to_one_to_two_flows_and_back() {
@@ -46,7 +46,7 @@ fn a_change_alone_on_the_link_never_stalls_it() {
 
 #[test]
 fn the_window_is_kept_and_the_next_acknowledgement_follows_the_new_rule() {
-    let mut controller = Controller::new(epoch(), Config::default(), Priority::NORMAL);
+    let mut controller = Controller::new(epoch(), paper(), Priority::NORMAL);
     // Out of slow start, with 20 ms as the base.
     ack(&mut controller, epoch(), ms(20), 1200);
     controller.on_congestion(epoch(), false, false, epoch());

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::time::{Duration, Instant};
 
-use ringway_dtl::{AckSample, Config, Controller, LossSample, Priority};
+use ringway_dtl::{AckSample, Controller, LossSample, Priority};
 
-use crate::epoch;
+use crate::{epoch, paper};
 
 /// Size of every packet, in bytes.
 pub(crate) const PACKET: u64 = 1200;
@@ -177,7 +177,7 @@ impl Sim {
 
     pub(crate) fn add(&mut self, priority: f64) -> usize {
         let priority = Priority::new(priority).unwrap();
-        let controller = Controller::new(self.now, Config::default(), priority);
+        let controller = Controller::new(self.now, paper(), priority);
         self.add_sender(Box::new(controller))
     }
 

@@ -14,6 +14,14 @@ mod scheduler;
 
 use std::time::{Duration, Instant};
 
+/// The paper's algorithm, which these tests pin; the default one is tested where there is a bottleneck to share, in the simulator.
+fn paper() -> ringway_dtl::Config {
+    ringway_dtl::Config {
+        algorithm: ringway_dtl::Algorithm::Paper,
+        ..ringway_dtl::Config::default()
+    }
+}
+
 /// The moment at which every test begins.
 #[allow(
     clippy::disallowed_methods,
