@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::certificate::CertificateError;
 use crate::clock::unix_seconds;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Wrong};
 use crate::control::{self, ControlServerError, ControlSocket, Services};
 use crate::directory::{Directory, DirectoryError};
 use crate::home::{self, HomeError};
@@ -71,10 +71,12 @@ impl DaemonError {
     /// True when the user's input was wrong.
     #[must_use]
     pub fn is_usage(&self) -> bool {
-        matches!(
-            self,
-            DaemonError::NotAMember(_) | DaemonError::Config(ConfigError::Invalid { .. })
-        )
+        match self {
+            DaemonError::NotAMember(_) => true,
+            DaemonError::Config(error) => error.is_usage(),
+            DaemonError::Network(error) => error.is_usage(),
+            _ => false,
+        }
     }
 }
 
@@ -297,7 +299,7 @@ impl Opened {
         let membership = state.membership()?;
         let membership = membership.ok_or_else(|| DaemonError::NotAMember(shown()))?;
         let config = Config::load(home)?;
-        config.check_role(home, membership.certificate.role())?;
+        config.check_role(membership.certificate.role())?;
         let identity = Identity::load(&home::identity_path(home))?;
         let own = &membership.certificate;
         if own.member() != identity.member() {
@@ -308,7 +310,10 @@ impl Opened {
             return Err(DaemonError::Revoked);
         }
         home::create_private_folder(&home::trees_path(home))?;
-        home::create_private_folder(&home.join(&config.receive.directory))?;
+        home::create_private_folder(&home.join(&config.receive.directory)).map_err(|error| {
+            let reason = format!("{error}; name another folder, such as `directory = \"inbox\"`");
+            config.refuse(Wrong::new("receive.directory", reason))
+        })?;
         Ok(Opened {
             state,
             membership,

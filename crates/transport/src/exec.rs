@@ -20,7 +20,7 @@ use self::child::{End, Run};
 use self::frame::ChildHello;
 use crate::address::{Address, AddressDescriptor, ExecAddress, Protocol};
 use crate::counters::{CounterSnapshot, Counters};
-use crate::limits::{EXEC_PAUSE, EXEC_PAUSE_LONGEST, EXEC_QUEUE};
+use crate::limits::{EXEC_HELLO_TIME, EXEC_PAUSE, EXEC_PAUSE_LONGEST, EXEC_QUEUE};
 use crate::transport::{
     BoxFuture, ConnectError, Inbox, Incoming, Link, SendError, Session, StartError, Transport,
 };
@@ -135,7 +135,7 @@ impl ExecTransport {
         }
         let (run, hello) = Run::start(&options).await.map_err(|end| match end {
             End::Failed(source) => failed(source),
-            other => failed(io::Error::other(format!("no hello: {other}"))),
+            other => failed(no_hello(&other)),
         })?;
         let counters = Arc::new(Counters::default());
         let shared = Arc::new(Shared {
@@ -176,6 +176,18 @@ impl Drop for ExecTransport {
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::Release);
     }
+}
+
+/// What to say of a program that is no transport.
+fn no_hello(end: &End) -> io::Error {
+    let how = match end {
+        End::Stuck => format!("within {} s it said no hello", EXEC_HELLO_TIME.as_secs()),
+        other => format!("{other}, without a hello"),
+    };
+    io::Error::other(format!(
+        "{how}; a program that carries messages speaks frames on its standard input and output and says hello first: \
+         see the documentation, \u{201c}Use another transport\u{201d}, section \u{201c}A program of your own\u{201d}"
+    ))
 }
 
 /// From now on messages are taken for the child that runs.

@@ -1,6 +1,6 @@
 //! `[smtp]`: messages in mail.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +10,8 @@ use ringway_transport::{
     SmtpOptions,
 };
 use serde::Deserialize;
+
+use super::Wrong;
 
 /// `[smtp]`: a mailbox of the member's own, and the servers behind it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -94,8 +96,8 @@ impl MailConfig {
     /// What the transport is told.
     ///
     /// # Errors
-    /// In words, when something does not fit together.
-    pub(crate) fn options(&self) -> Result<SmtpOptions, String> {
+    /// When something does not fit together.
+    pub(crate) fn options(&self) -> Result<SmtpOptions, Wrong> {
         let mut options = SmtpOptions {
             address: self.address()?,
             relay: self.relay.as_ref().map(relay).transpose()?,
@@ -104,7 +106,13 @@ impl MailConfig {
             ..SmtpOptions::default()
         };
         if options.relay.is_none() && options.sources.is_empty() {
-            return Err("smtp: name a `relay`, or where mail arrives".to_owned());
+            let reason = "name a server that takes our mail, such as `relay = { host = \"mail.example.org\", port = 465 }`, or where \
+                          mail arrives (`maildir`, `pipe`, `lmtp`, `lmtp_tcp`, `imap` or `pop3`); or remove the table";
+            return Err(Wrong::new("smtp", reason));
+        }
+        if options.address.is_none() && !options.sources.is_empty() {
+            let reason = "say by which mail to us is known: `mailbox = \"oslo@example.org\"` and `header = [\"X-Ringway\", \"k3\"]`";
+            return Err(Wrong::new("smtp.mailbox", reason));
         }
         options.budget.hourly = self.hourly.unwrap_or(options.budget.hourly);
         options.budget.daily = self.daily.unwrap_or(options.budget.daily);
@@ -117,37 +125,88 @@ impl MailConfig {
         Ok(options)
     }
 
-    fn address(&self) -> Result<Option<MailAddress>, String> {
+    /// The key that named a file which cannot be used.
+    pub(crate) fn key_of(&self, file: &Path) -> String {
+        let folder = file.parent();
+        let of_server = |(name, server): (&str, &Option<ServerConfig>)| {
+            let server = server.as_ref()?;
+            let is = |path: &Option<PathBuf>| path.as_deref() == Some(file);
+            let key = match () {
+                () if is(&server.ca_file) => "ca_file",
+                () if is(&server.password_file) => "password_file",
+                () if server.password().is_ok_and(|path| is(&path)) => "password_credential",
+                () => return None,
+            };
+            Some(format!("smtp.{name}.{key}"))
+        };
+        let ways = [
+            ("smtp.pipe", self.pipe.as_deref() == Some(file)),
+            ("smtp.lmtp", self.lmtp.as_deref() == Some(file)),
+            ("smtp.maildir", self.maildir.as_deref() == folder),
+        ];
+        let way = ways.into_iter().find(|(_, is_it)| *is_it);
+        let servers = [
+            ("relay", &self.relay),
+            ("imap", &self.imap),
+            ("pop3", &self.pop3),
+        ];
+        let server = servers.into_iter().find_map(of_server);
+        server.unwrap_or_else(|| way.map_or("smtp", |(key, _)| key).to_owned())
+    }
+
+    fn address(&self) -> Result<Option<MailAddress>, Wrong> {
         match (&self.mailbox, &self.header) {
-            (Some(mailbox), Some([name, value])) => MailAddress::new(mailbox, name, value)
-                .map(Some)
-                .map_err(|error| format!("smtp: {error}")),
+            (Some(mailbox), Some([name, value])) => {
+                let address = MailAddress::new(mailbox, name, value);
+                // A mailbox that is right with another header is not what is wrong.
+                let (key, example) = match MailAddress::new(mailbox, "X-Ringway", "k3") {
+                    Ok(_) => ("smtp.header", "header = [\"X-Ringway\", \"k3\"]"),
+                    Err(_) => ("smtp.mailbox", "mailbox = \"oslo@example.org\""),
+                };
+                address.map(Some).map_err(|error| {
+                    Wrong::new(key, format!("{error}; right is, for example, `{example}`"))
+                })
+            }
             (None, None) => Ok(None),
-            _ => Err("smtp: `mailbox` and `header` belong together".to_owned()),
+            (Some(_), None) => Err(Wrong::new(
+                "smtp.mailbox",
+                "`mailbox` and `header` belong together: add, for example, `header = [\"X-Ringway\", \"k3\"]`",
+            )),
+            (None, Some(_)) => Err(Wrong::new(
+                "smtp.header",
+                "`mailbox` and `header` belong together: add, for example, `mailbox = \"oslo@example.org\"`",
+            )),
         }
     }
 
-    fn sources(&self) -> Result<Vec<MailSource>, String> {
+    fn sources(&self) -> Result<Vec<MailSource>, Wrong> {
         let mut sources = Vec::new();
         sources.extend(self.maildir.clone().map(MailSource::Maildir));
         sources.extend(self.pipe.clone().map(MailSource::Pipe));
         sources.extend(self.lmtp.clone().map(MailSource::LmtpUnix));
+        if self
+            .lmtp_tcp
+            .is_some_and(|listen| !listen.ip().is_loopback())
+        {
+            let reason = "LMTP asks nobody who they are, so it listens on loopback only, such as `lmtp_tcp = \"127.0.0.1:2525\"`";
+            return Err(Wrong::new("smtp.lmtp_tcp", reason));
+        }
         sources.extend(self.lmtp_tcp.map(MailSource::LmtpTcp));
         if let Some(imap) = &self.imap {
-            let login = login(imap)?.ok_or("smtp.imap: `user` and `password_file` are needed")?;
-            only(imap, "smtp.imap", ["folder"])?;
+            let table = Table("smtp.imap", imap);
+            table.only(&["folder"])?;
             sources.push(MailSource::Imap(ImapSource {
-                server: server(imap),
-                login,
+                server: table.server()?,
+                login: table.login()?.ok_or_else(|| table.anonymous())?,
                 folder: imap.folder.clone().unwrap_or_else(|| "INBOX".to_owned()),
             }));
         }
         if let Some(pop3) = &self.pop3 {
-            let login = login(pop3)?.ok_or("smtp.pop3: `user` and `password_file` are needed")?;
-            only(pop3, "smtp.pop3", ["poll_seconds"])?;
+            let table = Table("smtp.pop3", pop3);
+            table.only(&["poll_seconds"])?;
             sources.push(MailSource::Pop3(Pop3Source {
-                server: server(pop3),
-                login,
+                server: table.server()?,
+                login: table.login()?.ok_or_else(|| table.anonymous())?,
                 interval: pop3.poll_seconds.map_or(POP3_LOOK, Duration::from_secs),
             }));
         }
@@ -155,77 +214,113 @@ impl MailConfig {
     }
 }
 
-fn relay(config: &ServerConfig) -> Result<MailRelay, String> {
-    only(config, "smtp.relay", [])?;
+fn relay(config: &ServerConfig) -> Result<MailRelay, Wrong> {
+    let table = Table("smtp.relay", config);
+    table.only(&[])?;
     Ok(MailRelay {
-        server: server(config),
-        login: login(config)?,
+        server: table.server()?,
+        login: table.login()?,
     })
 }
 
-/// Refuses what means nothing for a server of this kind.
-fn only<const N: usize>(config: &ServerConfig, table: &str, keys: [&str; N]) -> Result<(), String> {
-    for (key, is_set) in [
-        ("folder", config.folder.is_some()),
-        ("poll_seconds", config.poll_seconds.is_some()),
-    ] {
-        if is_set && !keys.contains(&key) {
-            return Err(format!("{table}: `{key}` means nothing here: remove it"));
+/// A server, and the table that says so.
+struct Table<'a>(&'static str, &'a ServerConfig);
+
+impl Table<'_> {
+    fn wrong(&self, key: &str, reason: impl Into<String>) -> Wrong {
+        Wrong::new(format!("{}.{key}", self.0), reason)
+    }
+
+    /// Refuses what means nothing for a server of this kind.
+    fn only(&self, keys: &[&str]) -> Result<(), Wrong> {
+        for (key, is_set) in [
+            ("folder", self.1.folder.is_some()),
+            ("poll_seconds", self.1.poll_seconds.is_some()),
+        ] {
+            if is_set && !keys.contains(&key) {
+                return Err(self.wrong(key, "it means nothing here: remove it"));
+            }
+        }
+        Ok(())
+    }
+
+    fn server(&self) -> Result<MailServer, Wrong> {
+        let config = self.1;
+        let host = &config.host;
+        let named = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+        if host.parse::<IpAddr>().is_err() && !host.bytes().all(named) {
+            let reason = format!(
+                "`{}` is neither a name nor an IP address, such as `host = \"mail.example.org\"`; the port stands in `port`",
+                host.escape_debug()
+            );
+            return Err(self.wrong("host", reason));
+        }
+        let server = MailServer {
+            host: host.clone(),
+            port: config.port,
+            tls: match config.tls {
+                TlsName::Tls => MailTls::Tls,
+                TlsName::StartTls => MailTls::StartTls,
+                TlsName::Plain => MailTls::Plain,
+            },
+            extra_roots: config.ca_file.clone(),
+        };
+        if config.user.is_some() && !server.may_have_password() {
+            let reason = format!(
+                "the password for {host} would cross the network unprotected: write `tls = \"tls\"` or `tls = \"starttls\"`"
+            );
+            return Err(self.wrong("tls", reason));
+        }
+        Ok(server)
+    }
+
+    fn login(&self) -> Result<Option<MailLogin>, Wrong> {
+        let password = self.1.password();
+        let password = password.map_err(|reason| self.wrong("password_credential", reason))?;
+        let apart = |key: &str| {
+            let reason = "`user` and `password_file` (or `password_credential`) belong together";
+            self.wrong(key, reason)
+        };
+        match (self.1.user.clone(), password) {
+            (None, None) => Ok(None),
+            (Some(_), None) => Err(apart("user")),
+            (None, Some(_)) if self.1.password_file.is_some() => Err(apart("password_file")),
+            (None, Some(_)) => Err(apart("password_credential")),
+            (Some(user), Some(_)) if user.contains(char::is_control) => {
+                Err(self.wrong("user", "a user has a name, in one line"))
+            }
+            (Some(user), Some(password_file)) => Ok(Some(MailLogin {
+                user,
+                password_file,
+            })),
         }
     }
-    Ok(())
-}
 
-fn server(config: &ServerConfig) -> MailServer {
-    MailServer {
-        host: config.host.clone(),
-        port: config.port,
-        tls: match config.tls {
-            TlsName::Tls => MailTls::Tls,
-            TlsName::StartTls => MailTls::StartTls,
-            TlsName::Plain => MailTls::Plain,
-        },
-        extra_roots: config.ca_file.clone(),
+    /// Mail is fetched by somebody.
+    fn anonymous(&self) -> Wrong {
+        let reason = "`user` and `password_file` (or `password_credential`) are needed, such as \
+                      `user = \"oslo\", password_file = \"/etc/ringway/mail-password\"`";
+        Wrong::new(self.0, reason)
     }
 }
 
-fn login(config: &ServerConfig) -> Result<Option<MailLogin>, String> {
-    let Some(password_file) = password(config)? else {
-        return match config.user {
-            None => Ok(None),
-            Some(_) => Err(apart(config)),
+impl ServerConfig {
+    /// Where the password is.
+    fn password(&self) -> Result<Option<PathBuf>, String> {
+        let Some(name) = &self.password_credential else {
+            return Ok(self.password_file.clone());
         };
-    };
-    let user = config.user.clone().ok_or_else(|| apart(config))?;
-    Ok(Some(MailLogin {
-        user,
-        password_file,
-    }))
-}
-
-fn apart(config: &ServerConfig) -> String {
-    format!(
-        "smtp: `user` and `password_file` (or `password_credential`) of {} belong together",
-        config.host
-    )
-}
-
-/// Where the password is.
-fn password(config: &ServerConfig) -> Result<Option<PathBuf>, String> {
-    let Some(name) = &config.password_credential else {
-        return Ok(config.password_file.clone());
-    };
-    if config.password_file.is_some() {
-        return Err("smtp: name `password_file` or `password_credential`, not both".to_owned());
+        if self.password_file.is_some() {
+            return Err("name `password_file` or `password_credential`, not both".to_owned());
+        }
+        let is_name = Path::new(name)
+            .file_name()
+            .is_some_and(|last| last == &**name);
+        if !is_name {
+            return Err("it is the name of a credential, no path".to_owned());
+        }
+        let folder = std::env::var_os("CREDENTIALS_DIRECTORY")
+            .ok_or("it needs a systemd unit with `LoadCredential=`; else use `password_file`")?;
+        Ok(Some(Path::new(&folder).join(name)))
     }
-    let is_name = Path::new(name)
-        .file_name()
-        .is_some_and(|last| last == &**name);
-    if !is_name {
-        return Err("smtp: `password_credential` is the name of a credential, no path".to_owned());
-    }
-    let folder = std::env::var_os("CREDENTIALS_DIRECTORY").ok_or(
-        "smtp: `password_credential` needs a systemd unit with `LoadCredential=`; else use `password_file`",
-    )?;
-    Ok(Some(Path::new(&folder).join(name)))
 }

@@ -17,7 +17,7 @@ use super::Outcome;
 use super::hidden::Hidden;
 use super::transports::{self, Reachable};
 use crate::certificate::Certificate;
-use crate::config::{Config, NodeConfig, PeerConfig, TransportName};
+use crate::config::{Config, ConfigError, NodeConfig, PeerConfig, TransportName};
 use crate::directory::Directory;
 use crate::identity::Identity;
 use crate::limits::{
@@ -36,6 +36,16 @@ pub enum NetworkError {
     /// QUIC.
     #[error(transparent)]
     Quic(#[from] QuicError),
+    /// What the configuration says cannot be done.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+impl NetworkError {
+    /// True when the user's input was wrong.
+    pub(crate) fn is_usage(&self) -> bool {
+        matches!(self, NetworkError::Config(error) if error.is_usage())
+    }
 }
 
 /// A session with a member.
@@ -120,6 +130,7 @@ impl Network {
         let listen = certificate
             .address()
             .map(|address| config.node.listen.unwrap_or(address));
+        transports::check_listen(config, listen)?;
         // A router's address is in its certificate.
         let wants_mapping =
             config.node.port_mapping && listen.is_none() && !config.node.hide_address;

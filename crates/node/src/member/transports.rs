@@ -1,17 +1,19 @@
 //! Starting what carries messages, as the configuration says.
 
-use std::net::SocketAddr;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use ringway_transport::quic::QuicEndpoint;
 use ringway_transport::{
-    ExecOptions, ExecTransport, Incoming, Protocol, QuicTransport, QuicTransportOptions,
-    SmtpTransport, StartError, TcpOptions, TcpTransport, Transport, UdpOptions, UdpTransport,
-    WsOptions, WsTransport,
+    ExecOptions, ExecTransport, Incoming, QuicTransport, QuicTransportOptions, SmtpTransport,
+    StartError, TcpOptions, TcpTransport, Transport, UdpOptions, UdpTransport, WsOptions,
+    WsTransport,
 };
 use tokio::sync::mpsc;
 
-use crate::config::{Config, ExecConfig, TransportName, WsConfig};
+use super::network::NetworkError;
+use crate::config::{Config, ConfigError, ExecConfig, TransportName, Wrong, WsConfig};
 
 /// Where a member is reached.
 pub(super) struct Reachable<'a> {
@@ -35,7 +37,7 @@ pub(super) async fn start(
     config: &Config,
     reachable: &Reachable<'_>,
     inbox: mpsc::Sender<Incoming>,
-) -> Result<Started, StartError> {
+) -> Result<Started, NetworkError> {
     let mut transports: Vec<Arc<dyn Transport>> = Vec::new();
     let mut udp_port = None;
     let uses = |name| config.node.transports.contains(&name);
@@ -66,24 +68,109 @@ pub(super) async fn start(
         transports.push(Arc::new(TcpTransport::start(options, inbox.clone())?));
     }
     if uses(TransportName::Ws) {
-        let options = ws(&config.ws);
-        transports.push(Arc::new(WsTransport::start(options, inbox.clone())?));
-    }
-    for program in &config.exec {
-        let started = ExecTransport::start(exec(program), inbox.clone()).await?;
+        let options = ws(config);
+        let started = WsTransport::start(options, inbox.clone());
+        let started = started.map_err(|error| refused(config, error, ws_key))?;
         transports.push(Arc::new(started));
     }
+    start_programs(config, &inbox, &mut transports).await?;
     if config.smtp.is_used() {
-        let options = config.smtp.options().map_err(|reason| StartError::Option {
-            protocol: Protocol::Smtp,
-            reason,
-        })?;
-        transports.push(Arc::new(SmtpTransport::start(options, inbox)?));
+        let options = config.smtp.options();
+        let options = options.map_err(|wrong| config.refuse(wrong))?;
+        let started = SmtpTransport::start(options, inbox);
+        let started =
+            started.map_err(|error| refused(config, error, |error| smtp_key(config, error)))?;
+        transports.push(Arc::new(started));
     }
     Ok(Started {
         transports,
         udp_port,
     })
+}
+
+/// Starts the programs of `[[exec]]`, unless nobody may see where this member is: nobody can tell what a program shows.
+async fn start_programs(
+    config: &Config,
+    inbox: &mpsc::Sender<Incoming>,
+    transports: &mut Vec<Arc<dyn Transport>>,
+) -> Result<(), NetworkError> {
+    if config.node.hide_address {
+        if !config.exec.is_empty() {
+            tracing::warn!("the programs of [[exec]] are not started: this leaf hides its address");
+        }
+        return Ok(());
+    }
+    for (place, program) in config.exec.iter().enumerate() {
+        let started = ExecTransport::start(exec(program), inbox.clone()).await;
+        let started =
+            started.map_err(|error| refused(config, error, |_| format!("exec.{place}.command")))?;
+        transports.push(Arc::new(started));
+    }
+    Ok(())
+}
+
+/// Refuses addresses to listen at that are not this machine's.
+pub(super) fn check_listen(config: &Config, listen: Option<SocketAddr>) -> Result<(), ConfigError> {
+    // Leaves listen nowhere in particular.
+    let Some(listen) = listen else {
+        return Ok(());
+    };
+    let is_foreign = |address: SocketAddr| {
+        let bound = UdpSocket::bind((address.ip(), 0));
+        bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
+    };
+    let mend = "name one that is, or 0.0.0.0 for all of them";
+    if is_foreign(listen) {
+        let ip = listen.ip();
+        let reason = match config.node.listen {
+            Some(_) => format!("{ip} is no address of this machine: {mend}"),
+            None => format!(
+                "{ip}, in this router's certificate, is no address of this machine; behind a port forward write where \
+                 to listen, such as `listen = \"0.0.0.0:{}\"`",
+                listen.port()
+            ),
+        };
+        return Err(config.refuse(Wrong::new("node.listen", reason)));
+    }
+    match config.node.quic.filter(|quic| is_foreign(*quic)) {
+        Some(quic) => {
+            let reason = format!("{} is no address of this machine: {mend}", quic.ip());
+            Err(config.refuse(Wrong::new("node.quic", reason)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The configuration's error, if the value of a key is why a transport did not start. What another program holds may be free
+/// another time.
+fn refused(
+    config: &Config,
+    error: StartError,
+    key: impl FnOnce(&StartError) -> String,
+) -> NetworkError {
+    if matches!(&error, StartError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse)
+    {
+        return error.into();
+    }
+    let key = key(&error);
+    config.refuse(Wrong::new(key, error.to_string())).into()
+}
+
+fn ws_key(error: &StartError) -> String {
+    let key = match error {
+        StartError::Listen { .. } => "ws.listen",
+        StartError::File { .. } => "ws.ca_file",
+        _ => "ws.path",
+    };
+    key.to_owned()
+}
+
+fn smtp_key(config: &Config, error: &StartError) -> String {
+    match error {
+        StartError::Listen { .. } => "smtp.lmtp_tcp".to_owned(),
+        StartError::File { path, .. } => config.smtp.key_of(path),
+        _ => "smtp".to_owned(),
+    }
 }
 
 /// The address is the certificate's, the port the endpoint's.
@@ -99,9 +186,15 @@ fn quic(reachable: &Reachable<'_>) -> QuicTransportOptions {
     }
 }
 
-fn ws(config: &WsConfig) -> WsOptions {
+/// A hidden leaf dials its parents and answers nobody else.
+fn ws(config: &Config) -> WsOptions {
+    let is_hidden = config.node.hide_address;
+    let config: &WsConfig = &config.ws;
+    if is_hidden && config.listen.is_some() {
+        tracing::warn!("nothing listens at ws.listen: this leaf hides its address");
+    }
     WsOptions {
-        listen: config.listen,
+        listen: config.listen.filter(|_| !is_hidden),
         path: config.path.clone(),
         advertise: config.advertise.clone(),
         extra_roots: config.ca_file.clone(),
@@ -119,5 +212,38 @@ fn exec(config: &ExecConfig) -> ExecOptions {
             .map(|(name, value)| (name.into(), value.into()))
             .collect(),
         ..ExecOptions::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_other_machines_are_refused_by_their_key() {
+        let home = tempfile::tempdir().unwrap();
+        let refused = |text: &str, listen: &str| {
+            std::fs::write(crate::home::config_path(home.path()), text).unwrap();
+            let config = Config::load(home.path()).unwrap();
+            let checked = check_listen(&config, Some(listen.parse().unwrap()));
+            checked.map_err(|error| error.to_string())
+        };
+        let own = refused("[node]\n", "127.0.0.1:4000");
+        assert_eq!(own, Ok(()));
+        assert_eq!(refused("[node]\n", "0.0.0.0:4000"), Ok(()));
+        for (text, words) in [
+            (
+                "[node]\n",
+                ["line 1: ", "certificate", "listen = \"0.0.0.0:4000\""],
+            ),
+            (
+                "[node]\nlisten = \"192.0.2.9:4000\"\n",
+                ["line 2: ", "node.listen: ", "0.0.0.0"],
+            ),
+        ] {
+            let message = refused(text, "192.0.2.9:4000").unwrap_err();
+            let named = words.iter().all(|word| message.contains(word));
+            assert!(named, "{message}");
+        }
     }
 }

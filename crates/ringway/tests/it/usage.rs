@@ -1,5 +1,7 @@
 //! A user's mistake: exit code 2, one line that names it, and nothing changed.
 
+mod configuration;
+
 use serde_json::Value;
 
 use super::{program, run};

@@ -13,6 +13,11 @@ pub const SMTP_MTU: usize = 64 * 1024;
 /// Source: an answer and what follows it fit into one mail each way, and mail takes about as long anyway. Past it the mail is sent.
 pub const MAIL_BATCH_TIME: Duration = Duration::from_secs(2);
 
+/// Longest such time.
+///
+/// Source: a mail a day; what members say to each other is stale much sooner. Configurations cannot ask for more.
+pub const MAIL_BATCH_TIME_MOST: Duration = Duration::from_secs(86_400);
+
 /// Time for which the first messages to a mailbox are collected, if nothing went there lately.
 ///
 /// Source: what one event causes is handed over within a millisecond or two; nobody notices more. Past it the mail is sent.
@@ -201,6 +206,11 @@ pub const POP3_LOOK: Duration = Duration::from_secs(30);
 ///
 /// Source: a login and a list cost the server milliseconds. Options cannot ask for less.
 pub const POP3_LOOK_LEAST: Duration = Duration::from_secs(1);
+
+/// Longest time between two looks at a POP3 mailbox.
+///
+/// Source: a look a day; who asks for less has mistyped. Configurations cannot ask for more.
+pub const POP3_LOOK_MOST: Duration = Duration::from_secs(86_400);
 
 /// Time for one POP3 command.
 ///

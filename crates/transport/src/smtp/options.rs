@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -171,12 +171,26 @@ pub(super) fn file_error(path: &Path, source: io::Error) -> StartError {
     }
 }
 
+impl fmt::Display for MailServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.parse::<Ipv6Addr>() {
+            Ok(ip) => write!(f, "[{ip}]:{}", self.port),
+            Err(_) => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
 impl MailServer {
-    /// Refuses to show a password to the network.
-    pub(super) fn check(&self, login: Option<&MailLogin>) -> Result<(), StartError> {
+    /// Whether a password sent there is protected: by TLS, or because it stays on this machine.
+    pub fn may_have_password(&self) -> bool {
         let ip = self.host.parse::<IpAddr>();
         let local = self.host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback());
-        if self.tls == MailTls::Plain && login.is_some() && !local {
+        self.tls != MailTls::Plain || local
+    }
+
+    /// Refuses to show a password to the network.
+    pub(super) fn check(&self, login: Option<&MailLogin>) -> Result<(), StartError> {
+        if login.is_some() && !self.may_have_password() {
             let host = self.host.escape_debug();
             let reason =
                 format!("the password for {host} would cross the network unprotected: use TLS");
@@ -288,6 +302,11 @@ mod tests {
             tls,
             extra_roots: None,
         };
+        assert_eq!(server("::1", MailTls::Plain).to_string(), "[::1]:25");
+        assert_eq!(
+            server("mail.test", MailTls::Tls).to_string(),
+            "mail.test:25"
+        );
         assert!(
             server("mail.test", MailTls::Plain)
                 .check(Some(&login))

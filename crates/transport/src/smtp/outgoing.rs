@@ -10,7 +10,7 @@ use tokio::time::{sleep_until, timeout};
 
 use self::connection::{Connection, Failure};
 use super::container::Container;
-use super::options::{MailRelay, file_error};
+use super::options::{MailRelay, MailServer, file_error};
 use super::outbox::Mail;
 use super::{Shared, mime};
 use crate::address::MailAddress;
@@ -131,7 +131,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut relay: Relay) {
         };
         let number = *mail.number.get_or_insert_with(random);
         let outcome = relay.offer(&mail, number).await;
-        finish(&shared, mail, outcome);
+        finish(&shared, &relay.relay.server, mail, outcome);
     }
 }
 
@@ -145,7 +145,7 @@ fn random() -> [u8; 16] {
     number
 }
 
-fn finish(shared: &Shared, mail: Mail, outcome: Result<(), Failure>) {
+fn finish(shared: &Shared, relay: &MailServer, mail: Mail, outcome: Result<(), Failure>) {
     let to = mail.to.clone();
     let lost = u64::try_from(mail.messages.len()).unwrap_or(u64::MAX);
     let mut outbox = shared.outbox();
@@ -155,13 +155,13 @@ fn finish(shared: &Shared, mail: Mail, outcome: Result<(), Failure>) {
             outbox.sent(mail);
         }
         Err(Failure::Never(reason)) => {
-            tracing::warn!(%to, %reason, "the relay refuses a mail");
+            tracing::warn!(%relay, %to, %reason, "the relay refuses a mail");
             shared.counters.failed.add_many(lost);
             outbox.sent(mail);
         }
         Err(Failure::Later(reason) | Failure::Lost(reason)) => {
             let kept = outbox.retry(Instant::now(), mail);
-            tracing::info!(%to, %reason, kept, "the relay does not take a mail now");
+            tracing::info!(%relay, %to, %reason, kept, "the relay does not take a mail now");
             if !kept {
                 shared.counters.timed_out.add();
                 shared.counters.failed.add_many(lost);

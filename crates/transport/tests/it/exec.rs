@@ -202,6 +202,7 @@ async fn what_cannot_start_says_why() {
     ] {
         let error = shell(script).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
+        assert!(error.contains("A program of your own"), "{error}");
     }
     for (name, command) in [("Bad", "/bin/sh"), ("x", "sh"), ("x", "/nonexistent")] {
         let options = ExecOptions {

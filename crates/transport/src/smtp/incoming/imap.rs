@@ -24,6 +24,7 @@ type Error = async_imap::error::Error;
 
 /// Waits for mails, for as long as the transport lives.
 pub(in crate::smtp) async fn run(source: ImapSource, tls: WebTls, receiver: Arc<Receiver>) {
+    let name = format!("imap {}", source.server);
     let source = Arc::new(source);
     let mut pause = MAIL_RETRY;
     loop {
@@ -34,8 +35,8 @@ pub(in crate::smtp) async fn run(source: ImapSource, tls: WebTls, receiver: Arc<
         task.spawn(async move { follow(&of_task, &tls, &judge).await });
         match task.join_next().await {
             Some(Ok(Ok(()))) => return,
-            Some(Ok(Err(error))) => receiver.failed("imap", &error),
-            Some(Err(error)) => receiver.failed("imap", &error),
+            Some(Ok(Err(error))) => receiver.failed(&name, &error),
+            Some(Err(error)) => receiver.failed(&name, &error),
             None => {}
         }
         if started.elapsed() >= MAIL_RETRY_LONGEST {

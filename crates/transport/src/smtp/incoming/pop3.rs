@@ -21,7 +21,7 @@ use crate::limits::{
     POP3_CONNECTION_TIME, POP3_FOREIGN, POP3_LOOK_LEAST, POP3_MAILS, POP3_TIME,
 };
 use crate::smtp::metered::Io;
-use crate::smtp::options::{MailLogin, MailTls, Pop3Source};
+use crate::smtp::options::{MailLogin, MailServer, MailTls, Pop3Source};
 use crate::web_tls::WebTls;
 
 /// Why a look at the mailbox ended early.
@@ -59,7 +59,7 @@ pub(in crate::smtp) async fn run(source: Pop3Source, tls: WebTls, receiver: Arc<
             }
             Ok(Looked::Stopped) => return,
             Err(error) => {
-                receiver.failed("pop3", &error);
+                receiver.failed(&format!("pop3 {}", source.server), &error);
                 sleep(pause).await;
                 pause = pause.saturating_mul(2).min(MAIL_RETRY_LONGEST);
             }
@@ -156,6 +156,8 @@ impl Mailbox {
 struct Session {
     stream: Box<dyn Io>,
     buffer: Vec<u8>,
+    /// The server, for the log.
+    name: String,
 }
 
 impl Session {
@@ -165,9 +167,9 @@ impl Session {
         let stream = TcpStream::connect((server.host.as_str(), server.port)).await?;
         if server.tls == MailTls::Tls {
             let stream = tls.connect(&server.host, stream).await?;
-            return Self::greeted(Box::new(stream)).await;
+            return Self::greeted(Box::new(stream), server).await;
         }
-        let mut session = Self::greeted(Box::new(stream)).await?;
+        let mut session = Self::greeted(Box::new(stream), server).await?;
         if server.tls == MailTls::StartTls {
             // What the server said in the clear behind its answer would have been an error.
             session.line("STLS", "").await?;
@@ -177,9 +179,12 @@ impl Session {
         Ok(session)
     }
 
-    async fn greeted(stream: Box<dyn Io>) -> Result<Self, Pop3Error> {
-        let buffer = vec![0; 16 * 1024];
-        let mut session = Self { stream, buffer };
+    async fn greeted(stream: Box<dyn Io>, server: &MailServer) -> Result<Self, Pop3Error> {
+        let mut session = Self {
+            stream,
+            buffer: vec![0; 16 * 1024],
+            name: format!("pop3 {server}"),
+        };
         let greeting = session.read(Shape::Line).await?;
         accepted("to talk", greeting)?;
         Ok(session)
@@ -267,14 +272,14 @@ impl Session {
         let top = format!(" {number} 0");
         let head = match self.lines("TOP", &top, MAIL_HEAD_BYTES).await {
             Ok(head) => head,
-            Err(error) => return skipped(error, receiver),
+            Err(error) => return self.skipped(error, receiver),
         };
         if !receiver.claims(&head.bytes) {
             return Ok(Verdict::Left);
         }
         let size = match self.line("LIST", &format!(" {number}")).await {
             Ok(text) => answer::size(&text)?,
-            Err(error) => return skipped(error, receiver),
+            Err(error) => return self.skipped(error, receiver),
         };
         if size > MAIL_BYTES {
             receiver.too_long();
@@ -282,7 +287,7 @@ impl Session {
         }
         let mail = match self.lines("RETR", &format!(" {number}"), MAIL_BYTES).await {
             Ok(mail) => mail,
-            Err(error) => return skipped(error, receiver),
+            Err(error) => return self.skipped(error, receiver),
         };
         if mail.cut {
             receiver.too_long();
@@ -290,15 +295,15 @@ impl Session {
         }
         Ok(receiver.take(&mail.bytes))
     }
-}
 
-/// A mail that the server does not show is left alone; all else ends the connection.
-fn skipped(error: Pop3Error, receiver: &Receiver) -> Result<Verdict, Pop3Error> {
-    if !matches!(error, Pop3Error::Refused { .. }) {
-        return Err(error);
+    /// A mail that the server does not show is left alone; all else ends the connection.
+    fn skipped(&self, error: Pop3Error, receiver: &Receiver) -> Result<Verdict, Pop3Error> {
+        if !matches!(error, Pop3Error::Refused { .. }) {
+            return Err(error);
+        }
+        receiver.failed(&self.name, &error);
+        Ok(Verdict::Left)
     }
-    receiver.failed("pop3", &error);
-    Ok(Verdict::Left)
 }
 
 /// What a good answer says.

@@ -1,0 +1,201 @@
+//! What types alone do not show: values that contradict each other, or mean nothing.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use ringway_transport::{Address, ExecAddress, WebAddress};
+
+use super::{Config, ConfigError, ExecConfig, PathConfig, Wrong};
+use crate::certificate::{Name, Role};
+
+impl Config {
+    /// Refuses what cannot be meant.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let checks = [
+            self.check_transports(),
+            self.check_receive(),
+            self.check_paths(),
+            self.check_ws(),
+            self.check_exec(),
+            self.check_mail(),
+            self.check_peers(),
+        ];
+        let all: Result<(), Wrong> = checks.into_iter().collect();
+        all.map_err(|wrong| self.refuse(wrong))
+    }
+
+    fn check_transports(&self) -> Result<(), Wrong> {
+        let key = "node.transports";
+        let names = &self.node.transports;
+        // A hidden leaf does not use programs.
+        let programs = !self.exec.is_empty() && !self.node.hide_address;
+        if names.is_empty() && !programs && !self.smtp.is_used() {
+            let reason = "name at least one of \"udp\", \"tcp\", \"quic\" and \"ws\", or nothing carries messages";
+            return Err(Wrong::new(key, reason));
+        }
+        let twice = |(place, name)| names.iter().take(place).any(|other| other == name);
+        if names.iter().enumerate().any(twice) {
+            return Err(Wrong::new(
+                key,
+                "a transport stands here twice: once is enough",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_receive(&self) -> Result<(), Wrong> {
+        match self.receive.directory.to_str() {
+            Some(text) if text.trim().is_empty() => Err(Wrong::new(
+                "receive.directory",
+                "name a folder, such as `directory = \"inbox\"`",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_paths(&self) -> Result<(), Wrong> {
+        let check = |(place, path): (usize, &PathConfig)| {
+            let wrong = |reason| Wrong::new(format!("path.{place}.to"), reason);
+            path.rule().map(drop).map_err(wrong)
+        };
+        self.path.iter().enumerate().try_for_each(check)
+    }
+
+    fn check_ws(&self) -> Result<(), Wrong> {
+        let path = &self.ws.path;
+        // As an address would spell it.
+        let spelled = format!("ws://localhost{path}").parse::<WebAddress>();
+        if !spelled.is_ok_and(|address| address.path() == *path) {
+            let reason = format!(
+                "`{}` is no path: it begins with `/` and has letters, digits and `/._-`, such as `path = \"/ringway\"`",
+                path.escape_debug()
+            );
+            return Err(Wrong::new("ws.path", reason));
+        }
+        if !self.ws.advertise.is_empty() && self.ws.listen.is_none() {
+            let reason = "without `listen` nobody answers there: add, for example, `listen = \"127.0.0.1:7080\"`";
+            return Err(Wrong::new("ws.advertise", reason));
+        }
+        Ok(())
+    }
+
+    fn check_exec(&self) -> Result<(), Wrong> {
+        let mut names = BTreeSet::new();
+        for (place, exec) in self.exec.iter().enumerate() {
+            let ExecConfig { name, command, .. } = exec;
+            let wrong = |key: &str, reason: &str| Wrong::new(format!("exec.{place}.{key}"), reason);
+            if ExecAddress::new(name, "").is_err() {
+                let reason = format!(
+                    "`{}` is no name: it has lower-case letters, digits and hyphens, such as `name = \"folder\"`",
+                    name.escape_debug()
+                );
+                return Err(wrong("name", &reason));
+            }
+            if !names.insert(name) {
+                return Err(wrong(
+                    "name",
+                    "another program has this name: addresses could not tell them apart",
+                ));
+            }
+            // A hidden leaf does not start it.
+            let usable = match self.node.hide_address {
+                true => Ok(()),
+                false => check_program(command),
+            };
+            usable.map_err(|reason| wrong("command", &reason))?;
+        }
+        Ok(())
+    }
+
+    fn check_mail(&self) -> Result<(), Wrong> {
+        if self.smtp.is_used() || self.document.has("smtp") {
+            self.smtp.options().map(drop)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn check_peers(&self) -> Result<(), Wrong> {
+        for (place, peer) in self.peer.iter().enumerate() {
+            if let Err(error) = peer.name.parse::<Name>() {
+                return Err(Wrong::new(format!("peer.{place}.name"), error.to_string()));
+            }
+            for (number, address) in peer.addresses.iter().enumerate() {
+                let Address::Exec(exec) = address else {
+                    continue;
+                };
+                if !self.exec.iter().any(|program| program.name == exec.name()) {
+                    let reason = format!(
+                        "no [[exec]] has the name of `{address}`: add one with `name = \"{}\"`, or remove the address",
+                        exec.name()
+                    );
+                    return Err(Wrong::new(
+                        format!("peer.{place}.addresses.{number}"),
+                        reason,
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses what a member of this role cannot do, or need not be told.
+    ///
+    /// # Errors
+    /// With the key and the mend.
+    pub(crate) fn check_role(&self, role: Role) -> Result<(), ConfigError> {
+        let has = |key| self.document.has(key);
+        let refused = match role {
+            Role::Router if self.node.hide_address => Some((
+                "node.hide_address",
+                "this member is a router, whose address stands in its certificate for \
+                 everybody to read; remove the line, or join as a leaf"
+                    .to_owned(),
+            )),
+            Role::Router if self.node.port_mapping && has("node.port_mapping") => Some((
+                "node.port_mapping",
+                "this member is a router, whose address stands in its certificate: it asks no home router for a port; \
+                 remove the line"
+                    .to_owned(),
+            )),
+            Role::Router => None,
+            Role::Leaf => ["node.listen", "node.quic", "limits.relay"]
+                .into_iter()
+                .find(|key| has(key))
+                .map(|key| {
+                    let what = match key {
+                        "limits.relay" => "passes nothing on for others",
+                        _ => "listens at no address that others know",
+                    };
+                    (
+                        key,
+                        format!("this member is a leaf, which {what}; remove the line, or join as a router"),
+                    )
+                }),
+        };
+        match refused {
+            Some((key, reason)) => Err(self.refuse(Wrong::new(key, reason))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a program can be started.
+fn check_program(command: &Path) -> Result<(), String> {
+    let shown = command.display();
+    let example = "such as `command = \"/usr/bin/python3\"`";
+    if !command.is_absolute() {
+        return Err(format!("`{shown}` is no absolute path, {example}"));
+    }
+    match command.metadata() {
+        Err(error) => Err(format!(
+            "`{shown}` cannot be used: {error}; name a program, {example}"
+        )),
+        Ok(metadata) if !metadata.is_file() => Err(format!("`{shown}` is no program, {example}")),
+        Ok(metadata) if metadata.permissions().mode() & 0o111 == 0 => Err(format!(
+            "`{shown}` cannot be run: use `chmod +x`, or name its interpreter and put it into `arguments`"
+        )),
+        Ok(_) => Ok(()),
+    }
+}
