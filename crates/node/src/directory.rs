@@ -13,7 +13,7 @@ use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfi
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{RData, RecordType};
 use ringway_overlay::RingKey;
-use ringway_transport::MemberId;
+use ringway_transport::{Address, MemberId};
 
 use crate::certificate::{Certificate, CertificateError, Name, RingId};
 use crate::clock::unix_seconds;
@@ -169,6 +169,14 @@ impl Directory {
     pub fn cached_router(&self, key: &RingKey) -> Option<Certificate> {
         let member = *self.known().id_by_key.get(key)?;
         self.cached(&member)
+    }
+
+    /// The name of the router that a `relay://` address goes by, if it is one and the router's certificate is known here.
+    pub(crate) fn relay_name(&self, address: &Address) -> Option<String> {
+        let Address::Relay(relay) = address else {
+            return None;
+        };
+        Some(self.cached(&relay.parent)?.name().to_string())
     }
 
     /// Finds a member by name, or by id in base32.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ringway_transport::MemberId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -29,6 +30,9 @@ const MIGRATIONS: &[&str] = &["
         phase TEXT NOT NULL, reason TEXT, blake3 BLOB, created INTEGER NOT NULL,
         PRIMARY KEY (id, direction)
     ) STRICT;
+", "
+    ALTER TABLE transfers ADD COLUMN active_us INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE transfers ADD COLUMN moved INTEGER NOT NULL DEFAULT 0;
 "];
 
 /// Why the state could not be read or written.
@@ -234,8 +238,9 @@ impl State {
         let hash = record.hash.map(|hash| hash.as_bytes().to_vec());
         connection
             .execute(
-                "INSERT INTO transfers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
-                 ON CONFLICT DO UPDATE SET path = ?5, size = ?7, priority = ?8, phase = ?9, reason = ?10, blake3 = ?11",
+                "INSERT INTO transfers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+                 ON CONFLICT DO UPDATE SET path = ?5, size = ?7, priority = ?8, phase = ?9, reason = ?10, blake3 = ?11,
+                 active_us = ?13, moved = ?14",
                 params![
                     &record.id.0[..],
                     record.direction.as_str(),
@@ -249,6 +254,8 @@ impl State {
                     record.reason,
                     hash,
                     record.created,
+                    u64::try_from(record.active.as_micros()).unwrap_or(u64::MAX),
+                    record.moved,
                 ],
             )
             .map_err(self.fail())?;
@@ -270,7 +277,7 @@ impl State {
         let connection = self.connection();
         let mut statement = connection
             .prepare(
-                "SELECT id, direction, peer, peer_name, path, file, size, priority, phase, reason, blake3, created
+                "SELECT id, direction, peer, peer_name, path, file, size, priority, phase, reason, blake3, created, active_us, moved
                  FROM transfers ORDER BY created, rowid",
             )
             .map_err(self.fail())?;
@@ -303,5 +310,7 @@ fn transfer_record(row: &Row<'_>) -> rusqlite::Result<Record> {
         reason: row.get(9)?,
         hash: hash.map(blake3::Hash::from_bytes),
         created: row.get(11)?,
+        active: Duration::from_micros(row.get(12)?),
+        moved: row.get(13)?,
     })
 }

@@ -53,7 +53,7 @@ pub(crate) struct Global {
     /// Folder with this member's identity, certificate and transfers [default: $RINGWAY_HOME, else $XDG_DATA_HOME/ringway, else ~/.local/share/ringway]
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) home: Option<PathBuf>,
-    /// Print results as JSON, one object a line, each with a `schema` field
+    /// Print results as JSON, one object a line, each with a `schema` field, and errors as such on stderr; `man`, `completions`, `--help` and `--version` print text all the same
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// No progress and no notes on stderr

@@ -69,19 +69,17 @@ impl Failure {
     }
 }
 
-/// Shows one error on stderr: a line for people and, with `json`, an object for programs.
+/// Shows one error on stderr: a line for people or, with `json`, an object for programs.
 pub(crate) fn report_line(message: &str, usage: bool, json: bool) {
     let message = one_line(message);
-    let mut text = format!("ringway: {message}\n");
     let object = ErrorObject {
         schema: "ringway.error/1",
         message: &message,
         usage,
     };
-    if json && let Ok(line) = serde_json::to_string(&object) {
-        text.push_str(&line);
-        text.push('\n');
-    }
+    let line = json.then(|| serde_json::to_string(&object).ok()).flatten();
+    let mut text = line.unwrap_or_else(|| format!("ringway: {message}"));
+    text.push('\n');
     // With stderr gone there is nobody left to tell; the exit code still says it.
     io::stderr().lock().write_all(text.as_bytes()).ok();
 }

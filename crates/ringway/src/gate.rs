@@ -1,6 +1,7 @@
 //! `ringway gate classify`: which application each flow of a capture is.
 
 use std::collections::BTreeMap;
+use std::io::{self, IsTerminal as _, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -18,6 +19,9 @@ use crate::run::Context;
 pub(crate) fn classify(context: &Context, args: &ClassifyArgs) -> Result<(), Failure> {
     for file in &args.files {
         check(file)?;
+    }
+    if args.files.iter().filter(|file| is_stdin(file)).count() > 1 {
+        return Err(Failure::usage("`-` is stdin, which can be read only once"));
     }
     let mut printer = Printer {
         output: context.output,
@@ -53,12 +57,22 @@ fn check(file: &Path) -> Result<(), Failure> {
             file.display()
         ))
     };
+    if is_stdin(file) {
+        let terminal = io::stdin().is_terminal();
+        let mend = "it is stdin, and stdin is the terminal: `ringway gate classify - < FILE`";
+        return if terminal { Err(wrong(&mend)) } else { Ok(()) };
+    }
     let metadata = std::fs::metadata(file).map_err(|error| wrong(&error))?;
     if metadata.is_dir() {
         return Err(wrong(&"it is a folder; name the captures in it"));
     }
     std::fs::File::open(file).map_err(|error| wrong(&error))?;
     Ok(())
+}
+
+/// Whether this name stands for stdin. A file of that name is `./-`.
+fn is_stdin(file: &Path) -> bool {
+    file == Path::new("-")
 }
 
 /// Writes flows as they come; after the first failure it only remembers it.
@@ -70,8 +84,19 @@ struct Printer {
 
 impl Printer {
     fn capture(&mut self, file: &Path) -> Result<(), CaptureError> {
-        let reader = CaptureReader::open(file)?;
         let name = file.display().to_string();
+        if is_stdin(file) {
+            let reader = CaptureReader::new(&name, io::stdin().lock())?;
+            return self.flows(name, reader);
+        }
+        self.flows(name, CaptureReader::open(file)?)
+    }
+
+    fn flows<R: Read>(
+        &mut self,
+        name: String,
+        reader: CaptureReader<R>,
+    ) -> Result<(), CaptureError> {
         match classify_capture(&name, reader, built_in_pipeline(), &mut |flow| {
             self.flow(&flow)
         }) {

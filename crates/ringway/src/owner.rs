@@ -33,6 +33,13 @@ struct InviteObject<'a> {
     withdraws: bool,
 }
 
+#[derive(Serialize)]
+struct ZoneObject<'a> {
+    /// Where it was written, if it was.
+    file: Option<&'a Path>,
+    zone: &'a str,
+}
+
 impl From<AuthorityError> for Failure {
     fn from(error: AuthorityError) -> Failure {
         Failure::blame(error.is_usage(), error)
@@ -234,14 +241,21 @@ fn revoke(context: &Context, args: &RevokeArgs) -> Result<(), Failure> {
 
 fn publish(context: &Context, args: &PublishArgs) -> Result<(), Failure> {
     let zone = open(context, args.folder.dir.clone())?.zone_file()?;
+    if let Some(path) = &args.zone_file {
+        write_whole(path, &zone)?;
+        context
+            .output
+            .note(&format!("zone written to {}", path.display()));
+    }
+    let object = ZoneObject {
+        file: args.zone_file.as_deref(),
+        zone: &zone,
+    };
     match &args.zone_file {
-        None => context.output.line(zone.trim_end()),
-        Some(path) => {
-            write_whole(path, &zone)?;
-            context
-                .output
-                .note(&format!("zone written to {}", path.display()));
-            Ok(())
+        Some(_) if !context.output.json() => Ok(()),
+        _ => {
+            let text = || zone.trim_end().to_owned();
+            context.output.either("ringway.zone/1", &object, text)
         }
     }
 }

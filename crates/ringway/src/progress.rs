@@ -64,7 +64,10 @@ fn message(transfer: &TransferStatus) -> String {
     } = transfer;
     let name = format!("{file} → {peer}");
     match (&transfer.reason, state.as_str()) {
-        (_, "active") => format!("{}  {}  {name}", rate(transfer.rate), eta(transfer.eta_s)),
+        (_, "active") => {
+            let speed = transfer.rate.map_or_else(|| "-".to_owned(), rate);
+            format!("{speed}  {}  {name}", eta(transfer.eta_s))
+        }
         (Some(reason), _) => format!("{state}: {reason}  {name}"),
         (None, _) => format!("{state}  {name}"),
     }

@@ -34,8 +34,25 @@ pub(crate) async fn ping(context: &Context, args: PingArgs) -> Result<(), Failur
     Ok(())
 }
 
+/// Digits of a router's id that are shown where its name is not known.
+const SHOWN_ROUTER_DIGITS: usize = 8;
+
+/// An address for people. That of a relay is two ids of 52 characters: the name of the router says as much.
+pub(crate) fn shown(address: &str, via: Option<&str>) -> String {
+    match (address.strip_prefix("relay://"), via) {
+        (Some(_), Some(name)) => format!("relay via {name}"),
+        (Some(ids), None) => {
+            let router: String = ids.chars().take(SHOWN_ROUTER_DIGITS).collect();
+            format!("relay via {router}…")
+        }
+        (None, _) => address.to_owned(),
+    }
+}
+
 fn pong_line(pong: &Pong) -> String {
-    let address = pong.address.as_deref().unwrap_or("no address");
+    let address = pong.address.as_deref();
+    let address = address.map(|address| shown(address, pong.via.as_deref()));
+    let address = address.as_deref().unwrap_or("no address");
     match pong.rtt_ms {
         Some(rtt) => format!("{}  {} ({address})  {rtt:.3} ms", pong.sequence, pong.peer),
         None => format!("{}  {} ({address})  no answer", pong.sequence, pong.peer),
@@ -78,19 +95,18 @@ fn paths_text(found: &PathsStatus) -> String {
 }
 
 fn cells(path: &PathStatus) -> [String; 7] {
+    let unknown = || "-".to_owned();
     let rtt = path.rtt_ms.map(|rtt| format!("{rtt:.1} ms"));
-    let proven = match (path.proven_s, path.validated_s) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    };
+    let loss = path.loss.map(|loss| format!("{:.0} %", loss * 100.0));
+    let proven = path.proven_s.map(|age| format!("{age:.0} s ago"));
     let metered = if path.metered { " metered" } else { "" };
     [
-        path.address.clone(),
+        shown(&path.address, path.via.as_deref()),
         path.used_for.clone().unwrap_or_default(),
         format!("{}{metered}", path.cost),
-        rtt.unwrap_or_default(),
-        format!("{:.0} %", path.loss * 100.0),
-        proven.map_or_else(|| "never".to_owned(), |age| format!("{age:.0} s ago")),
+        rtt.unwrap_or_else(unknown),
+        loss.unwrap_or_else(unknown),
+        proven.unwrap_or_else(|| "never".to_owned()),
         path.reason.clone(),
     ]
 }
@@ -126,7 +142,38 @@ fn route_text(found: &RouteFound) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::ping_summary;
+    use super::{cells, ping_summary, shown};
+    use ringway_node::control::PathStatus;
+
+    #[test]
+    fn a_relay_is_shown_by_its_router() {
+        let relay = format!("relay://{}/{}", "so77".repeat(13), "36l7".repeat(13));
+        assert_eq!(shown(&relay, Some("oslo")), "relay via oslo");
+        assert_eq!(shown(&relay, None), "relay via so77so77…");
+        assert_eq!(shown("udp://192.0.2.1:4", None), "udp://192.0.2.1:4");
+    }
+
+    #[test]
+    fn of_a_way_that_has_never_answered_nothing_is_known() {
+        let path = PathStatus {
+            address: "udp://192.0.2.1:4".to_owned(),
+            via: None,
+            used_for: None,
+            advertised: true,
+            cost: 10,
+            metered: false,
+            latency: "interactive".to_owned(),
+            mtu: 1_200,
+            rtt_ms: None,
+            loss: None,
+            proven_s: None,
+            heard_s: None,
+            validated_s: None,
+            reason: "why".to_owned(),
+        };
+        let shown = ["udp://192.0.2.1:4", "", "10", "-", "-", "never", "why"];
+        assert_eq!(cells(&path), shown);
+    }
 
     #[test]
     fn lost_pings_do_not_count_into_the_mean() {

@@ -1,8 +1,10 @@
 //! `ringway status`: what the member daemon sees.
 
+use indicatif::HumanBytes;
 use ringway_node::control::{RouterRef, Status, TransportStatus};
 
 use crate::failure::Failure;
+use crate::reach;
 use crate::request;
 use crate::run::Context;
 use crate::table::Table;
@@ -50,7 +52,7 @@ fn text(status: &Status) -> String {
     } else {
         field("parents", routers(&status.parents));
     }
-    field("addresses", status.addresses.join(", "));
+    field("addresses", addresses(status));
     field("links", status.links.len().to_string());
     let mut text = table.text();
     if !status.links.is_empty() {
@@ -61,39 +63,74 @@ fn text(status: &Status) -> String {
                 .map_or_else(|| "-".to_owned(), |rtt| format!("{rtt:.2} ms"));
             links.row(&[
                 format!("  {}", link.name),
-                link.address.clone(),
+                reach::shown(&link.address, link.via.as_deref()),
                 rtt,
                 format!("{:.0} s", link.idle_s),
             ]);
         }
         text = format!("{text}\n{}", links.text());
     }
-    let used = |transport: &&TransportStatus| {
-        transport.sent + transport.received > 0 || !transport.dropped.is_empty()
-    };
-    if status.transports.iter().any(|transport| used(&transport)) {
+    let rows: Vec<[String; 4]> = status.transports.iter().flat_map(moved).collect();
+    if !rows.is_empty() {
         let mut transports = Table::new(&["  TRANSPORT", "SENT", "RECEIVED", "DROPPED"]);
-        for transport in status.transports.iter().filter(used) {
-            transports.row(&[
-                format!("  {}", transport.protocol),
-                messages(transport.sent, transport.sent_bytes),
-                messages(transport.received, transport.received_bytes),
-                reasons(transport),
-            ]);
-        }
+        rows.iter().for_each(|row| transports.row(row));
         text = format!("{text}\n{}", transports.text());
     }
     text
 }
 
+/// What the HELLO says; a leaf has nothing to say there.
+fn addresses(status: &Status) -> String {
+    match status.role.as_str() {
+        _ if !status.addresses.is_empty() => status.addresses.join(", "),
+        "leaf" => "none (reached through its parents)".to_owned(),
+        _ => "none".to_owned(),
+    }
+}
+
+/// A row for a transport's messages, if it has any, and one for what its streams have carried.
+fn moved(transport: &TransportStatus) -> Vec<[String; 4]> {
+    let mut rows = Vec::new();
+    let name = &transport.protocol;
+    if transport.sent + transport.received > 0 || !transport.dropped.is_empty() {
+        rows.push([
+            format!("  {name} messages"),
+            messages(transport.sent, transport.sent_bytes),
+            messages(transport.received, transport.received_bytes),
+            reasons(transport),
+        ]);
+    }
+    let (sent, received) = (transport.stream_sent_bytes, transport.stream_received_bytes);
+    if sent + received > 0 {
+        // What a stream loses it sends again.
+        rows.push([
+            format!("  {name} files"),
+            HumanBytes(sent).to_string(),
+            HumanBytes(received).to_string(),
+            "-".to_owned(),
+        ]);
+    }
+    rows
+}
+
 fn messages(count: u64, bytes: u64) -> String {
-    format!("{count} ({})", indicatif::HumanBytes(bytes))
+    format!("{count} ({})", HumanBytes(bytes))
 }
 
 fn reasons(transport: &TransportStatus) -> String {
     let each = transport.dropped.iter();
     let each: Vec<String> = each
-        .map(|(reason, count)| format!("{count} {}", reason.replace('_', " ")))
+        .map(|(reason, count)| match reason.as_str() {
+            "refused" | "timed_out" => {
+                let connections = if *count == 1 {
+                    "connection"
+                } else {
+                    "connections"
+                };
+                format!("{count} {connections} {}", reason.replace('_', " "))
+            }
+            _ => format!("{count} {}", reason.replace('_', " ")),
+        })
         .collect();
     if each.is_empty() {
         "-".to_owned()
@@ -114,4 +151,37 @@ fn routers(list: &[RouterRef]) -> String {
 pub(crate) fn router(router: &RouterRef) -> String {
     let key: String = router.ring_key.chars().take(SHOWN_KEY_DIGITS).collect();
     router.name.clone().unwrap_or(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_and_files_of_a_transport_have_rows_of_their_own() {
+        let mut quic = TransportStatus {
+            protocol: "quic".to_owned(),
+            sent: 0,
+            sent_bytes: 0,
+            received: 0,
+            received_bytes: 0,
+            stream_sent_bytes: 0,
+            stream_received_bytes: 0,
+            dropped: std::collections::BTreeMap::new(),
+            probes_refused: 3,
+        };
+        assert!(moved(&quic).is_empty(), "a probe is no loss");
+        quic.stream_sent_bytes = 405 << 20;
+        let files = ["  quic files", "405.00 MiB", "0 B", "-"].map(str::to_owned);
+        assert_eq!(moved(&quic), std::slice::from_ref(&files));
+        quic.received = 2;
+        quic.dropped.insert("timed_out".to_owned(), 1);
+        let messages = [
+            "  quic messages",
+            "0 (0 B)",
+            "2 (0 B)",
+            "1 connection timed out",
+        ];
+        assert_eq!(moved(&quic), [messages.map(str::to_owned), files]);
+    }
 }

@@ -117,22 +117,27 @@ fn readable_file(file: &Path) -> Result<PathBuf, Failure> {
 
 fn sent_line(transfer: &TransferStatus) -> String {
     let TransferStatus {
-        file,
-        peer,
-        size,
-        active_s,
-        ..
+        file, peer, size, ..
     } = transfer;
     let hash = transfer.blake3.as_deref().unwrap_or("unknown");
     let resumed = match transfer.resumed_from {
         0 => String::new(),
         bytes => format!(", {} of it earlier", HumanBytes(bytes)),
     };
-    let speed = rate(transfer.rate);
-    format!(
-        "sent {file} to {peer}: {} in {active_s:.1} s ({speed}){resumed}, BLAKE3 {hash}",
-        HumanBytes(*size)
-    )
+    let size = HumanBytes(*size);
+    let done = match transfer.rate {
+        Some(speed) => format!("{size} in {} ({})", time(transfer.active_s), rate(speed)),
+        None => format!("{size}, there already"),
+    };
+    format!("sent {file} to {peer}: {done}{resumed}, BLAKE3 {hash}")
+}
+
+/// A time for people.
+fn time(seconds: f64) -> String {
+    if seconds < 1.0 {
+        return format!("{:.0} ms", (seconds * 1e3).max(1.0));
+    }
+    format!("{seconds:.1} s")
 }
 
 /// Lists all transfers, once or again and again.
@@ -205,11 +210,8 @@ fn table(transfers: &[TransferStatus]) -> Table {
         } else {
             "←"
         };
-        let note = transfer
-            .reason
-            .as_deref()
-            .or(transfer.limited_by.as_deref())
-            .unwrap_or("");
+        let limit = transfer.limited_by.as_deref().map(in_words);
+        let note = transfer.reason.as_deref().or(limit).unwrap_or("");
         table.row(&[
             short(&transfer.id).to_owned(),
             transfer.state.clone(),
@@ -217,12 +219,25 @@ fn table(transfers: &[TransferStatus]) -> Table {
             format!("{arrow} {}", transfer.peer),
             percent(transfer.bytes, transfer.size),
             HumanBytes(transfer.size).to_string(),
-            rate(transfer.rate),
+            transfer.rate.map_or_else(|| "-".to_owned(), rate),
             transfer.priority.to_string(),
             note.to_owned(),
         ]);
     }
     table
+}
+
+/// What keeps a transfer from being faster, for people; `transfers --help` explains it.
+fn in_words(limited_by: &str) -> &str {
+    match limited_by {
+        "capped" => "upload limit",
+        "behind-others" => "upload limit: others come first",
+        "yielding" => "gives way to other traffic",
+        "loss-limited" => "the network is full",
+        "slow-start" | "growing" => "trying to go faster",
+        "application-limited" => "slower than the network",
+        other => other,
+    }
 }
 
 fn percent(bytes: u64, size: u64) -> String {
@@ -277,6 +292,13 @@ mod tests {
         assert_eq!(percent(0, 0), "100 %");
         assert_eq!(percent(1, 3), "33 %");
         assert_eq!(percent(u64::MAX, u64::MAX), "100 %");
+    }
+
+    #[test]
+    fn short_times_are_not_rounded_to_nothing() {
+        assert_eq!(time(0.000_2), "1 ms");
+        assert_eq!(time(0.0204), "20 ms");
+        assert_eq!(time(19.96), "20.0 s");
     }
 
     #[test]

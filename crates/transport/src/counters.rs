@@ -46,6 +46,9 @@ pub struct Counters {
     pub would_block: Counter,
     /// Messages not sent: longer than the MTU.
     pub too_large: Counter,
+    /// Messages not sent, and not counted among what was dropped: longer than the system takes for that way, and than any before that
+    /// it took. Whoever sends such asks what the way carries, as [`Paths`](crate::Paths) does; this is the answer.
+    pub probes_refused: Counter,
     /// Datagrams, frames or mails received that are too long or otherwise malformed.
     pub malformed: Counter,
     /// Connections refused: too many are open.
@@ -91,6 +94,7 @@ impl Counters {
             queue_full: self.queue_full.get(),
             would_block: self.would_block.get(),
             too_large: self.too_large.get(),
+            probes_refused: self.probes_refused.get(),
             malformed: self.malformed.get(),
             refused: self.refused.get(),
             timed_out: self.timed_out.get(),
@@ -100,6 +104,15 @@ impl Counters {
             duplicate: self.duplicate.get(),
         }
     }
+}
+
+/// What the streams of an endpoint's connections have carried. Whoever writes and reads streams counts here.
+#[derive(Debug, Default)]
+pub struct StreamCounters {
+    /// Bytes written.
+    pub sent_bytes: Counter,
+    /// Bytes read.
+    pub received_bytes: Counter,
 }
 
 /// The values of [`Counters`] at one time; the fields mean the same.
@@ -119,6 +132,8 @@ pub struct CounterSnapshot {
     pub would_block: u64,
     /// Messages not sent: longer than the MTU.
     pub too_large: u64,
+    /// Probes of what a way carries that the system refused: no losses.
+    pub probes_refused: u64,
     /// Datagrams, frames or mails received that are too long or otherwise malformed.
     pub malformed: u64,
     /// Connections refused: too many are open.

@@ -154,7 +154,7 @@ pub use address::{
     Address, AddressDescriptor, Direction, ExecAddress, InvalidAddress, LatencyClass, MailAddress,
     Protocol, RelayAddress, WebAddress,
 };
-pub use counters::{Counter, CounterSnapshot, Counters};
+pub use counters::{Counter, CounterSnapshot, Counters, StreamCounters};
 pub use exec::{ExecOptions, ExecTransport};
 pub use hello::{Hello, HelloError};
 pub use member::{BadSignature, InvalidMemberId, MemberId, Signature, Signer, signed_bytes};

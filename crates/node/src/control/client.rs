@@ -13,7 +13,7 @@ use crate::limits::CONTROL_LINE;
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Nobody listens at the socket.
-    #[error("no member daemon runs at {}: start it with `ringway node` ({source})", path.display())]
+    #[error("no member daemon runs at {}: start it with `ringway node`{}", path.display(), unusual(source))]
     NotRunning {
         /// The socket tried.
         path: PathBuf,
@@ -42,6 +42,14 @@ pub enum ClientError {
     /// The daemon refused or failed.
     #[error(transparent)]
     Refused(#[from] ControlError),
+}
+
+/// What the system says, unless that is only what the message says already: no socket, or nobody at it.
+fn unusual(source: &io::Error) -> String {
+    match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => String::new(),
+        _ => format!(" ({source})"),
+    }
 }
 
 /// A connection to the daemon for one request.

@@ -138,7 +138,8 @@ pub struct Status {
     pub counters: BTreeMap<String, u64>,
 }
 
-/// What one transport has done since the start.
+/// What one transport has done since the start. Messages are what links send, whatever is in them; files that QUIC carries itself are
+/// streams, and files that go over a link are among the messages of the transport that carries the link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransportStatus {
     /// Such as `udp`.
@@ -151,8 +152,14 @@ pub struct TransportStatus {
     pub received: u64,
     /// Their bytes.
     pub received_bytes: u64,
+    /// Bytes of files sent over streams; `quic` only.
+    pub stream_sent_bytes: u64,
+    /// Bytes of files received over streams; `quic` only.
+    pub stream_received_bytes: u64,
     /// What was dropped or refused, by reason; reasons that never occurred are left out.
     pub dropped: BTreeMap<String, u64>,
+    /// Probes of how long messages may be that this machine's system has refused at once: no losses.
+    pub probes_refused: u64,
 }
 
 /// A router, by position and by name.
@@ -173,6 +180,8 @@ pub struct LinkStatus {
     pub name: String,
     /// The address in use, such as `udp://192.0.2.1:4000`.
     pub address: String,
+    /// Name of the router, if that is a `relay://` address and the name is known here.
+    pub via: Option<String>,
     /// Bytes of applications' messages that may be under way at once.
     pub window: u64,
     /// Bytes of them that are.
@@ -206,11 +215,11 @@ pub struct TransferStatus {
     pub size: u64,
     /// Bytes verified by the receiver (receive) or handed to the network (send).
     pub bytes: u64,
-    /// Bytes per second over the last second; the mean over the transfer once it is done.
-    pub rate: f64,
+    /// Bytes per second over the last second; while data does not flow, the mean over the time that it did, and none if it never did.
+    pub rate: Option<f64>,
     /// Seconds to go at this rate.
     pub eta_s: Option<f64>,
-    /// Seconds that data flowed, over all attempts of this daemon's life.
+    /// Seconds that data flowed, over all attempts.
     pub active_s: f64,
     /// In force now.
     pub priority: f64,
@@ -220,7 +229,9 @@ pub struct TransferStatus {
     pub resumed_from: u64,
     /// What QUIC and the controller report, while active.
     pub path_report: Option<PathReport>,
-    /// Why it is not faster: `capped`, `receiver-limited`, `application-limited`, `yielding` or `loss-limited`.
+    /// Why it is not faster (senders only, while active): `capped` by the upload limit; `behind-others` that have a priority above its 0,
+    /// under that limit; `yielding` to other traffic; `loss-limited`; `slow-start` or `growing`, finding out what the way carries;
+    /// `application-limited`, the network would take more than the disks or the receiver give.
     pub limited_by: Option<String>,
 }
 
@@ -259,6 +270,8 @@ pub struct PathsStatus {
 pub struct PathStatus {
     /// Such as `udp://192.0.2.1:4000`.
     pub address: String,
+    /// Name of the router, if that is a `relay://` address and the name is known here.
+    pub via: Option<String>,
     /// `messages` if the link's messages leave over it now, `files` if transfers may; none if it is not used.
     pub used_for: Option<String>,
     /// True if the peer's HELLO names it.
@@ -273,9 +286,9 @@ pub struct PathStatus {
     pub mtu: u32,
     /// Milliseconds out over it and back over any, once measured.
     pub rtt_ms: Option<f64>,
-    /// Share of the latest probes that were lost, 0 to 1.
-    pub loss: f64,
-    /// Seconds since the peer was last shown to receive over it.
+    /// Share of the latest probes that were lost, 0 to 1; none where the peer has never answered, or there is no link that would probe.
+    pub loss: Option<f64>,
+    /// Seconds since the peer was last shown to receive over it, by a probe or by a PING.
     pub proven_s: Option<f64>,
     /// Seconds since something last came in over it.
     pub heard_s: Option<f64>,
@@ -294,6 +307,8 @@ pub struct Pong {
     pub peer: String,
     /// The address used, such as `udp://192.0.2.1:4000`.
     pub address: Option<String>,
+    /// Name of the router, if that is a `relay://` address and the name is known here.
+    pub via: Option<String>,
     /// Round-trip time in milliseconds; none when no answer came in time.
     pub rtt_ms: Option<f64>,
 }

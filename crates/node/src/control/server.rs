@@ -273,23 +273,29 @@ impl Services {
         for sequence in 1..=count {
             let echoed = self.member.echo(certificate.clone()).await;
             let (address, rtt) = match &echoed {
-                Ok(echoed) => (echoed.address.as_ref().map(ToString::to_string), echoed.rtt),
+                Ok(echoed) => (echoed.address.as_ref(), echoed.rtt),
                 Err(_) => (None, None),
             };
+            let via = address.and_then(|address| self.directory.relay_name(address));
+            let address = address.map(ToString::to_string);
             answered |= rtt.is_some();
             if sequence == count && !answered {
-                silent = match (&echoed, &address) {
-                    (Err(error), _) => Some(error.to_string()),
-                    (Ok(_), path) => Some(format!(
+                silent = Some(match (&echoed, &via) {
+                    (Err(error), _) => error.to_string(),
+                    (Ok(_), Some(via)) => {
+                        format!("`{peer}` is linked by relay via {via} but does not answer")
+                    }
+                    (Ok(_), None) => format!(
                         "`{peer}` is linked at {} but does not answer",
-                        path.as_deref().unwrap_or("no address")
-                    )),
-                };
+                        address.as_deref().unwrap_or("no address")
+                    ),
+                });
             }
             let pong = Pong {
                 sequence,
                 peer: certificate.name().to_string(),
                 address,
+                via,
                 rtt_ms: rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
             };
             answers.send(&Reply::Pong(pong)).await?;

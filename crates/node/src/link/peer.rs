@@ -20,7 +20,7 @@ use crate::limits::{LINK_IDLE, LINK_LOOK, MAIL_HANDSHAKE, MAIL_LINK_IDLE};
 /// MTU that a path's flow begins with before the path is known.
 const FIRST_MTU: usize = 1_200;
 /// Bytes of encoded padding before its content, if that is 256 bytes or more.
-const PADDING_HEAD: usize = 5;
+const PADDING_HEAD: usize = 6;
 /// Bytes of an encoded report.
 const REPORT_BYTES: usize = 48;
 

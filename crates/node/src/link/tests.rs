@@ -495,6 +495,30 @@ fn an_echo_that_was_asked_for_is_reported_and_a_probe_is_not() {
 }
 
 #[test]
+fn probes_are_as_long_as_they_are_to_be() {
+    let (mut net, _, b) = Net::pair();
+    net.connect(0, 1);
+    net.pass(Duration::from_secs(1));
+    let hello = AddressDescriptor::new(address(2), 8_952, 10);
+    let proved = ringway_transport::Proved {
+        descriptor: hello,
+        rtt: Duration::from_millis(1),
+        age: Duration::ZERO,
+    };
+    let now = net.now;
+    net.members[0].links.offer_paths(now, &b, &[proved]);
+    net.pass(Duration::from_secs(5));
+    let probed = |length: usize| net.seen.iter().any(|(.., packet)| packet.len() == length);
+    assert!(probed(1_452) && probed(8_952));
+    let longest = net.seen.iter().map(|(.., packet)| packet.len()).max();
+    assert_eq!(longest, Some(8_952), "a longer one no transport takes");
+    let long = LinkMessage::Overlay(vec![7; 3_000].into());
+    net.send(0, 1, long.clone());
+    net.pass(Duration::from_secs(1));
+    assert!(net.members[1].heard.contains(&long));
+}
+
+#[test]
 fn a_goodbye_ends_the_link_on_both_sides() {
     let (mut net, a, b) = Net::pair();
     net.connect(0, 1);

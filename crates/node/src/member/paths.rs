@@ -19,7 +19,7 @@ impl Runtime {
         let reports = reports.unwrap_or_default();
         let mut paths: Vec<PathStatus> = reports
             .iter()
-            .map(|report| of_report(report, &advertised))
+            .map(|report| self.of_report(report, &advertised))
             .collect();
         let linked = self.links.is_up(&member);
         let known = |address: &Address| reports.iter().any(|report| report.address == *address);
@@ -59,10 +59,11 @@ impl Runtime {
         } else if advertised.unanswered == 0 {
             "not yet tested: the budget for tests is used up".to_owned()
         } else {
-            format!("has not answered {} PINGs", advertised.unanswered)
+            unanswered(advertised.unanswered)
         };
         PathStatus {
             address: descriptor.address.to_string(),
+            via: self.directory.relay_name(&descriptor.address),
             used_for: (files && advertised.usable && linked).then(|| "files".to_owned()),
             advertised: true,
             cost: rule.and_then(|rule| rule.cost).unwrap_or(descriptor.cost),
@@ -70,11 +71,47 @@ impl Runtime {
             latency: latency(descriptor.latency).to_owned(),
             mtu: descriptor.mtu,
             rtt_ms: None,
-            loss: 0.0,
-            proven_s: None,
+            loss: None,
+            proven_s: seconds(advertised.validated),
             heard_s: None,
             validated_s: seconds(advertised.validated),
             reason,
+        }
+    }
+
+    /// A path that the link knows.
+    fn of_report(&self, report: &PathReport, advertised: &[Advertised]) -> PathStatus {
+        let mut known = advertised
+            .iter()
+            .filter(|a| a.descriptor.address == report.address);
+        let known = known.next();
+        let messages = report.state == PathState::Active;
+        let quic = report.address.protocol() == Protocol::Quic;
+        let files = quic && known.is_some_and(|known| known.usable);
+        let used_for = match (messages, files) {
+            (true, true) => Some("messages, files"),
+            (true, false) => Some("messages"),
+            (false, true) => Some("files"),
+            (false, false) => None,
+        };
+        let validated = known.and_then(|known| known.validated);
+        // Either shows that it receives there, the latest counts.
+        let proved = report.proved.into_iter().chain(validated).min();
+        PathStatus {
+            address: report.address.to_string(),
+            via: self.directory.relay_name(&report.address),
+            used_for: used_for.map(str::to_owned),
+            advertised: report.advertised,
+            cost: report.cost,
+            metered: report.metered,
+            latency: latency(report.latency).to_owned(),
+            mtu: report.mtu,
+            rtt_ms: report.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
+            loss: proved.map(|_| report.loss),
+            proven_s: seconds(proved),
+            heard_s: seconds(report.heard),
+            validated_s: seconds(validated),
+            reason: report.state.to_string(),
         }
     }
 
@@ -86,34 +123,10 @@ impl Runtime {
     }
 }
 
-fn of_report(report: &PathReport, advertised: &[Advertised]) -> PathStatus {
-    let mut known = advertised
-        .iter()
-        .filter(|a| a.descriptor.address == report.address);
-    let known = known.next();
-    let messages = report.state == PathState::Active;
-    let quic = report.address.protocol() == Protocol::Quic;
-    let files = quic && known.is_some_and(|known| known.usable);
-    let used_for = match (messages, files) {
-        (true, true) => Some("messages, files"),
-        (true, false) => Some("messages"),
-        (false, true) => Some("files"),
-        (false, false) => None,
-    };
-    PathStatus {
-        address: report.address.to_string(),
-        used_for: used_for.map(str::to_owned),
-        advertised: report.advertised,
-        cost: report.cost,
-        metered: report.metered,
-        latency: latency(report.latency).to_owned(),
-        mtu: report.mtu,
-        rtt_ms: report.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
-        loss: report.loss,
-        proven_s: seconds(report.proved),
-        heard_s: seconds(report.heard),
-        validated_s: known.and_then(|known| seconds(known.validated)),
-        reason: report.state.to_string(),
+fn unanswered(pings: u32) -> String {
+    match pings {
+        1 => "has not answered a PING".to_owned(),
+        pings => format!("has not answered {pings} PINGs"),
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use ringway_overlay::{Chord, RingKey};
+use ringway_transport::quic::QuicEndpoint;
 use ringway_transport::{CounterSnapshot, Protocol};
 
 use super::ring::{position, since};
@@ -47,7 +48,7 @@ impl Runtime {
                 .map(|d| d.address.to_string())
                 .collect(),
             links: self.link_statuses(now),
-            transports: self.network.counters().map(transport_status).collect(),
+            transports: transports(self.network.counters(), self.network.quic()),
             counters: self.all_counters(),
         }
     }
@@ -75,6 +76,7 @@ impl Runtime {
                 address: peer
                     .path()
                     .map_or_else(String::new, |path| path.to_string()),
+                via: peer.path().and_then(|path| self.directory.relay_name(path)),
                 validated: validated
                     .iter()
                     .map(|(d, _)| d.address.to_string())
@@ -129,6 +131,27 @@ impl Runtime {
     }
 }
 
+/// Each transport with its messages; at `quic` also what its streams have carried, which it does where it carries no messages, too.
+fn transports(
+    counted: impl Iterator<Item = (Protocol, CounterSnapshot)>,
+    quic: &QuicEndpoint,
+) -> Vec<TransportStatus> {
+    let mut all: Vec<TransportStatus> = counted.map(transport_status).collect();
+    let name = Protocol::Quic.to_string();
+    if !all.iter().any(|transport| transport.protocol == name) {
+        all.push(transport_status((
+            Protocol::Quic,
+            CounterSnapshot::default(),
+        )));
+    }
+    let streams = quic.streams();
+    for transport in all.iter_mut().filter(|t| t.protocol == name) {
+        transport.stream_sent_bytes = streams.sent_bytes.get();
+        transport.stream_received_bytes = streams.received_bytes.get();
+    }
+    all
+}
+
 fn transport_status((protocol, counted): (Protocol, CounterSnapshot)) -> TransportStatus {
     let dropped = counted.dropped();
     let dropped = dropped.filter(|(_, count)| *count > 0);
@@ -138,6 +161,9 @@ fn transport_status((protocol, counted): (Protocol, CounterSnapshot)) -> Transpo
         sent_bytes: counted.sent_bytes,
         received: counted.received,
         received_bytes: counted.received_bytes,
+        stream_sent_bytes: 0,
+        stream_received_bytes: 0,
+        probes_refused: counted.probes_refused,
         dropped: dropped
             .map(|(reason, count)| (reason.to_owned(), count))
             .collect(),

@@ -1,7 +1,7 @@
 //! A transfer in memory: what is on disk about it, and what happens to it now.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,8 +28,6 @@ pub(super) struct Live {
     pub(super) bytes: Arc<AtomicU64>,
     /// Bytes that an earlier attempt has left here.
     pub(super) resumed: AtomicU64,
-    /// True while the uplink's cap holds sending back.
-    pub(super) capped: AtomicBool,
     /// True once the user has given the transfer up.
     pub(super) cancelled: watch::Sender<bool>,
     /// Counts attempts: a later one makes earlier ones end.
@@ -38,7 +36,8 @@ pub(super) struct Live {
     checked: Mutex<Option<Checked>>,
     /// Held by the attempt that runs.
     pub(super) running: tokio::sync::Mutex<()>,
-    meter: Mutex<Meter>,
+    /// Bytes done at moments of the last second.
+    samples: Mutex<VecDeque<(Instant, u64)>>,
     channel: Mutex<Option<Channel>>,
 }
 
@@ -52,14 +51,6 @@ pub(super) struct Channel {
     pub(super) flow: Option<Arc<Flow>>,
 }
 
-#[derive(Debug, Default)]
-struct Meter {
-    samples: VecDeque<(Instant, u64)>,
-    active: Duration,
-    /// Bytes moved in `active`.
-    moved: u64,
-}
-
 impl Live {
     pub(super) fn new(record: Record) -> Live {
         let done = if record.phase == Phase::Done {
@@ -71,12 +62,11 @@ impl Live {
             record: Mutex::new(record),
             bytes: Arc::new(AtomicU64::new(done)),
             resumed: AtomicU64::new(0),
-            capped: AtomicBool::new(false),
             cancelled: watch::Sender::new(false),
             attempts: watch::Sender::new(0),
             checked: Mutex::new(None),
             running: tokio::sync::Mutex::new(()),
-            meter: Mutex::default(),
+            samples: Mutex::default(),
             channel: Mutex::new(None),
         }
     }
@@ -93,14 +83,11 @@ impl Live {
         self.lock_record().phase
     }
 
-    fn lock_meter(&self) -> MutexGuard<'_, Meter> {
-        self.meter.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_samples(&self) -> MutexGuard<'_, VecDeque<(Instant, u64)>> {
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn set_channel(&self, channel: Option<Channel>) {
-        if channel.is_none() {
-            self.capped.store(false, Ordering::Relaxed);
-        }
         *self.channel.lock().unwrap_or_else(PoisonError::into_inner) = channel;
     }
 
@@ -144,40 +131,36 @@ impl Live {
     pub(super) fn begin(&self, present: u64) {
         self.bytes.store(present, Ordering::Relaxed);
         self.resumed.fetch_max(present, Ordering::Relaxed);
-        self.lock_meter().samples.clear();
+        let mut samples = self.lock_samples();
+        samples.clear();
+        samples.push_back((Instant::now(), present));
     }
 
-    /// Called every [`SAMPLE`] while the transfer is active.
+    /// Called every [`SAMPLE`] while the transfer is active, and when it ceases to be.
     pub(super) fn sample(&self, now: Instant) {
         let bytes = self.bytes.load(Ordering::Relaxed);
-        let mut meter = self.lock_meter();
-        if let Some((last, before)) = meter.samples.back().copied() {
-            meter.active += now.saturating_duration_since(last);
-            meter.moved += bytes.saturating_sub(before);
+        let mut samples = self.lock_samples();
+        let last = samples.back().copied();
+        samples.push_back((now, bytes));
+        while samples.len() > 2 && samples.get(1).is_some_and(|(time, _)| *time + WINDOW < now) {
+            samples.pop_front();
         }
-        meter.samples.push_back((now, bytes));
-        while meter.samples.len() > 2
-            && meter
-                .samples
-                .get(1)
-                .is_some_and(|(time, _)| *time + WINDOW < now)
-        {
-            meter.samples.pop_front();
+        drop(samples);
+        if let Some((last, before)) = last {
+            let mut record = self.lock_record();
+            record.active += now.saturating_duration_since(last);
+            record.moved += bytes.saturating_sub(before);
         }
     }
 
-    /// Bytes per second over the last second, or over the whole transfer once it is done.
-    fn rate(&self, phase: Phase) -> f64 {
-        let meter = self.lock_meter();
-        if phase != Phase::Active {
-            return per_second(meter.moved, meter.active);
+    /// Bytes per second over the last second, or over all the time that data flowed once it does not; none before it did.
+    fn rate(&self, record: &Record) -> Option<f64> {
+        if record.phase != Phase::Active {
+            return per_second(record.moved, record.active);
         }
-        match (meter.samples.front(), meter.samples.back()) {
-            (Some((from, before)), Some((to, after))) => {
-                per_second(after.saturating_sub(*before), *to - *from)
-            }
-            _ => 0.0,
-        }
+        let samples = self.lock_samples();
+        let ((from, before), (to, after)) = (samples.front()?, samples.back()?);
+        per_second(after.saturating_sub(*before), *to - *from)
     }
 
     pub(super) fn status(&self) -> TransferStatus {
@@ -186,7 +169,7 @@ impl Live {
             Phase::Done => record.size,
             _ => self.bytes.load(Ordering::Relaxed).min(record.size),
         };
-        let rate = self.rate(record.phase);
+        let rate = self.rate(&record);
         let left = as_f64(record.size.saturating_sub(bytes));
         let active = record.phase == Phase::Active;
         let channel = self.channel().filter(|_| active);
@@ -202,14 +185,17 @@ impl Live {
             size: record.size,
             bytes,
             rate,
-            eta_s: (active && rate > 0.0).then(|| left / rate),
-            active_s: self.lock_meter().active.as_secs_f64(),
+            eta_s: rate
+                .filter(|rate| active && *rate > 0.0)
+                .map(|rate| left / rate),
+            active_s: record.active.as_secs_f64(),
             priority: record.priority.get(),
             blake3: record.hash.map(|hash| hash.to_hex().to_string()),
             resumed_from: self.resumed.load(Ordering::Relaxed),
-            limited_by: report
+            limited_by: channel
                 .as_ref()
-                .and_then(|report| self.limit(&record, report.limited_by)),
+                .zip(report.as_ref())
+                .and_then(|(channel, report)| limit(&record, channel, report.limited_by)),
             path_report: channel.zip(report).map(|(channel, report)| PathReport {
                 address: shown(&channel.connection),
                 rtt_ms: report.rtt.as_secs_f64() * 1e3,
@@ -220,24 +206,27 @@ impl Live {
             }),
         }
     }
+}
 
-    fn limit(&self, record: &Record, limited_by: Option<LimitedBy>) -> Option<String> {
-        if record.direction == Direction::Receive {
-            return None;
-        }
-        if self.capped.load(Ordering::Relaxed) {
-            return Some("capped".to_owned());
-        }
-        let text = match limited_by? {
+/// Why the transfer is not faster, in the words of [`TransferStatus::limited_by`].
+fn limit(record: &Record, channel: &Channel, limited_by: Option<LimitedBy>) -> Option<String> {
+    if record.direction == Direction::Receive {
+        return None;
+    }
+    let held_back = |flow: &&Arc<Flow>| flow.is_held_back(Instant::now());
+    let text = match channel.flow.as_ref().filter(held_back) {
+        Some(flow) if record.priority.is_scavenger() && flow.has_others() => "behind-others",
+        Some(_) => "capped",
+        None => match limited_by? {
             LimitedBy::Yielding => "yielding",
             LimitedBy::Loss => "loss-limited",
             LimitedBy::Application => "application-limited",
             LimitedBy::SlowStart => "slow-start",
             LimitedBy::Growth => "growing",
             _ => return None,
-        };
-        Some(text.to_owned())
-    }
+        },
+    };
+    Some(text.to_owned())
 }
 
 fn shown(connection: &QuicConnection) -> String {
@@ -256,9 +245,7 @@ fn as_f64(bytes: u64) -> f64 {
     bytes as f64
 }
 
-fn per_second(bytes: u64, time: Duration) -> f64 {
-    if time.is_zero() {
-        return 0.0;
-    }
-    as_f64(bytes) / time.as_secs_f64()
+/// None of no time.
+fn per_second(bytes: u64, time: Duration) -> Option<f64> {
+    (!time.is_zero()).then(|| as_f64(bytes) / time.as_secs_f64())
 }

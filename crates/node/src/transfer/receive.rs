@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bao_tree::ChunkRanges;
 use bytes::Bytes;
@@ -177,8 +178,12 @@ async fn receive(
     } else if live.phase().is_ended() {
         Err(refused(GIVEN_UP_HERE))
     } else {
-        let stream = Content { stream, attempts };
-        take_content(context, connection, &live, offer, sink, stream).await
+        let content = Content {
+            connection,
+            stream,
+            attempts,
+        };
+        take_content(context, &live, offer, sink, content).await
     };
     live.set_channel(None);
     let closed = connection.close_reason();
@@ -237,7 +242,8 @@ pub(super) async fn discard(context: &Arc<Context>, live: &Live) {
 }
 
 /// The sender's stream, and whether the attempt that reads it is still the latest.
-struct Content {
+struct Content<'a> {
+    connection: &'a QuicConnection,
     stream: RecvStream,
     attempts: watch::Receiver<u64>,
 }
@@ -293,6 +299,8 @@ fn register(context: &Context, peer: MemberId, offer: &Offer) -> Result<Arc<Live
         reason: None,
         hash: Some(hash),
         created: unix_seconds(),
+        active: Duration::ZERO,
+        moved: 0,
     };
     context
         .add(record)
@@ -309,11 +317,10 @@ fn stem(id: &TransferId) -> String {
 
 async fn take_content(
     context: &Arc<Context>,
-    connection: &QuicConnection,
     live: &Arc<Live>,
     offer: &Offer,
     sink: &mut SendStream,
-    mut content: Content,
+    mut content: Content<'_>,
 ) -> Result<(), Ended> {
     let checked = match live.take_checked() {
         Some(checked) => checked,
@@ -327,7 +334,7 @@ async fn take_content(
     let (partial, missing, present) = checked;
     live.begin(present);
     live.set_channel(Some(Channel {
-        connection: connection.clone(),
+        connection: content.connection.clone(),
         flow: None,
     }));
     context.set_phase(live, Phase::Active, None);
@@ -338,7 +345,8 @@ async fn take_content(
     accept.write(sink).await?;
     let partial = write_content(live, partial, missing, &mut content).await?;
     // A membership that has ended meanwhile brings no file into the inbox.
-    if context.directory.cached(&connection.peer()).is_none() {
+    let sender = content.connection.peer();
+    if context.directory.cached(&sender).is_none() {
         return Err(refused("the sender's membership has ended"));
     }
     let (inbox, name) = (context.inbox.clone(), live.record().file);
@@ -388,7 +396,7 @@ async fn write_content(
     live: &Live,
     mut partial: Partial,
     missing: ChunkRanges,
-    content: &mut Content,
+    content: &mut Content<'_>,
 ) -> Result<Partial, Ended> {
     let (blocks, reader) = pipe::to_thread();
     let bytes = Arc::clone(&live.bytes);
@@ -397,9 +405,13 @@ async fn write_content(
         (partial, result)
     });
     let mut cancelled = live.cancelled.subscribe();
-    let Content { stream, attempts } = content;
+    let Content {
+        connection,
+        stream,
+        attempts,
+    } = content;
     let lost = tokio::select! {
-        lost = forward(stream, blocks) => lost,
+        lost = forward(connection, stream, blocks) => lost,
         _ = attempts.changed() => Some(BEGUN_ANEW.to_owned()),
         _ = cancelled.wait_for(|cancelled| *cancelled) => {
             Some("cancelled here".to_owned())
@@ -422,12 +434,18 @@ async fn write_content(
 }
 
 /// Passes blocks on until the stream or the writing thread has ended; says why if the stream broke.
-async fn forward(stream: &mut RecvStream, blocks: mpsc::Sender<Bytes>) -> Option<String> {
+async fn forward(
+    connection: &QuicConnection,
+    stream: &mut RecvStream,
+    blocks: mpsc::Sender<Bytes>,
+) -> Option<String> {
     loop {
         let read = timeout(STALL_TIME, read_block(stream)).await;
         let Ok((block, ended)) = read else {
             return Some("the sender has stalled".to_owned());
         };
+        let bytes = u64::try_from(block.len()).unwrap_or(u64::MAX);
+        connection.streams().received_bytes.add_many(bytes);
         // A thread that has ended early says itself why.
         let taken = block.is_empty() || blocks.send(block).await.is_ok();
         match ended {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ringway_dtl::Priority;
 use ringway_transport::MemberId;
@@ -107,6 +108,10 @@ pub(crate) struct Record {
     pub(crate) hash: Option<blake3::Hash>,
     /// Unix seconds.
     pub(crate) created: u64,
+    /// How long data flowed, over all attempts.
+    pub(crate) active: Duration,
+    /// Bytes moved in that time.
+    pub(crate) moved: u64,
 }
 
 #[cfg(test)]

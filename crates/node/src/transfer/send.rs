@@ -128,7 +128,8 @@ async fn deliver(
             let ranges = content::from_wire(&missing).ok_or(FrameError::Malformed)?;
             live.begin(present.min(source.size));
             context.set_phase(live, Phase::Active, None);
-            send_content(live, &flow, source, ranges, &mut sink).await?;
+            let sending = (&connection, &*flow);
+            send_content(live, sending, source, ranges, &mut sink).await?;
             finished(&mut answers).await?;
         }
         Frame::Ping(_) | Frame::Pong(_) | Frame::Offer(_) => {
@@ -209,7 +210,7 @@ fn refused(reason: &str, try_later: bool) -> Ended {
 
 async fn send_content(
     live: &Live,
-    flow: &Flow,
+    (connection, flow): (&QuicConnection, &Flow),
     source: Arc<Source>,
     ranges: ChunkRanges,
     sink: &mut SendStream,
@@ -222,8 +223,7 @@ async fn send_content(
         std::io::Write::flush(&mut writer).map_err(EncodeFailed::Io)
     });
     while let Some(block) = blocks.recv().await {
-        let waited = flow.acquire(block.len()).await;
-        live.capped.store(waited, Ordering::Relaxed);
+        flow.acquire(block.len()).await;
         let bytes = u64::try_from(block.len()).unwrap_or(u64::MAX);
         match timeout(STALL_TIME, sink.write_chunk(block)).await {
             Ok(Ok(())) => {}
@@ -231,6 +231,7 @@ async fn send_content(
             Err(_) => return Err(Ended::Later("the peer takes nothing".to_owned())),
         }
         live.bytes.fetch_add(bytes, Ordering::Relaxed);
+        connection.streams().sent_bytes.add_many(bytes);
     }
     match reading.await {
         Ok(Ok(())) => {}

@@ -111,6 +111,9 @@ impl Context {
 
     /// Moves the transfer to `phase`, and stores that. What has ended stays as it ended.
     pub(super) fn set_phase(&self, live: &Live, phase: Phase, reason: Option<String>) {
+        if live.phase() == Phase::Active && phase != Phase::Active {
+            live.sample(Instant::now());
+        }
         {
             let mut record = live.lock_record();
             if record.phase.is_ended() {
@@ -265,6 +268,8 @@ impl Transfers {
             reason: None,
             hash: None,
             created: unix_seconds(),
+            active: Duration::ZERO,
+            moved: 0,
         };
         let live = self.context.add(record)?;
         let status = live.status();

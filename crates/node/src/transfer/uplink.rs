@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringway_dtl::{FlowId, Priority, Scheduler, TooManyFlows};
 use tokio::sync::{Notify, Semaphore};
@@ -10,6 +10,9 @@ use tokio::time::sleep_until;
 
 /// Bytes that a transfer asks for ahead, so that it keeps its turn between two blocks.
 const AHEAD: u64 = 512 * 1024;
+
+/// How long after a wait a transfer still counts as held back: it does not wait for each block.
+const HELD_BACK: Duration = Duration::from_secs(1);
 
 /// The scheduler, and who waits for it.
 #[derive(Debug)]
@@ -32,6 +35,15 @@ pub(super) struct Flow {
     uplink: Uplink,
     id: FlowId,
     permits: Arc<Semaphore>,
+    waits: Mutex<Waits>,
+}
+
+/// Whether a transfer waits for the uplink.
+#[derive(Clone, Copy, Debug)]
+enum Waits {
+    Never,
+    Now,
+    Until(Instant),
 }
 
 impl Uplink {
@@ -83,6 +95,7 @@ impl Uplink {
             uplink,
             id,
             permits,
+            waits: Mutex::new(Waits::Never),
         })
     }
 }
@@ -100,14 +113,35 @@ impl Shared {
 }
 
 impl Flow {
-    /// Waits until `bytes` may be sent. True if it had to wait.
-    pub(super) async fn acquire(&self, bytes: usize) -> bool {
+    fn lock_waits(&self) -> MutexGuard<'_, Waits> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the cap has made this transfer wait of late.
+    pub(super) fn is_held_back(&self, now: Instant) -> bool {
+        match *self.lock_waits() {
+            Waits::Never => false,
+            Waits::Now => true,
+            Waits::Until(time) => now.saturating_duration_since(time) < HELD_BACK,
+        }
+    }
+
+    /// Whether other transfers use the uplink.
+    pub(super) fn has_others(&self) -> bool {
+        self.uplink.lock().permits.len() > 1
+    }
+
+    /// Waits until `bytes` may be sent.
+    pub(super) async fn acquire(&self, bytes: usize) {
         if !self.uplink.capped {
-            return false;
+            return;
         }
         let wanted = u64::try_from(bytes).unwrap_or(u64::MAX).max(AHEAD);
         let have = u64::try_from(self.permits.available_permits()).unwrap_or(u64::MAX);
-        let had_to_wait = self.permits.available_permits() < bytes;
+        let has_to_wait = self.permits.available_permits() < bytes;
+        if has_to_wait {
+            *self.lock_waits() = Waits::Now;
+        }
         let lacking = wanted.saturating_sub(have);
         self.uplink
             .lock()
@@ -118,7 +152,9 @@ impl Flow {
         if let Ok(permit) = self.permits.acquire_many(count).await {
             permit.forget();
         }
-        had_to_wait
+        if has_to_wait {
+            *self.lock_waits() = Waits::Until(Instant::now());
+        }
     }
 
     /// Takes effect with the next grant.
@@ -151,7 +187,8 @@ mod tests {
     async fn without_a_cap_nobody_waits() {
         let uplink = Uplink::start(None);
         let flow = uplink.flow(Priority::NORMAL).unwrap();
-        assert!(!flow.acquire(1 << 30).await);
+        flow.acquire(1 << 30).await;
+        assert!(!flow.is_held_back(Instant::now()));
     }
 
     #[tokio::test]
@@ -183,6 +220,7 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(300)).await;
         *counts.lock().unwrap() = [0; 2];
         tokio::time::sleep(Duration::from_millis(1_000)).await;
+        assert!(three.is_held_back(Instant::now()) && three.has_others());
         let [first, second] = *counts.lock().unwrap();
         assert!(
             first > 10 * second.max(1),

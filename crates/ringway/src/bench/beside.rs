@@ -33,7 +33,14 @@ impl Beside {
     /// Asks the program what it can do.
     pub(super) fn new(program: &Path) -> Result<Beside, Failure> {
         let list = call(program, &["list"])?;
-        let names = list.lines().map(str::to_owned).collect();
+        let names = list.lines().map(str::trim).filter(|name| !name.is_empty());
+        let names: Vec<String> = names.map(str::to_owned).collect();
+        if names.is_empty() {
+            return Err(Failure::failed(format_args!(
+                "`{} list` lists no cases: --beside needs a program such as target/release/transport-peers",
+                program.display()
+            )));
+        }
         Ok(Beside {
             program: program.to_owned(),
             names,

@@ -1,6 +1,7 @@
 //! `ringway bench transport`: the paper's figures 5 to 8 on this machine.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use ringway_node::certificate::Role;
@@ -27,6 +28,9 @@ const THERE: &str = "there";
 
 /// The transports between two members on one machine. Mail goes through a Postfix of our own.
 const TRANSPORTS: [&str; 5] = ["udp", "tcp", "quic", "ws", "smtp"];
+
+const UDP_SOCKET: &str = "udp socket";
+const TCP_SOCKET: &str = "tcp socket";
 
 /// Mails cost a thousand times as much as packets: of messages by mail this is the most.
 const MAILED: u32 = 10_000;
@@ -82,18 +86,28 @@ impl Values {
     }
 }
 
+/// The transports that the user asks for; all if none is named.
+fn chosen(only: &[String]) -> Result<Vec<&'static str>, Failure> {
+    let only: Vec<String> = only.iter().map(|name| name.trim().to_lowercase()).collect();
+    if let Some(name) = only
+        .iter()
+        .find(|name| !TRANSPORTS.contains(&name.as_str()))
+    {
+        return Err(Failure::usage(format_args!(
+            "`{name}` is not measured: choose from {}",
+            TRANSPORTS.join(", ")
+        )));
+    }
+    let asked = |name: &&str| only.is_empty() || only.iter().any(|only| only == *name);
+    Ok(TRANSPORTS.into_iter().filter(asked).collect())
+}
+
 /// Measures, shows, and draws.
 pub(super) fn run(output: Output, args: &TransportArgs) -> Result<(), Failure> {
-    for name in &args.only {
-        if !TRANSPORTS.contains(&name.as_str()) {
-            return Err(Failure::usage(format_args!(
-                "`{name}` is not measured: choose from {}",
-                TRANSPORTS.join(", ")
-            )));
-        }
+    let transports = chosen(&args.only)?;
+    if let Some(folder) = &args.plots {
+        writable(folder)?;
     }
-    let chosen = |name: &&str| args.only.is_empty() || args.only.iter().any(|only| only == *name);
-    let transports: Vec<&str> = TRANSPORTS.into_iter().filter(chosen).collect();
     let beside = args.beside.as_deref().map(Beside::new).transpose()?;
     let plan = Plan::new(args.quick);
     let mut values = Values::default();
@@ -102,13 +116,16 @@ pub(super) fn run(output: Output, args: &TransportArgs) -> Result<(), Failure> {
             output.note(&format!("run {run} of {}: {transport}", plan.runs));
             if *transport == "smtp" {
                 if let Err(why) = mail(&plan, &mut values)? {
+                    if transports.len() == 1 {
+                        return Err(Failure::failed(format_args!("smtp is not measured: {why}")));
+                    }
                     output.note(&format!("smtp is not measured: {why}"));
                 }
             } else {
                 ours(&plan, transport, &mut values)?;
             }
         }
-        limits(&plan, &mut values)?;
+        limits(&plan, &transports, &mut values)?;
         if let Some(beside) = &beside {
             output.note(&format!(
                 "run {run} of {}: {}",
@@ -119,7 +136,7 @@ pub(super) fn run(output: Output, args: &TransportArgs) -> Result<(), Failure> {
         }
     }
     let mut figures = figures(&plan, &values);
-    if let Some(time) = plan.idle {
+    if let Some(time) = plan.idle.filter(|_| transports.contains(&"udp")) {
         output.note(&format!("an idle pair, for {} s", time.as_secs()));
         let pair = pair("udp", Role::Leaf)?;
         let bytes = idle::bytes_a_day(&pair, HERE, THERE, time)?;
@@ -243,27 +260,29 @@ fn add_burst(values: &mut Values, count: u32, over: &str, burst: Burst) {
     values.add(&format!("{what}: cpu"), over, burst.cpu);
 }
 
-fn limits(plan: &Plan, values: &mut Values) -> Result<(), Failure> {
+/// The bare sockets that stand beside these transports.
+fn limits(plan: &Plan, transports: &[&str], values: &mut Values) -> Result<(), Failure> {
     let scale = 1000.0 / f64::from(plan.messages);
-    for size in SIZES {
-        let udp = limit::udp_sequential(plan.messages, size)?;
-        values.add(&sequence_of(size), "udp socket", udp * scale);
-        let tcp = limit::tcp_sequential(plan.messages, size)?;
-        values.add(&sequence_of(size), "tcp socket", tcp * scale);
+    let wanted = |limit| transports.iter().any(|over| limit_of(over) == Some(limit));
+    if wanted(UDP_SOCKET) {
+        for size in SIZES {
+            let seconds = limit::udp_sequential(plan.messages, size)?;
+            values.add(&sequence_of(size), UDP_SOCKET, seconds * scale);
+        }
+        for count in &plan.bursts {
+            let burst = limit::udp_burst(*count, BURST_SIZE)?;
+            add_burst(values, *count, UDP_SOCKET, burst);
+        }
     }
-    for count in &plan.bursts {
-        add_burst(
-            values,
-            *count,
-            "udp socket",
-            limit::udp_burst(*count, BURST_SIZE)?,
-        );
-        add_burst(
-            values,
-            *count,
-            "tcp socket",
-            limit::tcp_burst(*count, BURST_SIZE)?,
-        );
+    if wanted(TCP_SOCKET) {
+        for size in SIZES {
+            let seconds = limit::tcp_sequential(plan.messages, size)?;
+            values.add(&sequence_of(size), TCP_SOCKET, seconds * scale);
+        }
+        for count in &plan.bursts {
+            let burst = limit::tcp_burst(*count, BURST_SIZE)?;
+            add_burst(values, *count, TCP_SOCKET, burst);
+        }
     }
     Ok(())
 }
@@ -296,8 +315,8 @@ fn theirs(plan: &Plan, beside: &Beside, values: &mut Values) -> Result<(), Failu
 /// The limit that stands beside a transport.
 fn limit_of(over: &str) -> Option<&'static str> {
     match over {
-        "udp" | "quic" => Some("udp socket"),
-        "tcp" | "ws" => Some("tcp socket"),
+        "udp" | "quic" => Some(UDP_SOCKET),
+        "tcp" | "ws" => Some(TCP_SOCKET),
         _ => None,
     }
 }
@@ -330,13 +349,18 @@ fn figures(plan: &Plan, values: &Values) -> Vec<Figure> {
     figures
 }
 
-fn draw(plan: &Plan, values: &Values, folder: &std::path::Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder).map_err(|error| {
-        Failure::failed(format_args!(
-            "the folder {} could not be made: {error}",
+/// Makes the folder for plots if it is not there, and finds out now whether files can be put there.
+fn writable(folder: &Path) -> Result<(), Failure> {
+    let tried = std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
+    tried.map(drop).map_err(|error| {
+        Failure::usage(format_args!(
+            "no plots can be put into `{}` (--plots): {error}",
             folder.display()
         ))
-    })?;
+    })
+}
+
+fn draw(plan: &Plan, values: &Values, folder: &Path) -> Result<(), Failure> {
     let bars = |what: &str| {
         let over = values.over(what).into_iter();
         let bar = |over: String| {
@@ -371,4 +395,38 @@ fn draw(plan: &Plan, values: &Values, folder: &std::path::Path) -> Result<(), Fa
         bars.draw(folder)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_transports_are_taken_as_people_write_them() {
+        let chosen_of = |list: &[&str]| {
+            let list: Vec<String> = list.iter().map(|name| (*name).to_owned()).collect();
+            chosen(&list)
+        };
+        assert_eq!(chosen_of(&[" WS", "udp "]).unwrap(), ["udp", "ws"]);
+        assert_eq!(chosen_of(&[]).unwrap(), TRANSPORTS);
+        assert!(matches!(
+            chosen_of(&["udp", "pigeon"]),
+            Err(Failure::Usage(_))
+        ));
+    }
+
+    #[test]
+    fn only_the_bare_sockets_of_what_is_measured_stand_beside_it() {
+        let plan = Plan {
+            runs: 1,
+            messages: 2,
+            bursts: vec![2],
+            idle: None,
+        };
+        for (transports, limit) in [(["tcp", "ws"], TCP_SOCKET), (["quic", "smtp"], UDP_SOCKET)] {
+            let mut values = Values::default();
+            limits(&plan, &transports, &mut values).unwrap();
+            assert_eq!(values.over(&sequence_of(SIZES[0])), [limit]);
+        }
+    }
 }

@@ -13,17 +13,21 @@ pub(crate) enum BenchCommand {
 
 /// `ringway bench transport`.
 #[derive(Clone, Debug, Args)]
-#[command(
-    after_help = "Examples:\n  ringway bench transport --quick\n  ringway bench transport --json --plots target/bench > transport.json"
-)]
+#[command(after_help = "\
+Examples:
+  ringway bench transport --quick
+  ringway bench transport --only udp,quic
+  ringway bench transport --json --plots target/bench > transport.json
+
+smtp needs root and Postfix, which `./setup.sh --tests` of the source installs; without them it is left out, and said so on stderr.")]
 pub(crate) struct TransportArgs {
-    /// One run of each with fewer messages; ends within a minute
+    /// One run of each with fewer messages, and no idle pair; ends within a minute
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Only these transports, such as udp,tcp
+    /// Only these of udp, tcp, quic, ws, smtp, and the bare sockets beside them; the idle pair belongs to udp
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// Folder for a plot of every figure, as SVG
+    /// Folder for plots, as SVG: figure-5 (one after the other), figure-6 and figure-7 (throughput, few and many at once)
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
     /// Program that does the same work with other libraries, measured in turns with ours: target/release/transport-peers

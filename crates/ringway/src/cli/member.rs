@@ -20,7 +20,7 @@ pub(crate) struct JoinArgs {
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub(crate) invite: PathBuf,
     /// Address at which other members reach this one; routers need it
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = values::socket)]
     pub(crate) listen: Option<SocketAddr>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct SendArgs {
     pub(crate) file: PathBuf,
     /// Name of a member, or its id
     pub(crate) peer: String,
-    /// 0 takes only idle capacity, 1 is one TCP flow, N is N of them
+    /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them
     #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = values::priority, allow_hyphen_values = true)]
     pub(crate) priority: f64,
     /// Return as soon as the daemon has recorded the transfer
@@ -60,7 +60,20 @@ pub(crate) struct SendArgs {
 
 /// `ringway transfers`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  ringway transfers\n  ringway transfers --watch --json")]
+#[command(after_help = "\
+Examples:
+  ringway transfers
+  ringway transfers --watch --json
+
+RATE is the mean over all the time that data flowed once it does not flow any more.
+NOTE says why a transfer waits or has failed. Of one that is being sent it says
+what keeps it from being faster (in brackets: `limited_by` of --json):
+  upload limit                     all transfers share it by priority (capped)
+  upload limit: others come first  its priority is 0 (behind-others)
+  gives way to other traffic       its priority is 0 (yielding)
+  the network is full              it loses packets (loss-limited)
+  trying to go faster              the way may carry more (slow-start, growing)
+  slower than the network          a disk or the receiver is (application-limited)")]
 pub(crate) struct TransfersArgs {
     /// Follow them until Ctrl-C; with --json, an object whenever one has changed
     #[arg(long)]
@@ -73,7 +86,7 @@ pub(crate) struct TransfersArgs {
 pub(crate) struct PriorityArgs {
     /// Id of the transfer, or an unambiguous beginning of it
     pub(crate) id: String,
-    /// 0 takes only idle capacity, 1 is one TCP flow, N is N of them
+    /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them
     #[arg(value_name = "P", value_parser = values::priority, allow_negative_numbers = true)]
     pub(crate) priority: f64,
 }

@@ -45,10 +45,10 @@ pub(crate) struct InitArgs {
     #[command(flatten)]
     pub(crate) folder: AuthorityFolder,
     /// Address of the embedded DNS server, UDP and TCP
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7453")]
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7453", value_parser = values::socket)]
     pub(crate) dns: SocketAddr,
     /// Address at which invited members enrol
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7410")]
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7410", value_parser = values::socket)]
     pub(crate) enrol: SocketAddr,
     /// Length of the routers' successor lists; the ring survives one fewer neighbours lost at once
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = values::successors)]

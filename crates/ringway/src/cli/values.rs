@@ -1,17 +1,27 @@
 //! How the values of options are read. Every message says what is taken instead.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Reads a priority: a finite number of at least 0.
+/// The highest priority, as the daemon takes it.
+const HIGHEST_PRIORITY: f64 = 1000.0;
+
+/// Reads a priority: a number from 0 to 1000.
 pub(super) fn priority(text: &str) -> Result<f64, String> {
     let mend =
-        "a priority is a number from 0 (takes only idle capacity) upward, such as 0, 1 or 2.5";
+        "a priority is a number from 0 (takes only idle capacity) to 1000, such as 0, 1 or 2.5";
     let value: f64 = text.parse().map_err(|_| mend.to_owned())?;
-    if value.is_finite() && value >= 0.0 {
+    if (0.0..=HIGHEST_PRIORITY).contains(&value) {
         Ok(value.abs())
     } else {
         Err(mend.to_owned())
     }
+}
+
+/// Reads an address and a port.
+pub(super) fn socket(text: &str) -> Result<SocketAddr, String> {
+    let mend = "an IP address and a port are needed, such as 192.0.2.7:7400 or [2001:db8::7]:7400";
+    text.parse().map_err(|_| mend.to_owned())
 }
 
 /// Reads a number of bytes with an optional unit: `B`, `kB`, `KiB`, `MB`, `MiB`, `GB`, `GiB`, and `/s` behind it.
@@ -82,7 +92,9 @@ mod tests {
         assert_eq!(priority("0"), Ok(0.0));
         assert_eq!(priority("2.5"), Ok(2.5));
         assert!(priority("-0").is_ok_and(f64::is_sign_positive));
-        for bad in ["-1", "NaN", "inf", "-inf", "1e400", "", "high", "1,5"] {
+        for bad in [
+            "-1", "NaN", "inf", "-inf", "1e400", "1000.5", "", "high", "1,5",
+        ] {
             assert!(priority(bad).is_err(), "{bad}");
         }
     }

@@ -331,7 +331,11 @@ async fn compare(
             sent.file, shipment.receiver
         ),
         arrived == shipment.hash && announced,
-        format!("{short}…, {} at {}", HumanBytes(sent.size), rate(sent.rate)),
+        format!(
+            "{short}…, {} at {}",
+            HumanBytes(sent.size),
+            rate(sent.rate.unwrap_or(0.0))
+        ),
     ))
 }
 

@@ -203,13 +203,13 @@ impl Daemon {
     }
 }
 
-/// The reason that a process gave on stderr.
+/// The reason that a process, which was asked for JSON, gave on stderr.
 fn reason(stderr: &str) -> Option<String> {
-    stderr
-        .lines()
-        .rev()
-        .find_map(|line| line.strip_prefix("ringway: "))
-        .map(str::to_owned)
+    let objects = stderr.lines().rev().map(serde_json::from_str::<Value>);
+    objects
+        .flatten()
+        .find(|object| object["schema"] == "ringway.error/1")
+        .and_then(|object| object["message"].as_str().map(str::to_owned))
 }
 
 fn failed(home: &Path, arguments: &[&str], reason: &str) -> Failure {
@@ -230,9 +230,14 @@ mod tests {
 
     #[test]
     fn the_last_reason_counts() {
-        let stderr =
-            "2026 INFO x\nringway: first\nringway: second\n{\"schema\":\"ringway.error/1\"}\n";
-        assert_eq!(reason(stderr).as_deref(), Some("second"));
+        let error =
+            |message| format!("{{\"schema\":\"ringway.error/1\",\"message\":\"{message}\"}}");
+        let stderr = format!(
+            "2026 INFO x\n{}\n{}\n{{}}\n",
+            error("first"),
+            error("second")
+        );
+        assert_eq!(reason(&stderr).as_deref(), Some("second"));
         assert_eq!(reason("noise"), None);
     }
 }

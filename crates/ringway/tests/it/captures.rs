@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::run;
+use super::{program, run};
 
 fn samples(folder: &Path) -> Vec<PathBuf> {
     ringway_gateway::samples::write(folder).unwrap()
@@ -90,15 +90,30 @@ fn a_cut_capture_gives_its_flows_one_line_and_exit_code_1_and_the_next_one_is_re
     };
     assert!(of(&cut) >= 1, "{}", outcome.stdout);
     assert_eq!(of(&files[0]), whole.objects().unwrap().len());
-    let lines: Vec<&str> = outcome
-        .stderr
-        .lines()
-        .filter(|line| line.starts_with("ringway: "))
+    let errors = outcome.stderr.lines();
+    let errors: Vec<Value> = errors
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|line: &Value| line["schema"] == "ringway.error/1")
         .collect();
+    let first = errors[0]["message"].as_str().unwrap();
     assert!(
-        lines[0].contains("cut.pcap") && lines[0].contains("byte"),
-        "{lines:?}"
+        first.contains("cut.pcap") && first.contains("byte"),
+        "{errors:?}"
     );
+}
+
+#[test]
+fn a_capture_on_stdin_gives_the_flows_of_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = samples(folder.path());
+    let of_file = run(&["--json", "gate", "classify", text(&files[0])]);
+    let mut command = program().command(["--json", "gate", "classify", "-"]);
+    let piped = std::fs::File::open(&files[0]).unwrap();
+    let outcome = command.stdin(piped).output().unwrap();
+    assert_eq!(outcome.status.code(), Some(0));
+    let name = serde_json::to_string(text(&files[0])).unwrap();
+    let expected = of_file.stdout.replace(&name, "\"-\"");
+    assert_eq!(String::from_utf8(outcome.stdout).unwrap(), expected);
 }
 
 #[test]

@@ -99,7 +99,22 @@ fn every_way_is_explained(ring: &Ring) {
         let address = path["address"].as_str().unwrap();
         address.starts_with("relay://") && path["cost"] == 200
     });
-    assert_eq!(relays.count(), 3, "one for each parent: {}", found[0]);
+    let relays: Vec<_> = relays.collect();
+    assert_eq!(relays.len(), 3, "one for each parent: {}", found[0]);
+    // Of a router that this member has no certificate of it knows no name.
+    let named = |via: &str| ROUTERS.contains(&via);
+    let mut names = relays.iter().filter_map(|path| path["via"].as_str());
+    assert!(
+        names.clone().count() > 0 && names.all(named),
+        "{}",
+        found[0]
+    );
+    let text = ring.member("alice").unwrap().run(&["path", "bob"]).unwrap();
+    assert!(
+        text.stdout.contains("relay via ") && !text.stdout.contains("relay://"),
+        "{}",
+        text.stdout
+    );
 }
 
 /// Each leaf is known at the router that is responsible and at its successor.

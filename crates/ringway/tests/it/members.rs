@@ -33,8 +33,10 @@ fn members_show_themselves_find_each_other_and_exchange_a_file() {
     pings_are_answered_by_name(&ring);
     every_way_is_explained(&ring);
     a_file_sent_by_name_arrives_unchanged(&ring);
+    what_moved_is_counted_and_probes_are_no_losses(&ring);
     mistakes_that_only_the_daemon_sees(&ring);
     a_killed_member_comes_back_as_itself(&mut ring);
+    the_rate_of_a_transfer_outlives_the_daemon(&ring);
     an_ended_member_leaves_no_socket(&mut ring);
 }
 
@@ -71,7 +73,7 @@ fn status_has_the_fields_of_its_schema(ring: &Ring) {
         .unwrap()
         .stdout;
     assert!(
-        text.contains("alice (leaf)") && text.contains("parents"),
+        text.contains("alice (leaf)") && text.contains("none (reached through its parents)"),
         "{text}"
     );
 }
@@ -175,6 +177,7 @@ fn a_file_sent_by_name_arrives_unchanged(ring: &Ring) {
         .call(&["send", file.to_str().unwrap(), "quito"])
         .unwrap();
     let last = sent.last().unwrap();
+    assert!(last["rate"].as_f64() > Some(0.0), "{last}");
     assert_eq!(
         (&last["schema"], &last["state"]),
         (&Value::from("ringway.transfer/1"), &Value::from("done"))
@@ -197,6 +200,45 @@ fn a_file_sent_by_name_arrives_unchanged(ring: &Ring) {
     let path = Path::new(received["path"].as_str().unwrap()).to_owned();
     assert!(path.starts_with(&receiver.home), "{}", path.display());
     assert!(fs::read(path).unwrap() == content, "the file differs");
+}
+
+/// The file went over a stream of QUIC; all else that moved are messages.
+fn what_moved_is_counted_and_probes_are_no_losses(ring: &Ring) {
+    let of = |name: &str| {
+        let status = ring.member(name).unwrap().status().unwrap();
+        let transports = status["transports"].as_array().unwrap().clone();
+        let of = |protocol: &str| {
+            let mut fitting = transports.iter().filter(|t| t["protocol"] == protocol);
+            fitting.next().unwrap().clone()
+        };
+        (of("udp"), of("quic"))
+    };
+    let size = u64::try_from(SIZE).unwrap();
+    let ((udp, sender), (_, receiver)) = (of("alice"), of("quito"));
+    assert!(
+        sender["stream_sent_bytes"].as_u64() >= Some(size),
+        "{sender}"
+    );
+    assert!(
+        receiver["stream_received_bytes"].as_u64() >= Some(size),
+        "{receiver}"
+    );
+    assert!(udp["sent"].as_u64() > Some(0), "{udp}");
+    assert_eq!(udp["dropped"], serde_json::json!({}), "{udp}");
+    let text = ring.member("alice").unwrap().run(&["status"]).unwrap();
+    let text = text.stdout;
+    assert!(
+        text.contains("udp messages") && text.contains("quic files"),
+        "{text}"
+    );
+}
+
+/// It was near and quick, and has a rate all the same, also after a restart.
+fn the_rate_of_a_transfer_outlives_the_daemon(ring: &Ring) {
+    let transfers = ring.member("alice").unwrap().call(&["transfers"]).unwrap();
+    let done = transfers.iter().find(|t| t["state"] == "done").unwrap();
+    assert!(done["rate"].as_f64() > Some(0.0), "{done}");
+    assert!(done["active_s"].as_f64() > Some(0.0), "{done}");
 }
 
 fn mistakes_that_only_the_daemon_sees(ring: &Ring) {

@@ -111,6 +111,9 @@ fn the_zone_goes_to_stdout_or_whole_into_a_file() {
         written.stderr
     );
     assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), shown.trim());
+    let zone = object(&run(&["--json", "--home", home, "ring", "publish"]));
+    assert_eq!(zone["schema"], "ringway.zone/1");
+    assert_eq!(zone["zone"].as_str().map(str::trim), Some(shown.trim()));
     let nowhere = run(&[
         "--home",
         home,

@@ -9,6 +9,7 @@ use ringway_dtl::{LimitedBy, Mode, Priority};
 
 use super::controller::Control;
 use super::error::QuicError;
+use crate::counters::StreamCounters;
 use crate::member::MemberId;
 
 /// A connection to a member that has proved its key. Clones are the same connection; dropping the
@@ -23,6 +24,7 @@ pub struct QuicConnection {
     peer: MemberId,
     connection: noq::Connection,
     control: Arc<Control>,
+    streams: Arc<StreamCounters>,
 }
 
 /// The state of a connection's path at one moment.
@@ -58,11 +60,17 @@ pub struct ConnectionReport {
 }
 
 impl QuicConnection {
-    pub(super) fn new(peer: MemberId, connection: noq::Connection, control: Arc<Control>) -> Self {
+    pub(super) fn new(
+        peer: MemberId,
+        connection: noq::Connection,
+        control: Arc<Control>,
+        streams: Arc<StreamCounters>,
+    ) -> Self {
         Self {
             peer,
             connection,
             control,
+            streams,
         }
     }
 
@@ -101,6 +109,11 @@ impl QuicConnection {
     /// [`QuicError`] once the connection has ended.
     pub async fn accept_bi(&self) -> Result<(SendStream, RecvStream), QuicError> {
         Ok(self.connection.accept_bi().await?)
+    }
+
+    /// Where to count what streams carry: the same for all connections of the endpoint.
+    pub fn streams(&self) -> &StreamCounters {
+        &self.streams
     }
 
     /// The priority in force, or about to be.

@@ -17,7 +17,7 @@ use super::messages::{DatagramCarrier, Members, MessageSocket, member_address};
 use super::settings::{self, Role};
 use super::tls::{Expected, Identity, Purpose, Shown, from_spki};
 use crate::address::canonical;
-use crate::counters::Counter;
+use crate::counters::{Counter, StreamCounters};
 use crate::limits;
 use crate::member::MemberId;
 use crate::places::Places;
@@ -81,6 +81,7 @@ struct Inner {
     connections: Arc<Semaphore>,
     handshakes: Arc<Places>,
     refused: Counter,
+    streams: Arc<StreamCounters>,
 }
 
 impl QuicEndpoint {
@@ -157,6 +158,7 @@ impl QuicEndpoint {
             handshakes: Places::new(limits::QUIC_HANDSHAKES),
             options,
             refused: Counter::default(),
+            streams: Arc::default(),
         });
         let (streams, accepted) = mpsc::channel(limits::QUIC_ACCEPT_QUEUE);
         let (links, for_links) = mpsc::channel(limits::QUIC_ACCEPT_QUEUE);
@@ -234,6 +236,11 @@ impl QuicEndpoint {
     /// Incoming connections refused because too many were open or under way.
     pub fn refused(&self) -> u64 {
         self.inner.refused.get()
+    }
+
+    /// What the streams of all connections have carried, as far as it was counted there.
+    pub fn streams(&self) -> &StreamCounters {
+        &self.inner.streams
     }
 
     /// Closes the endpoint and all its connections.
@@ -357,7 +364,8 @@ impl Inner {
         };
         hold_until_closed(slot, &connection);
         let member = peer(&connection).ok_or(QuicError::Closed)?;
-        Ok(QuicConnection::new(member, connection, control))
+        let streams = self.streams.clone();
+        Ok(QuicConnection::new(member, connection, control, streams))
     }
 
     fn settings(&self, control: &Arc<Control>, role: Role) -> Arc<noq::TransportConfig> {
@@ -424,7 +432,8 @@ impl Inner {
             }
             None => return Err(QuicError::Closed),
         };
-        let connection = QuicConnection::new(peer, connection, control);
+        let streams = self.streams.clone();
+        let connection = QuicConnection::new(peer, connection, control, streams);
         // The endpoint's owner may be gone; then the connection goes too.
         queue.send(connection).await.map_err(|_| QuicError::Closed)
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use noq::udp::Transmit;
@@ -19,6 +20,7 @@ pub(super) fn session(shared: &Arc<Shared>, remote: SocketAddr) -> Session {
         to: on_socket(remote, shared.v6),
         remote,
         shared: shared.clone(),
+        longest: AtomicUsize::new(0),
     }))
 }
 
@@ -28,6 +30,8 @@ struct UdpLink {
     remote: SocketAddr,
     /// The remote as the socket takes it.
     to: SocketAddr,
+    /// Bytes of the longest message that the system has taken.
+    longest: AtomicUsize,
 }
 
 impl UdpLink {
@@ -48,12 +52,24 @@ impl UdpLink {
         })
     }
 
-    /// What became of `messages` messages of `bytes` bytes; false if the system takes none now.
-    fn account(&self, result: io::Result<()>, messages: usize, bytes: usize) -> bool {
+    /// What became of `messages` messages of `bytes` bytes, the longest of `longest`; false if the system takes none now.
+    fn account(
+        &self,
+        result: io::Result<()>,
+        messages: usize,
+        bytes: usize,
+        longest: usize,
+    ) -> bool {
         let counters = &self.shared.counters;
         match result {
-            Ok(()) => counters.sent_many(messages, bytes),
+            Ok(()) => {
+                self.longest.fetch_max(longest, Ordering::Relaxed);
+                counters.sent_many(messages, bytes);
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+            Err(error) if is_too_long(&error) && longest > self.longest.load(Ordering::Relaxed) => {
+                counters.probes_refused.add_many(as_count(messages));
+            }
             Err(error) => {
                 // A route that is gone may come back: for an unreliable message it is a loss.
                 tracing::debug!(remote = %self.remote, %error, "udp message lost");
@@ -65,7 +81,8 @@ impl UdpLink {
 
     /// Sends one message that is not too large; false if the system takes none now.
     fn send_one(&self, message: &[u8]) -> bool {
-        self.account(self.transmit(message, None), 1, message.len())
+        let length = message.len();
+        self.account(self.transmit(message, None), 1, length, length)
     }
 
     /// Sends a run of messages as [`run_length`] gives it; how many of them have gone.
@@ -90,7 +107,7 @@ impl UdpLink {
                 let taken = run.by_ref().take_while(|message| self.send_one(message));
                 taken.count()
             }
-            result => match self.account(result, run.len(), train.len()) {
+            result => match self.account(result, run.len(), train.len(), segment.unwrap_or(0)) {
                 true => run.len(),
                 false => 0,
             },
@@ -116,7 +133,11 @@ impl Link for UdpLink {
     fn offer_all(&self, messages: &[&[u8]]) -> Result<usize, SendError> {
         let mut rest = messages;
         while let Some(first) = rest.first() {
-            let segments = self.shared.offload.max_gso_segments().get();
+            let segments = match first.len() > self.longest.load(Ordering::Relaxed) {
+                // It asks what the way takes. In a train that the system refuses for it, it would end trains on this socket for good.
+                true => 1,
+                false => self.shared.offload.max_gso_segments().get(),
+            };
             let run = run_length(rest, segments);
             let Some((run, later)) = rest.split_at_checked(run) else {
                 break;
@@ -151,6 +172,11 @@ impl Link for UdpLink {
     fn is_closed(&self) -> bool {
         false
     }
+}
+
+/// Whether the system knows that the way takes no datagram of this length (the device's MTU, or what a router has said).
+fn is_too_long(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::MSGSIZE.raw_os_error())
 }
 
 /// How many of the first messages make one train: all of the size of the first, but the last may be shorter. At least one; only
@@ -188,6 +214,33 @@ mod tests {
         let bytes = vec![0; UDP_LARGEST + 1];
         let messages: Vec<&[u8]> = sizes.iter().map(|size| &bytes[..*size]).collect();
         run_length(&messages, segments)
+    }
+
+    #[tokio::test]
+    async fn a_length_that_the_way_does_not_take_is_a_loss_only_if_it_did() {
+        let (queue, _incoming) = tokio::sync::mpsc::channel(1);
+        let options = crate::UdpOptions {
+            listen: Some((std::net::Ipv4Addr::LOCALHOST, 0).into()),
+            ..crate::UdpOptions::default()
+        };
+        let udp = crate::UdpTransport::start(options, queue).unwrap();
+        let link = UdpLink {
+            to: udp.local,
+            remote: udp.local,
+            shared: udp.shared.clone(),
+            longest: AtomicUsize::new(0),
+        };
+        let too_long = || Err(rustix::io::Errno::MSGSIZE.into());
+        let counted = || {
+            let counters = crate::Transport::counters(&udp);
+            (counters.probes_refused, counters.failed, counters.sent)
+        };
+        assert!(link.account(Ok(()), 1, 1200, 1200));
+        assert!(link.account(too_long(), 1, 8952, 8952));
+        assert_eq!(counted(), (1, 0, 1), "nothing is lost of a probe");
+        assert!(link.account(Ok(()), 1, 1452, 1452));
+        assert!(link.account(too_long(), 3, 4356, 1452));
+        assert_eq!(counted(), (1, 3, 2), "the way has become narrow");
     }
 
     #[test]
