@@ -503,6 +503,27 @@ pub const SEARCHES: usize = 256;
 /// Source: as [`HELLO_PAUSE`]: a lost packet delays a search by this.
 pub const SEARCH_AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
 
+/// Time after which a leaf that does not answer is looked for, although there is a link, or one is being made.
+///
+/// Source: as [`HELLO_PAUSE`], a round trip and more. A leaf that has restarted elsewhere is silent for this.
+pub const SEEK_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Pause before it is looked for again.
+///
+/// Source: a leaf registers within a second of its start; the one who waits does so for [`PEER_TIME`]. Each costs a lookup.
+pub const SEEK_AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Leaves' HELLOs that a router hands to its new predecessor at once, and then twice a second.
+///
+/// Source: half of [`LINK_QUEUE_BYTES`] at [`WHEREABOUTS_BYTES`] each; all of [`WHEREABOUTS`] take half a minute, as long as their parents
+/// need to register them again. More wait for the next look.
+pub const HANDED_OVER: usize = 128;
+
+/// Parents through which a leaf tries to reach a router that it cannot dial.
+///
+/// Source: one may be about to fail. More would cost packets that their rate is for.
+pub const WAYS_THROUGH_PARENTS: usize = 2;
+
 /// Longest pause between two requests to the home router for a port, or for more of the same.
 ///
 /// Source: a router that was switched on, changed or restarted is noticed before long, for a few packets on the local network. Sooner it

@@ -153,6 +153,11 @@ impl Links {
         self.peers.get(member).is_some_and(Peer::is_up)
     }
 
+    /// True if a handshake with the member has been begun, also where there is a link already.
+    pub(crate) fn is_dialling(&self, member: &MemberId) -> bool {
+        self.peers.get(member).is_some_and(Peer::is_dialling)
+    }
+
     /// Every address that a link uses or may use next.
     pub(crate) fn addresses(&self) -> BTreeSet<Address> {
         self.peers.values().flat_map(Peer::addresses).collect()
@@ -267,6 +272,14 @@ impl Links {
     pub(crate) fn keep(&mut self, now: Instant, member: &MemberId) {
         if let Some(peer) = self.peers.get_mut(member) {
             peer.last_wanted = now;
+        }
+    }
+
+    /// As [`Links::keep`], and somebody waits for an answer: the path shows within seconds whether it works.
+    pub(crate) fn keep_working(&mut self, now: Instant, member: &MemberId) {
+        self.keep(now, member);
+        if let Some(peer) = self.peers.get_mut(member) {
+            peer.expect_answer(now);
         }
     }
 

@@ -47,13 +47,21 @@ pub(crate) enum Unreachable {
     Silent(String),
     #[error("`{0}` has no address that is known here")]
     NoAddress(String),
-    #[error("the ring does not know where the leaf `{0}` is: is its `ringway node` running?")]
+    #[error(
+        "the ring does not know where the leaf `{0}` is: is its `ringway node` running? If it has only just started, try again in a \
+         few seconds"
+    )]
     NotFound(String),
     #[error(
-        "`{0}` cannot be reached by mail from here, and this member hides its address from all but its parents \
-         (`node.hide_address` in ringway.toml)"
+        "this member hides its address from all but its parents (`node.hide_address` in ringway.toml), and `{0}` cannot be reached \
+         through a parent or by mail now: `ringway status` lists the parents"
     )]
     Hidden(String),
+    #[error(
+        "this member hides its address from all but its parents (`node.hide_address` in ringway.toml), and the leaf `{0}` has none of \
+         them as its parent: `{0}` can call this member, unless it hides as well"
+    )]
+    NoCommonParent(String),
     #[error("`{0}` advertises no QUIC address")]
     NoQuic(String),
     #[error("this member is stopping")]

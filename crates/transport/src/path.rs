@@ -187,13 +187,23 @@ impl Paths {
         self.choose(now);
     }
 
-    /// Command: a handshake has been completed over this address. It is used, unless another one has been shown to work just
-    /// now and is as good.
+    /// Command: a handshake has been completed over this address. It is used: the peer may have restarted, and then it is nowhere
+    /// else. The path in use until now is probed and taken again if it is better and still works; it stays if the new one is of a
+    /// slower class.
     pub fn adopt(&mut self, now: Instant, descriptor: &AddressDescriptor) {
         self.observe(descriptor).prove(now, None);
-        let active = self.active.as_ref().and_then(|address| self.entry(address));
-        if active.is_none_or(|entry| !entry.is_fresh(now)) {
-            self.switch(now, descriptor.address.clone());
+        let address = &descriptor.address;
+        let in_use = self.active.clone().filter(|in_use| in_use != address);
+        let in_use = in_use.and_then(|address| self.entry_mut(&address));
+        let stays = in_use.is_some_and(|entry| {
+            let faster = entry.latency < descriptor.latency && entry.is_fresh(now);
+            if !faster {
+                entry.doubt(now);
+            }
+            faster
+        });
+        if !stays {
+            self.switch(now, address.clone());
         }
         self.choose(now);
     }

@@ -339,6 +339,11 @@ impl Peer {
         taken.then_some(()).ok_or(Dropped::QueueFull)
     }
 
+    /// Something has left that is answered over a path that works.
+    pub(super) fn expect_answer(&mut self, now: Instant) {
+        self.paths.sent(now);
+    }
+
     /// The next packet for the path in use. `room`: bytes that may be under way to us from this peer.
     pub(super) fn next_packet(&mut self, now: Instant, room: u32) -> Option<(Address, Vec<u8>)> {
         let path = self.paths.active()?.clone();

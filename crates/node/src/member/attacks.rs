@@ -1,5 +1,6 @@
 //! A whole member, with real sockets, and members of its ring that do as they like.
 
+mod leaves;
 mod members;
 
 use std::net::SocketAddr;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ringway_transport::{Address, MemberId};
+use ringway_transport::{Address, Hello, MemberId, Protocol};
 
 use super::Unreachable;
 use super::runtime::Runtime;
@@ -62,6 +62,16 @@ impl Runtime {
     }
 }
 
+/// Why no way leads to a leaf, of which this HELLO was found.
+pub(super) fn why_no_way(hidden: bool, found: Option<&Hello>) -> fn(String) -> Unreachable {
+    let mut addresses = found.into_iter().flat_map(Hello::addresses);
+    let has_parents = addresses.any(|d| d.address.protocol() == Protocol::Relay);
+    match hidden && has_parents {
+        true => Unreachable::NoCommonParent,
+        false => Unreachable::NotFound,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use ringway_transport::Signer as _;
@@ -106,6 +116,26 @@ mod tests {
         }
         assert_ne!(first(&mut hidden, &[]), chosen, "it is off");
         assert_eq!(first(&mut hidden, &[chosen]), chosen, "it has come back");
+    }
+
+    #[test]
+    fn a_hidden_leaf_is_told_that_its_hiding_is_the_reason() {
+        use ringway_transport::{AddressDescriptor, RelayAddress};
+        let leaf = Identity::generate().unwrap();
+        let parent = MemberId::new([1; 32]);
+        let member = leaf.member();
+        let relay = Address::Relay(RelayAddress { parent, member });
+        let with = vec![AddressDescriptor::observed(relay)];
+        let found = Hello::sign(&leaf, 1, with).unwrap();
+        let without = Hello::sign(&leaf, 1, Vec::new()).unwrap();
+        let words = |hidden, found| why_no_way(hidden, found)("bob".to_owned()).to_string();
+        let hiding = words(true, Some(&found));
+        assert!(hiding.contains("hide_address") && hiding.contains("bob"));
+        for (hidden, found) in [(false, Some(&found)), (true, None), (true, Some(&without))] {
+            let words = words(hidden, found);
+            assert!(words.contains("`ringway node` running?"), "{words}");
+            assert!(words.contains("just started"), "{words}");
+        }
     }
 
     #[test]

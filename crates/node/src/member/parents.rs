@@ -22,6 +22,8 @@ struct Parent {
     register: Option<Instant>,
     /// Whether it has answered the newest registration.
     confirmed: bool,
+    /// Whether it has answered any registration.
+    answered: bool,
     /// Whether it passes packets on.
     relays: bool,
     /// The UDP socket from which it hears us.
@@ -68,6 +70,12 @@ impl Parents {
         if let Some(parent) = self.chosen.get_mut(member) {
             parent.register = None;
         }
+    }
+
+    /// Those that pass packets on.
+    pub(super) fn that_relay(&self) -> impl Iterator<Item = &MemberId> {
+        let relays = self.chosen.iter().filter(|(_, parent)| parent.relays);
+        relays.map(|(member, _)| member)
     }
 
     /// None yet. The home router may be asked for another `port`.
@@ -122,6 +130,14 @@ impl View {
 }
 
 impl Runtime {
+    /// A link is up: if it is one with a parent, we are to be found through it at once.
+    pub(super) fn parent_linked(&mut self, now: Instant, member: &MemberId) {
+        let leaf = self.membership.certificate.role() == Role::Leaf;
+        if leaf && self.is_parent(member) {
+            self.tell_parents(now);
+        }
+    }
+
     /// A leaf keeps links to a few routers.
     pub(super) fn look_after_parents(&mut self, now: Instant) {
         self.choose_parents();
@@ -136,9 +152,14 @@ impl Runtime {
         if let Some(observed) = observed {
             self.parents.mapping.heard_from(&observed);
         }
+        self.tell_parents(now);
+        self.look_for_parents(now);
+    }
+
+    fn tell_parents(&mut self, now: Instant) {
+        self.choose_parents();
         self.say_what_has_changed(now);
         self.register(now);
-        self.look_for_parents(now);
     }
 
     /// Keeps those that are still there, and fills up with others that can pass packets on.
@@ -147,7 +168,6 @@ impl Runtime {
             // Each registration and each packet would be a mail.
             let path = self.links.path(member);
             path.is_some_and(|path| path.protocol() != Protocol::Smtp)
-                && self.links.is_direct(member)
         };
         let candidates = self.parents().into_iter().filter(fit);
         let candidates: BTreeSet<MemberId> = candidates.collect();
@@ -178,12 +198,15 @@ impl Runtime {
         let dialled: BTreeSet<MemberId> = known
             .iter()
             .map(Certificate::member)
-            .filter(|member| self.links.knows(member) && !self.links.is_up(member))
+            .filter(|member| self.links.is_dialling(member))
             .collect();
         let mut wanted = PARENTS.saturating_sub(parents.len() + dialled.len());
         let mut candidates: Vec<&Certificate> = known
             .iter()
-            .filter(|router| !self.links.knows(&router.member()))
+            .filter(|router| {
+                let member = router.member();
+                !parents.contains(&member) && !dialled.contains(&member)
+            })
             .collect();
         use rand::seq::SliceRandom as _;
         let me = self.membership.certificate.member();
@@ -195,17 +218,28 @@ impl Runtime {
                 break;
             }
             self.network.show_to(router);
-            if self.directory.cached(&router.member()).is_some() && self.link_to(now, router) {
-                wanted -= 1;
+            if self.directory.cached(&router.member()).is_some() {
+                // Also where there is a link through another: a parent needs nobody in between.
+                let addresses = self.network.dial_addresses(router);
+                wanted -= usize::from(!addresses.is_empty());
+                self.links.connect(now, router, addresses);
             }
         }
     }
 
-    /// Routers that a leaf is linked to.
+    /// Routers that a leaf is linked to without another in between.
     pub(super) fn parents(&self) -> Vec<MemberId> {
         let up = self.links.up().map(|(member, _)| *member);
-        up.filter(|member| self.has_role(member, Role::Router))
-            .collect()
+        up.filter(|member| self.is_parent(member)).collect()
+    }
+
+    /// Those that others may reach us through, or, where there is none such, those that are kept instead.
+    pub(super) fn chosen_parents(&self) -> Vec<MemberId> {
+        let chosen: Vec<MemberId> = self.parents.chosen.keys().copied().collect();
+        if !chosen.is_empty() {
+            return chosen;
+        }
+        self.parents().into_iter().take(PARENTS).collect()
     }
 
     fn lent_addresses(&self) -> Lent {
@@ -293,7 +327,11 @@ impl Runtime {
             parent.confirmed = true;
             parent.register = Some(now + REGISTERED_FOR);
         }
-        // Others hear of it with the next look at the parents: not more often, whatever a parent says.
+        // Others hear at once that there is a way through it; of all else with the next look at the parents: not more often, whatever
+        // a parent says.
+        if !std::mem::replace(&mut parent.answered, true) {
+            self.tell_parents(now);
+        }
     }
 
     /// Tells a leaf from where it is heard.
@@ -414,7 +452,8 @@ impl Runtime {
 
     fn believes(&self, member: &MemberId, address: &Address) -> bool {
         match address {
-            Address::Relay(relay) => self.may_use_relay(member, relay),
+            // A router is dialled directly, or through a parent of ours.
+            Address::Relay(relay) => self.is_leaf(member) && self.may_use_relay(member, relay),
             address if !address.is_private() || self.is_at_our_site(member) => true,
             // From where a common parent hears it.
             address => address.protocol() == Protocol::Udp && self.shares_our_site(member),

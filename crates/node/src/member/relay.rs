@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The packet is one of the link between A and B, sealed from end to end; for that link the router is a path like any other,
-//! `relay://ROUTER/B`. One of the two has to be a leaf, and each has to have a link with the router that needs no relay itself.
+//! `relay://ROUTER/B`. One of the two has to be a leaf, and each has to have a link with the router that needs no relay itself. Where
+//! a leaf wants another router, the one in between makes its link with that.
 
 mod queue;
 
@@ -19,7 +20,7 @@ use self::queue::{Passed, RelayQueue};
 use super::Outcome;
 use super::runtime::Runtime;
 use crate::certificate::{Certificate, Role};
-use crate::limits::{UNRESOLVED, UNRESOLVED_MESSAGES};
+use crate::limits::{LOOKED_UP, UNRESOLVED, UNRESOLVED_MESSAGES, WAYS_THROUGH_PARENTS};
 use crate::link::LinkMessage;
 
 /// What is on its way through others, or through us.
@@ -55,7 +56,7 @@ impl Runtime {
     ) {
         match message {
             LinkMessage::Relay { to, packet } => {
-                self.take_relay(member, MemberId::new(*to), packet.into());
+                self.take_relay(now, member, MemberId::new(*to), packet.into());
             }
             LinkMessage::Relayed { from, packet } => {
                 self.take_relayed(now, member, MemberId::new(*from), &packet);
@@ -90,10 +91,41 @@ impl Runtime {
         }
     }
 
-    /// Only leaves are behind others, each behind its own parents.
+    /// Leaves are behind others, each behind its own parents. A leaf itself reaches routers through its own parents, and one that hides
+    /// has no other way to anybody.
     pub(super) fn may_use_relay(&self, member: &MemberId, relay: &RelayAddress) -> bool {
         let own = self.membership.certificate.member();
-        relay.member == *member && relay.parent != own && self.is_leaf(member)
+        if relay.member != *member || relay.parent == own || relay.parent == *member {
+            return false;
+        }
+        match self.is_leaf(member) {
+            true => !self.network.is_hidden() || self.is_parent(&relay.parent),
+            false => self.is_a_leaf_itself() && self.is_parent(&relay.parent),
+        }
+    }
+
+    /// Addresses of a router by way of our parents, if we are a leaf.
+    pub(super) fn ways_through_parents(&self, certificate: &Certificate) -> Vec<Address> {
+        let member = certificate.member();
+        if certificate.role() != Role::Router || !self.is_a_leaf_itself() {
+            return Vec::new();
+        }
+        let parents = self.parents.that_relay().filter(|p| **p != member);
+        let parents = parents.filter(|parent| self.is_parent(parent));
+        let way = |parent: &MemberId| {
+            let parent = *parent;
+            Address::Relay(RelayAddress { parent, member })
+        };
+        parents.take(WAYS_THROUGH_PARENTS).map(way).collect()
+    }
+
+    fn is_a_leaf_itself(&self) -> bool {
+        self.membership.certificate.role() == Role::Leaf
+    }
+
+    /// True if this router is linked with us and needs nobody in between.
+    pub(super) fn is_parent(&self, member: &MemberId) -> bool {
+        self.links.is_direct(member) && self.has_role(member, Role::Router)
     }
 
     pub(super) fn is_leaf(&self, member: &MemberId) -> bool {
@@ -120,7 +152,7 @@ impl Runtime {
         }
         match self.directory.cached(&parent) {
             Some(certificate) => self.send_to_relay(now, &certificate, vec![message]),
-            None => self.resolve_relay(parent, message),
+            None => self.resolve_relay(parent, Some(message)),
         }
     }
 
@@ -133,18 +165,18 @@ impl Runtime {
         }
     }
 
-    fn resolve_relay(&mut self, parent: MemberId, message: LinkMessage) {
+    fn resolve_relay(&mut self, parent: MemberId, message: Option<LinkMessage>) {
         let unresolved = &mut self.relaying.unresolved;
         if let Some(messages) = unresolved.get_mut(&parent) {
             if messages.len() < UNRESOLVED_MESSAGES {
-                messages.push(message);
+                messages.extend(message);
             }
             return;
         }
         if unresolved.len() >= UNRESOLVED {
             return self.count("relays_unresolved_dropped");
         }
-        unresolved.insert(parent, vec![message]);
+        unresolved.insert(parent, message.into_iter().collect());
         let directory = Arc::clone(&self.directory);
         let outcomes = self.outcomes.clone();
         tokio::spawn(async move {
@@ -173,11 +205,23 @@ impl Runtime {
     }
 
     /// We are asked to pass a packet on.
-    pub(super) fn take_relay(&mut self, from: MemberId, to: MemberId, packet: Vec<u8>) {
-        let both_linked = self.links.is_direct(&from) && self.links.is_direct(&to);
-        let for_a_leaf = self.is_leaf(&from) || self.is_leaf(&to);
+    pub(super) fn take_relay(
+        &mut self,
+        now: Instant,
+        from: MemberId,
+        to: MemberId,
+        packet: Vec<u8>,
+    ) {
         let refused = self.chord.is_none() || packet.len() > RELAY_MTU || from == to;
-        if refused || !both_linked || !for_a_leaf {
+        if refused || !self.links.is_direct(&from) {
+            return self.count("relay_packets_refused");
+        }
+        let from_a_leaf = self.is_leaf(&from);
+        if from_a_leaf && !self.links.is_up(&to) && self.link_for_a_leaf(now, to) {
+            // The leaf's handshake repeats itself.
+            return self.count("relay_packets_dropped");
+        }
+        if !self.links.is_direct(&to) || !(from_a_leaf || self.is_leaf(&to)) {
             return self.count("relay_packets_refused");
         }
         if !self
@@ -186,6 +230,23 @@ impl Runtime {
             .handle_packet(Passed { from, to, packet })
         {
             self.count("relay_packets_dropped");
+        }
+    }
+
+    /// A leaf of ours wants a packet passed on to a router that we have no link with: one is begun. False if that is no router.
+    fn link_for_a_leaf(&mut self, now: Instant, to: MemberId) -> bool {
+        let own = self.membership.certificate.member();
+        if to == own || self.network.relay_rate() == 0 {
+            return false;
+        }
+        match self.directory.cached(&to) {
+            Some(router) if router.role() == Role::Router => self.link_to(now, &router),
+            Some(_) => false,
+            None if self.relaying.unresolved.len() < LOOKED_UP => {
+                self.resolve_relay(to, None);
+                true
+            }
+            None => false,
         }
     }
 

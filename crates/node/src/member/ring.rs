@@ -190,6 +190,7 @@ impl Runtime {
                 successors,
             } => {
                 self.remember_routers(predecessor.into_iter().chain(successors));
+                self.predecessor_changed(now);
             }
             Event::LookupDone {
                 id,

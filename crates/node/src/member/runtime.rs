@@ -189,11 +189,16 @@ impl Runtime {
     }
 
     fn say_goodbye(&mut self) {
-        let members: Vec<MemberId> = self.links.up().map(|(member, _)| *member).collect();
-        for member in members {
-            self.links.close(&member);
+        // What a router has to pass on leaves before the link with that router ends.
+        for relayed in [true, false] {
+            let ending = self.links.up();
+            let ending = ending.filter(|(_, peer)| peer.is_relayed() == relayed);
+            let members: Vec<MemberId> = ending.map(|(member, _)| *member).collect();
+            for member in members {
+                self.links.close(&member);
+            }
+            self.drain(Instant::now());
         }
-        self.drain(Instant::now());
     }
 
     fn take_batch(&mut self, first: Incoming) {
@@ -325,7 +330,11 @@ impl Runtime {
         self.punch(now);
         match self.membership.certificate.role() {
             Role::Leaf => self.look_after_parents(now),
-            Role::Router => self.tell_leaves(now),
+            Role::Router => {
+                self.tell_leaves(now);
+                self.renew_registrations(now);
+                self.hand_over(now);
+            }
         }
     }
 
@@ -389,9 +398,11 @@ impl Runtime {
                 self.offer_paths(now, &member);
                 self.send_hello(now, &member);
                 self.reach_link_up(now, &member);
+                self.parent_linked(now, &member);
+                self.predecessor_linked(&member);
             }
             Event::Down(member) => {
-                self.echo_link_down(&member);
+                self.echo_link_down(now, &member);
                 if let (Some(chord), Some(key)) =
                     (&mut self.chord, ring_key_of(&self.directory, &member))
                 {
@@ -529,7 +540,8 @@ impl Runtime {
     pub(super) fn link_to(&mut self, now: Instant, certificate: &Certificate) -> bool {
         let member = certificate.member();
         if !self.links.knows(&member) {
-            let addresses = self.network.dial_addresses(certificate);
+            let mut addresses = self.network.dial_addresses(certificate);
+            addresses.extend(self.ways_through_parents(certificate));
             self.links.connect(now, certificate, addresses);
             if certificate.role() == Role::Leaf && self.search(now, certificate) {
                 return true;

@@ -20,7 +20,7 @@ impl Runtime {
             Some(_) => Vec::new(),
             None => {
                 let keys = self
-                    .parents()
+                    .chosen_parents()
                     .into_iter()
                     .filter_map(|m| self.directory.cached(&m)?.ring_key());
                 keys.map(|key| reference(&key)).collect()

@@ -10,6 +10,7 @@
 //! signature. It keeps HELLOs in memory; records that survive more than [`WHEREABOUTS_COPIES`] crashes have their place behind the
 //! same two questions.
 
+mod handover;
 mod kept;
 
 use std::collections::BTreeMap;
@@ -19,7 +20,9 @@ use minicbor::bytes::ByteVec;
 use ringway_overlay::{Membership as Position, RingKey};
 use ringway_transport::{Address, Hello, MemberId, Protocol, Receipt};
 
+use self::handover::HandOver;
 use self::kept::{KeptHellos, Whereabout};
+use super::hidden::why_no_way;
 use super::ring::Asker;
 use super::runtime::{Runtime, ring_key_of};
 use super::{Found, LookupFailed};
@@ -32,7 +35,7 @@ use crate::limits::{
 use crate::link::LinkMessage;
 
 /// Where the ring keeps what is known of a leaf.
-fn key_of(member: &MemberId) -> RingKey {
+pub(super) fn key_of(member: &MemberId) -> RingKey {
     let mut name = b"ringway leaf".to_vec();
     name.extend_from_slice(member.as_bytes());
     RingKey::point(&name)
@@ -59,6 +62,7 @@ pub(super) struct Whereabouts {
     /// What leaves of ours have registered, and when the ring is to hear it again.
     registered: BTreeMap<MemberId, (Hello, Instant)>,
     searches: BTreeMap<MemberId, Search>,
+    hand_over: HandOver,
     next: u64,
 }
 
@@ -104,6 +108,7 @@ impl Runtime {
             let Some(whereabout) = self.with_receipts(now, hello) else {
                 continue;
             };
+            self.count("registrations");
             // One look-up for each.
             let busy = self.whereabouts.registering.insert(leaf, whereabout);
             if busy.is_none() && !self.look_up(now, key_of(&leaf), Asker::Registration(leaf)) {
@@ -295,11 +300,17 @@ impl Runtime {
         addresses.sort_by_key(|address| (address.protocol().usual_cost(), address.clone()));
         addresses.dedup();
         vouched.retain(|address| usable(address) && !addresses.contains(address));
-        tracing::debug!(member = %leaf, found = found.is_some(), "a search has ended");
+        let ways = addresses.len() + vouched.len();
+        tracing::debug!(member = %leaf, found = found.is_some(), ways, "a search has ended");
+        if found.is_none() && self.links.is_up(&leaf) {
+            return;
+        }
         self.links
             .connect_vouched(now, &search.certificate, addresses, vouched);
         if !self.links.knows(&leaf) {
-            self.leaf_not_found(&leaf);
+            let hello = found.as_ref().map(|found| &found.hello);
+            let reason = why_no_way(self.network.is_hidden(), hello);
+            self.leaf_not_found(&leaf, reason);
         }
     }
 

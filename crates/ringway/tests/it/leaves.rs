@@ -88,6 +88,7 @@ fn leaves_are_found_and_receive() {
     let passed = count_all(&ring, "relay_packets_passed_on");
     assert!(passed > 0, "nobody passed anything on, yet they met");
     every_way_is_explained(&ring);
+    a_leaf_that_crashes_is_found_where_it_is_then(&mut ring);
     a_leaf_that_is_away_is_said_to_be(&mut ring);
 }
 
@@ -131,6 +132,26 @@ fn a_router_that_crashes_takes_nothing_with_it(ring: &mut Ring) {
     ping(ring, stranger, "bob");
     ring.member_mut(keeper).unwrap().start().unwrap();
     ring.wait_until_settled().unwrap();
+}
+
+/// The link with where it was is in nobody's way: one ping is enough.
+fn a_leaf_that_crashes_is_found_where_it_is_then(ring: &mut Ring) {
+    let status = ring.member("bob").unwrap().status().unwrap();
+    let parents = status["parents"].as_array().cloned().unwrap_or_default();
+    let parent = |name: &str| parents.iter().any(|parent| parent["name"] == name);
+    let other = ROUTERS.into_iter().find(|name| !parent(name)).unwrap();
+    let parent = parents[0]["name"].as_str().unwrap();
+    for who in ["alice", other, parent] {
+        ping(ring, who, "bob");
+        ring.member_mut("bob").unwrap().kill().unwrap();
+        ring.member_mut("bob").unwrap().start().unwrap();
+        let member = ring.member(who).unwrap();
+        let outcome = member.run(&["ping", "bob", "--count", "1"]).unwrap();
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let status = ring.member("bob").unwrap().status().unwrap();
+        let count = status["parents"].as_array().unwrap().len();
+        assert!((1..=3).contains(&count), "{status}");
+    }
 }
 
 fn a_leaf_that_is_away_is_said_to_be(ring: &mut Ring) {

@@ -192,6 +192,11 @@ impl Entry {
         }
     }
 
+    /// What showed that it works counts for nothing more. Once it is not in use it is probed at once, if it would be better.
+    pub(super) fn doubt(&mut self, now: Instant) {
+        self.proved = now.checked_sub(limits::PATH_LOOK);
+    }
+
     fn count_loss(&mut self, sample: u32) {
         self.loss = self.loss.saturating_mul(7).saturating_add(sample) / 8;
     }

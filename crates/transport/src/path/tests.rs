@@ -312,6 +312,43 @@ fn an_address_that_is_only_heard_is_used_after_it_has_answered() {
 }
 
 #[test]
+fn a_peer_that_has_restarted_elsewhere_is_reached_there_at_once() {
+    let mut world = World::new(&[]);
+    let elsewhere = "udp://192.0.2.1:8";
+    world.set(UDP, Some(10));
+    world.offer();
+    world.run(3.0);
+    // It has another port now, or is behind something dearer.
+    for new in [elsewhere, TCP] {
+        world.paths.adopt(world.now, &descriptor(UDP));
+        world.run(1.0);
+        world.set(UDP, None);
+        world.set(new, Some(10));
+        world.paths.adopt(world.now, &descriptor(new));
+        assert_eq!(world.active(), new);
+        world.run(3.0);
+        assert_eq!(world.active(), new);
+        world.set(new, None);
+        world.set(UDP, Some(10));
+    }
+}
+
+#[test]
+fn a_handshake_over_a_dearer_way_does_not_take_a_link_from_one_that_works() {
+    let mut world = World::new(&[]);
+    world.set(UDP, Some(10));
+    world.set(TCP, Some(10));
+    world.set(MAIL, Some(60_000));
+    world.offer();
+    world.run(3.0);
+    world.paths.adopt(world.now, &descriptor(TCP));
+    world.run(0.5);
+    assert_eq!(world.active(), UDP, "it has answered again");
+    world.paths.adopt(world.now, &descriptor(MAIL));
+    assert_eq!(world.active(), UDP, "nothing is lost by waiting");
+}
+
+#[test]
 fn any_number_of_observed_addresses_takes_bounded_room() {
     let mut world = World::new(&[]);
     world.paths.adopt(world.now, &descriptor(UDP));

@@ -154,6 +154,15 @@ impl Honest {
     }
 }
 
+fn links(owner: &Owner, identity: &Identity, certificate: &Certificate) -> Links {
+    let ring = owner.identity.member();
+    let gatekeeper: Gatekeeper = Arc::new(move |shown| Certificate::decode(shown, &ring).ok());
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).unwrap();
+    let rules = PathRules::default();
+    Links::new(identity.clone(), certificate, gatekeeper, rules, seed)
+}
+
 /// A member with a good certificate whose every word the test chooses.
 pub(super) struct Puppet {
     pub(super) identity: Identity,
@@ -168,18 +177,14 @@ pub(super) struct Puppet {
 
 impl Puppet {
     pub(super) async fn new(owner: &mut Owner, name: &str) -> Puppet {
+        Puppet::at(owner, name, None).await
+    }
+
+    /// A router, if it has an address.
+    pub(super) async fn at(owner: &mut Owner, name: &str, address: Option<SocketAddr>) -> Puppet {
         let identity = Identity::generate().unwrap();
-        let certificate = owner.issue(&identity, name, None);
-        let ring = owner.identity.member();
-        let gatekeeper: Gatekeeper = Arc::new(move |shown| Certificate::decode(shown, &ring).ok());
-        let seed = *blake3::hash(name.as_bytes()).as_bytes();
-        let links = Links::new(
-            identity.clone(),
-            &certificate,
-            gatekeeper,
-            PathRules::default(),
-            seed,
-        );
+        let certificate = owner.issue(&identity, name, address);
+        let links = links(owner, &identity, &certificate);
         Puppet {
             identity,
             certificate,
@@ -189,6 +194,12 @@ impl Puppet {
             last_size: 0,
             sequence: 0,
         }
+    }
+
+    /// It forgets everything, and says no goodbye.
+    pub(super) fn restart(&mut self, owner: &Owner) {
+        self.links = links(owner, &self.identity, &self.certificate);
+        self.heard.clear();
     }
 
     pub(super) fn address(&self) -> Address {

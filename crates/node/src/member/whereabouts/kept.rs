@@ -1,6 +1,7 @@
 //! The HELLOs of leaves that a router keeps for whoever looks for them. Sans-IO.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -84,6 +85,21 @@ impl KeptHellos {
     pub(super) fn get(&self, now: Instant, member: &MemberId) -> Option<&Whereabout> {
         let kept = self.kept.get(member)?;
         (now < kept.since + WHEREABOUTS_TIME).then_some(&kept.whereabout)
+    }
+
+    /// The first `most` after `last` that were renewed of late and that `wanted` wants, in order of their members.
+    pub(super) fn some(
+        &self,
+        now: Instant,
+        last: Option<MemberId>,
+        most: usize,
+        wanted: impl Fn(&MemberId) -> bool,
+    ) -> Vec<&Whereabout> {
+        let after = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let kept = self.kept.range((after, Bound::Unbounded));
+        let wanted = kept.filter(|(member, _)| wanted(member));
+        let fresh = wanted.filter_map(|(member, _)| self.get(now, member));
+        fresh.take(most).collect()
     }
 
     pub(super) fn len(&self) -> usize {
