@@ -111,7 +111,7 @@ impl Shared {
 
 impl ExecTransport {
     /// Starts the program and waits until it has introduced itself, at most
-    /// [`EXEC_HELLO_TIME`](crate::limits::EXEC_HELLO_TIME).
+    /// [`EXEC_HELLO_TIME`].
     ///
     /// # Errors
     /// [`StartError`] if the name is none, or the program does not start or does not introduce itself.
