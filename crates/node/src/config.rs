@@ -13,6 +13,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use ringway_dtl::Algorithm;
+use ringway_transport::quic::CongestionControl;
 use ringway_transport::{Address, PathRule, PathRules, WebAddress};
 use serde::{Deserialize, Deserializer};
 
@@ -175,10 +177,37 @@ pub struct NodeConfig {
     /// Whether a leaf asks its home router for a port.
     #[serde(default = "yes")]
     pub port_mapping: bool,
+    /// The rules by which transfers keep their priority.
+    #[serde(default)]
+    pub algorithm: AlgorithmName,
 }
 
 fn yes() -> bool {
     true
+}
+
+/// The rules of priority by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AlgorithmName {
+    /// Ours.
+    #[default]
+    Adaptive,
+    /// LEDBAT and MulTCP2, for comparison.
+    Paper,
+}
+
+impl AlgorithmName {
+    /// The congestion control of connections that carry transfers.
+    pub(crate) fn congestion(self) -> CongestionControl {
+        CongestionControl::Priority(ringway_dtl::Config {
+            algorithm: match self {
+                AlgorithmName::Adaptive => Algorithm::Adaptive,
+                AlgorithmName::Paper => Algorithm::Paper,
+            },
+            ..ringway_dtl::Config::default()
+        })
+    }
 }
 
 /// A transport by name.

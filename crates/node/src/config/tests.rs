@@ -229,6 +229,16 @@ fn mail_is_read() {
 }
 
 #[test]
+fn the_papers_rules_of_priority_can_be_chosen() {
+    let chosen = |text: &str| match of(text).node.algorithm.congestion() {
+        CongestionControl::Priority(config) => config.algorithm,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(chosen("[node]\n"), Algorithm::Adaptive);
+    assert_eq!(chosen("[node]\nalgorithm = \"paper\"\n"), Algorithm::Paper);
+}
+
+#[test]
 fn what_is_done_for_others_has_a_limit_and_can_be_switched_off() {
     let usual = of("[node]\n");
     assert_eq!(

@@ -135,7 +135,7 @@ impl Network {
         let wants_mapping =
             config.node.port_mapping && listen.is_none() && !config.node.hide_address;
         let quic = Arc::new(bind_quic(&config.node, identity, listen, directory)?);
-        let (over_links, carrier) = bind_over_links(identity, directory)?;
+        let (over_links, carrier) = bind_over_links(&config.node, identity, directory)?;
         let reachable = Reachable {
             listen,
             address: certificate.address(),
@@ -420,12 +420,17 @@ impl Network {
 
 /// QUIC for where no UDP passes: its datagrams are messages over links.
 fn bind_over_links(
+    config: &NodeConfig,
     identity: &Identity,
     directory: &Arc<Directory>,
 ) -> Result<(QuicEndpoint, DatagramCarrier), QuicError> {
     let known = Arc::clone(directory);
     let allow = Arc::new(move |member: &MemberId| known.cached(member).is_some());
-    QuicEndpoint::over_messages(identity.signing_key(), allow, QuicOptions::default())
+    let options = QuicOptions {
+        congestion: config.algorithm.congestion(),
+        ..QuicOptions::default()
+    };
+    QuicEndpoint::over_messages(identity.signing_key(), allow, options)
 }
 
 /// Lets in whoever is known to be a member. Of anybody else DNS is asked, so that the next attempt may succeed: a member's first
@@ -465,6 +470,7 @@ fn bind_quic(
     let options = || QuicOptions {
         accept,
         links: serves_quic,
+        congestion: config.algorithm.congestion(),
         ..QuicOptions::default()
     };
     let key = identity.signing_key();

@@ -90,6 +90,11 @@ static NODE: &[Key] = &[
         r#"transports = ["udp", "tcp"]"#,
     ),
     key("port_mapping", Kind::Flag, "port_mapping = false"),
+    key(
+        "algorithm",
+        Kind::Choice(&["adaptive", "paper"]),
+        r#"algorithm = "adaptive""#,
+    ),
 ];
 
 static RECEIVE: &[Key] = &[

@@ -62,6 +62,11 @@ pub(super) const FILES: &[WrongFile] = &[
         2,
         &["node.port_mapping", "true or false"],
     ),
+    (
+        "[node]\nalgorithm = \"cubic\"\n",
+        2,
+        &["node.algorithm", "\"adaptive\"", "\"paper\""],
+    ),
     ("node = 1\n", 1, &["node", "[node]"]),
     ("[[node]]\n", 1, &["write [node], in single brackets"]),
     (
