@@ -14,6 +14,8 @@ use crate::limits::MAX_WINDOW;
 use crate::priority::Priority;
 use crate::report::LimitedBy;
 
+/// What is left of the best rate after a round.
+const BEST_RATE_KEPT: f64 = 0.999;
 /// Round trips after which a round has ended whatever was acknowledged.
 const LONGEST_ROUND: u32 = 8;
 /// Smallest window, in datagrams: about one in twenty round trips, so that a flow still learns what the path is like.
@@ -53,6 +55,8 @@ pub(crate) struct Adaptive {
     may_grow: bool,
     smoothed: Duration,
     last_cut: Option<LimitedBy>,
+    /// Best rate at which data was acknowledged, bytes a second.
+    best_rate: f64,
     /// What the flows knew of the path's delay.
     base: Base,
 }
@@ -83,6 +87,7 @@ impl Adaptive {
             may_grow: false,
             smoothed: Duration::ZERO,
             last_cut: None,
+            best_rate: 0.0,
             base,
         }
     }
@@ -152,12 +157,14 @@ impl Adaptive {
             } else {
                 0.0
             };
+            self.best_rate = (self.best_rate * BEST_RATE_KEPT).max(rate);
             self.round_began = now;
             self.round_bytes = 0;
             let may_grow = std::mem::take(&mut self.may_grow);
             match &mut self.rule {
                 Rule::Scavenger(scavenger) => {
                     let smoothed = batch.smoothed.as_secs_f64();
+                    scavenger.knows(self.best_rate);
                     verdict = verdict.or(scavenger.on_round(now, smoothed, rate, may_grow));
                 }
                 Rule::Flows(flows) => flows.on_round(),
@@ -228,7 +235,8 @@ impl Adaptive {
                 };
                 let window = flows.window().max(LEAST_WINDOW) * self.datagram * share;
                 let base = self.base.clone();
-                let scavenger = Scavenger::new(now, window, self.datagram, slow_start, base);
+                let mut scavenger = Scavenger::new(now, window, self.datagram, slow_start, base);
+                scavenger.knows(self.best_rate);
                 self.rule = Rule::Scavenger(Box::new(scavenger));
             }
         }

@@ -212,6 +212,11 @@ impl Scavenger {
         None
     }
 
+    /// The best rate that the path has given, in bytes a second.
+    pub(super) fn knows(&mut self, best_rate: f64) {
+        self.best_rate = best_rate;
+    }
+
     /// A round trip's packets have been acknowledged, at `rate` bytes a second; `rtt` is the smoothed round trip.
     pub(super) fn on_round(
         &mut self,
@@ -225,7 +230,6 @@ impl Scavenger {
         if count == 0 {
             return None;
         }
-        self.best_rate = (self.best_rate * 0.999).max(rate);
         if let Some(drain) = &mut self.drain {
             drain.rounds -= 1;
             if drain.rounds == 0 {

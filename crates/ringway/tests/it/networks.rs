@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::{program, random_bytes};
 
+mod priority;
 mod ways;
 
 /// How long each part may take; generous, the machine is busy.
