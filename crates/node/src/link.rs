@@ -14,6 +14,7 @@
 //! and passes them to [`Links::offer_paths`]). Which of them is used decides [`ringway_transport::Paths`]; its probes
 //! are echoes. The way back is the peer's choice.
 
+mod dial;
 mod establish;
 mod flow;
 mod fragment;
@@ -33,7 +34,7 @@ use ringway_transport::{Address, MemberId, PathProbe, PathRules, Protocol, Prove
 pub(crate) use self::peer::Peer;
 pub(crate) use self::wire::LinkMessage;
 
-use self::peer::HalfOpen;
+use self::dial::HalfOpen;
 use self::wire::Packet;
 use crate::certificate::Certificate;
 use crate::identity::Identity;

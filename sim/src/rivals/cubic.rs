@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{HyStart, INITIAL};
+use super::{HyStart, INITIAL, is_used};
 use crate::bottleneck::{Acked, Control, PACKET};
 
 const C: f64 = 0.4;
@@ -85,8 +85,7 @@ impl Control for Cubic {
         let rtt = now - newest.sent;
         self.srtt = Some(self.srtt.map_or(rtt, |srtt| (srtt * 7 + rtt) / 8));
         self.shortest = Some(self.shortest.map_or(rtt, |shortest| shortest.min(rtt)));
-        let limited = in_flight as f64 + 2.0 * PACKET as f64 >= self.window * PACKET as f64 / 2.0;
-        if newest.packet < self.recovered_at || !limited {
+        if newest.packet < self.recovered_at || !is_used(self.window, in_flight) {
             return;
         }
         for ack in acked {

@@ -9,6 +9,8 @@ mod reno;
 
 use std::time::Duration;
 
+use crate::bottleneck::PACKET;
+
 pub use self::bbr::Bbr;
 pub use self::cubic::Cubic;
 pub use self::priorities::Priorities;
@@ -16,6 +18,12 @@ pub use self::reno::Reno;
 
 /// First window, in packets. Source: RFC 6928.
 const INITIAL: f64 = 10.0;
+
+/// Whether a window of so many packets is used, so that growing it means something. Source: Linux' tcp_is_cwnd_limited: half of it.
+fn is_used(window: f64, in_flight: u64) -> bool {
+    let packet = PACKET as f64;
+    in_flight as f64 + 2.0 * packet >= window * packet / 2.0
+}
 
 /// Leaves slow start before the queue is full. Source: Ha and Rhee, *Taming the elephants* (HyStart), as Linux has it: the delay
 /// of a round's first packets against the shortest ever.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::INITIAL;
+use super::{INITIAL, is_used};
 use crate::bottleneck::{Acked, Control, PACKET};
 
 /// One Reno flow.
@@ -40,9 +40,8 @@ impl Control for Reno {
     }
 
     fn on_acked(&mut self, _now: Duration, acked: &[Acked], _delivered: u64, in_flight: u64) {
-        let limited = in_flight as f64 + 2.0 * PACKET as f64 >= self.window * PACKET as f64 / 2.0;
         let recovering = acked.iter().any(|ack| ack.packet < self.recovered_at);
-        if recovering || !limited {
+        if recovering || !is_used(self.window, in_flight) {
             return;
         }
         for _ in acked {

@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use ringway_transport::{Address, MemberId, Paths};
 
+use super::dial::{Dial, HalfOpen};
 use super::handshake::{self, Initiator};
-use super::peer::{Dial, HalfOpen, Peer};
+use super::peer::Peer;
 use super::session::Session;
 use super::wire::{LinkMessage, Packet};
 use super::{Event, Links};

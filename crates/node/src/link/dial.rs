@@ -1,0 +1,145 @@
+//! Handshakes under way: those that we have begun, and those that we have answered.
+
+use std::time::{Duration, Instant};
+
+use ringway_transport::{Address, MemberId, Protocol};
+
+use super::handshake::Initiator;
+use super::session::Session;
+use crate::limits::MAIL_HANDSHAKE;
+
+/// How long an answered handshake waits for its first message.
+const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
+/// Pause after the first attempts to reach a peer: one for each address, so that one that is blocked delays little.
+const NEXT_ADDRESS: Duration = Duration::from_millis(300);
+/// How long an answer is waited for where no other attempt is to follow.
+const ONLY_ADDRESS: Duration = Duration::from_secs(3);
+/// Pauses after further attempts; after the last one the peer is given up.
+const DIAL_PAUSES: [Duration; 5] = [
+    Duration::from_millis(400),
+    Duration::from_millis(600),
+    Duration::from_millis(1_000),
+    Duration::from_millis(1_500),
+    Duration::from_millis(2_000),
+];
+/// A handshake that we have begun.
+#[derive(Debug)]
+pub(super) struct Dial {
+    pub(super) index: u32,
+    pub(super) initiator: Initiator,
+    pub(super) due: Instant,
+    packet: Vec<u8>,
+    pub(super) addresses: Vec<Address>,
+    /// Addresses for which only others speak: each gets one packet, and no other.
+    once: Vec<Address>,
+    attempts: usize,
+    mailed: bool,
+}
+
+impl Dial {
+    pub(super) fn new(
+        now: Instant,
+        index: u32,
+        initiator: Initiator,
+        packet: Vec<u8>,
+        addresses: Vec<Address>,
+    ) -> Dial {
+        Dial {
+            index,
+            initiator,
+            due: now,
+            packet,
+            addresses,
+            once: Vec::new(),
+            attempts: 0,
+            mailed: false,
+        }
+    }
+
+    /// More addresses of the peer have been found: they are tried at once.
+    pub(super) fn also_at(&mut self, now: Instant, addresses: Vec<Address>) {
+        let before = self.addresses.len();
+        for address in addresses {
+            if !self.addresses.contains(&address) {
+                self.addresses.push(address);
+            }
+        }
+        if self.addresses.len() > before {
+            self.attempts = before;
+            self.mailed = false;
+            self.due = now;
+        }
+    }
+
+    /// Members have signed that the peer answered them there: one packet goes to each.
+    pub(super) fn once_at(&mut self, now: Instant, addresses: Vec<Address>) {
+        self.once = addresses;
+        self.due = now;
+    }
+
+    /// Where to send the initiation now; each address in turn, cheapest first. After the last attempt over something faster one goes
+    /// out by mail, if there is a mailbox, and is waited for.
+    pub(super) fn next_attempt(&mut self, now: Instant) -> Option<(Address, Vec<u8>)> {
+        if let Some(address) = self.once.pop() {
+            let last = self.once.is_empty() && self.addresses.is_empty();
+            self.due = now + if last { ONLY_ADDRESS } else { NEXT_ADDRESS };
+            return Some((address, self.packet.clone()));
+        }
+        let (mail, fast): (Vec<&Address>, Vec<&Address>) =
+            self.addresses.iter().partition(|address| is_mail(address));
+        let first_round = fast.len().saturating_sub(1);
+        let pause = match self.attempts.checked_sub(first_round) {
+            _ if fast.is_empty() => None,
+            None => Some(NEXT_ADDRESS),
+            Some(further) => DIAL_PAUSES.get(further).copied(),
+        };
+        let chosen = match pause {
+            Some(pause) => {
+                let position = self.attempts % fast.len().max(1);
+                fast.get(position).map(|address| (*address, pause))
+            }
+            None if self.mailed => None,
+            None => mail.first().map(|address| (*address, MAIL_HANDSHAKE)),
+        };
+        let (address, pause) = chosen?;
+        self.mailed |= is_mail(address);
+        let address = address.clone();
+        self.attempts += 1;
+        self.due = now + pause;
+        Some((address, self.packet.clone()))
+    }
+}
+
+pub(super) fn is_mail(address: &Address) -> bool {
+    address.protocol() == Protocol::Smtp
+}
+
+/// A handshake that we have answered; the initiator has not yet shown that it got the answer.
+#[derive(Debug)]
+pub(super) struct HalfOpen {
+    pub(super) member: MemberId,
+    pub(super) index: u32,
+    pub(super) initiation: (u32, blake3::Hash),
+    pub(super) response: Vec<u8>,
+    pub(super) session: Session,
+    pub(super) since: Instant,
+    /// Where the answer went. What comes back over the session shows that it arrived there.
+    pub(super) path: Address,
+    /// The certificate shown, to be judged again when the session is taken into use.
+    pub(super) shown: Vec<u8>,
+}
+
+impl HalfOpen {
+    pub(super) fn answers(&self, sender: u32, noise: &[u8]) -> bool {
+        self.initiation.0 == sender && self.initiation.1 == blake3::hash(noise)
+    }
+
+    pub(super) fn expires(&self) -> Instant {
+        self.since
+            + if is_mail(&self.path) {
+                MAIL_HANDSHAKE
+            } else {
+                HALF_OPEN_FOR
+            }
+    }
+}
