@@ -120,12 +120,12 @@ impl Controller {
     pub fn on_sent(&mut self, _now: Instant, packet: u64, bytes: u64) {
         self.totals.sent = self.totals.sent.saturating_add(bytes);
         if let Engine::Adaptive(adaptive) = &mut self.engine {
-            adaptive.on_sent(packet);
+            adaptive.on_sent(packet, bytes);
         }
     }
 
     /// A packet was acknowledged. Takes effect at the end of the batch.
-    pub fn on_ack(&mut self, _now: Instant, sample: &AckSample) {
+    pub fn on_ack(&mut self, now: Instant, sample: &AckSample) {
         self.totals.acked = self.totals.acked.saturating_add(sample.bytes);
         let batch = &mut self.batch;
         batch.bytes = batch.bytes.saturating_add(sample.bytes);
@@ -140,6 +140,9 @@ impl Controller {
             batch.marked = batch.marked.max(Some(sample.sent));
         }
         batch.window_limited |= !sample.app_limited;
+        if let Engine::Adaptive(adaptive) = &mut self.engine {
+            adaptive.on_arrived(now, sample.packet, sample.bytes);
+        }
     }
 
     /// All packets that one acknowledgement names have been reported; `in_flight` bytes are still under way.
@@ -185,7 +188,7 @@ impl Controller {
     pub fn on_loss(&mut self, _now: Instant, sample: &LossSample) {
         self.totals.lost = self.totals.lost.saturating_add(sample.bytes);
         if let Engine::Adaptive(adaptive) = &mut self.engine {
-            adaptive.on_lost(sample.packet);
+            adaptive.on_lost(sample.packet, sample.bytes);
         }
     }
 

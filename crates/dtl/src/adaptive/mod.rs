@@ -119,8 +119,19 @@ impl Adaptive {
         }
     }
 
-    pub(crate) fn on_sent(&mut self, packet: u64) {
+    pub(crate) fn on_sent(&mut self, packet: u64, bytes: u64) {
         self.next = packet.saturating_add(1);
+        if let Rule::Flows(flows) = &mut self.rule {
+            flows.on_sent(packet, bytes as f64 / self.datagram);
+        }
+    }
+
+    /// A packet arrived; its batch is not over yet.
+    pub(crate) fn on_arrived(&mut self, now: Instant, packet: u64, bytes: u64) {
+        if let Rule::Flows(flows) = &mut self.rule {
+            let datagrams = bytes as f64 / self.datagram;
+            flows.on_arrived(now, packet, datagrams, self.smoothed.as_secs_f64());
+        }
     }
 
     pub(crate) fn on_datagram_size(&mut self, bytes: u64) {
@@ -142,8 +153,7 @@ impl Adaptive {
             }
             Rule::Flows(flows) => {
                 self.base.update(now, rtt);
-                let datagrams = batch.bytes as f64 / self.datagram;
-                flows.on_acked(now, datagrams, rtt, batch.may_grow);
+                flows.on_acked(now, batch.newest, rtt, batch.may_grow);
             }
         }
         let lasted = now.saturating_duration_since(self.round_began);
@@ -177,9 +187,9 @@ impl Adaptive {
     }
 
     /// A packet was lost.
-    pub(crate) fn on_lost(&mut self, packet: u64) {
+    pub(crate) fn on_lost(&mut self, packet: u64, bytes: u64) {
         if let Rule::Flows(flows) = &mut self.rule
-            && flows.on_lost(packet, self.next)
+            && flows.on_lost(packet, bytes as f64 / self.datagram, self.next)
         {
             self.last_cut = Some(LimitedBy::Loss);
         }
@@ -198,7 +208,7 @@ impl Adaptive {
                 self.last_cut = Some(LimitedBy::Loss);
             }
             Rule::Flows(flows) => {
-                if mark && flows.on_lost(self.next, self.next) {
+                if mark && flows.on_mark(self.next) {
                     self.last_cut = Some(LimitedBy::Loss);
                 }
             }

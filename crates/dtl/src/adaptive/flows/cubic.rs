@@ -1,0 +1,142 @@
+//! One virtual flow: the window of a CUBIC (RFC 9438) as the Linux kernel has it, in whole packets.
+//!
+//! Where windows are of a few packets, whole packets make a difference: 0.7 of 7 is 4. The flows that N is to be worth have such windows.
+
+use std::time::Instant;
+
+/// RFC 9438 §4.1.
+const C: f64 = 0.4;
+const BETA: f64 = 0.7;
+/// Datagrams by which a Reno of the same back-off grows in a round trip, RFC 9438 §4.3. Linux keeps to it for ever; the RFC's return to 1 above
+/// the former window is not in the flows that N is to be worth.
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+/// Fewest acknowledged datagrams for which the window grows by one, and most before the first loss.
+const FASTEST: f64 = 2.0;
+const SLOWEST_AT_FIRST: f64 = 20.0;
+/// The same where CUBIC's curve has been reached, for each datagram of the window.
+const AT_CURVE: f64 = 100.0;
+/// Smallest windows, datagrams: after a loss, and after a time-out.
+const AFTER_LOSS: f64 = 2.0;
+pub(super) const LEAST: f64 = 1.0;
+
+/// A window, its epoch and its recovery.
+#[derive(Clone, Debug)]
+pub(super) struct Cubic {
+    /// In datagrams, as if it were a whole flow.
+    pub(super) window: f64,
+    /// How many flows it stands for.
+    pub(super) weight: f64,
+    pub(super) threshold: f64,
+    /// The window before the last loss.
+    pub(super) most: f64,
+    epoch: Option<Epoch>,
+    /// Acknowledged datagrams that have not made the window grow yet.
+    credit: f64,
+    /// Losses of packets before this one are answered.
+    pub(super) recovered_at: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    began: Instant,
+    k: f64,
+    origin: f64,
+    /// What a Reno would have, and acknowledged datagrams towards its next.
+    reno: f64,
+    acked: f64,
+}
+
+impl Cubic {
+    pub(super) fn new(window: f64, threshold: f64) -> Cubic {
+        Cubic {
+            window: window.max(LEAST),
+            weight: 1.0,
+            threshold,
+            most: 0.0,
+            epoch: None,
+            credit: 0.0,
+            recovered_at: 0,
+        }
+    }
+
+    /// Its part of the aggregate, in datagrams.
+    pub(super) fn part(&self) -> f64 {
+        self.window * self.weight
+    }
+
+    pub(super) fn in_slow_start(&self) -> bool {
+        self.window < self.threshold
+    }
+
+    /// So many of its datagrams were acknowledged.
+    pub(super) fn grow(&mut self, now: Instant, acked: f64, rtt: f64) {
+        // As if it were a whole flow.
+        let acked = acked / self.weight;
+        if self.in_slow_start() {
+            self.window = (self.window + acked).min(self.threshold.max(self.window));
+            return;
+        }
+        let every = self.every(now, acked, rtt);
+        if self.credit >= every {
+            self.credit = 0.0;
+            self.window += 1.0;
+        }
+        self.credit += acked;
+        let steps = (self.credit / every).floor();
+        self.credit -= steps * every;
+        self.window += steps;
+    }
+
+    /// Acknowledged datagrams for which the window grows by one.
+    fn every(&mut self, now: Instant, acked: f64, rtt: f64) -> f64 {
+        let (window, most) = (self.window, self.most);
+        let epoch = self.epoch.get_or_insert_with(|| Epoch {
+            began: now,
+            k: ((most - window).max(0.0) / C).cbrt(),
+            origin: most.max(window),
+            reno: window,
+            acked: 0.0,
+        });
+        let time = now.saturating_duration_since(epoch.began).as_secs_f64() + rtt;
+        let target = epoch.origin + C * (time - epoch.k).powi(3);
+        let mut every = if target > window {
+            window / (target - window)
+        } else {
+            AT_CURVE * window
+        };
+        if most == 0.0 {
+            every = every.min(SLOWEST_AT_FIRST);
+        }
+        epoch.acked += acked;
+        let round = window / ALPHA;
+        let steps = (epoch.acked / round).floor();
+        epoch.acked -= steps * round;
+        epoch.reno += steps;
+        if epoch.reno > window {
+            every = every.min(window / (epoch.reno - window));
+        }
+        every.max(FASTEST)
+    }
+
+    /// Answers a loss that counts for `losses`.
+    pub(super) fn cut(&mut self, next: u64, losses: f64) {
+        self.recovered_at = next;
+        self.epoch = None;
+        let left = (self.window * BETA.powf(losses)).floor().max(AFTER_LOSS);
+        // The window before the last of them: where the next epoch's plateau is.
+        let before = (self.window * BETA.powf(losses - 1.0)).max(left);
+        self.most = if before < self.most {
+            before * (1.0 + BETA) / 2.0
+        } else {
+            before
+        };
+        self.threshold = left;
+        self.window = left;
+    }
+
+    /// Nothing came through for long.
+    pub(super) fn time_out(&mut self, next: u64) {
+        self.cut(next, 1.0);
+        self.window = LEAST;
+    }
+}

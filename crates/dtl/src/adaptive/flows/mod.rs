@@ -1,0 +1,306 @@
+//! Priority N > 0: N virtual CUBIC flows that share one path and one pacer.
+//!
+//! Each has a window, an epoch and a recovery of its own, packets of its own, and sends as the kernel's TCP does: acknowledgements let it send two
+//! packets at a time, because a TCP receiver acknowledges every second packet. Whoever sends evenly instead finds room in a full queue where
+//! TCP's pairs do not: one flow's worth then takes up to five times its share, and four flows' worth starve a TCP. A lost packet cuts the virtual flow that sent it. A
+//! fraction of a flow is a whole one of which a part is sent.
+
+mod cubic;
+mod ledger;
+
+use std::time::{Duration, Instant};
+
+use self::cubic::{Cubic, LEAST};
+use self::ledger::Ledger;
+use crate::limits::MIN_WEIGHT;
+
+/// Most virtual flows; beyond, each stands for several.
+const MOST: usize = 32;
+/// HyStart: samples of a round that are compared, and the increase that ends slow start. Source: Linux' tcp_cubic.c.
+const SAMPLES: u32 = 8;
+const INCREASE: (f64, f64) = (0.004, 0.016);
+/// For how long Linux' TCP waits for more room before it sends what it may, and how much faster than window ÷ round trip it reckons it
+/// will be sent. Source: tcp_tso_should_defer and tcp_ca_pacing_ratio of Linux.
+const DEFERRED: Duration = Duration::from_millis(1);
+const PACED: f64 = 1.2;
+/// Datagrams under way that are none.
+const LITTLE: f64 = 0.01;
+/// Packets behind the newest acknowledged one, beyond twice what is under way, after which one is given up.
+const STALE: u64 = 64;
+
+/// A virtual flow and its packets.
+#[derive(Clone, Debug)]
+struct Virtual {
+    cubic: Cubic,
+    /// Datagrams under way.
+    in_flight: f64,
+    /// Datagrams acknowledged since the window last grew.
+    acked: f64,
+    /// Datagrams that may leave now.
+    released: f64,
+    /// When some were last released.
+    released_at: Option<Instant>,
+    /// Whether a packet has arrived whose acknowledgement a TCP receiver would hold back until the next.
+    held: bool,
+    /// Whether a cut was less than a round trip ago.
+    repairs: bool,
+}
+
+impl Virtual {
+    fn new(window: f64, threshold: f64) -> Virtual {
+        Virtual {
+            cubic: Cubic::new(window, threshold),
+            in_flight: 0.0,
+            acked: 0.0,
+            released: 0.0,
+            released_at: None,
+            held: false,
+            repairs: false,
+        }
+    }
+
+    /// Datagrams that it may have under way now.
+    fn allowed(&self) -> f64 {
+        let part = self.cubic.part();
+        if self.in_flight < LITTLE || self.cubic.in_slow_start() {
+            return part;
+        }
+        let allowed = self.in_flight + self.released;
+        // A flow that was cut has more under way than it may, for a round trip; the others send on meanwhile.
+        if self.repairs {
+            allowed
+        } else {
+            part.min(allowed)
+        }
+    }
+
+    /// One of its packets arrived: lets go what the kernel's TCP would.
+    fn arrived(&mut self, now: Instant, packet: u64, datagrams: f64, rtt: f64) {
+        self.left(datagrams);
+        // Until the packets sent before a cut are through, TCP repairs, with an acknowledgement for each packet, and does not grow.
+        self.repairs = packet < self.cubic.recovered_at;
+        if !self.repairs {
+            self.acked += datagrams;
+        }
+        self.held = !self.held && !self.repairs;
+        let held = if self.held { 1.0 } else { 0.0 };
+        let room = (self.cubic.part() - self.in_flight - held).floor();
+        let idle = self
+            .released_at
+            .is_none_or(|at| now.saturating_duration_since(at) > DEFERRED);
+        let train = if self.repairs { 1.0 } else { self.train(rtt) };
+        let released = if room >= train && !self.held {
+            (room / train).floor() * train
+        } else if room >= 1.0 && idle {
+            room
+        } else {
+            return;
+        };
+        self.released = released;
+        self.released_at = Some(now);
+    }
+
+    /// Packets that TCP gathers before it sends them: a millisecond's worth, two at least and a third of the window at most.
+    fn train(&self, rtt: f64) -> f64 {
+        let part = self.cubic.part();
+        let rate = PACED * part / rtt.max(1e-3);
+        (rate * DEFERRED.as_secs_f64())
+            .min(part / 3.0)
+            .floor()
+            .max(2.0)
+    }
+
+    /// A packet was sent.
+    fn sent(&mut self, datagrams: f64) {
+        if self.in_flight < LITTLE {
+            // After a pause no acknowledgement will come to set the rest of the window free.
+            self.released = self.cubic.part().floor();
+        }
+        self.in_flight += datagrams;
+        self.released = (self.released - datagrams).max(0.0);
+    }
+
+    /// A packet is no longer under way.
+    fn left(&mut self, datagrams: f64) {
+        self.in_flight = (self.in_flight - datagrams).max(0.0);
+    }
+}
+
+/// The state of priority N. Sizes in datagrams, times in seconds.
+#[derive(Clone, Debug)]
+pub(super) struct Flows {
+    flows: Vec<Virtual>,
+    ledger: Ledger,
+    shortest: Option<f64>,
+    round: (f64, u32),
+}
+
+impl Flows {
+    /// `count` flows that share `window` datagrams and double it in each round trip up to `bound` datagrams.
+    pub(super) fn new(count: f64, window: f64, bound: f64) -> Flows {
+        let count = count.max(MIN_WEIGHT);
+        let mut first = Virtual::new(window / count, bound / count);
+        if bound.is_finite() {
+            first.cubic.most = bound / count;
+        }
+        let mut flows = Flows {
+            flows: vec![first; number(count)],
+            ledger: Ledger::default(),
+            shortest: None,
+            round: (f64::INFINITY, 0),
+        };
+        flows.weigh(count);
+        flows
+    }
+
+    /// Becomes worth `count` flows. Those that go take their windows with them; new ones double theirs up to the mean of the others.
+    pub(super) fn set_count(&mut self, count: f64) {
+        let count = count.max(MIN_WEIGHT);
+        let length = self.flows.len().max(1) as f64;
+        let mean = self.flows.iter().map(|flow| flow.cubic.window).sum::<f64>() / length;
+        let slow_start = self.in_slow_start();
+        let threshold = if slow_start { f64::INFINITY } else { mean };
+        let mut new = Virtual::new(LEAST, threshold);
+        new.cubic.most = if slow_start { 0.0 } else { mean };
+        self.flows.resize(number(count), new);
+        self.weigh(count);
+    }
+
+    fn weigh(&mut self, count: f64) {
+        let number = self.flows.len();
+        let each = (count / number as f64).max(1.0);
+        let last = count - each * (number as f64 - 1.0);
+        for (index, flow) in self.flows.iter_mut().enumerate() {
+            flow.cubic.weight = if index + 1 == number { last } else { each };
+        }
+    }
+
+    /// Datagrams that may be under way now.
+    pub(super) fn window(&self) -> f64 {
+        self.flows.iter().map(Virtual::allowed).sum()
+    }
+
+    pub(super) fn in_slow_start(&self) -> bool {
+        self.flows.iter().all(|flow| flow.cubic.in_slow_start())
+    }
+
+    /// A packet left: it is that of the virtual flow with the most room.
+    pub(super) fn on_sent(&mut self, packet: u64, datagrams: f64) {
+        let room = |flow: &Virtual| flow.allowed() - flow.in_flight;
+        let flows = self.flows.iter_mut().enumerate();
+        let next = flows.max_by(|(_, one), (_, other)| room(one).total_cmp(&room(other)));
+        let Some((index, flow)) = next else {
+            return;
+        };
+        flow.sent(datagrams);
+        let owner = u8::try_from(index).unwrap_or(u8::MAX);
+        let flows = &mut self.flows;
+        self.ledger.enter(packet, owner, |owner| {
+            if let Some(flow) = flows.get_mut(usize::from(owner)) {
+                flow.left(1.0);
+            }
+        });
+    }
+
+    /// A packet arrived. Takes effect with [`Flows::on_acked`].
+    pub(super) fn on_arrived(&mut self, now: Instant, packet: u64, datagrams: f64, rtt: f64) {
+        let owner = self.ledger.take(packet).map(usize::from);
+        if let Some(flow) = owner.and_then(|owner| self.flows.get_mut(owner)) {
+            flow.arrived(now, packet, datagrams, rtt);
+        }
+    }
+
+    /// The end of a batch of acknowledgements, the newest of which took `rtt`.
+    pub(super) fn on_acked(&mut self, now: Instant, newest: u64, rtt: f64, may_grow: bool) {
+        // What was not heard of for so long will not be: lost probes of the path's MTU, for one, are not told.
+        let under_way: f64 = self.flows.iter().map(|flow| flow.in_flight).sum();
+        let stale = newest.saturating_sub((2.0 * under_way) as u64 + STALE);
+        let flows = &mut self.flows;
+        self.ledger.give_up_before(stale, |owner| {
+            if let Some(flow) = flows.get_mut(usize::from(owner)) {
+                flow.left(1.0);
+            }
+        });
+        let shortest = self.shortest.map_or(rtt, |shortest| shortest.min(rtt));
+        self.shortest = Some(shortest);
+        if self.round.1 < SAMPLES {
+            self.round = (self.round.0.min(rtt), self.round.1 + 1);
+        }
+        if self.in_slow_start() && self.round.1 >= SAMPLES {
+            let most = shortest + (shortest / 8.0).clamp(INCREASE.0, INCREASE.1);
+            if self.round.0 >= most {
+                for flow in &mut self.flows {
+                    flow.cubic.threshold = flow.cubic.window;
+                }
+            }
+        }
+        for flow in &mut self.flows {
+            let acked = std::mem::take(&mut flow.acked);
+            if may_grow && acked > 0.0 {
+                flow.cubic.grow(now, acked, shortest);
+            }
+        }
+    }
+
+    pub(super) fn on_round(&mut self) {
+        self.round = (f64::INFINITY, 0);
+    }
+
+    /// A packet was lost: true if it cut a window. `next` is the number of the next packet.
+    pub(super) fn on_lost(&mut self, packet: u64, datagrams: f64, next: u64) -> bool {
+        let owner = self.ledger.take(packet).map(usize::from);
+        if let Some(flow) = owner.and_then(|owner| self.flows.get_mut(owner)) {
+            flow.left(datagrams);
+        }
+        self.charge(owner, packet, next)
+    }
+
+    /// A packet came through with a mark: true if it cut a window.
+    pub(super) fn on_mark(&mut self, next: u64) -> bool {
+        self.charge(None, next, next)
+    }
+
+    /// Cuts the flow that a packet belonged to; where that is not known, one by lot, in proportion to their windows.
+    fn charge(&mut self, owner: Option<usize>, packet: u64, next: u64) -> bool {
+        let mut lot = lot(packet) * self.flows.iter().map(|flow| flow.cubic.part()).sum::<f64>();
+        let by_lot = self.flows.iter().position(|flow| {
+            lot -= flow.cubic.part();
+            lot <= 0.0
+        });
+        let owner = owner.filter(|owner| *owner < self.flows.len()).or(by_lot);
+        let Some(flow) = owner.and_then(|owner| self.flows.get_mut(owner)) else {
+            return false;
+        };
+        if packet < flow.cubic.recovered_at {
+            return false;
+        }
+        // A fraction of a flow meets fewer losses than a whole one: each counts for more.
+        let losses = 1.0 / flow.cubic.weight.min(1.0);
+        flow.cubic.cut(next, losses);
+        flow.released = 0.0;
+        flow.repairs = true;
+        true
+    }
+
+    pub(super) fn on_persistent(&mut self, next: u64) {
+        for flow in &mut self.flows {
+            flow.cubic.time_out(next);
+        }
+    }
+}
+
+/// How many virtual flows stand for `count`.
+fn number(count: f64) -> usize {
+    (count.ceil().max(1.0) as usize).min(MOST)
+}
+
+/// A number between 0 and 1 that depends on the packet, the same in every run.
+fn lot(packet: u64) -> f64 {
+    let mut mixed = packet.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+use super::*;
+
+/// Round trip of these tests, seconds.
+const RTT: f64 = 0.02;
+
+/// Flows that do not grow by themselves, each with `window` datagrams, all of it under way.
+struct Path {
+    flows: Flows,
+    now: Instant,
+    sent: u64,
+    arrived: u64,
+}
+
+impl Path {
+    fn full(count: f64, window: f64) -> Path {
+        let mut path = Path {
+            flows: Flows::new(count, window * count, 0.0),
+            now: crate::test_epoch(),
+            sent: 0,
+            arrived: 0,
+        };
+        path.send();
+        path
+    }
+
+    fn under_way(&self) -> f64 {
+        (self.sent - self.arrived) as f64
+    }
+
+    /// Sends what may be sent, and says how much that was.
+    fn send(&mut self) -> u64 {
+        let before = self.sent;
+        while self.under_way() + 1.0 <= self.flows.window() {
+            self.flows.on_sent(self.sent, 1.0);
+            self.sent += 1;
+        }
+        self.sent - before
+    }
+
+    /// The oldest packet under way arrives, `micros` after the last.
+    fn arrive(&mut self, micros: u64) {
+        self.now += Duration::from_micros(micros);
+        self.flows.on_arrived(self.now, self.arrived, 1.0, RTT);
+        self.arrived += 1;
+    }
+
+    /// The end of a batch, in which windows grow.
+    fn grow(&mut self) {
+        self.flows.on_acked(self.now, self.arrived, RTT, true);
+    }
+}
+
+fn weights(flows: &Flows) -> Vec<f64> {
+    flows.flows.iter().map(|flow| flow.cubic.weight).collect()
+}
+
+#[test]
+fn weights_add_up_to_the_priority() {
+    for (count, wanted) in [
+        (0.25, vec![0.25]),
+        (1.0, vec![1.0]),
+        (2.5, vec![1.0, 1.0, 0.5]),
+        (4.0, vec![1.0; 4]),
+        (64.0, vec![2.0; 32]),
+    ] {
+        assert_eq!(weights(&Flows::new(count, 10.0, f64::INFINITY)), wanted);
+    }
+    let sum: f64 = weights(&Flows::new(1000.0, 10.0, f64::INFINITY))
+        .iter()
+        .sum();
+    assert!((sum - 1000.0).abs() < 1e-6, "{sum}");
+}
+
+#[test]
+fn packets_leave_in_pairs_as_a_tcp_receiver_lets_them() {
+    for count in [1.0, 2.0, 4.0] {
+        let mut path = Path::full(count, 10.0);
+        assert_eq!(path.sent as f64, 10.0 * count);
+        let mut trains = Vec::new();
+        for _ in 0..80 {
+            path.arrive(500);
+            trains.push(path.send());
+        }
+        let sent: u64 = trains.iter().sum();
+        assert!((76..=80).contains(&sent), "{count}: {trains:?}");
+        let pairs = trains.iter().filter(|train| **train == 2).count() as u64;
+        // At most a few are out of step.
+        assert!(pairs * 2 + 6 >= sent, "{count}: {trains:?}");
+        assert!(path.under_way() <= 10.0 * count, "{}", path.under_way());
+    }
+}
+
+#[test]
+fn what_a_growing_window_lets_go_waits_for_a_pair_or_for_a_millisecond() {
+    let mut path = Path::full(1.0, 10.0);
+    path.arrive(500);
+    path.arrive(0);
+    path.flows.flows[0].cubic.window = 11.0;
+    assert_eq!(path.send(), 2);
+    path.arrive(100);
+    path.arrive(100);
+    // Three may go; two do, and the third waits.
+    assert_eq!(path.send(), 2);
+    path.arrive(2000);
+    assert_eq!(path.send(), 1);
+}
+
+#[test]
+fn a_window_of_one_packet_is_never_held_back() {
+    let mut path = Path::full(1.0, 1.0);
+    for _ in 0..10 {
+        path.arrive(20_000);
+        assert_eq!(path.send(), 1);
+    }
+}
+
+#[test]
+fn a_flow_that_is_cut_does_not_hold_up_the_others() {
+    let mut path = Path::full(2.0, 10.0);
+    // Its first packet was the first of all.
+    assert!(path.flows.on_lost(0, 1.0, path.sent));
+    path.arrived += 1;
+    let mut sent = 0;
+    for _ in 0..10 {
+        path.arrive(500);
+        sent += path.send();
+    }
+    assert!(sent >= 4, "{sent}");
+    assert!(path.under_way() >= 13.0, "{}", path.under_way());
+    // And after a round trip all is within both windows.
+    for _ in 0..40 {
+        path.arrive(500);
+        path.send();
+    }
+    assert!(path.under_way() <= 17.0, "{}", path.under_way());
+}
+
+#[test]
+fn packets_that_nobody_tells_of_are_given_up() {
+    let mut path = Path::full(1.0, 10.0);
+    // Five of them vanish: probes of the path's MTU that were lost.
+    path.arrived += 5;
+    for _ in 0..200 {
+        path.arrive(2000);
+        path.grow();
+        path.flows.flows[0].cubic.window = 10.0;
+        path.send();
+    }
+    assert_eq!(path.under_way(), 10.0);
+}
+
+#[test]
+fn a_higher_priority_does_not_jump_and_a_lower_one_does_at_once() {
+    let mut path = Path::full(1.0, 40.0);
+    path.flows.set_count(4.0);
+    assert!(path.flows.window() <= 40.0 + 3.0 * cubic::LEAST);
+    for _ in 0..12 {
+        path.send();
+        for _ in 0..path.under_way() as u64 {
+            path.arrive(100);
+        }
+        path.grow();
+        path.flows.on_round();
+    }
+    let parts = |path: &Path| -> f64 {
+        let flows = path.flows.flows.iter();
+        flows.map(|flow| flow.cubic.part()).sum()
+    };
+    assert!((150.0..300.0).contains(&parts(&path)), "{}", parts(&path));
+    path.flows.set_count(1.0);
+    assert!(parts(&path) < 80.0, "{}", parts(&path));
+}
+
+#[test]
+fn losses_of_one_round_trip_cut_each_flow_once() {
+    let mut path = Path::full(4.0, 100.0);
+    let cuts = (0..100).filter(|packet| path.flows.on_lost(*packet, 1.0, 1000));
+    assert_eq!(cuts.count(), 4);
+    assert!(!path.flows.on_lost(999, 1.0, 1100));
+    assert!(path.flows.on_lost(1000, 1.0, 1100));
+}
+
+#[test]
+fn whole_packets_are_cut_as_linux_cuts_them() {
+    let mut cubic = Cubic::new(7.0, 0.0);
+    cubic.cut(0, 1.0);
+    assert_eq!(cubic.window, 4.0);
+    cubic.cut(0, 1.0);
+    cubic.cut(0, 1.0);
+    assert_eq!(cubic.window, 2.0);
+    let mut cubic = Cubic::new(100.0, 0.0);
+    cubic.cut(0, 1.0);
+    assert_eq!(cubic.window, 70.0);
+}
+
+#[test]
+fn growth_is_that_of_a_reno_of_the_same_back_off_where_windows_are_small() {
+    let mut now = crate::test_epoch();
+    let mut cubic = Cubic::new(20.0, 0.0);
+    cubic.cut(0, 1.0);
+    for _ in 0..8 {
+        now += Duration::from_millis(20);
+        cubic.grow(now, cubic.window, RTT);
+    }
+    // 8 · 0.53 = 4.2 above 14, in whole packets and up to a round trip late.
+    assert!((17.0..=18.0).contains(&cubic.window), "{}", cubic.window);
+}
