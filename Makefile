@@ -2,7 +2,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup setup-tests demo test format lint docs tidy check fuzz bench bench-transport release
+.PHONY: help setup setup-tests demo test format lint docs tidy check fuzz bench bench-transport bench-dtl release
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,16 @@ bench-transport: setup-tests ## measure every transport beside bare sockets, lib
 	mkdir -p target/bench
 	target/release/ringway bench transport --json --plots target/bench --beside target/release/transport-peers > target/bench/transport.json
 	@cat target/bench/transport.json
+
+target/tools/bin/rattan:
+	$(CARGO) install rattan --version 0.1.1 --locked --root target/tools --target-dir target/tools/build
+
+bench-dtl: setup-tests target/tools/bin/rattan ## measure priorities beside the kernel's TCP over emulated lines (root; many hours, resumes): target/bench/dtl.json and plots
+	$(CARGO) build --locked --release --package ringway
+	$(CARGO) build --locked --release --package ringway-benches --bin dtl-peers
+	mkdir -p target/bench
+	target/release/ringway bench dtl --json --results target/bench/dtl.runs --plots target/bench --rattan target/tools/bin/rattan --beside target/release/dtl-peers $(DTL) > target/bench/dtl.json
+	@cat target/bench/dtl.json
 
 bench: ## measure; not part of `make test`
 	$(CARGO) bench --locked --package ringway-benches

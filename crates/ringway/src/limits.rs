@@ -86,3 +86,8 @@ pub(crate) const DEMO_KEYS: usize = 64;
 ///
 /// Source: a second on an idle machine. Past it the benchmark fails.
 pub(crate) const BENCH_WAIT: Duration = Duration::from_secs(60);
+
+/// How long a child program of a benchmark may take to end after it was told to.
+///
+/// Source: an emulator removes its interfaces within a fraction of a second. Past it, it is killed.
+pub(crate) const BENCH_CHILD_END: Duration = Duration::from_secs(3);

@@ -34,6 +34,7 @@ pub(super) struct Figure {
 impl Figure {
     /// A figure from the values of its runs, of which there is at least one.
     pub(super) fn new(
+        bench: &'static str,
         case: impl Into<String>,
         metric: &'static str,
         unit: &'static str,
@@ -43,7 +44,7 @@ impl Figure {
         let distance = |run: &f64| (run - value).abs();
         let farthest = runs.iter().map(distance).fold(0.0, f64::max);
         Figure {
-            bench: "transport",
+            bench,
             case: case.into(),
             metric,
             value,
@@ -133,7 +134,8 @@ mod tests {
 
     #[test]
     fn a_figure_tells_its_ratio_and_its_spread() {
-        let figure = Figure::new("c", "m", "s", &[9.0, 10.0, 12.0]).against("limit", &[5.0]);
+        let figure =
+            Figure::new("transport", "c", "m", "s", &[9.0, 10.0, 12.0]).against("limit", &[5.0]);
         assert_eq!((figure.value, figure.ratio), (10.0, Some(2.0)));
         assert!((figure.deviation - 0.2).abs() < 1e-9);
     }

@@ -106,7 +106,7 @@ fn chosen(only: &[String]) -> Result<Vec<&'static str>, Failure> {
 pub(super) fn run(output: Output, args: &TransportArgs) -> Result<(), Failure> {
     let transports = chosen(&args.only)?;
     if let Some(folder) = &args.plots {
-        writable(folder)?;
+        super::writable(folder)?;
     }
     let beside = args.beside.as_deref().map(Beside::new).transpose()?;
     let plan = Plan::new(args.quick);
@@ -140,7 +140,13 @@ pub(super) fn run(output: Output, args: &TransportArgs) -> Result<(), Failure> {
         output.note(&format!("an idle pair, for {} s", time.as_secs()));
         let pair = pair("udp", Role::Leaf)?;
         let bytes = idle::bytes_a_day(&pair, HERE, THERE, time)?;
-        let figure = Figure::new("idle pair udp", "traffic", "MB/day", &[bytes / 1e6]);
+        let figure = Figure::new(
+            "transport",
+            "idle pair udp",
+            "traffic",
+            "MB/day",
+            &[bytes / 1e6],
+        );
         figures.push(figure.against("aim", &[1.0]));
     }
     show(output, &figures)?;
@@ -326,6 +332,7 @@ fn figures(plan: &Plan, values: &Values) -> Vec<Figure> {
     let mut add = |what: &str, metric: &'static str, unit: &'static str| {
         for over in values.over(what) {
             let figure = Figure::new(
+                "transport",
                 format!("{over}: {what}"),
                 metric,
                 unit,
@@ -347,17 +354,6 @@ fn figures(plan: &Plan, values: &Values) -> Vec<Figure> {
         add(&format!("{what}: cpu"), "cpu, both sides", "us/message");
     }
     figures
-}
-
-/// Makes the folder for plots if it is not there, and finds out now whether files can be put there.
-fn writable(folder: &Path) -> Result<(), Failure> {
-    let tried = std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
-    tried.map(drop).map_err(|error| {
-        Failure::usage(format_args!(
-            "no plots can be put into `{}` (--plots): {error}",
-            folder.display()
-        ))
-    })
 }
 
 fn draw(plan: &Plan, values: &Values, folder: &Path) -> Result<(), Failure> {

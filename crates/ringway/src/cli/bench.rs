@@ -9,6 +9,8 @@ use clap::{Args, Subcommand};
 pub(crate) enum BenchCommand {
     /// Messages over each transport: one after the other, as many as go, and what an idle pair costs
     Transport(TransportArgs),
+    /// Priorities beside the kernel's TCP over emulated lines, in namespaces of their own
+    Dtl(DtlArgs),
 }
 
 /// `ringway bench transport`.
@@ -33,4 +35,51 @@ pub(crate) struct TransportArgs {
     /// Program that does the same work with other libraries, measured in turns with ours: target/release/transport-peers
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) beside: Option<PathBuf>,
+}
+
+/// `ringway bench dtl`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway bench dtl --quick
+  ringway bench dtl --results runs.jsonl --plots target/bench --jobs 4
+  ringway bench dtl --only 10/20/1bdp --contender kernel,ringway --case worth-1,worth-4 --runs 3
+
+A cell is RATE/RTT/QUEUE in Mbit/s and ms; the queue is in products of the two, or codel. What is measured: `alone`; `beside-TCP`, a
+scavenger while the kernel's TCP comes and goes; `late-N`, scavengers that start one after the other; `worth-N`, priority N against one
+CUBIC; `equal`; `figure-6` and `figure-7`, the paper's. All of it takes many hours: with --results it can be broken off and taken up
+again, and what has been measured is shown at once.
+
+Needs root, util-linux and rattan (`cargo install rattan --version 0.1.1 --locked`; `make bench-dtl` of the source installs it).")]
+pub(crate) struct DtlArgs {
+    /// One cell, a few cases of each contender, half the time, one run; ends within about a minute with --jobs 4
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Only these cells
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// Only these of kernel, ringway, noq-cubic, paper, and what --beside brings
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) contender: Vec<String>,
+    /// Only these cases
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) case: Vec<String>,
+    /// Runs of each case [default: 5, with --quick 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) runs: Option<u32>,
+    /// Slow lines (below 20 Mbit/s) that are measured side by side; fast ones have the machine to themselves
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) jobs: u32,
+    /// File that keeps every run as it ends; runs that it has are not repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) results: Option<PathBuf>,
+    /// Folder for plots, as SVG: figures 6 and 7 over time, and what N is worth
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plots: Option<PathBuf>,
+    /// Program with scavengers of other libraries: target/release/dtl-peers
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) beside: Option<PathBuf>,
+    /// The emulator, if it is not on the PATH
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) rattan: Option<PathBuf>,
 }

@@ -1,0 +1,269 @@
+//! Flows over a line: the kernel's TCP, ours, the QUIC stack's CUBIC, and other programs.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use ringway_dtl::{Algorithm, Config, Priority};
+use ringway_node::identity::Identity;
+use ringway_transport::MemberId;
+use ringway_transport::quic::{
+    CongestionControl, ConnectionReport, QuicConnection, QuicEndpoint, QuicOptions,
+};
+
+use super::line::{End, Line};
+use crate::failure::Failure;
+
+/// Bytes written at once.
+const BLOCK: usize = 64 * 1024;
+/// Seconds for which another program sends if nobody ends it.
+const FOR_EVER: &str = "100000";
+
+/// Whose rules a flow follows.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// The kernel's TCP with this congestion control.
+    Tcp(&'static str),
+    /// Ours, at this priority.
+    Ours(Algorithm, f64),
+    /// The CUBIC of the QUIC stack that ours runs on.
+    Noq,
+    /// A case of the program given by `--beside`.
+    Beside(PathBuf, String),
+}
+
+/// One flow, sending until it is stopped or dropped.
+#[derive(Debug)]
+pub(super) struct Flow {
+    received: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    connection: Option<QuicConnection>,
+    children: Vec<Child>,
+}
+
+impl Flow {
+    /// Starts a flow from the sending end to `port` of the receiving end.
+    pub(super) fn start(line: &Line, kind: &Kind, port: u16) -> Result<Flow, Failure> {
+        let mut flow = Flow {
+            received: Arc::default(),
+            stop: Arc::default(),
+            connection: None,
+            children: Vec::new(),
+        };
+        let started = match kind {
+            Kind::Tcp(control) => flow.tcp(line, control, port),
+            Kind::Ours(algorithm, priority) => {
+                let config = Config {
+                    algorithm: *algorithm,
+                    ..Config::default()
+                };
+                flow.quic(line, CongestionControl::Priority(config), *priority, port)
+            }
+            Kind::Noq => flow.quic(line, CongestionControl::Cubic, 1.0, port),
+            Kind::Beside(program, name) => flow.beside(line, program, name, port),
+        };
+        started.map_err(|error| {
+            Failure::failed(format_args!(
+                "a flow of {kind:?} could not be started: {error}"
+            ))
+        })?;
+        Ok(flow)
+    }
+
+    /// Bytes of payload that have arrived.
+    pub(super) fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    /// What our controller, or the stack's, says of the path; `None` for others.
+    pub(super) fn report(&self) -> Option<ConnectionReport> {
+        self.connection.as_ref().map(QuicConnection::report)
+    }
+
+    /// Changes the priority of one of ours.
+    pub(super) fn set_priority(&self, priority: f64) -> Result<(), Failure> {
+        let priority = Priority::new(priority).map_err(Failure::failed)?;
+        if let Some(connection) = &self.connection {
+            connection.set_priority(priority);
+        }
+        Ok(())
+    }
+
+    /// Ends it at once: what is in buffers is not sent.
+    pub(super) fn stop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(connection) = self.connection.take() {
+            connection.close(0, "measured");
+        }
+        for mut child in self.children.drain(..) {
+            // It has ended, or is ended now.
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+
+    fn tcp(&self, line: &Line, control: &'static str, port: u16) -> io::Result<()> {
+        let there = line.receiver(port);
+        let listener = joined(line.at(End::Receiver, move || TcpListener::bind(there))?)??;
+        let (received, stop) = (Arc::clone(&self.received), Arc::clone(&self.stop));
+        line.at(End::Receiver, move || count(&listener, &received))?;
+        let stream = line.at(End::Sender, move || TcpStream::connect(there))?;
+        let mut stream = joined(stream)??;
+        rustix::net::sockopt::set_tcp_congestion(&stream, control)?;
+        // Closing throws away what has not been sent.
+        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
+        stream.set_write_timeout(Some(Duration::from_millis(100)))?;
+        line.at(End::Sender, move || {
+            let block = vec![7; BLOCK];
+            while !stop.load(Ordering::Relaxed) {
+                match stream.write(&block) {
+                    Ok(_) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(_) => return,
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    fn quic(
+        &mut self,
+        line: &Line,
+        control: CongestionControl,
+        priority: f64,
+        port: u16,
+    ) -> io::Result<()> {
+        let priority = Priority::new(priority).map_err(io::Error::other)?;
+        let there = line.receiver(port);
+        let generate = || Identity::generate().map_err(io::Error::other);
+        let (ours, theirs) = (generate()?, generate()?);
+        let member = MemberId::from(theirs.signing_key());
+        let options = QuicOptions {
+            congestion: control,
+            ..QuicOptions::default()
+        };
+        let (ready, bound) = mpsc::channel();
+        let (received, at_receiver) = (Arc::clone(&self.received), options.clone());
+        line.at(End::Receiver, move || {
+            run(async {
+                let endpoint = bind(there, &theirs, at_receiver)?;
+                ready.send(()).ok();
+                sink(&endpoint, &received).await
+            })
+        })?;
+        bound.recv().map_err(io::Error::other)?;
+        let (connected, connection) = mpsc::channel();
+        line.at(End::Sender, move || {
+            run(async {
+                let local = SocketAddr::new(unspecified(there), 0);
+                let endpoint = bind(local, &ours, options)?;
+                let connection = endpoint.connect(there, member, priority).await;
+                let connection = connection.map_err(io::Error::other)?;
+                connected.send(connection.clone()).ok();
+                source(&connection).await
+            })
+        })?;
+        self.connection = Some(connection.recv().map_err(io::Error::other)?);
+        Ok(())
+    }
+
+    fn beside(&mut self, line: &Line, program: &Path, name: &str, port: u16) -> io::Result<()> {
+        let there = line.receiver(port).to_string();
+        let start = |end, words: Vec<String>| {
+            let mut command = Command::new(program);
+            command
+                .args(words)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null());
+            joined(line.at(end, move || command.spawn())?)?
+        };
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let mut receiver = start(End::Receiver, words(&["receive", name, &there]))?;
+        let out = receiver.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        self.children.push(receiver);
+        let mut lines = BufReader::new(out).lines();
+        lines.next().ok_or(io::ErrorKind::UnexpectedEof)??;
+        let received = Arc::clone(&self.received);
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let bytes = line.split(' ').nth(1).and_then(|bytes| bytes.parse().ok());
+                bytes
+                    .into_iter()
+                    .for_each(|bytes: u64| received.store(bytes, Ordering::Relaxed));
+            }
+        });
+        let sender = start(End::Sender, words(&["send", name, &there, FOR_EVER]))?;
+        self.children.push(sender);
+        Ok(())
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn unspecified(like: SocketAddr) -> std::net::IpAddr {
+    match like {
+        SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// What a thread at an end came to.
+pub(super) fn joined<T>(thread: std::thread::JoinHandle<io::Result<T>>) -> io::Result<T> {
+    let ended = thread.join();
+    ended.unwrap_or_else(|_| Err(io::Error::other("a thread of the benchmark failed")))
+}
+
+/// Counts what one connection brings.
+fn count(listener: &TcpListener, received: &AtomicU64) {
+    let Ok((mut stream, _)) = listener.accept() else {
+        return;
+    };
+    let mut buffer = vec![0; BLOCK];
+    // Its end, or that of the flow.
+    while let Ok(bytes @ 1..) = stream.read(&mut buffer) {
+        received.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+fn run(work: impl Future<Output = io::Result<()>>) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(work)
+}
+
+fn bind(
+    address: SocketAddr,
+    identity: &Identity,
+    options: QuicOptions,
+) -> io::Result<QuicEndpoint> {
+    QuicEndpoint::bind(address, identity.signing_key(), Arc::new(|_| true), options)
+        .map_err(io::Error::other)
+}
+
+async fn sink(endpoint: &QuicEndpoint, received: &AtomicU64) -> io::Result<()> {
+    let connection = endpoint.accept().await.ok_or(io::ErrorKind::BrokenPipe)?;
+    let (_send, mut stream) = connection.accept_bi().await.map_err(io::Error::other)?;
+    // Its end, or that of the flow.
+    while let Ok(Some(chunk)) = stream.read_chunk(BLOCK).await {
+        received.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+async fn source(connection: &QuicConnection) -> io::Result<()> {
+    let (mut stream, _receive) = connection.open_bi().await.map_err(io::Error::other)?;
+    let block = bytes::Bytes::from(vec![7; BLOCK]);
+    // Until the connection is closed.
+    while stream.write_chunk(block.clone()).await.is_ok() {}
+    Ok(())
+}

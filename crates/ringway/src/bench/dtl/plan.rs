@@ -1,0 +1,165 @@
+//! Which cases are measured for whom, in which cells, and how often.
+
+use std::fmt;
+
+use super::case::{Case, Contender};
+use super::cell::{CELLS, Cell};
+use crate::cli::DtlArgs;
+use crate::failure::Failure;
+
+/// One run.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Task {
+    pub(super) cell: Cell,
+    pub(super) contender: Contender,
+    pub(super) case: Case,
+    pub(super) run: u32,
+}
+
+/// As results name it: `10/20/1bdp ringway worth-4 #1`.
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Task {
+            cell,
+            contender,
+            case,
+            run,
+        } = self;
+        write!(f, "{cell} {contender} {case} #{run}")
+    }
+}
+
+/// Priorities whose worth is measured.
+pub(super) const PRIORITIES: [f64; 8] = [0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0];
+/// Congestion controls of the kernel that a scavenger is measured beside.
+pub(super) const CONTROLS: [&str; 3] = ["cubic", "reno", "bbr"];
+/// How many scavengers start one after the other.
+pub(super) const LATE: [u32; 3] = [2, 4, 10];
+
+/// Everything that a contender is measured in.
+fn cases(contender: &Contender) -> Vec<Case> {
+    let tcp = CONTROLS.map(Case::Tcp);
+    let scavenger = CONTROLS
+        .into_iter()
+        .map(Case::Beside)
+        .chain(LATE.map(Case::Late));
+    let worth = PRIORITIES.map(Case::Worth);
+    match contender {
+        Contender::Kernel => [Case::Alone, Case::Equal]
+            .into_iter()
+            .chain(tcp)
+            .chain(worth)
+            .collect(),
+        Contender::Noq => vec![Case::Alone, Case::Equal, Case::Worth(1.0)],
+        Contender::Beside(_) => [Case::Alone].into_iter().chain(scavenger).collect(),
+        Contender::Ringway | Contender::Paper => [Case::Alone, Case::Equal]
+            .into_iter()
+            .chain(scavenger)
+            .chain(worth)
+            .chain([Case::Figure6, Case::Figure7])
+            .collect(),
+    }
+}
+
+/// What a quick look takes.
+fn quick(contender: &Contender) -> Vec<Case> {
+    match contender {
+        Contender::Kernel => vec![Case::Tcp("cubic"), Case::Worth(2.0)],
+        Contender::Noq => vec![Case::Alone],
+        Contender::Beside(_) => vec![Case::Beside("cubic")],
+        Contender::Ringway => vec![Case::Alone, Case::Beside("cubic"), Case::Worth(2.0)],
+        Contender::Paper => vec![Case::Beside("cubic"), Case::Worth(2.0)],
+    }
+}
+
+/// True if a word is one of those that the user named, or none were.
+fn named(words: &[String], word: &str) -> bool {
+    words.is_empty() || words.iter().any(|named| named.trim() == word)
+}
+
+/// Refuses words that name nothing.
+fn known(words: &[String], what: &str, all: &[String]) -> Result<(), Failure> {
+    let unknown = words
+        .iter()
+        .find(|word| !all.contains(&word.trim().to_owned()));
+    unknown.map_or(Ok(()), |word| {
+        Err(Failure::usage(format_args!(
+            "no {what} is called `{word}`: choose from {}",
+            all.join(", ")
+        )))
+    })
+}
+
+/// The runs that the user wants: first one of everything, then the second of everything, so that a measurement that is broken off has
+/// the most to show. `beside` are the scavengers of the program of `--beside`.
+pub(super) fn tasks(args: &DtlArgs, beside: &[String]) -> Result<Vec<Task>, Failure> {
+    let ours = [
+        Contender::Kernel,
+        Contender::Ringway,
+        Contender::Noq,
+        Contender::Paper,
+    ];
+    let scavengers = beside
+        .iter()
+        .filter(|name| SCAVENGERS.contains(&name.as_str()));
+    let contenders: Vec<Contender> = ours
+        .into_iter()
+        .chain(scavengers.cloned().map(Contender::Beside))
+        .collect();
+    let all = |contender: &Contender| match args.quick && args.case.is_empty() {
+        true => quick(contender),
+        false => cases(contender),
+    };
+    let names = |items: Vec<String>| {
+        let mut items = items;
+        items.sort();
+        items.dedup();
+        items
+    };
+    known(&args.only, "cell", &CELLS.map(|cell| cell.to_string()))?;
+    known(
+        &args.contender,
+        "contender",
+        &names(contenders.iter().map(Contender::to_string).collect()),
+    )?;
+    let every = contenders.iter().flat_map(cases);
+    known(
+        &args.case,
+        "case",
+        &names(every.map(|case| case.to_string()).collect()),
+    )?;
+    let first = |cell: &Cell| !args.quick || !args.only.is_empty() || *cell == CELLS[0];
+    let cells = CELLS
+        .iter()
+        .filter(|cell| named(&args.only, &cell.to_string()) && first(cell));
+    let runs = match (args.runs, args.quick) {
+        (Some(runs), _) => runs,
+        (None, true) => 1,
+        (None, false) => 5,
+    };
+    let mut tasks = Vec::new();
+    for run in 1..=runs {
+        for cell in cells.clone() {
+            for contender in &contenders {
+                if !named(&args.contender, &contender.to_string()) {
+                    continue;
+                }
+                let cases = all(contender).into_iter();
+                tasks.extend(
+                    cases
+                        .filter(|case| named(&args.case, &case.to_string()))
+                        .map(|case| Task {
+                            cell: *cell,
+                            contender: contender.clone(),
+                            case,
+                            run,
+                        }),
+                );
+            }
+        }
+    }
+    Ok(tasks)
+}
+
+/// Programs beside ours that give way to TCP, of those that `--beside` may name.
+const SCAVENGERS: [&str; 2] = ["utp", "libtorrent"];

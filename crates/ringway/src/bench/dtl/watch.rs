@@ -1,0 +1,140 @@
+//! One run over a line: flows come, change and go, and everything is sampled ten times a second.
+
+use std::time::{Duration, Instant};
+
+use super::flow::{Flow, Kind};
+use super::line::Line;
+use super::probe::Probe;
+use crate::failure::Failure;
+
+/// Time between two samples.
+pub(super) const STEP: f64 = 0.1;
+/// The first port of a run; each run has its own, so that nothing of the run before is in the way.
+const FIRST_PORT: u16 = 5001;
+
+#[derive(Debug)]
+struct Tracked {
+    flow: Flow,
+    /// What had arrived at each sample, from the beginning of the run on.
+    received: Vec<u64>,
+}
+
+/// A run.
+#[derive(Debug)]
+pub(super) struct Watch<'a> {
+    line: &'a Line,
+    began: Instant,
+    flows: Vec<Tracked>,
+    samples: usize,
+    probe: Probe,
+    port: u16,
+}
+
+impl<'a> Watch<'a> {
+    /// Begins a run, with half a second in which nothing but probes is on the line.
+    pub(super) fn begin(line: &'a Line) -> Result<Watch<'a>, Failure> {
+        let began = Instant::now();
+        let mut watch = Watch {
+            line,
+            began,
+            flows: Vec::new(),
+            samples: 0,
+            probe: Probe::start(line, began, FIRST_PORT - 1)?,
+            port: FIRST_PORT,
+        };
+        watch.until(0.5);
+        Ok(watch)
+    }
+
+    pub(super) fn line(&self) -> &Line {
+        self.line
+    }
+
+    /// Adds a flow and gives its index.
+    pub(super) fn start(&mut self, kind: &Kind) -> Result<usize, Failure> {
+        let flow = Flow::start(self.line, kind, self.port)?;
+        self.port += 1;
+        let received = vec![0; self.samples];
+        self.flows.push(Tracked { flow, received });
+        Ok(self.flows.len() - 1)
+    }
+
+    pub(super) fn stop(&mut self, flow: usize) {
+        if let Some(tracked) = self.flows.get_mut(flow) {
+            tracked.flow.stop();
+        }
+    }
+
+    pub(super) fn set_priority(&self, flow: usize, priority: f64) -> Result<(), Failure> {
+        let flow = self.flows.get(flow);
+        flow.map_or(Ok(()), |tracked| tracked.flow.set_priority(priority))
+    }
+
+    /// Samples until so many seconds after the beginning.
+    pub(super) fn until(&mut self, seconds: f64) {
+        loop {
+            let next = (self.samples + 1) as f64 * STEP;
+            if next > seconds + STEP / 2.0 {
+                return;
+            }
+            let due = self.began + Duration::from_secs_f64(next);
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            self.samples += 1;
+            for tracked in &mut self.flows {
+                tracked.received.push(tracked.flow.received());
+                if self.samples.is_multiple_of(10)
+                    && let Some(report) = tracked.flow.report()
+                {
+                    tracing::debug!(at = next, ?report, "a second of a run");
+                }
+            }
+        }
+    }
+
+    /// Seconds since the beginning.
+    pub(super) fn now(&self) -> f64 {
+        self.samples as f64 * STEP
+    }
+
+    /// What a flow brought between two times, megabits per second.
+    pub(super) fn rate(&self, flow: usize, from: f64, to: f64) -> f64 {
+        let Some(tracked) = self.flows.get(flow) else {
+            return 0.0;
+        };
+        let at = |seconds: f64| {
+            let sample = ((seconds / STEP).round() as usize).max(1) - 1;
+            let known = tracked.received.get(sample).or(tracked.received.last());
+            known.copied().unwrap_or(0)
+        };
+        let bytes = at(to).saturating_sub(at(from));
+        bytes as f64 * 8.0 / 1e6 / (to - from).max(STEP)
+    }
+
+    /// Rates of a flow over the run, one for each `step` seconds.
+    pub(super) fn rates(&self, flow: usize, step: f64) -> Vec<(f64, f64)> {
+        let steps = (self.now() / step).floor() as usize;
+        let times = (1..=steps).map(|index| index as f64 * step);
+        times
+            .map(|time| (time, self.rate(flow, time - step, time)))
+            .collect()
+    }
+
+    /// Delays above the line's own of the probes between two times, milliseconds: the longest time a packet waited in the queue, sorted.
+    pub(super) fn queueing(&self, from: f64, to: f64) -> Vec<f64> {
+        let idle = self.probe.between(0.0, 0.5);
+        let base = idle.iter().map(|sample| sample.1).fold(f64::MAX, f64::min);
+        let samples = self.probe.between(from, to);
+        let mut queueing: Vec<f64> = samples
+            .iter()
+            .map(|sample| ((sample.1 - base) * 1e3).max(0.0))
+            .collect();
+        queueing.sort_by(f64::total_cmp);
+        queueing
+    }
+
+    /// Packets sent and lost by one of ours, or of the QUIC stack's.
+    pub(super) fn packets(&self, flow: usize) -> Option<(u64, u64)> {
+        let report = self.flows.get(flow)?.flow.report()?;
+        Some((report.sent, report.lost))
+    }
+}
