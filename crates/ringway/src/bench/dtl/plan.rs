@@ -163,3 +163,70 @@ pub(super) fn tasks(args: &DtlArgs, beside: &[String]) -> Result<Vec<Task>, Fail
 
 /// Programs beside ours that give way to TCP, of those that `--beside` may name.
 const SCAVENGERS: [&str; 2] = ["utp", "libtorrent"];
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: DtlArgs,
+    }
+
+    fn planned(words: &str) -> Result<Vec<String>, Failure> {
+        let words = std::iter::once("dtl").chain(words.split_whitespace());
+        let args = Line::parse_from(words).args;
+        let beside = ["noq-cubic", "utp"].map(str::to_owned);
+        let tasks = tasks(&args, &beside)?;
+        Ok(tasks.iter().map(Task::to_string).collect())
+    }
+
+    #[test]
+    fn only_what_is_asked_for_is_measured_once_before_it_is_measured_again() {
+        let words = "--only 10/20/1bdp --contender kernel,ringway --case worth-1,late-4 --runs 2";
+        let wanted = [
+            "10/20/1bdp kernel worth-1 #1",
+            "10/20/1bdp ringway late-4 #1",
+            "10/20/1bdp ringway worth-1 #1",
+            "10/20/1bdp kernel worth-1 #2",
+            "10/20/1bdp ringway late-4 #2",
+            "10/20/1bdp ringway worth-1 #2",
+        ];
+        assert_eq!(planned(words).unwrap(), wanted);
+    }
+
+    #[test]
+    fn all_of_it_is_every_cell_five_times_and_a_quick_look_is_one_cell() {
+        let all = planned("").unwrap();
+        for cell in CELLS {
+            for task in [
+                "paper figure-7 #5",
+                "ringway late-10 #1",
+                "utp beside-bbr #3",
+            ] {
+                assert!(all.contains(&format!("{cell} {task}")), "{cell} {task}");
+            }
+        }
+        let quick = planned("--quick").unwrap();
+        assert!((4..12).contains(&quick.len()), "{quick:?}");
+        assert!(quick.iter().all(|task| task.starts_with("10/20/1bdp ")));
+        for who in ["kernel", "ringway", "noq-cubic", "paper", "utp"] {
+            assert!(quick.iter().any(|task| task.contains(who)), "{who}");
+        }
+    }
+
+    #[test]
+    fn a_name_of_nothing_is_refused_with_what_there_is() {
+        for (words, mend) in [
+            ("--only 9/9/9", "10/20/codel"),
+            ("--contender us", "ringway"),
+            ("--case worth-9", "worth-8"),
+        ] {
+            let refused = planned(words).unwrap_err();
+            assert!(refused.message().contains(mend), "{}", refused.message());
+        }
+    }
+}
