@@ -15,6 +15,7 @@ mod group;
 mod link;
 mod messages;
 mod settings;
+mod streams;
 mod tls;
 mod transport;
 
@@ -22,6 +23,7 @@ pub use connection::{ConnectionReport, QuicConnection};
 pub use endpoint::{Allow, CongestionControl, QuicEndpoint, QuicOptions};
 pub use error::QuicError;
 pub use messages::{DatagramCarrier, MemberDatagram, member_address};
+pub use streams::PriorityStream;
 pub use transport::{QuicTransport, QuicTransportOptions};
 
 pub use noq::{ReadError, ReadExactError, ReadToEndError, RecvStream, SendStream, WriteError};
