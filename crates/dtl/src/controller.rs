@@ -262,6 +262,11 @@ impl Controller {
         }
     }
 
+    /// Zero until the first acknowledgement.
+    pub(crate) fn smoothed_rtt(&self) -> Duration {
+        self.round_trip.smoothed().unwrap_or_default()
+    }
+
     /// The priority in force.
     #[must_use]
     pub fn priority(&self) -> Priority {

@@ -15,6 +15,7 @@
 //! | `adaptive` | the default algorithm: an adaptive delay target at priority 0, N virtual CUBIC flows above |
 //! | `paper`, `window` | the paper's algorithm (LEDBAT and MulTCP2) on one window |
 //! | `report` | [`Report`]: the state, and why the flow is not faster |
+//! | `group` | [`Group`]: one congestion control for all flows over one path, divided between them by priority |
 //! | `share` | [`Scheduler`]: one upload cap for a process, divided between its transfers by priority |
 //!
 //! There are two algorithms. [`Algorithm::Adaptive`] is the default: at priority 0 a delay target that is a fraction of the path's
@@ -74,6 +75,7 @@ mod adaptive;
 mod config;
 mod controller;
 mod delay;
+mod group;
 mod paper;
 mod priority;
 mod report;
@@ -83,6 +85,7 @@ mod window;
 
 pub use config::{Algorithm, Config};
 pub use controller::Controller;
+pub use group::{Group, GroupFlow, GroupIsFull};
 pub use priority::{InvalidPriority, Priority};
 pub use report::{LimitedBy, Mode, Report};
 pub use sample::{AckSample, LossSample};

@@ -64,6 +64,9 @@ pub struct Config {
     /// `[smtp]`
     #[serde(default)]
     pub smtp: MailConfig,
+    /// `[[interface]]`, one for each network interface with a cap.
+    #[serde(default)]
+    pub interface: Vec<InterfaceConfig>,
     /// `[[peer]]`, one for each member whose addresses are known beforehand.
     #[serde(default)]
     pub peer: Vec<PeerConfig>,
@@ -120,6 +123,16 @@ pub struct ExecConfig {
     /// What its environment has besides `PATH`.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
+}
+
+/// `[[interface]]`: what may leave by one network interface.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InterfaceConfig {
+    /// Its name, as `ip link` shows it. It need not be there yet.
+    pub name: String,
+    /// Bytes per second that all transfers which leave by it may send together; 0 is no limit.
+    pub upload: u64,
 }
 
 /// `[[peer]]`: where a member can be reached before it has said so itself.
@@ -285,6 +298,11 @@ fn all_transports() -> Vec<TransportName> {
 }
 
 impl Config {
+    /// Bytes per second of all that is sent, where `all` overrides what stands here, and the interfaces that have caps of their own.
+    pub(crate) fn caps(&self, all: Option<u64>) -> (Option<u64>, Vec<InterfaceConfig>) {
+        (all.or(self.limits.upload), self.interface.clone())
+    }
+
     /// Reads the configuration in `home`.
     ///
     /// # Errors

@@ -196,8 +196,8 @@ impl Daemon {
             endpoint,
             over_links,
             member: member.clone(),
+            caps: config.caps(options.upload_limit),
             receive: config.receive,
-            upload: options.upload_limit.or(config.limits.upload),
             home,
         })?;
         let messages = Messages {

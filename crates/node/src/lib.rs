@@ -15,7 +15,7 @@
 //! | `noise` | handshakes and sessions for links and enrolments |
 //! | `link` | encrypted sessions over changing paths; sans-IO |
 //! | `member` | the member's one task: wires links, overlay, validation and transports |
-//! | `transfer` | files: offers, verified chunks, resumption, the shared uplink |
+//! | `transfer` | files: offers, verified chunks, resumption, the caps on what is sent |
 //! | [`control`], [`daemon`] | the socket for commands, and the whole |
 //!
 //! ```no_run

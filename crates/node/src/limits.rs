@@ -545,3 +545,13 @@ pub const MAPPING_LEASE: u32 = 3_600;
 /// Source: a NAT keeps a mapping that was not answered for 30 s (Linux): within that the other side's round meets ours. Sooner the
 /// packets go on through the relay.
 pub const PUNCH_PAUSE: std::time::Duration = std::time::Duration::from_secs(20);
+
+/// Bytes of a network interface's name.
+///
+/// Source: Linux' IFNAMSIZ less its final zero. A longer one in `ringway.toml` is refused.
+pub const INTERFACE_NAME_BYTES: usize = 15;
+
+/// How often it is looked by which interface a transfer leaves, where interfaces have caps.
+///
+/// Source: as long as it takes to notice that a cable was pulled. A transfer that moves sooner is under the other cap for this long.
+pub const ROUTE_LOOK: std::time::Duration = std::time::Duration::from_secs(2);

@@ -16,11 +16,13 @@
 //! The BLAKE3 tree (crate `bao-tree`) lets the receiver check every 16 KiB before it writes them, and
 //! lets it find out after a crash which parts on its disk are good.
 
+mod cap;
 mod content;
 mod live;
 mod pipe;
 mod receive;
 mod record;
+mod route;
 mod send;
 mod service;
 #[cfg(test)]

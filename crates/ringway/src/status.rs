@@ -1,7 +1,7 @@
 //! `ringway status`: what the member daemon sees.
 
 use indicatif::HumanBytes;
-use ringway_node::control::{RouterRef, Status, TransportStatus};
+use ringway_node::control::{CapStatus, RouterRef, Status, TransportStatus};
 
 use crate::failure::Failure;
 use crate::reach;
@@ -54,6 +54,9 @@ fn text(status: &Status) -> String {
     }
     field("addresses", addresses(status));
     field("links", status.links.len().to_string());
+    if !status.caps.is_empty() {
+        field("upload limit", caps(&status.caps));
+    }
     let mut text = table.text();
     if !status.links.is_empty() {
         let mut links = Table::new(&["  PEER", "ADDRESS", "RTT", "IDLE"]);
@@ -137,6 +140,21 @@ fn reasons(transport: &TransportStatus) -> String {
     } else {
         each.join(", ")
     }
+}
+
+/// Such as `5 MiB/s (2 transfers), eth0 1 MiB/s (none)`.
+fn caps(caps: &[CapStatus]) -> String {
+    let cap = |cap: &CapStatus| {
+        let interface = cap.interface.iter().map(|name| format!("{name} "));
+        let interface: String = interface.collect();
+        let transfers = match cap.transfers {
+            0 => "no transfers".to_owned(),
+            1 => "1 transfer".to_owned(),
+            more => format!("{more} transfers"),
+        };
+        format!("{interface}{}/s ({transfers})", HumanBytes(cap.upload))
+    };
+    caps.iter().map(cap).collect::<Vec<_>>().join(", ")
 }
 
 fn routers(list: &[RouterRef]) -> String {

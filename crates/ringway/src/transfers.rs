@@ -210,8 +210,7 @@ fn table(transfers: &[TransferStatus]) -> Table {
         } else {
             "←"
         };
-        let limit = transfer.limited_by.as_deref().map(in_words);
-        let note = transfer.reason.as_deref().or(limit).unwrap_or("");
+        let note = transfer.reason.clone().or_else(|| limit(transfer));
         table.row(&[
             short(&transfer.id).to_owned(),
             transfer.state.clone(),
@@ -221,10 +220,21 @@ fn table(transfers: &[TransferStatus]) -> Table {
             HumanBytes(transfer.size).to_string(),
             transfer.rate.map_or_else(|| "-".to_owned(), rate),
             transfer.priority.to_string(),
-            note.to_owned(),
+            note.unwrap_or_default(),
         ]);
     }
     table
+}
+
+/// The same with the interface, where the limit is that of one.
+fn limit(transfer: &TransferStatus) -> Option<String> {
+    let words = in_words(transfer.limited_by.as_deref()?);
+    Some(match transfer.capped_by.as_deref() {
+        Some(interface) if interface != "all" => {
+            words.replacen("upload limit", &format!("upload limit of {interface}"), 1)
+        }
+        _ => words.to_owned(),
+    })
 }
 
 /// What keeps a transfer from being faster, for people; `transfers --help` explains it.
@@ -235,6 +245,8 @@ fn in_words(limited_by: &str) -> &str {
         "yielding" => "gives way to other traffic",
         "loss-limited" => "the network is full",
         "slow-start" | "growing" => "trying to go faster",
+        "receiver-limited" => "the receiver takes no more",
+        "unanswered" => "the receiver does not answer",
         "application-limited" => "slower than the network",
         other => other,
     }

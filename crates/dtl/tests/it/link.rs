@@ -189,7 +189,7 @@ impl Sim {
         }))
     }
 
-    fn add_sender(&mut self, sender: Box<dyn Sender>) -> usize {
+    pub(crate) fn add_sender(&mut self, sender: Box<dyn Sender>) -> usize {
         self.flows.push(Flow {
             sender,
             active: true,
@@ -207,6 +207,10 @@ impl Sim {
         let flow = self.flows.len() - 1;
         self.at(self.now, Event::Wake { flow });
         flow
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.now
     }
 
     pub(crate) fn stop(&mut self, flow: usize) {

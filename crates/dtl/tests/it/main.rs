@@ -7,6 +7,7 @@
 
 mod change;
 mod flows;
+mod group;
 mod link;
 mod robustness;
 mod scavenger;

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use ringway_transport::{Address, ExecAddress, WebAddress};
 
-use super::{Config, ConfigError, ExecConfig, PathConfig, Wrong};
+use super::{Config, ConfigError, ExecConfig, InterfaceConfig, PathConfig, Wrong};
 use crate::certificate::{Name, Role};
+use crate::limits::INTERFACE_NAME_BYTES;
 
 impl Config {
     /// Refuses what cannot be meant.
@@ -15,6 +16,7 @@ impl Config {
         let checks = [
             self.check_transports(),
             self.check_receive(),
+            self.check_interfaces(),
             self.check_paths(),
             self.check_ws(),
             self.check_exec(),
@@ -52,6 +54,25 @@ impl Config {
             )),
             _ => Ok(()),
         }
+    }
+
+    fn check_interfaces(&self) -> Result<(), Wrong> {
+        let mut names = BTreeSet::new();
+        for (place, InterfaceConfig { name, .. }) in self.interface.iter().enumerate() {
+            let wrong = |reason: String| Err(Wrong::new(format!("interface.{place}.name"), reason));
+            // Linux: `dev_valid_name`.
+            let fits = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
+            if name.len() > INTERFACE_NAME_BYTES || !name.chars().all(fits) {
+                return wrong(format!(
+                    "`{}` is no interface's name: `ip link` shows them, such as `name = \"eth0\"`",
+                    name.escape_debug()
+                ));
+            }
+            if !names.insert(name) {
+                return wrong("this interface has a cap already: one is enough".to_owned());
+            }
+        }
+        Ok(())
     }
 
     fn check_paths(&self) -> Result<(), Wrong> {

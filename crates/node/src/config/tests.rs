@@ -257,6 +257,18 @@ fn what_is_done_for_others_has_a_limit_and_can_be_switched_off() {
 }
 
 #[test]
+fn interfaces_have_caps_and_the_command_line_goes_before_the_file() {
+    let text = "[node]\n[limits]\nupload = 7\n[[interface]]\nname = \"eth0.12\"\nupload = 5\n[[interface]]\nname = \"lo\"\nupload = 0\n";
+    let (all, interfaces) = of(text).caps(None);
+    let interfaces: Vec<_> = interfaces.iter().map(|i| (&*i.name, i.upload)).collect();
+    assert_eq!(
+        (all, interfaces),
+        (Some(7), vec![("eth0.12", 5), ("lo", 0)])
+    );
+    assert_eq!(of(text).caps(Some(9)).0, Some(9));
+}
+
+#[test]
 fn paths_have_costs() {
     let text =
         "[node]\n[[path]]\nto = \"tcp\"\ncost = 5\n[[path]]\nto = \"10.0.0.0/8\"\nmetered = true\n";

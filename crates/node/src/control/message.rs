@@ -136,6 +136,19 @@ pub struct Status {
     pub transports: Vec<TransportStatus>,
     /// Events counted since the start, by name.
     pub counters: BTreeMap<String, u64>,
+    /// Caps on what transfers send.
+    pub caps: Vec<CapStatus>,
+}
+
+/// A cap on what transfers send.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CapStatus {
+    /// The interface by which they leave; none for the cap on all.
+    pub interface: Option<String>,
+    /// Bytes per second.
+    pub upload: u64,
+    /// Transfers that are under it now.
+    pub transfers: usize,
 }
 
 /// What one transport has done since the start. Messages are what links send, whatever is in them; files that QUIC carries itself are
@@ -229,10 +242,13 @@ pub struct TransferStatus {
     pub resumed_from: u64,
     /// What QUIC and the controller report, while active.
     pub path_report: Option<PathReport>,
-    /// Why it is not faster (senders only, while active): `capped` by the upload limit; `behind-others` that have a priority above its 0,
+    /// Why it is not faster (senders only, while active): `capped` by an upload limit; `behind-others` that have a priority above its 0,
     /// under that limit; `yielding` to other traffic; `loss-limited`; `slow-start` or `growing`, finding out what the way carries;
-    /// `application-limited`, the network would take more than the disks or the receiver give.
+    /// `receiver-limited`, it takes no more for now; `unanswered`, nothing comes from the receiver at all; `application-limited`, the network would
+    /// take more than the disk gives.
     pub limited_by: Option<String>,
+    /// Whose upload limit that is, if it is one: an interface's name, or `all` for the limit on all transfers.
+    pub capped_by: Option<String>,
 }
 
 /// Figures of a transfer's connection.

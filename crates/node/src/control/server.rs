@@ -201,8 +201,9 @@ impl Services {
         match request {
             Request::Status => {
                 let status = self.member.status().await;
-                let status =
+                let mut status =
                     status.ok_or_else(|| Failure::Failed("this member is stopping".to_owned()))?;
+                status.caps = self.transfers.caps();
                 answers.send(&Reply::Status(Box::new(status))).await?;
             }
             Request::Send {

@@ -50,6 +50,8 @@ impl Runtime {
             links: self.link_statuses(now),
             transports: transports(self.network.counters(), self.network.quic()),
             counters: self.all_counters(),
+            // The member's task does not know the transfers.
+            caps: Vec::new(),
         }
     }
 

@@ -20,6 +20,13 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// How often it is sampled.
 pub(super) const SAMPLE: Duration = Duration::from_millis(100);
 
+/// How long the network must have taken nothing before that is worth telling.
+const BLOCKED: Duration = Duration::from_millis(500);
+/// How long a peer must have been silent: far longer than an acknowledgement takes, also over a slow link.
+const SILENT: Duration = Duration::from_secs(2);
+/// Whose cap the process's is, in [`TransferStatus::capped_by`].
+const ALL: &str = "all";
+
 /// A transfer that this daemon knows.
 #[derive(Debug)]
 pub(super) struct Live {
@@ -38,6 +45,10 @@ pub(super) struct Live {
     pub(super) running: tokio::sync::Mutex<()>,
     /// Bytes done at moments of the last second.
     samples: Mutex<VecDeque<(Instant, u64)>>,
+    /// Since when the network has taken nothing more, while it takes nothing.
+    writes_since: Mutex<Option<Instant>>,
+    /// Packets that had come from the peer, and when the last one did.
+    heard: Mutex<Option<(u64, Instant)>>,
     channel: Mutex<Option<Channel>>,
 }
 
@@ -67,6 +78,8 @@ impl Live {
             checked: Mutex::new(None),
             running: tokio::sync::Mutex::new(()),
             samples: Mutex::default(),
+            writes_since: Mutex::default(),
+            heard: Mutex::default(),
             channel: Mutex::new(None),
         }
     }
@@ -89,6 +102,39 @@ impl Live {
 
     pub(super) fn set_channel(&self, channel: Option<Channel>) {
         *self.channel.lock().unwrap_or_else(PoisonError::into_inner) = channel;
+        *self.lock_heard() = None;
+    }
+
+    fn lock_heard(&self) -> MutexGuard<'_, Option<(u64, Instant)>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_writes_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        let since = self.writes_since.lock();
+        since.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Content is handed to the network, which may not take it at once.
+    pub(super) fn begins_to_write(&self) {
+        *self.lock_writes_since() = Some(Instant::now());
+    }
+
+    /// The network has taken it, or never will.
+    pub(super) fn has_written(&self) {
+        *self.lock_writes_since() = None;
+    }
+
+    /// Whether the network has taken nothing for long.
+    fn waits_for_the_network(&self, now: Instant) -> bool {
+        let since = *self.lock_writes_since();
+        since.is_some_and(|since| now.saturating_duration_since(since) > BLOCKED)
+    }
+
+    /// Whether nothing has come from the peer for long, although it has something to answer.
+    fn is_unanswered(&self, now: Instant) -> bool {
+        let heard = *self.lock_heard();
+        let silent = heard.is_some_and(|(_, at)| now.saturating_duration_since(at) > SILENT);
+        silent && self.waits_for_the_network(now)
     }
 
     pub(super) fn keep_checked(&self, checked: Checked) {
@@ -138,6 +184,13 @@ impl Live {
 
     /// Called every [`SAMPLE`] while the transfer is active, and when it ceases to be.
     pub(super) fn sample(&self, now: Instant) {
+        if let Some(channel) = self.channel() {
+            let received = channel.connection.report().received;
+            let mut heard = self.lock_heard();
+            if heard.is_none_or(|(before, _)| before != received) {
+                *heard = Some((received, now));
+            }
+        }
         let bytes = self.bytes.load(Ordering::Relaxed);
         let mut samples = self.lock_samples();
         let last = samples.back().copied();
@@ -163,6 +216,23 @@ impl Live {
         per_second(after.saturating_sub(*before), *to - *from)
     }
 
+    /// Why an active transfer that no cap holds back is not faster, in the words of [`TransferStatus::limited_by`].
+    fn limit(&self, now: Instant, by_network: Option<LimitedBy>) -> Option<&'static str> {
+        if self.is_unanswered(now) {
+            return Some("unanswered");
+        }
+        Some(match by_network? {
+            LimitedBy::Yielding => "yielding",
+            LimitedBy::Loss => "loss-limited",
+            // There is data, and the network would take more: the receiver has not allowed it.
+            LimitedBy::Application if self.waits_for_the_network(now) => "receiver-limited",
+            LimitedBy::Application => "application-limited",
+            LimitedBy::SlowStart => "slow-start",
+            LimitedBy::Growth => "growing",
+            _ => return None,
+        })
+    }
+
     pub(super) fn status(&self) -> TransferStatus {
         let record = self.record();
         let bytes = match record.phase {
@@ -174,6 +244,19 @@ impl Live {
         let active = record.phase == Phase::Active;
         let channel = self.channel().filter(|_| active);
         let report = channel.as_ref().map(|channel| channel.connection.report());
+        let now = Instant::now();
+        let sends = record.direction == Direction::Send;
+        let flow = channel.as_ref().and_then(|channel| channel.flow.as_ref());
+        let held = flow.and_then(|flow| flow.held_back(now));
+        let by_network = report.as_ref().and_then(|report| report.limited_by);
+        let limit = match &held {
+            _ if !sends || channel.is_none() => None,
+            Some(held) if record.priority.is_scavenger() && held.has_others => {
+                Some("behind-others")
+            }
+            Some(_) => Some("capped"),
+            None => self.limit(now, by_network),
+        };
         TransferStatus {
             id: record.id.to_string(),
             direction: record.direction.as_str().to_owned(),
@@ -192,10 +275,10 @@ impl Live {
             priority: record.priority.get(),
             blake3: record.hash.map(|hash| hash.to_hex().to_string()),
             resumed_from: self.resumed.load(Ordering::Relaxed),
-            limited_by: channel
-                .as_ref()
-                .zip(report.as_ref())
-                .and_then(|(channel, report)| limit(&record, channel, report.limited_by)),
+            limited_by: limit.map(str::to_owned),
+            capped_by: held
+                .filter(|_| sends)
+                .map(|held| held.interface.unwrap_or_else(|| ALL.to_owned())),
             path_report: channel.zip(report).map(|(channel, report)| PathReport {
                 address: shown(&channel.connection),
                 rtt_ms: report.rtt.as_secs_f64() * 1e3,
@@ -206,27 +289,6 @@ impl Live {
             }),
         }
     }
-}
-
-/// Why the transfer is not faster, in the words of [`TransferStatus::limited_by`].
-fn limit(record: &Record, channel: &Channel, limited_by: Option<LimitedBy>) -> Option<String> {
-    if record.direction == Direction::Receive {
-        return None;
-    }
-    let held_back = |flow: &&Arc<Flow>| flow.is_held_back(Instant::now());
-    let text = match channel.flow.as_ref().filter(held_back) {
-        Some(flow) if record.priority.is_scavenger() && flow.has_others() => "behind-others",
-        Some(_) => "capped",
-        None => match limited_by? {
-            LimitedBy::Yielding => "yielding",
-            LimitedBy::Loss => "loss-limited",
-            LimitedBy::Application => "application-limited",
-            LimitedBy::SlowStart => "slow-start",
-            LimitedBy::Growth => "growing",
-            _ => return None,
-        },
-    };
-    Some(text.to_owned())
 }
 
 fn shown(connection: &QuicConnection) -> String {

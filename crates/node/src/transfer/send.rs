@@ -1,24 +1,26 @@
 //! The sender's side: one task for each file, trying until the peer has it or has refused it.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bao_tree::ChunkRanges;
-use ringway_transport::MemberId;
 use ringway_transport::quic::{QuicConnection, QuicError, RecvStream, SendStream, member_address};
+use ringway_transport::{Address, MemberId};
 use tokio::time::timeout;
 
 use super::content::{self, EncodeFailed, Source};
 use super::live::{Channel, Live};
 use super::pipe;
 use super::record::Phase;
+use super::route;
 use super::service::{Context, DONE, GIVEN_UP};
 use super::uplink::Flow;
 use super::wire::{Frame, FrameError, Offer};
 use crate::directory::DirectoryError;
-use crate::limits::{ANSWER_TIME, RETRY_FIRST, RETRY_LONGEST, STALL_TIME};
+use crate::limits::{ANSWER_TIME, RETRY_FIRST, RETRY_LONGEST, ROUTE_LOOK, STALL_TIME};
 use crate::member::Unreachable;
 
 /// Why an attempt ended without the file being there.
@@ -128,8 +130,12 @@ async fn deliver(
             let ranges = content::from_wire(&missing).ok_or(FrameError::Malformed)?;
             live.begin(present.min(source.size));
             context.set_phase(live, Phase::Active, None);
-            let sending = (&connection, &*flow);
-            send_content(live, sending, source, ranges, &mut sink).await?;
+            look_at_route(context, &connection, &flow).await;
+            let sending = send_content(live, (&connection, &flow), source, ranges, &mut sink);
+            tokio::select! {
+                sent = sending => sent?,
+                never = follow_route(context, &connection, &flow) => match never {},
+            }
             finished(&mut answers).await?;
         }
         Frame::Ping(_) | Frame::Pong(_) | Frame::Offer(_) => {
@@ -194,6 +200,54 @@ async fn connect(context: &Context, peer: MemberId, live: &Live) -> Result<QuicC
     Ok(connecting.await?)
 }
 
+/// Puts the transfer under the cap of the interface by which it leaves, again and again.
+async fn follow_route(
+    context: &Context,
+    connection: &QuicConnection,
+    flow: &Flow,
+) -> std::convert::Infallible {
+    loop {
+        tokio::time::sleep(ROUTE_LOOK).await;
+        look_at_route(context, connection, flow).await;
+    }
+}
+
+async fn look_at_route(context: &Context, connection: &QuicConnection, flow: &Flow) {
+    if !context.uplink.looks_at_interfaces() {
+        return;
+    }
+    let host = next_host(context, connection).await;
+    let interface = match host.map(route::interface_to) {
+        Some(Ok(interface)) => interface,
+        Some(Err(error)) => {
+            tracing::warn!(%error, "by which interface a transfer leaves is not known: no interface's cap counts for it");
+            None
+        }
+        None => None,
+    };
+    if let Err(error) = flow.leaves_by(interface.as_deref()) {
+        tracing::warn!(%error, "a transfer stays under the cap that it was under");
+    }
+}
+
+/// The host to which the transfer's packets go, as far as it is known: not by mail, and not by a program.
+async fn next_host(context: &Context, connection: &QuicConnection) -> Option<IpAddr> {
+    let remote = connection.remote()?;
+    if remote != member_address(&connection.peer()) {
+        return Some(remote.ip());
+    }
+    let links = context.member.status().await?.links;
+    let address_of = |member: MemberId| {
+        let member = member.to_string();
+        let link = links.iter().find(|link| link.member == member)?;
+        link.address.parse::<Address>().ok()
+    };
+    match address_of(connection.peer())? {
+        Address::Relay(relay) => address_of(relay.parent)?.ip(),
+        address => address.ip(),
+    }
+}
+
 fn refused(reason: &str, try_later: bool) -> Ended {
     let reason: String = reason
         .chars()
@@ -225,7 +279,10 @@ async fn send_content(
     while let Some(block) = blocks.recv().await {
         flow.acquire(block.len()).await;
         let bytes = u64::try_from(block.len()).unwrap_or(u64::MAX);
-        match timeout(STALL_TIME, sink.write_chunk(block)).await {
+        live.begins_to_write();
+        let written = timeout(STALL_TIME, sink.write_chunk(block)).await;
+        live.has_written();
+        match written {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(Ended::Later(error.to_string())),
             Err(_) => return Err(Ended::Later("the peer takes nothing".to_owned())),

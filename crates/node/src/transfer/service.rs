@@ -16,8 +16,8 @@ use super::uplink::Uplink;
 use super::{receive, send};
 use crate::certificate::Certificate;
 use crate::clock::unix_seconds;
-use crate::config::ReceiveConfig;
-use crate::control::TransferStatus;
+use crate::config::{InterfaceConfig, ReceiveConfig};
+use crate::control::{CapStatus, TransferStatus};
 use crate::directory::Directory;
 use crate::limits::{QUEUED_SENDS, RECEIVES, SENDS, TRANSFER_HISTORY, WAITING_RECEIVE_TIME};
 use crate::member::MemberHandle;
@@ -190,7 +190,8 @@ pub(crate) struct Setup {
     pub(crate) over_links: Arc<QuicEndpoint>,
     pub(crate) member: MemberHandle,
     pub(crate) receive: ReceiveConfig,
-    pub(crate) upload: Option<u64>,
+    /// Bytes per second of all that is sent, and the interfaces that have caps of their own.
+    pub(crate) caps: (Option<u64>, Vec<InterfaceConfig>),
     pub(crate) home: PathBuf,
 }
 
@@ -206,7 +207,14 @@ impl Transfers {
             endpoint: setup.endpoint,
             over_links: setup.over_links,
             member: setup.member,
-            uplink: Uplink::start(setup.upload.filter(|rate| *rate > 0)),
+            uplink: Uplink::start(
+                setup.caps.0,
+                setup
+                    .caps
+                    .1
+                    .iter()
+                    .map(|capped| (capped.name.as_str(), capped.upload)),
+            ),
             receive: setup.receive,
             sends: Semaphore::new(SENDS),
             receives: Semaphore::new(RECEIVES),
@@ -282,6 +290,11 @@ impl Transfers {
         let mut all: Vec<Arc<Live>> = self.context.lock().values().cloned().collect();
         all.sort_by_key(|live| live.record().created);
         all.iter().map(|live| live.status()).collect()
+    }
+
+    /// The caps on what is sent, to be shown.
+    pub(crate) fn caps(&self) -> Vec<CapStatus> {
+        self.context.uplink.status()
     }
 
     fn by_prefix(&self, prefix: &str) -> Result<Arc<Live>, TransferError> {

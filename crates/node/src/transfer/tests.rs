@@ -91,7 +91,7 @@ fn bench(peer_is_there: bool) -> Bench {
         over_links: Arc::new(over_links),
         member,
         receive: ReceiveConfig::default(),
-        upload: None,
+        caps: (None, Vec::new()),
         home: home.path().to_owned(),
     })
     .unwrap();
@@ -360,4 +360,51 @@ async fn a_sender_whose_file_changes_says_that_it_gives_up() {
     assert!(told, "{closed}");
     let state = || bench.transfers.status(&sent.id).unwrap().0.state;
     eventually("the sender has failed", || state() == "failed").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_that_stops_reading_stops_the_sender_which_says_so_and_goes_on() {
+    const SIZE: usize = 40 << 20;
+    let bench = bench(true);
+    let path = bench.home.path().join("file");
+    std::fs::write(&path, vec![1; SIZE]).unwrap();
+    let (peer, own) = (&bench.peers_certificate, &bench.own);
+    let sent = bench.transfers.send(&path, peer, own, Priority::NORMAL);
+    let sent = sent.unwrap();
+    bench.directory.admit(bench.own.as_bytes()).unwrap();
+    let connection = timeout(PATIENCE, bench.peer.accept()).await;
+    let connection = connection.unwrap().unwrap();
+    let (mut sink, mut stream) = connection.accept_bi().await.unwrap();
+    let offer = Frame::read(&mut stream).await.unwrap();
+    assert!(matches!(offer, Frame::Offer(_)), "{offer:?}");
+    let accept = Frame::Accept {
+        missing: vec![0],
+        present: 0,
+    };
+    accept.write(&mut sink).await.unwrap();
+    let status = || bench.transfers.status(&sent.id).unwrap().0;
+    let limit = || status().limited_by.unwrap_or_default();
+    eventually("it is the receiver", || limit() == "receiver-limited").await;
+    let stopped = status();
+    assert_eq!(stopped.state, "active");
+    // What the receiver allows, and the block that waits.
+    let most = u64::from(ringway_transport::limits::QUIC_STREAM_WINDOW) + (128 << 10);
+    assert!(
+        stopped.bytes <= most,
+        "{} bytes are under way",
+        stopped.bytes
+    );
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(status().bytes, stopped.bytes);
+    let mut taken = 0;
+    let mut buffer = vec![0; 1 << 16];
+    while taken < SIZE {
+        let read = timeout(PATIENCE, stream.read(&mut buffer)).await;
+        taken += read
+            .unwrap()
+            .unwrap()
+            .unwrap_or_else(|| panic!("ended after {taken}"));
+    }
+    Frame::Finished.write(&mut sink).await.unwrap();
+    eventually("the sender is done", || status().state == "done").await;
 }

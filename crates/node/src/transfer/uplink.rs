@@ -1,179 +1,164 @@
-//! The cap on what a member sends, divided between its transfers by priority.
+//! The caps on what a member sends: one for everything, and one for each interface that has one.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use ringway_dtl::{FlowId, Priority, Scheduler, TooManyFlows};
-use tokio::sync::{Notify, Semaphore};
-use tokio::time::sleep_until;
+use ringway_dtl::{Priority, TooManyFlows};
 
-/// Bytes that a transfer asks for ahead, so that it keeps its turn between two blocks.
-const AHEAD: u64 = 512 * 1024;
+use super::cap::{Cap, Turn};
+use crate::control::CapStatus;
 
-/// How long after a wait a transfer still counts as held back: it does not wait for each block.
-const HELD_BACK: Duration = Duration::from_secs(1);
-
-/// The scheduler, and who waits for it.
-#[derive(Debug)]
-struct Shared {
-    scheduler: Scheduler,
-    permits: HashMap<FlowId, Arc<Semaphore>>,
-}
-
-/// Hands out permission to send. Cheap to clone.
+/// All caps of the process. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Uplink {
-    shared: Arc<Mutex<Shared>>,
-    wake: Arc<Notify>,
-    capped: bool,
+    all: Option<Cap>,
+    interfaces: Arc<BTreeMap<String, Cap>>,
 }
 
-/// One transfer's place in the uplink; dropping it gives the place back.
+/// One transfer's place under the caps that it is subject to; dropping it gives the place back.
 #[derive(Debug)]
 pub(super) struct Flow {
     uplink: Uplink,
-    id: FlowId,
-    permits: Arc<Semaphore>,
-    waits: Mutex<Waits>,
+    all: Option<Turn>,
+    state: Mutex<State>,
 }
 
-/// Whether a transfer waits for the uplink.
-#[derive(Clone, Copy, Debug)]
-enum Waits {
-    Never,
-    Now,
-    Until(Instant),
+#[derive(Debug)]
+struct State {
+    priority: Priority,
+    /// The interface by which the transfer leaves, and its turn there; none if that has no cap.
+    interface: Option<(String, Arc<Turn>)>,
+}
+
+/// A cap that holds a transfer back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HeldBack {
+    /// The interface whose cap it is; none for that of the process.
+    pub(super) interface: Option<String>,
+    /// Whether other transfers are under it.
+    pub(super) has_others: bool,
 }
 
 impl Uplink {
-    /// An uplink of `rate` bytes per second, or without a cap. Starts the task that hands out.
-    pub(super) fn start(rate: Option<u64>) -> Uplink {
-        let scheduler = Scheduler::new(rate);
-        let uplink = Uplink {
-            shared: Arc::new(Mutex::new(Shared {
-                scheduler,
-                permits: HashMap::new(),
-            })),
-            wake: Arc::new(Notify::new()),
-            capped: rate.is_some(),
-        };
-        if uplink.capped {
-            tokio::spawn(uplink.clone().run());
-        }
-        uplink
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn run(self) {
-        loop {
-            let next = self.lock().hand_out(Instant::now());
-            match next {
-                Some(due) => {
-                    tokio::select! {
-                        () = sleep_until(due.into()) => {}
-                        () = self.wake.notified() => {}
-                    }
-                }
-                None => self.wake.notified().await,
-            }
+    /// Caps in bytes per second; 0 and none are no cap. Starts their tasks.
+    pub(super) fn start<'a>(
+        all: Option<u64>,
+        interfaces: impl IntoIterator<Item = (&'a str, u64)>,
+    ) -> Uplink {
+        let cap = |rate: u64| (rate > 0).then(|| Cap::start(rate));
+        let capped = interfaces
+            .into_iter()
+            .filter_map(|(name, rate)| Some((name.to_owned(), cap(rate)?)));
+        Uplink {
+            all: all.and_then(cap),
+            interfaces: Arc::new(capped.collect()),
         }
     }
 
-    /// A place for one transfer.
+    /// Whether it matters by which interface a transfer leaves.
+    pub(super) fn looks_at_interfaces(&self) -> bool {
+        !self.interfaces.is_empty()
+    }
+
+    /// A place for one transfer, which leaves by no interface that has a cap until [`Flow::leaves_by`] says otherwise.
     pub(super) fn flow(&self, priority: Priority) -> Result<Flow, TooManyFlows> {
-        let mut shared = self.lock();
-        let id = shared.scheduler.add(Instant::now(), priority)?;
-        let permits = Arc::new(Semaphore::new(0));
-        shared.permits.insert(id, Arc::clone(&permits));
-        drop(shared);
-        let uplink = self.clone();
+        let all = self
+            .all
+            .as_ref()
+            .map(|cap| cap.turn(priority))
+            .transpose()?;
         Ok(Flow {
-            uplink,
-            id,
-            permits,
-            waits: Mutex::new(Waits::Never),
+            uplink: self.clone(),
+            all,
+            state: Mutex::new(State {
+                priority,
+                interface: None,
+            }),
         })
     }
-}
 
-impl Shared {
-    fn hand_out(&mut self, now: Instant) -> Option<Instant> {
-        while let Some((flow, bytes)) = self.scheduler.poll_grant(now) {
-            let bytes = usize::try_from(bytes).unwrap_or(0);
-            if let Some(permits) = self.permits.get(&flow) {
-                permits.add_permits(bytes);
-            }
-        }
-        self.scheduler.poll_timeout()
+    /// The caps, to be shown.
+    pub(super) fn status(&self) -> Vec<CapStatus> {
+        let status = |interface: Option<&String>, cap: &Cap| CapStatus {
+            interface: interface.cloned(),
+            upload: cap.rate(),
+            transfers: cap.transfers(),
+        };
+        let all = self.all.iter().map(|cap| status(None, cap));
+        let interfaces = self.interfaces.iter();
+        all.chain(interfaces.map(|(name, cap)| status(Some(name), cap)))
+            .collect()
     }
 }
 
 impl Flow {
-    fn lock_waits(&self) -> MutexGuard<'_, Waits> {
-        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the cap has made this transfer wait of late.
-    pub(super) fn is_held_back(&self, now: Instant) -> bool {
-        match *self.lock_waits() {
-            Waits::Never => false,
-            Waits::Now => true,
-            Waits::Until(time) => now.saturating_duration_since(time) < HELD_BACK,
+    fn turn(&self) -> Option<Arc<Turn>> {
+        let state = self.lock();
+        state.interface.as_ref().map(|(_, turn)| Arc::clone(turn))
+    }
+
+    /// The transfer leaves by this interface now; none if that is not known.
+    ///
+    /// # Errors
+    /// [`TooManyFlows`]; the transfer then stays under the caps where it was.
+    pub(super) fn leaves_by(&self, interface: Option<&str>) -> Result<(), TooManyFlows> {
+        let mut state = self.lock();
+        let known = state.interface.as_ref().map(|(name, _)| name.as_str());
+        if known == interface {
+            return Ok(());
         }
+        let capped = interface.and_then(|name| Some((name, self.uplink.interfaces.get(name)?)));
+        state.interface = match capped {
+            Some((name, cap)) => Some((name.to_owned(), Arc::new(cap.turn(state.priority)?))),
+            None => None,
+        };
+        Ok(())
     }
 
-    /// Whether other transfers use the uplink.
-    pub(super) fn has_others(&self) -> bool {
-        self.uplink.lock().permits.len() > 1
+    /// The cap that has made this transfer wait of late; of two, the one that did last.
+    pub(super) fn held_back(&self, now: Instant) -> Option<HeldBack> {
+        let state = self.lock();
+        let by_interface = state.interface.as_ref();
+        let by_interface = by_interface.map(|(name, turn)| (Some(name), turn.as_ref()));
+        let by_all = self.all.as_ref().map(|turn| (None, turn));
+        let waits = by_all.into_iter().chain(by_interface);
+        let waits = waits.filter_map(|(name, turn)| {
+            let until = turn.held_back_until(now)?;
+            Some((until, name, turn))
+        });
+        let (_, name, turn) = waits.max_by_key(|(until, ..)| *until)?;
+        Some(HeldBack {
+            interface: name.cloned(),
+            has_others: turn.has_others(),
+        })
     }
 
     /// Waits until `bytes` may be sent.
     pub(super) async fn acquire(&self, bytes: usize) {
-        if !self.uplink.capped {
-            return;
+        // The cap of the process last: a transfer that waits for an interface takes nothing from those that leave by another.
+        if let Some(turn) = self.turn() {
+            turn.acquire(bytes).await;
         }
-        let wanted = u64::try_from(bytes).unwrap_or(u64::MAX).max(AHEAD);
-        let have = u64::try_from(self.permits.available_permits()).unwrap_or(u64::MAX);
-        let has_to_wait = self.permits.available_permits() < bytes;
-        if has_to_wait {
-            *self.lock_waits() = Waits::Now;
-        }
-        let lacking = wanted.saturating_sub(have);
-        self.uplink
-            .lock()
-            .scheduler
-            .want(Instant::now(), self.id, lacking);
-        self.uplink.wake.notify_one();
-        let count = u32::try_from(bytes).unwrap_or(u32::MAX);
-        if let Ok(permit) = self.permits.acquire_many(count).await {
-            permit.forget();
-        }
-        if has_to_wait {
-            *self.lock_waits() = Waits::Until(Instant::now());
+        if let Some(all) = &self.all {
+            all.acquire(bytes).await;
         }
     }
 
     /// Takes effect with the next grant.
     pub(super) fn set_priority(&self, priority: Priority) {
-        self.uplink
-            .lock()
-            .scheduler
-            .set_priority(Instant::now(), self.id, priority);
-        self.uplink.wake.notify_one();
-    }
-}
-
-impl Drop for Flow {
-    fn drop(&mut self) {
-        let mut shared = self.uplink.lock();
-        shared.scheduler.remove(Instant::now(), self.id);
-        shared.permits.remove(&self.id);
-        drop(shared);
-        self.uplink.wake.notify_one();
+        if let Some(all) = &self.all {
+            all.set_priority(priority);
+        }
+        let mut state = self.lock();
+        state.priority = priority;
+        if let Some((_, turn)) = &state.interface {
+            turn.set_priority(priority);
+        }
     }
 }
 
@@ -181,53 +166,55 @@ impl Drop for Flow {
 mod tests {
     use std::time::Duration;
 
+    use tokio::time::timeout;
+
     use super::*;
 
     #[tokio::test]
     async fn without_a_cap_nobody_waits() {
-        let uplink = Uplink::start(None);
+        let uplink = Uplink::start(None, [("eth0", 0)]);
+        assert!(!uplink.looks_at_interfaces() && uplink.status().is_empty());
         let flow = uplink.flow(Priority::NORMAL).unwrap();
+        flow.leaves_by(Some("eth0")).unwrap();
         flow.acquire(1 << 30).await;
-        assert!(!flow.is_held_back(Instant::now()));
+        assert_eq!(flow.held_back(Instant::now()), None);
     }
 
     #[tokio::test]
-    async fn a_cap_is_shared_by_priority_and_follows_a_change() {
-        let uplink = Uplink::start(Some(4_000_000));
-        let (one, three) = (
-            uplink.flow(Priority::NORMAL).unwrap(),
-            uplink.flow(Priority::new(3.0).unwrap()).unwrap(),
+    async fn a_transfer_waits_for_the_interface_by_which_it_leaves_and_for_no_other() {
+        let uplink = Uplink::start(None, [("eth0", 2_000), ("lo", 1 << 30)]);
+        let flow = uplink.flow(Priority::NORMAL).unwrap();
+        flow.acquire(1 << 30).await;
+        flow.leaves_by(Some("eth0")).unwrap();
+        let far = Duration::from_millis(300);
+        assert!(timeout(far, flow.acquire(100_000)).await.is_err());
+        let held = HeldBack {
+            interface: Some("eth0".to_owned()),
+            has_others: false,
+        };
+        assert_eq!(flow.held_back(Instant::now()), Some(held));
+        flow.leaves_by(Some("lo")).unwrap();
+        assert_eq!(flow.held_back(Instant::now()), None);
+        let soon = Duration::from_secs(60);
+        timeout(soon, flow.acquire(100_000)).await.unwrap();
+        let caps = uplink.status();
+        let shown = caps
+            .iter()
+            .map(|cap| (cap.interface.as_deref(), cap.transfers));
+        assert_eq!(
+            shown.collect::<Vec<_>>(),
+            [(Some("eth0"), 0), (Some("lo"), 1)]
         );
-        let counts = Arc::new(Mutex::new([0_u64; 2]));
-        let three = Arc::new(three);
-        let mut tasks = Vec::new();
-        for (place, flow) in [Arc::new(one), Arc::clone(&three)].into_iter().enumerate() {
-            let counts = Arc::clone(&counts);
-            tasks.push(tokio::spawn(async move {
-                loop {
-                    flow.acquire(16_384).await;
-                    counts.lock().unwrap()[place] += 16_384;
-                }
-            }));
-        }
-        tokio::time::sleep(Duration::from_millis(1_500)).await;
-        let [first, second] = std::mem::take(&mut *counts.lock().unwrap());
-        assert!(
-            second > 2 * first,
-            "{first} and {second}: priority 3 gets three times as much"
-        );
-        three.set_priority(Priority::SCAVENGER);
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        *counts.lock().unwrap() = [0; 2];
-        tokio::time::sleep(Duration::from_millis(1_000)).await;
-        assert!(three.is_held_back(Instant::now()) && three.has_others());
-        let [first, second] = *counts.lock().unwrap();
-        assert!(
-            first > 10 * second.max(1),
-            "{first} and {second}: priority 0 gets only what is left"
-        );
-        for task in tasks {
-            task.abort();
-        }
+    }
+
+    #[tokio::test]
+    async fn both_caps_hold_and_the_one_that_holds_back_is_named() {
+        let uplink = Uplink::start(Some(1_000), [("eth0", 1 << 30)]);
+        let flow = uplink.flow(Priority::NORMAL).unwrap();
+        flow.leaves_by(Some("eth0")).unwrap();
+        let far = Duration::from_millis(300);
+        assert!(timeout(far, flow.acquire(100_000)).await.is_err());
+        let held = flow.held_back(Instant::now()).unwrap();
+        assert_eq!((held.interface, held.has_others), (None, false));
     }
 }

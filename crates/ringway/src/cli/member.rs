@@ -68,12 +68,15 @@ Examples:
 RATE is the mean over all the time that data flowed once it does not flow any more.
 NOTE says why a transfer waits or has failed. Of one that is being sent it says
 what keeps it from being faster (in brackets: `limited_by` of --json):
-  upload limit                     all transfers share it by priority (capped)
+  upload limit                     all transfers share it by priority (capped); `of eth0`
+                                   where it is an interface's (`capped_by` of --json)
   upload limit: others come first  its priority is 0 (behind-others)
   gives way to other traffic       its priority is 0 (yielding)
   the network is full              it loses packets (loss-limited)
   trying to go faster              the way may carry more (slow-start, growing)
-  slower than the network          a disk or the receiver is (application-limited)")]
+  the receiver takes no more       its disk is slow, or it is (receiver-limited)
+  the receiver does not answer     it is stopped, or the way is broken (unanswered)
+  slower than the network          the disk here is (application-limited)")]
 pub(crate) struct TransfersArgs {
     /// Follow them until Ctrl-C; with --json, an object whenever one has changed
     #[arg(long)]

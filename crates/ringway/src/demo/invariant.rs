@@ -124,6 +124,7 @@ mod tests {
             links: Vec::new(),
             transports: Vec::new(),
             counters: BTreeMap::new(),
+            caps: Vec::new(),
         }
     }
 

@@ -6,6 +6,7 @@
 )]
 
 mod attacks;
+mod caps;
 mod captures;
 mod demo;
 mod hidden;
@@ -15,6 +16,7 @@ mod networks;
 mod owner;
 mod pages;
 mod resume;
+mod stopped;
 mod transports;
 mod usage;
 

@@ -16,6 +16,7 @@ use super::{program, random_bytes};
 
 mod priority;
 mod ways;
+mod weights;
 
 /// How long each part may take; generous, the machine is busy.
 const DEADLINE: Duration = Duration::from_secs(180);

@@ -189,3 +189,23 @@ pub const QUIC_MESSAGE_IDLE: Duration = Duration::from_secs(1800);
 ///
 /// Source: two mails each way. Past it the attempt ends and is repeated.
 pub const QUIC_MESSAGE_HANDSHAKE_TIME: Duration = Duration::from_secs(300);
+
+/// Bytes of one stream that are written before it is looked whose turn it is.
+///
+/// Source: ours; a dozen datagrams. Larger chunks are written in pieces.
+pub const STREAM_PIECE: u16 = 16 * 1024;
+
+/// Pieces that a stream may catch up on after it had nothing to write, or its reader let it wait.
+///
+/// Source: ours; more than others get while its writer's task is woken. Past it the rest of what the others had is forgotten.
+pub const STREAM_CREDIT_PIECES: u16 = 4;
+
+/// Least weight of a stream of positive priority, as in [`ringway_dtl::limits::MIN_WEIGHT`].
+///
+/// Source: there. Below it a priority weighs this much.
+pub const STREAM_WEIGHT_LEAST: f64 = ringway_dtl::limits::MIN_WEIGHT;
+
+/// Bytes that streams with priorities may leave in a connection's send buffer, unacknowledged or unsent, at least; twice the window if that is more.
+///
+/// Source: ours; four of [`STREAM_PIECE`], so that fast acknowledgements never find the buffer empty. Past it they wait for their turn.
+pub const STREAM_AHEAD_LEAST: u64 = 64 * 1024;

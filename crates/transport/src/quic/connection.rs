@@ -1,7 +1,7 @@
 //! One QUIC connection to one member.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use noq::{PathId, RecvStream, SendStream, VarInt};
@@ -9,6 +9,7 @@ use ringway_dtl::{LimitedBy, Mode, Priority};
 
 use super::controller::Control;
 use super::error::QuicError;
+use super::streams::{PriorityStream, StreamScheduler};
 use crate::counters::StreamCounters;
 use crate::member::MemberId;
 
@@ -17,7 +18,7 @@ use crate::member::MemberId;
 /// for [`SendStream::stopped`] or for an answer first.
 ///
 /// Getters: [`peer`](Self::peer), [`remote`](Self::remote), [`priority`](Self::priority),
-/// [`report`](Self::report). Commands: [`open_bi`](Self::open_bi), [`accept_bi`](Self::accept_bi),
+/// [`report`](Self::report). Commands: [`open_bi`](Self::open_bi), [`open_with`](Self::open_with), [`accept_bi`](Self::accept_bi),
 /// [`set_priority`](Self::set_priority), [`close`](Self::close).
 #[derive(Debug, Clone)]
 pub struct QuicConnection {
@@ -25,6 +26,8 @@ pub struct QuicConnection {
     connection: noq::Connection,
     control: Arc<Control>,
     streams: Arc<StreamCounters>,
+    /// Made for the first stream that has a priority.
+    scheduler: Arc<OnceLock<Arc<StreamScheduler>>>,
 }
 
 /// The state of a connection's path at one moment.
@@ -57,6 +60,8 @@ pub struct ConnectionReport {
     pub lost_bytes: u64,
     /// Largest UDP payload of the path, bytes.
     pub mtu: u16,
+    /// Datagrams received.
+    pub received: u64,
 }
 
 impl QuicConnection {
@@ -71,6 +76,7 @@ impl QuicConnection {
             connection,
             control,
             streams,
+            scheduler: Arc::default(),
         }
     }
 
@@ -103,6 +109,24 @@ impl QuicConnection {
         Ok(self.connection.open_bi().await?)
     }
 
+    /// Opens a stream both ways that has a priority among such streams of this connection: what the connection may send is divided
+    /// between those that have something to send in the exact proportion of their priorities, and 0 gets what they leave. As
+    /// [`open_bi`](Self::open_bi) otherwise.
+    ///
+    /// Streams without a priority, and the peer's, stand outside: they compete with all these together.
+    ///
+    /// # Errors
+    /// [`QuicError`] once the connection has ended.
+    pub async fn open_with(
+        &self,
+        priority: Priority,
+    ) -> Result<(PriorityStream, RecvStream), QuicError> {
+        let (sink, source) = self.connection.open_bi().await?;
+        let start = || Arc::new(StreamScheduler::start(Arc::clone(&self.control)));
+        let scheduler = self.scheduler.get_or_init(start);
+        Ok((scheduler.stream(&self.connection, sink, priority), source))
+    }
+
     /// The next stream that the peer opens.
     ///
     /// # Errors
@@ -122,7 +146,7 @@ impl QuicConnection {
     }
 
     /// Changes the priority of what we send, from the next packet or acknowledgement on. The peer
-    /// sets its own.
+    /// sets its own. Streams have priorities among themselves: [`PriorityStream::set_priority`].
     pub fn set_priority(&self, priority: Priority) {
         self.control.set_priority(priority);
     }
@@ -145,6 +169,7 @@ impl QuicConnection {
             lost: stats.lost_packets,
             lost_bytes: stats.lost_bytes,
             mtu: stats.current_mtu,
+            received: stats.udp_rx.datagrams,
         }
     }
 

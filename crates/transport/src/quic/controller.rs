@@ -13,6 +13,7 @@ use noq::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use noq_proto::RttEstimator;
 use ringway_dtl::{AckSample, Config, LossSample, Priority, Report};
 
+use super::group::{Core, SharedGroup};
 use crate::limits::{CONTROLLER_BATCH, CONTROLLER_SEND_RUNS, CONTROLLER_WINDOW_DATAGRAMS};
 
 /// What the handle of a connection and its controller share.
@@ -21,6 +22,8 @@ pub(super) struct Control {
     /// Whether `priority` differs from what the controller has. Checked for each event, so no lock.
     changed: AtomicBool,
     state: Mutex<Shared>,
+    /// With whom the connection shares its congestion control.
+    group: Option<Arc<SharedGroup>>,
 }
 
 #[derive(Debug)]
@@ -37,6 +40,14 @@ impl Control {
                 priority,
                 report: None,
             }),
+            group: None,
+        }
+    }
+
+    pub(super) fn in_group(priority: Priority, group: Option<Arc<SharedGroup>>) -> Self {
+        Self {
+            group,
+            ..Self::new(priority)
         }
     }
 
@@ -86,7 +97,8 @@ impl PriorityFactory {
         let datagram = u64::from(current_mtu);
         let mut config = self.config.clone();
         config.datagram_size = datagram;
-        let inner = ringway_dtl::Controller::new(now, config, self.control.priority());
+        let (priority, group) = (self.control.priority(), self.control.group.as_ref());
+        let inner = Core::new(now, config, priority, group);
         let mut controller = PriorityController {
             initial_window: inner.window(),
             inner,
@@ -107,7 +119,7 @@ impl PriorityFactory {
 /// One path's controller: turns QUIC's callbacks into samples for the core.
 #[derive(Debug, Clone)]
 struct PriorityController {
-    inner: ringway_dtl::Controller,
+    inner: Core,
     control: Arc<Control>,
     initial_window: u64,
     datagram: u64,
@@ -227,7 +239,7 @@ impl Controller for PriorityController {
         self.flush_acks(now, largest_packet_num_acked);
         self.inner.on_ack_batch_end(now, in_flight);
         self.refresh();
-        self.control.state().report = Some(self.inner.report());
+        self.control.state().report = self.inner.report();
     }
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
@@ -251,7 +263,7 @@ impl Controller for PriorityController {
         self.inner
             .on_congestion(now, is_persistent_congestion, is_ecn, sent);
         self.refresh();
-        self.control.state().report = Some(self.inner.report());
+        self.control.state().report = self.inner.report();
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::connection::QuicConnection;
 use super::controller::Control;
 use super::error::QuicError;
+use super::group::Groups;
 use super::messages::{DatagramCarrier, Members, MessageSocket, member_address};
 use super::settings::{self, Role};
 use super::tls::{Expected, Identity, Purpose, Shown, from_spki};
@@ -82,6 +83,7 @@ struct Inner {
     handshakes: Arc<Places>,
     refused: Counter,
     streams: Arc<StreamCounters>,
+    groups: Groups,
 }
 
 impl QuicEndpoint {
@@ -159,6 +161,7 @@ impl QuicEndpoint {
             options,
             refused: Counter::default(),
             streams: Arc::default(),
+            groups: Groups::default(),
         });
         let (streams, accepted) = mpsc::channel(limits::QUIC_ACCEPT_QUEUE);
         let (links, for_links) = mpsc::channel(limits::QUIC_ACCEPT_QUEUE);
@@ -181,6 +184,9 @@ impl QuicEndpoint {
 
     /// Connects to the member `expected` at `address` and sends with `priority`. When it returns
     /// both sides have proved their keys and accepted each other's.
+    ///
+    /// All connections made so to one member at one address share one congestion control, worth the sum of their priorities, and
+    /// get exact parts of it ([`ringway_dtl::Group`]).
     ///
     /// # Errors
     /// [`QuicError`]: `WrongPeer` if another key answers, `Refused` if the peer does not accept
@@ -345,7 +351,13 @@ impl Inner {
         let tls = self
             .identity
             .client(expected.clone(), shown.clone(), purpose)?;
-        let control = Arc::new(Control::new(priority));
+        let group = match (&expected, purpose, &self.options.congestion) {
+            (Expected::Member(member), Purpose::Streams, CongestionControl::Priority(config)) => {
+                Some(self.groups.of(*member, address, config))
+            }
+            _ => None,
+        };
+        let control = Arc::new(Control::in_group(priority, group));
         let mut config = ClientConfig::new(Arc::new(tls));
         config.transport_config(self.settings(&control, Role::Dialled(purpose)));
         let handshake = self

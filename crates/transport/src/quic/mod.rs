@@ -3,17 +3,19 @@
 //! Both sides prove their member key in the TLS 1.3 handshake as an RFC 7250 raw public key; there
 //! are no certificates, no authorities, no session tickets and no 0-RTT. [`QuicEndpoint`] makes and
 //! accepts [`QuicConnection`]s, a connection carries reliable streams. Each connection has its own
-//! controller and its own priority: transfers that need different priorities use different
-//! connections. Where no UDP passes, [`QuicEndpoint::over_messages`] does the same over any transport.
+//! priority: transfers that need different priorities use different connections. Those made to one member at one address share
+//! one congestion control, in which their priorities are exact; every other connection has its own controller. Where no UDP passes, [`QuicEndpoint::over_messages`] does the same over any transport.
 //! [`QuicTransport`] carries messages in datagrams, by connections of the same endpoint.
 
 mod connection;
 mod controller;
 mod endpoint;
 mod error;
+mod group;
 mod link;
 mod messages;
 mod settings;
+mod streams;
 mod tls;
 mod transport;
 
@@ -21,6 +23,7 @@ pub use connection::{ConnectionReport, QuicConnection};
 pub use endpoint::{Allow, CongestionControl, QuicEndpoint, QuicOptions};
 pub use error::QuicError;
 pub use messages::{DatagramCarrier, MemberDatagram, member_address};
+pub use streams::PriorityStream;
 pub use transport::{QuicTransport, QuicTransportOptions};
 
 pub use noq::{ReadError, ReadExactError, ReadToEndError, RecvStream, SendStream, WriteError};

@@ -13,6 +13,7 @@ mod mail_ways;
 mod pop3;
 mod quic;
 mod quic_messages;
+mod quic_streams;
 mod receipt;
 mod smtp;
 mod support;

@@ -72,6 +72,7 @@ pub(super) static FILE: &[Key] = &[
     needed_key("node", Kind::Table(NODE), "[node]"),
     key("receive", Kind::Table(RECEIVE), "[receive]"),
     key("limits", Kind::Table(LIMITS), "[limits]"),
+    key("interface", Kind::Tables(INTERFACE), "[[interface]]"),
     key("path", Kind::Tables(PATH), "[[path]]"),
     key("ws", Kind::Table(WS), "[ws]"),
     key("exec", Kind::Tables(EXEC), "[[exec]]"),
@@ -106,6 +107,11 @@ static RECEIVE: &[Key] = &[
 static LIMITS: &[Key] = &[
     key("upload", Kind::Whole(0, ANY), "upload = 5000000"),
     key("relay", Kind::Whole(0, ANY), "relay = 10485760"),
+];
+
+static INTERFACE: &[Key] = &[
+    needed_key("name", Kind::Text, r#"name = "eth0""#),
+    needed_key("upload", Kind::Whole(0, ANY), "upload = 5000000"),
 ];
 
 static PATH: &[Key] = &[

@@ -135,6 +135,25 @@ pub(super) const FILES: &[WrongFile] = &[
         &["path", "write [[path]]"],
     ),
     (
+        "[node]\n[[interface]]\nname = \"eth0\"\n",
+        2,
+        &["interface.upload", "missing", "upload = 5000000"],
+    ),
+    (
+        "[node]\n[[interface]]\nname = \"the first one\"\nupload = 5\n",
+        3,
+        &[
+            "interface.name",
+            "`the first one` is no interface's name",
+            "ip link",
+        ],
+    ),
+    (
+        "[node]\n[[interface]]\nname = \"lo\"\nupload = 5\n[[interface]]\nname = \"lo\"\nupload = 6\n",
+        6,
+        &["interface.name", "a cap already"],
+    ),
+    (
         "[node]\n[[path]]\nto = \"pigeon\"\ncost = 1\n",
         3,
         &["path.to", "pigeon"],

@@ -1,0 +1,126 @@
+//! One flow of a group: what it sent, and whether it uses what it gets.
+
+use std::time::Instant;
+
+use super::numbers::Numbers;
+use crate::limits::MIN_WEIGHT;
+use crate::priority::Priority;
+use crate::report::Report;
+use crate::sample::{AckSample, LossSample};
+
+/// Service, in bytes for each unit of weight, up to which a 64-bit float counts single bytes with room to spare.
+const EXACT: f64 = 1e12;
+
+/// Which of a group's controllers a flow is under.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Weighted,
+    Leftover,
+}
+
+impl Kind {
+    pub(super) fn of(priority: Priority) -> Kind {
+        if priority.is_scavenger() {
+            Kind::Leftover
+        } else {
+            Kind::Weighted
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    pub(super) priority: Priority,
+    pub(super) datagram: u64,
+    pub(super) in_flight: u64,
+    /// Whether it has used what it may of late. Others share what it does not use.
+    pub(super) busy: bool,
+    /// When it last did.
+    pub(super) used_at: Instant,
+    /// Bytes sent and not lost ÷ weight, from an origin that all flows of the kind have in common.
+    pub(super) served: f64,
+    numbers: Numbers,
+    /// Of the batch of acknowledgements under way: its bytes, and whether the window, not the application, held sending back.
+    batch: (u64, bool),
+    sent: u64,
+    acked: u64,
+    lost: u64,
+}
+
+impl Flow {
+    pub(super) fn new(now: Instant, priority: Priority, datagram: u64) -> Flow {
+        Flow {
+            priority,
+            datagram,
+            in_flight: 0,
+            busy: false,
+            used_at: now,
+            served: 0.0,
+            numbers: Numbers::default(),
+            batch: (0, false),
+            sent: 0,
+            acked: 0,
+            lost: 0,
+        }
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        Kind::of(self.priority)
+    }
+
+    /// Flows of priority 0 are equal among themselves.
+    pub(super) fn weight(&self) -> f64 {
+        match self.kind() {
+            Kind::Weighted => self.priority.get().max(MIN_WEIGHT),
+            Kind::Leftover => 1.0,
+        }
+    }
+
+    pub(super) fn on_sent(&mut self, packet: u64, number: u64, bytes: u64) {
+        self.numbers.record(packet, number);
+        self.sent = self.sent.saturating_add(bytes);
+        self.in_flight = self.in_flight.saturating_add(bytes);
+        self.served += bytes as f64 / self.weight();
+    }
+
+    pub(super) fn needs_rebase(&self) -> bool {
+        self.served > EXACT
+    }
+
+    /// The group's number of the packet.
+    pub(super) fn on_ack(&mut self, sample: &AckSample) -> u64 {
+        self.acked = self.acked.saturating_add(sample.bytes);
+        self.batch.0 = self.batch.0.saturating_add(sample.bytes);
+        self.batch.1 |= !sample.app_limited;
+        self.numbers.of(sample.packet)
+    }
+
+    /// The group's number of the packet.
+    pub(super) fn on_loss(&mut self, sample: &LossSample) -> u64 {
+        self.lost = self.lost.saturating_add(sample.bytes);
+        // What is lost was no service, and will be sent again.
+        self.served -= sample.bytes as f64 / self.weight();
+        self.numbers.of(sample.packet)
+    }
+
+    /// True if the flow uses its `window`. As in [`Controller::on_ack_batch_end`](crate::Controller::on_ack_batch_end), half of it will do.
+    pub(super) fn on_batch_end(&mut self, now: Instant, in_flight: u64, window: u64) -> bool {
+        let (bytes, wants_more) = std::mem::take(&mut self.batch);
+        self.in_flight = in_flight;
+        let used = in_flight
+            .saturating_add(bytes)
+            .saturating_add(self.datagram);
+        let uses = wants_more && window <= used.saturating_mul(2);
+        if uses {
+            self.used_at = now;
+            self.busy = true;
+        }
+        uses
+    }
+
+    pub(super) fn count_into(&self, report: &mut Report) {
+        report.sent_bytes = self.sent;
+        report.acked_bytes = self.acked;
+        report.lost_bytes = self.lost;
+    }
+}

@@ -1,0 +1,226 @@
+//! One cap in bytes per second, divided between transfers by their priority.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ringway_dtl::{FlowId, Priority, Scheduler, TooManyFlows};
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::sleep_until;
+
+/// Bytes that a transfer asks for ahead, so that it keeps its turn between two blocks.
+const AHEAD: u64 = 512 * 1024;
+
+/// How long after a wait a transfer still counts as held back: it does not wait for each block.
+const HELD_BACK: Duration = Duration::from_secs(1);
+
+/// The scheduler, and who waits for it.
+#[derive(Debug)]
+struct Shared {
+    scheduler: Scheduler,
+    permits: HashMap<FlowId, Arc<Semaphore>>,
+}
+
+/// Hands out permission to send. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Cap {
+    shared: Arc<Mutex<Shared>>,
+    wake: Arc<Notify>,
+    /// Bytes per second.
+    rate: u64,
+}
+
+/// One transfer's place under a cap; dropping it gives the place back.
+#[derive(Debug)]
+pub(super) struct Turn {
+    cap: Cap,
+    id: FlowId,
+    permits: Arc<Semaphore>,
+    waits: Mutex<Waits>,
+}
+
+/// Whether a transfer waits for its turn.
+#[derive(Clone, Copy, Debug)]
+enum Waits {
+    Never,
+    Now,
+    Until(Instant),
+}
+
+impl Cap {
+    /// A cap of `rate` bytes per second. Starts the task that hands out.
+    pub(super) fn start(rate: u64) -> Cap {
+        let cap = Cap {
+            shared: Arc::new(Mutex::new(Shared {
+                scheduler: Scheduler::new(Some(rate)),
+                permits: HashMap::new(),
+            })),
+            wake: Arc::new(Notify::new()),
+            rate,
+        };
+        tokio::spawn(cap.clone().run());
+        cap
+    }
+
+    /// Bytes per second.
+    pub(super) const fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    /// Transfers under the cap.
+    pub(super) fn transfers(&self) -> usize {
+        self.lock().permits.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn run(self) {
+        loop {
+            let next = self.lock().hand_out(Instant::now());
+            match next {
+                Some(due) => {
+                    tokio::select! {
+                        () = sleep_until(due.into()) => {}
+                        () = self.wake.notified() => {}
+                    }
+                }
+                None => self.wake.notified().await,
+            }
+        }
+    }
+
+    /// A place for one transfer.
+    pub(super) fn turn(&self, priority: Priority) -> Result<Turn, TooManyFlows> {
+        let mut shared = self.lock();
+        let id = shared.scheduler.add(Instant::now(), priority)?;
+        let permits = Arc::new(Semaphore::new(0));
+        shared.permits.insert(id, Arc::clone(&permits));
+        drop(shared);
+        Ok(Turn {
+            cap: self.clone(),
+            id,
+            permits,
+            waits: Mutex::new(Waits::Never),
+        })
+    }
+}
+
+impl Shared {
+    fn hand_out(&mut self, now: Instant) -> Option<Instant> {
+        while let Some((flow, bytes)) = self.scheduler.poll_grant(now) {
+            let bytes = usize::try_from(bytes).unwrap_or(0);
+            if let Some(permits) = self.permits.get(&flow) {
+                permits.add_permits(bytes);
+            }
+        }
+        self.scheduler.poll_timeout()
+    }
+}
+
+impl Turn {
+    fn lock_waits(&self) -> MutexGuard<'_, Waits> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until when the cap has made this transfer wait, if it has of late.
+    pub(super) fn held_back_until(&self, now: Instant) -> Option<Instant> {
+        match *self.lock_waits() {
+            Waits::Never => None,
+            Waits::Now => Some(now),
+            Waits::Until(time) => (now.saturating_duration_since(time) < HELD_BACK).then_some(time),
+        }
+    }
+
+    /// Whether other transfers are under the cap.
+    pub(super) fn has_others(&self) -> bool {
+        self.cap.transfers() > 1
+    }
+
+    /// Waits until `bytes` may be sent.
+    pub(super) async fn acquire(&self, bytes: usize) {
+        let wanted = u64::try_from(bytes).unwrap_or(u64::MAX).max(AHEAD);
+        let have = u64::try_from(self.permits.available_permits()).unwrap_or(u64::MAX);
+        let has_to_wait = self.permits.available_permits() < bytes;
+        if has_to_wait {
+            *self.lock_waits() = Waits::Now;
+        }
+        let lacking = wanted.saturating_sub(have);
+        let now = Instant::now();
+        self.cap.lock().scheduler.want(now, self.id, lacking);
+        self.cap.wake.notify_one();
+        let count = u32::try_from(bytes).unwrap_or(u32::MAX);
+        if let Ok(permit) = self.permits.acquire_many(count).await {
+            permit.forget();
+        }
+        if has_to_wait {
+            *self.lock_waits() = Waits::Until(Instant::now());
+        }
+    }
+
+    /// Takes effect with the next grant.
+    pub(super) fn set_priority(&self, priority: Priority) {
+        let mut shared = self.cap.lock();
+        shared
+            .scheduler
+            .set_priority(Instant::now(), self.id, priority);
+        drop(shared);
+        self.cap.wake.notify_one();
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut shared = self.cap.lock();
+        shared.scheduler.remove(Instant::now(), self.id);
+        shared.permits.remove(&self.id);
+        drop(shared);
+        self.cap.wake.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_cap_is_shared_by_priority_and_follows_a_change() {
+        let cap = Cap::start(4_000_000);
+        let (one, three) = (
+            cap.turn(Priority::NORMAL).unwrap(),
+            cap.turn(Priority::new(3.0).unwrap()).unwrap(),
+        );
+        let counts = Arc::new(Mutex::new([0_u64; 2]));
+        let three = Arc::new(three);
+        let mut tasks = Vec::new();
+        for (place, turn) in [Arc::new(one), Arc::clone(&three)].into_iter().enumerate() {
+            let counts = Arc::clone(&counts);
+            tasks.push(tokio::spawn(async move {
+                loop {
+                    turn.acquire(16_384).await;
+                    counts.lock().unwrap()[place] += 16_384;
+                }
+            }));
+        }
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let [first, second] = std::mem::take(&mut *counts.lock().unwrap());
+        assert!(
+            second > 2 * first,
+            "{first} and {second}: priority 3 gets three times as much"
+        );
+        three.set_priority(Priority::SCAVENGER);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        *counts.lock().unwrap() = [0; 2];
+        tokio::time::sleep(Duration::from_millis(1_000)).await;
+        assert!(three.held_back_until(Instant::now()).is_some() && three.has_others());
+        let [first, second] = *counts.lock().unwrap();
+        assert!(
+            first > 10 * second.max(1),
+            "{first} and {second}: priority 0 gets only what is left"
+        );
+        for task in tasks {
+            task.abort();
+        }
+    }
+}

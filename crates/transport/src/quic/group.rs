@@ -1,0 +1,187 @@
+//! Connections that share one congestion control because they share a path: those that we made to one member at one address.
+//!
+//! They go from one socket to one socket, so even a router that queues or routes by flow sees them as one.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use ringway_dtl::{AckSample, Config, Controller, Group, GroupFlow, LossSample, Priority, Report};
+
+use crate::member::MemberId;
+
+/// A group that connections of several tasks use.
+#[derive(Debug)]
+pub(super) struct SharedGroup(Mutex<Group>);
+
+impl SharedGroup {
+    fn lock(&self) -> MutexGuard<'_, Group> {
+        // A panic elsewhere leaves at worst a wrong window, which the next acknowledgements mend.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The groups of an endpoint, as long as connections use them.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    by_path: Mutex<BTreeMap<(MemberId, SocketAddr), Weak<SharedGroup>>>,
+}
+
+impl Groups {
+    /// The group of connections to `member` at `address`.
+    pub(super) fn of(
+        &self,
+        member: MemberId,
+        address: SocketAddr,
+        config: &Config,
+    ) -> Arc<SharedGroup> {
+        let mut by_path = self.by_path.lock().unwrap_or_else(PoisonError::into_inner);
+        // So there are never more than the endpoint has connections, and this one.
+        by_path.retain(|_, group| group.strong_count() > 0);
+        let known = by_path.get(&(member, address)).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let group = Arc::new(SharedGroup(Mutex::new(Group::new(config.clone()))));
+            by_path.insert((member, address), Arc::downgrade(&group));
+            group
+        })
+    }
+}
+
+/// A connection's place in its group; dropping it gives it back.
+#[derive(Debug)]
+pub(super) struct Place {
+    group: Arc<SharedGroup>,
+    id: GroupFlow,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.group.lock().leave(Instant::now(), self.id);
+    }
+}
+
+/// What decides about one path of a connection: a controller of its own, or its part of a group's. The methods are those of
+/// [`Controller`].
+#[derive(Debug, Clone)]
+pub(super) enum Core {
+    Alone(Box<Controller>),
+    /// Clones are the same flow: QUIC clones a path's state when only the port has changed, and drops the old one.
+    Grouped(Arc<Place>),
+}
+
+impl Core {
+    /// A flow of `group`, if there is one and it has room.
+    pub(super) fn new(
+        now: Instant,
+        config: Config,
+        priority: Priority,
+        group: Option<&Arc<SharedGroup>>,
+    ) -> Core {
+        let joined = group.and_then(|group| {
+            let joined = group.lock().join(now, priority, config.datagram_size);
+            let group = Arc::clone(group);
+            joined.ok().map(|id| Arc::new(Place { group, id }))
+        });
+        match joined {
+            Some(place) => Core::Grouped(place),
+            None => Core::Alone(Box::new(Controller::new(now, config, priority))),
+        }
+    }
+
+    pub(super) fn on_sent(&mut self, now: Instant, packet: u64, bytes: u64) {
+        match self {
+            Core::Alone(controller) => controller.on_sent(now, packet, bytes),
+            Core::Grouped(at) => at.group.lock().on_sent(now, at.id, packet, bytes),
+        }
+    }
+
+    pub(super) fn on_ack(&mut self, now: Instant, sample: &AckSample) {
+        match self {
+            Core::Alone(controller) => controller.on_ack(now, sample),
+            Core::Grouped(at) => at.group.lock().on_ack(now, at.id, sample),
+        }
+    }
+
+    pub(super) fn on_ack_batch_end(&mut self, now: Instant, in_flight: u64) {
+        match self {
+            Core::Alone(controller) => controller.on_ack_batch_end(now, in_flight),
+            Core::Grouped(at) => at.group.lock().on_ack_batch_end(now, at.id, in_flight),
+        }
+    }
+
+    pub(super) fn on_loss(&mut self, now: Instant, sample: &LossSample) {
+        match self {
+            Core::Alone(controller) => controller.on_loss(now, sample),
+            Core::Grouped(at) => at.group.lock().on_loss(now, at.id, sample),
+        }
+    }
+
+    pub(super) fn on_congestion(
+        &mut self,
+        now: Instant,
+        persistent: bool,
+        ecn: bool,
+        sent: Instant,
+    ) {
+        match self {
+            Core::Alone(controller) => controller.on_congestion(now, persistent, ecn, sent),
+            Core::Grouped(at) => {
+                let kind = (persistent, ecn);
+                at.group.lock().on_congestion(now, at.id, kind, sent);
+            }
+        }
+    }
+
+    pub(super) fn on_datagram_size(&mut self, bytes: u64) {
+        match self {
+            Core::Alone(controller) => controller.on_datagram_size(bytes),
+            Core::Grouped(at) => at.group.lock().on_datagram_size(at.id, bytes),
+        }
+    }
+
+    pub(super) fn set_priority(&mut self, now: Instant, priority: Priority) {
+        match self {
+            Core::Alone(controller) => controller.set_priority(now, priority),
+            Core::Grouped(at) => {
+                at.group.lock().set_priority(now, at.id, priority);
+            }
+        }
+    }
+
+    pub(super) fn window(&self) -> u64 {
+        match self {
+            Core::Alone(controller) => controller.window(),
+            Core::Grouped(at) => at.group.lock().window(at.id),
+        }
+    }
+
+    pub(super) fn pacing_rate(&self) -> Option<u64> {
+        match self {
+            Core::Alone(controller) => controller.pacing_rate(),
+            Core::Grouped(at) => at.group.lock().pacing_rate(at.id),
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        match self {
+            Core::Alone(controller) => controller.poll_timeout(),
+            Core::Grouped(at) => at.group.lock().poll_timeout(),
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        match self {
+            Core::Alone(controller) => controller.handle_timeout(now),
+            Core::Grouped(at) => at.group.lock().handle_timeout(now),
+        }
+    }
+
+    /// `None` only for a place that was given back.
+    pub(super) fn report(&self) -> Option<Report> {
+        match self {
+            Core::Alone(controller) => Some(controller.report()),
+            Core::Grouped(at) => at.group.lock().report(at.id),
+        }
+    }
+}
