@@ -72,6 +72,13 @@ pub const QUIC_KEEP_ALIVE: Duration = Duration::from_secs(3);
 /// Source: three retransmissions of the first packet. Past it the attempt fails with `TimedOut`.
 pub const QUIC_HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 
+/// Largest UDP payload of a packet, bytes.
+///
+/// Source: ten of them, which is what QUIC hands to the system at once, fit into the 64 KiB that segmentation offload takes. Measured over
+/// loopback: less than half of the processor time of packets for Ethernet. What the path carries is found by probes, whose loss counts for nothing. Past it larger paths
+/// carry packets of this size.
+pub const QUIC_PAYLOAD: u16 = 6500;
+
 /// Packets a peer may receive without acknowledging at once.
 ///
 /// Source: draft-ietf-quic-ack-frequency; zero gives the controller one delay sample a packet. Past

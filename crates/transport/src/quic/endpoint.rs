@@ -99,7 +99,7 @@ impl QuicEndpoint {
         options: QuicOptions,
     ) -> Result<Self, QuicError> {
         let open = |server| {
-            let config = settings::endpoint(identity);
+            let config = settings::endpoint(identity).map_err(std::io::Error::other)?;
             let socket = crate::udp::socket(address)?;
             noq::Endpoint::new(config, server, socket, Arc::new(TokioRuntime))
         };

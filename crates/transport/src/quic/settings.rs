@@ -24,9 +24,14 @@ pub(super) enum Role {
     },
 }
 
-/// An endpoint whose keys for stateless resets (RFC 9000 §10.3) follow from the member's: once it has started again, it ends the
-/// connections of its former life, and their peers need not wait until those time out.
-pub(super) fn endpoint(identity: &ed25519_dalek::SigningKey) -> EndpointConfig {
+/// An endpoint that takes packets of up to [`limits::QUIC_PAYLOAD`] bytes. Its keys for stateless resets (RFC 9000 §10.3) follow from the
+/// member's: once it has started again, it ends the connections of its former life, and their peers need not wait until those time out.
+///
+/// # Errors
+/// If QUIC refuses that size.
+pub(super) fn endpoint(
+    identity: &ed25519_dalek::SigningKey,
+) -> Result<EndpointConfig, noq::ConfigError> {
     let root = hmac::Key::new(hmac::HMAC_SHA256, identity.as_bytes());
     let reset = hmac::sign(&root, b"ringway/1 quic reset");
     let ids = hmac::sign(&root, b"ringway/1 quic connection ids");
@@ -37,7 +42,8 @@ pub(super) fn endpoint(identity: &ed25519_dalek::SigningKey) -> EndpointConfig {
     config.cid_generator(Arc::new(move || {
         Box::new(HashedConnectionIdGenerator::from_key(ids))
     }));
-    config
+    config.max_udp_payload_size(limits::QUIC_PAYLOAD)?;
+    Ok(config)
 }
 
 /// The settings of one connection, with its own controller.
@@ -57,9 +63,12 @@ pub(super) fn transport(
     let mut acks = AckFrequencyConfig::default();
     acks.ack_eliciting_threshold(VarInt::from_u32(limits::QUIC_ACK_THRESHOLD))
         .max_ack_delay(Some(limits::QUIC_ACK_DELAY));
+    let mut discovery = MtuDiscoveryConfig::default();
+    discovery.upper_bound(limits::QUIC_PAYLOAD);
     let mut config = TransportConfig::default();
     config
         .congestion_controller_factory(congestion)
+        .mtu_discovery_config(Some(discovery))
         .ack_frequency_config(Some(acks))
         .max_concurrent_bidi_streams(VarInt::from_u32(limits::QUIC_STREAMS))
         .max_concurrent_uni_streams(VarInt::from_u32(0))

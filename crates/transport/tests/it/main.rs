@@ -12,6 +12,7 @@ mod mail_servers;
 mod mail_ways;
 mod pop3;
 mod quic;
+mod quic_interop;
 mod quic_messages;
 mod quic_streams;
 mod receipt;
