@@ -188,7 +188,7 @@ impl Controller {
     pub fn on_loss(&mut self, _now: Instant, sample: &LossSample) {
         self.totals.lost = self.totals.lost.saturating_add(sample.bytes);
         if let Engine::Adaptive(adaptive) = &mut self.engine {
-            adaptive.on_lost(sample.packet, sample.bytes);
+            adaptive.on_lost(sample.packet);
         }
     }
 

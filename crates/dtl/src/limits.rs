@@ -82,7 +82,7 @@ pub const MAX_GAIN: f64 = 4.0;
 /// Source: ours; below 1 the pacer, not the window, would set the rate. Below it the configuration is raised to this.
 pub const MIN_PACING_GAIN: f64 = 1.0;
 
-/// Packets under way whose virtual flows are known, at one byte each.
+/// Packets under way whose virtual flows are known, at twelve bytes each at most.
 ///
 /// Source: ours; 100 Gbit/s for 100 ms. Past it the oldest count as no flow's: their losses are charged by lot.
 pub const MAX_LEDGER: usize = 1 << 20;

@@ -96,7 +96,8 @@ impl Adaptive {
     pub(crate) fn window(&self) -> f64 {
         let window = match &self.rule {
             Rule::Scavenger(scavenger) => scavenger.window(),
-            Rule::Flows(flows) => flows.window().max(LEAST_WINDOW) * self.datagram,
+            // Rounded: a byte too few holds the second packet of a pair back.
+            Rule::Flows(flows) => (flows.window().max(LEAST_WINDOW) * self.datagram).round(),
         };
         // `max` also turns NaN into the smallest window.
         window.max(1.0).min(MAX_WINDOW as f64)
@@ -187,9 +188,9 @@ impl Adaptive {
     }
 
     /// A packet was lost.
-    pub(crate) fn on_lost(&mut self, packet: u64, bytes: u64) {
+    pub(crate) fn on_lost(&mut self, packet: u64) {
         if let Rule::Flows(flows) = &mut self.rule
-            && flows.on_lost(packet, bytes as f64 / self.datagram, self.next)
+            && flows.on_lost(packet, self.next)
         {
             self.last_cut = Some(LimitedBy::Loss);
         }

@@ -4,67 +4,70 @@ use std::collections::VecDeque;
 
 use crate::limits::{MAX_LEDGER, MAX_PACKET_GAP};
 
-/// Nobody's packet, or one that is no longer under way.
-const NOBODY: u8 = u8::MAX;
+/// Whose a packet is, and its size in datagrams: what a virtual flow has under way for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Entry {
+    pub(super) owner: u8,
+    pub(super) datagrams: f32,
+}
 
-/// A flow's index for each packet from the oldest under way to the newest: one byte a packet.
+/// An entry for each packet from the oldest under way to the newest; none for packets that are nobody's, or no longer under way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     /// Number of the first entry's packet.
     first: u64,
-    owners: VecDeque<u8>,
+    entries: VecDeque<Option<Entry>>,
 }
 
 impl Ledger {
     /// Enters a packet. Those that are forgotten for it, because there are too many or because packet numbers began anew, are given to `forget`.
-    pub(super) fn enter(&mut self, packet: u64, owner: u8, mut forget: impl FnMut(u8)) {
-        let next = self.first.saturating_add(self.owners.len() as u64);
+    pub(super) fn enter(&mut self, packet: u64, entry: Entry, mut forget: impl FnMut(Entry)) {
+        let next = self.next();
         if packet < next || packet - next > MAX_PACKET_GAP {
-            self.owners
-                .drain(..)
-                .filter(|owner| *owner != NOBODY)
-                .for_each(&mut forget);
+            self.entries.drain(..).flatten().for_each(&mut forget);
         }
-        if self.owners.is_empty() {
+        if self.entries.is_empty() {
             self.first = packet;
         }
-        let next = self.first.saturating_add(self.owners.len() as u64);
-        for _ in next..packet {
-            self.owners.push_back(NOBODY);
+        for _ in self.next()..packet {
+            self.entries.push_back(None);
         }
-        self.owners.push_back(owner);
-        while self.owners.len() > MAX_LEDGER {
-            let oldest = self.owners.pop_front();
-            self.first = self.first.saturating_add(1);
-            if let Some(owner) = oldest.filter(|owner| *owner != NOBODY) {
-                forget(owner);
+        self.entries.push_back(Some(entry));
+        while self.entries.len() > MAX_LEDGER {
+            if let Some(oldest) = self.pop() {
+                forget(oldest);
             }
         }
     }
 
     /// Gives up packets before this one: nobody will tell what became of them.
-    pub(super) fn give_up_before(&mut self, packet: u64, mut forget: impl FnMut(u8)) {
-        while self.first < packet {
-            let Some(owner) = self.owners.pop_front() else {
-                return;
-            };
-            self.first = self.first.saturating_add(1);
-            if owner != NOBODY {
-                forget(owner);
+    pub(super) fn give_up_before(&mut self, packet: u64, mut forget: impl FnMut(Entry)) {
+        while self.first < packet && !self.entries.is_empty() {
+            if let Some(oldest) = self.pop() {
+                forget(oldest);
             }
         }
     }
 
-    /// Takes a packet that is no longer under way: its flow, if it had one.
-    pub(super) fn take(&mut self, packet: u64) -> Option<u8> {
+    /// Takes a packet that is no longer under way.
+    pub(super) fn take(&mut self, packet: u64) -> Option<Entry> {
         let index = usize::try_from(packet.checked_sub(self.first)?).ok()?;
-        let entry = self.owners.get_mut(index)?;
-        let owner = std::mem::replace(entry, NOBODY);
-        while self.owners.front() == Some(&NOBODY) {
-            self.owners.pop_front();
-            self.first = self.first.saturating_add(1);
+        let entry = self.entries.get_mut(index)?.take();
+        while let Some(None) = self.entries.front() {
+            self.pop();
         }
-        (owner != NOBODY).then_some(owner)
+        entry
+    }
+
+    /// Number of the packet after the last.
+    fn next(&self) -> u64 {
+        self.first.saturating_add(self.entries.len() as u64)
+    }
+
+    fn pop(&mut self) -> Option<Entry> {
+        let oldest = self.entries.pop_front();
+        self.first = self.first.saturating_add(1);
+        oldest.flatten()
     }
 }
 
@@ -72,21 +75,28 @@ impl Ledger {
 mod tests {
     use super::*;
 
+    fn entry(owner: u8) -> Entry {
+        Entry {
+            owner,
+            datagrams: 1.0,
+        }
+    }
+
     #[test]
     fn a_packet_is_taken_once() {
         let mut ledger = Ledger::default();
         for packet in [5, 6, 9] {
-            ledger.enter(packet, packet as u8, |_| unreachable!());
+            ledger.enter(packet, entry(packet as u8), |_| unreachable!());
         }
         assert_eq!(ledger.take(4), None);
-        assert_eq!(ledger.take(6), Some(6));
+        assert_eq!(ledger.take(6), Some(entry(6)));
         assert_eq!(ledger.take(6), None);
         assert_eq!(ledger.take(7), None);
-        assert_eq!(ledger.take(5), Some(5));
-        assert_eq!(ledger.owners.len(), 1);
-        assert_eq!(ledger.take(9), Some(9));
+        assert_eq!(ledger.take(5), Some(entry(5)));
+        assert_eq!(ledger.entries.len(), 1);
+        assert_eq!(ledger.take(9), Some(entry(9)));
         assert_eq!(ledger.take(10), None);
-        assert!(ledger.owners.is_empty());
+        assert!(ledger.entries.is_empty());
     }
 
     #[test]
@@ -94,15 +104,28 @@ mod tests {
         let mut ledger = Ledger::default();
         let mut forgotten = 0;
         for packet in 0..MAX_LEDGER as u64 + 10 {
-            ledger.enter(packet, 1, |_| forgotten += 1);
+            ledger.enter(packet, entry(1), |_| forgotten += 1);
         }
-        assert_eq!((forgotten, ledger.owners.len()), (10, MAX_LEDGER));
+        assert_eq!((forgotten, ledger.entries.len()), (10, MAX_LEDGER));
         // Numbers that begin anew, and a leap: both begin a new ledger.
         for packet in [3, u64::MAX - 1] {
-            ledger.enter(packet, 2, |_| forgotten += 1);
-            assert_eq!(ledger.owners.len(), 1);
+            ledger.enter(packet, entry(2), |_| forgotten += 1);
+            assert_eq!(ledger.entries.len(), 1);
         }
         assert_eq!(forgotten, 10 + MAX_LEDGER + 1);
-        assert_eq!(ledger.take(u64::MAX - 1), Some(2));
+        assert_eq!(ledger.take(u64::MAX - 1), Some(entry(2)));
+    }
+
+    #[test]
+    fn packets_of_which_nobody_tells_are_given_up() {
+        let mut ledger = Ledger::default();
+        let mut given_up = Vec::new();
+        for packet in 0..10 {
+            ledger.enter(packet, entry(packet as u8), |_| unreachable!());
+        }
+        ledger.take(2);
+        ledger.give_up_before(4, |entry| given_up.push(entry.owner));
+        assert_eq!(given_up, [0, 1, 3]);
+        assert_eq!(ledger.take(4), Some(entry(4)));
     }
 }

@@ -11,7 +11,7 @@ mod ledger;
 use std::time::{Duration, Instant};
 
 use self::cubic::{Cubic, LEAST};
-use self::ledger::Ledger;
+use self::ledger::{Entry, Ledger};
 use crate::limits::MIN_WEIGHT;
 
 /// Most virtual flows; beyond, each stands for several.
@@ -44,6 +44,8 @@ struct Virtual {
     held: bool,
     /// Whether a cut was less than a round trip ago.
     repairs: bool,
+    /// Its part before that cut.
+    before: f64,
 }
 
 impl Virtual {
@@ -56,6 +58,7 @@ impl Virtual {
             released_at: None,
             held: false,
             repairs: false,
+            before: 0.0,
         }
     }
 
@@ -76,7 +79,6 @@ impl Virtual {
 
     /// One of its packets arrived: lets go what the kernel's TCP would.
     fn arrived(&mut self, now: Instant, packet: u64, datagrams: f64, rtt: f64) {
-        self.left(datagrams);
         // Until the packets sent before a cut are through, TCP repairs, with an acknowledgement for each packet, and does not grow.
         self.repairs = packet < self.cubic.recovered_at;
         if !self.repairs {
@@ -119,10 +121,12 @@ impl Virtual {
         self.in_flight += datagrams;
         self.released = (self.released - datagrams).max(0.0);
     }
+}
 
-    /// A packet is no longer under way.
-    fn left(&mut self, datagrams: f64) {
-        self.in_flight = (self.in_flight - datagrams).max(0.0);
+/// A packet is no longer under way.
+fn left(flows: &mut [Virtual], entry: Entry) {
+    if let Some(flow) = flows.get_mut(usize::from(entry.owner)) {
+        flow.in_flight = (flow.in_flight - f64::from(entry.datagrams)).max(0.0);
     }
 }
 
@@ -193,19 +197,21 @@ impl Flows {
             return;
         };
         flow.sent(datagrams);
-        let owner = u8::try_from(index).unwrap_or(u8::MAX);
+        let entry = Entry {
+            owner: u8::try_from(index).unwrap_or(u8::MAX),
+            datagrams: datagrams as f32,
+        };
         let flows = &mut self.flows;
-        self.ledger.enter(packet, owner, |owner| {
-            if let Some(flow) = flows.get_mut(usize::from(owner)) {
-                flow.left(1.0);
-            }
-        });
+        self.ledger.enter(packet, entry, |gone| left(flows, gone));
     }
 
     /// A packet arrived. Takes effect with [`Flows::on_acked`].
     pub(super) fn on_arrived(&mut self, now: Instant, packet: u64, datagrams: f64, rtt: f64) {
-        let owner = self.ledger.take(packet).map(usize::from);
-        if let Some(flow) = owner.and_then(|owner| self.flows.get_mut(owner)) {
+        let Some(entry) = self.ledger.take(packet) else {
+            return;
+        };
+        left(&mut self.flows, entry);
+        if let Some(flow) = self.flows.get_mut(usize::from(entry.owner)) {
             flow.arrived(now, packet, datagrams, rtt);
         }
     }
@@ -216,11 +222,7 @@ impl Flows {
         let under_way: f64 = self.flows.iter().map(|flow| flow.in_flight).sum();
         let stale = newest.saturating_sub((2.0 * under_way) as u64 + STALE);
         let flows = &mut self.flows;
-        self.ledger.give_up_before(stale, |owner| {
-            if let Some(flow) = flows.get_mut(usize::from(owner)) {
-                flow.left(1.0);
-            }
-        });
+        self.ledger.give_up_before(stale, |gone| left(flows, gone));
         let shortest = self.shortest.map_or(rtt, |shortest| shortest.min(rtt));
         self.shortest = Some(shortest);
         if self.round.1 < SAMPLES {
@@ -247,11 +249,12 @@ impl Flows {
     }
 
     /// A packet was lost: true if it cut a window. `next` is the number of the next packet.
-    pub(super) fn on_lost(&mut self, packet: u64, datagrams: f64, next: u64) -> bool {
-        let owner = self.ledger.take(packet).map(usize::from);
-        if let Some(flow) = owner.and_then(|owner| self.flows.get_mut(owner)) {
-            flow.left(datagrams);
+    pub(super) fn on_lost(&mut self, packet: u64, next: u64) -> bool {
+        let entry = self.ledger.take(packet);
+        if let Some(entry) = entry {
+            left(&mut self.flows, entry);
         }
+        let owner = entry.map(|entry| usize::from(entry.owner));
         self.charge(owner, packet, next)
     }
 
@@ -276,6 +279,7 @@ impl Flows {
         }
         // A fraction of a flow meets fewer losses than a whole one: each counts for more.
         let losses = 1.0 / flow.cubic.weight.min(1.0);
+        flow.before = flow.cubic.part();
         flow.cubic.cut(next, losses);
         flow.released = 0.0;
         flow.repairs = true;
