@@ -16,6 +16,7 @@
 //!
 //! - [`bottleneck`]: one queue that flows share, its discipline, and what each flow gets.
 //! - [`rivals`]: models of TCP, and the priority controller, as flows of it.
+//! - [`trials`]: what priority 0 has to stand there, and how it does.
 //!
 //! A failed run names its seed. `RINGWAY_SIM_SEED=SEED cargo test -p ringway-sim TEST` plays it again.
 
@@ -28,6 +29,7 @@ pub mod rivals;
 pub mod scenario;
 pub mod seed;
 pub mod trace;
+pub mod trials;
 
 pub use bottleneck::{Bottleneck, Path};
 pub use network::{Link, Network};

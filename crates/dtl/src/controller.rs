@@ -153,7 +153,7 @@ impl Controller {
         let Some((rtt, receive_delay)) = batch.rtt else {
             return;
         };
-        self.update_delays(now, rtt, receive_delay, batch.one_way_delay);
+        let rtt = self.update_delays(now, rtt, receive_delay, batch.one_way_delay);
         // A window of which less than half was used says nothing about the path (RFC 9002 §7.8). Half, because pacing
         // and a doubling in slow start leave some of it unused for good reasons.
         let used = in_flight.saturating_add(batch.bytes) as f64;
@@ -171,6 +171,7 @@ impl Controller {
                 let batch = adaptive::Batch {
                     bytes: batch.bytes,
                     rtt,
+                    one_way: batch.one_way_delay,
                     smoothed: self.round_trip.smoothed().unwrap_or(rtt),
                     newest: batch.newest,
                     may_grow,
@@ -313,13 +314,14 @@ impl Controller {
         rtt: Duration,
         receive_delay: Duration,
         one_way_delay: Option<Duration>,
-    ) {
+    ) -> Duration {
         let rtt = self.round_trip.update(rtt, receive_delay);
         self.rtt_delays.update(now, rtt);
         self.one_way_in_use = one_way_delay.is_some();
         if let Some(delay) = one_way_delay {
             self.one_way_delays.update(now, delay);
         }
+        rtt
     }
 
     /// The history of the kind of delay that the last batch brought.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{Acked, Acknowledging, Control, PACKET, Series};
+use super::{Acked, Acknowledging, Clock, Control, PACKET, Series};
 
 /// Packets after which a missing one is lost. Source: RFC 9002 §6.1.1.
 const REORDERING: u64 = 3;
@@ -33,23 +33,41 @@ pub(super) struct Receiver {
     pub(super) acknowledging: Acknowledging,
     /// The packet that comes next, if all come in order.
     pub(super) next: u64,
-    pub(super) pending: Vec<u64>,
+    /// What is to be acknowledged, and when it came.
+    pub(super) pending: Vec<(u64, Duration)>,
     /// The timer of the next acknowledgement.
     pub(super) due: Option<u64>,
-    pub(super) under_way: VecDeque<Vec<u64>>,
+    /// Acknowledgements, and for how long each was held back.
+    pub(super) under_way: VecDeque<(Vec<(u64, Duration)>, Duration)>,
+    pub(super) last_ack: Duration,
+    /// The receiver's clock, if it says when packets come.
+    pub(super) clock: Option<Clock>,
+}
+
+/// The application's side: a flow that has not always something to send.
+#[derive(Debug)]
+pub(super) struct Supply {
+    pub(super) rate: f64,
+    pub(super) next: Duration,
 }
 
 pub(super) struct Flow {
     pub(super) control: Box<dyn Control>,
     pub(super) active: bool,
+    /// Whether it flows the other way.
+    pub(super) backwards: bool,
+    pub(super) supply: Option<Supply>,
     pub(super) receiver: Receiver,
     pub(super) delivered: Series,
     pub(super) last_arrival: Duration,
-    pub(super) wake_set: bool,
+    /// When the pacer looks next.
+    pub(super) wake: Option<Duration>,
     /// Last acknowledgement, or the first packet after silence.
     pub(super) heard: Duration,
     pub(super) sent: u64,
     pub(super) lost: u64,
+    /// Of them, by the bottleneck's queue.
+    pub(super) dropped: Series,
     /// From the oldest packet in flight on.
     window: VecDeque<Sent>,
     first: u64,
@@ -77,13 +95,18 @@ impl Flow {
                 pending: Vec::new(),
                 due: None,
                 under_way: VecDeque::new(),
+                last_ack: Duration::ZERO,
+                clock: None,
             },
+            backwards: false,
+            supply: None,
             delivered: Series::default(),
             last_arrival: Duration::ZERO,
-            wake_set: false,
+            wake: None,
             heard: Duration::ZERO,
             sent: 0,
             lost: 0,
+            dropped: Series::default(),
             window: VecDeque::new(),
             first: 0,
             in_flight: 0,
@@ -107,6 +130,12 @@ impl Flow {
         if !self.active || !(room || self.probe) {
             return Next::Nothing;
         }
+        if let Some(supply) = &self.supply
+            && !self.probe
+            && now < supply.next
+        {
+            return self.wake_at(supply.next);
+        }
         let rate = self.control.pacing_rate();
         if let Some(rate) = rate.filter(|_| !self.probe) {
             let rate = rate.max(1) as f64;
@@ -114,17 +143,18 @@ impl Flow {
             let credit = (credit + rate * (now - since).as_secs_f64()).min(BURST);
             self.credit = (credit, now);
             if credit < PACKET as f64 {
-                if std::mem::replace(&mut self.wake_set, true) {
-                    return Next::Nothing;
-                }
                 let missing = (PACKET as f64 - credit) / rate;
-                // A rate that grows meanwhile is seen at the next acknowledgement.
                 let wait = Duration::from_secs_f64(missing.clamp(1e-6, 60.0));
-                return Next::At(now + wait);
+                return self.wake_at(now + wait);
             }
             self.credit.0 -= PACKET as f64;
         }
         self.probe = false;
+        if let Some(supply) = &mut self.supply {
+            // What was not sent when it could have been waits, but no more than a second's worth.
+            let since = supply.next.max(now.saturating_sub(Duration::from_secs(1)));
+            supply.next = since + Duration::from_secs_f64(PACKET as f64 / supply.rate.max(1.0));
+        }
         let packet = self.next_number();
         if self.in_flight == 0 {
             self.heard = now;
@@ -139,6 +169,14 @@ impl Flow {
         self.sent += 1;
         self.control.on_sent(now, packet);
         Next::Packet(packet)
+    }
+
+    fn wake_at(&mut self, when: Duration) -> Next {
+        if self.wake.is_some_and(|earlier| earlier <= when) {
+            return Next::Nothing;
+        }
+        self.wake = Some(when);
+        Next::At(when)
     }
 
     fn take(&mut self, packet: u64) -> Option<Sent> {
@@ -159,17 +197,20 @@ impl Flow {
     }
 
     pub(super) fn take_acknowledgement(&mut self, now: Duration) {
-        let Some(packets) = self.receiver.under_way.pop_front() else {
+        let Some((packets, held)) = self.receiver.under_way.pop_front() else {
             return;
         };
         let mut acked = Vec::with_capacity(packets.len());
-        for packet in packets {
+        let clock = self.receiver.clock;
+        for (packet, arrived) in packets {
             if let Some(sent) = self.take(packet) {
                 self.acked_bytes += PACKET;
                 acked.push(Acked {
                     packet,
                     sent: sent.at,
                     delivered: sent.delivered,
+                    held,
+                    one_way: clock.map(|clock| clock.reads(arrived).saturating_sub(sent.at)),
                 });
             }
             self.largest_acked = self.largest_acked.max(Some(packet));

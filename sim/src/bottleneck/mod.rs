@@ -3,7 +3,9 @@
 //! Flows send without end. What decides when their packets leave is a [`Control`]: the priority controller
 //! ([`crate::rivals::Priorities`]) or a model of TCP ([`crate::rivals`]).
 
+mod control;
 mod flow;
+mod path;
 mod queue;
 mod series;
 
@@ -16,113 +18,25 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use ringway_dtl::Controller;
 
-use self::flow::Flow;
-use self::queue::Queue;
+pub use self::control::{Acked, Acknowledging, Clock, Control};
+use self::flow::{Flow, Supply};
+use self::path::Medium;
+pub use self::path::{Back, Jitter, Path, Wireless};
 pub use self::queue::{CoDel, Discipline, Red};
+use self::queue::{Load, Queue, Waiting};
 pub use self::series::{Series, jain, median};
 
 /// Bytes of every packet on the wire.
 pub const PACKET: u64 = 1500;
-
-/// A path with a bottleneck.
-#[derive(Clone, Debug)]
-pub struct Path {
-    /// Bytes per second.
-    pub rate: u64,
-    /// Round-trip time of a packet that does not wait, without its own transmission.
-    pub rtt: Duration,
-    /// Room in the queue, in bytes.
-    pub buffer: u64,
-    /// What drops packets before the queue is full.
-    pub discipline: Discipline,
-    /// Up to so much more for each packet behind the queue, uniformly at random; order is kept.
-    pub jitter: Duration,
-    /// Probability that a packet is lost behind the queue.
-    pub loss: f64,
-    /// Probability that a packet takes so long that the next ones overtake it.
-    pub reordering: f64,
-}
-
-impl Path {
-    /// `megabits` Mbit/s and a round trip of `rtt_ms` with a drop-tail queue of `products` bandwidth-delay products.
-    #[must_use]
-    pub fn drop_tail(megabits: f64, rtt_ms: u64, products: f64) -> Path {
-        let rate = megabits * 125_000.0;
-        let rtt = Duration::from_millis(rtt_ms);
-        let buffer = (rate * rtt.as_secs_f64() * products).max(2.0 * PACKET as f64);
-        Path {
-            rate: rate as u64,
-            rtt,
-            buffer: buffer as u64,
-            discipline: Discipline::DropTail,
-            jitter: Duration::ZERO,
-            loss: 0.0,
-            reordering: 0.0,
-        }
-    }
-
-    /// How long one packet takes to leave.
-    #[must_use]
-    pub fn packet_time(&self) -> Duration {
-        Duration::from_secs_f64(PACKET as f64 / self.rate as f64)
-    }
-}
-
-/// A packet that an acknowledgement names for the first time.
-#[derive(Copy, Clone, Debug)]
-pub struct Acked {
-    /// Its number.
-    pub packet: u64,
-    /// When it left.
-    pub sent: Duration,
-    /// Bytes that had been delivered when it left, and when the last of them was: a sample of the rate.
-    pub delivered: (u64, Duration),
-}
-
-/// What decides when a flow's packets leave. All times are virtual.
-pub trait Control {
-    /// Bytes that may be in flight.
-    fn window(&self) -> u64;
-    /// Bytes per second, if packets are paced.
-    fn pacing_rate(&self) -> Option<u64>;
-    /// A packet has left.
-    fn on_sent(&mut self, now: Duration, packet: u64);
-    /// One acknowledgement: `acked` in order, `delivered` bytes in all, `in_flight` bytes still under way.
-    fn on_acked(&mut self, now: Duration, acked: &[Acked], delivered: u64, in_flight: u64);
-    /// Packets are deemed lost, with when they left. With `timeout` nothing has come through for long.
-    fn on_lost(&mut self, now: Duration, lost: &[(u64, Duration)], timeout: bool);
-    /// The controller, if it is ours.
-    fn controller(&mut self) -> Option<(&mut Controller, std::time::Instant)> {
-        None
-    }
-}
-
-/// How a flow's receiver acknowledges.
-#[derive(Copy, Clone, Debug)]
-pub struct Acknowledging {
-    /// After so many packets.
-    pub every: u32,
-    /// At the latest after so long.
-    pub delay: Duration,
-}
-
-impl Acknowledging {
-    /// Every packet at once, as QUIC is asked to.
-    pub const EACH: Acknowledging = Acknowledging {
-        every: 1,
-        delay: Duration::from_millis(5),
-    };
-    /// Every second packet, as Linux' TCP does. Source: RFC 5681 §4.2, Linux' TCP_DELACK_MIN.
-    pub const DELAYED: Acknowledging = Acknowledging {
-        every: 2,
-        delay: Duration::from_millis(40),
-    };
-}
+/// Bytes of every acknowledgement. Source: QUIC's over IPv4 and UDP, with few ranges; TCP's with time stamps are as long.
+const ACK: u64 = 60;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// The packet at the head of the queue has left it.
-    Departed,
+    /// The packet at the head of a queue has left it.
+    Departed {
+        back: bool,
+    },
     /// A packet has reached its receiver.
     Arrived {
         flow: usize,
@@ -160,6 +74,11 @@ pub struct Bottleneck {
     events: BinaryHeap<Reverse<(Duration, u64, Event)>>,
     serial: u64,
     queue: Queue,
+    /// That of the way back.
+    back: Option<Queue>,
+    /// Behind the queue, and on the way back.
+    medium: Medium,
+    ack_medium: Medium,
     flows: Vec<Flow>,
     rng: StdRng,
     /// Queueing delay of each packet that was accepted, by its time.
@@ -180,7 +99,12 @@ impl Bottleneck {
     #[must_use]
     pub fn new(path: Path, seed: u64) -> Bottleneck {
         Bottleneck {
-            queue: Queue::new(&path),
+            queue: Queue::new(path.rate, path.buffer, path.discipline.clone()),
+            back: path
+                .back
+                .map(|back| Queue::new(back.rate, back.buffer, Discipline::DropTail)),
+            medium: Medium::new(path.jitter.clone()),
+            ack_medium: Medium::new(path.ack_jitter.clone()),
             path,
             now: Duration::ZERO,
             events: BinaryHeap::new(),
@@ -215,6 +139,12 @@ impl Bottleneck {
         self.now
     }
 
+    /// The path, as it is now.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The path from now on: a route has changed. What is under way arrives as it would have.
     pub fn set_rtt(&mut self, rtt: Duration) {
         self.path.rtt = rtt;
@@ -223,6 +153,35 @@ impl Bottleneck {
     /// The bottleneck's rate from now on, in bytes per second.
     pub fn set_rate(&mut self, rate: u64) {
         self.path.rate = rate.max(1);
+        self.queue.rate = self.path.rate;
+    }
+
+    /// A flow that goes the other way, through the queue of the way back.
+    ///
+    /// # Panics
+    /// If the path has none.
+    pub fn add_backwards(
+        &mut self,
+        start: Duration,
+        control: Box<dyn Control>,
+        acknowledging: Acknowledging,
+    ) -> usize {
+        assert!(self.back.is_some(), "the path's way back has no queue");
+        let flow = self.add(start, control, acknowledging);
+        self.flows[flow].backwards = true;
+        flow
+    }
+
+    /// The flow's receiver says from now on when packets came, by this clock.
+    pub fn set_clock(&mut self, flow: usize, clock: Clock) {
+        self.flows[flow].receiver.clock = Some(clock);
+    }
+
+    /// The application has only so many bytes a second to send from now on; `None`: more than fits.
+    pub fn set_supply(&mut self, flow: usize, rate: Option<f64>) {
+        let next = self.now;
+        self.flows[flow].supply = rate.map(|rate| Supply { rate, next });
+        self.send(flow);
     }
 
     /// Our controller of a flow, and the instant that is the simulation's zero.
@@ -274,6 +233,13 @@ impl Bottleneck {
         flow.lost as f64 / flow.sent.max(1) as f64
     }
 
+    /// Packets of a flow that the queue dropped between two times ÷ packets that it delivered.
+    #[must_use]
+    pub fn dropped(&self, flow: usize, from: Duration, to: Duration) -> f64 {
+        let flow = &self.flows[flow];
+        flow.dropped.bytes(from, to) as f64 / flow.delivered.bytes(from, to).max(PACKET) as f64
+    }
+
     /// Median of the queueing delay of the packets that came between two times.
     #[must_use]
     pub fn median_wait(&self, from: Duration, to: Duration) -> Duration {
@@ -297,7 +263,7 @@ impl Bottleneck {
 
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Departed => self.departed(),
+            Event::Departed { back } => self.departed(back),
             Event::Arrived { flow, packet } => self.arrived(flow, packet),
             Event::AckDue { flow, serial } => {
                 if self.flows[flow].receiver.due == Some(serial) {
@@ -309,7 +275,8 @@ impl Bottleneck {
                 self.send(flow);
             }
             Event::Paced { flow } => {
-                self.flows[flow].wake_set = false;
+                let of_flow = &mut self.flows[flow];
+                of_flow.wake = of_flow.wake.filter(|wake| *wake > self.now);
                 self.send(flow);
             }
             Event::Timeout { flow } => {
@@ -332,14 +299,38 @@ impl Bottleneck {
         self.events.push(Reverse((when, self.serial, event)));
     }
 
-    fn departed(&mut self) {
-        let now = self.now;
-        if let Some((flow, packet)) = self.queue.leave() {
-            self.carry(flow, packet);
+    fn queue(&mut self, back: bool) -> &mut Queue {
+        match &mut self.back {
+            Some(queue) if back => queue,
+            _ => &mut self.queue,
         }
-        self.queue.drop_at_head(now);
-        if !self.queue.is_empty() {
-            self.at(now + self.path.packet_time(), Event::Departed);
+    }
+
+    fn departed(&mut self, back: bool) {
+        let now = self.now;
+        if let Some(packet) = self.queue(back).leave() {
+            match packet.load {
+                Load::Data(number) => self.carry(packet.flow, number),
+                Load::Ack(packets, held) => self.carry_ack(packet.flow, packets, held),
+            }
+        }
+        for packet in self.queue(back).drop_at_head(now) {
+            self.dropped_packet(packet);
+        }
+        if let Some(takes) = self.queue(back).head_takes() {
+            self.at(now + takes, Event::Departed { back });
+        }
+    }
+
+    fn dropped_packet(&mut self, packet: Waiting) {
+        let flow = &mut self.flows[packet.flow];
+        match packet.load {
+            Load::Data(_) => flow.dropped.add(self.now, PACKET),
+            // Acknowledgements are cumulative: the next one says it again.
+            Load::Ack(mut packets, _) => {
+                packets.append(&mut flow.receiver.pending);
+                flow.receiver.pending = packets;
+            }
         }
     }
 
@@ -348,10 +339,8 @@ impl Bottleneck {
         if self.path.loss > 0.0 && self.rng.random_bool(self.path.loss) {
             return;
         }
-        let mut arrival = self.now + self.path.rtt / 2;
-        if !self.path.jitter.is_zero() {
-            arrival += self.path.jitter.mul_f64(self.rng.random::<f64>());
-        }
+        let passed = self.medium.passed(self.now, &mut self.rng);
+        let mut arrival = passed + self.path.rtt / 2;
         let late = self.path.reordering > 0.0 && self.rng.random_bool(self.path.reordering);
         let of_flow = &mut self.flows[flow];
         if late {
@@ -371,7 +360,7 @@ impl Bottleneck {
         // RFC 5681 §4.2, RFC 9000 §13.2.1: a gap is told at once.
         let in_order = packet == receiver.next;
         receiver.next = receiver.next.max(packet + 1);
-        receiver.pending.push(packet);
+        receiver.pending.push((packet, now));
         let acknowledging = receiver.acknowledging;
         let enough = receiver.pending.len() >= acknowledging.every as usize;
         if enough || !in_order {
@@ -391,9 +380,26 @@ impl Bottleneck {
         if packets.is_empty() {
             return;
         }
-        receiver.under_way.push_back(packets);
-        let back = self.path.rtt - self.path.rtt / 2;
-        self.at(self.now + back, Event::AckArrived { flow });
+        let held = packets
+            .last()
+            .map_or(Duration::ZERO, |(_, came)| self.now - *came);
+        let back = !self.flows[flow].backwards;
+        if back && self.back.is_none() {
+            self.carry_ack(flow, packets, held);
+        } else {
+            self.enqueue(back, flow, Load::Ack(packets, held), ACK);
+        }
+    }
+
+    /// From the receiver, or the queue of the way back, to the sender.
+    fn carry_ack(&mut self, flow: usize, packets: Vec<(u64, Duration)>, held: Duration) {
+        let passed = self.ack_medium.passed(self.now, &mut self.rng);
+        let way = self.path.rtt - self.path.rtt / 2;
+        let receiver = &mut self.flows[flow].receiver;
+        receiver.last_ack = receiver.last_ack.max(passed + way);
+        receiver.under_way.push_back((packets, held));
+        let when = receiver.last_ack;
+        self.at(when, Event::AckArrived { flow });
     }
 
     fn set_timer(&mut self, flow: usize) {
@@ -408,7 +414,8 @@ impl Bottleneck {
             match self.flows[flow].next_packet(now) {
                 flow::Next::Packet(packet) => {
                     self.set_timer(flow);
-                    self.enqueue(flow, packet);
+                    let back = self.flows[flow].backwards;
+                    self.enqueue(back, flow, Load::Data(packet), PACKET);
                 }
                 flow::Next::At(when) => {
                     self.at(when, Event::Paced { flow });
@@ -419,17 +426,28 @@ impl Bottleneck {
         }
     }
 
-    fn enqueue(&mut self, flow: usize, packet: u64) {
-        let was_empty = self.queue.is_empty();
-        // Whoever comes to an idle link waits for nobody.
-        let wait = self.path.packet_time() * u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
+    fn enqueue(&mut self, back: bool, flow: usize, load: Load, bytes: u64) {
+        let now = self.now;
         let chance = self.rng.random::<f64>();
-        if !self.queue.accept(self.now, (flow, packet), chance) {
-            return;
+        let queue = self.queue(back);
+        let was_empty = queue.head_takes().is_none();
+        // Whoever comes to an idle link waits for nobody.
+        let wait = queue.wait();
+        let packet = Waiting {
+            flow,
+            load,
+            bytes,
+            since: now,
+        };
+        if let Err(packet) = queue.accept(packet, chance) {
+            return self.dropped_packet(packet);
         }
-        self.waits.push((self.now, wait));
+        let takes = queue.head_takes().unwrap_or_default();
+        if !back {
+            self.waits.push((now, wait));
+        }
         if was_empty {
-            self.at(self.now + self.path.packet_time(), Event::Departed);
+            self.at(now + takes, Event::Departed { back });
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{PACKET, Path};
+use super::PACKET;
+use super::path::transmission;
 
 /// What drops packets.
 #[derive(Clone, Debug)]
@@ -144,67 +145,86 @@ impl CoDel {
     }
 }
 
-/// Packets that wait: whose, which, since when.
+/// What a packet carries.
+#[derive(Clone, Debug)]
+pub(super) enum Load {
+    Data(u64),
+    /// The packets that it acknowledges, when they came, and for how long it was held back.
+    Ack(Vec<(u64, Duration)>, Duration),
+}
+
+/// A packet that waits.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    pub(super) flow: usize,
+    pub(super) load: Load,
+    pub(super) bytes: u64,
+    pub(super) since: Duration,
+}
+
+/// A queue, the link behind it and its rate in bytes a second.
 #[derive(Debug)]
 pub(super) struct Queue {
-    waiting: VecDeque<(usize, u64, Duration)>,
+    waiting: VecDeque<Waiting>,
+    bytes: u64,
     room: u64,
     discipline: Discipline,
+    pub(super) rate: u64,
 }
 
 impl Queue {
-    pub(super) fn new(path: &Path) -> Queue {
+    pub(super) fn new(rate: u64, room: u64, discipline: Discipline) -> Queue {
         Queue {
             waiting: VecDeque::new(),
-            room: path.buffer,
-            discipline: path.discipline.clone(),
+            bytes: 0,
+            room,
+            discipline,
+            rate,
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+    /// How long the packet that is at the head takes, if there is one.
+    pub(super) fn head_takes(&self) -> Option<Duration> {
+        let head = self.waiting.front()?;
+        Some(transmission(head.bytes, self.rate))
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.waiting.len()
+    /// How long whoever comes now waits.
+    pub(super) fn wait(&self) -> Duration {
+        transmission(self.bytes, self.rate)
     }
 
-    fn bytes(&self) -> u64 {
-        self.waiting.len() as u64 * PACKET
-    }
-
-    /// False if it is dropped. `chance` is uniform in 0 .. 1.
-    pub(super) fn accept(&mut self, now: Duration, packet: (usize, u64), chance: f64) -> bool {
-        let queued = self.bytes();
-        if queued + PACKET > self.room {
-            return false;
+    /// Gives it back if it is dropped. `chance` is uniform in 0 .. 1.
+    pub(super) fn accept(&mut self, packet: Waiting, chance: f64) -> Result<(), Waiting> {
+        if self.bytes + packet.bytes > self.room {
+            return Err(packet);
         }
         if let Discipline::Red(red) = &mut self.discipline
-            && red.drops(queued, chance)
+            && red.drops(self.bytes, chance)
         {
-            return false;
+            return Err(packet);
         }
-        self.waiting.push_back((packet.0, packet.1, now));
-        true
+        self.bytes += packet.bytes;
+        self.waiting.push_back(packet);
+        Ok(())
     }
 
     /// Takes the packet that has been transmitted.
-    pub(super) fn leave(&mut self) -> Option<(usize, u64)> {
-        let (flow, packet, _) = self.waiting.pop_front()?;
-        Some((flow, packet))
+    pub(super) fn leave(&mut self) -> Option<Waiting> {
+        let packet = self.waiting.pop_front()?;
+        self.bytes -= packet.bytes;
+        Some(packet)
     }
 
-    /// Lets the discipline look at what is to be transmitted next.
-    pub(super) fn drop_at_head(&mut self, now: Duration) {
-        let Discipline::CoDel(codel) = &mut self.discipline else {
-            return;
-        };
-        while let Some((_, _, since)) = self.waiting.front() {
-            let queued = self.waiting.len() as u64 * PACKET;
-            if !codel.drops(now, now - *since, queued) {
-                return;
-            }
-            self.waiting.pop_front();
+    /// Lets the discipline look at what is to be transmitted next; what it drops.
+    pub(super) fn drop_at_head(&mut self, now: Duration) -> Vec<Waiting> {
+        let mut dropped = Vec::new();
+        while let Discipline::CoDel(codel) = &mut self.discipline
+            && let Some(head) = self.waiting.front()
+            && codel.drops(now, now - head.since, self.bytes)
+        {
+            dropped.extend(self.leave());
         }
+        dropped
     }
 }

@@ -23,6 +23,16 @@ impl Priorities {
     /// # Errors
     /// As [`Priority::new`].
     pub fn new(priority: f64, config: Config) -> Result<Priorities, InvalidPriority> {
+        Ok(Priorities::with(Priority::new(priority)?, config))
+    }
+
+    /// The same at priority 0.
+    #[must_use]
+    pub fn scavenger(config: Config) -> Priorities {
+        Priorities::with(Priority::SCAVENGER, config)
+    }
+
+    fn with(priority: Priority, config: Config) -> Priorities {
         #[allow(
             clippy::disallowed_methods,
             reason = "an Instant cannot be made any other way; only differences count"
@@ -32,8 +42,8 @@ impl Priorities {
             datagram_size: PACKET,
             ..config
         };
-        let controller = Controller::new(epoch, config, Priority::new(priority)?);
-        Ok(Priorities { controller, epoch })
+        let controller = Controller::new(epoch, config, priority);
+        Priorities { controller, epoch }
     }
 }
 
@@ -60,8 +70,8 @@ impl Control for Priorities {
                 bytes: PACKET,
                 sent: self.epoch + ack.sent,
                 rtt: now - newest,
-                receive_delay: Duration::ZERO,
-                one_way_delay: None,
+                receive_delay: ack.held,
+                one_way_delay: ack.one_way,
                 ecn: false,
                 app_limited: false,
             };

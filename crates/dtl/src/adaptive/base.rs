@@ -1,4 +1,4 @@
-//! The path's delay without a queue, and how much its samples tremble.
+//! The path's delay without a queue, and how much delays tremble on it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -7,12 +7,10 @@ use std::time::{Duration, Instant};
 const SLICE: Duration = Duration::from_secs(10);
 /// Entries: a base is forgotten after a minute in which the queue never emptied. Drains empty it many times in that time.
 const SLICES: usize = 6;
-/// Weight of a new difference in its average.
-const TREMBLE_WEIGHT: f64 = 0.1;
-/// The quietest of the last averages counts: what is left when nobody fills a queue.
-const TREMBLES: usize = 8;
-/// How long each of them lasts.
-const TREMBLE_SLICE: Duration = Duration::from_secs(1);
+/// For how long delays have to stay where they are, while nothing of ours is in the queue, to be those of another route.
+const STEADY: Duration = Duration::from_secs(10);
+/// And how often they have to be seen so.
+const STEADY_LOOKS: u32 = 3;
 
 /// Smallest values of slices of time, newest first.
 #[derive(Clone, Debug)]
@@ -59,43 +57,124 @@ impl Smallest {
     }
 }
 
+/// Delays that stay where they are.
+#[derive(Copy, Clone, Debug)]
+struct Steady {
+    since: Instant,
+    looks: u32,
+    least: f64,
+    most: f64,
+}
+
 /// Base delay and noise of one path, in seconds.
 #[derive(Clone, Debug)]
 pub(super) struct Base {
-    least: Smallest,
-    trembles: Smallest,
-    average: Option<f64>,
-    last: Option<f64>,
+    round_trip: Smallest,
+    one_way: Smallest,
+    noise: Smallest,
+    steady: Option<Steady>,
 }
 
 impl Base {
     pub(super) fn new(now: Instant) -> Base {
         Base {
-            least: Smallest::new(now, SLICE, SLICES),
-            trembles: Smallest::new(now, TREMBLE_SLICE, TREMBLES),
-            average: None,
-            last: None,
+            round_trip: Smallest::new(now, SLICE, SLICES),
+            one_way: Smallest::new(now, SLICE, SLICES),
+            noise: Smallest::new(now, SLICE, SLICES),
+            steady: None,
         }
     }
 
-    pub(super) fn update(&mut self, now: Instant, delay: f64) {
-        self.least.update(now, delay);
-        if let Some(last) = self.last.replace(delay) {
-            let difference = (delay - last).abs();
-            let average = self.average.unwrap_or(difference);
-            let average = average + TREMBLE_WEIGHT * (difference - average);
-            self.average = Some(average);
-            self.trembles.update(now, average);
-        }
+    /// Takes a round trip and, where it is measured, the time of the way there by two clocks; how long the packet waited.
+    ///
+    /// What the way there says counts only if it is less than what the round trip says: a queue on the way back is not ours to
+    /// avoid, and a clock that drifts can then make nothing worse than it is without it.
+    pub(super) fn update(&mut self, now: Instant, rtt: f64, one_way: Option<f64>) -> f64 {
+        self.round_trip.update(now, rtt);
+        let waited = rtt - self.round_trip.get().unwrap_or(rtt);
+        let Some(one_way) = one_way else {
+            return waited;
+        };
+        self.one_way.update(now, one_way);
+        waited.min(one_way - self.one_way.get().unwrap_or(one_way))
     }
 
-    /// The delay without a queue.
+    /// The round trip without a queue.
     pub(super) fn get(&self) -> Option<f64> {
-        self.least.get()
+        self.round_trip.get()
     }
 
-    /// By how much consecutive delays differ when it is quiet.
-    pub(super) fn tremble(&self) -> f64 {
-        self.trembles.get().unwrap_or(0.0)
+    /// Over some rounds, delays were by so much longer than the least of them.
+    pub(super) fn trembles(&mut self, now: Instant, noise: f64) {
+        self.noise.update(now, noise);
+    }
+
+    /// By how much delays are longer than the least when it is quiet. What was quietest in the last minute counts: queues come and go.
+    pub(super) fn noise(&self) -> f64 {
+        self.noise.get().unwrap_or(0.0)
+    }
+
+    /// A round trip while nothing of ours was in the queue. Queues of others come and go: what stays within `band` is the path itself.
+    pub(super) fn without_us(&mut self, now: Instant, rtt: f64, band: f64) {
+        let steady = match self.steady {
+            Some(known) if (known.most - rtt).max(rtt - known.least) <= band => Steady {
+                looks: known.looks.saturating_add(1),
+                least: known.least.min(rtt),
+                most: known.most.max(rtt),
+                ..known
+            },
+            _ => Steady {
+                since: now,
+                looks: 1,
+                least: rtt,
+                most: rtt,
+            },
+        };
+        self.steady = Some(steady);
+        let lasted = now.saturating_duration_since(steady.since);
+        let longer = self.get().is_some_and(|base| steady.least > base + band);
+        if longer && lasted >= STEADY && steady.looks >= STEADY_LOOKS {
+            self.round_trip = Smallest::new(now, SLICE, SLICES);
+            self.round_trip.update(now, steady.least);
+            self.one_way = Smallest::new(now, SLICE, SLICES);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        crate::test_epoch() + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_queue_on_the_way_back_counts_only_without_one_way_delays() {
+        let mut base = Base::new(at(0));
+        assert_eq!(base.update(at(0), 0.020, Some(5.010)), 0.0);
+        assert!((base.update(at(1), 0.120, None) - 0.100).abs() < 1e-9);
+        assert!((base.update(at(1), 0.120, Some(5.011)) - 0.001).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_clock_that_drifts_adds_nothing_to_the_round_trip() {
+        let mut base = Base::new(at(0));
+        base.update(at(0), 0.020, Some(1.0));
+        assert!((base.update(at(50), 0.021, Some(1.5)) - 0.001).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_delay_that_stays_is_another_route_and_one_that_moves_is_not() {
+        for (moves, expected) in [(0.0, 0.060), (0.010, 0.020)] {
+            let mut base = Base::new(at(0));
+            base.update(at(0), 0.020, None);
+            for second in 1..30 {
+                let rtt = 0.060 + moves * (second % 2) as f64;
+                base.update(at(second), rtt, None);
+                base.without_us(at(second), rtt, 0.001);
+            }
+            assert_eq!(base.get(), Some(expected));
+        }
     }
 }

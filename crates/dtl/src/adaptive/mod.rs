@@ -1,14 +1,17 @@
 //! The default algorithm: [`scavenger`] at priority 0, [`flows`] above it, and the rules by which one becomes the other.
 
 mod base;
+mod contest;
 mod flows;
+mod losses;
+mod queueing;
 mod scavenger;
 
 use std::time::{Duration, Instant};
 
 use self::base::Base;
 use self::flows::Flows;
-use self::scavenger::{Scavenger, Verdict};
+use self::scavenger::{Sample, Scavenger, Verdict};
 use crate::config::Config;
 use crate::limits::MAX_WINDOW;
 use crate::priority::Priority;
@@ -32,8 +35,10 @@ enum Rule {
 pub(crate) struct Batch {
     /// Bytes acknowledged.
     pub(crate) bytes: u64,
-    /// Round trip of the newest packet.
+    /// Round trip of the newest packet, without what the receiver held the acknowledgement back.
     pub(crate) rtt: Duration,
+    /// The time of the way there, by two clocks, if it is measured.
+    pub(crate) one_way: Option<Duration>,
     /// Smoothed round trip.
     pub(crate) smoothed: Duration,
     /// Number of the newest packet.
@@ -113,9 +118,9 @@ impl Adaptive {
     /// Pacing rate ÷ (window ÷ round trip) after slow start; `usual` is that of N flows.
     pub(crate) fn pacing_gain(&self, usual: f64) -> f64 {
         match &self.rule {
+            Rule::Scavenger(scavenger) => scavenger.pacing_gain(self.smoothed.as_secs_f64()),
             // Windows below what QUIC can have in flight are kept by the rate alone.
             _ if self.window() < 2.0 * self.datagram => 1.0,
-            Rule::Scavenger(_) => scavenger::PACING_GAIN,
             Rule::Flows(_) => usual,
         }
     }
@@ -144,16 +149,23 @@ impl Adaptive {
 
     pub(crate) fn on_acked(&mut self, now: Instant, batch: &Batch) {
         let rtt = batch.rtt.as_secs_f64();
+        let one_way = batch.one_way.map(|delay| delay.as_secs_f64());
         self.smoothed = batch.smoothed;
         self.round_bytes = self.round_bytes.saturating_add(batch.bytes);
         self.may_grow |= batch.may_grow;
         let mut verdict = None;
         match &mut self.rule {
             Rule::Scavenger(scavenger) => {
-                verdict = scavenger.on_acked(now, rtt, batch.bytes as f64, batch.may_grow);
+                let sample = Sample {
+                    rtt,
+                    one_way,
+                    bytes: batch.bytes as f64,
+                    may_grow: batch.may_grow,
+                };
+                verdict = scavenger.on_acked(now, &sample);
             }
             Rule::Flows(flows) => {
-                self.base.update(now, rtt);
+                self.base.update(now, rtt, one_way);
                 flows.on_acked(now, batch.newest, rtt, batch.may_grow);
             }
         }
@@ -174,9 +186,8 @@ impl Adaptive {
             let may_grow = std::mem::take(&mut self.may_grow);
             match &mut self.rule {
                 Rule::Scavenger(scavenger) => {
-                    let smoothed = batch.smoothed.as_secs_f64();
                     scavenger.knows(self.best_rate);
-                    verdict = verdict.or(scavenger.on_round(now, smoothed, rate, may_grow));
+                    verdict = verdict.or(scavenger.on_round(now, rate, may_grow));
                 }
                 Rule::Flows(flows) => flows.on_round(),
             }
@@ -189,10 +200,13 @@ impl Adaptive {
 
     /// A packet was lost.
     pub(crate) fn on_lost(&mut self, packet: u64) {
-        if let Rule::Flows(flows) = &mut self.rule
-            && flows.on_lost(packet, self.next)
-        {
-            self.last_cut = Some(LimitedBy::Loss);
+        match &mut self.rule {
+            Rule::Flows(flows) => {
+                if flows.on_lost(packet, self.next) {
+                    self.last_cut = Some(LimitedBy::Loss);
+                }
+            }
+            Rule::Scavenger(scavenger) => scavenger.on_lost(),
         }
     }
 
@@ -201,7 +215,7 @@ impl Adaptive {
     pub(crate) fn on_congestion(&mut self, persistent: bool, mark: bool) {
         match &mut self.rule {
             Rule::Scavenger(scavenger) => {
-                scavenger.on_loss(self.smoothed.as_secs_f64(), persistent);
+                scavenger.on_loss(self.smoothed.as_secs_f64(), persistent, mark);
                 self.last_cut = Some(LimitedBy::Loss);
             }
             Rule::Flows(flows) if persistent => {

@@ -1,29 +1,38 @@
 //! Priority 0: takes what others leave, with a queue that is a fraction of the path's delay.
 //!
-//! The window grows by half a datagram in a round trip as long as the round's mean queueing delay is below a target, and is cut
-//! to what leaves half the target in the queue when it is above; if it stays above, others fill the queue, and the window
+//! The window grows by half a datagram in a round trip as long as the queueing delay is below a target, and is cut to what leaves
+//! a quarter of the target in the queue when it is above; if it stays above, others fill the queue, and the window
 //! is halved every second round. The target is an eighth of the base delay: it adapts to the path instead of filling any
 //! buffer that is smaller than a constant. Now and then the flow drains its share of the queue, so that all see the base delay.
 
 use std::time::{Duration, Instant};
 
 use super::base::Base;
+use super::contest::{Contest, Step};
+use super::losses::Losses;
+use super::queueing::{Look, Round};
 
 /// Share of the base delay that may stand in the queue.
 const TARGET_SHARE: f64 = 1.0 / 8.0;
 const TARGET_LEAST: f64 = 0.002;
 const TARGET_MOST: f64 = 0.060;
-/// Most that trembling may add to the target, in seconds, if that is more than the share.
-const NOISE_MOST: f64 = 0.004;
 /// Datagrams by which a window of [`GROWTH_AT`] datagrams grows in a round trip. Others by the root of their size: small ones less, so
 /// that many of them do not overrun the target at once, large ones more, so that a cycle does not take minutes.
 const GROWTH: f64 = 0.5;
 const GROWTH_AT: f64 = 8.0;
+/// How much more a window of few datagrams bears; from so many on, and down to so few.
+const SCALE: f64 = 1.5;
+const SCALE_MOST: f64 = 16.0;
+const SCALE_LEAST: f64 = 1.0;
+/// Share of a full queue's delay that is aimed at, if that is less.
+const ROOM_SHARE: f64 = 0.5;
 /// Of the datagram's own time, what may stand in the queue.
 const TARGET_DATAGRAMS: f64 = 0.6;
 /// Share of the window while draining, and rounds for which.
 const DRAIN_SHARE: f64 = 0.25;
 const DRAIN_ROUNDS: u32 = 2;
+/// Datagrams from which on a window is drained.
+const DRAIN_FROM: f64 = 2.0;
 /// Share of the window after a drain: whoever has more gives more.
 const AFTER_DRAIN: f64 = 0.95;
 /// Time between drains: at first, and at most, in seconds and in round trips.
@@ -44,14 +53,19 @@ const SHARE_TIME: f64 = 3.0;
 /// A queue this many times the target, and so many datagrams more, is not the work of scavengers.
 const FOREIGN: f64 = 2.0;
 const FOREIGN_DATAGRAMS: f64 = 3.0;
-/// For how long after such a queue the path counts as contested: seconds, and round trips.
-const CONTESTED: f64 = 2.0;
-const CONTESTED_ROUND_TRIPS: f64 = 30.0;
-/// Where it does, the queue has to be empty for so many seconds before the window returns fast.
-const HOLD: f64 = 0.4;
-/// Then a share of the path's window is taken for so many rounds: a queue that builds up says that somebody else still fills the path.
+/// Share of the path's window that is sent to find out whether others still need it.
 const PROBE_SHARE: f64 = 0.03;
-const PROBE_ROUNDS: u32 = 6;
+/// The same while it is not worth asking yet.
+const WAIT_SHARE: f64 = 0.015;
+/// Datagrams a second that are enough for it.
+const LISTENING: f64 = 4.0;
+/// Rounds after a change of rules in which the queue is still that of before.
+const INHERITED: u32 = 2;
+/// Share of the window after a loss at a full queue, and after one that has nothing to do with the queue.
+const AFTER_LOSS: f64 = 0.5;
+/// Share of the target above which there is a queue.
+const QUEUED: f64 = 0.25;
+const AFTER_CHANCE: f64 = 0.9;
 /// Smallest window to begin with, in datagrams.
 const LEAST: f64 = 0.05;
 /// Slowest rate, as a share of the best rate seen, and as datagrams a second.
@@ -62,13 +76,24 @@ const FLOOR_MOST: f64 = 40.0;
 const FLOOR_WINDOW: f64 = 0.005;
 
 /// Pacing rate ÷ (window ÷ round trip): a window that opens after a drain must not fill the queue by its haste.
-pub(super) const PACING_GAIN: f64 = 1.05;
+const PACING_GAIN: f64 = 1.05;
 
 /// What a look at the end of a round came to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Grows,
     Yields,
+}
+
+/// An acknowledgement. Times in seconds.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Sample {
+    pub(super) rtt: f64,
+    /// Time of the way there, as two clocks tell it.
+    pub(super) one_way: Option<f64>,
+    pub(super) bytes: f64,
+    /// Whether the window was used.
+    pub(super) may_grow: bool,
 }
 
 /// The state of priority 0. Sizes in bytes, times in seconds.
@@ -78,20 +103,19 @@ pub(super) struct Scavenger {
     datagram: f64,
     slow_start: bool,
     pub(super) base: Base,
-    /// Sum and number of this round's queueing delays.
-    round: (f64, u32),
+    round: Round,
+    /// Rounds that are not judged.
+    inherited: u32,
     above: u32,
     empty: u32,
-    /// Since when the queue is empty.
-    empty_since: Option<Instant>,
-    /// Until when others are taken to need the path.
-    contested_until: Option<Instant>,
-    /// For how many rounds a probe has gone well since.
-    probed: u32,
-    /// This round's longest queueing delay.
-    longest: f64,
+    contest: Contest,
+    losses: Losses,
+    /// When the last acknowledgement came.
+    heard: Instant,
     /// Queueing delay of late.
     recent: f64,
+    /// The last round's mean round trip.
+    rtt: Option<f64>,
     /// The window that this flow usually has where nobody needs the path, without what stands in the queue.
     share: f64,
     /// Best rate at which data was acknowledged, bytes a second.
@@ -123,14 +147,15 @@ impl Scavenger {
             datagram,
             slow_start,
             base,
-            round: (0.0, 0),
+            round: Round::default(),
+            inherited: if slow_start { 0 } else { INHERITED },
             above: 0,
             empty: 0,
-            empty_since: None,
-            contested_until: None,
-            probed: 0,
-            longest: 0.0,
+            contest: Contest::default(),
+            losses: Losses::default(),
+            heard: now,
             recent: 0.0,
+            rtt: None,
             share: if slow_start { 0.0 } else { window },
             best_rate: 0.0,
             drain: None,
@@ -146,6 +171,13 @@ impl Scavenger {
 
     pub(super) fn in_slow_start(&self) -> bool {
         self.slow_start
+    }
+
+    /// Pacing rate ÷ (window ÷ `smoothed`). A flow that hears of the path a few times a second knows more of it than the average of
+    /// its round trips, in which a queue of long ago still shows.
+    pub(super) fn pacing_gain(&self, smoothed: f64) -> f64 {
+        let fresh = self.rtt.map_or(1.0, |rtt| smoothed / rtt.max(1e-6));
+        PACING_GAIN * fresh.max(1.0)
     }
 
     /// The window that others may take as the one which fills the path.
@@ -167,14 +199,43 @@ impl Scavenger {
         let base = self.base.get().unwrap_or(0.0);
         let share = (base * TARGET_SHARE).clamp(TARGET_LEAST, TARGET_MOST);
         // Less than one datagram of the path's rate cannot stand in a queue.
-        let datagram = if self.best_rate > 0.0 {
+        let datagram = self.datagram_time();
+        share.max((datagram * TARGET_DATAGRAMS).min(TARGET_MOST))
+    }
+
+    /// The same for a window of this size. Whoever has little bears more: each sees the queue through noise of its own, and he who
+    /// sees it longer than it is would give way for ever (as in Swift: Kumar and others, SIGCOMM 2020).
+    fn scaled_target(&self) -> f64 {
+        let datagrams = (self.window / self.datagram).clamp(SCALE_LEAST, SCALE_MOST);
+        // Where the target is less than a datagram, windows are small because the path is.
+        let scale = SCALE * (self.target() / self.datagram_time().max(1e-9)).min(1.0);
+        self.target() * (1.0 + scale * (datagrams.sqrt().recip() - SCALE_MOST.sqrt().recip()))
+    }
+
+    fn own_target(&self, now: Instant) -> f64 {
+        let target = if self.contest.is_on(now) {
+            self.target()
+        } else {
+            self.scaled_target()
+        };
+        // A queue that has no room for it shows by losses only.
+        let room = self.losses.room().unwrap_or(f64::INFINITY);
+        target.min((room * ROOM_SHARE).max(self.datagram_time() * TARGET_DATAGRAMS))
+    }
+
+    /// By how much delays tremble, beyond what whole datagrams that come and go make them tremble.
+    fn noise(&self) -> f64 {
+        let noise = self.base.noise();
+        noise * (4.0 * noise / self.target() - 1.0).clamp(0.0, 1.0)
+    }
+
+    /// How long a datagram takes at the best rate.
+    fn datagram_time(&self) -> f64 {
+        if self.best_rate > 0.0 {
             self.datagram / self.best_rate
         } else {
             0.0
-        };
-        // Whole datagrams come and go: a queue of them trembles by itself.
-        let noise = (2.0 * self.base.tremble() - datagram).clamp(0.0, share.max(NOISE_MOST));
-        share.max((datagram * TARGET_DATAGRAMS).min(TARGET_MOST)) + noise
+        }
     }
 
     fn floor(&self, rtt: f64) -> f64 {
@@ -183,30 +244,27 @@ impl Scavenger {
         (datagrams * rtt).clamp(FLOOR_WINDOW, 1.0) * self.datagram
     }
 
-    /// One acknowledgement with a round trip of `rtt` seconds for `bytes` bytes.
-    pub(super) fn on_acked(
-        &mut self,
-        now: Instant,
-        rtt: f64,
-        bytes: f64,
-        may_grow: bool,
-    ) -> Option<Verdict> {
-        self.base.update(now, rtt);
-        let queueing = rtt - self.base.get().unwrap_or(rtt);
-        self.round.0 += queueing;
-        self.round.1 += 1;
-        self.recent += (queueing - self.recent) / 4.0;
-        self.longest = self.longest.max(queueing);
+    /// An acknowledgement.
+    pub(super) fn on_acked(&mut self, now: Instant, sample: &Sample) -> Option<Verdict> {
+        self.heard = now;
+        let queueing = self.base.update(now, sample.rtt, sample.one_way);
+        let datagrams = sample.bytes / self.datagram;
+        self.round.add(queueing, sample.rtt, datagrams);
+        self.losses
+            .came(queueing, datagrams, self.window / self.datagram);
+        let noise = self.noise();
+        self.recent += ((queueing - noise).max(0.0) - self.recent) / 4.0;
         if self.slow_start && self.drain.is_none() {
-            if queueing > self.target() / 2.0 && self.round.1 >= 3 {
+            let least = self.round.least_of_few().unwrap_or(0.0);
+            if least > self.target() / 2.0 {
                 self.slow_start = false;
                 self.window *= 0.5;
                 self.share = self.window;
-                self.begin_drain(now, rtt);
+                self.begin_drain(now, sample.rtt);
                 return Some(Verdict::Yields);
             }
-            if may_grow {
-                self.window += bytes;
+            if sample.may_grow {
+                self.window += sample.bytes;
             }
         }
         None
@@ -217,24 +275,22 @@ impl Scavenger {
         self.best_rate = best_rate;
     }
 
-    /// A round trip's packets have been acknowledged, at `rate` bytes a second; `rtt` is the smoothed round trip.
-    pub(super) fn on_round(
-        &mut self,
-        now: Instant,
-        rtt: f64,
-        rate: f64,
-        may_grow: bool,
-    ) -> Option<Verdict> {
-        let (sum, count) = std::mem::take(&mut self.round);
-        let longest = std::mem::take(&mut self.longest);
-        if count == 0 {
-            return None;
+    /// A round trip's packets have been acknowledged, at `rate` bytes a second.
+    pub(super) fn on_round(&mut self, now: Instant, rate: f64, may_grow: bool) -> Option<Verdict> {
+        let look = self.round.end()?;
+        self.rtt = Some(look.rtt);
+        if self.window >= self.datagram
+            && let Some(noise) = self.round.noise()
+        {
+            self.base.trembles(now, noise);
         }
+        let band = self.target() / 2.0;
         if let Some(drain) = &mut self.drain {
             drain.rounds -= 1;
             if drain.rounds == 0 {
                 self.window = drain.back_to * AFTER_DRAIN;
                 self.drain = None;
+                self.base.without_us(now, look.least_rtt, band);
             }
             self.above = 0;
             return None;
@@ -242,92 +298,89 @@ impl Scavenger {
         if self.slow_start {
             return None;
         }
-        let queueing = sum / f64::from(count);
-        let target = self.target();
-        let datagram = self.datagram / self.best_rate.max(1.0);
-        if longest > FOREIGN * target + FOREIGN_DATAGRAMS * datagram {
-            self.contest(now, rtt);
+        if self.window < self.datagram {
+            self.base.without_us(now, look.least_rtt, band);
         }
-        if !self.is_contested(now) {
-            let window = rate * self.base.get().unwrap_or(rtt);
-            self.share += (window - self.share) * (rtt / SHARE_TIME).min(1.0);
+        self.inherited = self.inherited.saturating_sub(1);
+        if self.inherited > 0 {
+            return None;
+        }
+        self.judge(now, &look, rate, may_grow)
+    }
+
+    fn judge(&mut self, now: Instant, look: &Look, rate: f64, may_grow: bool) -> Option<Verdict> {
+        let target = self.own_target(now);
+        let queueing = look.queueing(self.noise(), target);
+        let most = FOREIGN * self.target() + FOREIGN_DATAGRAMS * self.datagram_time();
+        let foreign = look.longest - 2.0 * self.noise() > most;
+        self.contest.looks(now, look.rtt, foreign);
+        // Whoever is still growing at an empty queue has not got his share yet.
+        let window = rate * (look.rtt - queueing);
+        if !self.contest.is_on(now) && (window > self.share || queueing >= target / 2.0) {
+            self.share += (window - self.share) * (look.rtt / SHARE_TIME).min(1.0);
         }
         if queueing > target {
-            return Some(self.retreat(now, rtt, queueing));
+            return Some(self.retreat(now, look, queueing));
         }
         self.above = 0;
         if !may_grow {
             return None;
         }
-        let growth = self.growth(now, queueing, target);
+        let growth = self.growth(now, look, queueing, target);
         self.window += growth.max(0.0);
         let overdue = self.next_drain.saturating_duration_since(now) > DRAIN_LATEST;
-        if (now >= self.next_drain || overdue) && self.window > 4.0 * self.datagram {
-            self.begin_drain(now, rtt);
+        if (now >= self.next_drain || overdue) && self.window > DRAIN_FROM * self.datagram {
+            self.begin_drain(now, look.rtt);
         }
         Some(Verdict::Grows)
     }
 
     /// The queue is longer than it should be.
-    fn retreat(&mut self, now: Instant, rtt: f64, queueing: f64) -> Verdict {
+    fn retreat(&mut self, now: Instant, look: &Look, queueing: f64) -> Verdict {
         self.empty = 0;
-        self.empty_since = None;
-        self.probed = 0;
+        self.contest.queued();
         self.above += 1;
+        let contested = self.contest.is_on(now);
         match self.above {
-            1 if self.is_contested(now) => self.cut(rtt, 0.5),
-            1 => self.cut_to(rtt, queueing, 4.0),
+            1 if contested => self.cut(look.rtt, 0.5),
+            1 => self.cut_to(look, queueing),
             // What was cut shows now. Flows that cut together may have to do it once more.
-            3 if !self.is_contested(now) => self.cut_to(rtt, queueing, 4.0),
+            3 if !contested => self.cut_to(look, queueing),
             above if above % 2 == 1 => {
-                self.contest(now, rtt);
-                self.cut(rtt, 0.5);
+                if !contested || queueing > self.scaled_target() {
+                    self.contest.begin(now, look.rtt);
+                }
+                self.cut(look.rtt, 0.5);
             }
             _ => {}
         }
         Verdict::Yields
     }
 
-    /// The queue is not ours: somebody else needs the path.
-    fn contest(&mut self, now: Instant, rtt: f64) {
-        let time = CONTESTED.max(CONTESTED_ROUND_TRIPS * rtt).min(60.0);
-        self.contested_until = Some(now + Duration::from_secs_f64(time));
-    }
-
-    fn is_contested(&self, now: Instant) -> bool {
-        // Never for longer than it was set: a clock may go back.
-        let longest = Duration::from_secs(60);
-        let left = |until: Instant| until.saturating_duration_since(now);
-        self.contested_until
-            .is_some_and(|until| !left(until).is_zero() && left(until) <= longest)
-    }
-
     /// By how much to grow, in bytes.
-    fn growth(&mut self, now: Instant, queueing: f64, target: f64) -> f64 {
+    fn growth(&mut self, now: Instant, look: &Look, queueing: f64, target: f64) -> f64 {
         let size = self.window / self.datagram;
         // Below one datagram a round lasts longer than a round trip.
         let step = GROWTH * self.datagram * (size / GROWTH_AT).sqrt() / size.min(1.0);
         let step = step.min(self.window);
         if queueing >= target / 2.0 {
-            self.empty = 0;
-            self.empty_since = None;
-            self.probed = 0;
+            // Where delays tremble, a spike that some were spared says nothing of the queue.
+            if look.least >= target / 4.0 || self.noise() == 0.0 {
+                self.empty = 0;
+                self.contest.queued();
+            }
             return step;
         }
-        let full = self.full_window();
         self.empty += 1;
-        let since = *self.empty_since.get_or_insert(now);
-        let waited = now.saturating_duration_since(since).as_secs_f64();
-        if self.is_contested(now) {
-            if waited < HOLD {
-                return 0.0;
+        match self.contest.empty(now) {
+            Step::Wait => {
+                let listening =
+                    (WAIT_SHARE * self.full_window()).min(LISTENING * self.datagram * look.rtt);
+                return listening - self.window;
             }
-            if self.probed < PROBE_ROUNDS {
-                self.probed += 1;
-                return PROBE_SHARE * full - self.window;
-            }
-        } else if self.empty < EMPTY_ROUNDS {
-            return step;
+            Step::Probe => return PROBE_SHARE * self.full_window() - self.window,
+            Step::Free if self.empty < EMPTY_ROUNDS => return step,
+            Step::Free | Step::Return => {}
         }
         if self.empty.is_multiple_of(2) {
             0.0
@@ -358,26 +411,42 @@ impl Scavenger {
         self.next_drain = now + Duration::from_secs_f64(pause).min(DRAIN_LATEST);
     }
 
-    /// Leaves so much that a queue of our own would shrink to the target ÷ `part`.
-    fn cut_to(&mut self, rtt: f64, queueing: f64, part: f64) {
-        let base = self.base.get().unwrap_or(rtt);
-        let share = (base + self.target() / part) / (base + queueing.max(self.recent));
-        self.cut(rtt, share.clamp(0.5, 1.0));
+    /// Leaves so much that a queue of our own would shrink to a quarter of the target.
+    fn cut_to(&mut self, look: &Look, queueing: f64) {
+        let path = look.rtt - queueing;
+        let share = (path + self.target() / 4.0) / (path + queueing.max(self.recent));
+        self.cut(look.rtt, share.clamp(0.5, 1.0));
     }
 
     fn cut(&mut self, rtt: f64, share: f64) {
         self.window = (self.window * share).max(self.floor(rtt));
     }
 
-    /// Packets were lost: at most once in a round trip.
-    pub(super) fn on_loss(&mut self, rtt: f64, persistent: bool) {
+    /// A datagram was lost.
+    pub(super) fn on_lost(&mut self) {
+        self.losses.one_lost();
+    }
+
+    /// Packets were lost, or marked: at most once in a round trip. A mark is always the work of a queue.
+    pub(super) fn on_loss(&mut self, rtt: f64, persistent: bool, mark: bool) {
         self.slow_start = false;
+        let full = mark || self.losses.lost(self.noise() + QUEUED * self.target());
+        let share = match full {
+            _ if persistent => 0.0,
+            true => AFTER_LOSS,
+            false => AFTER_CHANCE,
+        };
         if let Some(drain) = &mut self.drain {
-            drain.back_to *= 0.5;
+            drain.back_to *= share.max(AFTER_LOSS);
             return;
         }
-        self.empty = 0;
-        let share = if persistent { 0.0 } else { 0.5 };
         self.cut(rtt, share);
+        if full {
+            // Whoever drops packets at a short queue shows nothing else: grow no faster than those who know losses only.
+            self.empty = 0;
+            if !self.contest.is_on(self.heard) {
+                self.share = self.share.min(self.window);
+            }
+        }
     }
 }

@@ -1,0 +1,103 @@
+//! Whether others need the path, and how to find out that they no longer do.
+
+use std::time::{Duration, Instant};
+
+/// For how long after a queue of others the path counts as contested: seconds, and round trips.
+const CONTESTED: f64 = 2.0;
+const CONTESTED_ROUND_TRIPS: f64 = 30.0;
+const CONTESTED_MOST: Duration = Duration::from_secs(60);
+/// Rounds in a row that have to show such a queue, and for how many seconds at least: delays of a medium that is taken for a moment do
+/// not last so long.
+const ROUNDS: u32 = 3;
+const LASTS: f64 = 0.1;
+/// Where it does, the queue has to be empty for so many seconds before the window returns fast.
+const HOLD: f64 = 0.4;
+/// Then a trickle is sent for so many rounds, or for so long if they are few: a queue that builds up says that somebody else still
+/// fills the path.
+const PROBE_ROUNDS: u32 = 6;
+const PROBE_TIME: f64 = 0.4;
+const PROBE_LEAST: u32 = 2;
+
+/// What to do at an empty queue.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nobody has needed the path of late.
+    Free,
+    /// Others have, and may again in a moment.
+    Wait,
+    /// Send a trickle.
+    Probe,
+    /// They have gone.
+    Return,
+}
+
+/// The state of a contest.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Contest {
+    /// Until when others are taken to need the path.
+    until: Option<Instant>,
+    /// Rounds in a row with a queue that is not the work of scavengers, and when they began.
+    foreign: Option<(u32, Instant)>,
+    /// Since when the queue is empty.
+    empty_since: Option<Instant>,
+    /// For how many rounds a probe has gone well since.
+    probed: u32,
+}
+
+impl Contest {
+    /// The queue is not ours: somebody else needs the path.
+    pub(super) fn begin(&mut self, now: Instant, rtt: f64) {
+        let time = CONTESTED.max(CONTESTED_ROUND_TRIPS * rtt);
+        self.until = Some(now + Duration::from_secs_f64(time.min(60.0)));
+    }
+
+    /// A round has ended, with or without a queue that is not the work of scavengers.
+    pub(super) fn looks(&mut self, now: Instant, rtt: f64, foreign: bool) {
+        if !foreign {
+            self.foreign = None;
+            return;
+        }
+        let (rounds, since) = self.foreign.unwrap_or((0, now));
+        self.foreign = Some((rounds.saturating_add(1), since));
+        let lasts = now.saturating_duration_since(since).as_secs_f64();
+        if rounds + 1 >= ROUNDS && lasts >= LASTS {
+            self.begin(now, rtt);
+        }
+    }
+
+    /// Whether others are taken to need the path.
+    pub(super) fn is_on(&self, now: Instant) -> bool {
+        // Never for longer than it was set: a clock may go back.
+        let left = |until: Instant| until.saturating_duration_since(now);
+        self.until
+            .is_some_and(|until| !left(until).is_zero() && left(until) <= CONTESTED_MOST)
+    }
+
+    /// There is a queue.
+    pub(super) fn queued(&mut self) {
+        self.empty_since = None;
+        self.probed = 0;
+    }
+
+    /// A round has ended without a queue.
+    pub(super) fn empty(&mut self, now: Instant) -> Step {
+        let since = *self.empty_since.get_or_insert(now);
+        if !self.is_on(now) {
+            return Step::Free;
+        }
+        let empty = now.saturating_duration_since(since).as_secs_f64();
+        let rounds = if empty < HOLD + PROBE_TIME {
+            PROBE_ROUNDS
+        } else {
+            PROBE_LEAST
+        };
+        if empty < HOLD {
+            Step::Wait
+        } else if self.probed < rounds {
+            self.probed += 1;
+            Step::Probe
+        } else {
+            Step::Return
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Whether losses come from a full queue, or whatever the queue is like.
+
+use std::collections::VecDeque;
+
+/// Delays that are remembered, and how many of each window: over so many round trips a queue comes and goes.
+const REMEMBERED: usize = 64;
+const OF_WINDOW: f64 = 4.0;
+/// Packets that come after a lost one before it is deemed lost. Source: RFC 9002 §6.1.1, less the one that tells.
+const BESIDE: usize = 2;
+/// Weight of a loss in the average.
+const WEIGHT: f64 = 1.0 / 8.0;
+/// A loss at an average delay has a rank of a half. From so much on the queue is to blame.
+const FULL: f64 = 0.75;
+/// From so much on they say how long a full queue is.
+const SURE: f64 = 0.85;
+
+/// Share of datagrams whose loss is no chance, wherever the queue stands. Source: BBR's bound (draft-ietf-ccwg-bbr, BBRLossThresh).
+const MANY: f64 = 0.02;
+/// Datagrams over which it is averaged.
+const AVERAGED: f64 = 256.0;
+/// Weight of a new loss in what is known of the queue's room.
+const ROOM_WEIGHT: f64 = 0.25;
+
+/// The delays of late, and where among them losses were seen.
+#[derive(Clone, Debug)]
+pub(super) struct Losses {
+    delays: VecDeque<f64>,
+    /// Datagrams since the last of them.
+    since: f64,
+    /// The newest delays of all.
+    newest: VecDeque<f64>,
+    /// Mean rank of the delays beside losses: 1, they were the longest; 0, the shortest.
+    rank: f64,
+    /// Datagrams that came and were lost.
+    counted: (f64, f64),
+    /// How long packets wait in a full queue.
+    room: Option<f64>,
+}
+
+impl Default for Losses {
+    /// Until there are some, the queue is just to blame.
+    fn default() -> Losses {
+        Losses {
+            delays: VecDeque::new(),
+            since: 0.0,
+            newest: VecDeque::new(),
+            rank: FULL,
+            counted: (0.0, 0.0),
+            room: None,
+        }
+    }
+}
+
+impl Losses {
+    /// So many datagrams of a window of `window` came through, and had waited for so many seconds.
+    pub(super) fn came(&mut self, waited: f64, datagrams: f64, window: f64) {
+        self.newest.push_front(waited);
+        self.newest.truncate(BESIDE + 2);
+        self.since += datagrams;
+        if self.since >= window / OF_WINDOW {
+            self.since = 0.0;
+            self.delays.push_front(waited);
+            self.delays.truncate(REMEMBERED);
+        }
+        let (came, lost) = self.counted;
+        let kept = if came > AVERAGED { 0.5 } else { 1.0 };
+        self.counted = ((came + datagrams) * kept, lost * kept);
+    }
+
+    /// A datagram was lost.
+    pub(super) fn one_lost(&mut self) {
+        self.counted.1 += 1.0;
+    }
+
+    /// Some were lost, about when the newest one came through: whether a queue is to blame. Any loss beside delays of more than
+    /// `queue` seconds is its work: who manages a queue drops packets before it is full.
+    pub(super) fn lost(&mut self, queue: f64) -> bool {
+        let mut beside = self.newest.iter().skip(BESIDE).copied();
+        let Some(beside) = beside
+            .next()
+            .map(|one| beside.next().unwrap_or(one).max(one))
+        else {
+            return true;
+        };
+        if !self.delays.is_empty() {
+            let of = |wanted: fn(&f64, &f64) -> bool| {
+                self.delays
+                    .iter()
+                    .filter(|delay| wanted(delay, &beside))
+                    .count() as f64
+            };
+            // Equal ones count by half.
+            let below =
+                of(|delay, beside| delay < beside) + of(|delay, beside| delay == beside) / 2.0;
+            let rank = below / self.delays.len() as f64;
+            self.rank += WEIGHT * (rank - self.rank);
+        }
+        let (came, lost) = self.counted;
+        let full = self.rank >= FULL || beside > queue || lost > MANY * came.max(AVERAGED / 2.0);
+        self.room = (self.rank >= SURE).then(|| {
+            let room = self.room.unwrap_or(beside);
+            room + ROOM_WEIGHT * (beside - room)
+        });
+        full
+    }
+
+    /// How long packets wait in a full queue, as far as losses have shown it.
+    pub(super) fn room(&self) -> Option<f64> {
+        self.room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `losses` times so many delays from 0 to 9, and a loss beside delays of `beside`: whether the queue is to blame at last.
+    fn after(losses: u32, beside: f64, between: u32) -> bool {
+        let mut known = Losses::default();
+        let mut full = true;
+        for _ in 0..losses {
+            for delay in 0..between {
+                known.came(f64::from(delay % 10), 1.0, 1.0);
+            }
+            for _ in 0..4 {
+                known.came(beside, 1.0, 1.0);
+            }
+            known.one_lost();
+            full = known.lost(f64::INFINITY);
+        }
+        full
+    }
+
+    #[test]
+    fn the_queue_is_to_blame_for_what_is_lost_beside_the_longest_delays() {
+        assert!(after(20, 9.5, 100));
+    }
+
+    #[test]
+    fn it_is_not_for_what_is_lost_anywhere() {
+        assert!(!after(20, 4.5, 100));
+    }
+
+    #[test]
+    fn nothing_excuses_many_losses() {
+        assert!(after(20, 4.5, 20));
+    }
+
+    #[test]
+    fn the_room_of_a_queue_is_known_only_while_losses_show_it() {
+        let mut known = Losses::default();
+        for (beside, expected) in [(9.5, true), (1.0, false)] {
+            for _ in 0..20 {
+                (0..100).for_each(|delay| known.came(f64::from(delay % 10), 1.0, 1.0));
+                (0..4).for_each(|_| known.came(beside, 1.0, 1.0));
+                known.lost(f64::INFINITY);
+            }
+            assert_eq!(known.room().is_some(), expected);
+        }
+    }
+}

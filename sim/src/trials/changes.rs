@@ -1,0 +1,286 @@
+//! What changes while a flow runs: the path, the application, the priority.
+
+use std::time::Duration;
+
+use ringway_dtl::Algorithm;
+
+use super::{Figure, Rival, Run, Setting, Trial};
+use crate::bottleneck::{Path, jain};
+
+pub(super) const TRIALS: &[Trial] = &[
+    Trial {
+        name: "route-longer",
+        play: |a, s| route(a, s, 20, 60),
+    },
+    Trial {
+        name: "route-little-longer",
+        play: |a, s| route(a, s, 20, 26),
+    },
+    Trial {
+        name: "route-shorter",
+        play: |a, s| route(a, s, 60, 20),
+    },
+    Trial {
+        name: "rate",
+        play: rate,
+    },
+    Trial {
+        name: "application",
+        play: application,
+    },
+    Trial {
+        name: "poisoned",
+        play: poisoned,
+    },
+    Trial {
+        name: "poisoned-by-tcp",
+        play: poisoned_by_tcp,
+    },
+    Trial {
+        name: "figure-6",
+        play: figure_6,
+    },
+    Trial {
+        name: "alone-changes",
+        play: alone_changes,
+    },
+    Trial {
+        name: "figure-7",
+        play: figure_7,
+    },
+];
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// The route changes in second 30. Fifteen and forty seconds later the path is full again, with a short queue: a longer one has to be
+/// seen for ten seconds before it is believed.
+fn route(algorithm: Algorithm, seed: u64, from_ms: u64, to_ms: u64) -> Vec<Figure> {
+    let path = Path::drop_tail(10.0, from_ms.max(to_ms), 2.0);
+    let path = Path {
+        rtt: ms(from_ms),
+        ..path
+    };
+    let mut run = Setting::on(path, algorithm).run(seed);
+    let flow = run.ours(0.0);
+    run.to(30.0);
+    run.sim.set_rtt(ms(to_ms));
+    run.to(100.0);
+    let most = (to_ms as f64 / 8.0).max(3.0);
+    vec![
+        Figure::at_most("back on the new route, s", run.back(flow, 0.8, 30.0), 15.0),
+        Figure::at_least("share from 15 s on", run.share(flow, 45.0, 70.0), 0.9),
+        Figure::at_least("share from 40 s on", run.share(flow, 70.0, 100.0), 0.97),
+        Figure::at_most("queue from 40 s on, ms", run.wait(70.0, 100.0), most),
+        Figure::at_most("dropped, %", run.dropped(flow, 0.0, 100.0) * 100.0, 0.1),
+    ]
+}
+
+/// 10, 2 and 10 Mbit/s again.
+fn rate(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
+    let (fast, slow) = (1_250_000, 250_000);
+    let mut run = Setting::on(Path::drop_tail(10.0, 40, 2.0), algorithm).run(seed);
+    let flow = run.ours(0.0);
+    run.to(20.0);
+    run.sim.set_rate(slow);
+    run.to(60.0);
+    run.sim.set_rate(fast);
+    run.to(100.0);
+    let at_slow = run.rate(flow, 25.0, 60.0) / slow as f64;
+    // A packet takes 6 ms.
+    let queue = run.wait(25.0, 60.0);
+    vec![
+        Figure::at_least("share at 2 Mbit/s", at_slow, 0.95),
+        Figure::at_most("queue at 2 Mbit/s, ms", queue, 12.0),
+        Figure::at_most("back at 10 Mbit/s, s", run.back(flow, 0.8, 60.0), 5.0),
+        Figure::at_least("share at 10 Mbit/s", run.share(flow, 66.0, 100.0), 0.97),
+        Figure::at_most(
+            "dropped after, %",
+            run.dropped(flow, 25.0, 100.0) * 100.0,
+            0.1,
+        ),
+    ]
+}
+
+/// Ten seconds with a fifth of the path's rate to send, ten seconds with more than fits, and so on.
+fn application(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
+    let mut run = Setting::on(Path::drop_tail(10.0, 20, 4.0), algorithm).run(seed);
+    let flow = run.ours(0.0);
+    let mut back: f64 = 0.0;
+    let mut worst: f64 = 0.0;
+    for phase in 1..=5 {
+        let begin = 20.0 * f64::from(phase);
+        run.to(begin - 10.0);
+        run.sim.set_supply(flow, Some(250_000.0));
+        run.to(begin);
+        run.sim.set_supply(flow, None);
+        run.to(begin + 2.5);
+        back = back.max(run.back(flow, 0.8, begin));
+        worst = worst.max(run.wait(begin, begin + 1.0));
+    }
+    vec![
+        Figure::at_most("back, s", back, 2.0),
+        Figure::at_most("queue in the first second, ms", worst, 5.0),
+        Figure::at_most("dropped, %", run.dropped(flow, 0.0, 102.5) * 100.0, 0.1),
+    ]
+}
+
+fn fairness(run: &Run, flows: &[usize], from: f64, to: f64) -> f64 {
+    let shares: Vec<f64> = flows.iter().map(|f| run.share(*f, from, to)).collect();
+    jain(&shares)
+}
+
+/// The second begins in the first one's queue, with a route that has never been seen empty.
+fn poisoned(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for (megabits, rtt) in [(10.0, 20), (10.0, 60), (100.0, 20)] {
+        let path = Path::drop_tail(megabits, rtt, 4.0);
+        let mut run = Setting::on(path, algorithm).run(seed);
+        let flows = [run.ours(0.0), run.ours(15.0)];
+        run.to(90.0);
+        // Two share it.
+        let most = (rtt as f64 / 4.0).max(5.0);
+        figures.push(Figure::at_least(
+            "Jain",
+            fairness(&run, &flows, 30.0, 90.0),
+            0.99,
+        ));
+        figures.push(Figure::at_most("queue, ms", run.wait(30.0, 90.0), most));
+    }
+    figures
+}
+
+/// Both begin while a TCP fills a deep queue, one before and one after a sawtooth's half.
+fn poisoned_by_tcp(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
+    let mut run = Setting::on(Path::drop_tail(10.0, 20, 6.0), algorithm).run(seed);
+    let tcp = run.tcp(0.0, Rival::Cubic);
+    let flows = [run.ours(10.0), run.ours(17.0)];
+    run.to(40.0);
+    let yielded: f64 = flows.iter().map(|f| run.share(*f, 20.0, 40.0)).sum();
+    run.sim.stop_at(run.sim.now(), tcp);
+    run.to(110.0);
+    let together = flows.iter().map(|f| run.share(*f, 45.0, 110.0)).sum();
+    vec![
+        Figure::at_most("share beside TCP", yielded, 0.03),
+        Figure::at_least("Jain", fairness(&run, &flows, 45.0, 110.0), 0.99),
+        Figure::at_least("together", together, 0.95),
+        Figure::at_most("queue, ms", run.wait(45.0, 110.0), 5.0),
+    ]
+}
+
+/// Sets a priority now, and what it comes to: throughput of the two seconds after the longer of 2 s and 40 round trips ÷ that of the
+/// minute after, the least throughput of half a second ÷ that of the minute before, and what the change cost in drops.
+struct Changed {
+    at: f64,
+    before: f64,
+    soon: f64,
+    later: f64,
+    least: f64,
+    dropped: f64,
+}
+
+fn change(run: &mut Run, flow: usize, priority: f64, settle: f64) -> Changed {
+    let at = run.sim.now().as_secs_f64();
+    run.sim.set_priority(flow, priority);
+    run.to(at + settle + 60.0);
+    let halves = (0..8).map(|n| at + 0.5 * f64::from(n));
+    let least = halves.map(|from| run.share(flow, from, from + 0.5));
+    Changed {
+        at,
+        before: run.share(flow, at - 30.0, at),
+        soon: run.share(flow, at + settle, at + settle + 4.0),
+        later: run.share(flow, at + settle, at + settle + 60.0),
+        least: least.fold(f64::INFINITY, f64::min),
+        dropped: (run.dropped(flow, at, at + settle)
+            - run.dropped(flow, at + settle, at + settle + 60.0))
+        .max(0.0),
+    }
+}
+
+/// The paper's Figure 6, and back to 0: beside one TCP from 0 to 1 to 2 to 0.
+fn figure_6(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
+    let mut run = Setting::on(Path::drop_tail(5.0, 25, 1.0), algorithm).run(seed);
+    let flow = run.ours(0.0);
+    run.tcp(0.0, Rival::Cubic);
+    run.to(60.0);
+    let yielded = run.share(flow, 20.0, 60.0);
+    let one = change(&mut run, flow, 1.0, 2.0);
+    let two = change(&mut run, flow, 2.0, 2.0);
+    let zero = change(&mut run, flow, 0.0, 2.0);
+    vec![
+        Figure::at_most("share at 0", yielded, 0.03),
+        Figure::at_least("0 to 1: soon ÷ later", one.soon / one.later, 0.6),
+        Figure::at_most("0 to 1: more drops, %", one.dropped * 100.0, 2.0),
+        Figure::at_least("1 to 2: soon ÷ later", two.soon / two.later, 0.6),
+        Figure::at_least("1 to 2: least ÷ before", two.least / two.before, 0.3),
+        Figure::at_most("1 to 2: more drops, %", two.dropped * 100.0, 2.0),
+        Figure::at_most("2 to 0: share soon", zero.soon, 0.03),
+        Figure::at_most("2 to 0: share later", zero.later, 0.03),
+        Figure::at_least("time of the last change", zero.at, 100.0),
+    ]
+}
+
+/// The same with nobody beside it: nothing may stall.
+fn alone_changes(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for (megabits, rtt) in [(10.0, 20), (10.0, 60), (100.0, 20)] {
+        let mut run = Setting::on(Path::drop_tail(megabits, rtt, 1.0), algorithm).run(seed);
+        let flow = run.ours(0.0);
+        run.to(31.0);
+        let settle = (0.04 * rtt as f64).max(2.0);
+        let [one, two, zero] = [1.0, 2.0, 0.0].map(|p| change(&mut run, flow, p, settle));
+        figures.extend([
+            Figure::at_least("0 to 1: least half second", one.least, 0.7),
+            Figure::at_most("0 to 1: more drops, %", one.dropped * 100.0, 0.1),
+            Figure::at_least("1 to 2: least half second", two.least, 0.7),
+            Figure::at_most("1 to 2: more drops, %", two.dropped * 100.0, 0.1),
+            Figure::at_least("2 to 0: least half second", zero.least, 0.7),
+            Figure::at_least("2 to 0: soon", zero.soon, 0.9),
+            Figure::at_most("2 to 0: more drops, %", zero.dropped * 100.0, 0.1),
+        ]);
+    }
+    figures
+}
+
+/// The paper's Figure 7: five flows, of which four go to 1 and two of these to 2, and one stays at 0.
+fn figure_7(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
+    let mut run = Setting::on(Path::drop_tail(10.0, 25, 2.0), algorithm).run(seed);
+    let flows: Vec<usize> = (0..5).map(|n| run.ours(f64::from(n))).collect();
+    run.to(120.0);
+    let polite = fairness(&run, &flows, 40.0, 120.0);
+    for flow in &flows[1..] {
+        run.sim.set_priority(*flow, 1.0);
+    }
+    run.to(230.0);
+    let ones = fairness(&run, &flows[1..], 122.0, 230.0);
+    let yields = run.share(flows[0], 122.0, 230.0);
+    for flow in &flows[3..] {
+        run.sim.set_priority(*flow, 2.0);
+    }
+    run.to(360.0);
+    let sum = |flows: &[usize]| {
+        flows
+            .iter()
+            .map(|f| run.share(*f, 232.0, 360.0))
+            .sum::<f64>()
+    };
+    let ratio = sum(&flows[3..]) / sum(&flows[1..3]);
+    vec![
+        Figure::at_least("Jain of five at 0", polite, 0.99),
+        Figure::at_least("Jain of four at 1", ones, 0.98),
+        Figure::at_most("share at 0 beside four at 1", yields, 0.03),
+        Figure::at_least("two at 2 ÷ two at 1", ratio, 1.4),
+        Figure::at_most("two at 2 ÷ two at 1, no more", ratio, 3.0),
+        Figure::at_least(
+            "Jain of two at 2",
+            fairness(&run, &flows[3..], 232.0, 360.0),
+            0.98,
+        ),
+        Figure::at_most(
+            "share at 0 beside all",
+            run.share(flows[0], 232.0, 360.0),
+            0.03,
+        ),
+    ]
+}

@@ -1,0 +1,82 @@
+//! Trials of priority 0, and of changes to and from it: what it must do on which path, and what it does.
+//!
+//! The tests ask each trial whether its figures hold; the example `priorities` prints them. A seed moves the moments at which
+//! flows begin, and whatever else a path leaves to chance.
+
+mod cells;
+mod changes;
+mod conditions;
+mod measure;
+mod setting;
+
+use ringway_dtl::Algorithm;
+
+pub use self::cells::{Cell, matrix, table};
+pub use self::measure::{Beside, Late, alone, beside, late_comers};
+pub use self::setting::{Rival, Run, Setting};
+
+/// What a figure has to be.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Bound {
+    /// This or more.
+    AtLeast(f64),
+    /// This or less.
+    AtMost(f64),
+}
+
+/// One thing that a trial has measured.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// What, and its unit if it has one.
+    pub name: &'static str,
+    /// How much. Infinite: it never came.
+    pub value: f64,
+    /// How much it has to be.
+    pub bound: Bound,
+}
+
+impl Figure {
+    /// A figure that has to be `least` or more.
+    #[must_use]
+    pub fn at_least(name: &'static str, value: f64, least: f64) -> Figure {
+        let bound = Bound::AtLeast(least);
+        Figure { name, value, bound }
+    }
+
+    /// A figure that has to be `most` or less.
+    #[must_use]
+    pub fn at_most(name: &'static str, value: f64, most: f64) -> Figure {
+        let bound = Bound::AtMost(most);
+        Figure { name, value, bound }
+    }
+
+    /// Whether it is what it has to be.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        match self.bound {
+            Bound::AtLeast(least) => self.value >= least,
+            Bound::AtMost(most) => self.value <= most,
+        }
+    }
+}
+
+/// Something that priority 0 has to stand.
+#[derive(Copy, Clone, Debug)]
+pub struct Trial {
+    /// Short, for a command line.
+    pub name: &'static str,
+    /// Plays it with an algorithm and a seed.
+    pub play: fn(Algorithm, u64) -> Vec<Figure>,
+}
+
+/// All of them.
+#[must_use]
+pub fn trials() -> Vec<Trial> {
+    [conditions::TRIALS, changes::TRIALS].concat()
+}
+
+/// The trial of that name.
+#[must_use]
+pub fn trial(name: &str) -> Option<Trial> {
+    trials().into_iter().find(|trial| trial.name == name)
+}
