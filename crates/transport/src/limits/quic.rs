@@ -75,9 +75,14 @@ pub const QUIC_HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// Largest UDP payload of a packet, bytes.
 ///
 /// Source: ten of them, which is what QUIC hands to the system at once, fit into the 64 KiB that segmentation offload takes. Measured over
-/// loopback: less than half of the processor time of packets for Ethernet. What the path carries is found by probes, whose loss counts for nothing. Past it larger paths
-/// carry packets of this size.
+/// loopback: less than half of the processor time of packets for Ethernet. Up to what the interface takes, what the path carries is found by
+/// probes, whose loss counts for nothing. Past it larger paths carry packets of this size.
 pub const QUIC_PAYLOAD: u16 = 6500;
+
+/// Largest UDP payload to look for where the interface's is not known, bytes.
+///
+/// Source: Ethernet's 1 500 bytes without the headers of IPv6 and UDP. Past it larger paths carry packets of this size.
+pub const QUIC_PAYLOAD_UNKNOWN: u16 = 1452;
 
 /// Packets a peer may receive without acknowledging at once.
 ///

@@ -359,7 +359,7 @@ impl Inner {
         };
         let control = Arc::new(Control::in_group(priority, group));
         let mut config = ClientConfig::new(Arc::new(tls));
-        config.transport_config(self.settings(&control, Role::Dialled(purpose)));
+        config.transport_config(self.settings(&control, Role::Dialled(purpose), address));
         let handshake = self
             .endpoint
             .connect_with(config, address, SERVER_NAME)
@@ -380,9 +380,15 @@ impl Inner {
         Ok(QuicConnection::new(member, connection, control, streams))
     }
 
-    fn settings(&self, control: &Arc<Control>, role: Role) -> Arc<noq::TransportConfig> {
+    fn settings(
+        &self,
+        control: &Arc<Control>,
+        role: Role,
+        peer: SocketAddr,
+    ) -> Arc<noq::TransportConfig> {
         let over_messages = self.members.is_some();
-        settings::transport(&self.options.congestion, control, role, over_messages)
+        let largest = (!over_messages).then(|| settings::largest_payload(canonical(peer)));
+        settings::transport(&self.options.congestion, control, role, largest)
     }
 
     async fn listen(self: Arc<Self>, queues: Queues) {
@@ -426,7 +432,7 @@ impl Inner {
         let role = Role::Accepted {
             links: self.options.links,
         };
-        config.transport_config(self.settings(&control, role));
+        config.transport_config(self.settings(&control, role, incoming.remote_address()));
         let handshake = incoming
             .accept_with(Arc::new(config))
             .map_err(QuicError::of_handshake)?;

@@ -1,16 +1,21 @@
 //! The QUIC settings of endpoints and of connections, by what they are for.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use aws_lc_rs::hmac;
 use noq::congestion::{ControllerFactory, CubicConfig};
 use noq::{AckFrequencyConfig, EndpointConfig, MtuDiscoveryConfig, TransportConfig, VarInt};
 use noq_proto::HashedConnectionIdGenerator;
+use rustix::net::sockopt;
 
 use super::controller::{Control, PriorityFactory};
 use super::endpoint::CongestionControl;
 use super::tls::Purpose;
 use crate::limits;
+
+/// The payload that every path of QUIC carries, RFC 9000 §14.
+const LEAST_PAYLOAD: u16 = 1200;
 
 /// Who made a connection, and what for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,12 +51,37 @@ pub(super) fn endpoint(
     Ok(config)
 }
 
-/// The settings of one connection, with its own controller.
+/// The largest UDP payload that may leave for an address, as far as this host knows: that of the interface, or of the route. To look for more
+/// would fail packet after packet, and a search between far bounds errs where the path is busy and probes are lost.
+pub(super) fn largest_payload(to: SocketAddr) -> u16 {
+    let mtu = || -> std::io::Result<u32> {
+        let any: IpAddr = match to {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect(to)?;
+        Ok(match to {
+            SocketAddr::V4(_) => sockopt::ip_mtu(&socket)?.saturating_sub(20 + 8),
+            SocketAddr::V6(_) => sockopt::ipv6_mtu(&socket)?.saturating_sub(40 + 8),
+        })
+    };
+    // Where it cannot be known, what goes through nearly everywhere.
+    let payload = mtu()
+        .ok()
+        .and_then(|mtu| u16::try_from(mtu).ok().or(Some(u16::MAX)));
+    payload
+        .unwrap_or(limits::QUIC_PAYLOAD_UNKNOWN)
+        .clamp(LEAST_PAYLOAD, limits::QUIC_PAYLOAD)
+}
+
+/// The settings of one connection, with its own controller. `largest` is the largest payload to look for; `None` over messages, which have
+/// the link's own.
 pub(super) fn transport(
     congestion: &CongestionControl,
     control: &Arc<Control>,
     role: Role,
-    over_messages: bool,
+    largest: Option<u16>,
 ) -> Arc<TransportConfig> {
     let congestion: Arc<dyn ControllerFactory + Send + Sync> = match congestion {
         CongestionControl::Cubic => Arc::new(CubicConfig::default()),
@@ -64,7 +94,7 @@ pub(super) fn transport(
     acks.ack_eliciting_threshold(VarInt::from_u32(limits::QUIC_ACK_THRESHOLD))
         .max_ack_delay(Some(limits::QUIC_ACK_DELAY));
     let mut discovery = MtuDiscoveryConfig::default();
-    discovery.upper_bound(limits::QUIC_PAYLOAD);
+    discovery.upper_bound(largest.unwrap_or(limits::QUIC_MESSAGE_BYTES));
     let mut config = TransportConfig::default();
     config
         .congestion_controller_factory(congestion)
@@ -92,12 +122,9 @@ pub(super) fn transport(
         }
         Role::Dialled(Purpose::Streams) | Role::Accepted { links: false } => {}
     }
-    if over_messages {
+    if largest.is_none() {
         // The link below has its own probes, and each message may cost a mail.
-        let mut discovery = MtuDiscoveryConfig::default();
-        discovery.upper_bound(limits::QUIC_MESSAGE_BYTES);
         config
-            .mtu_discovery_config(Some(discovery))
             .max_idle_timeout(limits::QUIC_MESSAGE_IDLE.try_into().ok())
             .keep_alive_interval(None);
     }
@@ -114,4 +141,27 @@ fn for_datagrams(config: &mut TransportConfig) {
 /// Takes from an accepted connection what messages do not need.
 pub(super) fn link_only(connection: &noq::Connection) {
     connection.set_max_concurrent_bi_streams(VarInt::from_u32(0));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_payload_is_what_the_interface_takes() {
+        for loopback in [
+            SocketAddr::from((Ipv4Addr::LOCALHOST, 9)),
+            SocketAddr::from((Ipv6Addr::LOCALHOST, 9)),
+        ] {
+            // Loopback takes 64 KiB, where there is one of that family.
+            let payload = largest_payload(loopback);
+            assert!(
+                [limits::QUIC_PAYLOAD, limits::QUIC_PAYLOAD_UNKNOWN].contains(&payload),
+                "{payload}"
+            );
+        }
+        // No route goes there.
+        let nowhere = SocketAddr::from((Ipv4Addr::new(255, 255, 255, 255), 9));
+        assert_eq!(largest_payload(nowhere), limits::QUIC_PAYLOAD_UNKNOWN);
+    }
 }
