@@ -22,7 +22,15 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         &["ringway-dtl", "ringway-overlay", "ringway-transport"],
     ),
     ("crates/gateway", &["ringway-overlay", "ringway-transport"]),
-    ("crates/ringway", &["ringway-node", "ringway-gateway"]),
+    (
+        "crates/ringway",
+        &[
+            "ringway-dtl",
+            "ringway-transport",
+            "ringway-node",
+            "ringway-gateway",
+        ],
+    ),
     ("sim", &["ringway-dtl", "ringway-overlay"]),
     ("testbed", &[]),
 ];

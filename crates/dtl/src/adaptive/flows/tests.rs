@@ -1,3 +1,5 @@
+//! What virtual flows let go, and what cuts them.
+
 use super::*;
 
 /// Round trip of these tests, seconds.
