@@ -21,9 +21,6 @@ use crate::report::LimitedBy;
 const BEST_RATE_KEPT: f64 = 0.999;
 /// Round trips after which a round has ended whatever was acknowledged.
 const LONGEST_ROUND: u32 = 8;
-/// How long a round of priority 0 lasts at least. Where round trips take microseconds, a scheduler's pause of a millisecond or two would
-/// otherwise be many rounds in which somebody seems to fill the queue.
-const LEAST_ROUND: Duration = Duration::from_millis(5);
 /// Smallest window, in datagrams: about one in twenty round trips, so that a flow still learns what the path is like.
 const LEAST_WINDOW: f64 = 0.05;
 
@@ -177,8 +174,7 @@ impl Adaptive {
         let lasted = now.saturating_duration_since(self.round_began);
         // Where packet numbers begin anew, time ends the round.
         let long = lasted >= batch.smoothed.saturating_mul(LONGEST_ROUND);
-        let short = matches!(self.rule, Rule::Scavenger(_)) && lasted < LEAST_ROUND;
-        if !short && (batch.newest >= self.round_end || long) {
+        if batch.newest >= self.round_end || long {
             self.round_end = self.next;
             let span = lasted.as_secs_f64();
             let rate = if span > 0.0 {

@@ -37,7 +37,7 @@ impl Beside {
         let names: Vec<String> = names.map(str::to_owned).collect();
         if names.is_empty() {
             return Err(Failure::failed(format_args!(
-                "`{} list` lists no cases: --beside needs a program such as target/release/transport-peers",
+                "`{} list` lists no cases: --beside needs a program such as target/release/transport-peers (bench transport) or target/release/dtl-peers (bench dtl)",
                 program.display()
             )));
         }

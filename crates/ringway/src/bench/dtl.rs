@@ -12,8 +12,9 @@ mod runs;
 mod watch;
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,9 @@ use crate::output::Output;
 /// Lines slower than this, in megabits per second, may be measured side by side.
 const SLOW: f64 = 20.0;
 
+/// Time in which flows end before their line is taken away.
+const FAREWELL: Duration = Duration::from_millis(300);
+
 /// Measures what is not measured yet, shows everything, and draws.
 pub(super) fn run(output: Output, args: &DtlArgs) -> Result<(), Failure> {
     let beside = args.beside.as_deref().map(Beside::new).transpose()?;
@@ -46,24 +50,31 @@ pub(super) fn run(output: Output, args: &DtlArgs) -> Result<(), Failure> {
         .filter(|task| !runs.has(task))
         .cloned()
         .collect();
-    if !open.is_empty() {
-        measure(output, args, open, &runs)?;
-    }
+    let failed = match open.is_empty() {
+        true => 0,
+        false => measure(output, args, open, &runs)?,
+    };
     let runs = runs.into_outcomes();
     show(output, &figures::figures(&tasks, &runs))?;
-    match &args.plots {
-        Some(folder) => plot::draw(&tasks, &runs, folder),
-        None => Ok(()),
+    if let Some(folder) = &args.plots {
+        plot::draw(&tasks, &runs, folder)?;
+    }
+    match failed {
+        0 => Ok(()),
+        failed => Err(Failure::failed(format_args!(
+            "{failed} runs could not be measured: with --results the same command measures only these again"
+        ))),
     }
 }
 
-/// Runs the tasks, slow lines side by side, fast ones one after the other.
-fn measure(output: Output, args: &DtlArgs, open: Vec<Task>, runs: &Runs) -> Result<(), Failure> {
+/// Runs the tasks, slow lines side by side, fast ones one after the other. A run that fails does not end hours of measuring: it is told, and
+/// counted.
+fn measure(output: Output, args: &DtlArgs, open: Vec<Task>, runs: &Runs) -> Result<usize, Failure> {
+    let rattan = args.rattan.as_deref().unwrap_or(Path::new("rattan"));
+    // Whoever cannot lay one line need not try all.
+    open.first()
+        .map_or(Ok(()), |task| Line::lay(rattan, task.cell).map(drop))?;
     in_real_time();
-    let rattan = args
-        .rattan
-        .clone()
-        .unwrap_or_else(|| PathBuf::from("rattan"));
     let (slow, fast): (Vec<_>, Vec<_>) = open.into_iter().partition(|task| task.cell.rate < SLOW);
     let jobs = args.jobs.max(1);
     let seconds = |tasks: &[Task]| -> f64 { tasks.iter().map(|task| length(args, task)).sum() };
@@ -74,37 +85,38 @@ fn measure(output: Output, args: &DtlArgs, open: Vec<Task>, runs: &Runs) -> Resu
         HumanDuration(Duration::from_secs_f64(whole))
     ));
     let began = Instant::now();
-    let left = Mutex::new(whole);
+    let (left, failed) = (Mutex::new(whole), AtomicUsize::new(0));
     for (tasks, jobs) in [(slow, jobs), (fast, 1)] {
         let queue = Mutex::new(VecDeque::from(tasks));
-        let worker = || -> Result<(), Failure> {
-            loop {
-                let task = queue
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .pop_front();
-                let Some(task) = task else {
-                    return Ok(());
+        let next = || {
+            let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+            queue.pop_front()
+        };
+        let worker = || {
+            while let Some(task) = next() {
+                let ended = match one(rattan, args, &task, runs) {
+                    Ok(()) => "done".to_owned(),
+                    Err(failure) => {
+                        failed.fetch_add(1, Ordering::Relaxed);
+                        format!("not measured: {}", failure.message())
+                    }
                 };
-                one(&rattan, args, &task, runs)?;
                 let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
                 *left -= length(args, &task) / f64::from(jobs);
                 output.note(&format!(
-                    "{task}: done after {}; about {} left",
+                    "{task}: {ended}; after {}, about {} left",
                     HumanDuration(began.elapsed()),
                     HumanDuration(Duration::from_secs_f64(left.max(0.0)))
                 ));
             }
         };
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(worker)).collect();
-            workers.into_iter().try_for_each(|worker| {
-                let done = worker.join();
-                done.unwrap_or_else(|_| Err(Failure::failed("a measuring thread failed")))
-            })
-        })?;
+            (0..jobs).for_each(|_| {
+                scope.spawn(worker);
+            });
+        });
     }
-    Ok(())
+    Ok(failed.into_inner())
 }
 
 /// Seconds that a task takes, with the line's laying.
@@ -116,17 +128,20 @@ fn one(rattan: &Path, args: &DtlArgs, task: &Task, runs: &Runs) -> Result<(), Fa
     let line = Line::lay(rattan, task.cell)?;
     let times = Times::new(&task.cell, args.quick);
     let beside = args.beside.as_deref();
-    let outcome = case::run(&line, &task.contender, beside, task.case, times)?;
-    runs.keep(task, outcome)
+    let outcome = case::run(&line, &task.contender, beside, task.case, times);
+    // Ends say farewell to each other before the line goes.
+    std::thread::sleep(FAREWELL);
+    runs.keep(task, outcome?)
 }
 
 /// Asks for real-time priority for every thread of this process, so that other work on the machine does not hold up the ends of the
-/// line. Without it, figures of a busy machine are worse; they are not wrong.
+/// line. Above the emulator's, which would otherwise hold up the ends it works for.
 fn in_real_time() {
     let own = std::process::id().to_string();
     // The order is best effort.
     Command::new("chrt")
         .args(["-f", "-a", "-p", "20", &own])
+        .stderr(Stdio::null())
         .status()
         .ok();
 }

@@ -70,7 +70,7 @@ pub(crate) struct DtlArgs {
     /// Slow lines (below 20 Mbit/s) that are measured side by side; fast ones have the machine to themselves
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) jobs: u32,
-    /// File that keeps every run as it ends; runs that it has are not repeated
+    /// File that keeps every run as it ends; runs that it has are not repeated: begin another after a change of the program
     #[arg(long, value_name = "FILE")]
     pub(crate) results: Option<PathBuf>,
     /// Folder for plots, as SVG: figures 6 and 7 over time, and what N is worth

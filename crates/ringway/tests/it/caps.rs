@@ -3,12 +3,9 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use ringway_testbed::{Ring, RingBuilder, TestbedError, wait_until};
-use serde_json::Value;
+use ringway_testbed::{Ring, RingBuilder};
 
-use super::{program, random_bytes};
-
-const PATIENCE: Duration = Duration::from_secs(180);
+use super::{program, random_bytes, transfer_when};
 
 /// Bytes a second.
 const CAP: u64 = 2 << 20;
@@ -36,31 +33,20 @@ fn queue(ring: &Ring, size: usize) -> String {
     queued[0]["id"].as_str().unwrap().to_owned()
 }
 
-fn eventually(ring: &Ring, member: &str, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-    let found = wait_until(PATIENCE, || {
-        let transfer = ring.member(member)?.transfer(id)?;
-        match wanted(&transfer) {
-            true => Ok(transfer),
-            false => Err(TestbedError(transfer.to_string())),
-        }
-    });
-    found.unwrap()
-}
-
 #[test]
 fn what_leaves_by_an_interface_keeps_to_its_cap_and_says_so() {
     let caps = format!("[[interface]]\nname = \"lo\"\nupload = {CAP}\n");
     let ring = ring(&caps);
     let id = queue(&ring, 64 << 20);
-    let held = eventually(&ring, "lima", &id, |transfer| {
+    let held = transfer_when(&ring, "lima", &id, |transfer| {
         transfer["limited_by"] == "capped"
     });
     assert_eq!(held["capped_by"], "lo", "{held}");
     let arrived = || {
-        let transfer = eventually(&ring, "oslo", &id, |transfer| transfer["bytes"].is_u64());
+        let transfer = transfer_when(&ring, "oslo", &id, |transfer| transfer["bytes"].is_u64());
         (Instant::now(), transfer["bytes"].as_f64().unwrap())
     };
-    eventually(&ring, "oslo", &id, |transfer| {
+    transfer_when(&ring, "oslo", &id, |transfer| {
         transfer["bytes"].as_u64() > Some(1 << 20)
     });
     let (begin, before) = arrived();
@@ -88,6 +74,6 @@ fn what_leaves_by_an_interface_keeps_to_its_cap_and_says_so() {
 fn the_cap_of_an_interface_is_no_matter_to_what_leaves_by_another() {
     let ring = ring("[[interface]]\nname = \"elsewhere\"\nupload = 1\n");
     let id = queue(&ring, 8 << 20);
-    let done = eventually(&ring, "lima", &id, |transfer| transfer["state"] == "done");
+    let done = transfer_when(&ring, "lima", &id, |transfer| transfer["state"] == "done");
     assert!(done["rate"].as_f64() > Some(1e5), "{done}");
 }

@@ -21,8 +21,10 @@ mod transports;
 mod usage;
 
 use std::path::Path;
+use std::time::Duration;
 
-use ringway_testbed::{Outcome, Program};
+use ringway_testbed::{Outcome, Program, Ring, TestbedError, wait_until};
+use serde_json::Value;
 
 /// The program under test.
 fn program() -> Program {
@@ -42,4 +44,17 @@ fn random_bytes(seed: &str, size: usize) -> Vec<u8> {
         .finalize_xof()
         .fill(&mut bytes);
     bytes
+}
+
+/// What a member's `transfers` says of a transfer as soon as it is as wanted.
+fn transfer_when(ring: &Ring, name: &str, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let member = ring.member(name).unwrap();
+    let found = wait_until(Duration::from_secs(180), || {
+        let transfer = member.transfer(id)?;
+        match wanted(&transfer) {
+            true => Ok(transfer),
+            false => Err(TestbedError(transfer.to_string())),
+        }
+    });
+    found.unwrap_or_else(|error| panic!("{error}\n{}", member.log_text()))
 }

@@ -12,7 +12,7 @@ use ringway_testbed::{
 };
 use serde_json::Value;
 
-use super::{program, random_bytes};
+use super::{program, random_bytes, transfer_when};
 
 mod priority;
 mod ways;
@@ -146,21 +146,8 @@ fn queue(ring: &Ring, name: &str, peer: &str, size: usize) -> (Vec<u8>, String) 
     (content, queued[0]["id"].as_str().unwrap().to_owned())
 }
 
-/// Waits until the transfer at this member is as wanted.
-fn transfer(ring: &Ring, name: &str, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-    let member = ring.member(name).unwrap();
-    let found = wait_until(DEADLINE, || {
-        let transfer = member.transfer(id)?;
-        match wanted(&transfer) {
-            true => Ok(transfer),
-            false => Err(TestbedError(transfer.to_string())),
-        }
-    });
-    found.unwrap_or_else(|error| panic!("{error}\n{}", member.log_text()))
-}
-
 fn arrives(ring: &Ring, peer: &str, id: &str, content: &[u8]) {
-    let received = transfer(ring, peer, id, |transfer| transfer["state"] == "done");
+    let received = transfer_when(ring, peer, id, |transfer| transfer["state"] == "done");
     assert_eq!(received["blake3"], blake3::hash(content).to_hex().as_str());
     let path = received["path"].as_str().unwrap();
     assert!(fs::read(path).unwrap() == content, "the file differs");
@@ -394,7 +381,7 @@ fn after_an_outage_pings_and_transfers_go_on_unaided() {
     let builder = builder.leaf_with("alice", &["--upload-limit", "2MiB"]);
     let ring = started(builder.on(lan.host("alice")));
     let (content, id) = queue(&ring, "alice", "oslo", 16 << 20);
-    transfer(&ring, "oslo", &id, |transfer| {
+    transfer_when(&ring, "oslo", &id, |transfer| {
         transfer["bytes"].as_u64() >= Some(2 << 20)
     });
     lan.link("oslo").down().unwrap();

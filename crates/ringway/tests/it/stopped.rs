@@ -4,12 +4,9 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use ringway_testbed::{Ring, RingBuilder, TestbedError, wait_until};
-use serde_json::Value;
+use ringway_testbed::{Ring, RingBuilder};
 
-use super::{program, random_bytes, run};
-
-const PATIENCE: Duration = Duration::from_secs(180);
+use super::{program, random_bytes, run, transfer_when};
 
 /// Bytes of the file: far more than either side may keep.
 const SIZE: usize = 300 << 20;
@@ -37,17 +34,6 @@ fn pid(ring: &Ring, name: &str) -> u64 {
     status["pid"].as_u64().unwrap()
 }
 
-fn eventually(ring: &Ring, member: &str, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-    let found = wait_until(PATIENCE, || {
-        let transfer = ring.member(member)?.transfer(id)?;
-        match wanted(&transfer) {
-            true => Ok(transfer),
-            false => Err(TestbedError(transfer.to_string())),
-        }
-    });
-    found.unwrap()
-}
-
 #[test]
 fn a_stopped_receiver_stops_the_sender_and_costs_little_memory() {
     let builder = RingBuilder::new(program()).router("oslo").router("lima");
@@ -63,11 +49,11 @@ fn a_stopped_receiver_stops_the_sender_and_costs_little_memory() {
         .call(&["send", file.to_str().unwrap(), "lima", "--detach"])
         .unwrap();
     let id = queued[0]["id"].as_str().unwrap().to_owned();
-    eventually(&ring, "lima", &id, |transfer| {
+    transfer_when(&ring, "lima", &id, |transfer| {
         transfer["bytes"].as_u64() > Some(4 << 20)
     });
     signal(lima, "-STOP");
-    let stopped = eventually(&ring, "oslo", &id, |transfer| {
+    let stopped = transfer_when(&ring, "oslo", &id, |transfer| {
         assert_ne!(
             transfer["state"], "done",
             "the machine is too fast for the test"
@@ -84,7 +70,7 @@ fn a_stopped_receiver_stops_the_sender_and_costs_little_memory() {
         after["bytes"].as_u64().unwrap() <= bytes,
         "{stopped} {after}"
     );
-    let received = eventually(&ring, "lima", &id, |transfer| transfer["state"] == "done");
+    let received = transfer_when(&ring, "lima", &id, |transfer| transfer["state"] == "done");
     let path = received["path"].as_str().unwrap();
     assert!(fs::read(path).unwrap() == content, "the file differs");
     let costs = [oslo, lima].into_iter().zip(before);

@@ -15,7 +15,7 @@ const FASTEST: f64 = 2.0;
 const SLOWEST_AT_FIRST: f64 = 20.0;
 /// The same where CUBIC's curve has been reached, for each datagram of the window.
 const AT_CURVE: f64 = 100.0;
-/// Smallest windows, datagrams: after a loss, and after a time-out.
+/// Smallest windows, datagrams: after a loss, and at all.
 const AFTER_LOSS: f64 = 2.0;
 pub(super) const LEAST: f64 = 1.0;
 
@@ -132,11 +132,5 @@ impl Cubic {
         };
         self.threshold = left;
         self.window = left;
-    }
-
-    /// Nothing came through for long.
-    pub(super) fn time_out(&mut self, next: u64) {
-        self.cut(next, 1.0);
-        self.window = LEAST;
     }
 }

@@ -68,13 +68,9 @@ impl Virtual {
         if self.in_flight < LITTLE || self.cubic.in_slow_start() {
             return part;
         }
-        let allowed = self.in_flight + self.released;
         // A flow that was cut has more under way than it may, for a round trip; the others send on meanwhile.
-        if self.repairs {
-            allowed
-        } else {
-            part.min(allowed)
-        }
+        let most = if self.repairs { self.before } else { part };
+        (self.in_flight + self.released).min(most.max(part))
     }
 
     /// One of its packets arrived: lets go what the kernel's TCP would.
@@ -110,6 +106,14 @@ impl Virtual {
             .min(part / 3.0)
             .floor()
             .max(2.0)
+    }
+
+    /// Answers a loss that counts for `losses`.
+    fn cut(&mut self, next: u64, losses: f64) {
+        self.before = self.cubic.part();
+        self.released = 0.0;
+        self.repairs = true;
+        self.cubic.cut(next, losses);
     }
 
     /// A packet was sent.
@@ -265,13 +269,9 @@ impl Flows {
 
     /// Cuts the flow that a packet belonged to; where that is not known, one by lot, in proportion to their windows.
     fn charge(&mut self, owner: Option<usize>, packet: u64, next: u64) -> bool {
-        let mut lot = lot(packet) * self.flows.iter().map(|flow| flow.cubic.part()).sum::<f64>();
-        let by_lot = self.flows.iter().position(|flow| {
-            lot -= flow.cubic.part();
-            lot <= 0.0
-        });
-        let owner = owner.filter(|owner| *owner < self.flows.len()).or(by_lot);
-        let Some(flow) = owner.and_then(|owner| self.flows.get_mut(owner)) else {
+        let known = owner.filter(|owner| *owner < self.flows.len());
+        let charged = known.or_else(|| self.by_lot(packet));
+        let Some(flow) = charged.and_then(|charged| self.flows.get_mut(charged)) else {
             return false;
         };
         if packet < flow.cubic.recovered_at {
@@ -279,16 +279,24 @@ impl Flows {
         }
         // A fraction of a flow meets fewer losses than a whole one: each counts for more.
         let losses = 1.0 / flow.cubic.weight.min(1.0);
-        flow.before = flow.cubic.part();
-        flow.cubic.cut(next, losses);
-        flow.released = 0.0;
-        flow.repairs = true;
+        flow.cut(next, losses);
         true
     }
 
+    fn by_lot(&self, packet: u64) -> Option<usize> {
+        let parts = || self.flows.iter().map(|flow| flow.cubic.part());
+        let mut lot = lot(packet) * parts().sum::<f64>();
+        parts().position(|part| {
+            lot -= part;
+            lot <= 0.0
+        })
+    }
+
+    /// Nothing came through for long.
     pub(super) fn on_persistent(&mut self, next: u64) {
         for flow in &mut self.flows {
-            flow.cubic.time_out(next);
+            flow.cut(next, 1.0);
+            flow.cubic.window = LEAST;
         }
     }
 }

@@ -1,19 +1,13 @@
 //! From runs to figures, each beside what it is measured against.
 
 use super::case::{Case, Contender};
-use super::cell::Cell;
 use super::plan::Task;
 use super::runs::Outcomes;
 use crate::bench::figure::Figure;
 
 /// The values of all runs of a case.
-fn values(runs: &Outcomes, cell: Cell, contender: &Contender, case: Case, name: &str) -> Vec<f64> {
-    let task = |run| Task {
-        cell,
-        contender: contender.clone(),
-        case,
-        run,
-    };
+fn values(runs: &Outcomes, of: &Task, name: &str) -> Vec<f64> {
+    let task = |run| Task { run, ..of.clone() };
     let outcomes = (1..).map_while(|run| runs.get(&task(run).to_string()));
     outcomes
         .filter_map(|outcome| outcome.values.get(name).copied())
@@ -35,8 +29,15 @@ fn of(task: &Task, runs: &Outcomes) -> Vec<Figure> {
         ..
     } = task;
     let name = format!("{cell} {contender} {case}");
-    let own = |value| values(runs, *cell, contender, *case, value);
-    let other = |contender, case, value| values(runs, *cell, &contender, case, value);
+    let own = |value| values(runs, task, value);
+    let other = |contender, case, value| {
+        let other = Task {
+            contender,
+            case,
+            ..task.clone()
+        };
+        values(runs, &other, value)
+    };
     let figure = |metric, unit, value| {
         let values = own(value);
         (!values.is_empty()).then(|| Figure::new("dtl", name.clone(), metric, unit, &values))

@@ -13,19 +13,23 @@ pub(super) struct Task {
     pub(super) cell: Cell,
     pub(super) contender: Contender,
     pub(super) case: Case,
+    /// Whether its times are those of a quick look: its result is none of a full run.
+    pub(super) quick: bool,
     pub(super) run: u32,
 }
 
-/// As results name it: `10/20/1bdp ringway worth-4 #1`.
+/// As results name it: `10/20/1bdp ringway worth-4 #1`, with `quick` before the number where it is a quick look.
 impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Task {
             cell,
             contender,
             case,
+            quick,
             run,
         } = self;
-        write!(f, "{cell} {contender} {case} #{run}")
+        let quick = if *quick { " quick" } else { "" };
+        write!(f, "{cell} {contender} {case}{quick} #{run}")
     }
 }
 
@@ -152,6 +156,7 @@ pub(super) fn tasks(args: &DtlArgs, beside: &[String]) -> Result<Vec<Task>, Fail
                             cell: *cell,
                             contender: contender.clone(),
                             case,
+                            quick: args.quick,
                             run,
                         }),
                 );
@@ -213,6 +218,8 @@ mod tests {
         let quick = planned("--quick").unwrap();
         assert!((4..12).contains(&quick.len()), "{quick:?}");
         assert!(quick.iter().all(|task| task.starts_with("10/20/1bdp ")));
+        // A full run must not take a quick look's result for its own.
+        assert!(quick.iter().all(|task| !all.contains(task)));
         for who in ["kernel", "ringway", "noq-cubic", "paper", "utp"] {
             assert!(quick.iter().any(|task| task.contains(who)), "{who}");
         }

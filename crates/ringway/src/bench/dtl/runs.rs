@@ -113,6 +113,7 @@ mod tests {
             cell: CELLS[0],
             contender: Contender::Ringway,
             case: Case::Worth(0.5),
+            quick: false,
             run,
         };
         let outcome = Outcome {

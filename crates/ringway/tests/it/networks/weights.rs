@@ -72,7 +72,7 @@ fn transfers_to_one_peer_share_a_line_in_the_proportion_of_their_priorities() {
     let ring = started(lan.routers(&["oslo", "lima"]));
     ping(&ring, "oslo", "lima", "udp://");
     let flows = |id: &str| {
-        transfer(&ring, "lima", id, |transfer| {
+        transfer_when(&ring, "lima", id, |transfer| {
             transfer["bytes"].as_u64() > Some(1 << 17)
         });
     };
@@ -131,12 +131,12 @@ fn a_transfer_keeps_to_the_cap_of_the_interface_to_the_lan() {
     oslo.start().unwrap();
     ping(&ring, "oslo", "lima", "udp://");
     let id = send(&ring, 0, "1", 20 << 20);
-    let held = transfer(&ring, "oslo", &id, |transfer| {
+    let held = transfer_when(&ring, "oslo", &id, |transfer| {
         transfer["limited_by"] == "capped"
     });
     assert_eq!(held["capped_by"], interface.as_str(), "{held}");
     let moves = |transfer: &Value| transfer["bytes"].as_u64() > Some(1 << 18);
-    transfer(&ring, "lima", &id, moves);
+    transfer_when(&ring, "lima", &id, moves);
     let (_, megabits) = shares(&ring, std::slice::from_ref(&id), 8);
     // 4 Mbit/s of what QUIC carries.
     assert!((2.8..=4.4).contains(&megabits), "{megabits} Mbit/s");
