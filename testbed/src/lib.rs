@@ -9,6 +9,7 @@
 //! | `program` | [`Program`]: runs commands to their end, within a deadline |
 //! | `miniupnpd` | [`Miniupnpd`]: a home router's daemon that gives ports away |
 //! | `nginx` | [`Nginx`]: a web server that passes a path on |
+//! | `ports` | [`free_port`]: ports that no other test gets |
 //! | `postfix` | [`Postfix`]: a mail server of the test's own |
 //! | `process` | [`Process`]: a daemon, its log, and the signals that it is sent |
 //! | `ring` | [`Ring`]: an authority and members |
@@ -32,6 +33,7 @@
 mod miniupnpd;
 mod network;
 mod nginx;
+mod ports;
 mod postfix;
 mod process;
 mod program;
@@ -41,6 +43,7 @@ mod wait;
 pub use miniupnpd::Miniupnpd;
 pub use network::{Host, Line, Link, Network, Rule, Traffic};
 pub use nginx::{Nginx, WebServer};
+pub use ports::{free_address, free_port};
 pub use postfix::Postfix;
 pub use process::Process;
 pub use program::{Outcome, Program};

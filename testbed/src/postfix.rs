@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::TestbedError;
+use crate::{TestbedError, free_port};
 
 /// Its services besides the doors at which it takes mail.
 const SERVICES: &str = "\
@@ -112,7 +112,7 @@ impl Postfix {
         let mut ports = Vec::new();
         let mut master = SERVICES.to_owned();
         for door in doors {
-            let port = free_port().map_err(wrong)?;
+            let port = free_port()?;
             master.push_str(&format!("127.0.0.1:{port} inet n - n - - smtpd {door}\n"));
             ports.push(port);
         }
@@ -168,10 +168,6 @@ impl Drop for Postfix {
         }
         self.control("abort");
     }
-}
-
-fn free_port() -> std::io::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 /// The route of a mailbox on this machine.

@@ -1,12 +1,13 @@
 //! A ring on loopback or on hosts: an authority and members, each a process with a home of its own.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::ports::free_port;
 use crate::program::finish;
 use crate::{Host, Outcome, Process, Program, TestbedError, wait_until};
 
@@ -152,7 +153,9 @@ impl RingBuilder {
         let folder = tempfile::Builder::new().prefix("ringway-bed-").tempdir();
         let folder =
             folder.map_err(|error| TestbedError::of("making a temporary folder", error))?;
-        let mut ports = free_ports(2 + self.planned.len())?.into_iter();
+        let ports: Result<Vec<u16>, TestbedError> =
+            (0..2 + self.planned.len()).map(|_| free_port()).collect();
+        let mut ports = ports?.into_iter();
         let mut address = |host: Option<&Host>, port: u16| match host {
             Some(host) => Ok(SocketAddr::new(host.address()?, port)),
             None => ports
@@ -457,32 +460,6 @@ fn call(
             home.display(),
             outcome.stderr
         ))),
-    }
-}
-
-/// Ports free for UDP and TCP, all below the range from which Linux gives ports to outgoing connections (32 768 up).
-///
-/// Each has a free one behind it, because a router takes its own port and the next one. Tests run beside each other: each
-/// begins at a place of its own, by process and by the time.
-pub(crate) fn free_ports(count: usize) -> Result<Vec<u16>, TestbedError> {
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    let start = u16::try_from((now.subsec_nanos() ^ std::process::id().rotate_left(16)) % 6_000)
-        .unwrap_or(0);
-    let is_free = |port: u16| {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        UdpSocket::bind(address).is_ok() && TcpListener::bind(address).is_ok()
-    };
-    let pairs = (0..6_000).map(|step| 20_000 + 2 * ((start + step) % 6_000));
-    let ports: Vec<u16> = pairs
-        .filter(|&port| is_free(port) && is_free(port + 1))
-        .take(count)
-        .collect();
-    if ports.len() == count {
-        Ok(ports)
-    } else {
-        Err(TestbedError("no free ports on 127.0.0.1".to_owned()))
     }
 }
 

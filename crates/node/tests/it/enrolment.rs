@@ -5,8 +5,9 @@ use ringway_node::certificate::Role;
 use ringway_node::directory::{Directory, DirectoryError};
 use ringway_node::enrol::join;
 use ringway_node::state::State;
+use ringway_testbed::free_address;
 
-use crate::place::{Place, free_address};
+use crate::place::Place;
 
 fn directory(place: &Place, home: &str) -> Directory {
     let membership = State::open(&place.home(home))
@@ -27,7 +28,7 @@ fn directory(place: &Place, home: &str) -> Directory {
 async fn members_enrol_and_are_found_in_dns_by_name_id_and_key() {
     let place = Place::new();
     let _serving = place.serve().await;
-    let address = free_address();
+    let address = free_address().unwrap();
     let oslo = join(
         &place.home("oslo"),
         &place.invite("oslo", Role::Router),
@@ -140,7 +141,7 @@ async fn role_and_address_must_fit_the_invite() {
     let refused = join(&place.home("oslo"), &router, None).await.unwrap_err();
     assert!(refused.to_string().contains("--listen"), "{refused}");
     let leaf = place.invite("alice", Role::Leaf);
-    let refused = join(&place.home("alice"), &leaf, Some(free_address()))
+    let refused = join(&place.home("alice"), &leaf, free_address().ok())
         .await
         .unwrap_err();
     assert!(refused.to_string().contains("--listen"), "{refused}");
@@ -150,7 +151,7 @@ async fn role_and_address_must_fit_the_invite() {
         .unwrap_err();
     assert!(refused.is_usage(), "{refused}");
     // None of that has spent the invite.
-    join(&place.home("oslo"), &router, Some(free_address()))
+    join(&place.home("oslo"), &router, free_address().ok())
         .await
         .unwrap();
 }

@@ -1,11 +1,12 @@
 //! A ring's authority in a temporary folder, and its server.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ringway_node::authority::{Authority, InitOptions, InviteOptions, Server};
 use ringway_node::certificate::Role;
+use ringway_testbed::free_address;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -20,7 +21,7 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn new() -> Place {
         let folder = tempfile::tempdir().unwrap();
-        let (dns, enrol) = (free_address(), free_address());
+        let (dns, enrol) = (free_address().unwrap(), free_address().unwrap());
         let place = Place { folder, dns, enrol };
         Authority::init(&place.owner(), &place.options()).unwrap();
         place
@@ -80,17 +81,6 @@ pub(crate) struct Serving {
 impl Drop for Serving {
     fn drop(&mut self) {
         self.task.abort();
-    }
-}
-
-/// A port that is free for UDP and TCP.
-pub(crate) fn free_address() -> SocketAddr {
-    loop {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let address = socket.local_addr().unwrap();
-        if TcpListener::bind(address).is_ok() {
-            return address;
-        }
     }
 }
 

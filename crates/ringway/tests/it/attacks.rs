@@ -3,7 +3,7 @@
 //! What a member of the ring can do with HELLOs, PINGs and PONGs is tested in `crates/node/src/member/attacks.rs`.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::Duration;
 
-use ringway_testbed::{Program, Ring, RingBuilder, TestbedError, wait_until};
+use ringway_testbed::{Program, Ring, RingBuilder, TestbedError, free_address, wait_until};
 
 use super::program;
 
@@ -92,11 +92,6 @@ impl Drop for Loris {
     }
 }
 
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
-}
-
 /// The program, with as few open files as an old system allows at first.
 fn modest(folder: &Path) -> Program {
     let script = folder.join("ringway");
@@ -159,7 +154,7 @@ fn members_get_through_to_a_router_whose_listeners_are_beset() {
         .absent_leaf("alice")
         .absent_leaf("bruno");
     let mut ring = builder.start().unwrap();
-    let (ws, lmtp) = (free_address(), free_address());
+    let (ws, lmtp) = (free_address().unwrap(), free_address().unwrap());
     let more = format!(
         "[ws]\nlisten = \"{ws}\"\n[smtp]\nmailbox = \"oslo@ring.test\"\nheader = [\"X-Ringway\", \"k3\"]\nlmtp_tcp = \"{lmtp}\"\n"
     );

@@ -1,12 +1,11 @@
 //! Files over whatever gets through: TCP alone, WebSocket alone, a child program alone.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use ringway_testbed::{Postfix, Ring, RingBuilder, TestbedError, wait_until};
+use ringway_testbed::{Postfix, Ring, RingBuilder, TestbedError, free_port, wait_until};
 
 use super::{program, random_bytes};
 
@@ -49,11 +48,6 @@ fn uses(ring: &Ring, from: &str, to: &str, scheme: &str) {
         }
     });
     used.unwrap();
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 #[test]
@@ -132,7 +126,7 @@ fn with_quic_alone_a_ring_forms_and_files_arrive() {
 
 #[test]
 fn where_only_the_web_gets_out_everything_goes_over_websocket() {
-    let port = free_port();
+    let port = free_port().unwrap();
     let address = format!("ws://127.0.0.1:{port}/ringway");
     let builder = RingBuilder::new(program())
         .absent_router("oslo")
@@ -188,7 +182,7 @@ fn a_transport_of_ones_own_carries_files_too() {
 
 #[test]
 fn where_only_mail_is_left_a_file_arrives_by_mail() {
-    let ports = [free_port(), free_port()];
+    let ports = [free_port().unwrap(), free_port().unwrap()];
     let mailboxes = [("oslo", ports[0]), ("alice", ports[1])];
     let Some(postfix) = Postfix::start(&mailboxes, &[""], |_| String::new()).unwrap() else {
         eprintln!("SKIPPED: a ring by mail needs Postfix and root");

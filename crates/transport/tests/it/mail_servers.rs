@@ -15,8 +15,8 @@ use ringway_transport::{
 };
 
 use crate::smtp::{conversation, fifo, lmtp, mail, mailbox, member, server, start};
-use crate::support::{Child, free_port, installed, next, skipped, soon, until};
-use ringway_testbed::Postfix;
+use crate::support::{Child, installed, next, skipped, soon, until};
+use ringway_testbed::{Postfix, free_port};
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -67,7 +67,7 @@ fn postfix(mailboxes: &[(&str, u16)], sasl: &Path) -> Option<Postfix> {
 
 #[tokio::test]
 async fn two_members_talk_through_postfix() {
-    let (port_a, port_b) = (free_port(), free_port());
+    let (port_a, port_b) = (free_port().unwrap(), free_port().unwrap());
     let mailboxes = [("oslo", port_a), ("rome", port_b)];
     let Some(postfix) = postfix(&mailboxes, Path::new("none")) else {
         return skipped("two_members_talk_through_postfix", "Postfix and root");
@@ -113,7 +113,7 @@ impl Dovecot {
     fn start() -> Option<Self> {
         let program = installed("dovecot").filter(|_| is_root())?;
         let folder = open_folder();
-        let [imap, imaps, pop3, pop3s] = std::array::from_fn(|_| free_port());
+        let [imap, imaps, pop3, pop3s] = std::array::from_fn(|_| free_port().unwrap());
         let (protocols, pop3_service) = match speaks_pop3() {
             true => ("imap pop3", pop3_service(pop3, pop3s)),
             false => ("imap", String::new()),
@@ -340,7 +340,7 @@ async fn a_relay_may_want_tls_and_a_password() {
     let Some(dovecot) = Dovecot::start() else {
         return skipped(name, "Dovecot and root");
     };
-    let port = free_port();
+    let port = free_port().unwrap();
     let sasl = dovecot.folder.path().join("auth");
     let Some(postfix) = postfix(&[("rome", port)], &sasl) else {
         return skipped(name, "Postfix and root");

@@ -9,11 +9,12 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::time::Duration;
 
+use ringway_testbed::free_port;
 use ringway_transport::{Address, MailBudget, MailSource, SmtpOptions, Transport};
 
 use self::postfix::{Delivery, Postfix};
 use crate::smtp::{fifo, mailbox, member, start};
-use crate::support::{free_port, installed, next, skipped};
+use crate::support::{installed, next, skipped};
 
 /// Whom Postfix delivers as.
 const NOBODY: u32 = 65_534;
@@ -93,7 +94,7 @@ async fn postfix_brings_mail_by_lmtp_maildir_and_procmail() {
     if installed("postfix").is_none() || !rustix::process::geteuid().is_root() {
         return skipped(name, "Postfix and root");
     }
-    let port = free_port();
+    let port = free_port().unwrap();
     let by_lmtp = MailSource::LmtpTcp(([127, 0, 0, 1], port).into());
     arrive("lmtp", Delivery::Lmtp(port), by_lmtp).await;
     let folder = tempfile::tempdir().unwrap();

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use ringway_testbed::free_port;
 use ringway_transport::limits::{MAIL_BYTES, MAIL_RETRY, SMTP_MTU};
 use ringway_transport::{
     Address, ConnectError, Direction, Incoming, LatencyClass, MailAddress, MailBudget, MailLogin,
@@ -14,7 +15,7 @@ use ringway_transport::{
 };
 use tokio::sync::mpsc::{Receiver, channel};
 
-use crate::support::{free_port, installed, loopback, next, skipped, soon, until};
+use crate::support::{installed, loopback, next, skipped, soon, until};
 
 pub(crate) fn mailbox(name: &str) -> MailAddress {
     MailAddress::new(&format!("{name}@ring.test"), "X-Ringway", name).unwrap()
@@ -82,7 +83,7 @@ pub(crate) async fn conversation(
 
 #[tokio::test]
 async fn messages_go_both_ways_in_mails() {
-    let (port_a, port_b) = (free_port(), free_port());
+    let (port_a, port_b) = (free_port().unwrap(), free_port().unwrap());
     let mut a = start(member("oslo", Some(port_b), lmtp(port_a)));
     let mut b = start(member("rome", Some(port_a), lmtp(port_b)));
     conversation(&mut a, &mut b).await;
@@ -103,7 +104,7 @@ async fn messages_go_both_ways_in_mails() {
 
 #[tokio::test]
 async fn a_leaf_has_no_reply_address_and_a_receiver_no_relay() {
-    let port = free_port();
+    let port = free_port().unwrap();
     let (a, _at_a) = start(member("oslo", Some(port), Vec::new()));
     let (b, mut at_b) = start(member("rome", None, lmtp(port)));
     assert_eq!(a.addresses(), []);
@@ -127,7 +128,7 @@ async fn a_leaf_has_no_reply_address_and_a_receiver_no_relay() {
 
 #[tokio::test]
 async fn a_spent_budget_drops_and_counts() {
-    let port = free_port();
+    let port = free_port().unwrap();
     let (a, _at_a) = start(SmtpOptions {
         budget: MailBudget {
             hourly: 1,
@@ -194,7 +195,7 @@ fn relay(answers: &'static [&'static str]) -> (u16, std::sync::mpsc::Receiver<St
 /// One mail from oslo to rome, as it leaves.
 pub(crate) async fn mail(text: &[u8]) -> String {
     let (port, mails) = relay(&["250 ok"]);
-    let (a, _at_a) = start(member("oslo", Some(port), lmtp(free_port())));
+    let (a, _at_a) = start(member("oslo", Some(port), lmtp(free_port().unwrap())));
     let there = Address::Smtp(mailbox("rome"));
     a.connect(&there).await.unwrap().send(text).unwrap();
     let received = tokio::task::spawn_blocking(move || mails.recv().unwrap());

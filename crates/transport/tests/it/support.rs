@@ -47,12 +47,6 @@ pub(crate) async fn until(mut condition: impl FnMut() -> bool) {
     .await;
 }
 
-/// A port of loopback that is free now.
-pub(crate) fn free_port() -> u16 {
-    let socket = std::net::TcpListener::bind(loopback()).unwrap();
-    socket.local_addr().unwrap().port()
-}
-
 /// The program, if it is installed.
 pub(crate) fn installed(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();

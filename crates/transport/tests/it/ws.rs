@@ -4,14 +4,14 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use ringway_testbed::{Nginx, WebServer};
+use ringway_testbed::{Nginx, WebServer, free_port};
 use ringway_transport::limits::{WS_HEAD_BYTES, WS_MTU, WS_QUEUE};
 use ringway_transport::{
     Address, ConnectError, Incoming, SendError, StartError, Transport, WsOptions, WsTransport,
 };
 use tokio::sync::mpsc::{Receiver, channel};
 
-use crate::support::{free_port, loopback, next, skipped, soon, until};
+use crate::support::{loopback, next, skipped, soon, until};
 
 fn start_with(queue: usize, options: WsOptions) -> (WsTransport, Receiver<Incoming>) {
     let (sender, receiver) = channel(queue);
@@ -211,7 +211,9 @@ async fn what_cannot_be_dialled_or_started_is_an_error_that_says_why() {
         let error = a.connect(&refused).await.unwrap_err();
         assert!(matches!(error, ConnectError::NotAccepted { .. }), "{error}");
     }
-    let gone: Address = format!("ws://127.0.0.1:{}/", free_port()).parse().unwrap();
+    let gone: Address = format!("ws://127.0.0.1:{}/", free_port().unwrap())
+        .parse()
+        .unwrap();
     let error = a.connect(&gone).await.unwrap_err();
     assert!(error.to_string().contains(&gone.to_string()), "{error}");
     for options in [
@@ -236,7 +238,7 @@ async fn what_cannot_be_dialled_or_started_is_an_error_that_says_why() {
 #[tokio::test]
 async fn works_behind_nginx_with_tls() {
     let (b, mut at_b) = start(16);
-    let port = free_port();
+    let port = free_port().unwrap();
     let web = WebServer {
         name: "ring.test",
         port,

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use ringway_testbed::free_address;
 use ringway_transport::{
     Address, AddressDescriptor, Hello, MemberId, PathRules, Ping, Pong, Signer as _,
 };
@@ -59,24 +59,6 @@ impl Owner {
     }
 }
 
-/// An address of loopback that is free for UDP and TCP, below the ports that Linux gives to whoever asks for any.
-pub(super) fn free_address() -> SocketAddr {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let begin = std::process::id().wrapping_mul(97);
-    let free = || {
-        let number = begin.wrapping_add(NEXT.fetch_add(2, Ordering::Relaxed));
-        let port = 12_000 + u16::try_from(number % 7_000).unwrap();
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let is_free = std::net::UdpSocket::bind(address).is_ok()
-            && std::net::TcpListener::bind(address).is_ok();
-        is_free.then_some(address)
-    };
-    std::iter::from_fn(|| Some(free()))
-        .flatten()
-        .next()
-        .unwrap()
-}
-
 /// A router as `ringway node` runs it.
 pub(super) struct Honest {
     pub(super) handle: MemberHandle,
@@ -91,7 +73,7 @@ impl Honest {
     pub(super) async fn start(owner: &mut Owner, name: &str, config: &str) -> Honest {
         let home = tempfile::tempdir().unwrap();
         let identity = Identity::generate().unwrap();
-        let address = free_address();
+        let address = free_address().unwrap();
         let certificate = owner.issue(&identity, name, Some(address));
         let ring = owner.identity.member();
         let statement = Statement::issue(&owner.identity, 1, 2, BTreeSet::new());
