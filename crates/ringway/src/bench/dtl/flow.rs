@@ -14,6 +14,8 @@ use ringway_transport::MemberId;
 use ringway_transport::quic::{
     CongestionControl, ConnectionReport, QuicConnection, QuicEndpoint, QuicOptions,
 };
+use rustix::net::sockopt::{set_socket_linger, set_tcp_congestion};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::line::{End, Line};
 use crate::failure::Failure;
@@ -111,11 +113,10 @@ impl Flow {
         let listener = joined(line.at(End::Receiver, move || TcpListener::bind(there))?)??;
         let (received, stop) = (Arc::clone(&self.received), Arc::clone(&self.stop));
         line.at(End::Receiver, move || count(&listener, &received))?;
-        let stream = line.at(End::Sender, move || TcpStream::connect(there))?;
+        let stream = line.at(End::Sender, move || connect(there, control))?;
         let mut stream = joined(stream)??;
-        rustix::net::sockopt::set_tcp_congestion(&stream, control)?;
         // Closing throws away what has not been sent.
-        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
+        set_socket_linger(&stream, Some(Duration::ZERO))?;
         stream.set_write_timeout(Some(Duration::from_millis(100)))?;
         line.at(End::Sender, move || {
             let block = vec![7; BLOCK];
@@ -207,6 +208,20 @@ impl Drop for Flow {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Connects with this congestion control from the beginning. A connection that begins with the system's own and changes keeps some
+/// of it: after BBR, Linux paces CUBIC and Reno, which it does not otherwise.
+fn connect(there: SocketAddr, control: &str) -> io::Result<TcpStream> {
+    let family = match there {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    set_tcp_congestion(&socket, control)?;
+    rustix::net::connect(&socket, &there)?;
+    Ok(TcpStream::from(socket))
 }
 
 fn unspecified(like: SocketAddr) -> std::net::IpAddr {
