@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::adaptive::{self, Adaptive};
 use crate::config::{Algorithm, Config};
 use crate::delay::{DelayHistory, RoundTrip};
-use crate::limits::{MAX_DATAGRAM, MIN_DATAGRAM};
+use crate::limits::{MAX_DATAGRAM, MIN_DATAGRAM, PAUSE_DATAGRAMS, PAUSE_TIME};
 use crate::paper::{Acked, Paper};
 use crate::priority::Priority;
 use crate::report::{LimitedBy, Mode, Report};
@@ -141,7 +141,7 @@ impl Controller {
         }
         batch.window_limited |= !sample.app_limited;
         if let Engine::Adaptive(adaptive) = &mut self.engine {
-            adaptive.on_arrived(now, sample.packet, sample.bytes);
+            adaptive.on_arrived(now, sample.packet);
         }
     }
 
@@ -247,6 +247,19 @@ impl Controller {
         Some(((self.engine.window() * gain / rtt) as u64).max(1))
     }
 
+    /// Bytes that may leave at once after a pause, faster than [`pacing_rate`](Self::pacing_rate); `None`: whatever the window allows.
+    ///
+    /// A scavenger sees what it sends at once as a queue. Where acknowledgements come in bunches, it would yield to itself.
+    #[must_use]
+    pub fn burst(&self) -> Option<u64> {
+        match &self.engine {
+            Engine::Adaptive(adaptive) if adaptive.is_scavenger() => {
+                Some(burst(self.pacing_rate()?, self.config.datagram_size))
+            }
+            Engine::Adaptive(_) | Engine::Paper(_) => None,
+        }
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) is wanted. The paper's algorithm moves at acknowledgements and losses
     /// only, so with it this is always `None`; drivers honour it for the sake of algorithms that need a clock.
     #[must_use]
@@ -332,4 +345,9 @@ impl Controller {
             &self.rtt_delays
         }
     }
+}
+/// What a scavenger that sends at `rate` may send at once.
+pub(crate) fn burst(rate: u64, datagram: u64) -> u64 {
+    let due = rate as f64 * PAUSE_TIME.as_secs_f64();
+    (due as u64).max(PAUSE_DATAGRAMS * datagram)
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::config::Config;
-use crate::controller::Controller;
+use crate::controller::{Controller, burst};
 use crate::limits::{GROUP_IDLE, MAX_GROUP_FLOWS};
 use crate::priority::Priority;
 use crate::report::{LimitedBy, Report};
@@ -303,6 +303,14 @@ impl Group {
             all as f64 * part / whole
         };
         Some((rate as u64).max(1))
+    }
+
+    /// As [`Controller::burst`], of a flow's own rate.
+    #[must_use]
+    pub fn burst(&self, id: GroupFlow) -> Option<u64> {
+        let flow = self.flows.get(&id)?;
+        self.controller(flow.kind())?.burst()?;
+        Some(burst(self.pacing_rate(id)?, flow.datagram))
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is wanted.

@@ -26,7 +26,7 @@
 //! For each path one controller. Each datagram that leaves: [`Controller::on_sent`]. Each acknowledgement that arrives, in
 //! this order: [`Controller::on_ack`] for every packet it names for the first time, [`Controller::on_ack_batch_end`] once;
 //! then, if losses show, [`Controller::on_loss`] for each lost packet and [`Controller::on_congestion`] once. After each of
-//! these, and after [`Controller::set_priority`], read [`Controller::window`] and [`Controller::pacing_rate`] anew, and
+//! these, and after [`Controller::set_priority`], read [`Controller::window`], [`Controller::pacing_rate`] and [`Controller::burst`] anew, and
 //! call [`Controller::handle_timeout`] when [`Controller::poll_timeout`] has come. `examples/toy_transport.rs` does all of it over UDP.
 //!
 //! ```

@@ -34,6 +34,14 @@ pub const MIN_WINDOW_DATAGRAMS: f64 = 1.0;
 /// Source: RFC 5681 §3.1 (4). Below it the threshold is raised to this.
 pub const MIN_SSTHRESH_DATAGRAMS: f64 = 2.0;
 
+/// What a scavenger sends at once after a pause: so many datagrams, or what is due in so long a time.
+///
+/// Source: two packets are what an acknowledgement usually lets go; a millisecond is the granularity of timers (RFC 9002 §6.1.2). Beyond it
+/// packets leave at the pacing rate.
+pub const PAUSE_DATAGRAMS: u64 = 2;
+/// See [`PAUSE_DATAGRAMS`]. Source: the same.
+pub const PAUSE_TIME: Duration = Duration::from_millis(1);
+
 /// Largest congestion window, in bytes.
 ///
 /// Source: ours; 100 Gbit/s over 340 ms. Past it the window stops growing.

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use ringway_dtl::Controller;
 
+use super::PACKET;
+
 /// A packet that an acknowledgement names for the first time.
 #[derive(Copy, Clone, Debug)]
 pub struct Acked {
@@ -40,6 +42,10 @@ pub trait Control {
     fn window(&self) -> u64;
     /// Bytes per second, if packets are paced.
     fn pacing_rate(&self) -> Option<u64>;
+    /// Bytes that may leave at once when the pacer has waited: two packets, if nothing else is known.
+    fn burst(&self) -> u64 {
+        2 * PACKET
+    }
     /// A packet has left.
     fn on_sent(&mut self, now: Duration, packet: u64);
     /// One acknowledgement: `acked` in order, `delivered` bytes in all, `in_flight` bytes still under way.
@@ -59,6 +65,9 @@ pub struct Acknowledging {
     pub every: u32,
     /// At the latest after so long.
     pub delay: Duration,
+    /// Whether the last of several packets that left together is acknowledged at once: Linux' TCP sets PSH on it, at which a receiver that has
+    /// read all acknowledges. Source: __tcp_transmit_skb and tcp_cleanup_rbuf of Linux.
+    pub pushed: bool,
 }
 
 impl Acknowledging {
@@ -66,10 +75,12 @@ impl Acknowledging {
     pub const EACH: Acknowledging = Acknowledging {
         every: 1,
         delay: Duration::from_millis(5),
+        pushed: false,
     };
     /// Every second packet, as Linux' TCP does. Source: RFC 5681 §4.2, Linux' TCP_DELACK_MIN.
     pub const DELAYED: Acknowledging = Acknowledging {
         every: 2,
         delay: Duration::from_millis(40),
+        pushed: true,
     };
 }

@@ -9,8 +9,6 @@ use super::{Acked, Acknowledging, Clock, Control, PACKET, Series};
 const REORDERING: u64 = 3;
 /// Least time before a retransmission. Source: Linux' TCP_RTO_MIN.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
-/// Bytes that may leave at once when the pacer has waited. Source: two packets, what a delayed acknowledgement sets free.
-const BURST: f64 = 2.0 * PACKET as f64;
 
 #[derive(Copy, Clone, Debug)]
 struct Sent {
@@ -40,8 +38,20 @@ pub(super) struct Receiver {
     /// Acknowledgements, and for how long each was held back.
     pub(super) under_way: VecDeque<(Vec<(u64, Duration)>, Duration)>,
     pub(super) last_ack: Duration,
+    /// Packets under way that are the last of several that left together, in order.
+    pub(super) pushed: VecDeque<u64>,
     /// The receiver's clock, if it says when packets come.
     pub(super) clock: Option<Clock>,
+}
+
+impl Receiver {
+    /// Whether the packet that comes now is to be acknowledged at once.
+    pub(super) fn is_pushed(&mut self, packet: u64) -> bool {
+        while self.pushed.front().is_some_and(|pushed| *pushed < packet) {
+            self.pushed.pop_front();
+        }
+        self.acknowledging.pushed && self.pushed.front() == Some(&packet)
+    }
 }
 
 /// The application's side: a flow that has not always something to send.
@@ -96,6 +106,7 @@ impl Flow {
                 due: None,
                 under_way: VecDeque::new(),
                 last_ack: Duration::ZERO,
+                pushed: VecDeque::new(),
                 clock: None,
             },
             backwards: false,
@@ -113,7 +124,7 @@ impl Flow {
             largest_acked: None,
             acked_bytes: 0,
             acked_at: Duration::ZERO,
-            credit: (BURST, Duration::ZERO),
+            credit: (f64::INFINITY, Duration::ZERO),
             srtt: None,
             timeouts: 0,
             timer: None,
@@ -138,9 +149,10 @@ impl Flow {
         }
         let rate = self.control.pacing_rate();
         if let Some(rate) = rate.filter(|_| !self.probe) {
+            let burst = self.control.burst() as f64;
             let rate = rate.max(1) as f64;
             let (credit, since) = self.credit;
-            let credit = (credit + rate * (now - since).as_secs_f64()).min(BURST);
+            let credit = (credit + rate * (now - since).as_secs_f64()).min(burst);
             self.credit = (credit, now);
             if credit < PACKET as f64 {
                 let missing = (PACKET as f64 - credit) / rate;

@@ -362,7 +362,8 @@ impl Bottleneck {
         receiver.next = receiver.next.max(packet + 1);
         receiver.pending.push((packet, now));
         let acknowledging = receiver.acknowledging;
-        let enough = receiver.pending.len() >= acknowledging.every as usize;
+        let enough =
+            receiver.pending.len() >= acknowledging.every as usize || receiver.is_pushed(packet);
         if enough || !in_order {
             self.acknowledge(flow);
         } else if receiver.due.is_none() {
@@ -410,9 +411,18 @@ impl Bottleneck {
 
     fn send(&mut self, flow: usize) {
         let now = self.now;
+        let mut sent = 0;
         loop {
             match self.flows[flow].next_packet(now) {
                 flow::Next::Packet(packet) => {
+                    sent += 1;
+                    let pushed = &mut self.flows[flow].receiver.pushed;
+                    if sent > 2 {
+                        pushed.pop_back();
+                    }
+                    if sent > 1 {
+                        pushed.push_back(packet);
+                    }
                     self.set_timer(flow);
                     let back = self.flows[flow].backwards;
                     self.enqueue(back, flow, Load::Data(packet), PACKET);

@@ -1,4 +1,4 @@
-//! TCP CUBIC. Source: RFC 9438, with Linux' HyStart and fast convergence.
+//! TCP CUBIC. Source: RFC 9438, with Linux' HyStart, fast convergence and whole packets.
 
 use std::time::Duration;
 
@@ -56,9 +56,8 @@ impl Cubic {
         } else {
             0.01 / window
         };
-        // RFC 9438 §4.3.
+        // RFC 9438 §4.3, but as Linux has it, which keeps to this above the former window, too.
         let alpha = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-        let alpha = if reno < self.most { alpha } else { 1.0 };
         let reno = reno + alpha / window;
         self.epoch = Some((begin, k, reno));
         self.window = (window + step).max(if reno > window + step { reno } else { 0.0 });
@@ -113,7 +112,7 @@ impl Control for Cubic {
         } else {
             self.window
         };
-        self.threshold = (self.window * BETA).max(2.0);
+        self.threshold = (self.window * BETA).floor().max(2.0);
         self.window = if timeout { 1.0 } else { self.threshold };
     }
 }

@@ -9,6 +9,12 @@ use crate::bottleneck::{Acked, Control, PACKET};
 /// Windows below this many packets are kept by pacing alone: QUIC stalls otherwise.
 const LEAST_WINDOW: u64 = 2;
 
+/// What the QUIC stack lets go at once when its pacer has waited: so long's worth, at least so many packets unless they take longer.
+/// Source: `pacing.rs` of noq-proto 1.4.
+const BURST_USUAL: Duration = Duration::from_millis(2);
+const BURST_LEAST: u64 = 10;
+const BURST_MOST: Duration = Duration::from_millis(10);
+
 /// One flow of ours.
 #[derive(Debug)]
 pub struct Priorities {
@@ -54,6 +60,16 @@ impl Control for Priorities {
 
     fn pacing_rate(&self) -> Option<u64> {
         self.controller.pacing_rate()
+    }
+
+    fn burst(&self) -> u64 {
+        let bytes = |interval: Duration| {
+            let rate = self.controller.pacing_rate().unwrap_or_default();
+            (rate as f64 * interval.as_secs_f64()) as u64
+        };
+        let usual = bytes(BURST_USUAL).max(BURST_LEAST * PACKET);
+        let most = usual.min(bytes(BURST_MOST).max(PACKET));
+        self.controller.burst().unwrap_or(most).min(most)
     }
 
     fn on_sent(&mut self, now: Duration, packet: u64) {

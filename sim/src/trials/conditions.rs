@@ -163,7 +163,11 @@ fn clock(algorithm: Algorithm, seed: u64, drift: f64) -> Vec<Figure> {
 fn delayed(algorithm: Algorithm, seed: u64, every: u32, ms: u64) -> Vec<Figure> {
     let mut setting = usual(algorithm);
     let delay = Duration::from_millis(ms);
-    setting.acknowledging = Acknowledging { every, delay };
+    setting.acknowledging = Acknowledging {
+        every,
+        delay,
+        pushed: false,
+    };
     all(&setting, seed)
 }
 
@@ -171,7 +175,11 @@ fn delayed(algorithm: Algorithm, seed: u64, every: u32, ms: u64) -> Vec<Figure> 
 fn tenth(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
     let mut setting = Setting::on(Path::drop_tail(100.0, 20, 2.0), algorithm);
     let delay = Duration::from_millis(25);
-    setting.acknowledging = Acknowledging { every: 10, delay };
+    setting.acknowledging = Acknowledging {
+        every: 10,
+        delay,
+        pushed: false,
+    };
     [
         alone(&setting, seed),
         beside_all(&setting, &[Rival::Cubic], seed),

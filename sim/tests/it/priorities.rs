@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ringway_dtl::{Algorithm, Config};
 use ringway_sim::bottleneck::{
-    Acknowledging, Bottleneck, CoDel, Control, Discipline, Path, Red, jain,
+    Acknowledging, Bottleneck, CoDel, Control, Discipline, Jitter, Path, Red, jain,
 };
 use ringway_sim::rivals::{Bbr, Cubic, Priorities, Reno};
 use ringway_sim::seeds;
@@ -137,11 +137,13 @@ fn against_one(path: &Path, flows: Vec<(Box<dyn Control>, Acknowledging)>, seed:
 
 #[test]
 fn priority_n_is_worth_about_n_flows() {
-    for path in [
+    for mut path in [
         Path::drop_tail(10.0, 60, 1.0),
         Path::drop_tail(100.0, 20, 1.0),
         with_discipline(|buffer| Discipline::Red(Red::of(buffer))),
     ] {
+        // Hosts take their time: without that all packets come to the queue in step for ever, and the order of events decides who loses.
+        path.ack_jitter = Jitter::Uniform(Duration::from_micros(300));
         for n in [1_u32, 2, 4] {
             let real = |seed| {
                 let flow = |_| {
@@ -161,7 +163,7 @@ fn priority_n_is_worth_about_n_flows() {
             };
             let ratio = middle(seeds.iter().map(|s| mine(*s)).collect())
                 / middle(seeds.iter().map(|s| real(*s)).collect());
-            assert!((0.5..=2.2).contains(&ratio), "{n}: {ratio} on {path:?}");
+            assert!((0.7..=1.6).contains(&ratio), "{n}: {ratio} on {path:?}");
         }
     }
 }

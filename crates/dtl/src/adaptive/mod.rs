@@ -97,6 +97,10 @@ impl Adaptive {
         }
     }
 
+    pub(crate) fn is_scavenger(&self) -> bool {
+        matches!(self.rule, Rule::Scavenger(_))
+    }
+
     /// Bytes that may be in flight.
     pub(crate) fn window(&self) -> f64 {
         let window = match &self.rule {
@@ -133,10 +137,9 @@ impl Adaptive {
     }
 
     /// A packet arrived; its batch is not over yet.
-    pub(crate) fn on_arrived(&mut self, now: Instant, packet: u64, bytes: u64) {
+    pub(crate) fn on_arrived(&mut self, now: Instant, packet: u64) {
         if let Rule::Flows(flows) = &mut self.rule {
-            let datagrams = bytes as f64 / self.datagram;
-            flows.on_arrived(now, packet, datagrams, self.smoothed.as_secs_f64());
+            flows.on_arrived(now, packet, self.smoothed.as_secs_f64());
         }
     }
 

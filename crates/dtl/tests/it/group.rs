@@ -297,6 +297,24 @@ fn a_group_of_one_is_a_controller() {
 }
 
 #[test]
+fn only_scavengers_keep_from_bursts_alone_and_in_a_group() {
+    let mut group = Group::new(Config::default());
+    let mut now = epoch() + secs(1);
+    let flow = group.join(now, priority(0.0), PACKET).unwrap();
+    let mut packets = 0;
+    assert_eq!(group.burst(flow), None);
+    for _ in 0..100 {
+        now += ms(20);
+        let count = group.window(flow) / PACKET + 1;
+        exchange(&mut group, now, flow, &mut packets, (count, false));
+    }
+    let due = group.pacing_rate(flow).unwrap() / 1_000;
+    assert_eq!(group.burst(flow), Some(due.max(2 * PACKET)));
+    group.set_priority(now, flow, priority(1.0));
+    assert_eq!(group.burst(flow), None);
+}
+
+#[test]
 fn who_has_left_gets_nothing_and_a_full_group_says_so() {
     let mut group = Group::new(Config::default());
     let first = group.join(epoch(), Priority::NORMAL, PACKET).unwrap();

@@ -148,6 +148,8 @@ fn check(controller: &Controller) {
     };
     assert!((least..=MAX_WINDOW).contains(&window), "window {window}");
     assert!(controller.pacing_rate().is_none_or(|rate| rate > 0));
+    let least = 2 * controller.config().datagram_size;
+    assert!(controller.burst().is_none_or(|bytes| bytes >= least));
     let report = controller.report();
     assert_eq!(report.window, window);
     assert!(report.ssthresh.is_none_or(|ssthresh| ssthresh > 0));

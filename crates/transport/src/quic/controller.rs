@@ -109,12 +109,18 @@ impl PriorityFactory {
             sent: SendTimes::default(),
             rtt: None,
             window: 0,
+            rate: None,
+            burst: None,
             pacing: None,
+            last_sent: None,
         };
         controller.refresh();
         controller
     }
 }
+
+/// Nanoseconds.
+const SECOND: u128 = 1_000_000_000;
 
 /// One path's controller: turns QUIC's callbacks into samples for the core.
 #[derive(Debug, Clone)]
@@ -132,7 +138,11 @@ struct PriorityController {
     rtt: Option<Duration>,
     /// Kept between events: QUIC asks for both several times for each packet.
     window: u64,
+    rate: Option<u64>,
+    burst: Option<u64>,
+    /// The rate told to QUIC: lower than `rate` after a pause, see [`PriorityController::after_pause`].
     pacing: Option<u64>,
+    last_sent: Option<Instant>,
 }
 
 impl PriorityController {
@@ -152,7 +162,23 @@ impl PriorityController {
     fn refresh(&mut self) {
         let least = CONTROLLER_WINDOW_DATAGRAMS.saturating_mul(self.datagram);
         self.window = self.inner.window().max(least);
-        self.pacing = self.inner.pacing_rate();
+        self.rate = self.inner.pacing_rate();
+        self.burst = self.inner.burst();
+        self.pacing = self.rate;
+    }
+
+    /// Takes from QUIC's pacer what it has saved up since the last packet beyond the burst: ten packets, which it would let go at once. It counts
+    /// by the rate that it is told, so it is told one at which the pause is worth a burst, until the next packet has left.
+    fn after_pause(&mut self, now: Instant) {
+        let (Some(rate), Some(burst), Some(last)) = (self.rate, self.burst, self.last_sent) else {
+            return;
+        };
+        let pause = now.saturating_duration_since(last).as_nanos();
+        let bytes = u128::from(burst).saturating_mul(SECOND);
+        let told = bytes.checked_div(pause).unwrap_or(u128::MAX);
+        if told < u128::from(rate) {
+            self.pacing = Some(u64::try_from(told).unwrap_or(rate).max(1));
+        }
     }
 
     /// Keeps an acknowledged packet until its batch ends.
@@ -213,6 +239,8 @@ impl Controller for PriorityController {
         self.begin(now);
         self.sent.record(now, pn);
         self.inner.on_sent(now, pn, bytes.into());
+        self.last_sent = Some(now);
+        self.pacing = self.rate;
     }
 
     fn on_ack(
@@ -239,6 +267,7 @@ impl Controller for PriorityController {
         self.flush_acks(now, largest_packet_num_acked);
         self.inner.on_ack_batch_end(now, in_flight);
         self.refresh();
+        self.after_pause(now);
         self.control.state().report = self.inner.report();
     }
 
@@ -263,6 +292,7 @@ impl Controller for PriorityController {
         self.inner
             .on_congestion(now, is_persistent_congestion, is_ecn, sent);
         self.refresh();
+        self.after_pause(now);
         self.control.state().report = self.inner.report();
     }
 
@@ -399,6 +429,30 @@ mod tests {
         assert_eq!(control.report().unwrap().priority, Priority::NORMAL);
         run(&mut controller, now, 2, 1, Duration::from_millis(10));
         assert_eq!(control.report().unwrap().priority, Priority::SCAVENGER);
+    }
+
+    #[test]
+    fn after_a_pause_a_scavenger_sends_two_packets_at_once_and_others_as_many_as_they_may() {
+        let rtt = Duration::from_millis(20);
+        for (priority, held) in [(Priority::SCAVENGER, true), (Priority::NORMAL, false)] {
+            let (_, mut controller, mut now) = build(priority);
+            now = run(&mut controller, now, 0, 50, rtt);
+            controller.on_packet_sent(now, MTU, 50);
+            let rate = controller.metrics().pacing_rate.unwrap();
+            let pause = Duration::from_millis(100);
+            now += pause;
+            controller.acked(now, now - rtt, MTU.into(), 50, false);
+            controller.on_end_acks(now, 0, false, Some(50));
+            // QUIC's pacer multiplies the two.
+            let told = controller.metrics().pacing_rate.unwrap();
+            let saved = told as f64 * pause.as_secs_f64();
+            let burst = (2.0 * f64::from(MTU)).max(rate as f64 * 1e-3);
+            assert!(rate as f64 * pause.as_secs_f64() > 2.0 * burst);
+            assert_eq!(saved <= burst, held, "{priority:?}: {saved}");
+            assert!(saved >= f64::from(MTU), "{priority:?}: {saved}");
+            controller.on_packet_sent(now, MTU, 51);
+            assert!(controller.metrics().pacing_rate.unwrap() >= rate / 2);
+        }
     }
 
     #[test]

@@ -163,6 +163,13 @@ impl Core {
         }
     }
 
+    pub(super) fn burst(&self) -> Option<u64> {
+        match self {
+            Core::Alone(controller) => controller.burst(),
+            Core::Grouped(at) => at.group.lock().burst(at.id),
+        }
+    }
+
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         match self {
             Core::Alone(controller) => controller.poll_timeout(),

@@ -8,6 +8,8 @@ use crate::limits::{MAX_LEDGER, MAX_PACKET_GAP};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) owner: u8,
+    /// Whether it is the last of several that left together.
+    pub(super) pushed: bool,
     pub(super) datagrams: f32,
 }
 
@@ -78,6 +80,7 @@ mod tests {
     fn entry(owner: u8) -> Entry {
         Entry {
             owner,
+            pushed: false,
             datagrams: 1.0,
         }
     }

@@ -1,9 +1,10 @@
 //! Priority N > 0: N virtual CUBIC flows that share one path and one pacer.
 //!
-//! Each has a window, an epoch and a recovery of its own, packets of its own, and sends as the kernel's TCP does: acknowledgements let it send two
-//! packets at a time, because a TCP receiver acknowledges every second packet. Whoever sends evenly instead finds room in a full queue where
-//! TCP's pairs do not: one flow's worth then takes up to five times its share, and four flows' worth starve a TCP. A lost packet cuts the virtual flow that sent it. A
-//! fraction of a flow is a whole one of which a part is sent.
+//! Each has a window, an epoch and a recovery of its own, packets of its own, and sends as the kernel's TCP does. A TCP receiver acknowledges every
+//! second packet, and at once the last of several that left together, which carries PSH; what an acknowledgement lets go leaves together. Who
+//! sends otherwise fares otherwise at a full queue, whatever the windows are: evenly sent packets find room where pairs do not, and one flow's
+//! worth takes up to five times its share; a pair that is let go by packets that did not arrive one after the other finds its second place taken.
+//! A lost packet cuts the virtual flow that sent it. A fraction of a flow is a whole one of which a part is sent.
 
 mod cubic;
 mod ledger;
@@ -19,8 +20,8 @@ const MOST: usize = 32;
 /// HyStart: samples of a round that are compared, and the increase that ends slow start. Source: Linux' tcp_cubic.c.
 const SAMPLES: u32 = 8;
 const INCREASE: (f64, f64) = (0.004, 0.016);
-/// For how long Linux' TCP waits for more room before it sends what it may, and how much faster than window ÷ round trip it reckons it
-/// will be sent. Source: tcp_tso_should_defer and tcp_ca_pacing_ratio of Linux.
+/// For how long Linux' TCP waits for more room before it sends what it may, if an acknowledgement is due by then; and how much faster than
+/// window ÷ round trip it reckons it will be sent. Source: tcp_tso_should_defer (Linux 6.18) and tcp_ca_pacing_ratio of Linux.
 const DEFERRED: Duration = Duration::from_millis(1);
 const PACED: f64 = 1.2;
 /// Datagrams under way that are none.
@@ -38,6 +39,8 @@ struct Virtual {
     acked: f64,
     /// Datagrams that may leave now.
     released: f64,
+    /// Datagrams that have left since some were last released.
+    burst: f64,
     /// When some were last released.
     released_at: Option<Instant>,
     /// Whether a packet has arrived whose acknowledgement a TCP receiver would hold back until the next.
@@ -55,6 +58,7 @@ impl Virtual {
             in_flight: 0.0,
             acked: 0.0,
             released: 0.0,
+            burst: 0.0,
             released_at: None,
             held: false,
             repairs: false,
@@ -74,28 +78,34 @@ impl Virtual {
     }
 
     /// One of its packets arrived: lets go what the kernel's TCP would.
-    fn arrived(&mut self, now: Instant, packet: u64, datagrams: f64, rtt: f64) {
+    fn arrived(&mut self, now: Instant, packet: u64, entry: Entry, rtt: f64) {
         // Until the packets sent before a cut are through, TCP repairs, with an acknowledgement for each packet, and does not grow.
         self.repairs = packet < self.cubic.recovered_at;
         if !self.repairs {
-            self.acked += datagrams;
+            self.acked += f64::from(entry.datagrams);
         }
-        self.held = !self.held && !self.repairs;
-        let held = if self.held { 1.0 } else { 0.0 };
-        let room = (self.cubic.part() - self.in_flight - held).floor();
+        self.held = !self.held && !self.repairs && !entry.pushed;
+        if self.held {
+            return;
+        }
+        let part = self.cubic.part();
+        let room = (part - self.in_flight).floor();
+        // TCP sends what it may where nothing left of late or no acknowledgement is near; else whole trains.
+        let deferred = DEFERRED.as_secs_f64();
         let idle = self
             .released_at
             .is_none_or(|at| now.saturating_duration_since(at) > DEFERRED);
-        let train = if self.repairs { 1.0 } else { self.train(rtt) };
-        let released = if room >= train && !self.held {
-            (room / train).floor() * train
-        } else if room >= 1.0 && idle {
+        let room = if self.repairs || idle || rtt > deferred * part {
             room
         } else {
-            return;
+            let train = self.train(rtt);
+            (room / train).floor() * train
         };
-        self.released = released;
-        self.released_at = Some(now);
+        if room >= 1.0 {
+            self.released = room;
+            self.burst = 0.0;
+            self.released_at = Some(now);
+        }
     }
 
     /// Packets that TCP gathers before it sends them: a millisecond's worth, two at least and a third of the window at most.
@@ -116,14 +126,17 @@ impl Virtual {
         self.cubic.cut(next, losses);
     }
 
-    /// A packet was sent.
-    fn sent(&mut self, datagrams: f64) {
+    /// A packet was sent: true if it is the last of several that went together.
+    fn sent(&mut self, datagrams: f64) -> bool {
         if self.in_flight < LITTLE {
             // After a pause no acknowledgement will come to set the rest of the window free.
             self.released = self.cubic.part().floor();
+            self.burst = 0.0;
         }
         self.in_flight += datagrams;
+        self.burst += datagrams;
         self.released = (self.released - datagrams).max(0.0);
+        self.released < LITTLE && self.burst > 1.0 + LITTLE
     }
 }
 
@@ -200,9 +213,9 @@ impl Flows {
         let Some((index, flow)) = next else {
             return;
         };
-        flow.sent(datagrams);
         let entry = Entry {
             owner: u8::try_from(index).unwrap_or(u8::MAX),
+            pushed: flow.sent(datagrams),
             datagrams: datagrams as f32,
         };
         let flows = &mut self.flows;
@@ -210,13 +223,13 @@ impl Flows {
     }
 
     /// A packet arrived. Takes effect with [`Flows::on_acked`].
-    pub(super) fn on_arrived(&mut self, now: Instant, packet: u64, datagrams: f64, rtt: f64) {
+    pub(super) fn on_arrived(&mut self, now: Instant, packet: u64, rtt: f64) {
         let Some(entry) = self.ledger.take(packet) else {
             return;
         };
         left(&mut self.flows, entry);
         if let Some(flow) = self.flows.get_mut(usize::from(entry.owner)) {
-            flow.arrived(now, packet, datagrams, rtt);
+            flow.arrived(now, packet, entry, rtt);
         }
     }
 

@@ -50,7 +50,7 @@ impl Path {
             self.arrived = self.vanished.end;
             self.vanished = 0..0;
         }
-        self.flows.on_arrived(self.now, self.arrived, 1.0, RTT);
+        self.flows.on_arrived(self.now, self.arrived, RTT);
         self.arrived += 1;
     }
 
@@ -100,20 +100,58 @@ fn packets_leave_in_pairs_as_a_tcp_receiver_lets_them() {
     }
 }
 
+/// One flow that sends in pairs, the last of them just now.
+fn in_pairs(window: f64) -> Path {
+    let mut path = Path::full(1.0, window);
+    for _ in 0..4 {
+        path.arrive(500);
+        path.arrive(500);
+        assert_eq!(path.send(), 2);
+    }
+    path
+}
+
 #[test]
-fn what_a_growing_window_lets_go_waits_for_a_pair_or_for_a_millisecond() {
-    let mut path = Path::full(1.0, 10.0);
-    path.arrive(500);
-    path.arrive(0);
-    path.flows.flows[0].cubic.window = 11.0;
-    assert_eq!(path.send(), 2);
-    path.arrive(100);
+fn a_third_packet_waits_only_where_the_next_acknowledgement_is_near() {
+    // An acknowledgement every 2 ms is too far away to wait for; one every half is not.
+    for (window, sent) in [(10.0, 3), (40.0, 2)] {
+        let mut path = in_pairs(window);
+        path.flows.flows[0].cubic.window += 1.0;
+        path.arrive(200);
+        path.arrive(200);
+        assert_eq!(path.send(), sent, "{window}");
+    }
+}
+
+#[test]
+fn what_has_waited_for_a_millisecond_goes() {
+    let mut path = in_pairs(40.0);
+    path.flows.flows[0].cubic.window -= 1.0;
+    path.arrive(200);
+    path.arrive(200);
     assert_eq!(path.send(), 0);
-    path.arrive(100);
-    // Three may go; two do, and the third waits.
+    path.arrive(400);
+    path.flows.flows[0].cubic.window -= 1.0;
+    path.arrive(400);
     assert_eq!(path.send(), 2);
-    path.arrive(2000);
+    path.flows.flows[0].cubic.window -= 1.0;
+    path.arrive(700);
+    path.arrive(700);
     assert_eq!(path.send(), 1);
+}
+
+#[test]
+fn the_end_of_a_train_is_acknowledged_at_once() {
+    // Three left together, of which two are acknowledged together; the third, as the last of its train, does not wait for the next. A packet
+    // that left alone, the sixth, does.
+    let mut path = Path::full(1.0, 3.0);
+    let sent: Vec<u64> = (0..9)
+        .map(|_| {
+            path.arrive(5_000);
+            path.send()
+        })
+        .collect();
+    assert_eq!(sent, [0, 2, 1, 0, 2, 0, 2, 1, 0]);
 }
 
 #[test]

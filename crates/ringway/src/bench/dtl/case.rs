@@ -135,8 +135,12 @@ pub(super) struct Times {
 impl Times {
     pub(super) fn new(cell: &Cell, quick: bool) -> Times {
         let quick = if quick { 0.5 } else { 1.0 };
-        // A slow line takes longer to say the same.
-        let slow = if cell.rate < 5.0 { 2.0 } else { 1.0 };
+        // A slow line takes longer to say the same, and windows of hundreds of packets need longer to come to their shares.
+        let slow = if (5.0..50.0).contains(&cell.rate) {
+            1.0
+        } else {
+            2.0
+        };
         Times {
             settle: 8.0 * slow,
             measure: 30.0 * slow * quick,
