@@ -71,8 +71,9 @@ impl Engine {
 struct Batch {
     bytes: u64,
     packets: u64,
-    /// Number of the newest packet.
+    /// Number and size of the newest packet.
     newest: u64,
+    size: u64,
     /// The smallest RTT and the receive delay that came with it.
     rtt: Option<(Duration, Duration)>,
     one_way_delay: Option<Duration>,
@@ -130,7 +131,10 @@ impl Controller {
         let batch = &mut self.batch;
         batch.bytes = batch.bytes.saturating_add(sample.bytes);
         batch.packets = batch.packets.saturating_add(1);
-        batch.newest = batch.newest.max(sample.packet);
+        if batch.packets == 1 || sample.packet >= batch.newest {
+            batch.newest = sample.packet;
+            batch.size = sample.bytes;
+        }
         if batch.rtt.is_none_or(|(rtt, _)| sample.rtt <= rtt) {
             batch.rtt = Some((sample.rtt, sample.receive_delay));
         }
@@ -174,6 +178,7 @@ impl Controller {
                     one_way: batch.one_way_delay,
                     smoothed: self.round_trip.smoothed().unwrap_or(rtt),
                     newest: batch.newest,
+                    size: batch.size,
                     may_grow,
                 };
                 adaptive.on_acked(now, &batch);

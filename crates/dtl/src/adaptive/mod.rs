@@ -21,6 +21,12 @@ use crate::report::LimitedBy;
 const BEST_RATE_KEPT: f64 = 0.999;
 /// Round trips after which a round has ended whatever was acknowledged.
 const LONGEST_ROUND: u32 = 8;
+/// A packet of less than this share of the largest of late says nothing of the path's delay: it is through a slow link sooner than others. One that
+/// is larger by this factor than all before, in slow start, begins the history of delays anew.
+const SMALL: f64 = 0.8;
+const LARGER: f64 = 1.1;
+/// What is left after a round of the largest of late: whoever goes over to small packets is judged by them after a few rounds.
+const LARGEST_KEPT: f64 = 0.95;
 /// Smallest window, in datagrams: about one in twenty round trips, so that a flow still learns what the path is like.
 const LEAST_WINDOW: f64 = 0.05;
 
@@ -41,8 +47,9 @@ pub(crate) struct Batch {
     pub(crate) one_way: Option<Duration>,
     /// Smoothed round trip.
     pub(crate) smoothed: Duration,
-    /// Number of the newest packet.
+    /// Number and size of the newest packet.
     pub(crate) newest: u64,
+    pub(crate) size: u64,
     /// Whether the window was used.
     pub(crate) may_grow: bool,
 }
@@ -62,6 +69,9 @@ pub(crate) struct Adaptive {
     last_cut: Option<LimitedBy>,
     /// Best rate at which data was acknowledged, bytes a second.
     best_rate: f64,
+    /// Size of the largest packet of late, and of all.
+    largest: f64,
+    largest_ever: f64,
     /// What the flows knew of the path's delay.
     base: Base,
 }
@@ -93,6 +103,8 @@ impl Adaptive {
             smoothed: Duration::ZERO,
             last_cut: None,
             best_rate: 0.0,
+            largest: 0.0,
+            largest_ever: 0.0,
             base,
         }
     }
@@ -156,8 +168,10 @@ impl Adaptive {
         self.smoothed = batch.smoothed;
         self.round_bytes = self.round_bytes.saturating_add(batch.bytes);
         self.may_grow |= batch.may_grow;
+        let small = self.is_small(now, batch.size as f64);
         let mut verdict = None;
         match &mut self.rule {
+            Rule::Scavenger(_) if small => {}
             Rule::Scavenger(scavenger) => {
                 let sample = Sample {
                     rtt,
@@ -168,7 +182,9 @@ impl Adaptive {
                 verdict = scavenger.on_acked(now, &sample);
             }
             Rule::Flows(flows) => {
-                self.base.update(now, rtt, one_way);
+                if !small {
+                    self.base.update(now, rtt, one_way);
+                }
                 flows.on_acked(now, batch.newest, rtt, batch.may_grow);
             }
         }
@@ -188,6 +204,7 @@ impl Adaptive {
             self.best_rate = (self.best_rate * BEST_RATE_KEPT).max(rate);
             self.round_began = now;
             self.round_bytes = 0;
+            self.largest *= LARGEST_KEPT;
             let may_grow = std::mem::take(&mut self.may_grow);
             match &mut self.rule {
                 Rule::Scavenger(scavenger) => {
@@ -201,6 +218,20 @@ impl Adaptive {
             Some(Verdict::Yields) => self.last_cut = Some(LimitedBy::Yielding),
             Some(Verdict::Grows) | None => {}
         }
+    }
+
+    /// Whether a packet of this size is too small to tell the path's delay.
+    fn is_small(&mut self, now: Instant, size: f64) -> bool {
+        if size > self.largest_ever * LARGER && self.in_slow_start() {
+            match &mut self.rule {
+                Rule::Scavenger(scavenger) => scavenger.base = Base::new(now),
+                Rule::Flows(_) => self.base = Base::new(now),
+            }
+        }
+        let small = size < self.largest * SMALL;
+        self.largest = self.largest.max(size);
+        self.largest_ever = self.largest_ever.max(size);
+        small
     }
 
     /// A packet was lost.
@@ -278,6 +309,56 @@ impl Adaptive {
             LimitedBy::SlowStart
         } else {
             self.last_cut.unwrap_or(LimitedBy::Growth)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packets of these sizes, one after the other, each through a link of 10 Mbit/s that takes 20 ms besides.
+    fn base_after(adaptive: &mut Adaptive, now: &mut Instant, sizes: &[u64]) -> f64 {
+        for size in sizes {
+            let packet = adaptive.next;
+            adaptive.on_sent(packet, *size);
+            let rtt = Duration::from_micros(20_000 + size * 8 / 10);
+            *now += rtt;
+            let batch = Batch {
+                bytes: *size,
+                rtt,
+                one_way: None,
+                smoothed: rtt,
+                newest: packet,
+                size: *size,
+                may_grow: true,
+            };
+            adaptive.on_acked(*now, &batch);
+        }
+        let base = match &adaptive.rule {
+            Rule::Scavenger(scavenger) => &scavenger.base,
+            Rule::Flows(_) => &adaptive.base,
+        };
+        base.get().unwrap() * 1e3
+    }
+
+    #[test]
+    fn small_packets_do_not_tell_the_delay_of_large_ones() {
+        for priority in [Priority::SCAVENGER, Priority::NORMAL] {
+            let mut now = crate::test_epoch();
+            let mut adaptive = Adaptive::new(now, &Config::default(), priority);
+            let now = &mut now;
+            // A handshake, then packets of 1 250 bytes, which take a millisecond, and now and then a small one.
+            let base = base_after(&mut adaptive, now, &[60, 60]);
+            assert!((20.0..20.1).contains(&base), "{base}");
+            let mixed = [1250, 1250, 60, 1250, 1250, 1250, 1250, 700, 1250];
+            for _ in 0..50 {
+                let base = base_after(&mut adaptive, now, &mixed);
+                assert!((base - 21.0).abs() < 1e-6, "{priority:?}: {base}");
+            }
+            // Who sends small ones only is judged by them.
+            let base = base_after(&mut adaptive, now, &[60; 100]);
+            assert!((20.0..20.1).contains(&base), "{priority:?}: {base}");
         }
     }
 }
