@@ -56,7 +56,7 @@ impl Sender {
             self.next += 1;
             if let Some(rate) = self.controller.pacing_rate() {
                 let gap = Duration::from_secs_f64(DATAGRAM as f64 / rate as f64);
-                // Timers are late: a millisecond of credit makes up for it.
+                // Timers are late: a millisecond of credit makes up for it, which is no more than `Controller::burst` allows.
                 let earliest = now.checked_sub(Duration::from_millis(1)).unwrap_or(now);
                 self.due = self.due.max(earliest) + gap;
             }

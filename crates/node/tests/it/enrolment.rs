@@ -141,7 +141,7 @@ async fn role_and_address_must_fit_the_invite() {
     let refused = join(&place.home("oslo"), &router, None).await.unwrap_err();
     assert!(refused.to_string().contains("--listen"), "{refused}");
     let leaf = place.invite("alice", Role::Leaf);
-    let refused = join(&place.home("alice"), &leaf, free_address().ok())
+    let refused = join(&place.home("alice"), &leaf, Some(free_address().unwrap()))
         .await
         .unwrap_err();
     assert!(refused.to_string().contains("--listen"), "{refused}");
@@ -151,7 +151,7 @@ async fn role_and_address_must_fit_the_invite() {
         .unwrap_err();
     assert!(refused.is_usage(), "{refused}");
     // None of that has spent the invite.
-    join(&place.home("oslo"), &router, free_address().ok())
+    join(&place.home("oslo"), &router, Some(free_address().unwrap()))
         .await
         .unwrap();
 }

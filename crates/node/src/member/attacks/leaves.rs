@@ -68,7 +68,7 @@ async fn a_router_makes_a_link_with_another_for_its_leaf_and_for_nobody_else() {
     let refused = oslo.counter("relay_packets_refused").await - before;
     assert_eq!(refused, 4);
     // A router has no need of that.
-    let mut quito = Puppet::at(&mut owner, "quito", free_address().ok()).await;
+    let mut quito = Puppet::at(&mut owner, "quito", Some(free_address().unwrap())).await;
     let cairo = Honest::start(&mut owner, "cairo", DIRECT).await;
     assert!(oslo.directory.admit(cairo.certificate.as_bytes()).is_ok());
     quito.link_to(&oslo).await;
@@ -118,7 +118,7 @@ async fn gets(router: &mut Puppet, expected: &BTreeSet<MemberId>) {
 async fn a_router_that_joins_gets_the_leaves_that_it_is_responsible_for() {
     let mut owner = Owner::new();
     let oslo = Honest::start(&mut owner, "oslo", DIRECT).await;
-    let mut lima = Puppet::at(&mut owner, "lima", free_address().ok()).await;
+    let mut lima = Puppet::at(&mut owner, "lima", Some(free_address().unwrap())).await;
     lima.link_to(&oslo).await;
     // More than are handed over at once.
     let mut leaves = BTreeSet::new();
