@@ -9,6 +9,7 @@
 //! - [`report`]: settings, results, failures.
 //! - [`ring`]: [`RingSim`], many [`Chord`](ringway_overlay::Chord) members on one such network, with crashes
 //!   and restarts. Zave's invariant is checked after every step that changes a member's state.
+//! - [`trust`]: the ring's owner and signatures; [`adversary`]: members that lie, and know of each other.
 //! - [`scenario`]: what tests have in common: forming a ring, killing safely, asking everybody.
 //! - [`trace`] and [`seed`]: what makes a run comparable and repeatable.
 //!
@@ -20,6 +21,8 @@
 //!
 //! A failed run names its seed. `RINGWAY_SIM_SEED=SEED cargo test -p ringway-sim TEST` plays it again.
 
+pub mod adversary;
+pub mod attack;
 pub mod bottleneck;
 pub mod limits;
 pub mod network;
@@ -30,7 +33,9 @@ pub mod scenario;
 pub mod seed;
 pub mod trace;
 pub mod trials;
+pub mod trust;
 
+pub use adversary::{Adversary, Behaviour};
 pub use bottleneck::{Bottleneck, Path};
 pub use network::{Link, Network};
 pub use report::{Check, Failure, LookupResult, RingConfig};

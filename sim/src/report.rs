@@ -16,6 +16,8 @@ pub struct RingConfig {
     pub link: Link,
     /// What is asserted after every change.
     pub check: Check,
+    /// Whether members have credentials, and so groups, views and verified lookups.
+    pub credentials: bool,
 }
 
 /// What is asserted after every change of a member's state.
@@ -40,8 +42,14 @@ pub struct LookupResult {
     pub target: RingKey,
     /// The owner that was found, or why none was.
     pub owner: Result<RingKey, LookupFailure>,
+    /// The group around the target, after a verified lookup.
+    pub group: Vec<RingKey>,
+    /// Whether the answer was verified.
+    pub verified: bool,
     /// Who answered on the way.
     pub hops: Vec<RingKey>,
+    /// How many questions were asked.
+    pub questions: u32,
     /// Virtual time it took.
     pub elapsed: Duration,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
@@ -9,11 +10,13 @@ use rand::rngs::StdRng;
 use ringway_overlay::invariant::{self, Violation};
 use ringway_overlay::{Chord, Event, LookupId, Membership, Message, RingKey, Snapshot};
 
+use crate::adversary::{Adversary, Behaviour, Reaction};
 use crate::limits::{MAX_STEPS, MAX_STEPS_AT_ONCE};
 use crate::network::{Happening, Link, Network};
 use crate::report::{Check, Failure, LookupResult, RingConfig};
 use crate::seed::spread;
 use crate::trace::Trace;
+use crate::trust::{MemberOf, Registry};
 
 /// The id of the simulated ring: the keys of its members derive from it.
 const RING: [u8; 32] = [7; 32];
@@ -52,6 +55,10 @@ pub struct RingSim {
     checked: u64,
     formed: bool,
     trace: Trace,
+    registry: Arc<Registry>,
+    adversary: Adversary,
+    convicted: BTreeMap<RingKey, Duration>,
+    messages: u64,
     running: BTreeMap<(RingKey, LookupId), RingKey>,
     results: Vec<LookupResult>,
 }
@@ -60,9 +67,15 @@ impl RingSim {
     /// An empty ring. Everything that happens follows from `seed` and the commands.
     #[must_use]
     pub fn new(seed: u64, config: RingConfig) -> RingSim {
+        let base = Instant::now();
+        let registry = Registry::new(seed, base);
         RingSim {
             seed,
-            base: Instant::now(),
+            base,
+            adversary: Adversary::new(&registry, config.overlay.group),
+            registry,
+            convicted: BTreeMap::new(),
+            messages: 0,
             rng: StdRng::from_seed(spread(seed, 0)),
             network: Network::new(config.link.clone()),
             config,
@@ -101,7 +114,52 @@ impl RingSim {
             shown: None,
         };
         self.nodes.insert(key, node);
+        self.registry.admit(key);
         key
+    }
+
+    /// Turns a machine into a traitor.
+    pub fn recruit(&mut self, key: RingKey, behaviour: Behaviour) {
+        self.adversary.recruit(key, behaviour);
+    }
+
+    /// What a machine does, if it is a traitor.
+    #[must_use]
+    pub fn behaviour(&self, key: &RingKey) -> Option<Behaviour> {
+        self.adversary.behaviour(key)
+    }
+
+    /// Starts all machines that do not run as members of one ring at rest, with all pointers and fingers as they should be.
+    /// Their groups fill within some seconds.
+    pub fn settle(&mut self) {
+        let keys: Vec<RingKey> = self.nodes.keys().copied().collect();
+        let (g, r) = (self.config.overlay.group, self.r());
+        let spacing = 1.0 / f64::from(u32::try_from(keys.len().max(1)).unwrap_or(u32::MAX));
+        let nth = |at: usize| keys.get(at % keys.len().max(1)).copied();
+        for (place, key) in keys.iter().enumerate() {
+            let others = (1..keys.len()).take(r);
+            let state = Snapshot {
+                key: *key,
+                state: Membership::Member,
+                predecessor: nth(place + keys.len() - 1).filter(|other| other != key),
+                successors: others.filter_map(|n| nth(place + n)).collect(),
+            };
+            self.boot(*key, |chord, now, _| {
+                let around = |point: &RingKey| {
+                    let at = keys.partition_point(|key| key < point) + keys.len();
+                    let before = (g - 1) / 2;
+                    (at - before..at - before + g).filter_map(nth).collect()
+                };
+                let points = if keys.len() > 2 * g {
+                    chord.finger_points(spacing)
+                } else {
+                    Vec::new()
+                };
+                let points = points.into_iter();
+                let fingers = points.map(|(offset, point)| (offset, around(&point)));
+                chord.restore(now, &state, fingers.collect());
+            });
+        }
     }
 
     /// Starts a machine as the first member of the ring.
@@ -121,6 +179,7 @@ impl RingSim {
         {
             node.persisted = chord.known_members();
             node.wake = None;
+            self.adversary.misses(&key);
             self.trace.add(b"crash");
             self.trace.add(key.as_bytes());
             self.running.retain(|(from, _), _| *from != key);
@@ -201,7 +260,18 @@ impl RingSim {
                 let decoded = Message::decode(&message)
                     .map_err(|error| self.failure(format!("{from:?} sent nonsense: {error}")))?;
                 self.note(b'm', &to, &message);
-                self.with(to, |chord| chord.handle_message(now, from, decoded));
+                self.messages += 1;
+                match self.adversary.react(to, from, &decoded) {
+                    Reaction::Honest => {
+                        self.with(to, |chord| chord.handle_message(now, from, decoded));
+                    }
+                    Reaction::Nothing => {}
+                    Reaction::Answer(answer) => {
+                        if self.nodes.get(&to).is_some_and(|node| node.chord.is_some()) {
+                            self.network.send(&mut self.rng, to, from, answer.encode());
+                        }
+                    }
+                }
             }
             Happening::Timer(key) => {
                 let Some(node) = self.nodes.get_mut(&key) else {
@@ -323,6 +393,40 @@ impl RingSim {
         self.running.len()
     }
 
+    /// Who has been convicted by anybody, and when first.
+    #[must_use]
+    pub fn convicted(&self) -> &BTreeMap<RingKey, Duration> {
+        &self.convicted
+    }
+
+    /// How many messages arrived so far.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    /// Who may be named as the owner of `target`: the member that owns it, and, if that is a traitor that cannot always
+    /// be told from the dead, those after it up to one that can.
+    #[must_use]
+    pub fn owners(&self, target: &RingKey) -> Vec<RingKey> {
+        let after = self.nodes.range(target..).chain(self.nodes.range(..target));
+        let members = after.filter(|(key, node)| {
+            let chord = node.chord.as_ref();
+            chord.is_some_and(|chord| chord.state() == Membership::Member)
+                && !self.convicted.contains_key(*key)
+        });
+        let mut owners = Vec::new();
+        for (key, _) in members {
+            owners.push(*key);
+            let fades = Some(Behaviour::Silent) == self.behaviour(key)
+                || Some(Behaviour::Selective) == self.behaviour(key);
+            if !fades {
+                break;
+            }
+        }
+        owners
+    }
+
     /// The results of lookups since this was last called.
     pub fn take_results(&mut self) -> Vec<LookupResult> {
         std::mem::take(&mut self.results)
@@ -377,8 +481,14 @@ impl RingSim {
         let Ok(mut chord) = Chord::new(key, overlay, bytes) else {
             return;
         };
+        if self.config.credentials {
+            let incarnation = u32::try_from(node.starts).unwrap_or(u32::MAX);
+            let credentials = MemberOf::new(&self.registry, key);
+            chord = chord.with_credentials(Box::new(credentials), incarnation);
+        }
         command(&mut chord, now, &node.persisted);
         node.chord = Some(chord);
+        self.adversary.sees(key);
         self.note(b's', &key, &[]);
         self.changes += 1;
         self.with(key, |_| ());
@@ -394,10 +504,17 @@ impl RingSim {
             self.changes += 1;
         }
         while let Some(transmit) = chord.poll_transmit() {
+            if self.adversary.keeps_back(&key, &transmit.message) {
+                continue;
+            }
             self.network
                 .send(&mut self.rng, key, transmit.to, transmit.message.encode());
         }
         while let Some(event) = chord.poll_event() {
+            if let Event::Convicted { member, .. } = event {
+                let now = self.network.now();
+                self.convicted.entry(member).or_insert(now);
+            }
             collect(key, event, &mut self.running, &mut self.results);
         }
         if let Some(timeout) = chord.poll_timeout() {
@@ -448,25 +565,44 @@ fn collect(
     running: &mut BTreeMap<(RingKey, LookupId), RingKey>,
     results: &mut Vec<LookupResult>,
 ) {
-    let (id, target, owner, hops, elapsed) = match event {
+    let (id, result) = match event {
         Event::LookupDone {
             id,
             target,
             owner,
+            group,
+            verified,
             hops,
+            questions,
             elapsed,
-        } => (id, target, Ok(owner), hops, elapsed),
+        } => {
+            let result = LookupResult {
+                from,
+                target,
+                owner: Ok(owner),
+                group,
+                verified,
+                hops,
+                questions,
+                elapsed,
+            };
+            (id, result)
+        }
         Event::LookupFailed { id, target, reason } => {
-            (id, target, Err(reason), Vec::new(), Duration::ZERO)
+            let result = LookupResult {
+                from,
+                target,
+                owner: Err(reason),
+                group: Vec::new(),
+                verified: false,
+                hops: Vec::new(),
+                questions: 0,
+                elapsed: Duration::ZERO,
+            };
+            (id, result)
         }
         _ => return,
     };
     running.remove(&(from, id));
-    results.push(LookupResult {
-        from,
-        target,
-        owner,
-        hops,
-        elapsed,
-    });
+    results.push(result);
 }

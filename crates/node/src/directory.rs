@@ -171,6 +171,12 @@ impl Directory {
         self.cached(&member)
     }
 
+    /// True if it is known that the router with this key is no longer a member.
+    pub(crate) fn has_ended_router(&self, key: &RingKey) -> bool {
+        let member = self.known().id_by_key.get(key).copied();
+        member.is_some_and(|member| self.has_ended(&member))
+    }
+
     /// The name of the router that a `relay://` address goes by, if it is one and the router's certificate is known here.
     pub(crate) fn relay_name(&self, address: &Address) -> Option<String> {
         let Address::Relay(relay) = address else {

@@ -34,6 +34,7 @@ pub mod certificate;
 mod clock;
 pub mod config;
 pub mod control;
+mod credentials;
 pub mod daemon;
 mod database;
 pub mod directory;

@@ -87,6 +87,8 @@ pub(crate) enum LookupFailed {
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) owner: RingKey,
+    /// Whether several members agree on it; for a leaf, its parent says so.
+    pub(crate) verified: bool,
     pub(crate) hops: Vec<RingKey>,
     pub(crate) elapsed: Duration,
 }

@@ -33,6 +33,8 @@ const MIGRATIONS: &[&str] = &["
 ", "
     ALTER TABLE transfers ADD COLUMN active_us INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE transfers ADD COLUMN moved INTEGER NOT NULL DEFAULT 0;
+", "
+    ALTER TABLE membership ADD COLUMN incarnation INTEGER NOT NULL DEFAULT 0;
 "];
 
 /// Why the state could not be read or written.
@@ -125,7 +127,7 @@ impl State {
     pub fn set_membership(&self, membership: &Membership) -> Result<()> {
         self.connection()
             .execute(
-                "INSERT OR REPLACE INTO membership VALUES (1, ?1, ?2, ?3, ?4, 0, 0)",
+                "INSERT OR REPLACE INTO membership VALUES (1, ?1, ?2, ?3, ?4, 0, 0, 0)",
                 params![
                     &membership.ring.as_bytes()[..],
                     membership.domain,
@@ -160,6 +162,20 @@ impl State {
             "UPDATE membership SET hello_sequence = hello_sequence + 1 RETURNING hello_sequence";
         self.connection()
             .query_row(query, [], |row| row.get(0))
+            .map_err(self.fail())
+    }
+
+    /// Counts this member's starts, and never goes back: at least to the time in seconds, so that a folder that is
+    /// restored from a backup does not count from there again.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn next_incarnation(&self) -> Result<u32> {
+        let now = u32::try_from(unix_seconds()).unwrap_or(u32::MAX);
+        let query =
+            "UPDATE membership SET incarnation = max(incarnation + 1, ?1) RETURNING incarnation";
+        self.connection()
+            .query_row(query, [now], |row| row.get(0))
             .map_err(self.fail())
     }
 

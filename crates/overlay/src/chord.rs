@@ -1,17 +1,20 @@
 //! [`Chord`]: one member's part of the ring. Input comes in and output goes out here; the work is in
 //! `ring`, `lookup` and `finger`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 use crate::config::{Config, ConfigError};
+use crate::credentials::Credentials;
 use crate::event::{Counters, Event, Membership, Snapshot, Transmit};
-use crate::finger::Fingers;
-use crate::key::RingKey;
-use crate::limits::{MAX_EXTENSIONS, MAX_OUTPUT};
+use crate::finger::{Finger, Fingers};
+use crate::group::neighbours::Neighbours;
+use crate::group::witness::Witnessed;
+use crate::key::{Offset, RingKey};
+use crate::limits::{MAX_EXTENSIONS, MAX_OUTPUT, MAX_PERSISTED};
 use crate::lookup::Lookups;
 use crate::message::{Message, RequestId};
 use crate::peers::Peers;
@@ -35,6 +38,9 @@ pub struct Chord {
     pub(crate) ring: Ring,
     pub(crate) lookups: Lookups,
     pub(crate) fingers: Fingers,
+    pub(crate) neighbours: Neighbours,
+    pub(crate) witnessed: Witnessed,
+    pub(crate) credentials: Option<Box<dyn Credentials>>,
     pub(crate) peers: Peers,
     pub(crate) requests: Requests,
     pub(crate) counters: Counters,
@@ -59,6 +65,9 @@ impl Chord {
             ring: Ring::default(),
             lookups: Lookups::default(),
             fingers: Fingers::default(),
+            neighbours: Neighbours::default(),
+            witnessed: Witnessed::default(),
+            credentials: None,
             peers: Peers::default(),
             requests,
             counters: Counters::default(),
@@ -67,10 +76,31 @@ impl Chord {
         })
     }
 
+    /// Gives the member what it needs to be part of a group and to verify lookups: without it, it believes what others
+    /// say, as Chord does.
+    ///
+    /// `incarnation` counts the starts of this member, and must be greater than at any earlier start: a
+    /// view's number begins with it, and two different views with one number are proof of a lie. Whoever keeps the count
+    /// on disk had better take the larger of the next one and the time in seconds, so that a restored backup does no harm.
+    #[must_use]
+    pub fn with_credentials(
+        mut self,
+        credentials: Box<dyn Credentials>,
+        incarnation: u32,
+    ) -> Chord {
+        self.credentials = Some(credentials);
+        self.neighbours.set_incarnation(incarnation);
+        self
+    }
+
     /// Takes in one message. The caller has authenticated `from` as a member of the ring.
     pub fn handle_message(&mut self, now: Instant, from: RingKey, message: Message) {
         if from == self.me {
             self.counters.malformed += 1;
+            return;
+        }
+        if self.is_convicted(&from) {
+            self.counters.from_convicted += 1;
             return;
         }
         if !matches!(message, Message::Leaving) {
@@ -79,7 +109,7 @@ impl Chord {
         }
         match message.answers() {
             Some(id) => self.handle_answer(now, from, id, message),
-            None if self.peers.may_ask(now, from) => self.handle_request(now, from, &message),
+            None if self.peers.may_ask(now, from) => self.handle_request(now, from, message),
             None => self.counters.rate_limited += 1,
         }
     }
@@ -97,12 +127,18 @@ impl Chord {
     /// Does what is due at `now`. Call it when the time of [`poll_timeout`](Self::poll_timeout) has
     /// come; at other times it does nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
+        for (to, purpose) in self.requests.late(now) {
+            if let Some(lookup) = purpose.lookup() {
+                self.verified_slow(now, lookup, to);
+            }
+        }
         for id in self.requests.due(now) {
             self.request_due(now, id);
         }
         self.ring_due(now);
         self.lookups_due(now);
         self.fingers_due(now);
+        self.group_due(now);
     }
 
     /// The next message to send, until none is left.
@@ -123,6 +159,7 @@ impl Chord {
             self.ring.next_due(),
             self.lookups.next_due(),
             self.fingers.next_due(),
+            self.neighbours.next_due(),
         ];
         times.into_iter().flatten().min()
     }
@@ -151,14 +188,57 @@ impl Chord {
         &self.ring.successors
     }
 
-    /// The fingers, nearest first: only distinct ones, and only beyond the successor list.
+    /// The members of all fingers, the nearest finger first.
     #[must_use]
     pub fn fingers(&self) -> Vec<RingKey> {
         self.fingers.keys().collect()
     }
 
+    /// The members of this member's group that have answered, itself among them, clockwise.
+    #[must_use]
+    pub fn group(&self) -> Vec<RingKey> {
+        self.own_group().to_vec()
+    }
+
+    /// The groups around the members' points, as far as they are known already, with their offsets, nearest first.
+    #[must_use]
+    pub fn finger_groups(&self) -> Vec<(Offset, Vec<RingKey>)> {
+        let fingers = self.fingers.entries().iter();
+        fingers.map(|f| (f.offset, f.group.clone())).collect()
+    }
+
+    /// The finger points that a member of a ring with neighbours this far apart looks after, `spacing` being a share of the ring.
+    #[must_use]
+    pub fn finger_points(&self, spacing: f64) -> Vec<(Offset, RingKey)> {
+        let mut offset = Offset::reaching(2.0 * spacing);
+        let mut points = vec![(offset, self.me.plus(offset))];
+        while offset != Offset::MAX {
+            offset = offset.next();
+            points.push((offset, self.me.plus(offset)));
+        }
+        points
+    }
+
+    /// Puts the member into the ring at the place that `state` describes, with these fingers, as if it had been there for
+    /// long. For simulations of rings that are too large to be formed one by one.
+    pub fn restore(
+        &mut self,
+        now: Instant,
+        state: &Snapshot,
+        fingers: Vec<(Offset, Vec<RingKey>)>,
+    ) {
+        self.become_member(now, state.predecessor, state.successors.clone());
+        let fingers = fingers.into_iter().filter(|(_, group)| !group.is_empty());
+        let fingers = fingers.map(|(offset, group)| Finger {
+            offset,
+            group,
+            numbers: BTreeMap::new(),
+        });
+        self.fingers.restore(fingers.collect());
+    }
+
     /// The members to persist, so that [`resume`](Self::resume) finds the ring again: neighbours
-    /// first, then fingers, then others. At most 145.
+    /// first, then some of each finger, then others. At most 145.
     #[must_use]
     pub fn known_members(&self) -> Vec<RingKey> {
         let mut members: Vec<RingKey> = Vec::new();
@@ -168,14 +248,18 @@ impl Chord {
             .iter()
             .copied()
             .chain(self.ring.predecessor);
+        let fingers = self.fingers.entries().iter();
+        let of_fingers = fingers.filter_map(|finger| finger.group.get(finger.group.len() / 2));
         for key in neighbours
-            .chain(self.fingers.keys())
+            .chain(self.neighbours.keys())
+            .chain(of_fingers.copied())
             .chain(self.peers.known())
         {
             if key != self.me && !members.contains(&key) {
                 members.push(key);
             }
         }
+        members.truncate(MAX_PERSISTED);
         members
     }
 
@@ -229,10 +313,15 @@ impl Chord {
         let deadline = now + self.config.request_timeout;
         let retries_left = self.config.retries;
         self.send(to, message.clone());
+        // Only verified lookups can do something about a late answer.
+        let patience = self.requests.patience(self.config.request_timeout);
+        let late = matches!(purpose, Purpose::Near(_) | Purpose::Closing(_));
         let request = Request {
             to,
             message,
             purpose,
+            sent: now,
+            slow_at: late.then(|| now + patience),
             deadline,
             retries_left,
             extensions_left: MAX_EXTENSIONS,
@@ -245,8 +334,8 @@ impl Chord {
         interval.mul_f64(self.rng.random_range(0.75..1.25))
     }
 
-    fn handle_request(&mut self, now: Instant, from: RingKey, message: &Message) {
-        match *message {
+    fn handle_request(&mut self, now: Instant, from: RingKey, message: Message) {
+        match message {
             Message::Ping { id } => {
                 self.send(
                     from,
@@ -261,6 +350,14 @@ impl Chord {
             Message::Notify => self.handle_notification(now, from),
             Message::StabiliseSoon => self.handle_hint(now, from),
             Message::Leaving => self.handle_leaving(now, from),
+            Message::GetNear { id, point } => self.answer_near(from, id, point),
+            Message::GetView { id, have } => self.answer_view(now, from, id, have),
+            Message::Announce { view } => self.view_came(now, from, view),
+            Message::Witness { said } => self.handle_witness(now, &said),
+            Message::Evidence { first, second } => self.handle_evidence(now, from, first, second),
+            Message::GetCertificates { id, members } => {
+                self.answer_certificates(from, id, &members);
+            }
             _ => {}
         }
     }
@@ -277,6 +374,8 @@ impl Chord {
         let Some(request) = self.requests.remove(id) else {
             return;
         };
+        self.requests
+            .answered_in_time(now, &request, self.config.retries);
         if matches!(answer, Message::Pending { .. }) {
             self.counters.pending += 1;
         }
@@ -287,6 +386,13 @@ impl Chord {
             Purpose::Join => self.join_answered(now, from, answer),
             Purpose::Hop(lookup) => self.hop_answered(now, lookup, from, answer),
             Purpose::Confirm(lookup) => self.owner_answered(now, lookup, from, &answer),
+            Purpose::Contact => self.contact_answered(now, from, answer),
+            Purpose::Near(lookup) => self.near_answered(now, lookup, from, Some(answer)),
+            Purpose::Closing(lookup) => self.closing_answered(now, lookup, from, Some(answer)),
+            Purpose::Nearby(lookup) => self.nearby_answered(now, lookup, from, Some(&answer)),
+            Purpose::Certificates(lookup) => {
+                self.certificates_answered(now, lookup, &request.message, Some(answer));
+            }
         }
     }
 
@@ -315,6 +421,13 @@ impl Chord {
             Purpose::Join => self.join_failed(now),
             Purpose::Hop(lookup) => self.hop_failed(now, lookup),
             Purpose::Confirm(lookup) => self.owner_silent(now, lookup, request.to),
+            Purpose::Contact => self.neighbour_gone(now, &request.to),
+            Purpose::Near(lookup) => self.near_answered(now, lookup, request.to, None),
+            Purpose::Closing(lookup) => self.closing_answered(now, lookup, request.to, None),
+            Purpose::Nearby(lookup) => self.nearby_answered(now, lookup, request.to, None),
+            Purpose::Certificates(lookup) => {
+                self.certificates_answered(now, lookup, &request.message, None);
+            }
         }
     }
 }

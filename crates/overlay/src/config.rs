@@ -2,18 +2,30 @@
 
 use std::time::Duration;
 
-use crate::limits::{MAX_RETRIES, MAX_SUCCESSORS, MIN_INTERVAL, MIN_SUCCESSORS};
+use crate::limits::{
+    MAX_GROUP, MAX_RETRIES, MAX_SUCCESSORS, MIN_GROUP, MIN_INTERVAL, MIN_SUCCESSORS,
+};
+use crate::lookup::Rule;
+use crate::view::is_group_size;
 
 /// The settings of one member. All members of a ring should have the same `successors`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Entries of the successor list, Zave's r: 2 to 16. The ring survives the death of r − 1
     /// neighbours between two rounds of stabilisation. Default 3.
     pub successors: usize,
     /// Time between two rounds of stabilisation, ± 25 % at random. At least 10 ms. Default 1 s.
     pub stabilise_interval: Duration,
-    /// Time between two refreshed fingers, ± 25 % at random; four times as often until the first
-    /// pass is complete. At least 10 ms. Default 2 s.
+    /// Members of a group, g: odd, 5 to 15. All members of a ring should have the same. Default 9.
+    pub group: usize,
+    /// Time between two questions to members of the own group, ± 25 % at random. At least 10 ms. Default 2 s.
+    pub group_interval: Duration,
+    /// How a member with credentials looks things up. Default verified.
+    pub lookups: Rule,
+    /// The share of the views met in lookups that a neighbour of their author is told of, 0 to 1. Default 1/3.
+    pub witness_share: f64,
+    /// Time between two refreshed fingers, ± 25 % at random; sixteen times as often until the first
+    /// pass is complete. At least 10 ms. Default 16 s.
     pub finger_interval: Duration,
     /// Time without an answer after which a request is repeated. At least 10 ms. Default 500 ms.
     pub request_timeout: Duration,
@@ -28,7 +40,11 @@ impl Default for Config {
         Config {
             successors: 3,
             stabilise_interval: Duration::from_secs(1),
-            finger_interval: Duration::from_secs(2),
+            group: 9,
+            group_interval: Duration::from_secs(2),
+            lookups: Rule::Verified,
+            witness_share: 1.0 / 3.0,
+            finger_interval: Duration::from_secs(16),
             request_timeout: Duration::from_millis(500),
             retries: 2,
             lookup_timeout: Duration::from_secs(10),
@@ -37,11 +53,17 @@ impl Default for Config {
 }
 
 /// Why a [`Config`] is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ConfigError {
     /// `successors` is out of range.
     #[error("successors is {0}; it must be {MIN_SUCCESSORS} to {MAX_SUCCESSORS}")]
     Successors(usize),
+    /// `group` is out of range, or even.
+    #[error("group is {0}; it must be odd, from {MIN_GROUP} to {MAX_GROUP}")]
+    Group(usize),
+    /// `witness_share` is no share.
+    #[error("witness_share is {0}; it must be 0 to 1")]
+    WitnessShare(f64),
     /// `retries` is out of range.
     #[error("retries is {0}; it must be 0 to {MAX_RETRIES}")]
     Retries(u32),
@@ -68,8 +90,15 @@ impl Config {
         if self.retries > MAX_RETRIES {
             return Err(ConfigError::Retries(self.retries));
         }
+        if !is_group_size(self.group) {
+            return Err(ConfigError::Group(self.group));
+        }
+        if !(0.0..=1.0).contains(&self.witness_share) {
+            return Err(ConfigError::WitnessShare(self.witness_share));
+        }
         let times = [
             ("stabilise_interval", self.stabilise_interval),
+            ("group_interval", self.group_interval),
             ("finger_interval", self.finger_interval),
             ("request_timeout", self.request_timeout),
             ("lookup_timeout", self.lookup_timeout),

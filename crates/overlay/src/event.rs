@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::key::RingKey;
 use crate::message::Message;
+use crate::view::SignedHeader;
 
 /// A message that the caller must send.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,9 +56,15 @@ pub enum Event {
         target: RingKey,
         /// The live member that owns the point, as far as the asked members know.
         owner: RingKey,
-        /// The members that answered on the way, in that order; without the owner's own confirmation.
-        /// Empty if this member knew the owner.
+        /// The group around the point, clockwise; only the owner after a plain lookup.
+        group: Vec<RingKey>,
+        /// Whether the answer was verified. If not, it is the best that was found, and may be a lie.
+        verified: bool,
+        /// The members that answered on the way, in that order, of a verified lookup the first at each step; without the
+        /// owner's own confirmation. Empty if this member knew the owner.
         hops: Vec<RingKey>,
+        /// How many questions were asked, each of which takes two messages.
+        questions: u32,
         /// Time from the command to the answer.
         elapsed: Duration,
     },
@@ -79,6 +86,15 @@ pub enum Event {
     },
     /// A member answered nothing, said that it is no member, or left. A local opinion, no evidence.
     MemberDead(RingKey),
+    /// A member signed two statements that contradict each other. The proof convinces whoever checks it.
+    Convicted {
+        /// Who.
+        member: RingKey,
+        /// One statement.
+        first: Box<SignedHeader>,
+        /// Another one.
+        second: Box<SignedHeader>,
+    },
     /// All successors died at once. This member is a ring of one now, and looks for the others.
     Isolated,
 }
@@ -143,4 +159,6 @@ pub struct Counters {
     pub unanswered: u64,
     /// Answers "pending" received.
     pub pending: u64,
+    /// Messages of members that are convicted.
+    pub from_convicted: u64,
 }

@@ -114,25 +114,46 @@ impl RingKey {
     /// itself.
     #[must_use]
     pub fn distance_to(&self, other: &RingKey) -> [u8; KEY_LEN] {
+        let ((high, low), (my_high, my_low)) = (other.halves(), self.halves());
+        let (low, borrow) = low.overflowing_sub(my_low);
+        let high = high.wrapping_sub(my_high).wrapping_sub(u128::from(borrow));
         let mut distance = [0; KEY_LEN];
-        let mut borrow = false;
-        let digits = other.0.iter().zip(&self.0).rev();
-        for (to, (minuend, subtrahend)) in distance.iter_mut().rev().zip(digits) {
-            let (difference, first) = minuend.overflowing_sub(*subtrahend);
-            let (difference, second) = difference.overflowing_sub(u8::from(borrow));
-            borrow = first || second;
-            *to = difference;
-        }
         distance
+            .iter_mut()
+            .zip(high.to_be_bytes().into_iter().chain(low.to_be_bytes()))
+            .for_each(|(to, from)| *to = from);
+        distance
+    }
+
+    /// The key as two numbers, the greater digits first.
+    fn halves(&self) -> (u128, u128) {
+        let half = |bytes: Option<&[u8; 16]>| bytes.map_or(0, |b| u128::from_be_bytes(*b));
+        (half(self.0.first_chunk()), half(self.0.last_chunk()))
     }
 
     /// The point 2^`bit` clockwise of this key. `bit` is 0 to 255; past that the key itself.
     #[must_use]
     pub fn plus_power(&self, bit: u16) -> RingKey {
-        let byte_from_end = usize::from(bit / 8);
-        let mut carry = 1_u8.checked_shl(u32::from(bit % 8)).unwrap_or(0);
+        let digit = 1_u8.checked_shl(u32::from(bit % 8)).unwrap_or(0);
+        self.plus_digit(usize::from(bit / 8), digit)
+    }
+
+    /// The point `offset` clockwise of this key.
+    #[must_use]
+    pub fn plus(&self, offset: Offset) -> RingKey {
+        let digit = if offset.level.is_multiple_of(2) {
+            offset.digit
+        } else {
+            offset.digit.wrapping_shl(4)
+        };
+        self.plus_digit(usize::from(offset.level / 2), digit)
+    }
+
+    /// The key with `digit` added to the byte that is `from_end` bytes before the last.
+    fn plus_digit(&self, from_end: usize, digit: u8) -> RingKey {
+        let mut carry = digit;
         let mut sum = self.0;
-        for to in sum.iter_mut().rev().skip(byte_from_end) {
+        for to in sum.iter_mut().rev().skip(from_end) {
             let (digit, overflow) = to.overflowing_add(carry);
             *to = digit;
             carry = u8::from(overflow);
@@ -142,19 +163,82 @@ impl RingKey {
         }
         RingKey(sum)
     }
+
+    /// The way from here clockwise to `other` as a share of the whole ring, 0 to 1, to the 64th bit.
+    #[must_use]
+    pub fn share_to(&self, other: &RingKey) -> f64 {
+        share(&self.distance_to(other))
+    }
 }
 
-/// The least `bit` with 2^`bit` greater than `distance`: 0 for 0, up to 256.
-pub(crate) fn bit_length(distance: &[u8; KEY_LEN]) -> u16 {
-    let mut bits = 256_u16;
-    for digit in distance {
-        if *digit != 0 {
-            return bits.saturating_sub(u16::try_from(digit.leading_zeros()).unwrap_or(8));
-        }
-        bits = bits.saturating_sub(8);
-    }
-    0
+/// How far a finger reaches: `digit` times 16^`level`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Offset {
+    /// 0 to 63.
+    pub(crate) level: u8,
+    /// 1 to 15.
+    pub(crate) digit: u8,
 }
+
+impl Offset {
+    /// The greatest: fifteen sixteenths of the ring.
+    pub(crate) const MAX: Offset = Offset {
+        level: 63,
+        digit: 15,
+    };
+
+    /// The greatest that is not beyond `distance`; none for 0.
+    pub(crate) fn within(distance: &[u8; KEY_LEN]) -> Option<Offset> {
+        let mut level = 63_u8;
+        for byte in distance {
+            for digit in [byte.wrapping_shr(4), byte & 0x0f] {
+                if digit != 0 {
+                    return Some(Offset { level, digit });
+                }
+                level = level.saturating_sub(1);
+            }
+        }
+        None
+    }
+
+    /// The least that reaches over `share` of the ring.
+    pub(crate) fn reaching(share: f64) -> Offset {
+        let mut offset = Offset { level: 0, digit: 1 };
+        while offset.share() < share && offset < Offset::MAX {
+            offset = offset.next();
+        }
+        offset
+    }
+
+    /// The next greater one; after the greatest, itself.
+    pub(crate) fn next(self) -> Offset {
+        match (self.level, self.digit) {
+            (63, 15..) => self,
+            (level, 15..) => Offset {
+                level: level.saturating_add(1),
+                digit: 1,
+            },
+            (level, digit) => Offset {
+                level,
+                digit: digit.saturating_add(1),
+            },
+        }
+    }
+
+    /// How much of the ring it reaches over, 0 to 1.
+    pub(crate) fn share(self) -> f64 {
+        f64::from(self.digit) * 16_f64.powi(i32::from(self.level).saturating_sub(64))
+    }
+}
+
+fn share(distance: &[u8; KEY_LEN]) -> f64 {
+    let word = |bytes: Option<&[u8; 4]>| bytes.map_or(0.0, |b| f64::from(u32::from_be_bytes(*b)));
+    let (first, rest) = distance.split_at(4);
+    word(first.first_chunk()) / UNIT + word(rest.first_chunk()) / (UNIT * UNIT)
+}
+
+/// 2^32.
+const UNIT: f64 = 4_294_967_296.0;
 
 fn address_bytes(address: SocketAddr) -> [u8; KEY_ADDRESS_LEN] {
     let ip = match address.ip() {
@@ -284,15 +368,47 @@ mod tests {
     }
 
     #[test]
+    fn an_offset_is_found_within_a_distance_and_adds_up() {
+        let here = RingKey::point(b"here");
+        for text in ["a", "b", "c", "d"] {
+            let mut there = here;
+            let target = RingKey::point(text.as_bytes());
+            let mut steps = 0;
+            while let Some(offset) = Offset::within(&there.distance_to(&target)) {
+                assert!((1..=15).contains(&offset.digit));
+                there = there.plus(offset);
+                steps += 1;
+            }
+            assert_eq!(there, target);
+            assert!(steps <= 64);
+        }
+        assert_eq!(Offset::within(&[0; KEY_LEN]), None);
+        assert_eq!(Offset::within(&[0xff; KEY_LEN]), Some(Offset::MAX));
+    }
+
+    #[test]
+    fn offsets_go_up_one_by_one() {
+        let mut offset = Offset { level: 0, digit: 1 };
+        let mut count = 1;
+        while offset != Offset::MAX {
+            assert!(offset.next() > offset && offset.next().share() > offset.share());
+            offset = offset.next();
+            count += 1;
+        }
+        assert_eq!(count, 64 * 15);
+        assert_eq!(offset.next(), Offset::MAX);
+        assert!((Offset::MAX.share() - 15.0 / 16.0).abs() < 1e-12);
+        let half = Offset::reaching(0.5);
+        assert_eq!((half.level, half.digit), (63, 8));
+        assert_eq!(RingKey::ZERO.plus(half).share_to(&RingKey::ZERO), 0.5);
+    }
+
+    #[test]
     fn powers_and_distances_wrap() {
         assert_eq!(RingKey::MAX.plus_power(0), RingKey::ZERO);
         assert_eq!(key(0x80).plus_power(255), RingKey::ZERO);
         assert_eq!(RingKey::ZERO.plus_power(8).as_bytes()[30], 1);
-        assert_eq!(bit_length(&[0; 32]), 0);
-        for bit in [0_u16, 7, 8, 100, 255] {
-            let from = RingKey::point(&bit.to_be_bytes());
-            let distance = from.distance_to(&from.plus_power(bit));
-            assert_eq!(bit_length(&distance), bit + 1);
-        }
+        let from = RingKey::point(b"from");
+        assert_eq!(from.distance_to(&from.plus_power(9))[30], 2);
     }
 }

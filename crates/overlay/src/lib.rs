@@ -88,8 +88,10 @@
 
 mod chord;
 mod config;
+mod credentials;
 mod event;
 mod finger;
+mod group;
 pub mod invariant;
 mod key;
 pub mod limits;
@@ -98,14 +100,18 @@ mod message;
 mod peers;
 mod request;
 mod ring;
+mod view;
 mod wire;
 
 pub use chord::Chord;
 pub use config::{Config, ConfigError};
+pub use credentials::{Credentials, SIGNATURE_LEN, Standing};
 pub use event::{
     Counters, Event, LeaveRefused, LookupError, LookupFailure, LookupId, Membership, Snapshot,
     Transmit,
 };
-pub use key::{ParseKeyError, RingKey, between};
+pub use key::{Offset, ParseKeyError, RingKey, between};
+pub use lookup::Rule;
 pub use message::{Message, RequestId};
+pub use view::{HASH_LEN, Header, SignedHeader, View};
 pub use wire::DecodeError;

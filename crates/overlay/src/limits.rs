@@ -24,6 +24,22 @@ pub const MAX_MESSAGE: usize = 1_100;
 /// the decoder, and cut by the encoder.
 pub const MAX_LIST: usize = 16;
 
+/// Bytes of a certificate in a message.
+/// Source: two of them and their keys fit [`MAX_MESSAGE`]. A longer one is refused by the decoder.
+pub const MAX_CERTIFICATE: usize = 480;
+
+/// Certificates in one message.
+/// Source: [`MAX_MESSAGE`]. Past it the rest is asked for in another message.
+pub const MAX_CERTIFICATES: usize = 2;
+
+/// Members of the smallest group that may be configured.
+/// Source: "Our Brothers' Keepers" §3.5 says 5 to 15. Less is refused by `Config`.
+pub const MIN_GROUP: usize = 5;
+
+/// Members of the largest group that may be configured.
+/// Source: as above, and [`MAX_LIST`]. More is refused by `Config`.
+pub const MAX_GROUP: usize = 15;
+
 /// Entries of the shortest successor list that a member may be configured with.
 /// Source: Zave §III: with r = 1 one death can break the ring. Less is refused by `Config`.
 pub const MIN_SUCCESSORS: usize = 2;
@@ -44,6 +60,14 @@ pub const MIN_INTERVAL: Duration = Duration::from_millis(10);
 /// Source: [`MAX_LOOKUPS`] lookups with [`LOOKUP_PARALLEL`] requests each, and ring maintenance. Past
 /// it the newest lookup request is not sent, and its lookup goes on when another ends.
 pub const MAX_REQUESTS: usize = 512;
+
+/// Answers whose times are known before any is called late.
+/// Source: chosen. Before, only the repetition of a request shows that it is slow.
+pub const PACE_SAMPLES: u32 = 8;
+
+/// Least time after which an answer is called late.
+/// Source: chosen; a busy machine's scheduling. A lookup asks somebody else then, and takes either answer.
+pub const MIN_PATIENCE: Duration = Duration::from_millis(20);
 
 /// Lookups of the caller that may run at once.
 /// Source: chosen; twice what a busy member with 64 transfers starts. Past it `lookup` is refused.
@@ -67,13 +91,50 @@ pub const MAX_CANDIDATES: usize = 64;
 pub const MAX_CLOSER: usize = 8;
 
 /// Fingers of one member.
-/// Source: base 2 on 256 bits; only distinct ones are kept, so log2 of the ring's size in practice.
-/// Past it the one with the smallest span goes.
-pub const MAX_FINGERS: usize = 64;
+/// Source: 15 · log16(N / 2) are 58 for 100 000 members and 103 for 400 million. Past it the one with the smallest
+/// span goes.
+pub const MAX_FINGERS: usize = 104;
+
+/// Ways of a verified lookup.
+/// Source: a simulation of static rings: after three, more ways find nothing new. Past it the best answer is
+/// given as unverified.
+pub const MAX_WAYS: usize = 3;
+
+/// Bootstraps through which a member looks for its own place.
+/// Source: the same: at 30 % liars one is enough in 70 % of the cases, five in 99.7 %. Past it they are not asked.
+pub const JOIN_WAYS: usize = 5;
+
+/// Members near its target that one verified lookup asks in all.
+/// Source: four groups of 15. Past it those who were named last are not asked.
+pub const MAX_CLOSURE: usize = 60;
+
+/// How long a view counts.
+/// Source: chosen; a member that left is forgotten within it even where nobody asks. After it the view is not used.
+pub const VIEW_LIFETIME: Duration = Duration::from_secs(600);
+
+/// Least time between two views that one member signs.
+/// Source: chosen; several changes at once become one view. Sooner changes wait.
+pub const VIEW_PAUSE: Duration = Duration::from_millis(200);
+
+/// Members whose statements are remembered, to compare them with later ones.
+/// Source: chosen; a group and whoever a few lookups met, 180 bytes each. Past it the one with the least key is forgotten.
+pub const MAX_SPEAKERS: usize = 512;
+
+/// Statements that are remembered of one member.
+/// Source: chosen; a liar that signs faster breaks its own chain. Past it the oldest is forgotten.
+pub const MAX_SAID: usize = 8;
+
+/// Members that this one holds proof against.
+/// Source: chosen; 400 bytes each. The ring's owner removes them for good long before. Past it no more are convicted.
+pub const MAX_CONVICTED: usize = 4_096;
 
 /// Bootstraps and other known members that are remembered.
 /// Source: chosen; enough to come back after most of a ring was replaced. Past it the oldest goes.
 pub const MAX_KNOWN: usize = 64;
+
+/// Members that are given out to be persisted.
+/// Source: as many as a certificate cache on disk keeps. Past it those that are known least are left out.
+pub const MAX_PERSISTED: usize = 145;
 
 /// Members remembered as silent.
 /// Source: chosen, as [`MAX_KNOWN`]. Past it the oldest is forgotten, and may be asked again.

@@ -1,6 +1,7 @@
 //! What members say to each other to keep the ring and to find owners.
 
 use crate::key::RingKey;
+use crate::view::{SignedHeader, View};
 
 /// Matches an answer to its request: unique among the requests that one member has open.
 pub type RequestId = u64;
@@ -74,6 +75,70 @@ pub enum Message {
     },
     /// I leave the ring now. No answer.
     Leaving,
+    /// Whom do you know around `point`?
+    GetNear {
+        /// Comes back in the answer.
+        id: RequestId,
+        /// The point.
+        point: RingKey,
+    },
+    /// The answer to [`Message::GetNear`].
+    Near {
+        /// From the request.
+        id: RequestId,
+        /// The nearest members that the sender knows, clockwise. 1 to 16.
+        members: Vec<RingKey>,
+    },
+    /// What is your view?
+    GetView {
+        /// Comes back in the answer.
+        id: RequestId,
+        /// The number of the view that the asker has already; 0 for none.
+        have: u64,
+    },
+    /// The answer to [`Message::GetView`].
+    ViewIs {
+        /// From the request.
+        id: RequestId,
+        /// The sender's latest view.
+        view: View,
+    },
+    /// The answer to [`Message::GetView`] if the asker has the latest view.
+    Unchanged {
+        /// From the request.
+        id: RequestId,
+    },
+    /// My view is another one now. No answer.
+    Announce {
+        /// The sender's latest view.
+        view: View,
+    },
+    /// Somebody in your group told me this. No answer.
+    Witness {
+        /// What was said.
+        said: SignedHeader,
+    },
+    /// Two statements of one member that contradict each other: proof that it lies. No answer.
+    Evidence {
+        /// The one.
+        first: SignedHeader,
+        /// The other.
+        second: SignedHeader,
+    },
+    /// Prove that these keys are routers of the ring.
+    GetCertificates {
+        /// Comes back in the answer.
+        id: RequestId,
+        /// The keys. 1 to 2.
+        members: Vec<RingKey>,
+    },
+    /// The answer to [`Message::GetCertificates`].
+    Certificates {
+        /// From the request.
+        id: RequestId,
+        /// The certificates that the sender has of those that were asked for. 0 to 2, of 512 bytes at most.
+        certificates: Vec<(RingKey, Vec<u8>)>,
+    },
 }
 
 impl Message {
@@ -86,10 +151,20 @@ impl Message {
             | Message::Pending { id }
             | Message::NotMember { id }
             | Message::Owner { id, .. }
-            | Message::Closer { id, .. } => Some(*id),
+            | Message::Closer { id, .. }
+            | Message::Near { id, .. }
+            | Message::ViewIs { id, .. }
+            | Message::Unchanged { id }
+            | Message::Certificates { id, .. } => Some(*id),
             Message::Ping { .. }
             | Message::GetState { .. }
             | Message::FindOwner { .. }
+            | Message::GetNear { .. }
+            | Message::GetView { .. }
+            | Message::GetCertificates { .. }
+            | Message::Announce { .. }
+            | Message::Witness { .. }
+            | Message::Evidence { .. }
             | Message::Notify
             | Message::StabiliseSoon
             | Message::Leaving => None,

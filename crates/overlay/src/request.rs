@@ -1,11 +1,11 @@
 //! Requests that wait for their answer.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::event::LookupId;
 use crate::key::RingKey;
-use crate::limits::MAX_REQUESTS;
+use crate::limits::{MAX_REQUESTS, MIN_PATIENCE, PACE_SAMPLES};
 use crate::message::{Message, RequestId};
 
 /// What a request is for, and so who handles its answer.
@@ -23,6 +23,16 @@ pub(crate) enum Purpose {
     Hop(LookupId),
     /// Whether the owner that a lookup found lives.
     Confirm(LookupId),
+    /// The view of a member of the own group.
+    Contact,
+    /// Whom a member knows near the next point of a verified lookup.
+    Near(LookupId),
+    /// The view of a member near the target of a verified lookup.
+    Closing(LookupId),
+    /// Whether the owner that this member knows itself lives.
+    Nearby(LookupId),
+    /// The certificates of members that somebody named.
+    Certificates(LookupId),
 }
 
 impl Purpose {
@@ -35,17 +45,33 @@ impl Purpose {
                     Purpose::FromSuccessor | Purpose::FromPredecessor | Purpose::Join
                 )
             }
-            Message::Pong { .. } => matches!(self, Purpose::Rectify | Purpose::Confirm(_)),
+            Message::Pong { .. } => self.is_ping(),
             Message::Owner { .. } | Message::Closer { .. } => matches!(self, Purpose::Hop(_)),
-            Message::NotMember { .. } => !matches!(self, Purpose::Rectify | Purpose::Confirm(_)),
+            Message::Near { .. } => matches!(self, Purpose::Near(_)),
+            Message::ViewIs { .. } => matches!(self, Purpose::Contact | Purpose::Closing(_)),
+            Message::Unchanged { .. } => matches!(self, Purpose::Contact | Purpose::Closing(_)),
+            Message::Certificates { .. } => matches!(self, Purpose::Certificates(_)),
+            Message::NotMember { .. } => !self.is_ping(),
             _ => false,
         }
+    }
+
+    fn is_ping(self) -> bool {
+        matches!(
+            self,
+            Purpose::Rectify | Purpose::Confirm(_) | Purpose::Nearby(_)
+        )
     }
 
     /// The lookup that the request belongs to.
     pub(crate) fn lookup(self) -> Option<LookupId> {
         match self {
-            Purpose::Hop(id) | Purpose::Confirm(id) => Some(id),
+            Purpose::Hop(id)
+            | Purpose::Confirm(id)
+            | Purpose::Near(id)
+            | Purpose::Closing(id)
+            | Purpose::Nearby(id)
+            | Purpose::Certificates(id) => Some(id),
             _ => None,
         }
     }
@@ -57,10 +83,45 @@ pub(crate) struct Request {
     pub(crate) to: RingKey,
     pub(crate) message: Message,
     pub(crate) purpose: Purpose,
+    pub(crate) sent: Instant,
+    /// When it takes longer than answers use to take; none if it did already.
+    pub(crate) slow_at: Option<Instant>,
     pub(crate) deadline: Instant,
     pub(crate) retries_left: u32,
     /// How often a sign of life may still give the request its retries back.
     pub(crate) extensions_left: u32,
+}
+
+/// How long answers take.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    mean: f64,
+    deviation: f64,
+    samples: u32,
+}
+
+impl Pace {
+    /// Source: RFC 6298 §2, with its weights.
+    fn take_in(&mut self, seconds: f64) {
+        if self.samples == 0 {
+            (self.mean, self.deviation) = (seconds, seconds / 2.0);
+        } else {
+            self.deviation += ((self.mean - seconds).abs() - self.deviation) / 4.0;
+            self.mean += (seconds - self.mean) / 8.0;
+        }
+        self.samples = self.samples.saturating_add(1);
+    }
+
+    /// After this time an answer is late.
+    fn patience(&self, most: Duration) -> Duration {
+        if self.samples < PACE_SAMPLES {
+            return most;
+        }
+        let late = self.mean + 4.0 * self.deviation;
+        Duration::try_from_secs_f64(late)
+            .unwrap_or(most)
+            .clamp(MIN_PATIENCE.min(most), most)
+    }
 }
 
 /// All open requests of one member.
@@ -68,6 +129,7 @@ pub(crate) struct Request {
 pub(crate) struct Requests {
     open: BTreeMap<RequestId, Request>,
     next: RequestId,
+    pace: Pace,
 }
 
 impl Requests {
@@ -76,6 +138,7 @@ impl Requests {
         Requests {
             open: BTreeMap::new(),
             next: first,
+            pace: Pace::default(),
         }
     }
 
@@ -95,6 +158,12 @@ impl Requests {
 
     pub(crate) fn get(&self, id: RequestId) -> Option<&Request> {
         self.open.get(&id)
+    }
+
+    /// Whether `to` is being asked for this purpose already.
+    pub(crate) fn is_open(&self, to: &RingKey, purpose: Purpose) -> bool {
+        let mut open = self.open.values();
+        open.any(|request| request.to == *to && request.purpose == purpose)
     }
 
     pub(crate) fn remove(&mut self, id: RequestId) -> Option<Request> {
@@ -146,7 +215,39 @@ impl Requests {
         Some(request.clone())
     }
 
+    /// The requests that have become late since the last call.
+    pub(crate) fn late(&mut self, now: Instant) -> Vec<(RingKey, Purpose)> {
+        let mut late = Vec::new();
+        for request in self.open.values_mut() {
+            if request.slow_at.is_some_and(|at| at <= now) {
+                request.slow_at = None;
+                late.push((request.to, request.purpose));
+            }
+        }
+        late
+    }
+
+    /// An answer came at `now` to a request that was not repeated.
+    pub(crate) fn answered_in_time(&mut self, now: Instant, request: &Request, retries: u32) {
+        if request.retries_left == retries {
+            let time = now.saturating_duration_since(request.sent);
+            self.pace.take_in(time.as_secs_f64());
+        }
+    }
+
+    /// The time after which an answer is late, at most `most`.
+    pub(crate) fn patience(&self, most: Duration) -> Duration {
+        self.pace.patience(most)
+    }
+
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        self.open.values().map(|request| request.deadline).min()
+        let times = self.open.values();
+        times
+            .map(|request| {
+                request
+                    .slow_at
+                    .map_or(request.deadline, |at| at.min(request.deadline))
+            })
+            .min()
     }
 }

@@ -17,8 +17,9 @@ use std::convert::Infallible;
 use minicbor::{Decoder, Encoder};
 
 use crate::key::RingKey;
-use crate::limits::{KEY_LEN, MAX_LIST, MAX_MESSAGE};
+use crate::limits::{KEY_LEN, MAX_CERTIFICATE, MAX_CERTIFICATES, MAX_LIST, MAX_MESSAGE};
 use crate::message::Message;
+use crate::view::{Header, SignedHeader, View, content_hash};
 
 /// Why bytes are not a message. The sender misbehaved, or speaks another version.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +42,12 @@ pub enum DecodeError {
     /// A list that is longer than allowed, of indefinite length, or empty where it may not be.
     #[error("a ring message has a list of a length that is not allowed")]
     ListLength,
+    /// A hash or a signature of another length than it has.
+    #[error("a ring message has {0} bytes where a hash or a signature belongs")]
+    FixedLength(usize),
+    /// A certificate that is longer than allowed.
+    #[error("a ring message has a certificate of {0} bytes; {MAX_CERTIFICATE} are allowed")]
+    CertificateLength(usize),
     /// Bytes after the end of the message.
     #[error("a ring message has {0} bytes after its end")]
     TrailingBytes(usize),
@@ -59,6 +66,16 @@ mod kind {
     pub(super) const OWNER: u8 = 9;
     pub(super) const CLOSER: u8 = 10;
     pub(super) const LEAVING: u8 = 11;
+    pub(super) const GET_NEAR: u8 = 12;
+    pub(super) const NEAR: u8 = 13;
+    pub(super) const GET_VIEW: u8 = 14;
+    pub(super) const VIEW_IS: u8 = 15;
+    pub(super) const UNCHANGED: u8 = 16;
+    pub(super) const ANNOUNCE: u8 = 17;
+    pub(super) const WITNESS: u8 = 18;
+    pub(super) const EVIDENCE: u8 = 19;
+    pub(super) const GET_CERTIFICATES: u8 = 20;
+    pub(super) const CERTIFICATES: u8 = 21;
 }
 
 type Encoded = Result<(), minicbor::encode::Error<Infallible>>;
@@ -115,6 +132,56 @@ impl Message {
                 keys(e, candidates)
             }
             Message::Leaving => bare(e, kind::LEAVING),
+            _ => self.write_of_groups(e),
+        }
+    }
+
+    /// The messages of groups and of verified lookups.
+    fn write_of_groups(&self, e: &mut Encoder<Vec<u8>>) -> Encoded {
+        match self {
+            Message::GetNear { id, point } => {
+                e.array(3)?
+                    .u8(kind::GET_NEAR)?
+                    .u64(*id)?
+                    .bytes(point.as_bytes())?;
+                Ok(())
+            }
+            Message::Near { id, members } => {
+                e.array(3)?.u8(kind::NEAR)?.u64(*id)?;
+                keys(e, members)
+            }
+            Message::GetView { id, have } => {
+                e.array(3)?.u8(kind::GET_VIEW)?.u64(*id)?.u64(*have)?;
+                Ok(())
+            }
+            Message::ViewIs { id, view } => {
+                e.array(3)?.u8(kind::VIEW_IS)?.u64(*id)?;
+                write_view(e, view)
+            }
+            Message::Unchanged { id } => id_only(e, kind::UNCHANGED, *id),
+            Message::Announce { view } => {
+                e.array(2)?.u8(kind::ANNOUNCE)?;
+                write_view(e, view)
+            }
+            Message::Witness { said } => {
+                e.array(2)?.u8(kind::WITNESS)?;
+                write_header(e, said)
+            }
+            Message::Evidence { first, second } => {
+                e.array(3)?.u8(kind::EVIDENCE)?;
+                write_header(e, first)?;
+                write_header(e, second)
+            }
+            Message::GetCertificates { id, members } => {
+                e.array(3)?.u8(kind::GET_CERTIFICATES)?.u64(*id)?;
+                let few = members.len().min(MAX_CERTIFICATES);
+                keys(e, members.get(..few).unwrap_or_default())
+            }
+            Message::Certificates { id, certificates } => {
+                e.array(3)?.u8(kind::CERTIFICATES)?.u64(*id)?;
+                write_certificates(e, certificates)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -160,11 +227,47 @@ fn keys(e: &mut Encoder<Vec<u8>>, keys: &[RingKey]) -> Encoded {
     Ok(())
 }
 
+/// The group's hash is left out: the reader computes it from the keys.
+fn write_view(e: &mut Encoder<Vec<u8>>, view: &View) -> Encoded {
+    let header = &view.signed.header;
+    e.array(6)?
+        .bytes(header.author.as_bytes())?
+        .u64(header.number)?
+        .bytes(&header.previous)?
+        .u64(header.expires)?
+        .bytes(&view.signed.signature)?;
+    keys(e, &view.group)
+}
+
+fn write_header(e: &mut Encoder<Vec<u8>>, said: &SignedHeader) -> Encoded {
+    let header = &said.header;
+    e.array(6)?
+        .bytes(header.author.as_bytes())?
+        .u64(header.number)?
+        .bytes(&header.previous)?
+        .u64(header.expires)?
+        .bytes(&header.content)?
+        .bytes(&said.signature)?;
+    Ok(())
+}
+
+fn write_certificates(e: &mut Encoder<Vec<u8>>, certificates: &[(RingKey, Vec<u8>)]) -> Encoded {
+    let count = certificates.len().min(MAX_CERTIFICATES);
+    e.array(u64::try_from(count).unwrap_or(0))?;
+    for (key, certificate) in certificates.iter().take(count) {
+        e.array(2)?.bytes(key.as_bytes())?.bytes(certificate)?;
+    }
+    Ok(())
+}
+
 fn field_count(kind: u8) -> Result<u64, DecodeError> {
     match kind {
         kind::NOTIFY | kind::STABILISE_SOON | kind::LEAVING => Ok(1),
         kind::PING | kind::GET_STATE | kind::PENDING | kind::NOT_MEMBER => Ok(2),
+        kind::UNCHANGED | kind::ANNOUNCE | kind::WITNESS => Ok(2),
         kind::PONG | kind::FIND_OWNER | kind::OWNER | kind::CLOSER => Ok(3),
+        kind::GET_NEAR | kind::NEAR | kind::GET_VIEW | kind::VIEW_IS | kind::EVIDENCE => Ok(3),
+        kind::GET_CERTIFICATES | kind::CERTIFICATES => Ok(3),
         kind::STATE => Ok(4),
         other => Err(DecodeError::UnknownKind(other)),
     }
@@ -181,7 +284,7 @@ fn read(d: &mut Decoder<'_>, kind: u8) -> Result<Message, DecodeError> {
         kind::STATE => Message::State {
             id: d.u64()?,
             predecessor: read_optional_key(d)?,
-            successors: read_keys(d, 0)?,
+            successors: read_keys(d, 0, MAX_LIST)?,
         },
         kind::PENDING => Message::Pending { id: d.u64()? },
         kind::NOT_MEMBER => Message::NotMember { id: d.u64()? },
@@ -193,13 +296,54 @@ fn read(d: &mut Decoder<'_>, kind: u8) -> Result<Message, DecodeError> {
         },
         kind::OWNER => Message::Owner {
             id: d.u64()?,
-            owners: read_keys(d, 1)?,
+            owners: read_keys(d, 1, MAX_LIST)?,
         },
         kind::CLOSER => Message::Closer {
             id: d.u64()?,
-            candidates: read_keys(d, 1)?,
+            candidates: read_keys(d, 1, MAX_LIST)?,
         },
         kind::LEAVING => Message::Leaving,
+        _ => return read_of_groups(d, kind),
+    })
+}
+
+fn read_of_groups(d: &mut Decoder<'_>, kind: u8) -> Result<Message, DecodeError> {
+    Ok(match kind {
+        kind::GET_NEAR => Message::GetNear {
+            id: d.u64()?,
+            point: read_key(d)?,
+        },
+        kind::NEAR => Message::Near {
+            id: d.u64()?,
+            members: read_keys(d, 1, MAX_LIST)?,
+        },
+        kind::GET_VIEW => Message::GetView {
+            id: d.u64()?,
+            have: d.u64()?,
+        },
+        kind::VIEW_IS => Message::ViewIs {
+            id: d.u64()?,
+            view: read_view(d)?,
+        },
+        kind::UNCHANGED => Message::Unchanged { id: d.u64()? },
+        kind::ANNOUNCE => Message::Announce {
+            view: read_view(d)?,
+        },
+        kind::WITNESS => Message::Witness {
+            said: read_header(d)?,
+        },
+        kind::EVIDENCE => Message::Evidence {
+            first: read_header(d)?,
+            second: read_header(d)?,
+        },
+        kind::GET_CERTIFICATES => Message::GetCertificates {
+            id: d.u64()?,
+            members: read_keys(d, 1, MAX_CERTIFICATES)?,
+        },
+        kind::CERTIFICATES => Message::Certificates {
+            id: d.u64()?,
+            certificates: read_certificates(d)?,
+        },
         other => return Err(DecodeError::UnknownKind(other)),
     })
 }
@@ -220,14 +364,70 @@ fn read_optional_key(d: &mut Decoder<'_>) -> Result<Option<RingKey>, DecodeError
     read_key(d).map(Some)
 }
 
-fn read_keys(d: &mut Decoder<'_>, least: usize) -> Result<Vec<RingKey>, DecodeError> {
+fn read_keys(d: &mut Decoder<'_>, least: usize, most: usize) -> Result<Vec<RingKey>, DecodeError> {
+    let length = read_length(d, least, most)?;
+    (0..length).map(|_| read_key(d)).collect()
+}
+
+fn read_length(d: &mut Decoder<'_>, least: usize, most: usize) -> Result<usize, DecodeError> {
     let length = d.array()?.and_then(|length| usize::try_from(length).ok());
-    match length {
-        Some(length) if (least..=MAX_LIST).contains(&length) => {
-            (0..length).map(|_| read_key(d)).collect()
+    length
+        .filter(|length| (least..=most).contains(length))
+        .ok_or(DecodeError::ListLength)
+}
+
+fn read_fixed<const N: usize>(d: &mut Decoder<'_>) -> Result<[u8; N], DecodeError> {
+    let bytes = d.bytes()?;
+    bytes
+        .try_into()
+        .map_err(|_| DecodeError::FixedLength(bytes.len()))
+}
+
+fn read_view(d: &mut Decoder<'_>) -> Result<View, DecodeError> {
+    read_length(d, 6, 6)?;
+    let author = read_key(d)?;
+    let number = d.u64()?;
+    let previous = read_fixed(d)?;
+    let expires = d.u64()?;
+    let signature = read_fixed(d)?;
+    let group = read_keys(d, 1, MAX_LIST)?;
+    let header = Header {
+        author,
+        number,
+        previous,
+        expires,
+        content: content_hash(&group),
+    };
+    let signed = SignedHeader { header, signature };
+    Ok(View { signed, group })
+}
+
+fn read_header(d: &mut Decoder<'_>) -> Result<SignedHeader, DecodeError> {
+    read_length(d, 6, 6)?;
+    let header = Header {
+        author: read_key(d)?,
+        number: d.u64()?,
+        previous: read_fixed(d)?,
+        expires: d.u64()?,
+        content: read_fixed(d)?,
+    };
+    let signature = read_fixed(d)?;
+    Ok(SignedHeader { header, signature })
+}
+
+fn read_certificates(d: &mut Decoder<'_>) -> Result<Vec<(RingKey, Vec<u8>)>, DecodeError> {
+    let count = read_length(d, 0, MAX_CERTIFICATES)?;
+    let mut certificates = Vec::with_capacity(count);
+    for _ in 0..count {
+        read_length(d, 2, 2)?;
+        let key = read_key(d)?;
+        let bytes = d.bytes()?;
+        if bytes.len() > MAX_CERTIFICATE {
+            return Err(DecodeError::CertificateLength(bytes.len()));
         }
-        _ => Err(DecodeError::ListLength),
+        certificates.push((key, bytes.to_vec()));
     }
+    Ok(certificates)
 }
 
 #[cfg(test)]

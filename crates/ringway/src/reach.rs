@@ -131,8 +131,13 @@ fn route_text(found: &RouteFound) -> String {
     } else {
         hops.join(" → ")
     };
+    let verified = if found.verified {
+        "verified"
+    } else {
+        "not verified: routers contradict each other, or too few answered"
+    };
     format!(
-        "target  {}\nowner   {} {}\nhops    {way}\ntime    {:.2} ms",
+        "target  {}\nowner   {} {}, {verified}\nhops    {way}\ntime    {:.2} ms",
         found.target,
         status::router(&found.owner),
         found.owner.ring_key,

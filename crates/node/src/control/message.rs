@@ -336,7 +336,9 @@ pub struct RouteFound {
     pub target: String,
     /// The router responsible for it.
     pub owner: RouterRef,
-    /// The routers asked, in order; empty when the answer was known here.
+    /// Whether several routers agree on it; if not, it is the best answer and may be a lie.
+    pub verified: bool,
+    /// The first router that answered at each step; empty when the answer was known here.
     pub hops: Vec<RouterRef>,
     /// Milliseconds from question to answer.
     pub elapsed_ms: f64,

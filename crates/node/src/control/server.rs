@@ -343,6 +343,7 @@ impl Services {
         Ok(RouteFound {
             target: point.to_string(),
             owner: self.router_ref(&found.owner).await,
+            verified: found.verified,
             hops,
             elapsed_ms: found.elapsed.as_secs_f64() * 1e3,
         })

@@ -159,6 +159,9 @@ pub(crate) enum LinkMessage {
         /// The routers asked, in order.
         #[n(2)]
         hops: Vec<ByteArray<32>>,
+        /// Whether the router that looked it up verified the answer.
+        #[n(3)]
+        verified: bool,
     },
     /// The sender ends the session.
     #[n(8)]
@@ -366,7 +369,7 @@ mod tests {
             let hops = vec![ByteArray::from(target); count];
             for message in [
                 LinkMessage::Lookup { id, target: target.into() },
-                LinkMessage::LookupReply { id, owner: Some(target.into()), hops },
+                LinkMessage::LookupReply { id, owner: Some(target.into()), hops, verified: true },
                 LinkMessage::Overlay(target.to_vec().into()),
                 LinkMessage::Echo(id),
                 LinkMessage::Relay { to: target.into(), packet: target.to_vec().into() },

@@ -11,6 +11,7 @@ use super::echo::answer;
 use super::runtime::{Runtime, ring_key_of};
 use super::{Found, LookupFailed, Outcome};
 use crate::certificate::Certificate;
+use crate::credentials::RouterCredentials;
 use crate::limits::{
     LEAF_LOOKUPS, LOOKUP_TIME, PARENT_TIME, ROUTE_HOPS, UNRESOLVED, UNRESOLVED_MESSAGES,
 };
@@ -74,7 +75,13 @@ impl Runtime {
             successors: self.membership.statement.successors(),
             ..Config::default()
         };
-        let mut chord = match Chord::new(
+        let incarnation = self.state.next_incarnation()?;
+        let credentials = RouterCredentials::new(
+            self.identity.clone(),
+            self.membership.certificate.clone(),
+            std::sync::Arc::clone(&self.directory),
+        );
+        let chord = match Chord::new(
             key,
             config,
             *blake3::hash(&rand::random::<[u8; 32]>()).as_bytes(),
@@ -85,6 +92,7 @@ impl Runtime {
                 return Ok(());
             }
         };
+        let mut chord = chord.with_credentials(Box::new(credentials), incarnation);
         let others: Vec<RingKey> = known
             .iter()
             .filter_map(Certificate::ring_key)
@@ -195,6 +203,7 @@ impl Runtime {
             Event::LookupDone {
                 id,
                 owner,
+                verified,
                 hops,
                 elapsed,
                 ..
@@ -204,6 +213,7 @@ impl Runtime {
                     id,
                     Ok(Found {
                         owner,
+                        verified,
                         hops,
                         elapsed,
                     }),
@@ -211,6 +221,9 @@ impl Runtime {
             }
             Event::LookupFailed { id, reason, .. } => {
                 self.lookup_ended(now, id, Err(LookupFailed::Overlay(reason.to_string())));
+            }
+            Event::Convicted { member, .. } => {
+                tracing::warn!(%member, "a router has signed two statements that contradict each other: it is not used any more");
             }
             Event::MemberDead(key) => tracing::info!(%key, "a router does not answer"),
             Event::Isolated => {
@@ -311,6 +324,7 @@ impl Runtime {
                     LinkMessage::LookupReply {
                         id,
                         owner: None,
+                        verified: false,
                         hops,
                     },
                 );
@@ -330,17 +344,28 @@ impl Runtime {
             Asker::Registration(leaf) => self.registration_placed(now, &leaf, outcome),
             Asker::Search(leaf) => self.search_placed(now, leaf, outcome),
             Asker::Leaf(leaf, id) => {
-                let (owner, hops) = match outcome {
-                    Ok(found) => (Some((*found.owner.as_bytes()).into()), found.hops),
-                    Err(_) => (None, Vec::new()),
+                let (owner, verified, hops) = match outcome {
+                    Ok(found) => {
+                        let owner = Some((*found.owner.as_bytes()).into());
+                        (owner, found.verified, found.hops)
+                    }
+                    Err(_) => (None, false, Vec::new()),
                 };
                 let hops = hops
                     .iter()
                     .take(ROUTE_HOPS)
                     .map(|hop| (*hop.as_bytes()).into())
                     .collect();
-                self.links
-                    .send(now, &leaf, LinkMessage::LookupReply { id, owner, hops });
+                self.links.send(
+                    now,
+                    &leaf,
+                    LinkMessage::LookupReply {
+                        id,
+                        owner,
+                        verified,
+                        hops,
+                    },
+                );
             }
         }
     }
@@ -350,13 +375,13 @@ impl Runtime {
         now: Instant,
         parent: MemberId,
         id: u64,
-        outcome: (Option<RingKey>, Vec<RingKey>),
+        outcome: (Option<RingKey>, bool, Vec<RingKey>),
     ) {
         let asked = self.lookups.at_parents.get(&id);
         if !asked.is_some_and(|lookup| lookup.asked.contains(&parent)) {
             return self.count("lookup_replies_unwanted");
         }
-        let (Some(owner), hops) = outcome else {
+        let (Some(owner), verified, hops) = outcome else {
             return self.parent_failed(now, id);
         };
         let Some(lookup) = self.lookups.at_parents.remove(&id) else {
@@ -367,6 +392,7 @@ impl Runtime {
         let elapsed = since(now, lookup.since);
         let found = Found {
             owner,
+            verified,
             hops,
             elapsed,
         };

@@ -435,11 +435,16 @@ impl Runtime {
             LinkMessage::Lookup { id, target } => {
                 self.lookup_for_leaf(now, member, id, RingKey::from_bytes(*target))
             }
-            LinkMessage::LookupReply { id, owner, hops } => {
+            LinkMessage::LookupReply {
+                id,
+                owner,
+                verified,
+                hops,
+            } => {
                 let owner = owner.map(|owner| RingKey::from_bytes(*owner));
                 let hops = hops.iter().take(ROUTE_HOPS);
                 let hops = hops.map(|hop| RingKey::from_bytes(**hop)).collect();
-                self.parent_answered(now, member, id, (owner, hops));
+                self.parent_answered(now, member, id, (owner, verified, hops));
             }
             LinkMessage::EchoReply(number) => self.echo_answered(now, member, number),
             LinkMessage::HelloWanted => {

@@ -1,6 +1,10 @@
 //! Lookups: who owns a point of the ring.
 //!
-//! A lookup asks one member after the other. Each answers with members closer before the target, or, if it is
+//! There are two kinds. A member with credentials uses [`verified`] lookups, which take nobody's word alone. Everything else in
+//! this file and in `progress` is the plain lookup of Chord, for members without credentials, for comparison, and to
+//! find out whether a ring knows this member at all:
+//!
+//! A plain lookup asks one member after the other. Each answers with members closer before the target, or, if it is
 //! the target's predecessor, with the owner and those who follow it. The owner is pinged before it is
 //! reported, so that a dead one is skipped.
 //!
@@ -9,19 +13,21 @@
 //! limit: at the first repetition the next candidate is asked beside it. When nobody is left to ask, the
 //! lookup begins again from this member's own pointers, at most [`MAX_RESTARTS`](crate::limits::MAX_RESTARTS)
 //! times.
-//!
-//! Answers are believed here, within what is possible. Lookups that are verified by groups of members are a
-//! different way to choose and judge the next step; [`Route`] and [`Lookup`] are where they fit.
 
+mod climb;
+mod close;
 mod progress;
+mod verified;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
 use crate::chord::Chord;
 use crate::event::{Event, LookupError, LookupFailure, LookupId};
-use crate::key::{RingKey, between};
-use crate::limits::{MAX_CANDIDATES, MAX_CLOSER, MAX_LOOKUPS};
+use crate::key::{Offset, RingKey, between};
+use crate::limits::{JOIN_WAYS, MAX_CANDIDATES, MAX_CLOSER, MAX_LOOKUPS};
+pub(crate) use crate::lookup::verified::DENSE;
+use crate::lookup::verified::Verified;
 use crate::message::{Message, RequestId};
 
 /// Who wants to know.
@@ -30,7 +36,9 @@ enum Kind {
     /// The caller.
     Caller,
     /// The finger table.
-    Finger(u16),
+    Finger(Offset),
+    /// The own group: who stands around this member, seen from elsewhere.
+    Own,
     /// This member itself, to find its place.
     Join,
     /// This member itself, to see whether a ring knows it.
@@ -42,6 +50,16 @@ impl Kind {
     fn is_from_outside(self) -> bool {
         matches!(self, Kind::Join | Kind::Probe)
     }
+}
+
+/// How a member with credentials looks things up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rule {
+    /// As Chord does: every answer is believed, if it is possible at all.
+    Plain,
+    /// See the crate's documentation: right as long as one honest member is asked at each step.
+    #[default]
+    Verified,
 }
 
 /// What one member can say about the way to a target.
@@ -118,6 +136,7 @@ impl Lookup {
 #[derive(Debug, Default)]
 pub(crate) struct Lookups {
     running: BTreeMap<LookupId, Lookup>,
+    verified: BTreeMap<LookupId, Verified>,
     next: u64,
 }
 
@@ -127,14 +146,15 @@ impl Lookups {
             .running
             .values()
             .map(|l| l.wake.map_or(l.deadline, |w| w.min(l.deadline)));
-        times.min()
+        times
+            .chain(self.verified.values().map(|l| l.deadline))
+            .min()
     }
 
     fn count(&self, wanted: impl Fn(Kind) -> bool) -> usize {
-        self.running
-            .values()
-            .filter(|lookup| wanted(lookup.kind))
-            .count()
+        let plain = self.running.values().map(|lookup| lookup.kind);
+        let verified = self.verified.values().map(|lookup| lookup.kind);
+        plain.chain(verified).filter(|kind| wanted(*kind)).count()
     }
 }
 
@@ -153,17 +173,46 @@ impl Chord {
         if running >= MAX_LOOKUPS {
             return Err(LookupError::TooMany(running));
         }
-        Ok(self.start_lookup(now, Kind::Caller, target, VecDeque::new()))
+        Ok(match self.rule() {
+            Rule::Plain => self.start_lookup(now, Kind::Caller, target, VecDeque::new()),
+            Rule::Verified => self.start_verified(now, Kind::Caller, target, Vec::new()),
+        })
     }
 
-    pub(crate) fn start_finger_lookup(&mut self, now: Instant, bit: u16, target: RingKey) {
-        if self.lookups.count(|kind| matches!(kind, Kind::Finger(_))) == 0 {
-            self.start_lookup(now, Kind::Finger(bit), target, VecDeque::new());
+    fn rule(&self) -> Rule {
+        if self.credentials.is_some() {
+            self.config.lookups
+        } else {
+            Rule::Plain
+        }
+    }
+
+    pub(crate) fn start_finger_lookup(&mut self, now: Instant, offset: Offset, target: RingKey) {
+        let kind = Kind::Finger(offset);
+        if self.lookups.count(|kind| matches!(kind, Kind::Finger(_))) != 0 {
+            return;
+        }
+        if self.credentials.is_some() {
+            self.start_verified(now, kind, target, Vec::new());
+        } else {
+            self.start_lookup(now, kind, target, VecDeque::new());
+        }
+    }
+
+    /// Looks up who stands around this member, from a random finger on.
+    pub(crate) fn start_own_lookup(&mut self, now: Instant) {
+        if self.lookups.count(|kind| kind == Kind::Own) == 0 {
+            self.start_verified(now, Kind::Own, self.me, Vec::new());
         }
     }
 
     pub(crate) fn start_join_lookup(&mut self, now: Instant, seeds: VecDeque<RingKey>) {
-        self.start_lookup(now, Kind::Join, self.me, seeds);
+        if self.credentials.is_some() {
+            let seeds = seeds.into_iter().take(JOIN_WAYS).collect();
+            self.start_verified(now, Kind::Join, self.me, seeds);
+        } else {
+            self.start_lookup(now, Kind::Join, self.me, seeds);
+        }
     }
 
     pub(crate) fn start_probe_lookup(&mut self, now: Instant, seeds: VecDeque<RingKey>) {
@@ -177,12 +226,16 @@ impl Chord {
             .lookups
             .running
             .extract_if(.., |_, l| l.kind == Kind::Join);
-        for (id, _) in joins {
+        let verified = self
+            .lookups
+            .verified
+            .extract_if(.., |_, l| l.kind == Kind::Join);
+        for id in joins.map(|(id, _)| id).chain(verified.map(|(id, _)| id)) {
             self.requests.forget(|purpose| purpose.lookup() == Some(id));
         }
     }
 
-    pub(crate) fn fail_all_lookups(&mut self, reason: LookupFailure) {
+    pub(crate) fn fail_all_lookups(&mut self, now: Instant, reason: LookupFailure) {
         let ids: Vec<LookupId> = self.lookups.running.keys().copied().collect();
         for id in ids {
             if let Some(Lookup {
@@ -193,6 +246,10 @@ impl Chord {
             {
                 self.emit(Event::LookupFailed { id, target, reason });
             }
+        }
+        let verified: Vec<LookupId> = self.lookups.verified.keys().copied().collect();
+        for id in verified {
+            self.fail_verified(now, id, reason);
         }
     }
 
@@ -215,6 +272,12 @@ impl Chord {
             } else {
                 self.begin(now, id);
             }
+        }
+        let verified = self.lookups.verified.iter();
+        let late = verified.filter(|(_, lookup)| lookup.deadline <= now);
+        let late: Vec<LookupId> = late.map(|(id, _)| *id).collect();
+        for id in late {
+            self.fail_verified(now, id, LookupFailure::TimedOut);
         }
     }
 

@@ -205,7 +205,7 @@ impl Chord {
             return;
         };
         match lookup.kind {
-            Kind::Finger(bit) => self.finger_found(bit, owner),
+            Kind::Finger(offset) => self.finger_owner_found(offset, owner),
             Kind::Caller => {
                 let Lookup {
                     target,
@@ -214,15 +214,19 @@ impl Chord {
                     ..
                 } = lookup;
                 let elapsed = now.saturating_duration_since(started);
+                let questions = u32::try_from(hops.len()).unwrap_or(u32::MAX);
                 self.emit(Event::LookupDone {
                     id,
                     target,
                     owner,
+                    group: vec![owner],
+                    verified: false,
+                    questions,
                     hops,
                     elapsed,
                 });
             }
-            Kind::Join | Kind::Probe => {}
+            Kind::Own | Kind::Join | Kind::Probe => {}
         }
     }
 
@@ -231,9 +235,9 @@ impl Chord {
             return;
         };
         match lookup.kind {
-            Kind::Finger(bit) => self.finger_not_found(bit),
+            Kind::Finger(offset) => self.finger_not_found(offset),
             Kind::Join => self.join_failed(now),
-            Kind::Probe => {}
+            Kind::Own | Kind::Probe => {}
             Kind::Caller => {
                 self.emit(Event::LookupFailed {
                     id,

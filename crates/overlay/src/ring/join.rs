@@ -108,6 +108,16 @@ impl Chord {
         self.start_join_lookup(now, VecDeque::from(seeds));
     }
 
+    /// A verified lookup found who stands around the own key.
+    pub(crate) fn place_found(&mut self, now: Instant, group: &[RingKey]) {
+        let me = self.me;
+        let others = group.iter().filter(|key| **key != me);
+        match others.min_by_key(|key| key.distance_to(&me)).copied() {
+            Some(predecessor) => self.ask_future_predecessor(now, predecessor),
+            None => self.join_failed(now),
+        }
+    }
+
     /// The lookup for the own key ended at `predecessor`, which says that the own place is after it.
     pub(crate) fn ask_future_predecessor(&mut self, now: Instant, predecessor: RingKey) {
         self.request(now, predecessor, Purpose::Join, |id| Message::GetState {

@@ -16,7 +16,7 @@ impl Chord {
     /// When this member is not in the ring, or does not know r + 1 others: the ring must keep r + 1
     /// principals. It cannot know whether others leave at the same time, nor whether those it knows
     /// are principals; two members must therefore not be told to leave a small ring at once.
-    pub fn leave(&mut self, _now: Instant) -> Result<(), LeaveRefused> {
+    pub fn leave(&mut self, now: Instant) -> Result<(), LeaveRefused> {
         if !self.is_member() {
             return Err(LeaveRefused::NotMember);
         }
@@ -26,7 +26,8 @@ impl Chord {
             .iter()
             .copied()
             .chain(self.ring.predecessor);
-        let mut others: Vec<RingKey> = neighbours.chain(self.fingers.keys()).collect();
+        let others = neighbours.chain(self.neighbours.keys());
+        let mut others: Vec<RingKey> = others.chain(self.fingers.keys()).collect();
         others.sort_unstable();
         others.dedup();
         let needed = self.config.successors.saturating_add(1);
@@ -42,7 +43,8 @@ impl Chord {
         self.ring = Ring::default();
         self.ring.membership = Membership::Outside;
         self.fingers.stop();
-        self.fail_all_lookups(LookupFailure::Left);
+        self.neighbours.stop();
+        self.fail_all_lookups(now, LookupFailure::Left);
         self.requests.forget(|_| true);
         Ok(())
     }
@@ -53,6 +55,7 @@ impl Chord {
             self.emit(Event::MemberDead(from));
         }
         self.fingers.remove(&from);
+        self.neighbour_gone(now, &from);
         self.handle_unreachable(now, from);
         self.peers.suspect(now, from);
         if self.ring.operation == Operation::Idle && self.ring.successors.first() == Some(&from) {

@@ -157,7 +157,7 @@ impl Chord {
         self.send(from, answer);
     }
 
-    fn become_member(
+    pub(crate) fn become_member(
         &mut self,
         now: Instant,
         predecessor: Option<RingKey>,
@@ -172,6 +172,9 @@ impl Chord {
         self.ring.next_round = Some(now);
         self.ring.next_probe = Some(now + self.jittered(REUNITE_INTERVAL));
         self.fingers.start(now);
+        if self.credentials.is_some() {
+            self.neighbours.start(now);
+        }
         self.emit(Event::Joined);
         self.neighbours_changed();
     }
@@ -213,9 +216,30 @@ impl Chord {
     }
 
     /// The list that follows from `head` being the first successor and `rest` its own list.
-    fn list_after(&self, head: RingKey, rest: &[RingKey]) -> Vec<RingKey> {
+    ///
+    /// Neighbours that answered themselves belong into it even if the head leaves them out.
+    fn list_after(&self, now: Instant, head: RingKey, rest: &[RingKey]) -> Vec<RingKey> {
         let all = std::iter::once(&head).chain(rest);
-        clockwise_prefix(&self.me, all, self.config.successors)
+        let list = clockwise_prefix(&self.me, all, self.config.successors);
+        let neighbours = self.fresh_neighbours_after(now, &head);
+        if neighbours.is_empty() {
+            return list;
+        }
+        let mut list: Vec<RingKey> = list.into_iter().chain(neighbours).collect();
+        list.sort_unstable_by_key(|key| self.me.distance_to(key));
+        list.dedup();
+        list.truncate(self.config.successors);
+        list
+    }
+
+    /// A member is not to be pointed to any more.
+    pub(crate) fn forget_pointer(&mut self, now: Instant, key: &RingKey) {
+        if self.ring.predecessor == Some(*key) {
+            self.set_predecessor(None);
+        }
+        if self.ring.operation == Operation::Idle && self.ring.successors.first() == Some(key) {
+            self.drop_head(now, *key);
+        }
     }
 
     /// The operation is over; the notifications that waited are next.

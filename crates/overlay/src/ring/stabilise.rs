@@ -43,10 +43,13 @@ impl Chord {
                 ..
             } => {
                 self.ring.pending_answers = 0;
-                let list = self.list_after(from, &successors);
+                let list = self.list_after(now, from, &successors);
                 self.set_successors(list);
-                let closer = predecessor.filter(|key| between(&self.me, key, &from));
-                match closer.filter(|key| !self.peers.is_suspect(now, key)) {
+                let named = predecessor.filter(|key| between(&self.me, key, &from));
+                let named = named.filter(|key| !self.peers.is_suspect(now, key));
+                let neighbour = self.closer_neighbour(now, &from);
+                let closer = named.into_iter().chain(neighbour);
+                match closer.min_by_key(|key| self.me.distance_to(key)) {
                     Some(closer) => self.stabilise_from_predecessor(now, from, closer),
                     None => self.end_round(now, Some(from)),
                 }
@@ -119,7 +122,7 @@ impl Chord {
                         successor: self.head(),
                     })
                 {
-                    let list = self.list_after(from, &successors);
+                    let list = self.list_after(now, from, &successors);
                     self.set_successors(list);
                 }
                 self.end_round(now, Some(self.head()));

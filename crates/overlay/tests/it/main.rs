@@ -4,13 +4,16 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
 
 mod bounds;
+mod groups;
 mod hostile;
 mod maintenance;
 mod messages;
 
 use std::time::{Duration, Instant};
 
-use ringway_overlay::{Chord, Config, Event, Message, RingKey, Transmit};
+use ringway_overlay::{
+    Chord, Config, Credentials, Event, Message, RingKey, SIGNATURE_LEN, Standing, Transmit,
+};
 
 #[expect(
     clippy::disallowed_methods,
@@ -25,6 +28,68 @@ fn key(n: u8) -> RingKey {
     let mut bytes = [0; 32];
     bytes[0] = n;
     RingKey::from_bytes(bytes)
+}
+
+/// Credentials that know the keys they were told of, and whose signatures anybody can forge who wants to.
+#[derive(Debug)]
+struct Notary {
+    me: RingKey,
+    certified: Vec<RingKey>,
+    refused: Vec<RingKey>,
+}
+
+impl Notary {
+    fn new(me: RingKey) -> Notary {
+        Notary {
+            me,
+            certified: (0..=255).map(key).collect(),
+            refused: Vec::new(),
+        }
+    }
+}
+
+fn toy_signature(author: &RingKey, statement: &[u8]) -> [u8; SIGNATURE_LEN] {
+    let mut signature = [author.as_bytes()[0]; SIGNATURE_LEN];
+    for (n, byte) in statement.iter().enumerate() {
+        signature[n % SIGNATURE_LEN] = signature[n % SIGNATURE_LEN].wrapping_mul(31) ^ byte;
+    }
+    signature
+}
+
+impl Credentials for Notary {
+    fn standing(&self, member: &RingKey) -> Standing {
+        if self.refused.contains(member) {
+            Standing::Refused
+        } else if self.certified.contains(member) {
+            Standing::Certified
+        } else {
+            Standing::Unknown
+        }
+    }
+
+    fn admit(&mut self, member: &RingKey, certificate: &[u8]) -> Standing {
+        if certificate == member.as_bytes() {
+            self.certified.push(*member);
+        }
+        self.standing(member)
+    }
+
+    fn certificate(&self, member: &RingKey) -> Option<Vec<u8>> {
+        let known = self.certified.contains(member);
+        known.then(|| member.as_bytes().to_vec())
+    }
+
+    fn sign(&self, statement: &[u8]) -> [u8; SIGNATURE_LEN] {
+        toy_signature(&self.me, statement)
+    }
+
+    fn verify(&self, member: &RingKey, statement: &[u8], signature: &[u8; SIGNATURE_LEN]) -> bool {
+        toy_signature(member, statement) == *signature
+    }
+
+    fn unix_time(&self, _now: Instant) -> u64 {
+        1_000
+    }
 }
 
 fn chord(n: u8) -> Chord {

@@ -1,16 +1,62 @@
 //! The bytes of messages.
 
 use proptest::prelude::*;
-use ringway_overlay::{Message, RingKey};
+use ringway_overlay::{Header, Message, RingKey, SignedHeader, View};
+
+use crate::Notary;
 
 fn key() -> impl Strategy<Value = RingKey> {
     any::<[u8; 32]>().prop_map(RingKey::from_bytes)
+}
+
+fn header() -> impl Strategy<Value = SignedHeader> {
+    let hash = any::<[u8; 32]>;
+    (key(), any::<u64>(), hash(), any::<u64>(), hash()).prop_map(
+        |(author, number, previous, expires, content)| SignedHeader {
+            header: Header {
+                author,
+                number,
+                previous,
+                expires,
+                content,
+            },
+            signature: [author.as_bytes()[0]; 64],
+        },
+    )
+}
+
+fn view() -> impl Strategy<Value = View> {
+    let group = proptest::collection::vec(key(), 1..=15);
+    (key(), any::<u64>(), any::<u64>(), group).prop_map(|(author, number, expires, group)| {
+        View::sign(&Notary::new(author), author, number, None, expires, group)
+    })
+}
+
+fn message_of_groups() -> impl Strategy<Value = Message> {
+    let id = any::<u64>;
+    let certificate = || (key(), proptest::collection::vec(any::<u8>(), 0..=480));
+    prop_oneof![
+        (id(), key()).prop_map(|(id, point)| Message::GetNear { id, point }),
+        (id(), proptest::collection::vec(key(), 1..=16))
+            .prop_map(|(id, members)| Message::Near { id, members }),
+        (id(), id()).prop_map(|(id, have)| Message::GetView { id, have }),
+        (id(), view()).prop_map(|(id, view)| Message::ViewIs { id, view }),
+        id().prop_map(|id| Message::Unchanged { id }),
+        view().prop_map(|view| Message::Announce { view }),
+        header().prop_map(|said| Message::Witness { said }),
+        (header(), header()).prop_map(|(first, second)| Message::Evidence { first, second }),
+        (id(), proptest::collection::vec(key(), 1..=2))
+            .prop_map(|(id, members)| Message::GetCertificates { id, members }),
+        (id(), proptest::collection::vec(certificate(), 0..=2))
+            .prop_map(|(id, certificates)| Message::Certificates { id, certificates }),
+    ]
 }
 
 fn message() -> impl Strategy<Value = Message> {
     let id = any::<u64>;
     let some_keys = || proptest::collection::vec(key(), 1..=16);
     prop_oneof![
+        message_of_groups(),
         id().prop_map(|id| Message::Ping { id }),
         (id(), any::<bool>()).prop_map(|(id, member)| Message::Pong { id, member }),
         id().prop_map(|id| Message::GetState { id }),

@@ -1,0 +1,200 @@
+//! What the overlay has to know of certificates, from this member's directory.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use ringway_overlay::{Credentials, RingKey, SIGNATURE_LEN, Standing};
+use ringway_transport::Signer;
+
+use crate::certificate::Certificate;
+use crate::clock::unix_seconds;
+use crate::directory::Directory;
+use crate::identity::Identity;
+
+const CONTEXT: &[u8] = b"ringway overlay statement";
+
+/// A router's own key, and the certificates that it has seen.
+#[derive(Debug)]
+pub(crate) struct RouterCredentials {
+    identity: Identity,
+    own: Certificate,
+    directory: Arc<Directory>,
+}
+
+impl RouterCredentials {
+    pub(crate) fn new(
+        identity: Identity,
+        own: Certificate,
+        directory: Arc<Directory>,
+    ) -> RouterCredentials {
+        RouterCredentials {
+            identity,
+            own,
+            directory,
+        }
+    }
+
+    fn of(&self, member: &RingKey) -> Option<Certificate> {
+        if self.own.ring_key().as_ref() == Some(member) {
+            return Some(self.own.clone());
+        }
+        self.directory.cached_router(member)
+    }
+}
+
+impl Credentials for RouterCredentials {
+    fn standing(&self, member: &RingKey) -> Standing {
+        if self.of(member).is_some() {
+            Standing::Certified
+        } else if self.directory.has_ended_router(member) {
+            Standing::Refused
+        } else {
+            Standing::Unknown
+        }
+    }
+
+    fn admit(&mut self, member: &RingKey, certificate: &[u8]) -> Standing {
+        match self.directory.admit(certificate) {
+            Ok(certificate) if certificate.ring_key().as_ref() == Some(member) => {
+                Standing::Certified
+            }
+            // A certificate of another key proves nothing about this one.
+            Ok(_) | Err(_) => self.standing(member),
+        }
+    }
+
+    fn certificate(&self, member: &RingKey) -> Option<Vec<u8>> {
+        Some(self.of(member)?.as_bytes().to_vec())
+    }
+
+    fn sign(&self, statement: &[u8]) -> [u8; SIGNATURE_LEN] {
+        self.identity.sign(CONTEXT, statement)
+    }
+
+    fn verify(&self, member: &RingKey, statement: &[u8], signature: &[u8; SIGNATURE_LEN]) -> bool {
+        let certificate = self.of(member);
+        certificate.is_some_and(|certificate| {
+            let author = certificate.member();
+            author.verify(CONTEXT, statement, signature).is_ok()
+        })
+    }
+
+    fn unix_time(&self, _now: Instant) -> u64 {
+        unix_seconds()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certificate::CertificateFields;
+    use crate::statement::Statement;
+
+    struct Ring {
+        owner: Identity,
+        directory: Arc<Directory>,
+    }
+
+    impl Ring {
+        fn new() -> Ring {
+            let owner = Identity::generate().unwrap();
+            let statement = Statement::issue(&owner, 1, 3, [].into());
+            let server = Some("127.0.0.1:1".parse().unwrap());
+            let directory = Directory::new(owner.member(), "ring.test", statement, server).unwrap();
+            let directory = Arc::new(directory);
+            Ring { owner, directory }
+        }
+
+        fn router(&self, serial: u64, ending: u64) -> (Identity, Certificate) {
+            let identity = Identity::generate().unwrap();
+            let fields = CertificateFields {
+                member: identity.member(),
+                name: format!("r{serial}").parse().unwrap(),
+                address: Some(format!("192.0.2.{serial}:4000").parse().unwrap()),
+                nonce: [7; 16],
+                not_before: 0,
+                not_after: ending,
+                serial,
+            };
+            let certificate = Certificate::issue(&self.owner, &fields);
+            (identity, certificate)
+        }
+
+        fn credentials(&self, serial: u64) -> (RouterCredentials, RingKey, Certificate) {
+            let (identity, own) = self.router(serial, u64::MAX);
+            let key = own.ring_key().unwrap();
+            let directory = Arc::clone(&self.directory);
+            (
+                RouterCredentials::new(identity, own.clone(), directory),
+                key,
+                own,
+            )
+        }
+    }
+
+    #[test]
+    fn a_key_counts_with_its_own_certificate_only() {
+        let ring = Ring::new();
+        let (mut mine, me, _) = ring.credentials(1);
+        let (_, other, certificate) = ring.credentials(2);
+        let (_, third, _) = ring.credentials(3);
+        assert_eq!(mine.standing(&me), Standing::Certified);
+        assert_eq!(mine.standing(&other), Standing::Unknown);
+        assert_eq!(mine.certificate(&other), None);
+        assert_eq!(
+            mine.admit(&third, certificate.as_bytes()),
+            Standing::Unknown
+        );
+        assert_eq!(mine.admit(&other, b"nonsense"), Standing::Certified);
+        assert_eq!(
+            mine.certificate(&other),
+            Some(certificate.as_bytes().to_vec())
+        );
+    }
+
+    #[test]
+    fn a_certificate_of_another_ring_or_past_its_time_is_not_admitted() {
+        let ring = Ring::new();
+        let (mut mine, _, _) = ring.credentials(1);
+        let (_, foreign, certificate) = Ring::new().credentials(2);
+        assert_eq!(
+            mine.admit(&foreign, certificate.as_bytes()),
+            Standing::Unknown
+        );
+        let (_, old) = ring.router(3, 10);
+        let key = old.ring_key().unwrap();
+        assert_ne!(mine.admit(&key, old.as_bytes()), Standing::Certified);
+    }
+
+    #[test]
+    fn whoever_is_revoked_is_refused() {
+        let ring = Ring::new();
+        let (mut mine, _, _) = ring.credentials(1);
+        let (_, other, certificate) = ring.credentials(2);
+        assert_eq!(
+            mine.admit(&other, certificate.as_bytes()),
+            Standing::Certified
+        );
+        let statement = Statement::issue(&ring.owner, 2, 3, [2].into());
+        ring.directory.set_statement(statement);
+        assert_eq!(mine.standing(&other), Standing::Refused);
+        assert_eq!(mine.certificate(&other), None);
+    }
+
+    #[test]
+    fn a_signature_is_its_authors_alone() {
+        let ring = Ring::new();
+        let (mut mine, me, own) = ring.credentials(1);
+        let (mut theirs, other, certificate) = ring.credentials(2);
+        let signature = mine.sign(b"statement");
+        assert!(mine.verify(&me, b"statement", &signature));
+        assert!(!mine.verify(&me, b"statemen.", &signature));
+        theirs.admit(&me, own.as_bytes());
+        mine.admit(&other, certificate.as_bytes());
+        assert!(theirs.verify(&me, b"statement", &signature));
+        assert!(!theirs.verify(&other, b"statement", &signature));
+        let (stranger, _, _) = ring.credentials(3);
+        let unknown = RingKey::point(b"unknown");
+        assert!(!stranger.verify(&unknown, b"statement", &signature));
+    }
+}

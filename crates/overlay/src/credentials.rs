@@ -1,0 +1,44 @@
+//! [`Credentials`]: what the overlay has to know about members but cannot know by itself.
+
+use std::fmt;
+use std::time::Instant;
+
+use crate::key::RingKey;
+
+/// Bytes of a signature.
+pub const SIGNATURE_LEN: usize = 64;
+
+/// Whether a key belongs to a router that the ring's owner has admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The owner's certificate for it is at hand, and neither revoked nor expired.
+    Certified,
+    /// There is no such certificate, or it is revoked or expired. The key is never used.
+    Refused,
+    /// Nothing is known yet. Whoever names the key is asked to prove it.
+    Unknown,
+}
+
+/// What a member holds of the ring owner's certificates, and its own signing key.
+///
+/// The caller gives it to [`Chord::with_credentials`](crate::Chord::with_credentials). None of it may block: what has to
+/// be fetched is [`Standing::Unknown`] until it is there.
+pub trait Credentials: fmt::Debug + Send {
+    /// Whether `member` is a router of this ring.
+    fn standing(&self, member: &RingKey) -> Standing;
+
+    /// Takes in what another member says is the certificate of `member`, and gives the key's standing then.
+    fn admit(&mut self, member: &RingKey, certificate: &[u8]) -> Standing;
+
+    /// The certificate of `member`, to prove it to others. At most 512 bytes.
+    fn certificate(&self, member: &RingKey) -> Option<Vec<u8>>;
+
+    /// Signs `statement` with this member's own key.
+    fn sign(&self, statement: &[u8]) -> [u8; SIGNATURE_LEN];
+
+    /// Whether `member` signed `statement`. False for a member without a certificate.
+    fn verify(&self, member: &RingKey, statement: &[u8], signature: &[u8; SIGNATURE_LEN]) -> bool;
+
+    /// The time at `now` in seconds since 1970, for statements that expire.
+    fn unix_time(&self, now: Instant) -> u64;
+}

@@ -1,0 +1,164 @@
+//! Comparing what members say with what they said to others, and what follows from a contradiction.
+//!
+//! Each view that a lookup meets is told to one neighbour of its author. Whoever holds two statements of one member that
+//! contradict each other has proof, and needs nobody's word: the proof goes to everybody, and everybody
+//! checks it. A convicted member is treated as if it were not there. Only the ring's owner removes it for good.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
+
+use rand::RngExt;
+use rand::seq::IteratorRandom;
+
+use crate::chord::Chord;
+use crate::credentials::Standing;
+use crate::event::Event;
+use crate::key::RingKey;
+use crate::limits::{MAX_CONVICTED, MAX_SAID, MAX_SPEAKERS};
+use crate::message::Message;
+use crate::view::{SignedHeader, View};
+
+/// What members said lately, and who is convicted.
+#[derive(Debug, Default)]
+pub(crate) struct Witnessed {
+    said: BTreeMap<RingKey, VecDeque<SignedHeader>>,
+    convicted: BTreeMap<RingKey, (SignedHeader, SignedHeader)>,
+}
+
+impl Witnessed {
+    /// Remembers a statement, and gives an earlier one that contradicts it.
+    fn remember(&mut self, said: &SignedHeader) -> Option<SignedHeader> {
+        let author = said.header.author;
+        if !self.said.contains_key(&author) && self.said.len() >= MAX_SPEAKERS {
+            self.said.pop_first();
+        }
+        let earlier = self.said.entry(author).or_default();
+        if earlier.contains(said) {
+            return None;
+        }
+        let contradiction = earlier
+            .iter()
+            .find(|other| said.contradicts(other))
+            .copied();
+        if earlier.len() >= MAX_SAID {
+            earlier.pop_front();
+        }
+        earlier.push_back(*said);
+        contradiction
+    }
+
+    fn knows(&self, said: &SignedHeader) -> bool {
+        let earlier = self.said.get(&said.header.author);
+        earlier.is_some_and(|earlier| earlier.contains(said))
+    }
+}
+
+impl Chord {
+    pub(crate) fn is_convicted(&self, key: &RingKey) -> bool {
+        self.witnessed.convicted.contains_key(key)
+    }
+
+    /// The members that this one holds proof against, and the proof.
+    pub fn convicted(&self) -> impl Iterator<Item = (RingKey, &(SignedHeader, SignedHeader))> {
+        self.witnessed
+            .convicted
+            .iter()
+            .map(|(key, proof)| (*key, proof))
+    }
+
+    /// Whether `key` may be used at all.
+    pub(crate) fn standing(&self, key: &RingKey) -> Standing {
+        if self.is_convicted(key) {
+            return Standing::Refused;
+        }
+        let credentials = self.credentials.as_ref();
+        credentials.map_or(Standing::Certified, |credentials| credentials.standing(key))
+    }
+
+    /// Compares a statement, whose signature has been checked, with what its author said before.
+    pub(crate) fn compare(&mut self, now: Instant, said: &SignedHeader) {
+        if let Some(other) = self.witnessed.remember(said) {
+            self.convict(now, other, *said);
+        }
+    }
+
+    /// Tells one neighbour of the author, with the share of the configuration.
+    pub(crate) fn tell_a_neighbour(&mut self, view: &View) {
+        if !self.rng.random_bool(self.config.witness_share) {
+            return;
+        }
+        let author = view.author();
+        let others = view.group.iter().copied();
+        let others = others.filter(|key| *key != author && *key != self.me);
+        if let Some(neighbour) = others.choose(&mut self.rng)
+            && self.standing(&neighbour) == Standing::Certified
+        {
+            let said = view.signed;
+            self.send(neighbour, Message::Witness { said });
+        }
+    }
+
+    pub(crate) fn handle_witness(&mut self, now: Instant, said: &SignedHeader) {
+        let author = said.header.author;
+        if !self.neighbours.contains(&author) || self.witnessed.knows(said) {
+            return;
+        }
+        if self.is_genuine(said) {
+            self.compare(now, said);
+        } else {
+            self.counters.malformed += 1;
+        }
+    }
+
+    pub(crate) fn handle_evidence(
+        &mut self,
+        now: Instant,
+        from: RingKey,
+        first: SignedHeader,
+        second: SignedHeader,
+    ) {
+        let author = first.header.author;
+        if author == self.me || self.is_convicted(&author) {
+            return;
+        }
+        if first.contradicts(&second) && self.is_genuine(&first) && self.is_genuine(&second) {
+            self.convict(now, first, second);
+        } else {
+            self.counters.malformed += 1;
+            self.peers.suspect(now, from);
+        }
+    }
+
+    fn is_genuine(&self, said: &SignedHeader) -> bool {
+        let credentials = self.credentials.as_ref();
+        credentials.is_some_and(|credentials| said.is_genuine(credentials.as_ref()))
+    }
+
+    /// Both statements have been checked: nobody who follows the protocol signs both.
+    fn convict(&mut self, now: Instant, first: SignedHeader, second: SignedHeader) {
+        let member = first.header.author;
+        if member == self.me || self.witnessed.convicted.len() >= MAX_CONVICTED {
+            return;
+        }
+        self.witnessed.convicted.insert(member, (first, second));
+        self.emit(Event::Convicted {
+            member,
+            first: Box::new(first),
+            second: Box::new(second),
+        });
+        self.handle_unreachable(now, member);
+        self.fingers.remove(&member);
+        self.neighbour_gone(now, &member);
+        self.forget_pointer(now, &member);
+        let group = self.own_group().to_vec();
+        let fingers = self.fingers.one_of_each(&mut self.rng);
+        let mut told: Vec<RingKey> = group.into_iter().chain(fingers).collect();
+        told.sort_unstable();
+        told.dedup();
+        for key in told {
+            if key != self.me && key != member {
+                self.send(key, Message::Evidence { first, second });
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! [`View`]: a member's signed statement of its group.
+//!
+//! A view has a number, and names the view before it by its hash, so that what one member says forms a chain. Two
+//! views of one member with the same number are proof that it told two stories: [`View::contradicts`].
+//!
+//! The signature covers a [`Header`], which has the hash of the group's keys and not the keys: so a header alone proves
+//! what was signed, in 192 bytes.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::as_conversions,
+        clippy::arithmetic_side_effects
+    )
+)]
+
+use sha2::{Digest, Sha256};
+
+use crate::credentials::{Credentials, SIGNATURE_LEN};
+use crate::key::RingKey;
+use crate::limits::{MAX_GROUP, MIN_GROUP};
+
+/// Bytes of a hash.
+pub const HASH_LEN: usize = 32;
+
+const CONTEXT: &[u8] = b"ringway view 1";
+
+/// The signed part of a [`View`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Who states it.
+    pub author: RingKey,
+    /// The author's start (upper 32 bits) and how many views it has signed since (lower 32 bits). Both only go up.
+    pub number: u64,
+    /// The hash of the author's view before this one; zeroes for the first after a start.
+    pub previous: [u8; HASH_LEN],
+    /// Seconds since 1970 after which the view says nothing any more.
+    pub expires: u64,
+    /// The hash of the group's keys in their order.
+    pub content: [u8; HASH_LEN],
+}
+
+impl Header {
+    /// The bytes that are signed.
+    #[must_use]
+    pub fn statement(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(160);
+        bytes.extend_from_slice(CONTEXT);
+        bytes.extend_from_slice(self.author.as_bytes());
+        bytes.extend_from_slice(&self.number.to_be_bytes());
+        bytes.extend_from_slice(&self.previous);
+        bytes.extend_from_slice(&self.expires.to_be_bytes());
+        bytes.extend_from_slice(&self.content);
+        bytes
+    }
+
+    /// The hash by which the next view names this one.
+    #[must_use]
+    pub fn hash(&self) -> [u8; HASH_LEN] {
+        Sha256::digest(self.statement()).into()
+    }
+
+    /// The author's start that the view belongs to.
+    #[must_use]
+    pub fn incarnation(&self) -> u64 {
+        self.number.wrapping_shr(32)
+    }
+}
+
+/// A header and its author's signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignedHeader {
+    /// What is stated.
+    pub header: Header,
+    /// By whom, verifiably.
+    pub signature: [u8; SIGNATURE_LEN],
+}
+
+impl SignedHeader {
+    /// Whether the author signed it.
+    #[must_use]
+    pub fn is_genuine(&self, credentials: &dyn Credentials) -> bool {
+        credentials.verify(
+            &self.header.author,
+            &self.header.statement(),
+            &self.signature,
+        )
+    }
+
+    /// Whether no honest member signs both: the same number for two statements, or a next view that names
+    /// another view as the one before it. Both signatures have to be checked, too.
+    #[must_use]
+    pub fn contradicts(&self, other: &SignedHeader) -> bool {
+        let (a, b) = (&self.header, &other.header);
+        if a.author != b.author {
+            return false;
+        }
+        let (older, newer) = if a.number <= b.number { (a, b) } else { (b, a) };
+        if older.number == newer.number {
+            return older != newer;
+        }
+        older.incarnation() == newer.incarnation()
+            && older.number.checked_add(1) == Some(newer.number)
+            && newer.previous != older.hash()
+    }
+}
+
+/// A member's signed statement of who is in its group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// The signed part.
+    pub signed: SignedHeader,
+    /// The members of the group, clockwise, the author among them. At most 15.
+    pub group: Vec<RingKey>,
+}
+
+impl View {
+    /// States that `group` is the group of `author`, after the view `previous`.
+    #[must_use]
+    pub fn sign(
+        credentials: &dyn Credentials,
+        author: RingKey,
+        number: u64,
+        previous: Option<&View>,
+        expires: u64,
+        group: Vec<RingKey>,
+    ) -> View {
+        let header = Header {
+            author,
+            number,
+            previous: previous.map_or([0; HASH_LEN], |view| view.signed.header.hash()),
+            expires,
+            content: content_hash(&group),
+        };
+        let signature = credentials.sign(&header.statement());
+        let signed = SignedHeader { header, signature };
+        View { signed, group }
+    }
+
+    /// The author.
+    #[must_use]
+    pub fn author(&self) -> RingKey {
+        self.signed.header.author
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.signed.header.number
+    }
+
+    /// Whether the view holds together: the group is the one that was signed, goes clockwise once, has the author in it,
+    /// and the author signed it. Whether it has expired is another question.
+    #[must_use]
+    pub fn is_valid(&self, credentials: &dyn Credentials) -> bool {
+        self.group.len() <= MAX_GROUP
+            && self.group.contains(&self.author())
+            && goes_round_once(&self.group)
+            && content_hash(&self.group) == self.signed.header.content
+            && self.signed.is_genuine(credentials)
+    }
+
+    /// Whether it still counts at `unix` seconds.
+    #[must_use]
+    pub fn is_current(&self, unix: u64) -> bool {
+        unix < self.signed.header.expires
+    }
+}
+
+/// The hash of a group's keys in their order.
+pub(crate) fn content_hash(group: &[RingKey]) -> [u8; HASH_LEN] {
+    let mut hash = Sha256::new();
+    for key in group {
+        hash.update(key.as_bytes());
+    }
+    hash.finalize().into()
+}
+
+/// Whether the keys go clockwise from the first without reaching it again.
+fn goes_round_once(group: &[RingKey]) -> bool {
+    let Some(first) = group.first() else {
+        return false;
+    };
+    let distances = group.iter().map(|key| first.distance_to(key));
+    distances.is_sorted_by(|a, b| a < b)
+}
+
+/// Whether a group may have this size: odd, from 5 to 15.
+#[must_use]
+pub(crate) fn is_group_size(g: usize) -> bool {
+    (MIN_GROUP..=MAX_GROUP).contains(&g) && g % 2 == 1
+}

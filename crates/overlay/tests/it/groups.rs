@@ -1,0 +1,314 @@
+//! A member with credentials: its group, its view, what it believes, and whom it convicts.
+
+use std::time::{Duration, Instant};
+
+use ringway_overlay::{
+    Chord, Config, Event, Membership, Message, RingKey, SignedHeader, Snapshot, Standing, View,
+};
+
+use crate::{Notary, events, key, sent, start};
+
+/// The view number `number` of member `n`, which says that `group` is its group.
+fn view(n: u8, number: u64, group: &[u8]) -> View {
+    let group = group.iter().map(|n| key(*n)).collect();
+    View::sign(&Notary::new(key(n)), key(n), number, None, 2_000, group)
+}
+
+/// Key 100 in a ring of which it knows 90 and 110, with credentials.
+fn secure(now: Instant, notary: Notary) -> Chord {
+    let config = Config {
+        group: 5,
+        ..Config::default()
+    };
+    let chord = Chord::new(key(100), config, [1; 32]).expect("the settings are valid");
+    let mut chord = chord.with_credentials(Box::new(notary), 7);
+    let state = Snapshot {
+        key: key(100),
+        state: Membership::Member,
+        predecessor: Some(key(90)),
+        successors: vec![key(110)],
+    };
+    chord.restore(now, &state, Vec::new());
+    chord.handle_timeout(now);
+    chord
+}
+
+/// Answers every open question of `chord` for a view with those of `views`, until it has none.
+fn give_views(chord: &mut Chord, now: Instant, views: &[View]) -> Vec<RingKey> {
+    let mut asked = Vec::new();
+    loop {
+        let questions = sent(chord).into_iter().filter_map(|t| match t.message {
+            Message::GetView { id, .. } => Some((t.to, id)),
+            _ => None,
+        });
+        let questions: Vec<(RingKey, u64)> = questions.collect();
+        if questions.is_empty() {
+            return asked;
+        }
+        for (to, id) in questions {
+            asked.push(to);
+            if let Some(view) = views.iter().find(|view| view.author() == to) {
+                let view = view.clone();
+                chord.handle_message(now, to, Message::ViewIs { id, view });
+            }
+        }
+    }
+}
+
+fn group(chord: &Chord) -> Vec<u8> {
+    chord.group().iter().map(|key| key.as_bytes()[0]).collect()
+}
+
+fn around_100() -> Vec<View> {
+    vec![
+        view(80, 1, &[60, 70, 80, 90, 100]),
+        view(90, 1, &[70, 80, 90, 100, 110]),
+        view(110, 1, &[90, 100, 110, 120, 130]),
+        view(120, 1, &[100, 110, 120, 130, 140]),
+    ]
+}
+
+#[test]
+fn the_group_fills_with_those_who_answer_and_is_stated() {
+    let now = start();
+    let mut chord = secure(now, Notary::new(key(100)));
+    give_views(&mut chord, now, &around_100());
+    assert_eq!(group(&chord), [80, 90, 100, 110, 120]);
+    chord.handle_message(now, key(90), Message::GetView { id: 5, have: 0 });
+    let later = now + Duration::from_secs(1);
+    chord.handle_timeout(later);
+    let announced = sent(&mut chord)
+        .into_iter()
+        .filter_map(|t| match t.message {
+            Message::Announce { view } => Some((t.to, view)),
+            _ => None,
+        });
+    let announced: Vec<(RingKey, View)> = announced.collect();
+    assert_eq!(announced.len(), 4, "to each neighbour");
+    let stated = &announced[0].1;
+    assert!(stated.is_valid(&Notary::new(key(100))));
+    assert_eq!(stated.group, chord.group());
+    assert_eq!(stated.number() >> 32, 7, "the start it was told of");
+}
+
+#[test]
+fn whoever_does_not_answer_is_not_in_the_group() {
+    let now = start();
+    let mut chord = secure(now, Notary::new(key(100)));
+    let views: Vec<View> = around_100()
+        .into_iter()
+        .filter(|v| v.author() != key(110))
+        .collect();
+    let asked = give_views(&mut chord, now, &views);
+    assert!(asked.contains(&key(110)));
+    assert_eq!(group(&chord), [80, 90, 100]);
+}
+
+#[test]
+fn views_that_do_not_hold_together_are_ignored() {
+    let now = start();
+    let expired = {
+        let group = vec![key(90), key(100), key(110)];
+        View::sign(&Notary::new(key(110)), key(110), 1, None, 999, group)
+    };
+    let mut forged = view(110, 1, &[90, 100, 110]);
+    forged.signed.signature[0] ^= 1;
+    let mut other_content = view(110, 1, &[90, 100, 110]);
+    other_content.group.pop();
+    let unordered = view(110, 1, &[110, 90, 100, 95]);
+    let without_author = view(110, 1, &[90, 100, 120]);
+    let of_another = view(120, 1, &[100, 110, 120]);
+    let all = [
+        expired,
+        forged,
+        other_content,
+        unordered,
+        without_author,
+        of_another,
+    ];
+    for (n, bad) in all.into_iter().enumerate() {
+        let mut chord = secure(now, Notary::new(key(100)));
+        let ids = sent(&mut chord)
+            .into_iter()
+            .filter_map(|t| match t.message {
+                Message::GetView { id, .. } if t.to == key(110) => Some(id),
+                _ => None,
+            });
+        let ids: Vec<u64> = ids.collect();
+        assert_eq!(ids.len(), 1);
+        let before = chord.counters().malformed;
+        chord.handle_message(
+            now,
+            key(110),
+            Message::ViewIs {
+                id: ids[0],
+                view: bad,
+            },
+        );
+        assert_eq!(chord.counters().malformed, before + 1, "number {n}");
+        assert_eq!(group(&chord), [100], "number {n}");
+    }
+}
+
+#[test]
+fn the_refused_are_never_asked() {
+    let now = start();
+    let mut notary = Notary::new(key(100));
+    notary.refused = vec![key(80), key(120)];
+    let mut chord = secure(now, notary);
+    let asked = give_views(&mut chord, now, &around_100());
+    assert!(!asked.contains(&key(80)) && !asked.contains(&key(120)));
+    assert!(group(&chord).iter().all(|n| ![80, 120].contains(n)));
+}
+
+#[test]
+fn a_member_that_tells_two_stories_is_convicted_by_what_it_signed() {
+    let now = start();
+    let mut chord = secure(now, Notary::new(key(100)));
+    give_views(&mut chord, now, &around_100());
+    events(&mut chord);
+    // The same number, another group: a stranger was told so, and passes it on.
+    let other = view(110, 1, &[90, 100, 110, 130, 140]).signed;
+    chord.handle_message(now, key(200), Message::Witness { said: other });
+    let convicted = events(&mut chord)
+        .into_iter()
+        .find_map(|event| match event {
+            Event::Convicted {
+                member,
+                first,
+                second,
+            } => Some((member, first, second)),
+            _ => None,
+        });
+    let (member, first, second) = convicted.expect("it is convicted");
+    assert_eq!(member, key(110));
+    assert!(first.contradicts(&second));
+    assert!(!group(&chord).contains(&110));
+    let told = sent(&mut chord)
+        .into_iter()
+        .filter(|t| matches!(t.message, Message::Evidence { .. }));
+    let told: Vec<RingKey> = told.map(|t| t.to).collect();
+    assert!(told.contains(&key(90)) && !told.contains(&key(110)));
+    // From now on it is as if it were not there.
+    chord.handle_message(now, key(110), Message::Ping { id: 1 });
+    assert!(sent(&mut chord).is_empty());
+    assert_eq!(chord.counters().from_convicted, 1);
+}
+
+#[test]
+fn evidence_convinces_and_what_is_none_does_not() {
+    let now = start();
+    let (a, b) = (
+        view(200, 3, &[200, 210]).signed,
+        view(200, 3, &[190, 200]).signed,
+    );
+    let mut forged = b;
+    forged.signature[5] ^= 1;
+    let later = view(200, 5, &[190, 200]).signed;
+    let others = view(210, 3, &[200, 210]).signed;
+    let none: [(SignedHeader, SignedHeader); 4] = [(a, a), (a, forged), (a, later), (a, others)];
+    for (n, (first, second)) in none.into_iter().enumerate() {
+        let mut chord = secure(now, Notary::new(key(100)));
+        chord.handle_message(now, key(90), Message::Evidence { first, second });
+        assert_eq!(chord.convicted().count(), 0, "number {n}");
+        assert_eq!(chord.counters().malformed, 1, "number {n}");
+    }
+    let mut chord = secure(now, Notary::new(key(100)));
+    let evidence = Message::Evidence {
+        first: a,
+        second: b,
+    };
+    chord.handle_message(now, key(90), evidence.clone());
+    assert_eq!(
+        chord.convicted().next().map(|(member, _)| member),
+        Some(key(200))
+    );
+    // Nobody convicts itself, whatever it is shown.
+    let own = (view(100, 3, &[100]).signed, view(100, 3, &[90, 100]).signed);
+    let (first, second) = own;
+    chord.handle_message(now, key(90), Message::Evidence { first, second });
+    assert_eq!(chord.convicted().count(), 1);
+}
+
+#[test]
+fn statements_contradict_each_other_by_number_or_by_chain() {
+    let notary = Notary::new(key(1));
+    let sign = |number, previous: Option<&View>, group: &[u8]| {
+        let group = group.iter().map(|n| key(*n)).collect();
+        View::sign(&notary, key(1), number, previous, 2_000, group)
+    };
+    let first = sign(1, None, &[1, 2]);
+    let second = sign(2, Some(&first), &[1, 3]);
+    let other_first = sign(1, None, &[1, 4]);
+    assert!(!first.signed.contradicts(&first.signed));
+    assert!(!first.signed.contradicts(&second.signed));
+    assert!(first.signed.contradicts(&other_first.signed));
+    assert!(
+        other_first.signed.contradicts(&second.signed),
+        "second follows another"
+    );
+    assert!(
+        second.signed.contradicts(&other_first.signed),
+        "in either order"
+    );
+    let third = sign(3, Some(&second), &[1]);
+    assert!(
+        !other_first.signed.contradicts(&third.signed),
+        "what is between is unknown"
+    );
+    // A new start begins a chain of its own.
+    let last = sign((7 << 32) - 1, None, &[1, 2]);
+    let restarted = sign(7 << 32, None, &[1, 3]);
+    assert!(!last.signed.contradicts(&restarted.signed));
+}
+
+#[test]
+fn whoever_names_a_stranger_has_to_prove_it() {
+    let now = start();
+    let mut notary = Notary::new(key(100));
+    let stranger = key(115);
+    notary.certified.retain(|known| *known != stranger);
+    assert_eq!(
+        ringway_overlay::Credentials::standing(&notary, &stranger),
+        Standing::Unknown
+    );
+    let mut chord = secure(now, notary);
+    give_views(&mut chord, now, &around_100());
+    events(&mut chord);
+    chord.lookup(now, key(200)).expect("it is in the ring");
+    let mut proofs = 0;
+    for _ in 0..20 {
+        for transmit in sent(&mut chord) {
+            let answer = match transmit.message {
+                Message::GetNear { id, .. } => {
+                    let members = vec![key(110), stranger, key(120)];
+                    Message::Near { id, members }
+                }
+                Message::GetCertificates { id, members } => {
+                    assert_eq!(members, [stranger]);
+                    proofs += 1;
+                    let certificates = vec![(stranger, stranger.as_bytes().to_vec())];
+                    Message::Certificates { id, certificates }
+                }
+                Message::GetView { id, .. } => {
+                    let n = transmit.to.as_bytes()[0];
+                    let view = view(n, 5, &[110, 115, 120]);
+                    if ![110, 115, 120].contains(&n) {
+                        continue;
+                    }
+                    Message::ViewIs { id, view }
+                }
+                _ => continue,
+            };
+            chord.handle_message(now, transmit.to, answer);
+        }
+    }
+    assert!(proofs >= 1);
+    let found = events(&mut chord)
+        .into_iter()
+        .find_map(|event| match event {
+            Event::LookupDone { group, .. } => Some(group),
+            _ => None,
+        });
+    assert!(found.is_some_and(|group| group.contains(&stranger)));
+}

@@ -1,0 +1,308 @@
+//! [`Adversary`]: members that do not follow the protocol, and know of each other.
+//!
+//! A traitor runs the same member as everybody, so that it keeps its place in the ring; what comes in from honest members is
+//! answered by the adversary, who knows the whole ring, where that does harm. Traitors tell each other the truth.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ringway_overlay::{Message, RingKey, View};
+
+use crate::trust::{MemberOf, Registry};
+
+/// What a traitor does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behaviour {
+    /// Answers no question of a lookup, and nothing about its group.
+    Silent,
+    /// Names traitors only: around any point, in its view, as owners, as its successors.
+    Collude,
+    /// As [`Behaviour::Collude`], but names as many honest members as it takes to look as dense as the ring, and never
+    /// those nearest to the point.
+    Camouflage,
+    /// Gives each asker another view of the same number.
+    Equivocate,
+    /// Is honest to those in its group, and colludes to all others.
+    TwoFaced,
+    /// Names members that do not exist.
+    Invent,
+    /// Says "pending" whenever it is asked for its state, and colludes otherwise.
+    Pending,
+    /// Answers half of all questions.
+    Selective,
+}
+
+impl Behaviour {
+    /// All of them.
+    pub const ALL: [Behaviour; 8] = [
+        Behaviour::Silent,
+        Behaviour::Collude,
+        Behaviour::Camouflage,
+        Behaviour::Equivocate,
+        Behaviour::TwoFaced,
+        Behaviour::Invent,
+        Behaviour::Pending,
+        Behaviour::Selective,
+    ];
+}
+
+/// What becomes of a message to a traitor.
+#[derive(Debug)]
+pub enum Reaction {
+    /// The traitor takes it as an honest member does.
+    Honest,
+    /// It is dropped.
+    Nothing,
+    /// This is the answer.
+    Answer(Box<Message>),
+}
+
+/// All traitors together.
+#[derive(Debug)]
+pub struct Adversary {
+    registry: Arc<Registry>,
+    /// How wide a group looks honest: the share of the ring that the g nearest take up, with some tolerance.
+    tolerance: f64,
+    g: usize,
+    traitors: BTreeMap<RingKey, Behaviour>,
+    everybody: BTreeSet<RingKey>,
+    /// The latest view that each has signed.
+    said: BTreeMap<RingKey, View>,
+    coin: u64,
+}
+
+impl Adversary {
+    /// Nobody yet. `g` is the size of groups.
+    #[must_use]
+    pub fn new(registry: &Arc<Registry>, g: usize) -> Adversary {
+        Adversary {
+            registry: Arc::clone(registry),
+            tolerance: 1.3,
+            g,
+            traitors: BTreeMap::new(),
+            everybody: BTreeSet::new(),
+            said: BTreeMap::new(),
+            coin: 0,
+        }
+    }
+
+    /// Turns `key` into a traitor.
+    pub fn recruit(&mut self, key: RingKey, behaviour: Behaviour) {
+        self.traitors.insert(key, behaviour);
+    }
+
+    /// Somebody is in the ring.
+    pub fn sees(&mut self, key: RingKey) {
+        self.everybody.insert(key);
+    }
+
+    /// Somebody is no more.
+    pub fn misses(&mut self, key: &RingKey) {
+        self.everybody.remove(key);
+    }
+
+    /// What `key` does, if it is a traitor.
+    #[must_use]
+    pub fn behaviour(&self, key: &RingKey) -> Option<Behaviour> {
+        self.traitors.get(key).copied()
+    }
+
+    /// Whether what a traitor wants to say by itself is kept back: its own announcements would give its lies away.
+    #[must_use]
+    pub fn keeps_back(&self, from: &RingKey, message: &Message) -> bool {
+        self.traitors.contains_key(from)
+            && matches!(
+                message,
+                Message::Announce { .. } | Message::Witness { .. } | Message::Evidence { .. }
+            )
+    }
+
+    /// What becomes of `message`, which `from` sent to the traitor `me`.
+    pub fn react(&mut self, me: RingKey, from: RingKey, message: &Message) -> Reaction {
+        let Some(mut behaviour) = self.behaviour(&me) else {
+            return Reaction::Honest;
+        };
+        if self.traitors.contains_key(&from) {
+            return Reaction::Honest;
+        }
+        self.coin = self
+            .coin
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        if behaviour == Behaviour::Selective {
+            let answers = self.coin >> 63 == 0;
+            behaviour = if answers {
+                return Reaction::Honest;
+            } else {
+                Behaviour::Silent
+            };
+        }
+        match (behaviour, message) {
+            (
+                Behaviour::Silent,
+                Message::GetNear { .. } | Message::GetView { .. } | Message::FindOwner { .. },
+            ) => Reaction::Nothing,
+            (Behaviour::Silent, _) => Reaction::Honest,
+            (Behaviour::Pending, Message::GetState { id }) => answer(Message::Pending { id: *id }),
+            (_, Message::GetState { id }) => answer(self.state(me, *id)),
+            (_, Message::GetNear { id, point }) => {
+                let members = self.lie(behaviour, &me, point);
+                answer(Message::Near { id: *id, members })
+            }
+            (_, Message::GetView { id, .. }) => {
+                let view = self.view(behaviour, me, from);
+                answer(Message::ViewIs { id: *id, view })
+            }
+            (_, Message::FindOwner { id, target }) => {
+                let owner = self.next_traitor(target);
+                let owners = vec![owner.unwrap_or(me)];
+                answer(Message::Owner { id: *id, owners })
+            }
+            _ => Reaction::Honest,
+        }
+    }
+
+    fn state(&self, me: RingKey, id: u64) -> Message {
+        let after = self.traitors.range(me..).map(|(key, _)| *key).skip(1);
+        let wrapped = self.traitors.keys().copied().filter(|key| *key < me);
+        let successors = after.chain(wrapped).take(3).collect();
+        Message::State {
+            id,
+            predecessor: None,
+            successors,
+        }
+    }
+
+    fn next_traitor(&self, target: &RingKey) -> Option<RingKey> {
+        let next = self.traitors.range(target..).next();
+        next.or_else(|| self.traitors.iter().next())
+            .map(|(key, _)| *key)
+    }
+
+    /// The view that `me` gives to `from`, signed and in a chain of its own.
+    fn view(&mut self, behaviour: Behaviour, me: RingKey, from: RingKey) -> View {
+        let truth = self.nearest(&me, self.g, |_| true);
+        let group = match behaviour {
+            Behaviour::TwoFaced if truth.contains(&from) => truth,
+            Behaviour::Invent => truth,
+            _ => {
+                let mut lie = self.lie(behaviour, &me, &me);
+                if !lie.contains(&me) {
+                    lie.push(me);
+                }
+                clockwise_around(&me, lie)
+            }
+        };
+        let previous = self.said.get(&me);
+        if behaviour != Behaviour::Equivocate
+            && let Some(view) = previous.filter(|view| view.group == group)
+        {
+            return view.clone();
+        }
+        let number = match previous {
+            Some(view) if behaviour == Behaviour::Equivocate => view.number(),
+            Some(view) => view.number() + 1,
+            None => 1 << 33,
+        };
+        let group = match previous {
+            Some(view) if behaviour == Behaviour::Equivocate && view.group == group => {
+                self.nearest(&me, self.g, |_| true)
+            }
+            _ => group,
+        };
+        let credentials = MemberOf::new(&self.registry, me);
+        let expires = 2_000_000_000;
+        let previous = previous.filter(|_| behaviour != Behaviour::Equivocate);
+        let view = View::sign(&credentials, me, number, previous, expires, group);
+        self.said.insert(me, view.clone());
+        view
+    }
+
+    /// Whom a traitor names around `point`.
+    fn lie(&self, behaviour: Behaviour, me: &RingKey, point: &RingKey) -> Vec<RingKey> {
+        match behaviour {
+            Behaviour::Invent => (0..self.g).map(|n| invented(point, n)).collect(),
+            Behaviour::Camouflage => self.camouflaged(me, point),
+            _ => {
+                let mut named = self.nearest(point, self.g, |key| self.traitors.contains_key(key));
+                if named.is_empty() {
+                    named.push(*me);
+                }
+                named
+            }
+        }
+    }
+
+    /// Traitors, and the honest members that stand farthest from the point within what looks dense.
+    fn camouflaged(&self, me: &RingKey, point: &RingKey) -> Vec<RingKey> {
+        let wide = self.g.saturating_mul(3);
+        let around = self.nearest(point, wide, |_| true);
+        let spacing = 1.0 / f64::from(u32::try_from(self.everybody.len().max(1)).unwrap_or(1));
+        let reach = self.tolerance * f64::from(u32::try_from(self.g).unwrap_or(1)) * spacing / 2.0;
+        let distance = |key: &RingKey| point.share_to(key).min(key.share_to(point));
+        let (traitors, mut honest): (Vec<RingKey>, Vec<RingKey>) = around
+            .into_iter()
+            .filter(|key| distance(key) <= reach)
+            .partition(|key| self.traitors.contains_key(key));
+        honest.sort_by(|a, b| distance(b).total_cmp(&distance(a)));
+        let missing = self.g.saturating_sub(traitors.len());
+        let mut named: Vec<RingKey> = traitors;
+        named.extend(honest.into_iter().take(missing));
+        if named.is_empty() {
+            named.push(*me);
+        }
+        clockwise_around(point, named)
+    }
+
+    /// The `count` nearest of those who qualify: half before the point, half at or after it; clockwise.
+    fn nearest(
+        &self,
+        point: &RingKey,
+        count: usize,
+        qualifies: impl Fn(&RingKey) -> bool,
+    ) -> Vec<RingKey> {
+        let after = self
+            .everybody
+            .range(point..)
+            .chain(self.everybody.range(..point));
+        let before = self.everybody.range(..point).rev();
+        let before = before.chain(self.everybody.range(point..).rev());
+        let half = count / 2;
+        let mut group: Vec<RingKey> = before
+            .filter(|key| qualifies(key))
+            .take(half)
+            .copied()
+            .collect();
+        group.extend(
+            after
+                .filter(|key| qualifies(key))
+                .take(count - half)
+                .copied(),
+        );
+        clockwise_around(point, group)
+    }
+}
+
+fn answer(message: Message) -> Reaction {
+    Reaction::Answer(Box::new(message))
+}
+
+/// Without duplicates, clockwise, so that `point` is in the middle.
+fn clockwise_around(point: &RingKey, mut keys: Vec<RingKey>) -> Vec<RingKey> {
+    keys.sort_unstable_by_key(|key| point.distance_to(key));
+    keys.dedup();
+    let before = keys
+        .iter()
+        .position(|key| key.share_to(point) < 0.5 && key != point);
+    keys.rotate_left(before.unwrap_or(0));
+    keys
+}
+
+/// A key that no owner has certified, near `point`.
+fn invented(point: &RingKey, n: usize) -> RingKey {
+    let mut bytes = *point.as_bytes();
+    let n = u8::try_from(n).unwrap_or(u8::MAX);
+    bytes[30] = bytes[30].wrapping_add(1);
+    bytes[31] = n;
+    RingKey::from_bytes(bytes)
+}

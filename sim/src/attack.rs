@@ -1,0 +1,283 @@
+//! Lookups in a ring with traitors in it: how many find the owner, and what they cost.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::seq::{IndexedRandom, IteratorRandom, SliceRandom};
+use rand::{Rng, RngExt, SeedableRng};
+use ringway_overlay::{Config, Membership, RingKey, Rule};
+
+use crate::adversary::Behaviour;
+use crate::network::Link;
+use crate::report::{Check, Failure, LookupResult, RingConfig};
+use crate::ring::RingSim;
+use crate::seed::spread;
+
+/// One ring under attack.
+#[derive(Clone, Debug)]
+pub struct Attack {
+    /// The run's seed.
+    pub seed: u64,
+    /// Members of the ring.
+    pub members: usize,
+    /// The share of them that are traitors, 0 to 1.
+    pub traitors: f64,
+    /// What the traitors do; none for all behaviours, evenly mixed.
+    pub behaviour: Option<Behaviour>,
+    /// How honest members look things up.
+    pub rule: Rule,
+    /// Lookups of honest members, for random points.
+    pub lookups: usize,
+    /// Share of the members that crash, and of those that join, in an hour.
+    pub churn: f64,
+    /// Share of the messages that are lost.
+    pub loss: f64,
+    /// Virtual time before the first lookup.
+    pub before: Duration,
+    /// Virtual time over which the lookups begin.
+    pub over: Duration,
+    /// The settings of every member.
+    pub overlay: Config,
+}
+
+impl Attack {
+    /// A ring of `members` of which `traitors` are, with `lookups` verified lookups over 20 seconds, without churn and loss.
+    #[must_use]
+    pub fn new(seed: u64, members: usize, traitors: f64, lookups: usize) -> Attack {
+        Attack {
+            seed,
+            members,
+            traitors,
+            behaviour: None,
+            rule: Rule::Verified,
+            lookups,
+            churn: 0.0,
+            loss: 0.0,
+            before: Duration::from_secs(10),
+            over: Duration::from_secs(20),
+            overlay: Config::default(),
+        }
+    }
+}
+
+/// How the lookups of an [`Attack`] ended.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// All of them.
+    pub lookups: usize,
+    /// Found the owner.
+    pub right: usize,
+    /// Of these, as verified.
+    pub verified: usize,
+    /// Found another member, and said that it was not verified.
+    pub flagged: usize,
+    /// Found another member, and said that it was verified.
+    pub wrong: usize,
+    /// Found nobody.
+    pub failed: usize,
+    /// The first twenty that did not find the owner, with who would have been right.
+    pub mistakes: Vec<(LookupResult, Vec<RingKey>)>,
+    /// Messages of each lookup, in order: two for each question.
+    pub messages: Vec<u32>,
+    /// Members that answered on the way to the group of the target, on average.
+    pub steps: f64,
+    /// Virtual time of each lookup, in order.
+    pub elapsed: Vec<Duration>,
+    /// Traitors that were convicted.
+    pub convicted: usize,
+    /// Honest members that were convicted. Must be none.
+    pub innocent: usize,
+    /// Messages of the whole ring per member and second, before the lookups.
+    pub idle_rate: f64,
+}
+
+impl Outcome {
+    /// The share of lookups that found the owner.
+    #[must_use]
+    pub fn success(&self) -> f64 {
+        share(self.right, self.lookups)
+    }
+
+    /// The share of lookups that gave a wrong owner as verified.
+    #[must_use]
+    pub fn accepted_wrong(&self) -> f64 {
+        share(self.wrong, self.lookups)
+    }
+
+    /// The mean number of messages.
+    #[must_use]
+    pub fn mean_messages(&self) -> f64 {
+        let sum: f64 = self.messages.iter().copied().map(f64::from).sum();
+        sum / whole(self.messages.len().max(1))
+    }
+
+    /// The number of messages that one lookup in a hundred exceeds.
+    #[must_use]
+    pub fn p99_messages(&self) -> u32 {
+        let at = self.messages.len().saturating_mul(99) / 100;
+        self.messages.get(at).copied().unwrap_or(0)
+    }
+
+    /// The time that half of the lookups take longer than.
+    #[must_use]
+    pub fn median_time(&self) -> Duration {
+        let at = self.elapsed.len() / 2;
+        self.elapsed.get(at).copied().unwrap_or_default()
+    }
+
+    /// Both outcomes as one.
+    #[must_use]
+    pub fn and(mut self, other: Outcome) -> Outcome {
+        let (mine, theirs) = (whole(self.lookups), whole(other.lookups));
+        let all = (mine + theirs).max(1.0);
+        self.steps = (self.steps * mine + other.steps * theirs) / all;
+        self.idle_rate = (self.idle_rate * mine + other.idle_rate * theirs) / all;
+        self.lookups += other.lookups;
+        self.right += other.right;
+        self.verified += other.verified;
+        self.flagged += other.flagged;
+        self.wrong += other.wrong;
+        self.failed += other.failed;
+        self.mistakes.extend(other.mistakes);
+        self.mistakes.truncate(20);
+        self.convicted += other.convicted;
+        self.innocent += other.innocent;
+        self.messages.extend(other.messages);
+        self.messages.sort_unstable();
+        self.elapsed.extend(other.elapsed);
+        self.elapsed.sort_unstable();
+        self
+    }
+}
+
+fn whole(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+fn share(part: usize, of: usize) -> f64 {
+    whole(part) / whole(of.max(1))
+}
+
+/// `share` of `count`, rounded.
+fn part(share: f64, count: usize) -> usize {
+    let wanted = share * whole(count);
+    (0..count).take_while(|n| whole(*n) + 0.5 < wanted).count()
+}
+
+/// Forms the ring, lets it rest, and looks up random points from random honest members.
+///
+/// # Errors
+///
+/// When the run does not get on.
+pub fn run(attack: &Attack) -> Result<Outcome, Failure> {
+    let mut rng = StdRng::from_seed(spread(attack.seed, u64::MAX));
+    let mut overlay = attack.overlay.clone();
+    overlay.lookups = attack.rule;
+    let config = RingConfig {
+        overlay,
+        link: Link {
+            loss: attack.loss,
+            ..Link::default()
+        },
+        check: Check::Nothing,
+        credentials: true,
+    };
+    let mut sim = RingSim::new(attack.seed, config);
+    let mut keys: Vec<RingKey> = (0..attack.members).map(|_| sim.add()).collect();
+    keys.shuffle(&mut rng);
+    let traitors = part(attack.traitors, attack.members);
+    for (n, key) in keys.iter().take(traitors).enumerate() {
+        let mixed = Behaviour::ALL[n % Behaviour::ALL.len()];
+        sim.recruit(*key, attack.behaviour.unwrap_or(mixed));
+    }
+    let mut honest: Vec<RingKey> = keys.split_off(traitors);
+    sim.settle();
+    sim.run_for(attack.before / 2)?;
+    let messages = sim.messages();
+    sim.run_for(attack.before / 2)?;
+    let idle = sim.messages() - messages;
+    let idle = f64::from(u32::try_from(idle).unwrap_or(u32::MAX));
+    let mut outcome = Outcome {
+        idle_rate: idle / whole(attack.members) / (attack.before / 2).as_secs_f64(),
+        ..Outcome::default()
+    };
+    let pause = attack.over / u32::try_from(attack.lookups.max(1)).unwrap_or(u32::MAX);
+    // Crashes and joins per pause between two lookups.
+    let events = 2.0 * attack.churn * whole(attack.members) * pause.as_secs_f64() / 3600.0;
+    let mut owed = 0.0;
+    // Who owned a target when its lookup began: members come and go while it runs.
+    let mut before: BTreeMap<RingKey, Vec<RingKey>> = BTreeMap::new();
+    for _ in 0..attack.lookups {
+        owed += events;
+        while owed >= 1.0 {
+            owed -= 1.0;
+            change(&mut sim, &mut honest, &mut rng);
+        }
+        let in_ring = |key: &&RingKey| {
+            let chord = sim.chord(key);
+            chord.is_some_and(|chord| chord.state() == Membership::Member)
+        };
+        let from = honest.iter().filter(in_ring).choose(&mut rng).copied();
+        let target = RingKey::from_bytes(rng.random());
+        let Some(from) = from else {
+            break;
+        };
+        if sim.lookup(from, target) {
+            before.insert(target, sim.owners(&target));
+        } else {
+            outcome.lookups += 1;
+            outcome.failed += 1;
+        }
+        sim.run_for(pause)?;
+        take_in(&mut sim, &before, &mut outcome);
+    }
+    sim.run_for(Duration::from_secs(12))?;
+    take_in(&mut sim, &before, &mut outcome);
+    outcome.steps /= whole(outcome.lookups.max(1));
+    outcome.messages.sort_unstable();
+    outcome.elapsed.sort_unstable();
+    let convicted = sim.convicted().keys();
+    let (innocent, guilty): (Vec<RingKey>, Vec<RingKey>) =
+        convicted.partition(|key| sim.behaviour(key).is_none());
+    outcome.convicted = guilty.len();
+    outcome.innocent = innocent.len();
+    Ok(outcome)
+}
+
+/// One honest member crashes, or a new one joins through five others.
+fn change(sim: &mut RingSim, honest: &mut Vec<RingKey>, rng: &mut impl Rng) {
+    if rng.random_bool(0.5) && honest.len() > 2 {
+        let victim = honest.swap_remove(rng.random_range(0..honest.len()));
+        sim.crash(victim);
+    } else {
+        let bootstraps: Vec<RingKey> = honest.sample(rng, 5).copied().collect();
+        let key = sim.add();
+        sim.join(key, &bootstraps);
+        honest.push(key);
+    }
+}
+
+fn take_in(sim: &mut RingSim, before: &BTreeMap<RingKey, Vec<RingKey>>, outcome: &mut Outcome) {
+    for result in sim.take_results() {
+        outcome.lookups += 1;
+        let mut right = sim.owners(&result.target);
+        right.extend(before.get(&result.target).into_iter().flatten());
+        outcome.messages.push(result.questions.saturating_mul(2));
+        outcome.steps += whole(result.hops.len());
+        outcome.elapsed.push(result.elapsed);
+        match result.owner {
+            Ok(owner) if right.contains(&owner) => {
+                outcome.right += 1;
+                outcome.verified += usize::from(result.verified);
+                continue;
+            }
+            Ok(_) if result.verified => outcome.wrong += 1,
+            Ok(_) => outcome.flagged += 1,
+            Err(_) => outcome.failed += 1,
+        }
+        if outcome.mistakes.len() < 20 {
+            outcome.mistakes.push((result, right));
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! [`Registry`]: the ring owner of a simulated ring, and signatures that cost nothing.
+//!
+//! A signature here is a hash with a secret that only the registry has. Members sign through the registry, as themselves alone, so
+//! nobody in the simulation can forge one; there is no public-key work, which would take most of the time of large runs.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use ringway_overlay::{Credentials, RingKey, SIGNATURE_LEN, Standing};
+
+/// Keys are hashes already: their first bytes do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FirstBytes(u64);
+
+impl Hasher for FirstBytes {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes.iter().take(8) {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_usize(&mut self, _length: usize) {}
+}
+
+type Keys = HashSet<RingKey, BuildHasherDefault<FirstBytes>>;
+
+/// Who has been admitted, and who has been revoked since.
+#[derive(Debug)]
+pub struct Registry {
+    base: Instant,
+    secret: u64,
+    admitted: RwLock<Keys>,
+}
+
+impl Registry {
+    /// A ring without members, whose owner's secret is `secret`. Its time begins at `base`.
+    #[must_use]
+    pub fn new(secret: u64, base: Instant) -> Arc<Registry> {
+        Arc::new(Registry {
+            base,
+            secret,
+            admitted: RwLock::default(),
+        })
+    }
+
+    /// Admits a router.
+    pub fn admit(&self, key: RingKey) {
+        let mut admitted = self
+            .admitted
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        admitted.insert(key);
+    }
+
+    /// Revokes a router.
+    pub fn revoke(&self, key: &RingKey) {
+        let mut admitted = self
+            .admitted
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        admitted.remove(key);
+    }
+
+    fn is_admitted(&self, key: &RingKey) -> bool {
+        let admitted = self.admitted.read().unwrap_or_else(PoisonError::into_inner);
+        admitted.contains(key)
+    }
+
+    fn signature(&self, author: &RingKey, statement: &[u8]) -> [u8; SIGNATURE_LEN] {
+        let mut hash = FNV_OFFSET ^ self.secret;
+        for byte in author.as_bytes().iter().chain(statement) {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME);
+        }
+        let mut signature = [0; SIGNATURE_LEN];
+        signature
+            .iter_mut()
+            .zip(hash.to_be_bytes())
+            .for_each(|(to, from)| *to = from);
+        signature
+    }
+}
+
+/// Source: the FNV-1a hash, 64 bits.
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0100_0000_01b3;
+
+/// The credentials of one simulated member.
+#[derive(Clone, Debug)]
+pub struct MemberOf {
+    registry: Arc<Registry>,
+    me: RingKey,
+}
+
+impl MemberOf {
+    /// The credentials of `me`.
+    #[must_use]
+    pub fn new(registry: &Arc<Registry>, me: RingKey) -> MemberOf {
+        let registry = Arc::clone(registry);
+        MemberOf { registry, me }
+    }
+}
+
+impl Credentials for MemberOf {
+    fn standing(&self, member: &RingKey) -> Standing {
+        if self.registry.is_admitted(member) {
+            Standing::Certified
+        } else {
+            Standing::Refused
+        }
+    }
+
+    fn admit(&mut self, member: &RingKey, _certificate: &[u8]) -> Standing {
+        self.standing(member)
+    }
+
+    fn certificate(&self, _member: &RingKey) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn sign(&self, statement: &[u8]) -> [u8; SIGNATURE_LEN] {
+        self.registry.signature(&self.me, statement)
+    }
+
+    fn verify(&self, member: &RingKey, statement: &[u8], signature: &[u8; SIGNATURE_LEN]) -> bool {
+        self.registry.is_admitted(member)
+            && self.registry.signature(member, statement) == *signature
+    }
+
+    fn unix_time(&self, now: Instant) -> u64 {
+        let since = now.saturating_duration_since(self.registry.base);
+        (EPOCH + since).as_secs()
+    }
+}
+
+/// The simulated world begins then.
+const EPOCH: Duration = Duration::from_secs(1_700_000_000);

@@ -1,0 +1,170 @@
+//! Rings of members with credentials: groups, views, verified lookups, convictions.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ringway_overlay::{RingKey, Rule};
+use ringway_sim::attack::{Attack, run};
+use ringway_sim::scenario::{Arrival, ask_everybody, choose_victims, churn, form};
+use ringway_sim::{Behaviour, Check, RingConfig, RingSim, seeds};
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use crate::{ok, seconds};
+
+fn secure() -> RingConfig {
+    RingConfig {
+        credentials: true,
+        ..RingConfig::default()
+    }
+}
+
+/// A ring formed by joins, whose groups have had time to fill.
+fn formed(seed: u64, count: usize) -> (RingSim, Vec<RingKey>) {
+    let mut sim = RingSim::new(seed, secure());
+    let arrival = Arrival::Every(Duration::from_millis(200));
+    let (mut keys, _) = ok(form(&mut sim, count, arrival, seconds(120)));
+    ok(sim.run_for(seconds(30)));
+    keys.sort_unstable();
+    (sim, keys)
+}
+
+/// The group of g around the member at `place`, from the keys of all.
+fn true_group(keys: &[RingKey], place: usize, g: usize) -> BTreeSet<RingKey> {
+    let all = keys.len();
+    let g = g.min(all);
+    let nth = |n: usize| keys[(place + all - g / 2 + n) % all];
+    (0..g).map(nth).collect()
+}
+
+#[test]
+fn members_that_join_know_their_groups_and_find_every_owner() {
+    for (seed, count) in seeds(2).into_iter().zip([5, 40]) {
+        let (mut sim, keys) = formed(seed, count);
+        for (place, key) in keys.iter().enumerate() {
+            let group: BTreeSet<RingKey> = sim
+                .chord(key)
+                .expect("it runs")
+                .group()
+                .into_iter()
+                .collect();
+            assert_eq!(group, true_group(&keys, place, 9), "seed {seed}, {key:?}");
+        }
+        let targets = [RingKey::point(b"a"), keys[2], RingKey::ZERO];
+        let results = ok(ask_everybody(&mut sim, &targets, seconds(20)));
+        assert_eq!(results.len(), 3 * count);
+        assert!(results.iter().all(|result| result.verified), "seed {seed}");
+    }
+}
+
+#[test]
+fn groups_and_lookups_survive_deaths_and_churn() {
+    for seed in seeds(2) {
+        let (mut sim, _) = formed(seed, 24);
+        let mut rng = StdRng::seed_from_u64(seed);
+        if let Some(victims) = choose_victims(&sim, &mut rng, 2, 100) {
+            victims.into_iter().for_each(|key| sim.crash(key));
+        }
+        let running = ok(churn(&mut sim, &mut rng, 30));
+        let at_rest = |sim: &RingSim| ringway_sim::scenario::at_rest(sim, running);
+        ok(sim.run_until(seconds(120), at_rest));
+        ok(sim.run_for(seconds(60)));
+        let targets = [RingKey::point(b"a"), RingKey::point(b"b")];
+        ok(ask_everybody(&mut sim, &targets, seconds(20)));
+        assert!(
+            sim.convicted().is_empty(),
+            "seed {seed}: {:?}",
+            sim.convicted()
+        );
+    }
+}
+
+#[test]
+fn three_of_ten_traitors_do_not_mislead_verified_lookups() {
+    for seed in seeds(2) {
+        for behaviour in Behaviour::ALL.into_iter().map(Some).chain([None]) {
+            let attack = Attack {
+                behaviour,
+                loss: 0.01,
+                churn: 0.5,
+                ..Attack::new(seed, 128, 0.3, 100)
+            };
+            let outcome = ok(run(&attack));
+            assert_eq!(outcome.innocent, 0, "seed {seed} {behaviour:?}");
+            assert!(
+                outcome.right >= 99 && outcome.wrong == 0,
+                "seed {seed} {behaviour:?}: {outcome:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_plain_lookup_is_misled_where_a_verified_one_is_not() {
+    let attack = Attack {
+        behaviour: Some(Behaviour::Collude),
+        ..Attack::new(1, 128, 0.2, 100)
+    };
+    let verified = ok(run(&attack));
+    let plain = ok(run(&Attack {
+        rule: Rule::Plain,
+        ..attack
+    }));
+    assert_eq!(verified.right, 100);
+    assert!(plain.right < 95, "{plain:?}");
+}
+
+#[test]
+fn whoever_tells_two_stories_is_convicted_and_nobody_else() {
+    for seed in seeds(3) {
+        let mut sim = RingSim::new(
+            seed,
+            RingConfig {
+                check: Check::Nothing,
+                ..secure()
+            },
+        );
+        let keys: Vec<RingKey> = (0..64).map(|_| sim.add()).collect();
+        let liars: BTreeSet<RingKey> = keys.iter().step_by(16).copied().collect();
+        for key in &liars {
+            sim.recruit(*key, Behaviour::Equivocate);
+        }
+        sim.settle();
+        ok(
+            sim.run_until(seconds(10), |sim| match sim.convicted().len() {
+                4 => Ok(()),
+                few => Err(format!("only {few} convicted")),
+            }),
+        );
+        ok(sim.run_for(seconds(10)));
+        let convicted: BTreeSet<RingKey> = sim.convicted().keys().copied().collect();
+        assert_eq!(convicted, liars, "seed {seed}");
+        // Everybody has heard of it, and nobody has a liar in its group.
+        for key in keys.iter().filter(|key| !liars.contains(*key)) {
+            let chord = sim.chord(key).expect("it runs");
+            let known: BTreeSet<RingKey> = chord.convicted().map(|(member, _)| member).collect();
+            assert_eq!(known, liars, "seed {seed}, {key:?}");
+            assert!(chord.group().iter().all(|member| !liars.contains(member)));
+        }
+    }
+}
+
+#[test]
+fn members_that_restart_do_not_contradict_themselves() {
+    for seed in seeds(2) {
+        let (mut sim, keys) = formed(seed, 16);
+        for key in keys.iter().step_by(3) {
+            sim.crash(*key);
+            ok(sim.run_for(seconds(3)));
+            sim.restart(*key);
+            ok(sim.run_for(seconds(5)));
+        }
+        ok(sim.run_for(seconds(20)));
+        assert!(
+            sim.convicted().is_empty(),
+            "seed {seed}: {:?}",
+            sim.convicted()
+        );
+    }
+}
