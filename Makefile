@@ -2,7 +2,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup setup-tests demo test format lint docs tidy check fuzz bench bench-transport bench-dtl release
+.PHONY: help setup setup-tests demo test format lint docs tidy check fuzz bench bench-transport bench-dtl bench-overlay release
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,12 @@ bench-dtl: setup-tests target/tools/bin/rattan ## measure priorities beside the 
 	mkdir -p target/bench
 	target/release/ringway bench dtl --json --results target/bench/dtl.runs --plots target/bench --rattan target/tools/bin/rattan --beside target/release/dtl-peers $(DTL) > target/bench/dtl.json
 	@cat target/bench/dtl.json
+
+bench-overlay: setup ## look points up in rings with traitors (hours; OVERLAY="--quick" for a minute): target/bench/overlay.json and a plot
+	$(CARGO) build --locked --release --package ringway
+	mkdir -p target/bench
+	target/release/ringway bench overlay --json --plots target/bench $(OVERLAY) > target/bench/overlay.json
+	@cat target/bench/overlay.json
 
 bench: ## measure; not part of `make test`
 	$(CARGO) bench --locked --package ringway-benches

@@ -34,7 +34,7 @@ fn main() {
             if only.is_some_and(|only| *only != format!("{behaviour:?}")) {
                 continue;
             }
-            for rule in [Rule::Verified, Rule::Plain] {
+            for rule in [Rule::Verified, Rule::Paper, Rule::Plain] {
                 let overlay = Config {
                     finger_interval: Duration::from_secs_f64(real(6, 16.0)),
                     ..Config::default()

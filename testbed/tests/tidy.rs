@@ -29,6 +29,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "ringway-transport",
             "ringway-node",
             "ringway-gateway",
+            "ringway-overlay",
+            "ringway-sim",
         ],
     ),
     ("sim", &["ringway-dtl", "ringway-overlay"]),

@@ -6,6 +6,7 @@ mod figure;
 mod idle;
 mod limit;
 mod messages;
+mod overlay;
 mod pair;
 mod plot;
 mod postfix;
@@ -24,6 +25,7 @@ pub(crate) async fn run(context: &Context, command: BenchCommand) -> Result<(), 
     let done = tokio::task::spawn_blocking(move || match command {
         BenchCommand::Transport(args) => transport::run(output, &args),
         BenchCommand::Dtl(args) => dtl::run(output, &args),
+        BenchCommand::Overlay(args) => overlay::run(output, &args),
     });
     done.await.unwrap_or_else(|error| {
         Err(Failure::failed(format_args!(

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-pub(crate) use bench::{BenchCommand, DtlArgs, TransportArgs};
+pub(crate) use bench::{BenchCommand, DtlArgs, OverlayArgs, TransportArgs};
 pub(crate) use gate::{ClassifyArgs, GateCommand};
 pub(crate) use member::{
     CancelArgs, JoinArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, RouteArgs, SendArgs,

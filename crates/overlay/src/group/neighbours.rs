@@ -35,6 +35,8 @@ pub(crate) struct Neighbours {
     view: Option<View>,
     number: u64,
     next: Option<Instant>,
+    /// When gaps may be looked into again.
+    look_again: Option<Instant>,
     /// When the own view is to be signed anew.
     sign_at: Option<Instant>,
     signed: Option<Instant>,
@@ -142,8 +144,13 @@ impl Chord {
         }
         self.consider_pointers(now);
         // Silent neighbours hide those behind them; from elsewhere they can be seen.
+        if self.neighbours.look_again.is_some_and(|at| at > now) {
+            return;
+        }
         let gaps = self.density().stretch(self.own_group()) > DENSE;
         if gaps && !self.knows_everybody() {
+            let pause = self.config.group_interval.saturating_mul(8);
+            self.neighbours.look_again = Some(now + pause);
             self.start_own_lookup(now);
         }
     }

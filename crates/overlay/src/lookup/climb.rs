@@ -27,6 +27,11 @@ impl Chord {
         let Some(lookup) = self.lookups.verified.get_mut(&id) else {
             return;
         };
+        if lookup.by_the_paper {
+            let target = lookup.target;
+            let point = self.paper_point(&base, &target, least);
+            return self.begin_step(now, id, point, group, 2);
+        }
         let offset = Offset::within(&base.distance_to(&lookup.target));
         let point = match offset.filter(|offset| offset.share() >= least) {
             Some(offset) => base.plus(offset),
@@ -99,6 +104,9 @@ impl Chord {
             else {
                 return;
             };
+            if answers >= wanted && lookup.unproven.is_empty() && lookup.by_the_paper {
+                return self.paper_step(now, id);
+            }
             if answers >= wanted && lookup.unproven.is_empty() {
                 if self.step_is_sparse(id) {
                     continue;
@@ -187,7 +195,7 @@ impl Chord {
         let Stage::Climb { point, .. } = lookup.stage else {
             return;
         };
-        if group.is_empty() {
+        if group.is_empty() || lookup.by_the_paper {
             return self.way_lost(now, id);
         }
         if outside {
@@ -223,6 +231,9 @@ impl Chord {
             } = lookup.stage
             {
                 *answers = answers.saturating_add(1);
+            }
+            if lookup.by_the_paper {
+                lookup.claims.push(members.clone());
             }
             for key in members {
                 lookup.named.entry(key).or_insert(from);

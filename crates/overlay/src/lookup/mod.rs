@@ -16,6 +16,7 @@
 
 mod climb;
 mod close;
+mod paper;
 mod progress;
 mod verified;
 
@@ -57,6 +58,8 @@ impl Kind {
 pub enum Rule {
     /// As Chord does: every answer is believed, if it is possible at all.
     Plain,
+    /// As the paper does: every answer is checked with one other member of the answerer's group.
+    Paper,
     /// See the crate's documentation: right as long as one honest member is asked at each step.
     #[default]
     Verified,
@@ -175,7 +178,9 @@ impl Chord {
         }
         Ok(match self.rule() {
             Rule::Plain => self.start_lookup(now, Kind::Caller, target, VecDeque::new()),
-            Rule::Verified => self.start_verified(now, Kind::Caller, target, Vec::new()),
+            Rule::Verified | Rule::Paper => {
+                self.start_verified(now, Kind::Caller, target, Vec::new())
+            }
         })
     }
 

@@ -26,7 +26,7 @@ use crate::event::{Event, LookupFailure, LookupId};
 use crate::group::Density;
 use crate::key::{Offset, RingKey, between};
 use crate::limits::{MAX_HOPS, MAX_WAYS};
-use crate::lookup::Kind;
+use crate::lookup::{Kind, Rule};
 use crate::message::Message;
 use crate::request::Purpose;
 
@@ -65,6 +65,7 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Verified {
     pub(super) kind: Kind,
+    pub(super) by_the_paper: bool,
     pub(super) target: RingKey,
     pub(super) started: Instant,
     pub(super) deadline: Instant,
@@ -91,6 +92,8 @@ pub(crate) struct Verified {
     pub(super) absent: BTreeSet<RingKey>,
     /// Keys that have to be proven before the step can go on.
     pub(super) unproven: BTreeSet<RingKey>,
+    /// What each member that answered at this step named, for the paper's rule.
+    pub(super) claims: Vec<Vec<RingKey>>,
     /// The group that the way before this one ended with.
     pub(super) last: Option<Vec<RingKey>>,
     /// Spacings of the groups met on the way, for one who has no fingers to compare with.
@@ -105,6 +108,9 @@ pub(crate) struct Verified {
 
 impl Verified {
     pub(super) fn askers(&self) -> usize {
+        if self.by_the_paper {
+            return 2;
+        }
         ASKERS[usize::from(self.ways > 1)]
     }
 
@@ -141,6 +147,7 @@ impl Verified {
         self.stage = stage;
         self.asked.clear();
         self.named.clear();
+        self.claims.clear();
         self.forgets_whom_it_waits_for();
     }
 
@@ -167,6 +174,7 @@ impl Chord {
         let id = LookupId(self.lookups.next);
         let lookup = Verified {
             kind,
+            by_the_paper: kind == Kind::Caller && self.config.lookups == Rule::Paper,
             target,
             started: now,
             deadline: now + self.config.lookup_timeout,
@@ -182,6 +190,7 @@ impl Chord {
             numbers: BTreeMap::new(),
             absent: BTreeSet::new(),
             unproven: BTreeSet::new(),
+            claims: Vec::new(),
             last: None,
             spacings: Vec::new(),
             hops: Vec::new(),
@@ -390,7 +399,7 @@ impl Chord {
         self.another_way(now, id, group, owner);
     }
 
-    fn verified_done(
+    pub(super) fn verified_done(
         &mut self,
         now: Instant,
         id: LookupId,

@@ -11,6 +11,8 @@ pub(crate) enum BenchCommand {
     Transport(TransportArgs),
     /// Priorities beside the kernel's TCP over emulated lines, in namespaces of their own
     Dtl(DtlArgs),
+    /// Lookups in rings with traitors, churn and loss: by the verified rule, the paper's and plain Chord
+    Overlay(OverlayArgs),
 }
 
 /// `ringway bench transport`.
@@ -82,4 +84,38 @@ pub(crate) struct DtlArgs {
     /// The emulator, if it is not on the PATH
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) rattan: Option<PathBuf>,
+}
+
+/// `ringway bench overlay`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway bench overlay --quick
+  ringway bench overlay --members 1000 --traitors 30 --behaviour collude,camouflage,silent
+  ringway bench overlay --json --plots target/bench > overlay.json
+
+Members are real, the network between them and the time are simulated, traitors know the whole ring and each other. A message is lost in a
+hundred, and a tenth of the members comes and goes in an hour. All of it takes about two hours; a ring of 100000 members needs 4 GB.")]
+pub(crate) struct OverlayArgs {
+    /// Two small rings, one run; ends within a minute
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Members of the rings [default: 255,1000,10000,100000]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) members: Vec<usize>,
+    /// Per cent of the members that are traitors [default: 0,5,10,20,25,30]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) traitors: Vec<f64>,
+    /// What traitors do: silent, collude, camouflage, equivocate, two-faced, invent, pending, selective, or mixed [default: mixed]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) behaviour: Vec<String>,
+    /// Lookups of each run [default: 10000, with --quick 1000]
+    #[arg(long, value_name = "N")]
+    pub(crate) lookups: Option<usize>,
+    /// Runs of each ring, with different members [default: 2, with --quick 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) runs: Option<u32>,
+    /// Folder for the plot overlay-lookups.svg
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plots: Option<PathBuf>,
 }

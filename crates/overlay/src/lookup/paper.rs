@@ -1,0 +1,68 @@
+//! The paper's own rule, for comparison: each answer is checked by asking one other member of the answerer's group.
+//!
+//! If the two name the same owner of the step's point, the answer is believed. If not, two others are asked, a few times.
+//! What two members agree on is final: nothing is merged, and nobody near the target is asked whether anybody is missing.
+//!
+//! Source: "Our Brothers' Keepers" §3.4, with fingers of whole groups, and with iterative instead of recursive lookups.
+
+use std::time::Instant;
+
+use crate::chord::Chord;
+use crate::event::LookupId;
+use crate::group::around;
+use crate::key::{Offset, RingKey};
+use crate::lookup::verified::Stage;
+
+/// Pairs of members that are asked at one step before the way counts as lost.
+/// Source: chosen; the paper says nothing about answers that differ.
+const PAIRS: usize = 3;
+
+impl Chord {
+    /// Two more members have answered at this step.
+    pub(super) fn paper_step(&mut self, now: Instant, id: LookupId) {
+        let Some(lookup) = self.lookups.verified.get(&id) else {
+            return;
+        };
+        let (Stage::Climb { point, .. }, target) = (&lookup.stage, lookup.target) else {
+            return;
+        };
+        let point = *point;
+        let owner = |claim: &Vec<RingKey>| {
+            let usable = claim.iter().filter(|key| self.is_usable(key));
+            usable.min_by_key(|key| point.distance_to(key)).copied()
+        };
+        let mut last = lookup.claims.iter().rev();
+        let (second, first) = (last.next(), last.next());
+        let agreed = first
+            .zip(second)
+            .filter(|(a, b)| owner(a) == owner(b))
+            .and_then(|(claim, _)| Some((owner(claim)?, claim.clone())));
+        match agreed {
+            Some((owner, claim)) if point == target => {
+                self.verified_done(now, id, owner, claim, true);
+            }
+            Some((_, claim)) => {
+                let group = around(&point, self.config.group, claim);
+                self.climb_from(now, id, point, group);
+            }
+            None if lookup.claims.len() >= 2 * PAIRS => self.way_lost(now, id),
+            None => self.ask_another_pair(now, id),
+        }
+    }
+
+    fn ask_another_pair(&mut self, now: Instant, id: LookupId) {
+        if let Some(lookup) = self.lookups.verified.get_mut(&id)
+            && let Stage::Climb { ref mut wanted, .. } = lookup.stage
+        {
+            *wanted = wanted.saturating_add(2);
+        }
+        self.climb_on(now, id);
+    }
+
+    /// Where the next step goes: along the largest offset, and at the end to the target itself.
+    pub(super) fn paper_point(&self, base: &RingKey, target: &RingKey, least: f64) -> RingKey {
+        let offset = Offset::within(&base.distance_to(target));
+        let offset = offset.filter(|offset| offset.share() >= least);
+        offset.map_or(*target, |offset| base.plus(offset))
+    }
+}

@@ -1,0 +1,366 @@
+//! `ringway bench overlay`: lookups in rings with traitors, by the verified rule, the paper's and plain Chord.
+//!
+//! The members are the program's own, on a simulated network with virtual time; the same run, with the same traitors, churn and loss,
+//! is made for each rule.
+
+use std::time::{Duration, Instant};
+
+use ringway_overlay::Rule;
+use ringway_sim::Behaviour;
+use ringway_sim::attack::{Attack, Outcome, run as attack};
+
+use super::figure::{Figure, show};
+use super::plot::Bars;
+use crate::cli::OverlayArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// One ring, for each of its runs.
+#[derive(Clone, Debug)]
+struct Case {
+    members: usize,
+    traitors: f64,
+    behaviour: Option<Behaviour>,
+    rule: Rule,
+    lookups: usize,
+    runs: u64,
+}
+
+/// How much is measured.
+struct Plan {
+    members: Vec<usize>,
+    traitors: Vec<f64>,
+    lookups: usize,
+    runs: u64,
+}
+
+impl Plan {
+    fn new(args: &OverlayArgs) -> Result<Plan, Failure> {
+        let quick = Plan {
+            members: vec![255, 1_000],
+            traitors: vec![0.2, 0.3],
+            lookups: 1_000,
+            runs: 1,
+        };
+        let whole = Plan {
+            members: vec![255, 1_000, 10_000, 100_000],
+            traitors: vec![0.0, 0.05, 0.1, 0.2, 0.25, 0.3],
+            lookups: 10_000,
+            runs: 2,
+        };
+        let mut plan = if args.quick { quick } else { whole };
+        if !args.members.is_empty() {
+            plan.members.clone_from(&args.members);
+        }
+        if !args.traitors.is_empty() {
+            plan.traitors = args
+                .traitors
+                .iter()
+                .map(|percent| percent / 100.0)
+                .collect();
+        }
+        if let Some(few) = plan
+            .members
+            .iter()
+            .find(|members| !(5..=200_000).contains(*members))
+        {
+            return Err(Failure::usage(format_args!(
+                "--members {few}: rings of 5 to 200000 members are simulated"
+            )));
+        }
+        if let Some(most) = plan
+            .traitors
+            .iter()
+            .find(|share| !(0.0..=0.5).contains(*share))
+        {
+            return Err(Failure::usage(format_args!(
+                "--traitors {}: 0 to 50 per cent are simulated",
+                most * 100.0
+            )));
+        }
+        plan.lookups = args.lookups.unwrap_or(plan.lookups).max(1);
+        plan.runs = u64::from(args.runs.unwrap_or(u32::try_from(plan.runs).unwrap_or(1))).max(1);
+        Ok(plan)
+    }
+
+    /// Every behaviour alone in the second smallest ring, and all together in each.
+    fn cases(&self, behaviours: &[String]) -> Result<Vec<Case>, Failure> {
+        let mut cases = Vec::new();
+        for members in &self.members {
+            for traitors in &self.traitors {
+                for behaviour in chosen(behaviours)? {
+                    if behaviour.is_some() && *traitors == 0.0 {
+                        continue;
+                    }
+                    for rule in [Rule::Verified, Rule::Paper, Rule::Plain] {
+                        cases.push(Case {
+                            members: *members,
+                            traitors: *traitors,
+                            behaviour,
+                            rule,
+                            lookups: self.lookups,
+                            runs: self.runs,
+                        });
+                    }
+                }
+            }
+        }
+        Ok(cases)
+    }
+}
+
+/// The behaviours that the user asks for; all at once if none is named.
+fn chosen(names: &[String]) -> Result<Vec<Option<Behaviour>>, Failure> {
+    if names.is_empty() {
+        return Ok(vec![None]);
+    }
+    let known = |name: &String| {
+        let name = name.trim().to_lowercase();
+        let mut all = Behaviour::ALL.into_iter().map(Some).chain([None]);
+        all.find(|behaviour| behaviour_name(*behaviour) == name)
+    };
+    let all = Behaviour::ALL.into_iter().map(Some).chain([None]);
+    let list = || {
+        all.clone()
+            .map(behaviour_name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    names
+        .iter()
+        .map(|name| {
+            known(name).ok_or_else(|| {
+                Failure::usage(format_args!("--behaviour {name}: choose from {}", list()))
+            })
+        })
+        .collect()
+}
+
+fn behaviour_name(behaviour: Option<Behaviour>) -> String {
+    match behaviour {
+        None => "mixed".to_owned(),
+        Some(Behaviour::TwoFaced) => "two-faced".to_owned(),
+        Some(behaviour) => format!("{behaviour:?}").to_lowercase(),
+    }
+}
+
+fn rule_name(rule: Rule) -> &'static str {
+    match rule {
+        Rule::Verified => "verified",
+        Rule::Paper => "paper",
+        Rule::Plain => "plain chord",
+    }
+}
+
+impl Case {
+    fn ring(&self) -> String {
+        let traitors = self.traitors * 100.0;
+        let behaviour = match self.behaviour {
+            None => String::new(),
+            Some(_) => format!(" {}", behaviour_name(self.behaviour)),
+        };
+        format!("{} members {traitors:.0} %{behaviour}", self.members)
+    }
+
+    fn name(&self) -> String {
+        format!("{} {}", self.ring(), rule_name(self.rule))
+    }
+
+    fn run(&self, seed: u64) -> Result<Outcome, Failure> {
+        let outcome = attack(&Attack {
+            behaviour: self.behaviour,
+            rule: self.rule,
+            churn: 0.1,
+            loss: 0.01,
+            // A hundred lookups a second, or 20 s.
+            over: Duration::from_millis(u64::try_from(self.lookups).unwrap_or(u64::MAX) * 10)
+                .clamp(Duration::from_secs(20), Duration::from_secs(120)),
+            ..Attack::new(seed, self.members, self.traitors, self.lookups)
+        });
+        outcome.map_err(|failure| Failure::failed(format_args!("the simulation failed: {failure}")))
+    }
+
+    /// What the issue of verified lookups aims at.
+    fn aim(&self) -> f64 {
+        match self.traitors {
+            share if share <= 0.05 => 0.9999,
+            share if share <= 0.2 => 0.9995,
+            _ => 0.998,
+        }
+    }
+}
+
+/// The runs of one case.
+struct Measured {
+    case: Case,
+    runs: Vec<Outcome>,
+}
+
+impl Measured {
+    fn each(&self, of: impl Fn(&Outcome) -> f64) -> Vec<f64> {
+        self.runs.iter().map(of).collect()
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let figure = |metric, unit, of: &dyn Fn(&Outcome) -> f64| {
+            Figure::new("overlay", self.case.name(), metric, unit, &self.each(of))
+        };
+        let aim = |figure: Figure, aim: f64| figure.against("aim", &[aim]);
+        let success = figure("lookup_success", "share", &Outcome::success);
+        let wrong = figure("wrong_accepted", "share", &Outcome::accepted_wrong);
+        let mean = figure("messages_mean", "messages", &Outcome::mean_messages);
+        let p99 = |outcome: &Outcome| f64::from(outcome.p99_messages());
+        let p99 = figure("messages_p99", "messages", &p99);
+        let hops = figure("hops_mean", "hops", &|outcome| outcome.steps);
+        let time = |outcome: &Outcome| outcome.median_time().as_secs_f64() * 1e3;
+        let time = figure("time_median", "ms", &time);
+        if self.case.rule != Rule::Verified {
+            return vec![success, wrong, mean, hops, time];
+        }
+        let log = |members: usize| f64::from(u32::try_from(members).unwrap_or(u32::MAX)).log2();
+        let innocent = |outcome: &Outcome| whole(outcome.innocent);
+        vec![
+            aim(success, self.case.aim()),
+            aim(wrong, 0.001),
+            aim(mean, 50.0),
+            aim(p99, 120.0),
+            aim(hops, 0.5 * log(self.case.members)),
+            time,
+            aim(figure("honest_convicted", "members", &innocent), 0.0),
+            figure("idle_messages", "messages/s and member", &|o| o.idle_rate),
+        ]
+    }
+}
+
+fn whole(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// Measures, shows, and draws.
+pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
+    let plan = Plan::new(args)?;
+    let cases = plan.cases(&args.behaviour)?;
+    if let Some(folder) = &args.plots {
+        super::writable(folder)?;
+    }
+    let all: usize = cases.iter().map(Case::weight).sum();
+    let (began, mut done) = (Instant::now(), 0);
+    let mut measured = Vec::new();
+    for case in cases {
+        let mut runs = Vec::new();
+        for seed in 1..=case.runs {
+            runs.push(case.run(seed)?);
+        }
+        done += case.weight();
+        output.note(&format!(
+            "{}: done; {}",
+            case.name(),
+            left(began.elapsed(), done, all)
+        ));
+        measured.push(Measured { case, runs });
+    }
+    let figures: Vec<Figure> = measured.iter().flat_map(Measured::figures).collect();
+    if let Some(folder) = &args.plots {
+        draw(&measured, folder)?;
+    }
+    show(output, &figures)
+}
+
+impl Case {
+    /// How long it takes, beside others.
+    fn weight(&self) -> usize {
+        self.members + self.lookups
+    }
+}
+
+fn left(spent: Duration, done: usize, all: usize) -> String {
+    let part = whole(done) / whole(all.max(1));
+    let left = spent.as_secs_f64() * (1.0 / part.max(1e-9) - 1.0);
+    format!("about {:.0} minutes left", left / 60.0)
+}
+
+/// One plot for each size of ring: which share of lookups went wrong.
+fn draw(measured: &[Measured], folder: &std::path::Path) -> Result<(), Failure> {
+    let bars = measured.iter().map(|measured| {
+        let right: Vec<f64> = measured.each(Outcome::success);
+        let wrong = 1.0 - super::figure::median(&right);
+        (measured.case.name(), wrong.max(1e-5))
+    });
+    let plot = Bars {
+        name: "overlay-lookups",
+        title: "Lookups that did not find the owner (at least 0.00001 is drawn)".to_owned(),
+        unit: "share of all lookups",
+        bars: bars.collect(),
+    };
+    plot.draw(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args() -> OverlayArgs {
+        OverlayArgs {
+            quick: true,
+            members: Vec::new(),
+            traitors: Vec::new(),
+            behaviour: Vec::new(),
+            lookups: None,
+            runs: None,
+            plots: None,
+        }
+    }
+
+    #[test]
+    fn every_ring_is_measured_by_every_rule() {
+        let plan = Plan::new(&args()).unwrap();
+        let cases = plan.cases(&[]).unwrap();
+        assert_eq!(cases.len(), 2 * 2 * 3);
+        assert_eq!(cases[0].name(), "255 members 20 % verified");
+        let cases = plan
+            .cases(&["two-faced".to_owned(), "mixed".to_owned()])
+            .unwrap();
+        assert_eq!(cases.len(), 2 * 2 * 2 * 3);
+        assert_eq!(cases[2].name(), "255 members 20 % two-faced plain chord");
+    }
+
+    #[test]
+    fn what_cannot_be_simulated_is_refused() {
+        let refused = |args: OverlayArgs| Plan::new(&args).is_err();
+        assert!(refused(OverlayArgs {
+            members: vec![4],
+            ..args()
+        }));
+        assert!(refused(OverlayArgs {
+            traitors: vec![60.0],
+            ..args()
+        }));
+        assert!(
+            Plan::new(&args())
+                .unwrap()
+                .cases(&["nice".to_owned()])
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn a_small_ring_under_attack_gives_figures() {
+        let case = Case {
+            members: 60,
+            traitors: 0.2,
+            behaviour: None,
+            rule: Rule::Verified,
+            lookups: 40,
+            runs: 1,
+        };
+        let runs = vec![case.run(1).unwrap()];
+        let figures = Measured { case, runs }.figures();
+        let success = figures
+            .iter()
+            .find(|figure| figure.metric == "lookup_success");
+        assert!(
+            success.is_some_and(|figure| figure.value > 0.9),
+            "{figures:?}"
+        );
+    }
+}
