@@ -117,8 +117,8 @@ pub const VIEW_LIFETIME: Duration = Duration::from_secs(600);
 pub const VIEW_PAUSE: Duration = Duration::from_millis(200);
 
 /// Members whose statements are remembered, to compare them with later ones.
-/// Source: chosen; a group and whoever a few lookups met, 180 bytes each. Past it the one with the least key is forgotten.
-pub const MAX_SPEAKERS: usize = 512;
+/// Source: chosen; a group, and those who were in it lately. Past it one that is not in the group is forgotten.
+pub const MAX_SPEAKERS: usize = 32;
 
 /// Statements that are remembered of one member.
 /// Source: chosen; a liar that signs faster breaks its own chain. Past it the oldest is forgotten.

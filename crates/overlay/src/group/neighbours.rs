@@ -178,7 +178,9 @@ impl Chord {
     /// Whether `key` is among the nearest of this member and those it knows around it.
     fn belongs(&self, key: &RingKey) -> bool {
         let group = self.own_group();
+        let balanced = group.get(self.config.group / 2) == Some(&self.me);
         if group.len() == self.config.group
+            && balanced
             && let (Some(first), Some(last)) = (group.first(), group.last())
             && !between(first, key, last)
         {
@@ -312,8 +314,13 @@ impl Chord {
         }
     }
 
-    /// Neighbours that have answered lately and stand clockwise between `from` and this member.
-    pub(crate) fn fresh_neighbours_after(&self, now: Instant, from: &RingKey) -> Vec<RingKey> {
+    /// Neighbours that have answered lately and stand clockwise between `from` and `to`.
+    pub(crate) fn fresh_neighbours(
+        &self,
+        now: Instant,
+        from: &RingKey,
+        to: &RingKey,
+    ) -> Vec<RingKey> {
         let round = self.config.group_interval.saturating_mul(2);
         let members = u32::try_from(self.config.group).unwrap_or(u32::MAX);
         let time = round.saturating_mul(members);
@@ -321,15 +328,15 @@ impl Chord {
             self.neighbours.is_fresh(now, key, time) && !self.peers.is_suspect(now, key)
         };
         let keys = self.neighbours.keys();
-        keys.filter(|key| between(from, key, &self.me) && fresh(key))
+        keys.filter(|key| between(from, key, to) && fresh(key))
             .collect()
     }
 
     /// The neighbour that stands nearest after this member, before `head`.
     pub(crate) fn closer_neighbour(&self, now: Instant, head: &RingKey) -> Option<RingKey> {
-        let me = self.me;
-        let after = self.fresh_neighbours_after(now, &me);
-        let closer = after.into_iter().filter(|key| between(&me, key, head));
-        closer.min_by_key(|key| me.distance_to(key))
+        let closer = self.fresh_neighbours(now, &self.me, head);
+        closer
+            .into_iter()
+            .min_by_key(|key| self.me.distance_to(key))
     }
 }

@@ -1,6 +1,6 @@
 //! Comparing what members say with what they said to others, and what follows from a contradiction.
 //!
-//! Each view that a lookup meets is told to one neighbour of its author. Whoever holds two statements of one member that
+//! Each view that a lookup meets is, with the share of the configuration, told to one neighbour of its author. Whoever holds two statements of one member that
 //! contradict each other has proof, and needs nobody's word: the proof goes to everybody, and everybody
 //! checks it. A convicted member is treated as if it were not there. Only the ring's owner removes it for good.
 
@@ -26,11 +26,13 @@ pub(crate) struct Witnessed {
 }
 
 impl Witnessed {
-    /// Remembers a statement, and gives an earlier one that contradicts it.
-    fn remember(&mut self, said: &SignedHeader) -> Option<SignedHeader> {
+    /// Remembers a statement, and gives an earlier one that contradicts it. `group` is whose statements to keep longest.
+    fn remember(&mut self, said: &SignedHeader, group: &[RingKey]) -> Option<SignedHeader> {
         let author = said.header.author;
         if !self.said.contains_key(&author) && self.said.len() >= MAX_SPEAKERS {
-            self.said.pop_first();
+            let mut speakers = self.said.keys();
+            let stranger = speakers.find(|key| !group.contains(key)).copied();
+            self.said.remove(&stranger?);
         }
         let earlier = self.said.entry(author).or_default();
         if earlier.contains(said) {
@@ -77,7 +79,8 @@ impl Chord {
 
     /// Compares a statement, whose signature has been checked, with what its author said before.
     pub(crate) fn compare(&mut self, now: Instant, said: &SignedHeader) {
-        if let Some(other) = self.witnessed.remember(said) {
+        let group = self.own_group().to_vec();
+        if let Some(other) = self.witnessed.remember(said, &group) {
             self.convict(now, other, *said);
         }
     }

@@ -123,7 +123,10 @@ impl Chord {
                 lookup.near.entry(*key).or_insert(from);
                 lookup.named.entry(*key).or_insert(from);
             }
-            self.compare(now, &view.signed);
+            // Those next to the author can tell best whether it told them the same.
+            if self.neighbours.contains(&from) {
+                self.compare(now, &view.signed);
+            }
             self.tell_a_neighbour(&view);
             self.have_proven(now, id);
         } else {

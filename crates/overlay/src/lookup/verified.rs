@@ -222,17 +222,17 @@ impl Chord {
                 None => self.way_lost(now, id),
             };
         }
-        if ways == 1
-            && let Some(owner) = self.owner_nearby(&target)
-        {
-            return self.confirm_nearby(now, id, owner);
+        let group = self.own_group().to_vec();
+        if ways == 1 && self.knows_everybody() {
+            let owner = group.iter().min_by_key(|key| target.distance_to(key));
+            return self.confirm_nearby(now, id, owner.copied().unwrap_or(self.me));
+        }
+        if ways == 1 && self.is_nearby(&target) {
+            return self.close(now, id, &group);
         }
         match self.first_step(&target, ways) {
             Some((point, group)) => self.climb_from(now, id, point, group),
-            None => {
-                let group = self.own_group().to_vec();
-                self.close(now, id, &group);
-            }
+            None => self.close(now, id, &group),
         }
     }
 
@@ -241,18 +241,12 @@ impl Chord {
         Some((self.me.plus(finger.offset), finger.group.clone()))
     }
 
-    /// The owner of a point that lies within the own group: nobody can stand there unseen, if the group has no gaps.
-    fn owner_nearby(&self, target: &RingKey) -> Option<RingKey> {
+    /// Whether a point lies within the own group, so that there is no way to it.
+    fn is_nearby(&self, target: &RingKey) -> bool {
         let group = self.own_group();
-        if self.density().stretch(group) > DENSE {
-            return None;
-        }
-        let (first, last) = (group.first()?, group.last()?);
-        if !self.knows_everybody() && target != last && !between(first, target, last) {
-            return None;
-        }
-        let owner = group.iter().min_by_key(|key| target.distance_to(key));
-        owner.copied()
+        let ends = group.first().zip(group.last());
+        ends.is_some_and(|(first, last)| target == last || between(first, target, last))
+            && self.density().stretch(group) <= DENSE
     }
 
     fn confirm_nearby(&mut self, now: Instant, id: LookupId, owner: RingKey) {

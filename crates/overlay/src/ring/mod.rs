@@ -217,11 +217,17 @@ impl Chord {
 
     /// The list that follows from `head` being the first successor and `rest` its own list.
     ///
-    /// Neighbours that answered themselves belong into it even if the head leaves them out.
+    /// Neighbours that answered themselves belong into it even if the head leaves them out; but none beyond the last
+    /// that the head names, because whoever stands between would be skipped.
     fn list_after(&self, now: Instant, head: RingKey, rest: &[RingKey]) -> Vec<RingKey> {
         let all = std::iter::once(&head).chain(rest);
         let list = clockwise_prefix(&self.me, all, self.config.successors);
-        let neighbours = self.fresh_neighbours_after(now, &head);
+        let last = list.last().copied().unwrap_or(head);
+        let neighbours = if last == head {
+            Vec::new()
+        } else {
+            self.fresh_neighbours(now, &head, &last)
+        };
         if neighbours.is_empty() {
             return list;
         }
