@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
-use rand::seq::{IndexedRandom, IteratorRandom, SliceRandom};
+use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt, SeedableRng};
 use ringway_overlay::{Config, Membership, RingKey, Rule};
 
@@ -23,7 +23,7 @@ pub struct Attack {
     pub members: usize,
     /// The share of them that are traitors, 0 to 1.
     pub traitors: f64,
-    /// What the traitors do; none for all behaviours, evenly mixed.
+    /// What the traitors do; none for all behaviours, evenly mixed (above 1 000 members without those that are convicted at once).
     pub behaviour: Option<Behaviour>,
     /// How honest members look things up.
     pub rule: Rule,
@@ -60,6 +60,21 @@ impl Attack {
         }
     }
 }
+
+/// In larger rings the mixture leaves out those who are convicted within seconds: a proof against each of thousands goes
+/// to everybody, which takes hours to simulate and only helps the honest.
+const MANY: usize = 1_000;
+
+/// What traitors do without being convicted.
+const UNCONVICTED: [Behaviour; 7] = [
+    Behaviour::Silent,
+    Behaviour::Collude,
+    Behaviour::Camouflage,
+    Behaviour::TwoFaced,
+    Behaviour::Invent,
+    Behaviour::Pending,
+    Behaviour::Selective,
+];
 
 /// How the lookups of an [`Attack`] ended.
 #[derive(Clone, Debug, Default)]
@@ -172,34 +187,9 @@ fn part(share: f64, count: usize) -> usize {
 /// When the run does not get on.
 pub fn run(attack: &Attack) -> Result<Outcome, Failure> {
     let mut rng = StdRng::from_seed(spread(attack.seed, u64::MAX));
-    let mut overlay = attack.overlay.clone();
-    overlay.lookups = attack.rule;
-    let config = RingConfig {
-        overlay,
-        link: Link {
-            loss: attack.loss,
-            ..Link::default()
-        },
-        check: Check::Nothing,
-        credentials: true,
-    };
-    let mut sim = RingSim::new(attack.seed, config);
-    let mut keys: Vec<RingKey> = (0..attack.members).map(|_| sim.add()).collect();
-    keys.shuffle(&mut rng);
-    let traitors = part(attack.traitors, attack.members);
-    for (n, key) in keys.iter().take(traitors).enumerate() {
-        let mixed = Behaviour::ALL[n % Behaviour::ALL.len()];
-        sim.recruit(*key, attack.behaviour.unwrap_or(mixed));
-    }
-    let mut honest: Vec<RingKey> = keys.split_off(traitors);
-    sim.settle();
-    sim.run_for(attack.before / 2)?;
-    let messages = sim.messages();
-    sim.run_for(attack.before / 2)?;
-    let idle = sim.messages() - messages;
-    let idle = f64::from(u32::try_from(idle).unwrap_or(u32::MAX));
+    let (mut sim, mut honest) = form(attack, &mut rng);
     let mut outcome = Outcome {
-        idle_rate: idle / whole(attack.members) / (attack.before / 2).as_secs_f64(),
+        idle_rate: rest(attack, &mut sim)?,
         ..Outcome::default()
     };
     let pause = attack.over / u32::try_from(attack.lookups.max(1)).unwrap_or(u32::MAX);
@@ -214,16 +204,9 @@ pub fn run(attack: &Attack) -> Result<Outcome, Failure> {
             owed -= 1.0;
             change(&mut sim, &mut honest, &mut rng);
         }
-        let in_ring = |key: &&RingKey| {
-            let chord = sim.chord(key);
-            chord.is_some_and(|chord| chord.state() == Membership::Member)
-        };
-        let from = honest.iter().filter(in_ring).choose(&mut rng).copied();
         let target = RingKey::from_bytes(rng.random());
-        let Some(from) = from else {
-            break;
-        };
-        if sim.lookup(from, target) {
+        let begun = somebody(&sim, &honest, &mut rng).is_some_and(|from| sim.lookup(from, target));
+        if begun {
             before.insert(target, sim.owners(&target));
         } else {
             outcome.lookups += 1;
@@ -243,6 +226,56 @@ pub fn run(attack: &Attack) -> Result<Outcome, Failure> {
     outcome.convicted = guilty.len();
     outcome.innocent = innocent.len();
     Ok(outcome)
+}
+
+/// The ring with its traitors, and who is honest in it.
+fn form(attack: &Attack, rng: &mut StdRng) -> (RingSim, Vec<RingKey>) {
+    let mut overlay = attack.overlay.clone();
+    overlay.lookups = attack.rule;
+    let config = RingConfig {
+        overlay,
+        link: Link {
+            loss: attack.loss,
+            ..Link::default()
+        },
+        check: Check::Nothing,
+        credentials: true,
+    };
+    let mut sim = RingSim::new(attack.seed, config);
+    let mut keys: Vec<RingKey> = (0..attack.members).map(|_| sim.add()).collect();
+    keys.shuffle(rng);
+    let traitors = part(attack.traitors, attack.members);
+    for (n, key) in keys.iter().take(traitors).enumerate() {
+        let mixed = if attack.members <= MANY {
+            Behaviour::ALL[n % Behaviour::ALL.len()]
+        } else {
+            UNCONVICTED[n % UNCONVICTED.len()]
+        };
+        sim.recruit(*key, attack.behaviour.unwrap_or(mixed));
+    }
+    let honest = keys.split_off(traitors);
+    sim.settle();
+    (sim, honest)
+}
+
+/// Lets time pass before the lookups, and gives the messages per member and second in the second half of it.
+fn rest(attack: &Attack, sim: &mut RingSim) -> Result<f64, Failure> {
+    sim.run_for(attack.before / 2)?;
+    let messages = sim.messages();
+    sim.run_for(attack.before / 2)?;
+    let idle = u32::try_from(sim.messages() - messages).unwrap_or(u32::MAX);
+    Ok(f64::from(idle) / whole(attack.members) / (attack.before / 2).as_secs_f64())
+}
+
+/// An honest member that is in the ring.
+fn somebody(sim: &RingSim, honest: &[RingKey], rng: &mut StdRng) -> Option<RingKey> {
+    let in_ring = |key: &RingKey| {
+        let chord = sim.chord(key);
+        chord.is_some_and(|chord| chord.state() == Membership::Member)
+    };
+    // Few are on their way into the ring, so a few draws are enough.
+    let draws = (0..100).filter_map(|_| honest.choose(rng).copied());
+    draws.into_iter().find(in_ring)
 }
 
 /// One honest member crashes, or a new one joins through five others.

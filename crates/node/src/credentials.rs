@@ -11,7 +11,8 @@ use crate::clock::unix_seconds;
 use crate::directory::Directory;
 use crate::identity::Identity;
 
-const CONTEXT: &[u8] = b"ringway overlay statement";
+/// What routers sign their statements of the overlay with.
+pub(crate) const CONTEXT: &[u8] = b"ringway overlay statement";
 
 /// A router's own key, and the certificates that it has seen.
 #[derive(Debug)]

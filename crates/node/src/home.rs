@@ -7,6 +7,7 @@
 //! | `state.db` | certificate, known routers, transfers |
 //! | `control.sock` | the control socket, 0600, while the daemon runs |
 //! | `inbox/` | received files |
+//! | `evidence/` | proof against routers that lie, one file each |
 //! | `trees/` | hash trees of files on their way out |
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -60,6 +61,10 @@ pub(crate) fn state_path(home: &Path) -> PathBuf {
 
 pub(crate) fn trees_path(home: &Path) -> PathBuf {
     home.join("trees")
+}
+
+pub(crate) fn evidence_path(home: &Path) -> PathBuf {
+    home.join("evidence")
 }
 
 /// Takes the home for one daemon; it is free again when the file is closed, however that comes.

@@ -39,6 +39,7 @@ pub mod daemon;
 mod database;
 pub mod directory;
 pub mod enrol;
+pub mod evidence;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod home;

@@ -15,6 +15,16 @@ pub const MAX_LINKS: usize = 1024;
 /// Source: shorter than the 52 characters of a member id, so that the two cannot be confused; a DNS label has at most 63 (RFC 1035 §2.3.4). A longer name is refused.
 pub const NAME_BYTES: usize = 32;
 
+/// Bytes of a file of evidence.
+///
+/// Source: a certificate, two statements of 200 bytes each, and what CBOR needs. A longer one is malformed.
+pub const EVIDENCE_BYTES: usize = 1_024;
+
+/// Files of evidence that are read at a start.
+///
+/// Source: `ringway_overlay::limits::MAX_CONVICTED`. Those past it are not used until the ring tells of them again.
+pub const EVIDENCE_FILES: usize = 4_096;
+
 /// Bytes of a certificate.
 ///
 /// Source: the largest possible one is 253 bytes; it must fit, twice, into one handshake message of 1 200 bytes. A longer one is malformed.

@@ -83,6 +83,11 @@ impl State {
         Ok(State { path, connection })
     }
 
+    /// The folder that the state is in.
+    pub(crate) fn home(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
+
     fn connection(&self) -> MutexGuard<'_, Connection> {
         self.connection
             .lock()

@@ -393,6 +393,7 @@ impl Chord {
             Purpose::Certificates(lookup) => {
                 self.certificates_answered(now, lookup, &request.message, Some(answer));
             }
+            Purpose::Accused => self.accused_answered(now, from, &request.message, Some(answer)),
         }
     }
 
@@ -428,6 +429,7 @@ impl Chord {
             Purpose::Certificates(lookup) => {
                 self.certificates_answered(now, lookup, &request.message, None);
             }
+            Purpose::Accused => self.accused_answered(now, request.to, &request.message, None),
         }
     }
 }

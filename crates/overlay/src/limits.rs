@@ -124,6 +124,10 @@ pub const MAX_SPEAKERS: usize = 32;
 /// Source: chosen; a liar that signs faster breaks its own chain. Past it the oldest is forgotten.
 pub const MAX_SAID: usize = 8;
 
+/// Accused members whose certificates are asked for at once.
+/// Source: chosen; 400 bytes each. Past it evidence against further ones is dropped: others tell of it, too.
+pub const MAX_ACCUSED: usize = 16;
+
 /// Members that this one holds proof against.
 /// Source: chosen; 400 bytes each. The ring's owner removes them for good long before. Past it no more are convicted.
 pub const MAX_CONVICTED: usize = 4_096;

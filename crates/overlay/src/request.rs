@@ -33,6 +33,8 @@ pub(crate) enum Purpose {
     Nearby(LookupId),
     /// The certificates of members that somebody named.
     Certificates(LookupId),
+    /// The certificate of a member that somebody accuses.
+    Accused,
 }
 
 impl Purpose {
@@ -50,7 +52,9 @@ impl Purpose {
             Message::Near { .. } => matches!(self, Purpose::Near(_)),
             Message::ViewIs { .. } => matches!(self, Purpose::Contact | Purpose::Closing(_)),
             Message::Unchanged { .. } => matches!(self, Purpose::Contact | Purpose::Closing(_)),
-            Message::Certificates { .. } => matches!(self, Purpose::Certificates(_)),
+            Message::Certificates { .. } => {
+                matches!(self, Purpose::Certificates(_) | Purpose::Accused)
+            }
             Message::NotMember { .. } => !self.is_ping(),
             _ => false,
         }

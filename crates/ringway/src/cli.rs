@@ -18,7 +18,7 @@ pub(crate) use member::{
     TransfersArgs,
 };
 pub(crate) use ring::{
-    InitArgs, InviteArgs, PublishArgs, RevokeArgs, RingCommand, RoleArg, ServeArgs,
+    InitArgs, InviteArgs, JudgeArgs, PublishArgs, RevokeArgs, RingCommand, RoleArg, ServeArgs,
 };
 
 /// What stands below the options in `ringway --help`.

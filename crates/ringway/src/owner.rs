@@ -1,5 +1,7 @@
 //! `ringway ring …`: the ring owner's commands.
 
+mod judge;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -61,6 +63,7 @@ pub(crate) async fn run(context: &Context, command: RingCommand) -> Result<(), F
         RingCommand::Members(args) => members(context, args.folder.dir),
         RingCommand::Revoke(args) => revoke(context, &args),
         RingCommand::Publish(args) => publish(context, &args),
+        RingCommand::Judge(args) => judge::run(context, args),
     }
 }
 

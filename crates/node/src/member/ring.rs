@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use ringway_overlay::{Chord, Config, Event, LookupId, Membership as Position, Message, RingKey};
+use ringway_overlay::{
+    Chord, Config, Event, LookupId, Membership as Position, Message, RingKey, SignedHeader,
+};
 use ringway_transport::MemberId;
 use tokio::sync::oneshot;
 
@@ -12,6 +14,7 @@ use super::runtime::{Runtime, ring_key_of};
 use super::{Found, LookupFailed, Outcome};
 use crate::certificate::Certificate;
 use crate::credentials::RouterCredentials;
+use crate::evidence::Evidence;
 use crate::limits::{
     LEAF_LOOKUPS, LOOKUP_TIME, PARENT_TIME, ROUTE_HOPS, UNRESOLVED, UNRESOLVED_MESSAGES,
 };
@@ -93,6 +96,7 @@ impl Runtime {
             }
         };
         let mut chord = chord.with_credentials(Box::new(credentials), incarnation);
+        self.recall_evidence(now, &mut chord);
         let others: Vec<RingKey> = known
             .iter()
             .filter_map(Certificate::ring_key)
@@ -222,12 +226,44 @@ impl Runtime {
             Event::LookupFailed { id, reason, .. } => {
                 self.lookup_ended(now, id, Err(LookupFailed::Overlay(reason.to_string())));
             }
-            Event::Convicted { member, .. } => {
-                tracing::warn!(%member, "a router has signed two statements that contradict each other: it is not used any more");
-            }
+            Event::Convicted {
+                member,
+                first,
+                second,
+            } => self.keep_evidence(&member, &first, &second),
             Event::MemberDead(key) => tracing::info!(%key, "a router does not answer"),
             Event::Isolated => {
                 tracing::warn!("all successors are gone: this router looks for the others");
+            }
+        }
+    }
+
+    /// A router has been proven to lie: the ring's owner may want to see it, and the next start has to know.
+    fn keep_evidence(&self, router: &RingKey, first: &SignedHeader, second: &SignedHeader) {
+        let Some(certificate) = self.directory.cached_router(router) else {
+            return;
+        };
+        let evidence = Evidence::new(&self.membership.ring, &certificate, first, second);
+        let state = std::sync::Arc::clone(&self.state);
+        tokio::task::spawn_blocking(move || {
+            let name = certificate.name();
+            match evidence.keep(state.home(), &certificate.member()) {
+                Ok(path) => tracing::warn!(
+                    %name, file = %path.display(),
+                    "a router has signed two statements that contradict each other, and is not used any more; the ring's owner can judge the file: `ringway ring judge`"
+                ),
+                Err(error) => tracing::error!(%name, %error, "evidence could not be kept"),
+            }
+        });
+    }
+
+    /// Those who were proven to lie before this start.
+    fn recall_evidence(&self, now: Instant, chord: &mut Chord) {
+        for evidence in Evidence::kept(self.state.home()) {
+            if let Ok(guilty) = evidence.judge(&self.membership.ring)
+                && self.directory.admit(guilty.certificate.as_bytes()).is_ok()
+            {
+                chord.recall(now, guilty.first, guilty.second);
             }
         }
     }

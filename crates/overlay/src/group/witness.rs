@@ -14,8 +14,9 @@ use crate::chord::Chord;
 use crate::credentials::Standing;
 use crate::event::Event;
 use crate::key::RingKey;
-use crate::limits::{MAX_CONVICTED, MAX_SAID, MAX_SPEAKERS};
+use crate::limits::{MAX_ACCUSED, MAX_CONVICTED, MAX_SAID, MAX_SPEAKERS};
 use crate::message::Message;
+use crate::request::Purpose;
 use crate::view::{SignedHeader, View};
 
 /// What members said lately, and who is convicted.
@@ -23,6 +24,8 @@ use crate::view::{SignedHeader, View};
 pub(crate) struct Witnessed {
     said: BTreeMap<RingKey, VecDeque<SignedHeader>>,
     convicted: BTreeMap<RingKey, (SignedHeader, SignedHeader)>,
+    /// Evidence against members whose certificates are being asked for, by the accused.
+    waiting: BTreeMap<RingKey, (SignedHeader, SignedHeader)>,
 }
 
 impl Witnessed {
@@ -124,11 +127,77 @@ impl Chord {
         if author == self.me || self.is_convicted(&author) {
             return;
         }
+        if first.contradicts(&second) && self.standing(&author) == Standing::Unknown {
+            return self.ask_who_is_accused(now, from, first, second);
+        }
         if first.contradicts(&second) && self.is_genuine(&first) && self.is_genuine(&second) {
             self.convict(now, first, second);
         } else {
             self.counters.malformed += 1;
             self.peers.suspect(now, from);
+        }
+    }
+
+    /// Nobody can be judged without a certificate. Whoever accuses has it.
+    fn ask_who_is_accused(
+        &mut self,
+        now: Instant,
+        from: RingKey,
+        first: SignedHeader,
+        second: SignedHeader,
+    ) {
+        let accused = first.header.author;
+        let waiting = &mut self.witnessed.waiting;
+        if waiting.contains_key(&accused) || waiting.len() >= MAX_ACCUSED {
+            return;
+        }
+        waiting.insert(accused, (first, second));
+        let members = vec![accused];
+        self.request(now, from, Purpose::Accused, |id| Message::GetCertificates {
+            id,
+            members,
+        });
+    }
+
+    /// The certificate of the accused came, or did not.
+    pub(crate) fn accused_answered(
+        &mut self,
+        now: Instant,
+        from: RingKey,
+        asked: &Message,
+        answer: Option<Message>,
+    ) {
+        let Message::GetCertificates { members, .. } = asked else {
+            return;
+        };
+        for accused in members {
+            let Some((first, second)) = self.witnessed.waiting.remove(accused) else {
+                continue;
+            };
+            if let (Some(Message::Certificates { certificates, .. }), Some(credentials)) =
+                (&answer, &mut self.credentials)
+            {
+                let of_it = certificates.iter().filter(|(key, _)| key == accused);
+                of_it.for_each(|(key, certificate)| {
+                    credentials.admit(key, certificate);
+                });
+            }
+            if self.standing(accused) == Standing::Certified {
+                self.handle_evidence(now, from, first, second);
+            }
+        }
+    }
+
+    /// Takes in what was proven before this start, so that nobody has to prove it again. What is no proof changes nothing.
+    pub fn recall(&mut self, now: Instant, first: SignedHeader, second: SignedHeader) {
+        let author = first.header.author;
+        let known = author == self.me || self.is_convicted(&author);
+        if !known
+            && first.contradicts(&second)
+            && self.is_genuine(&first)
+            && self.is_genuine(&second)
+        {
+            self.convict(now, first, second);
         }
     }
 

@@ -23,6 +23,8 @@ pub(crate) enum RingCommand {
     Revoke(RevokeArgs),
     /// Write the ring's zone file, for a DNS server of your own
     Publish(PublishArgs),
+    /// Judge evidence that a router lies: a file that members keep in their homes below `evidence`
+    Judge(JudgeArgs),
 }
 
 /// Where the authority lives.
@@ -126,6 +128,23 @@ pub(crate) struct PublishArgs {
     /// The file to write; without it the zone goes to stdout
     #[arg(long, value_name = "FILE")]
     pub(crate) zone_file: Option<PathBuf>,
+    /// Where the authority is.
+    #[command(flatten)]
+    pub(crate) folder: AuthorityFolder,
+}
+
+/// `ringway ring judge`.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ringway ring judge ~/.local/share/ringway/evidence/*.evidence\n  ringway ring judge oslo.evidence --ring RING\n\nNothing is asked of anybody: the two statements in the file and the owner's key decide. Exit code 0 if the file proves a lie, 1 if not. What \nfollows from it is the owner's decision: `ringway ring revoke NAME`."
+)]
+pub(crate) struct JudgeArgs {
+    /// The files of evidence
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Identity of the ring [default: that of the authority in the folder, or of the ring that this member belongs to]
+    #[arg(long, value_name = "RING")]
+    pub(crate) ring: Option<String>,
     /// Where the authority is.
     #[command(flatten)]
     pub(crate) folder: AuthorityFolder,

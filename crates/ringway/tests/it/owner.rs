@@ -2,7 +2,12 @@
 
 use std::path::Path;
 
+use ringway_node::certificate::{Certificate, CertificateFields};
+use ringway_node::evidence::Evidence;
+use ringway_node::identity::Identity;
+use ringway_overlay::{Header, SignedHeader};
 use ringway_testbed::Outcome;
+use ringway_transport::Signer;
 use serde_json::Value;
 
 use super::run;
@@ -123,4 +128,77 @@ fn the_zone_goes_to_stdout_or_whole_into_a_file() {
         "/nonexistent/ring.zone",
     ]);
     assert_eq!(nowhere.code, Some(1));
+}
+
+/// Two statements of a router of the ring in `home`, of which it can have signed only one if it is honest.
+fn evidence(home: &Path) -> Evidence {
+    let owner = Identity::load(&home.join("authority/root.key")).unwrap();
+    let liar = Identity::generate().unwrap();
+    let fields = CertificateFields {
+        member: liar.member(),
+        name: "oslo".parse().unwrap(),
+        address: Some("192.0.2.1:4000".parse().unwrap()),
+        nonce: [7; 16],
+        not_before: 0,
+        not_after: u64::MAX,
+        serial: 4,
+    };
+    let certificate = Certificate::issue(&owner, &fields);
+    let said = |content: u8| {
+        let header = Header {
+            author: certificate.ring_key().unwrap(),
+            number: 5,
+            previous: [0; 32],
+            expires: 10,
+            content: [content; 32],
+        };
+        let signature = liar.sign(b"ringway overlay statement", &header.statement());
+        SignedHeader { header, signature }
+    };
+    Evidence::new(&owner.member(), &certificate, &said(1), &said(2))
+}
+
+#[test]
+fn evidence_is_judged_by_what_was_signed() {
+    let folder = tempfile::tempdir().unwrap();
+    let founded = object(&ring(folder.path(), &["init", "ring.test"]));
+    let file = folder.path().join("oslo.evidence");
+    let bytes = evidence(folder.path()).as_bytes();
+    std::fs::write(&file, &bytes).unwrap();
+    let path = file.to_str().unwrap();
+    let judged = object(&ring(folder.path(), &["judge", path]));
+    assert_eq!(judged["schema"], "ringway.judgement/1");
+    assert_eq!(
+        (&judged["guilty"], &judged["name"]),
+        (&Value::from(true), &Value::from("oslo"))
+    );
+    // Whoever is not the owner needs the ring's identity, and nothing else.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let unknown = ring(elsewhere.path(), &["judge", path]);
+    assert_eq!(unknown.code, Some(2), "{}", unknown.stderr);
+    let identity = founded["ring"].as_str().unwrap();
+    let judged = object(&ring(
+        elsewhere.path(),
+        &["judge", path, "--ring", identity],
+    ));
+    assert_eq!(judged["guilty"], true);
+    // Another ring's owner did not admit the accused.
+    object(&ring(elsewhere.path(), &["init", "other.test"]));
+    let foreign = ring(elsewhere.path(), &["judge", path]);
+    assert_eq!(foreign.code, Some(1), "{}", foreign.stderr);
+    // One bit, and it proves nothing.
+    let mut forged = bytes;
+    let last = forged.len() - 1;
+    forged[last] ^= 1;
+    std::fs::write(&file, &forged).unwrap();
+    let refused = ring(folder.path(), &["judge", path]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    let object = refused.objects().unwrap().pop().unwrap();
+    assert_eq!(object["guilty"], false);
+    assert!(
+        object["reason"].as_str().unwrap().contains("did not sign"),
+        "{object}"
+    );
+    let absent = ring(folder.path(), &["judge", "/nowhere/at/all"]);
+    assert_eq!(absent.code, Some(2), "{}", absent.stderr);
 }

@@ -1,0 +1,425 @@
+//! Proof that a router lies: two statements that it signed and that contradict each other, and its certificate.
+//!
+//! Nobody's word is needed to judge it: [`Evidence::judge`] is a pure function of the file's bytes and the ring's key.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use minicbor::bytes::{ByteArray, ByteVec};
+use minicbor::{Decode, Encode};
+use ringway_overlay::{Header, SignedHeader};
+use ringway_transport::MemberId;
+
+use crate::cbor::encode;
+use crate::certificate::{Certificate, RingId};
+use crate::credentials::CONTEXT;
+use crate::home::{self, HomeError};
+use crate::limits::{EVIDENCE_BYTES, EVIDENCE_FILES};
+
+const KIND: &str = "ringway evidence 1";
+
+/// What is wrong with a piece of evidence.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotProven {
+    /// Not the canonical form, or too long.
+    #[error("this is no evidence file of Ringway")]
+    Malformed,
+    /// The certificate is not of this ring's owner.
+    #[error("the certificate of the accused is not signed by the owner of ring {0}")]
+    OtherRing(RingId),
+    /// A leaf has no view.
+    #[error("the accused, `{0}`, is no router")]
+    NoRouter(String),
+    /// Somebody else is the author.
+    #[error("a statement is not by the accused, `{0}`")]
+    OtherAuthor(String),
+    /// A signature does not verify.
+    #[error("`{0}` did not sign what it is accused of: whoever made this file accuses it falsely")]
+    NotSigned(String),
+    /// An honest member may sign both.
+    #[error("the two statements of `{0}` do not contradict each other")]
+    NoContradiction(String),
+}
+
+/// Why evidence could not be read or kept.
+#[derive(Debug, thiserror::Error)]
+pub enum EvidenceError {
+    /// The file cannot be read or written.
+    #[error(transparent)]
+    File(#[from] HomeError),
+    /// It proves nothing.
+    #[error("{}: {reason}", path.display())]
+    NotProven {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: NotProven,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+struct Said {
+    #[n(0)]
+    author: ByteArray<32>,
+    #[n(1)]
+    number: u64,
+    #[n(2)]
+    previous: ByteArray<32>,
+    #[n(3)]
+    expires: u64,
+    #[n(4)]
+    content: ByteArray<32>,
+    #[n(5)]
+    signature: ByteArray<64>,
+}
+
+impl From<&SignedHeader> for Said {
+    fn from(said: &SignedHeader) -> Said {
+        let SignedHeader { header, signature } = said;
+        Said {
+            author: (*header.author.as_bytes()).into(),
+            number: header.number,
+            previous: header.previous.into(),
+            expires: header.expires,
+            content: header.content.into(),
+            signature: (*signature).into(),
+        }
+    }
+}
+
+impl From<&Said> for SignedHeader {
+    fn from(said: &Said) -> SignedHeader {
+        let header = Header {
+            author: ringway_overlay::RingKey::from_bytes(*said.author),
+            number: said.number,
+            previous: *said.previous,
+            expires: said.expires,
+            content: *said.content,
+        };
+        SignedHeader {
+            header,
+            signature: *said.signature,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+struct Body {
+    #[n(0)]
+    kind: String,
+    #[n(1)]
+    ring: ByteArray<32>,
+    #[n(2)]
+    certificate: ByteVec,
+    #[n(3)]
+    first: Said,
+    #[n(4)]
+    second: Said,
+}
+
+/// A piece of evidence. What it claims is proven only by [`Evidence::judge`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    body: Body,
+}
+
+/// Who is proven to lie, by what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guilty {
+    /// The certificate of the liar.
+    pub certificate: Certificate,
+    /// One statement.
+    pub first: SignedHeader,
+    /// Another, which contradicts it.
+    pub second: SignedHeader,
+}
+
+impl Guilty {
+    /// What the two statements are to each other, in words.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let (a, b) = (self.first.header.number, self.second.header.number);
+        let (start, view) = (a >> 32, a & u64::from(u32::MAX));
+        if a == b {
+            format!("it signed two different views as number {view} of its start {start}")
+        } else {
+            let next = b & u64::from(u32::MAX);
+            format!(
+                "its views number {view} and {next} of its start {start} do not belong to one chain"
+            )
+        }
+    }
+}
+
+impl Evidence {
+    /// The evidence that `first` and `second` give against the member of `certificate`.
+    #[must_use]
+    pub fn new(
+        ring: &RingId,
+        certificate: &Certificate,
+        first: &SignedHeader,
+        second: &SignedHeader,
+    ) -> Evidence {
+        let body = Body {
+            kind: KIND.to_owned(),
+            ring: (*ring.as_bytes()).into(),
+            certificate: certificate.as_bytes().to_vec().into(),
+            first: first.into(),
+            second: second.into(),
+        };
+        Evidence { body }
+    }
+
+    /// Reads evidence; it proves nothing yet.
+    ///
+    /// # Errors
+    /// [`NotProven::Malformed`].
+    pub fn decode(bytes: &[u8]) -> Result<Evidence, NotProven> {
+        if bytes.len() > EVIDENCE_BYTES {
+            return Err(NotProven::Malformed);
+        }
+        let body: Body = minicbor::decode(bytes).map_err(|_| NotProven::Malformed)?;
+        if body.kind != KIND || encode(&body) != bytes {
+            return Err(NotProven::Malformed);
+        }
+        Ok(Evidence { body })
+    }
+
+    /// The canonical bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> Vec<u8> {
+        encode(&self.body)
+    }
+
+    /// The ring that the evidence says it is from.
+    #[must_use]
+    pub fn ring(&self) -> RingId {
+        MemberId::new(*self.body.ring)
+    }
+
+    /// Judges the evidence under the key of the ring's owner. The certificate's time does not matter: a lie stays one.
+    ///
+    /// # Errors
+    /// What is missing for a proof.
+    pub fn judge(&self, ring: &RingId) -> Result<Guilty, NotProven> {
+        let certificate = Certificate::decode(&self.body.certificate, ring)
+            .map_err(|_| NotProven::OtherRing(*ring))?;
+        let name = || certificate.name().to_string();
+        let key = certificate
+            .ring_key()
+            .ok_or_else(|| NotProven::NoRouter(name()))?;
+        let (first, second) = ((&self.body.first).into(), (&self.body.second).into());
+        for said in [&first, &second] {
+            let SignedHeader { header, signature } = said;
+            if header.author != key {
+                return Err(NotProven::OtherAuthor(name()));
+            }
+            certificate
+                .member()
+                .verify(CONTEXT, &header.statement(), signature)
+                .map_err(|_| NotProven::NotSigned(name()))?;
+        }
+        if !first.contradicts(&second) {
+            return Err(NotProven::NoContradiction(name()));
+        }
+        Ok(Guilty {
+            certificate,
+            first,
+            second,
+        })
+    }
+
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is none.
+    pub fn load(path: &Path) -> Result<Evidence, EvidenceError> {
+        let mut bytes = Vec::new();
+        let most = u64::try_from(EVIDENCE_BYTES).unwrap_or(u64::MAX);
+        fs::File::open(path)
+            .and_then(|file| file.take(most + 1).read_to_end(&mut bytes))
+            .map_err(|source| HomeError::new("reading", path, source))?;
+        Evidence::decode(&bytes).map_err(|reason| EvidenceError::NotProven {
+            path: path.to_owned(),
+            reason,
+        })
+    }
+
+    /// Keeps the evidence in `home`, under the id of the accused, and says where.
+    pub(crate) fn keep(&self, home: &Path, accused: &MemberId) -> Result<PathBuf, EvidenceError> {
+        let folder = home::evidence_path(home);
+        home::create_private_folder(&folder)?;
+        let path = folder.join(format!("{accused}.evidence"));
+        home::write_private(&path, &self.as_bytes())?;
+        Ok(path)
+    }
+
+    /// What is kept in `home` and can be read. Other files are passed over.
+    pub(crate) fn kept(home: &Path) -> Vec<Evidence> {
+        let Ok(folder) = fs::read_dir(home::evidence_path(home)) else {
+            return Vec::new();
+        };
+        let files = folder.filter_map(Result::ok).take(EVIDENCE_FILES);
+        files
+            .filter_map(|file| Evidence::load(&file.path()).ok())
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use ringway_overlay::{RingKey, View};
+    use ringway_transport::Signer;
+
+    use super::*;
+    use crate::certificate::CertificateFields;
+    use crate::identity::Identity;
+
+    struct Case {
+        owner: Identity,
+        liar: Identity,
+        certificate: Certificate,
+    }
+
+    impl Case {
+        fn new() -> Case {
+            let owner = Identity::generate().unwrap();
+            let liar = Identity::generate().unwrap();
+            let fields = CertificateFields {
+                member: liar.member(),
+                name: "oslo".parse().unwrap(),
+                address: Some("192.0.2.1:4000".parse().unwrap()),
+                nonce: [7; 16],
+                not_before: 0,
+                not_after: 1,
+                serial: 4,
+            };
+            let certificate = Certificate::issue(&owner, &fields);
+            Case {
+                owner,
+                liar,
+                certificate,
+            }
+        }
+
+        /// View `number` with a content of its own.
+        fn said(&self, number: u64, content: u8) -> SignedHeader {
+            let header = Header {
+                author: self.certificate.ring_key().unwrap(),
+                number,
+                previous: [0; 32],
+                expires: 10,
+                content: [content; 32],
+            };
+            let signature = self.liar.sign(CONTEXT, &header.statement());
+            SignedHeader { header, signature }
+        }
+
+        fn judged(&self, first: &SignedHeader, second: &SignedHeader) -> Result<Guilty, NotProven> {
+            let ring = self.owner.member();
+            let evidence = Evidence::new(&ring, &self.certificate, first, second);
+            let read = Evidence::decode(&evidence.as_bytes()).unwrap();
+            assert_eq!(read, evidence);
+            assert_eq!(read.ring(), ring);
+            read.judge(&ring)
+        }
+    }
+
+    #[test]
+    fn two_views_of_one_number_convict_their_author() {
+        let case = Case::new();
+        let guilty = case.judged(&case.said(5, 1), &case.said(5, 2)).unwrap();
+        assert_eq!(guilty.certificate, case.certificate);
+        assert!(guilty.reason().contains("two different views as number 5"));
+        let guilty = case.judged(&case.said(5, 1), &case.said(6, 2)).unwrap();
+        assert!(guilty.reason().contains("5 and 6"), "{}", guilty.reason());
+    }
+
+    #[test]
+    fn what_an_honest_member_signs_proves_nothing() {
+        let case = Case::new();
+        let oslo = "oslo".to_owned();
+        let (first, later) = (case.said(5, 1), case.said(7, 2));
+        let none = Err(NotProven::NoContradiction(oslo.clone()));
+        assert_eq!(case.judged(&first, &first), none);
+        assert_eq!(case.judged(&first, &later), none);
+        let mut forged = case.said(5, 2);
+        forged.signature[9] ^= 1;
+        assert_eq!(
+            case.judged(&first, &forged),
+            Err(NotProven::NotSigned(oslo.clone()))
+        );
+        let mut of_another = case.said(5, 2);
+        of_another.header.author = RingKey::ZERO;
+        assert_eq!(
+            case.judged(&first, &of_another),
+            Err(NotProven::OtherAuthor(oslo))
+        );
+    }
+
+    #[test]
+    fn a_certificate_of_another_ring_does_not_count() {
+        let case = Case::new();
+        let other = Identity::generate().unwrap().member();
+        let evidence = Evidence::new(
+            &other,
+            &case.certificate,
+            &case.said(5, 1),
+            &case.said(5, 2),
+        );
+        assert_eq!(evidence.judge(&other), Err(NotProven::OtherRing(other)));
+    }
+
+    #[test]
+    fn evidence_is_kept_and_found_again() {
+        let home = tempfile::tempdir().unwrap();
+        assert!(Evidence::kept(home.path()).is_empty());
+        let case = Case::new();
+        let ring = case.owner.member();
+        let evidence = Evidence::new(&ring, &case.certificate, &case.said(5, 1), &case.said(5, 2));
+        let path = evidence.keep(home.path(), &case.liar.member()).unwrap();
+        fs::write(path.with_file_name("note.txt"), "no evidence").unwrap();
+        assert_eq!(Evidence::kept(home.path()), std::slice::from_ref(&evidence));
+        assert_eq!(Evidence::load(&path).unwrap(), evidence);
+        fs::write(&path, vec![0; EVIDENCE_BYTES + 1]).unwrap();
+        assert!(matches!(
+            Evidence::load(&path),
+            Err(EvidenceError::NotProven { .. })
+        ));
+    }
+
+    #[test]
+    fn the_overlays_own_views_can_be_judged() {
+        let case = Case::new();
+        let author = case.certificate.ring_key().unwrap();
+        let statement = ringway_overlay_credentials(&case);
+        let view = |group: Vec<RingKey>| View::sign(&statement, author, 1, None, 10, group).signed;
+        let other = RingKey::point(b"x");
+        assert!(
+            case.judged(&view(vec![author]), &view(vec![author, other]))
+                .is_ok()
+        );
+    }
+
+    fn ringway_overlay_credentials(case: &Case) -> crate::credentials::RouterCredentials {
+        let statement = crate::statement::Statement::issue(&case.owner, 1, 3, [].into());
+        let server = Some("127.0.0.1:1".parse().unwrap());
+        let ring = case.owner.member();
+        let directory =
+            crate::directory::Directory::new(ring, "ring.test", statement, server).unwrap();
+        crate::credentials::RouterCredentials::new(
+            case.liar.clone(),
+            case.certificate.clone(),
+            std::sync::Arc::new(directory),
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_are_no_evidence(bytes in proptest::collection::vec(any::<u8>(), 0..800)) {
+            prop_assert!(Evidence::decode(&bytes).is_err());
+        }
+    }
+}
