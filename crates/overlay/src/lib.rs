@@ -6,7 +6,9 @@
 //! corrected Chord; [`invariant`] states what holds when, as functions that simulators and tests call.
 //!
 //! This crate has no socket, clock or source of chance: time is an argument, and chance comes from a seed.
-//! It trusts its caller for one thing: `from` of a message is authenticated.
+//! It trusts its caller for one thing: `from` of a message is authenticated. What the ring's owner has certified, and signatures,
+//! come from the caller's [`Credentials`]. Without them a member believes what others say, as Chord does; with them
+//! it believes no single one.
 //!
 //! # Modules, in the order in which data flows
 //!
@@ -16,7 +18,11 @@
 //! - `request`: open requests with their time limits. `peers`: who is silent, who is known, who asks too
 //!   often.
 //! - `ring`: join, stabilise, rectify, leave, reunite. One operation at a time.
-//! - `lookup`: from member to member to the owner. `finger`: the shortcuts, found by lookups.
+//! - `credentials`: [`Credentials`], what the caller knows of certificates. `view`: [`View`], a member's signed statement of its
+//!   group.
+//! - `group`: the g members around a point; `group::neighbours`: the own group; `group::witness`: who contradicts itself.
+//! - `lookup`: from group to group to the owner (`verified`, `climb`, `close`), by the paper's rule (`paper`), and from member to
+//!   member as Chord does (`progress`). `finger`: the groups far round the ring, found by lookups.
 //! - [`invariant`]: Zave's invariant. [`limits`]: every bound.
 //!
 //! # The run loop
@@ -84,7 +90,10 @@
 //! survives the death of r − 1 neighbours between two rounds. A ring that fell apart all the same (a divided
 //! network) grows together again when it can.
 //!
-//! Not yet here: lookups verified by groups of members, signed views, and randomised routing.
+//! **Traitors**: a verified lookup finds the owner as long as one honest member is asked at each step, and says so when it is not sure. Nobody
+//! who follows the protocol can be convicted: that takes two statements that it signed itself. See `docs/explanation/ring.md`.
+//!
+//! Not yet here: randomised routing of messages, and records.
 
 mod chord;
 mod config;
