@@ -312,3 +312,86 @@ fn whoever_names_a_stranger_has_to_prove_it() {
         });
     assert!(found.is_some_and(|group| group.contains(&stranger)));
 }
+
+/// Answers everything: around any point with `liars`, of whom each says that these are its group.
+fn lie(chord: &mut Chord, now: Instant, liars: &[u8]) {
+    for _ in 0..100 {
+        for transmit in sent(chord) {
+            let from = transmit.to;
+            let answer = match transmit.message {
+                Message::GetNear { id, .. } => {
+                    let members = liars.iter().map(|n| key(*n)).collect();
+                    Message::Near { id, members }
+                }
+                Message::GetView { id, .. } => {
+                    let n = from.as_bytes()[0];
+                    if !liars.contains(&n) {
+                        continue;
+                    }
+                    let view = view(n, 9, liars);
+                    Message::ViewIs { id, view }
+                }
+                _ => continue,
+            };
+            chord.handle_message(now, from, answer);
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_is_thinner_than_the_ring_is_not_called_verified() {
+    // A ring of 256; key 100 knows its neighbours and the groups around its fingers' points.
+    let now = start();
+    for (liars, verified) in [
+        ([190, 205, 215, 225, 235], false),
+        ([198, 199, 200, 201, 202], true),
+    ] {
+        let config = Config {
+            group: 5,
+            ..Config::default()
+        };
+        let chord = Chord::new(key(100), config, [1; 32]).expect("the settings are valid");
+        let mut chord = chord.with_credentials(Box::new(Notary::new(key(100))), 7);
+        let state = Snapshot {
+            key: key(100),
+            state: Membership::Member,
+            predecessor: Some(key(99)),
+            successors: vec![key(101), key(102), key(103)],
+        };
+        let around = |point: &RingKey| -> Vec<RingKey> {
+            let n = point.as_bytes()[0];
+            (0..5)
+                .map(|k| key(n.wrapping_add(k).wrapping_sub(2)))
+                .collect()
+        };
+        let points = chord.finger_points(1.0 / 256.0).into_iter();
+        let fingers = points.map(|(offset, point)| (offset, around(&point)));
+        chord.restore(now, &state, fingers.collect());
+        chord.handle_timeout(now);
+        let neighbours: Vec<View> = (97..=103_u8)
+            .filter(|n| *n != 100)
+            .map(|n| view(n, 1, &[n - 2, n - 1, n, n + 1, n + 2]))
+            .collect();
+        give_views(&mut chord, now, &neighbours);
+        events(&mut chord);
+        chord.lookup(now, key(200)).expect("it is in the ring");
+        lie(&mut chord, now, &liars);
+        let done = events(&mut chord)
+            .into_iter()
+            .find_map(|event| match event {
+                Event::LookupDone {
+                    verified,
+                    questions,
+                    ..
+                } => Some((verified, questions)),
+                _ => None,
+            });
+        let (called, questions) = done.expect("it ends");
+        assert_eq!(called, verified, "{liars:?}");
+        // One way is enough if all is well; otherwise all three are taken.
+        assert!(
+            (questions > 20) != verified,
+            "{liars:?}: {questions} questions"
+        );
+    }
+}
