@@ -1,7 +1,7 @@
 //! [`View`]: a member's signed statement of its group.
 //!
 //! A view has a number, and names the view before it by its hash, so that what one member says forms a chain. Two
-//! views of one member with the same number are proof that it told two stories: [`View::contradicts`].
+//! views of one member with the same number are proof that it told two stories: [`SignedHeader::contradicts`].
 //!
 //! The signature covers a [`Header`], which has the hash of the group's keys and not the keys: so a header alone proves
 //! what was signed, in 192 bytes.

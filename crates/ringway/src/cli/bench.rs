@@ -95,7 +95,7 @@ Examples:
   ringway bench overlay --json --plots target/bench > overlay.json
 
 Members are real, the network between them and the time are simulated, traitors know the whole ring and each other. A message is lost in a
-hundred, and a tenth of the members comes and goes in an hour. All of it takes about two hours; a ring of 100000 members needs 12 GB.")]
+hundred, and a tenth of the members comes and goes in an hour. All of it takes many hours, nearly all of them for 100000 members, who need 12 GB; without those about two.")]
 pub(crate) struct OverlayArgs {
     /// Two small rings, one run; ends within a minute
     #[arg(long)]
