@@ -103,8 +103,12 @@ pub struct Outcome {
     pub convicted: usize,
     /// Honest members that were convicted. Must be none.
     pub innocent: usize,
-    /// Messages of the whole ring per member and second, before the lookups.
+    /// Messages per member and second, before the lookups.
     pub idle_rate: f64,
+    /// Bytes of these messages per member and second, without what links and networks add to each.
+    pub idle_bytes: f64,
+    /// Virtual time from the start of the ring until each convicted traitor was convicted by somebody, in order.
+    pub convicted_after: Vec<Duration>,
 }
 
 impl Outcome {
@@ -148,6 +152,9 @@ impl Outcome {
         let all = (mine + theirs).max(1.0);
         self.steps = (self.steps * mine + other.steps * theirs) / all;
         self.idle_rate = (self.idle_rate * mine + other.idle_rate * theirs) / all;
+        self.idle_bytes = (self.idle_bytes * mine + other.idle_bytes * theirs) / all;
+        self.convicted_after.extend(other.convicted_after);
+        self.convicted_after.sort_unstable();
         self.lookups += other.lookups;
         self.right += other.right;
         self.verified += other.verified;
@@ -188,8 +195,10 @@ fn part(share: f64, count: usize) -> usize {
 pub fn run(attack: &Attack) -> Result<Outcome, Failure> {
     let mut rng = StdRng::from_seed(spread(attack.seed, u64::MAX));
     let (mut sim, mut honest) = form(attack, &mut rng);
+    let (idle_rate, idle_bytes) = rest(attack, &mut sim)?;
     let mut outcome = Outcome {
-        idle_rate: rest(attack, &mut sim)?,
+        idle_rate,
+        idle_bytes,
         ..Outcome::default()
     };
     let pause = attack.over / u32::try_from(attack.lookups.max(1)).unwrap_or(u32::MAX);
@@ -225,6 +234,9 @@ pub fn run(attack: &Attack) -> Result<Outcome, Failure> {
         convicted.partition(|key| sim.behaviour(key).is_none());
     outcome.convicted = guilty.len();
     outcome.innocent = innocent.len();
+    let times = guilty.iter().filter_map(|key| sim.convicted().get(key));
+    outcome.convicted_after = times.copied().collect();
+    outcome.convicted_after.sort_unstable();
     Ok(outcome)
 }
 
@@ -258,13 +270,19 @@ fn form(attack: &Attack, rng: &mut StdRng) -> (RingSim, Vec<RingKey>) {
     (sim, honest)
 }
 
-/// Lets time pass before the lookups, and gives the messages per member and second in the second half of it.
-fn rest(attack: &Attack, sim: &mut RingSim) -> Result<f64, Failure> {
+/// Lets time pass before the lookups, and gives the messages and the bytes per member and second in the second half of it.
+fn rest(attack: &Attack, sim: &mut RingSim) -> Result<(f64, f64), Failure> {
     sim.run_for(attack.before / 2)?;
-    let messages = sim.messages();
+    let (messages, bytes) = (sim.messages(), sim.bytes());
     sim.run_for(attack.before / 2)?;
-    let idle = u32::try_from(sim.messages() - messages).unwrap_or(u32::MAX);
-    Ok(f64::from(idle) / whole(attack.members) / (attack.before / 2).as_secs_f64())
+    let per_member = |count: u64| {
+        let count = f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+        count / whole(attack.members) / (attack.before / 2).as_secs_f64()
+    };
+    Ok((
+        per_member(sim.messages() - messages),
+        per_member(sim.bytes() - bytes),
+    ))
 }
 
 /// An honest member that is in the ring.

@@ -59,6 +59,7 @@ pub struct RingSim {
     adversary: Adversary,
     convicted: BTreeMap<RingKey, Duration>,
     messages: u64,
+    bytes: u64,
     running: BTreeMap<(RingKey, LookupId), RingKey>,
     results: Vec<LookupResult>,
 }
@@ -76,6 +77,7 @@ impl RingSim {
             registry,
             convicted: BTreeMap::new(),
             messages: 0,
+            bytes: 0,
             rng: StdRng::from_seed(spread(seed, 0)),
             network: Network::new(config.link.clone()),
             config,
@@ -261,6 +263,7 @@ impl RingSim {
                     .map_err(|error| self.failure(format!("{from:?} sent nonsense: {error}")))?;
                 self.note(b'm', &to, &message);
                 self.messages += 1;
+                self.bytes += u64::try_from(message.len()).unwrap_or(0);
                 match self.adversary.react(to, from, &decoded) {
                     Reaction::Honest => {
                         self.with(to, |chord| chord.handle_message(now, from, decoded));
@@ -430,6 +433,12 @@ impl RingSim {
     /// The results of lookups since this was last called.
     pub fn take_results(&mut self) -> Vec<LookupResult> {
         std::mem::take(&mut self.results)
+    }
+
+    /// How many bytes they had together, encoded, without what links and networks add.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// The state messages under way: who answered, to whom, and with which successors. A crash must leave

@@ -415,6 +415,7 @@ impl Chord {
         self.counters.unanswered += 1;
         self.peers.suspect(now, request.to);
         self.fingers.remove(&request.to);
+        self.neighbour_gone(now, &request.to);
         match request.purpose {
             Purpose::FromSuccessor => self.successor_silent(now, request.to),
             Purpose::FromPredecessor => self.successors_predecessor_dead(now, request.to),
@@ -422,7 +423,7 @@ impl Chord {
             Purpose::Join => self.join_failed(now),
             Purpose::Hop(lookup) => self.hop_failed(now, lookup),
             Purpose::Confirm(lookup) => self.owner_silent(now, lookup, request.to),
-            Purpose::Contact => self.neighbour_gone(now, &request.to),
+            Purpose::Contact => {}
             Purpose::Near(lookup) => self.near_answered(now, lookup, request.to, None),
             Purpose::Closing(lookup) => self.closing_answered(now, lookup, request.to, None),
             Purpose::Nearby(lookup) => self.nearby_answered(now, lookup, request.to, None),

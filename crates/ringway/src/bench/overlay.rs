@@ -219,7 +219,9 @@ impl Measured {
         }
         let log = |members: usize| f64::from(u32::try_from(members).unwrap_or(u32::MAX)).log2();
         let innocent = |outcome: &Outcome| whole(outcome.innocent);
-        vec![
+        let traffic = |o: &Outcome| o.idle_bytes + ADDED * o.idle_rate;
+        let traffic = figure("idle_traffic", "B/s and member", &traffic);
+        let mut figures = vec![
             aim(success, self.case.aim()),
             aim(wrong, 0.001),
             aim(mean, 50.0),
@@ -228,9 +230,29 @@ impl Measured {
             time,
             aim(figure("honest_convicted", "members", &innocent), 0.0),
             figure("idle_messages", "messages/s and member", &|o| o.idle_rate),
-        ]
+            aim(traffic, 1_000.0),
+        ];
+        let times = self.runs.iter().filter_map(|outcome| {
+            let at = outcome.convicted_after.len() / 2;
+            outcome.convicted_after.get(at).map(Duration::as_secs_f64)
+        });
+        let times: Vec<f64> = times.collect();
+        if !times.is_empty() {
+            let rounds = Figure::new(
+                "overlay",
+                self.case.name(),
+                "conviction_time",
+                "stabilisation rounds",
+                &times,
+            );
+            figures.push(aim(rounds, 3.0));
+        }
+        figures
     }
 }
+
+/// Bytes that a link (packet header, tag, kind), UDP and IPv4 add to each message.
+const ADDED: f64 = 64.0;
 
 fn whole(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
