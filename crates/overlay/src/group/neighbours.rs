@@ -4,8 +4,7 @@
 //! part in ring maintenance, is asked for its view first. One neighbour is asked after the other, the one that has
 //! been silent for longest first; a view that changes is announced to all of them at once.
 //!
-//! Neighbours keep the ring right where its pointers lie: they fill the successor list behind the first successor, and one of them
-//! that stands before the first successor is stabilised from like the successor's predecessor.
+//! Neighbours keep the successor list right where the first successor lies: those that have answered lately belong into it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -190,7 +189,7 @@ impl Chord {
         *key != self.me && around(&self.me, self.config.group, keys).contains(key)
     }
 
-    fn contact(&mut self, now: Instant, key: RingKey) {
+    pub(crate) fn contact(&mut self, now: Instant, key: RingKey) {
         if self.requests.is_open(&key, Purpose::Contact) {
             return;
         }
@@ -314,29 +313,9 @@ impl Chord {
         }
     }
 
-    /// Neighbours that have answered lately and stand clockwise between `from` and `to`.
-    pub(crate) fn fresh_neighbours(
-        &self,
-        now: Instant,
-        from: &RingKey,
-        to: &RingKey,
-    ) -> Vec<RingKey> {
-        let round = self.config.group_interval.saturating_mul(2);
-        let members = u32::try_from(self.config.group).unwrap_or(u32::MAX);
-        let time = round.saturating_mul(members);
-        let fresh = |key: &RingKey| {
-            self.neighbours.is_fresh(now, key, time) && !self.peers.is_suspect(now, key)
-        };
-        let keys = self.neighbours.keys();
-        keys.filter(|key| between(from, key, to) && fresh(key))
-            .collect()
-    }
-
-    /// The neighbour that stands nearest after this member, before `head`.
-    pub(crate) fn closer_neighbour(&self, now: Instant, head: &RingKey) -> Option<RingKey> {
-        let closer = self.fresh_neighbours(now, &self.me, head);
-        closer
-            .into_iter()
-            .min_by_key(|key| self.me.distance_to(key))
+    /// Whether a neighbour has answered within two rounds of stabilisation.
+    pub(crate) fn answered_lately(&self, now: Instant, key: &RingKey) -> bool {
+        let time = self.config.stabilise_interval.saturating_mul(2);
+        self.neighbours.is_fresh(now, key, time) && !self.peers.is_suspect(now, key)
     }
 }

@@ -219,15 +219,23 @@ impl Chord {
     ///
     /// Neighbours that answered themselves belong into it even if the head leaves them out; but none beyond the last
     /// that the head names, because whoever stands between would be skipped.
-    fn list_after(&self, now: Instant, head: RingKey, rest: &[RingKey]) -> Vec<RingKey> {
+    fn list_after(&mut self, now: Instant, head: RingKey, rest: &[RingKey]) -> Vec<RingKey> {
         let all = std::iter::once(&head).chain(rest);
         let list = clockwise_prefix(&self.me, all, self.config.successors);
         let last = list.last().copied().unwrap_or(head);
-        let neighbours = if last == head {
-            Vec::new()
-        } else {
-            self.fresh_neighbours(now, &head, &last)
-        };
+        if last == head {
+            return list;
+        }
+        let known: Vec<RingKey> = self.neighbours.keys().collect();
+        let left_out = known
+            .into_iter()
+            .filter(|key| crate::key::between(&head, key, &last) && !list.contains(key));
+        let (neighbours, doubtful): (Vec<RingKey>, Vec<RingKey>) =
+            left_out.partition(|key| self.answered_lately(now, key));
+        // Whoever the head leaves out is dead, or the head lies: it is asked at once.
+        for key in doubtful {
+            self.contact(now, key);
+        }
         if neighbours.is_empty() {
             return list;
         }

@@ -45,11 +45,8 @@ impl Chord {
                 self.ring.pending_answers = 0;
                 let list = self.list_after(now, from, &successors);
                 self.set_successors(list);
-                let named = predecessor.filter(|key| between(&self.me, key, &from));
-                let named = named.filter(|key| !self.peers.is_suspect(now, key));
-                let neighbour = self.closer_neighbour(now, &from);
-                let closer = named.into_iter().chain(neighbour);
-                match closer.min_by_key(|key| self.me.distance_to(key)) {
+                let closer = predecessor.filter(|key| between(&self.me, key, &from));
+                match closer.filter(|key| !self.peers.is_suspect(now, key)) {
                     Some(closer) => self.stabilise_from_predecessor(now, from, closer),
                     None => self.end_round(now, Some(from)),
                 }
