@@ -144,33 +144,6 @@ impl Outcome {
         let at = self.elapsed.len() / 2;
         self.elapsed.get(at).copied().unwrap_or_default()
     }
-
-    /// Both outcomes as one.
-    #[must_use]
-    pub fn and(mut self, other: Outcome) -> Outcome {
-        let (mine, theirs) = (whole(self.lookups), whole(other.lookups));
-        let all = (mine + theirs).max(1.0);
-        self.steps = (self.steps * mine + other.steps * theirs) / all;
-        self.idle_rate = (self.idle_rate * mine + other.idle_rate * theirs) / all;
-        self.idle_bytes = (self.idle_bytes * mine + other.idle_bytes * theirs) / all;
-        self.convicted_after.extend(other.convicted_after);
-        self.convicted_after.sort_unstable();
-        self.lookups += other.lookups;
-        self.right += other.right;
-        self.verified += other.verified;
-        self.flagged += other.flagged;
-        self.wrong += other.wrong;
-        self.failed += other.failed;
-        self.mistakes.extend(other.mistakes);
-        self.mistakes.truncate(20);
-        self.convicted += other.convicted;
-        self.innocent += other.innocent;
-        self.messages.extend(other.messages);
-        self.messages.sort_unstable();
-        self.elapsed.extend(other.elapsed);
-        self.elapsed.sort_unstable();
-        self
-    }
 }
 
 fn whole(count: usize) -> f64 {

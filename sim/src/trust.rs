@@ -30,7 +30,7 @@ impl Hasher for FirstBytes {
 
 type Keys = HashSet<RingKey, BuildHasherDefault<FirstBytes>>;
 
-/// Who has been admitted, and who has been revoked since.
+/// Who has been admitted.
 #[derive(Debug)]
 pub struct Registry {
     base: Instant,
@@ -56,15 +56,6 @@ impl Registry {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         admitted.insert(key);
-    }
-
-    /// Revokes a router.
-    pub fn revoke(&self, key: &RingKey) {
-        let mut admitted = self
-            .admitted
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        admitted.remove(key);
     }
 
     fn is_admitted(&self, key: &RingKey) -> bool {

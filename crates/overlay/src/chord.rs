@@ -200,13 +200,6 @@ impl Chord {
         self.own_group().to_vec()
     }
 
-    /// The groups around the members' points, as far as they are known already, with their offsets, nearest first.
-    #[must_use]
-    pub fn finger_groups(&self) -> Vec<(Offset, Vec<RingKey>)> {
-        let fingers = self.fingers.entries().iter();
-        fingers.map(|f| (f.offset, f.group.clone())).collect()
-    }
-
     /// The finger points that a member of a ring with neighbours this far apart looks after, `spacing` being a share of the ring.
     #[must_use]
     pub fn finger_points(&self, spacing: f64) -> Vec<(Offset, RingKey)> {

@@ -130,7 +130,7 @@ impl Chord {
         if first.contradicts(&second) && self.standing(&author) == Standing::Unknown {
             return self.ask_who_is_accused(now, from, first, second);
         }
-        if first.contradicts(&second) && self.is_genuine(&first) && self.is_genuine(&second) {
+        if self.proves(&first, &second) {
             self.convict(now, first, second);
         } else {
             self.counters.malformed += 1;
@@ -191,14 +191,13 @@ impl Chord {
     /// Takes in what was proven before this start, so that nobody has to prove it again. What is no proof changes nothing.
     pub fn recall(&mut self, now: Instant, first: SignedHeader, second: SignedHeader) {
         let author = first.header.author;
-        let known = author == self.me || self.is_convicted(&author);
-        if !known
-            && first.contradicts(&second)
-            && self.is_genuine(&first)
-            && self.is_genuine(&second)
-        {
+        if author != self.me && !self.is_convicted(&author) && self.proves(&first, &second) {
             self.convict(now, first, second);
         }
+    }
+
+    fn proves(&self, first: &SignedHeader, second: &SignedHeader) -> bool {
+        first.contradicts(second) && self.is_genuine(first) && self.is_genuine(second)
     }
 
     fn is_genuine(&self, said: &SignedHeader) -> bool {

@@ -27,15 +27,11 @@ impl Chord {
         let Some(lookup) = self.lookups.verified.get_mut(&id) else {
             return;
         };
-        if lookup.by_the_paper {
-            let target = lookup.target;
-            let point = self.paper_point(&base, &target, least);
-            return self.begin_step(now, id, point, group, 2);
-        }
         let offset = Offset::within(&base.distance_to(&lookup.target));
         let point = match offset.filter(|offset| offset.share() >= least) {
             Some(offset) => base.plus(offset),
-            None if group.len() > 1 => return self.close(now, id, &group),
+            // The paper asks for the target itself, and nobody around it.
+            None if group.len() > 1 && !lookup.by_the_paper => return self.close(now, id, &group),
             // A single bootstrap next to the target: it is asked for its neighbours.
             None => lookup.target,
         };
@@ -127,7 +123,8 @@ impl Chord {
                 &trusted
             };
             let next = among.choose(&mut self.rng).copied();
-            match next.filter(|_| self.requests.has_room()) {
+            match next {
+                Some(_) if !self.requests.has_room() => return,
                 Some(next) => self.ask_near(now, id, next, point),
                 None if lookup.expected() > 0 || !lookup.unproven.is_empty() => return,
                 None if answers > 0 => return self.end_step(now, id),
@@ -262,6 +259,9 @@ impl Chord {
                 let Some((by, _)) = few.first().copied() else {
                     continue;
                 };
+                if !self.requests.has_room() {
+                    return;
+                }
                 let members: Vec<RingKey> = few.iter().map(|(_, key)| *key).collect();
                 if let Some(lookup) = self.lookups.verified.get_mut(&id) {
                     lookup.unproven.extend(&members);

@@ -53,7 +53,7 @@ impl Chord {
         let next: Vec<RingKey> = unasked.take(room).copied().collect();
         for key in next {
             if !self.requests.has_room() {
-                break;
+                return;
             }
             if let Some(lookup) = self.lookups.verified.get_mut(&id) {
                 lookup.asks(key);

@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::chord::Chord;
 use crate::event::LookupId;
 use crate::group::around;
-use crate::key::{Offset, RingKey};
+use crate::key::RingKey;
 use crate::lookup::verified::Stage;
 
 /// Pairs of members that are asked at one step before the way counts as lost.
@@ -57,12 +57,5 @@ impl Chord {
             *wanted = wanted.saturating_add(2);
         }
         self.climb_on(now, id);
-    }
-
-    /// Where the next step goes: along the largest offset, and at the end to the target itself.
-    pub(super) fn paper_point(&self, base: &RingKey, target: &RingKey, least: f64) -> RingKey {
-        let offset = Offset::within(&base.distance_to(target));
-        let offset = offset.filter(|offset| offset.share() >= least);
-        offset.map_or(*target, |offset| base.plus(offset))
     }
 }

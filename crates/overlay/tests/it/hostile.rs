@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use ringway_overlay::{Chord, Membership, Message, RingKey, between};
+use ringway_overlay::{Chord, Membership, Message, RingKey, SignedHeader, View, between};
 
-use crate::{chord, key, member, sent, start};
+use crate::{Notary, chord, key, member, sent, start};
 
 #[derive(Clone, Debug)]
 enum Act {
@@ -23,7 +23,50 @@ fn any_key() -> impl Strategy<Value = RingKey> {
     (0..=15_u8).prop_map(|n| key(n * 16 + 4))
 }
 
+/// Signed by its author or by another, of few numbers, so that some contradict each other.
+fn any_view() -> impl Strategy<Value = View> {
+    let group = proptest::collection::vec(any_key(), 1..16);
+    (any_key(), any_key(), 0..4_u64, group, any::<bool>()).prop_map(
+        |(author, signer, number, mut group, own)| {
+            group.push(author);
+            group.sort_unstable();
+            group.dedup();
+            let signer = if own { author } else { signer };
+            View::sign(&Notary::new(signer), author, number, None, 2_000, group)
+        },
+    )
+}
+
+fn any_header() -> impl Strategy<Value = SignedHeader> {
+    any_view().prop_map(|view| view.signed)
+}
+
+fn any_message_of_groups() -> impl Strategy<Value = Message> {
+    let id = 0..4_u64;
+    let one = || proptest::collection::vec(any_key(), 1..16);
+    let certificate = any_key().prop_map(|key| (key, key.as_bytes().to_vec()));
+    prop_oneof![
+        (id.clone(), any_key()).prop_map(|(id, point)| Message::GetNear { id, point }),
+        (id.clone(), one()).prop_map(|(id, members)| Message::Near { id, members }),
+        (id.clone(), 0..4_u64).prop_map(|(id, have)| Message::GetView { id, have }),
+        (id.clone(), any_view()).prop_map(|(id, view)| Message::ViewIs { id, view }),
+        id.clone().prop_map(|id| Message::Unchanged { id }),
+        any_view().prop_map(|view| Message::Announce { view }),
+        any_header().prop_map(|said| Message::Witness { said }),
+        (any_header(), any_header())
+            .prop_map(|(first, second)| Message::Evidence { first, second }),
+        (id.clone(), proptest::collection::vec(any_key(), 1..3))
+            .prop_map(|(id, members)| Message::GetCertificates { id, members }),
+        (id, proptest::collection::vec(certificate, 0..3))
+            .prop_map(|(id, certificates)| Message::Certificates { id, certificates }),
+    ]
+}
+
 fn any_message() -> impl Strategy<Value = Message> {
+    prop_oneof![any_message_of_rings(), any_message_of_groups()]
+}
+
+fn any_message_of_rings() -> impl Strategy<Value = Message> {
     let id = 0..4_u64;
     let keys = || proptest::collection::vec(any_key(), 0..16);
     let one = || proptest::collection::vec(any_key(), 1..16);
@@ -78,6 +121,10 @@ fn with_id(message: Message, id: u64) -> Message {
         Message::NotMember { .. } => Message::NotMember { id },
         Message::Owner { owners, .. } => Message::Owner { id, owners },
         Message::Closer { candidates, .. } => Message::Closer { id, candidates },
+        Message::Near { members, .. } => Message::Near { id, members },
+        Message::ViewIs { view, .. } => Message::ViewIs { id, view },
+        Message::Unchanged { .. } => Message::Unchanged { id },
+        Message::Certificates { certificates, .. } => Message::Certificates { id, certificates },
         other => other,
     }
 }
@@ -100,9 +147,19 @@ fn assert_sound(chord: &Chord) {
 
 proptest! {
     #[test]
-    fn nothing_breaks_a_member(acts in proptest::collection::vec(act(), 1..80), joined: bool) {
+    fn nothing_breaks_a_member(
+        acts in proptest::collection::vec(act(), 1..80),
+        joined: bool,
+        secure: bool,
+    ) {
         let mut now = start();
         let mut chord = if joined { member(now, &[150, 200, 250]) } else { chord(100) };
+        if secure {
+            // It knows half of the keys, and has to have the others proven.
+            let mut notary = Notary::new(chord.key());
+            notary.certified.retain(|key| key.as_bytes()[0] & 16 == 0 || key == &chord.key());
+            chord = chord.with_credentials(Box::new(notary), 1);
+        }
         let mut asked = Vec::new();
         for act in acts {
             match act {

@@ -138,9 +138,12 @@ fn answer(chord: &mut Chord, now: Instant, n: u8, answer: impl FnOnce(u64) -> Me
 
 fn request_id(message: &Message) -> Option<u64> {
     match message {
-        Message::Ping { id } | Message::GetState { id } | Message::FindOwner { id, .. } => {
-            Some(*id)
-        }
+        Message::Ping { id }
+        | Message::GetState { id }
+        | Message::FindOwner { id, .. }
+        | Message::GetNear { id, .. }
+        | Message::GetView { id, .. }
+        | Message::GetCertificates { id, .. } => Some(*id),
         _ => None,
     }
 }

@@ -83,7 +83,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Every behaviour alone in the second smallest ring, and all together in each.
+    /// Each ring with each share of traitors, by each rule in turn.
     fn cases(&self, behaviours: &[String]) -> Result<Vec<Case>, Failure> {
         let mut cases = Vec::new();
         for members in &self.members {
@@ -180,7 +180,7 @@ impl Case {
         outcome.map_err(|failure| Failure::failed(format_args!("the simulation failed: {failure}")))
     }
 
-    /// What the issue of verified lookups aims at.
+    /// The share of lookups that is to find the owner.
     fn aim(&self) -> f64 {
         match self.traitors {
             share if share <= 0.05 => 0.9999,
