@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::adaptive::{self, Adaptive};
 use crate::config::{Algorithm, Config};
 use crate::delay::{DelayHistory, RoundTrip};
-use crate::limits::{MAX_DATAGRAM, MIN_DATAGRAM, PAUSE_DATAGRAMS, PAUSE_TIME};
+use crate::limits::{MAX_DATAGRAM, MIN_DATAGRAM, ONE_WAY_KEPT, PAUSE_DATAGRAMS, PAUSE_TIME};
 use crate::paper::{Acked, Paper};
 use crate::priority::Priority;
 use crate::report::{LimitedBy, Mode, Report};
@@ -27,6 +27,8 @@ pub struct Controller {
     rtt_delays: DelayHistory,
     one_way_delays: DelayHistory,
     one_way_in_use: bool,
+    /// What was waited for on the way back when the receiver told it last.
+    way_back: Option<(Instant, Duration)>,
     batch: Batch,
     /// Losses of packets sent until then belong to a cut that was already made.
     recovering_since: Option<Instant>,
@@ -110,6 +112,7 @@ impl Controller {
             rtt_delays: delays.clone(),
             one_way_delays: delays,
             one_way_in_use: false,
+            way_back: None,
             batch: Batch::default(),
             recovering_since: None,
             idle_window: false,
@@ -187,6 +190,16 @@ impl Controller {
         }
         if let Some(sent) = batch.marked {
             self.on_congestion(now, false, true, sent);
+        }
+    }
+
+    /// The time of the way there of a packet whose round trip took `rtt`, where the receiver tells it apart from acknowledgements, and now and then
+    /// only. As [`AckSample::one_way_delay`]: by two clocks. Priority 0 takes what waits on the way back off its round trips by it; a
+    /// controller with the paper's algorithm wants it in each sample, or not at all, and ignores it here.
+    pub fn on_one_way_delay(&mut self, now: Instant, rtt: Duration, one_way: Duration) {
+        if let Engine::Adaptive(adaptive) = &mut self.engine {
+            let back = adaptive.on_one_way_delay(now, rtt, one_way);
+            self.way_back = Some((now, back));
         }
     }
 
@@ -302,6 +315,7 @@ impl Controller {
     #[must_use]
     pub fn report(&self) -> Report {
         let delays = self.delays();
+        let way_back = self.way_back.map(|(_, waits)| waits);
         let limit = match &self.engine {
             Engine::Adaptive(adaptive) => adaptive.limited_by(),
             Engine::Paper(paper) => paper.limited_by(),
@@ -313,7 +327,10 @@ impl Controller {
             ssthresh: self.engine.ssthresh(),
             srtt: self.round_trip.smoothed(),
             base_delay: delays.base(),
-            queueing_delay: delays.queueing(),
+            queueing_delay: delays
+                .queueing()
+                .map(|queueing| queueing.saturating_sub(way_back.unwrap_or_default())),
+            way_back_delay: way_back,
             pacing_rate: self.pacing_rate(),
             limited_by: if self.idle_window {
                 LimitedBy::Application
@@ -339,6 +356,8 @@ impl Controller {
         if let Some(delay) = one_way_delay {
             self.one_way_delays.update(now, delay);
         }
+        let fresh = |told: Instant| now.saturating_duration_since(told) <= ONE_WAY_KEPT;
+        self.way_back = self.way_back.filter(|(told, _)| fresh(*told));
         rtt
     }
 

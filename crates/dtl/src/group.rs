@@ -231,6 +231,22 @@ impl Group {
         }
     }
 
+    /// As [`Controller::on_one_way_delay`]; by the same two clocks for all flows of the group.
+    pub fn on_one_way_delay(
+        &mut self,
+        now: Instant,
+        id: GroupFlow,
+        rtt: Duration,
+        one_way: Duration,
+    ) {
+        let Some(kind) = self.flows.get(&id).map(Flow::kind) else {
+            return;
+        };
+        if let Some(controller) = self.controller_mut(kind) {
+            controller.on_one_way_delay(now, rtt, one_way);
+        }
+    }
+
     /// All packets of one acknowledgement have been reported; `in_flight` bytes of this flow are still under way.
     pub fn on_ack_batch_end(&mut self, now: Instant, id: GroupFlow, in_flight: u64) {
         let window = self.window(id);

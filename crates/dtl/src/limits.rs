@@ -53,6 +53,12 @@ pub const MAX_WINDOW: u64 = 1 << 32;
 /// absurd sample cannot stop a flow for ever. One-way delays are not held to it: they include the clocks' offset.
 pub const MAX_RTT: Duration = Duration::from_secs(60);
 
+/// For how long one-way delays, once told, are those that a report shows.
+///
+/// Source: ours; receivers tell them every 50 ms, and of a flow at its floor with every packet, four a second. Past it the report shows round
+/// trips again.
+pub const ONE_WAY_KEPT: Duration = Duration::from_secs(4);
+
 /// Shortest round-trip time that is believed, per sample.
 ///
 /// Source: RFC 9002 §6.1.2, the granularity of timers is a millisecond, of clocks far less. Below it a sample counts

@@ -77,8 +77,11 @@ pub struct Report {
     pub srtt: Option<Duration>,
     /// Smallest delay of the last minutes, of the kind that is in use (one-way or round trip).
     pub base_delay: Option<Duration>,
-    /// How much above the base delay the last samples were.
+    /// How much above the base delay the last samples were, without what waits on the way back, as far as that is known.
     pub queueing_delay: Option<Duration>,
+    /// What waits on the way back; `None` unless the receiver tells
+    /// ([`on_one_way_delay`](crate::Controller::on_one_way_delay)).
+    pub way_back_delay: Option<Duration>,
     /// Pacing rate in bytes per second; `None` until the first acknowledgement.
     pub pacing_rate: Option<u64>,
     /// Why the flow is not faster.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use indicatif::HumanBytes;
-use ringway_node::control::{Client, Request, TransferStatus};
+use ringway_node::control::{Client, PathReport, Request, TransferStatus};
 
 use crate::cli::{CancelArgs, PriorityArgs, SendArgs, TransfersArgs};
 use crate::failure::Failure;
@@ -202,6 +202,10 @@ fn table(transfers: &[TransferStatus]) -> Table {
         "SIZE",
         "RATE",
         "PRIORITY",
+        "RTT",
+        "QUEUE",
+        "LOST",
+        "WINDOW",
         "NOTE",
     ]);
     for transfer in transfers {
@@ -211,6 +215,7 @@ fn table(transfers: &[TransferStatus]) -> Table {
             "←"
         };
         let note = transfer.reason.clone().or_else(|| limit(transfer));
+        let [rtt, queue, lost, window] = path(transfer.path_report.as_ref());
         table.row(&[
             short(&transfer.id).to_owned(),
             transfer.state.clone(),
@@ -220,10 +225,30 @@ fn table(transfers: &[TransferStatus]) -> Table {
             HumanBytes(transfer.size).to_string(),
             transfer.rate.map_or_else(|| "-".to_owned(), rate),
             transfer.priority.to_string(),
+            rtt,
+            queue,
+            lost,
+            window,
             note.unwrap_or_default(),
         ]);
     }
     table
+}
+
+/// Round trip, queueing delay with that of the way back where it is known, packets lost, and window of what is being sent.
+fn path(report: Option<&PathReport>) -> [String; 4] {
+    let Some(report) = report else {
+        return [(); 4].map(|()| "-".to_owned());
+    };
+    let ms = |ms: f64| format!("{ms:.1}");
+    let back = report.way_back_ms.map(|back| format!("+{}", ms(back)));
+    let lost = report.packets_lost as f64 / report.packets_sent.max(1) as f64;
+    [
+        format!("{} ms", ms(report.rtt_ms)),
+        format!("{}{} ms", ms(report.queueing_ms), back.unwrap_or_default()),
+        format!("{:.1} %", lost * 100.0),
+        HumanBytes(report.window).to_string(),
+    ]
 }
 
 /// The same with the interface, where the limit is that of one.
@@ -324,5 +349,31 @@ mod tests {
             readable_file(&folder.path().join("absent")),
             Err(Failure::Usage(_))
         ));
+    }
+
+    #[test]
+    fn what_is_known_of_the_way_is_shown_and_nothing_else() {
+        let report = PathReport {
+            address: "quic://192.0.2.1:7".to_owned(),
+            rtt_ms: 120.04,
+            queueing_ms: 2.5,
+            way_back_ms: Some(98.0),
+            window: 48 * 1024,
+            packets_sent: 1000,
+            packets_lost: 3,
+        };
+        let wanted = ["120.0 ms", "2.5+98.0 ms", "0.3 %", "48.00 KiB"];
+        assert_eq!(path(Some(&report)), wanted);
+        let without = PathReport {
+            way_back_ms: None,
+            packets_sent: 0,
+            packets_lost: 0,
+            ..report
+        };
+        assert_eq!(
+            path(Some(&without)),
+            ["120.0 ms", "2.5 ms", "0.0 %", "48.00 KiB"]
+        );
+        assert_eq!(path(None), ["-", "-", "-", "-"]);
     }
 }

@@ -1,5 +1,6 @@
 //! Doors to private decoders, for the targets in `fuzz/` only.
 
+use crate::quic::clock::Word;
 use crate::{Receipt, Referral, exec, smtp};
 
 /// A frame of a child program, behind its length.
@@ -41,5 +42,15 @@ pub fn mail_pop3(data: &[u8]) {
     if let Some(([kind, piece], data)) = data.split_first_chunk() {
         let limit = (kind % 4 != 0).then(|| usize::from(*kind));
         smtp::read_pop3(limit, usize::from(*piece), data);
+    }
+}
+
+/// What a peer says of its clock.
+///
+/// # Panics
+/// When what was read is written differently.
+pub fn clock_word(data: &[u8]) {
+    if let Some(word) = Word::decode(data) {
+        assert_eq!(word.encode(), data);
     }
 }

@@ -21,9 +21,18 @@ pub struct Priorities {
     controller: Controller,
     /// The simulation's zero.
     epoch: Instant,
+    /// How often the receiver's clock is told at most, and when it was; with every acknowledgement otherwise.
+    told: Option<(Duration, Option<Duration>)>,
 }
 
 impl Priorities {
+    /// The receiver tells its clock apart from acknowledgements, once in `every` at most, as members do.
+    #[must_use]
+    pub fn told_every(mut self, every: Duration) -> Priorities {
+        self.told = Some((every, None));
+        self
+    }
+
     /// A flow with a priority and the constants of `config`, whose datagrams become those of the simulation.
     ///
     /// # Errors
@@ -49,7 +58,11 @@ impl Priorities {
             ..config
         };
         let controller = Controller::new(epoch, config, priority);
-        Priorities { controller, epoch }
+        Priorities {
+            controller,
+            epoch,
+            told: None,
+        }
     }
 }
 
@@ -87,13 +100,20 @@ impl Control for Priorities {
                 sent: self.epoch + ack.sent,
                 rtt: now - newest,
                 receive_delay: ack.held,
-                one_way_delay: ack.one_way,
+                one_way_delay: ack.one_way.filter(|_| self.told.is_none()),
                 ecn: false,
                 app_limited: false,
             };
             self.controller.on_ack(at, &sample);
         }
         self.controller.on_ack_batch_end(at, in_flight);
+        let one_way = acked.last().and_then(|ack| ack.one_way);
+        if let (Some((every, told)), Some(one_way)) = (&mut self.told, one_way)
+            && told.is_none_or(|told| now >= told + *every)
+        {
+            *told = Some(now);
+            self.controller.on_one_way_delay(at, now - newest, one_way);
+        }
     }
 
     fn on_lost(&mut self, now: Duration, lost: &[(u64, Duration)], timeout: bool) {

@@ -81,11 +81,19 @@ pub(super) const TRIALS: &[Trial] = &[
     },
     Trial {
         name: "upload-rtt",
-        play: |a, s| upload(a, s, None),
+        play: |a, s| upload(a, s, None, None),
     },
     Trial {
         name: "upload-one-way",
-        play: |a, s| upload(a, s, Some(PERFECT)),
+        play: |a, s| upload(a, s, Some(PERFECT), None),
+    },
+    Trial {
+        name: "upload-told",
+        play: |a, s| upload(a, s, Some(PERFECT), Some(TOLD)),
+    },
+    Trial {
+        name: "clock-told",
+        play: told,
     },
     Trial {
         name: "ten-late",
@@ -229,9 +237,29 @@ fn four_packets(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
     all(&setting, seed)
 }
 
-/// A CUBIC fills the way back, whose queue is 100 ms long.
-fn upload(algorithm: Algorithm, seed: u64, clock: Option<Clock>) -> Vec<Figure> {
+/// How often members tell their clock.
+const TOLD: Duration = Duration::from_millis(50);
+
+/// As members tell each other, with nothing on the way back: no worse than without.
+fn told(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
     let mut setting = usual(algorithm);
+    setting.clock = Some(Clock {
+        drift: -100e-6,
+        ..PERFECT
+    });
+    setting.told = Some(TOLD);
+    all(&setting, seed)
+}
+
+/// A CUBIC fills the way back, whose queue is 100 ms long.
+fn upload(
+    algorithm: Algorithm,
+    seed: u64,
+    clock: Option<Clock>,
+    told: Option<Duration>,
+) -> Vec<Figure> {
+    let mut setting = usual(algorithm);
+    setting.told = told;
     setting.upload = true;
     setting.clock = clock;
     setting.path.back = Some(Back {

@@ -46,6 +46,8 @@ pub struct Setting {
     pub acknowledging: Acknowledging,
     /// Our receivers' clock, if they say when packets came.
     pub clock: Option<Clock>,
+    /// How often they say so at most, apart from acknowledgements; with each otherwise.
+    pub told: Option<Duration>,
     /// Whether a CUBIC fills the way back, from the beginning.
     pub upload: bool,
 }
@@ -59,6 +61,7 @@ impl Setting {
             algorithm,
             acknowledging: Acknowledging::EACH,
             clock: None,
+            told: None,
             upload: false,
         }
     }
@@ -101,8 +104,13 @@ impl Run {
             ..Config::default()
         };
         let start = self.about(at);
-        let control = Box::new(Priorities::scavenger(config));
-        let flow = self.sim.add(start, control, self.setting.acknowledging);
+        let mut control = Priorities::scavenger(config);
+        if let Some(every) = self.setting.told {
+            control = control.told_every(every);
+        }
+        let flow = self
+            .sim
+            .add(start, Box::new(control), self.setting.acknowledging);
         if let Some(clock) = self.setting.clock {
             self.sim.set_clock(flow, clock);
         }

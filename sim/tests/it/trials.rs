@@ -229,6 +229,30 @@ fn a_buffer_of_four_packets() {
 }
 
 #[test]
+fn an_upload_with_readings_of_the_clock() {
+    plays(
+        "upload-told",
+        &[
+            ("dropped, %", 0.8),
+            ("CUBIC keeps", 0.91),
+            ("back after CUBIC, s", 15.0),
+            ("Reno keeps", 0.88),
+            ("back after Reno, s", 11.0),
+            ("BBR keeps", 0.95),
+            ("back after BBR, s", 18.0),
+            ("Jain", 0.66),
+            ("together", 0.58),
+            ("lost by late-comers, %", 0.8),
+        ],
+    );
+}
+
+#[test]
+fn readings_of_the_clock_where_nothing_waits_on_the_way_back() {
+    plays("clock-told", &[("BBR keeps", 0.97)]);
+}
+
+#[test]
 fn an_upload_with_one_way_delays() {
     plays(
         "upload-one-way",
@@ -332,9 +356,10 @@ fn one_way_delays_pay_beside_an_upload() {
         play(Algorithm::default(), 1)[0].value
     };
     let (round_trips, one_way) = (alone("upload-rtt"), alone("upload-one-way"));
+    let told = alone("upload-told");
     assert!(
-        round_trips <= 0.1 && one_way >= 0.9,
-        "{round_trips} {one_way}"
+        round_trips <= 0.1 && one_way >= 0.9 && told >= 0.9,
+        "{round_trips} {one_way} {told}"
     );
 }
 

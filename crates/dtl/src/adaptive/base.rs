@@ -57,6 +57,75 @@ impl Smallest {
     }
 }
 
+/// For how long a look at both ways is believed. A scavenger at its floor sends four packets a second, and fewer on slow paths.
+const LOOK_KEPT: Duration = Duration::from_secs(4);
+/// So many of the latest looks have to agree that there is a queue on the way back.
+const LOOKS: usize = 3;
+/// A queue on the way back that is worth a name: so many seconds, and such a share of the base delay. What is less may be a look that was not sharp.
+const BACK_LEAST: f64 = 0.002;
+const BACK_SHARE: f64 = 0.125;
+
+/// What the two ways of a round trip waited for.
+#[derive(Copy, Clone, Debug)]
+struct BothWays {
+    at: Instant,
+    there: f64,
+    back: f64,
+}
+
+/// Looks at both ways of round trips, of which the way there is known as well.
+#[derive(Clone, Debug)]
+struct Looks {
+    /// The least and the second: one way there that seemed short because the receiver's word came late must not make all others look long for a
+    /// minute.
+    base: [Smallest; 2],
+    latest: VecDeque<BothWays>,
+}
+
+impl Looks {
+    fn new(now: Instant) -> Looks {
+        Looks {
+            base: [(); 2].map(|()| Smallest::new(now, SLICE, SLICES)),
+            latest: VecDeque::new(),
+        }
+    }
+
+    /// Of a round trip that waited for `waited`, the part of the way there, which took `one_way` by two clocks.
+    fn look(&mut self, now: Instant, waited: f64, one_way: f64) -> f64 {
+        let [least, second] = &mut self.base;
+        let before = least.get();
+        least.update(now, one_way);
+        second.update(now, before.map_or(one_way, |before| before.max(one_way)));
+        let base = second.get().unwrap_or(one_way);
+        let there = (one_way - base).clamp(0.0, waited.max(0.0));
+        self.latest.push_front(BothWays {
+            at: now,
+            there,
+            back: waited - there,
+        });
+        self.latest.truncate(LOOKS);
+        there
+    }
+
+    /// What waits on the way back, as far as it is known.
+    fn back(&self, now: Instant) -> f64 {
+        let fresh = |look: &&BothWays| now.saturating_duration_since(look.at) <= LOOK_KEPT;
+        let latest = self.latest.front().filter(fresh);
+        latest.map_or(0.0, |look| look.back)
+    }
+
+    /// What waits on the way there, if there is a queue on the way back that makes round trips say nothing about it.
+    fn there(&self, now: Instant, base: f64) -> Option<f64> {
+        let enough = BACK_LEAST.max(base * BACK_SHARE);
+        let queued = |look: &&BothWays| {
+            look.back > enough && now.saturating_duration_since(look.at) <= LOOK_KEPT
+        };
+        let agree = self.latest.iter().filter(queued).count() == LOOKS;
+        let latest = self.latest.front().filter(|_| agree)?;
+        Some(latest.there)
+    }
+}
+
 /// Delays that stay where they are.
 #[derive(Copy, Clone, Debug)]
 struct Steady {
@@ -70,7 +139,7 @@ struct Steady {
 #[derive(Clone, Debug)]
 pub(super) struct Base {
     round_trip: Smallest,
-    one_way: Smallest,
+    looks: Looks,
     noise: Smallest,
     steady: Option<Steady>,
 }
@@ -79,24 +148,37 @@ impl Base {
     pub(super) fn new(now: Instant) -> Base {
         Base {
             round_trip: Smallest::new(now, SLICE, SLICES),
-            one_way: Smallest::new(now, SLICE, SLICES),
+            looks: Looks::new(now),
             noise: Smallest::new(now, SLICE, SLICES),
             steady: None,
         }
     }
 
-    /// Takes a round trip and, where it is measured, the time of the way there by two clocks; how long the packet waited.
+    /// Takes a round trip and, where it is measured, the time of the way there by two clocks; how long the packet waited on the way there.
     ///
-    /// What the way there says counts only if it is less than what the round trip says: a queue on the way back is not ours to
-    /// avoid, and a clock that drifts can then make nothing worse than it is without it.
+    /// What the way there says counts only if it is less than what the round trip says: a queue on the way back is not ours to avoid, and a clock
+    /// that drifts can then make nothing worse than it is without it. Where only some round trips are known so, and they show a queue on the way
+    /// back, the latest of them stands for the others: to take its way back off theirs would be wrong by as much as that queue has grown since.
     pub(super) fn update(&mut self, now: Instant, rtt: f64, one_way: Option<f64>) -> f64 {
         self.round_trip.update(now, rtt);
-        let waited = rtt - self.round_trip.get().unwrap_or(rtt);
-        let Some(one_way) = one_way else {
-            return waited;
-        };
-        self.one_way.update(now, one_way);
-        waited.min(one_way - self.one_way.get().unwrap_or(one_way))
+        let waited = self.waited(rtt);
+        match one_way {
+            Some(one_way) => self.looks.look(now, waited, one_way),
+            None => {
+                let there = self.looks.there(now, rtt - waited);
+                there.map_or(waited, |there| waited.min(there))
+            }
+        }
+    }
+
+    /// Takes the time of the way there that has become known later than the round trip that it belongs to; what that waited for on the way back.
+    pub(super) fn look_back(&mut self, now: Instant, rtt: f64, one_way: f64) -> f64 {
+        let waited = self.waited(rtt).max(0.0);
+        waited - self.looks.look(now, waited, one_way)
+    }
+
+    fn waited(&self, rtt: f64) -> f64 {
+        rtt - self.round_trip.get().unwrap_or(rtt)
     }
 
     /// The round trip without a queue.
@@ -116,6 +198,8 @@ impl Base {
 
     /// A round trip while nothing of ours was in the queue. Queues of others come and go: what stays within `band` is the path itself.
     pub(super) fn without_us(&mut self, now: Instant, rtt: f64, band: f64) {
+        // Nor is what waits on the way back.
+        let rtt = rtt - self.looks.back(now);
         let steady = match self.steady {
             Some(known) if (known.most - rtt).max(rtt - known.least) <= band => Steady {
                 looks: known.looks.saturating_add(1),
@@ -136,7 +220,7 @@ impl Base {
         if longer && lasted >= STEADY && steady.looks >= STEADY_LOOKS {
             self.round_trip = Smallest::new(now, SLICE, SLICES);
             self.round_trip.update(now, steady.least);
-            self.one_way = Smallest::new(now, SLICE, SLICES);
+            self.looks = Looks::new(now);
         }
     }
 }
@@ -155,6 +239,37 @@ mod tests {
         assert_eq!(base.update(at(0), 0.020, Some(5.010)), 0.0);
         assert!((base.update(at(1), 0.120, None) - 0.100).abs() < 1e-9);
         assert!((base.update(at(1), 0.120, Some(5.011)) - 0.001).abs() < 1e-9);
+    }
+
+    #[test]
+    fn between_looks_at_a_busy_way_back_the_latest_one_counts() {
+        let mut base = Base::new(at(0));
+        let ms = |ms: u64| at(0) + Duration::from_millis(ms);
+        base.update(ms(0), 0.020, None);
+        base.look_back(ms(0), 0.020, 5.010);
+        base.look_back(ms(50), 0.020, 5.010);
+        // 100 ms wait on the way back from now on: nobody knows at once.
+        for look in [100, 150] {
+            assert!((base.update(ms(look), 0.120, None) - 0.100).abs() < 1e-9);
+            base.look_back(ms(look), 0.120, 5.011);
+        }
+        base.look_back(ms(200), 0.120, 5.012);
+        assert!((base.update(ms(201), 0.150, None) - 0.002).abs() < 1e-9);
+        // A look without a queue on the way back ends it at once, and silence does.
+        assert!((base.update(ms(9000), 0.120, None) - 0.100).abs() < 1e-9);
+        base.look_back(ms(250), 0.022, 5.012);
+        assert!((base.update(ms(251), 0.120, None) - 0.100).abs() < 1e-9);
+    }
+
+    #[test]
+    fn one_word_of_the_receiver_that_came_late_spoils_nothing() {
+        let mut base = Base::new(at(0));
+        for look in 0..10 {
+            // The word came 30 ms late once: the way back seemed long, and the way there short.
+            let one_way = if look == 5 { 4.980 } else { 5.010 };
+            base.update(at(look), 0.020, Some(one_way));
+        }
+        assert!(base.update(at(11), 0.120, Some(5.011)) < 0.0011);
     }
 
     #[test]

@@ -162,6 +162,21 @@ impl Adaptive {
         }
     }
 
+    /// Gives what such a round trip waits for on the way back.
+    pub(crate) fn on_one_way_delay(
+        &mut self,
+        now: Instant,
+        rtt: Duration,
+        one_way: Duration,
+    ) -> Duration {
+        let base = match &mut self.rule {
+            Rule::Scavenger(scavenger) => &mut scavenger.base,
+            Rule::Flows(_) => &mut self.base,
+        };
+        let back = base.look_back(now, rtt.as_secs_f64(), one_way.as_secs_f64());
+        Duration::try_from_secs_f64(back).unwrap_or_default()
+    }
+
     pub(crate) fn on_acked(&mut self, now: Instant, batch: &Batch) {
         let rtt = batch.rtt.as_secs_f64();
         let one_way = batch.one_way.map(|delay| delay.as_secs_f64());

@@ -258,8 +258,11 @@ pub struct PathReport {
     pub address: String,
     /// Round-trip time in milliseconds.
     pub rtt_ms: f64,
-    /// Estimated queueing delay in milliseconds.
+    /// Estimated queueing delay in milliseconds, without that of the way back as far as it is known.
     pub queueing_ms: f64,
+    /// Estimated queueing delay on the way back in milliseconds, which only a sender at priority 0 asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way_back_ms: Option<f64>,
     /// Congestion window in bytes.
     pub window: u64,
     /// Packets sent.

@@ -283,6 +283,7 @@ impl Live {
                 address: shown(&channel.connection),
                 rtt_ms: report.rtt.as_secs_f64() * 1e3,
                 queueing_ms: report.queueing_delay.unwrap_or_default().as_secs_f64() * 1e3,
+                way_back_ms: report.way_back_delay.map(|delay| delay.as_secs_f64() * 1e3),
                 window: report.window,
                 packets_sent: report.sent,
                 packets_lost: report.lost,

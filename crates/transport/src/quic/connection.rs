@@ -7,6 +7,7 @@ use std::time::Duration;
 use noq::{PathId, RecvStream, SendStream, VarInt};
 use ringway_dtl::{LimitedBy, Mode, Priority};
 
+use super::clock::ClockTask;
 use super::controller::Control;
 use super::error::QuicError;
 use super::streams::{PriorityStream, StreamScheduler};
@@ -28,6 +29,8 @@ pub struct QuicConnection {
     streams: Arc<StreamCounters>,
     /// Made for the first stream that has a priority.
     scheduler: Arc<OnceLock<Arc<StreamScheduler>>>,
+    /// On connections for streams: it lasts as long as this handle does.
+    clock: Option<Arc<ClockTask>>,
 }
 
 /// The state of a connection's path at one moment.
@@ -48,6 +51,8 @@ pub struct ConnectionReport {
     pub base_delay: Option<Duration>,
     /// Delay above the base delay: what queues on the way add; `None` until measured.
     pub queueing_delay: Option<Duration>,
+    /// What waits on the way back, which is not in `queueing_delay`; `None` unless we send at priority 0 to a peer that tells us.
+    pub way_back_delay: Option<Duration>,
     /// Bytes per second at which packets leave; `None` until a round trip is measured.
     pub pacing_rate: Option<u64>,
     /// Packets sent.
@@ -77,7 +82,15 @@ impl QuicConnection {
             control,
             streams,
             scheduler: Arc::default(),
+            clock: None,
         }
+    }
+
+    /// The same with a task that tells the peer of our clock, and asks for its own if that is of use.
+    pub(super) fn with_clock(mut self, wants: bool) -> Self {
+        let task = ClockTask::start(&self.connection, &self.control, wants);
+        self.clock = Some(Arc::new(task));
+        self
     }
 
     /// What is below.
@@ -163,6 +176,7 @@ impl QuicConnection {
             window: report.map_or(stats.cwnd, |r| r.window),
             base_delay: report.and_then(|r| r.base_delay),
             queueing_delay: report.and_then(|r| r.queueing_delay),
+            way_back_delay: report.and_then(|r| r.way_back_delay),
             pacing_rate: report.and_then(|r| r.pacing_rate),
             sent: stats.sent_packets,
             sent_bytes: stats.sent_bytes,

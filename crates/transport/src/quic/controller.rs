@@ -14,13 +14,18 @@ use noq_proto::RttEstimator;
 use ringway_dtl::{AckSample, Config, LossSample, Priority, Report};
 
 use super::group::{Core, SharedGroup};
-use crate::limits::{CONTROLLER_BATCH, CONTROLLER_SEND_RUNS, CONTROLLER_WINDOW_DATAGRAMS};
+use crate::limits::{
+    CONTROLLER_BATCH, CONTROLLER_SEND_RUNS, CONTROLLER_WINDOW_DATAGRAMS, QUIC_CLOCK_APART,
+    QUIC_CLOCK_TOGETHER,
+};
 
 /// What the handle of a connection and its controller share.
 #[derive(Debug)]
 pub(super) struct Control {
     /// Whether `priority` differs from what the controller has. Checked for each event, so no lock.
     changed: AtomicBool,
+    /// Whether `state` holds a one-way delay that the controller has not taken. No lock, either.
+    told: AtomicBool,
     state: Mutex<Shared>,
     /// With whom the connection shares its congestion control.
     group: Option<Arc<SharedGroup>>,
@@ -30,15 +35,29 @@ pub(super) struct Control {
 struct Shared {
     priority: Priority,
     report: Option<Report>,
+    /// When the last acknowledgements came, and the round trip that they showed.
+    acked: Option<(Instant, Duration)>,
+    one_way: Option<OneWay>,
+}
+
+/// What a reading of the peer's clock says: a round trip and the time of its way there, by two clocks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct OneWay {
+    at: Instant,
+    rtt: Duration,
+    delay: Duration,
 }
 
 impl Control {
     pub(super) fn new(priority: Priority) -> Self {
         Self {
             changed: AtomicBool::new(false),
+            told: AtomicBool::new(false),
             state: Mutex::new(Shared {
                 priority,
                 report: None,
+                acked: None,
+                one_way: None,
             }),
             group: None,
         }
@@ -69,6 +88,47 @@ impl Control {
     /// What the controller reported after the last acknowledgement; `None` before the first.
     pub(super) fn report(&self) -> Option<Report> {
         self.state().report
+    }
+
+    /// The peer's clock showed `peer` nanoseconds when it sent the word that came now, `own` nanoseconds after the zero of our own. Together with the
+    /// acknowledgements that came with it this gives the time of the way there, whose zero is as arbitrary as the clocks' are.
+    pub(super) fn on_reading(&self, now: Instant, own: u64, peer: u64) {
+        let mut state = self.state();
+        let Some((acked, rtt)) = state.acked else {
+            return;
+        };
+        let since = now.saturating_duration_since(acked);
+        if since > QUIC_CLOCK_APART {
+            return;
+        }
+        // The word came with the acknowledgements, as most do, and whoever waits for it was woken later.
+        let late = if since <= QUIC_CLOCK_TOGETHER {
+            since
+        } else {
+            Duration::ZERO
+        };
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).ok();
+        let delay = CLOCK_ZERO
+            .checked_add(peer)
+            .and_then(|sum| sum.checked_add(nanos(rtt)?))
+            .and_then(|sum| sum.checked_add(nanos(late)?))
+            .and_then(|sum| sum.checked_sub(own));
+        if let Some(delay) = delay.map(Duration::from_nanos) {
+            let at = now;
+            state.one_way = Some(OneWay { at, rtt, delay });
+            self.told.store(true, Ordering::Release);
+        }
+    }
+
+    fn take_one_way(&self) -> Option<OneWay> {
+        let told = self.told.load(Ordering::Relaxed) && self.told.swap(false, Ordering::Acquire);
+        told.then(|| self.state().one_way.take()).flatten()
+    }
+
+    fn keep(&self, now: Instant, rtt: Option<Duration>, report: Option<Report>) {
+        let mut state = self.state();
+        state.report = report;
+        state.acked = rtt.map(|rtt| (now, rtt)).or(state.acked);
     }
 
     fn take_change(&self) -> Option<Priority> {
@@ -119,6 +179,9 @@ impl PriorityFactory {
     }
 }
 
+/// What is added to one-way delays so that no difference between two clocks makes them negative: 73 years, in nanoseconds.
+const CLOCK_ZERO: u64 = 1 << 61;
+
 /// Nanoseconds.
 const SECOND: u128 = 1_000_000_000;
 
@@ -151,6 +214,9 @@ impl PriorityController {
         if let Some(priority) = self.control.take_change() {
             self.inner.set_priority(now, priority);
             self.refresh();
+        }
+        if let Some(OneWay { at, rtt, delay }) = self.control.take_one_way() {
+            self.inner.on_one_way_delay(at, rtt, delay);
         }
         // QUIC has no timer for controllers: packets and acknowledgements are the clock.
         if self.inner.poll_timeout().is_some_and(|due| due <= now) {
@@ -268,7 +334,7 @@ impl Controller for PriorityController {
         self.inner.on_ack_batch_end(now, in_flight);
         self.refresh();
         self.after_pause(now);
-        self.control.state().report = self.inner.report();
+        self.control.keep(now, self.rtt, self.inner.report());
     }
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {

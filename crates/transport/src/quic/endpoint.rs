@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use noq::{ClientConfig, EndpointConfig, ServerConfig, TokioRuntime, VarInt};
-use ringway_dtl::{Config, Priority};
+use ringway_dtl::{Algorithm, Config, Priority};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 
@@ -49,6 +49,9 @@ pub struct QuicOptions {
     pub connections: usize,
     /// Whether members may connect to send messages as well: set it where a [`QuicTransport`](crate::QuicTransport) takes them.
     pub links: bool,
+    /// Whether to ask peers for readings of their clocks where we send at priority 0. Without them a queue on the way back counts like one on the
+    /// way there.
+    pub clocks: bool,
 }
 
 impl Default for QuicOptions {
@@ -59,6 +62,7 @@ impl Default for QuicOptions {
             congestion: CongestionControl::Priority(Config::default()),
             connections: limits::QUIC_CONNECTIONS,
             links: false,
+            clocks: true,
         }
     }
 }
@@ -377,7 +381,20 @@ impl Inner {
         hold_until_closed(slot, &connection);
         let member = peer(&connection).ok_or(QuicError::Closed)?;
         let streams = self.streams.clone();
-        Ok(QuicConnection::new(member, connection, control, streams))
+        let connection = QuicConnection::new(member, connection, control, streams);
+        Ok(self.with_clock(connection, purpose))
+    }
+
+    /// Readings of clocks are of use to our own congestion control only: the paper's wants one-way delays always or never.
+    fn with_clock(&self, connection: QuicConnection, purpose: Purpose) -> QuicConnection {
+        let wants = match &self.options.congestion {
+            CongestionControl::Priority(config) => config.algorithm == Algorithm::Adaptive,
+            CongestionControl::Cubic => false,
+        };
+        match purpose {
+            Purpose::Streams => connection.with_clock(wants && self.options.clocks),
+            Purpose::Link => connection,
+        }
     }
 
     fn settings(
@@ -442,16 +459,17 @@ impl Inner {
             .map_err(QuicError::of_handshake)?;
         hold_until_closed(slot, &connection);
         let peer = peer(&connection).ok_or(QuicError::Closed)?;
-        let queue = match Purpose::of(&connection) {
-            Some(Purpose::Streams) => queues.streams,
-            Some(Purpose::Link) => {
+        let purpose = Purpose::of(&connection).ok_or(QuicError::Closed)?;
+        let queue = match purpose {
+            Purpose::Streams => queues.streams,
+            Purpose::Link => {
                 settings::link_only(&connection);
                 queues.links
             }
-            None => return Err(QuicError::Closed),
         };
         let streams = self.streams.clone();
         let connection = QuicConnection::new(peer, connection, control, streams);
+        let connection = self.with_clock(connection, purpose);
         // The endpoint's owner may be gone; then the connection goes too.
         queue.send(connection).await.map_err(|_| QuicError::Closed)
     }

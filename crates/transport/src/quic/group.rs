@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringway_dtl::{AckSample, Config, Controller, Group, GroupFlow, LossSample, Priority, Report};
 
@@ -100,6 +100,13 @@ impl Core {
         match self {
             Core::Alone(controller) => controller.on_ack(now, sample),
             Core::Grouped(at) => at.group.lock().on_ack(now, at.id, sample),
+        }
+    }
+
+    pub(super) fn on_one_way_delay(&mut self, now: Instant, rtt: Duration, one_way: Duration) {
+        match self {
+            Core::Alone(controller) => controller.on_one_way_delay(now, rtt, one_way),
+            Core::Grouped(at) => at.group.lock().on_one_way_delay(now, at.id, rtt, one_way),
         }
     }
 

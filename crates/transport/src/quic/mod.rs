@@ -7,6 +7,7 @@
 //! one congestion control, in which their priorities are exact; every other connection has its own controller. Where no UDP passes, [`QuicEndpoint::over_messages`] does the same over any transport.
 //! [`QuicTransport`] carries messages in datagrams, by connections of the same endpoint.
 
+pub(crate) mod clock;
 mod connection;
 mod controller;
 mod endpoint;

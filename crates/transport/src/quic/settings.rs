@@ -120,13 +120,18 @@ pub(super) fn transport(
             config.keep_alive_interval(None);
             for_datagrams(&mut config);
         }
-        Role::Dialled(Purpose::Streams) | Role::Accepted { links: false } => {}
+        Role::Dialled(Purpose::Streams) | Role::Accepted { links: false } => {
+            config
+                .datagram_receive_buffer_size(Some(limits::QUIC_CLOCK_QUEUE))
+                .datagram_send_buffer_size(limits::QUIC_CLOCK_QUEUE);
+        }
     }
     if largest.is_none() {
         // The link below has its own probes, and each message may cost a mail.
         config
             .max_idle_timeout(limits::QUIC_MESSAGE_IDLE.try_into().ok())
-            .keep_alive_interval(None);
+            .keep_alive_interval(None)
+            .datagram_receive_buffer_size(None);
     }
     Arc::new(config)
 }

@@ -6,6 +6,7 @@
     reason = "a test's helpers end the test at the first error"
 )]
 
+mod clock;
 mod exec;
 mod hello;
 mod mail_servers;

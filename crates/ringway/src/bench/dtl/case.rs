@@ -8,7 +8,7 @@ use ringway_dtl::Algorithm;
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
-use super::flow::Kind;
+use super::flow::{Clocks, Kind};
 use super::line::Line;
 use super::watch::{STEP, Watch};
 use crate::failure::Failure;
@@ -18,6 +18,8 @@ use crate::failure::Failure;
 pub(super) enum Contender {
     /// Our default algorithm.
     Ringway,
+    /// The same without readings of the receiver's clock: by round trips alone.
+    RoundTrips,
     /// The paper's, in the same program.
     Paper,
     /// CUBIC of the QUIC stack below ours.
@@ -32,6 +34,7 @@ impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Contender::Ringway => "ringway",
+            Contender::RoundTrips => "ringway-rtt",
             Contender::Paper => "paper",
             Contender::Noq => "noq-cubic",
             Contender::Kernel => "kernel",
@@ -44,8 +47,9 @@ impl Contender {
     /// Its flow at this priority, if it has such a thing.
     fn flow(&self, priority: f64, beside: Option<&Path>) -> Kind {
         match self {
-            Contender::Ringway => Kind::Ours(Algorithm::Adaptive, priority),
-            Contender::Paper => Kind::Ours(Algorithm::Paper, priority),
+            Contender::Ringway => Kind::Ours(Algorithm::Adaptive, priority, Clocks::Told),
+            Contender::RoundTrips => Kind::Ours(Algorithm::Adaptive, priority, Clocks::None),
+            Contender::Paper => Kind::Ours(Algorithm::Paper, priority, Clocks::None),
             Contender::Noq => Kind::Noq,
             Contender::Kernel => Kind::Tcp("cubic"),
             Contender::Beside(name) => {
@@ -60,6 +64,8 @@ impl Contender {
 pub(super) enum Case {
     /// A scavenger, or whatever the contender has, has the line to itself.
     Alone,
+    /// The same while a kernel CUBIC fills the way back.
+    Upload,
     /// The kernel's TCP has the line to itself, with the times of [`Case::Beside`].
     Tcp(&'static str),
     /// A scavenger runs; the kernel's TCP comes, and goes.
@@ -80,6 +86,7 @@ impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Case::Alone => f.write_str("alone"),
+            Case::Upload => f.write_str("upload"),
             Case::Tcp(control) => write!(f, "tcp-{control}"),
             Case::Beside(control) => write!(f, "beside-{control}"),
             Case::Late(flows) => write!(f, "late-{flows}"),
@@ -154,7 +161,7 @@ impl Times {
         let once = self.settle + self.measure;
         match case {
             Case::Alone | Case::Equal | Case::Worth(_) => once,
-            Case::Tcp(_) => once + self.settle,
+            Case::Upload | Case::Tcp(_) => once + self.settle,
             Case::Beside(_) => once + self.settle + self.back,
             Case::Late(flows) => self.gap * f64::from(flows) + once,
             Case::Figure6 | Case::Figure7 => FIGURE,
@@ -181,6 +188,7 @@ pub(super) fn run(
     let mut watch = Watch::begin(line)?;
     match case {
         Case::Alone => alone(&mut watch, &flow(0.0), times),
+        Case::Upload => upload(&mut watch, &flow(0.0), times),
         Case::Tcp(control) => beside_tcp(&mut watch, None, control, times),
         Case::Beside(control) => beside_tcp(&mut watch, Some(&flow(0.0)), control, times),
         Case::Late(flows) => late(&mut watch, &flow(0.0), flows, times),
@@ -217,6 +225,20 @@ fn alone(watch: &mut Watch<'_>, kind: &Kind, times: Times) -> Result<Outcome, Fa
         outcome.values.insert("loss".to_owned(), lost / sent);
     }
     Ok(outcome)
+}
+
+/// What a scavenger gets whose way back is full, and what that costs whoever fills it.
+fn upload(watch: &mut Watch<'_>, kind: &Kind, times: Times) -> Result<Outcome, Failure> {
+    let back = watch.start(&Kind::Upload("cubic"))?;
+    watch.until(watch.now() + times.settle);
+    let flow = watch.start(kind)?;
+    let from = watch.now() + times.settle;
+    let to = from + times.measure;
+    watch.until(to);
+    Ok(Outcome::of(&[
+        ("rate", watch.rate(flow, from, to)),
+        ("upload", watch.rate(back, from, to)),
+    ]))
 }
 
 /// What TCP gets, and when the scavenger is back after it.

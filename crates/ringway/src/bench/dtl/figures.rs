@@ -20,76 +20,97 @@ pub(super) fn figures(tasks: &[Task], runs: &Outcomes) -> Vec<Figure> {
     firsts.flat_map(|task| of(task, runs)).collect()
 }
 
-/// The figures of one case in one cell.
-fn of(task: &Task, runs: &Outcomes) -> Vec<Figure> {
-    let Task {
-        cell,
-        contender,
-        case,
-        ..
-    } = task;
-    let name = format!("{cell} {contender} {case}");
-    let own = |value| values(runs, task, value);
-    let other = |contender, case, value| {
+/// The runs of one case in one cell.
+struct Runs<'a> {
+    task: &'a Task,
+    runs: &'a Outcomes,
+    name: String,
+}
+
+impl Runs<'_> {
+    /// A value of the case, if it was measured.
+    fn figure(&self, metric: &'static str, unit: &'static str, value: &str) -> Option<Figure> {
+        let values = values(self.runs, self.task, value);
+        (!values.is_empty()).then(|| Figure::new("dtl", self.name.clone(), metric, unit, &values))
+    }
+
+    /// The same value of another contender or case of the cell.
+    fn other(&self, contender: Contender, case: Case, value: &str) -> Vec<f64> {
         let other = Task {
             contender,
             case,
-            ..task.clone()
+            ..self.task.clone()
         };
-        values(runs, &other, value)
-    };
-    let figure = |metric, unit, value| {
-        let values = own(value);
-        (!values.is_empty()).then(|| Figure::new("dtl", name.clone(), metric, unit, &values))
-    };
-    let against = |figure: Option<Figure>, name: &str, values: Vec<f64>| {
-        figure.map(|figure| figure.against(name, &values))
-    };
-    let aim = |figure, aim: f64| against(figure, "aim", vec![aim]);
-    let shown = match case {
-        Case::Alone => vec![
-            against(
-                figure("throughput", "Mbit/s", "rate"),
-                "noq-cubic",
-                other(Contender::Noq, Case::Alone, "rate"),
-            ),
-            aim(
-                figure("queueing delay, median", "ms", "queueing"),
-                (cell.rtt_ms as f64 / 8.0).max(3.0),
-            ),
-            aim(figure("packets lost", "", "loss"), 0.001),
-        ],
-        Case::Tcp(_) => vec![figure("throughput of TCP", "Mbit/s", "tcp")],
-        Case::Beside(control) => vec![
-            against(
-                figure("throughput of TCP", "Mbit/s", "tcp"),
-                "TCP alone",
-                other(Contender::Kernel, Case::Tcp(control), "tcp"),
-            ),
-            aim(figure("back after TCP", "s", "back"), 2.0),
-        ],
+        values(self.runs, &other, value)
+    }
+
+    fn of_kernel(&self, value: &str) -> Vec<f64> {
+        self.other(Contender::Kernel, self.task.case, value)
+    }
+}
+
+fn against(figure: Option<Figure>, name: &str, values: &[f64]) -> Option<Figure> {
+    figure.map(|figure| figure.against(name, values))
+}
+
+fn aim(figure: Option<Figure>, aim: f64) -> Option<Figure> {
+    against(figure, "aim", &[aim])
+}
+
+/// The figures of one case in one cell.
+fn of(task: &Task, runs: &Outcomes) -> Vec<Figure> {
+    let name = format!("{} {} {}", task.cell, task.contender, task.case);
+    let case = Runs { task, runs, name };
+    let shown = match task.case {
+        Case::Alone => alone(&case),
+        Case::Upload => {
+            let (rate, upload) = (case.of_kernel("rate"), case.of_kernel("upload"));
+            let own = case.figure("throughput beside an upload", "Mbit/s", "rate");
+            let theirs = case.figure("throughput of the upload", "Mbit/s", "upload");
+            vec![
+                against(own, "kernel CUBIC", &rate),
+                against(theirs, "beside a kernel CUBIC", &upload),
+            ]
+        }
+        Case::Tcp(_) => vec![case.figure("throughput of TCP", "Mbit/s", "tcp")],
+        Case::Beside(control) => {
+            let alone = case.other(Contender::Kernel, Case::Tcp(control), "tcp");
+            let tcp = case.figure("throughput of TCP", "Mbit/s", "tcp");
+            let back = case.figure("back after TCP", "s", "back");
+            vec![against(tcp, "TCP alone", &alone), aim(back, 2.0)]
+        }
         Case::Late(_) | Case::Equal => vec![
-            aim(figure("Jain's index", "", "jain"), 0.99),
-            figure("throughput", "Mbit/s", "rate"),
+            aim(case.figure("Jain's index", "", "jain"), 0.99),
+            case.figure("throughput", "Mbit/s", "rate"),
         ],
-        Case::Worth(_) => vec![against(
-            figure("share ÷ one CUBIC's", "", "share"),
-            "kernel CUBICs",
-            other(Contender::Kernel, *case, "share"),
-        )],
+        Case::Worth(_) => {
+            let share = case.figure("share ÷ one CUBIC's", "", "share");
+            vec![against(share, "kernel CUBICs", &case.of_kernel("share"))]
+        }
         Case::Figure6 => vec![
-            figure("share at 0 ÷ TCP's", "", "share-0"),
-            figure("share at 1 ÷ TCP's", "", "share-1"),
-            figure("share at 2 ÷ TCP's", "", "share-2"),
-            figure("from 0 to 1", "s", "to-1"),
-            figure("from 1 to 2", "s", "to-2"),
+            case.figure("share at 0 ÷ TCP's", "", "share-0"),
+            case.figure("share at 1 ÷ TCP's", "", "share-1"),
+            case.figure("share at 2 ÷ TCP's", "", "share-2"),
+            case.figure("from 0 to 1", "s", "to-1"),
+            case.figure("from 1 to 2", "s", "to-2"),
         ],
         Case::Figure7 => vec![
-            aim(figure("Jain of five at 0", "", "jain-all-0"), 0.99),
-            aim(figure("Jain of four at 1", "", "jain-four-1"), 0.99),
-            figure("share of 0 beside them", "", "scavenger-beside"),
-            aim(figure("two at 2 ÷ two at 1", "", "two-of-one"), 2.0),
+            aim(case.figure("Jain of five at 0", "", "jain-all-0"), 0.99),
+            aim(case.figure("Jain of four at 1", "", "jain-four-1"), 0.99),
+            case.figure("share of 0 beside them", "", "scavenger-beside"),
+            aim(case.figure("two at 2 ÷ two at 1", "", "two-of-one"), 2.0),
         ],
     };
     shown.into_iter().flatten().collect()
+}
+
+fn alone(case: &Runs<'_>) -> Vec<Option<Figure>> {
+    let noq = case.other(Contender::Noq, Case::Alone, "rate");
+    let rate = case.figure("throughput", "Mbit/s", "rate");
+    let queueing = case.figure("queueing delay, median", "ms", "queueing");
+    vec![
+        against(rate, "noq-cubic", &noq),
+        aim(queueing, (case.task.cell.rtt_ms as f64 / 8.0).max(3.0)),
+        aim(case.figure("packets lost", "", "loss"), 0.001),
+    ]
 }

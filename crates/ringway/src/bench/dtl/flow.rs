@@ -30,12 +30,23 @@ const FOR_EVER: &str = "100000";
 pub(super) enum Kind {
     /// The kernel's TCP with this congestion control.
     Tcp(&'static str),
-    /// Ours, at this priority.
-    Ours(Algorithm, f64),
+    /// The same on the way back: from the receiving end to the sending one.
+    Upload(&'static str),
+    /// Ours, at this priority, with or without readings of the receiver's clock.
+    Ours(Algorithm, f64, Clocks),
     /// The CUBIC of the QUIC stack that ours runs on.
     Noq,
     /// A case of the program given by `--beside`.
     Beside(PathBuf, String),
+}
+
+/// What one of ours knows of its round trips.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Clocks {
+    /// How long they take.
+    None,
+    /// How long each way of them takes.
+    Told,
 }
 
 /// One flow, sending until it is stopped or dropped.
@@ -58,14 +69,26 @@ impl Flow {
         };
         let started = match kind {
             Kind::Tcp(control) => flow.tcp(line, control, port),
-            Kind::Ours(algorithm, priority) => {
+            Kind::Upload(control) => flow.upload(line, control, port),
+            Kind::Ours(algorithm, priority, clocks) => {
                 let config = Config {
                     algorithm: *algorithm,
                     ..Config::default()
                 };
-                flow.quic(line, CongestionControl::Priority(config), *priority, port)
+                let options = QuicOptions {
+                    congestion: CongestionControl::Priority(config),
+                    clocks: *clocks == Clocks::Told,
+                    ..QuicOptions::default()
+                };
+                flow.quic(line, options, *priority, port)
             }
-            Kind::Noq => flow.quic(line, CongestionControl::Cubic, 1.0, port),
+            Kind::Noq => {
+                let options = QuicOptions {
+                    congestion: CongestionControl::Cubic,
+                    ..QuicOptions::default()
+                };
+                flow.quic(line, options, 1.0, port)
+            }
             Kind::Beside(program, name) => flow.beside(line, program, name, port),
         };
         started.map_err(|error| {
@@ -114,27 +137,35 @@ impl Flow {
         let (received, stop) = (Arc::clone(&self.received), Arc::clone(&self.stop));
         line.at(End::Receiver, move || count(&listener, &received))?;
         let stream = line.at(End::Sender, move || connect(there, control))?;
-        let mut stream = joined(stream)??;
-        // Closing throws away what has not been sent.
-        set_socket_linger(&stream, Some(Duration::ZERO))?;
-        stream.set_write_timeout(Some(Duration::from_millis(100)))?;
-        line.at(End::Sender, move || {
-            let block = vec![7; BLOCK];
-            while !stop.load(Ordering::Relaxed) {
-                match stream.write(&block) {
-                    Ok(_) => {}
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(_) => return,
-                }
+        let stream = joined(stream)??;
+        line.at(End::Sender, move || fill(stream, &stop))?;
+        Ok(())
+    }
+
+    /// Whoever listens sends.
+    fn upload(&self, line: &Line, control: &'static str, port: u16) -> io::Result<()> {
+        let there = line.receiver(port);
+        let listener = joined(line.at(End::Receiver, move || {
+            let listener = TcpListener::bind(there)?;
+            // What it accepts has it, too.
+            set_tcp_congestion(&listener, control)?;
+            io::Result::Ok(listener)
+        })?)??;
+        let (received, stop) = (Arc::clone(&self.received), Arc::clone(&self.stop));
+        line.at(End::Receiver, move || {
+            if let Ok((stream, _)) = listener.accept() {
+                fill(stream, &stop);
             }
         })?;
+        let stream = joined(line.at(End::Sender, move || TcpStream::connect(there))?)??;
+        line.at(End::Sender, move || count_stream(stream, &received))?;
         Ok(())
     }
 
     fn quic(
         &mut self,
         line: &Line,
-        control: CongestionControl,
+        options: QuicOptions,
         priority: f64,
         port: u16,
     ) -> io::Result<()> {
@@ -143,10 +174,6 @@ impl Flow {
         let generate = || Identity::generate().map_err(io::Error::other);
         let (ours, theirs) = (generate()?, generate()?);
         let member = MemberId::from(theirs.signing_key());
-        let options = QuicOptions {
-            congestion: control,
-            ..QuicOptions::default()
-        };
         let (ready, bound) = mpsc::channel();
         let (received, at_receiver) = (Arc::clone(&self.received), options.clone());
         line.at(End::Receiver, move || {
@@ -239,13 +266,34 @@ pub(super) fn joined<T>(thread: std::thread::JoinHandle<io::Result<T>>) -> io::R
 
 /// Counts what one connection brings.
 fn count(listener: &TcpListener, received: &AtomicU64) {
-    let Ok((mut stream, _)) = listener.accept() else {
-        return;
-    };
+    if let Ok((stream, _)) = listener.accept() {
+        count_stream(stream, received);
+    }
+}
+
+fn count_stream(mut stream: TcpStream, received: &AtomicU64) {
     let mut buffer = vec![0; BLOCK];
     // Its end, or that of the flow.
     while let Ok(bytes @ 1..) = stream.read(&mut buffer) {
         received.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// Writes until it is stopped. Closing throws away what has not been sent.
+fn fill(mut stream: TcpStream, stop: &AtomicBool) {
+    let set = set_socket_linger(&stream, Some(Duration::ZERO))
+        .map_err(io::Error::from)
+        .and_then(|()| stream.set_write_timeout(Some(Duration::from_millis(100))));
+    if set.is_err() {
+        return;
+    }
+    let block = vec![7; BLOCK];
+    while !stop.load(Ordering::Relaxed) {
+        match stream.write(&block) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
     }
 }
 

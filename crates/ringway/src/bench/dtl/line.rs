@@ -34,6 +34,9 @@ pub(super) struct Line {
     receiver: IpAddr,
 }
 
+/// How long the queue on the way back is, seconds.
+const BACK: f64 = 0.1;
+
 /// In a namespace of its own: loopback, and the emulator under real-time priority, because an emulator that is late makes a line that
 /// no network has. Arguments: the emulator and its own.
 const OUTER: &str = "ip link set lo up && exec chrt -f 10 \"$@\"";
@@ -148,12 +151,13 @@ fn arguments(cell: &Cell) -> Vec<String> {
         ),
         (Queue::DropTail(_), Some(bytes)) => ("droptail", format!("{{\"byte_limit\":{bytes}}}")),
     };
+    let back = (cell.rate * 1e6 / 8.0 * BACK) as u64;
     let mut arguments = vec!["link".to_owned()];
     for way in ["uplink", "downlink"] {
-        // Acknowledgements never fill the way back: as much room as there can be.
+        // Acknowledgements never fill the way back; an upload does, as home routers let it.
         let queue = match way {
             "uplink" => (kind, bound.clone()),
-            _ => ("droptail", "{\"byte_limit\":10000000}".to_owned()),
+            _ => ("droptail", format!("{{\"byte_limit\":{back}}}")),
         };
         let options = [
             ("bandwidth", rate.as_str()),

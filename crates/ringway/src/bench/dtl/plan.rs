@@ -49,14 +49,18 @@ fn cases(contender: &Contender) -> Vec<Case> {
         .chain(LATE.map(Case::Late));
     let worth = PRIORITIES.map(Case::Worth);
     match contender {
-        Contender::Kernel => [Case::Alone, Case::Equal]
+        Contender::Kernel => [Case::Alone, Case::Upload, Case::Equal]
             .into_iter()
             .chain(tcp)
             .chain(worth)
             .collect(),
-        Contender::Noq => vec![Case::Alone, Case::Equal, Case::Worth(1.0)],
-        Contender::Beside(_) => [Case::Alone].into_iter().chain(scavenger).collect(),
-        Contender::Ringway | Contender::Paper => [Case::Alone, Case::Equal]
+        Contender::Noq => vec![Case::Alone, Case::Upload, Case::Equal, Case::Worth(1.0)],
+        Contender::Beside(_) => [Case::Alone, Case::Upload]
+            .into_iter()
+            .chain(scavenger)
+            .collect(),
+        Contender::RoundTrips => vec![Case::Upload],
+        Contender::Ringway | Contender::Paper => [Case::Alone, Case::Upload, Case::Equal]
             .into_iter()
             .chain(scavenger)
             .chain(worth)
@@ -70,6 +74,7 @@ fn quick(contender: &Contender) -> Vec<Case> {
     match contender {
         Contender::Kernel => vec![Case::Tcp("cubic"), Case::Worth(2.0)],
         Contender::Noq => vec![Case::Alone],
+        Contender::RoundTrips => Vec::new(),
         Contender::Beside(_) => vec![Case::Beside("cubic")],
         Contender::Ringway => vec![Case::Alone, Case::Beside("cubic"), Case::Worth(2.0)],
         Contender::Paper => vec![Case::Beside("cubic"), Case::Worth(2.0)],
@@ -100,6 +105,7 @@ pub(super) fn tasks(args: &DtlArgs, beside: &[String]) -> Result<Vec<Task>, Fail
     let ours = [
         Contender::Kernel,
         Contender::Ringway,
+        Contender::RoundTrips,
         Contender::Noq,
         Contender::Paper,
     ];

@@ -1,0 +1,161 @@
+//! Readings of the receiver's clock: a transfer at priority 0 knows a queue on the way back from one on the way there.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ringway_dtl::Priority;
+use ringway_transport::MemberId;
+use ringway_transport::quic::{ConnectionReport, QuicConnection, QuicEndpoint, QuicOptions};
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::support::{key, loopback, soon, until};
+
+/// Both ways wait in turn: milliseconds that the path takes there and back.
+#[derive(Default)]
+struct Path {
+    there: AtomicU64,
+    back: AtomicU64,
+}
+
+/// Carries datagrams between whoever writes to it first and `server`; in order, as a queue does.
+async fn path(server: SocketAddr, path: Arc<Path>) -> SocketAddr {
+    let front = Arc::new(UdpSocket::bind(loopback()).await.unwrap());
+    let behind = Arc::new(UdpSocket::bind(loopback()).await.unwrap());
+    let address = front.local_addr().unwrap();
+    let (client, clients) = tokio::sync::watch::channel(None);
+    let (to_server, there) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
+    let (to_client, back) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
+    let after = |ms: &AtomicU64| Instant::now() + Duration::from_millis(ms.load(Ordering::Relaxed));
+    let (one, other) = (path.clone(), path);
+    let hears = front.clone();
+    tokio::spawn(async move {
+        let mut buffer = vec![0; 65_536];
+        while let Ok((size, from)) = hears.recv_from(&mut buffer).await {
+            client.send_replace(Some(from));
+            to_server
+                .send((after(&one.there), buffer[..size].to_vec()))
+                .unwrap();
+        }
+    });
+    let hears = behind.clone();
+    tokio::spawn(async move {
+        let mut buffer = vec![0; 65_536];
+        while let Ok((size, _)) = hears.recv_from(&mut buffer).await {
+            to_client
+                .send((after(&other.back), buffer[..size].to_vec()))
+                .unwrap();
+        }
+    });
+    for (mut queue, socket, way_there) in [(there, behind, true), (back, front, false)] {
+        let clients = clients.clone();
+        tokio::spawn(async move {
+            while let Some((when, datagram)) = queue.recv().await {
+                sleep_until(when).await;
+                let to = if way_there {
+                    Some(server)
+                } else {
+                    *clients.borrow()
+                };
+                socket.send_to(&datagram, to.unwrap()).await.ok();
+            }
+        });
+    }
+    address
+}
+
+struct Sender {
+    connection: QuicConnection,
+    _ends: [QuicEndpoint; 2],
+}
+
+impl Sender {
+    /// Sends for ever over a path of 20 ms.
+    async fn start(priority: Priority, options: QuicOptions, slow: &Arc<Path>) -> Sender {
+        slow.there.store(10, Ordering::Relaxed);
+        slow.back.store(10, Ordering::Relaxed);
+        let bind = |number, options| {
+            QuicEndpoint::bind(loopback(), &key(number), Arc::new(|_| true), options).unwrap()
+        };
+        let (ours, theirs) = (bind(1, options), bind(2, QuicOptions::default()));
+        let address = path(theirs.local_address().unwrap(), slow.clone()).await;
+        let member = MemberId::from(&key(2));
+        let (out, into) =
+            soon(async { tokio::join!(ours.connect(address, member, priority), theirs.accept()) })
+                .await;
+        let (connection, into) = (out.unwrap(), into.unwrap());
+        let sends = connection.clone();
+        tokio::spawn(async move {
+            let (mut stream, _receive) = sends.open_bi().await.unwrap();
+            // A rate that leaves this machine time for everything else.
+            while stream.write_all(&[7; 2000]).await.is_ok() {
+                sleep(Duration::from_millis(5)).await;
+            }
+        });
+        tokio::spawn(async move {
+            let (_send, mut stream) = into.accept_bi().await.unwrap();
+            while let Ok(Some(_)) = stream.read_chunk(65_536).await {}
+        });
+        Sender {
+            connection,
+            _ends: [ours, theirs],
+        }
+    }
+
+    fn report(&self) -> ConnectionReport {
+        self.connection.report()
+    }
+}
+
+const WAY_BACK: Duration = Duration::from_millis(150);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_priority_0_a_queue_on_the_way_back_is_known_for_what_it_is() {
+    let slow = Arc::new(Path::default());
+    let sender = Sender::start(Priority::SCAVENGER, QuicOptions::default(), &slow).await;
+    until(|| sender.report().way_back_delay.is_some()).await;
+    slow.back
+        .store(10 + WAY_BACK.as_millis() as u64, Ordering::Relaxed);
+    let half = WAY_BACK / 2;
+    until(|| {
+        let report = sender.report();
+        let (there, back) = (report.queueing_delay, report.way_back_delay);
+        back.is_some_and(|back| back > half) && there.is_some_and(|there| there < half)
+    })
+    .await;
+    // The other way round it is a queue like any other, and known before the history of a minute has forgotten what the path was like.
+    let turned = Instant::now();
+    slow.back.store(10, Ordering::Relaxed);
+    slow.there
+        .store(10 + WAY_BACK.as_millis() as u64, Ordering::Relaxed);
+    until(|| {
+        let report = sender.report();
+        let (there, back) = (report.queueing_delay, report.way_back_delay);
+        back.is_some_and(|back| back < half) && there.is_some_and(|there| there > half)
+    })
+    .await;
+    assert!(turned.elapsed() < Duration::from_secs(50));
+    // Nobody asks any more, and what was told last is forgotten.
+    sender.connection.set_priority(Priority::NORMAL);
+    until(|| sender.report().way_back_delay.is_none()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_tells_a_clock_to_whom_it_is_of_no_use() {
+    let without = QuicOptions {
+        clocks: false,
+        ..QuicOptions::default()
+    };
+    for (priority, options) in [
+        (Priority::SCAVENGER, without),
+        (Priority::NORMAL, QuicOptions::default()),
+    ] {
+        let slow = Arc::new(Path::default());
+        let sender = Sender::start(priority, options, &slow).await;
+        until(|| sender.report().sent_bytes > 300_000).await;
+        assert_eq!(sender.report().way_back_delay, None, "{priority}");
+    }
+}
