@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ringway_overlay::{Message, RingKey, View};
+use ringway_overlay::{Message, Record, RingKey, View};
 
 use crate::trust::{MemberOf, Registry};
 
@@ -68,6 +68,8 @@ pub struct Adversary {
     everybody: BTreeSet<RingKey>,
     /// The latest view that each has signed.
     said: BTreeMap<RingKey, View>,
+    /// The first record that any of them was told to keep at a point: what they give out later is old.
+    records: BTreeMap<RingKey, Record>,
     coin: u64,
 }
 
@@ -82,6 +84,7 @@ impl Adversary {
             traitors: BTreeMap::new(),
             everybody: BTreeSet::new(),
             said: BTreeMap::new(),
+            records: BTreeMap::new(),
             coin: 0,
         }
     }
@@ -113,7 +116,10 @@ impl Adversary {
         self.traitors.contains_key(from)
             && matches!(
                 message,
-                Message::Announce { .. } | Message::Witness { .. } | Message::Evidence { .. }
+                Message::Announce { .. }
+                    | Message::Witness { .. }
+                    | Message::Evidence { .. }
+                    | Message::Offer { .. }
             )
     }
 
@@ -140,7 +146,12 @@ impl Adversary {
         match (behaviour, message) {
             (
                 Behaviour::Silent,
-                Message::GetNear { .. } | Message::GetView { .. } | Message::FindOwner { .. },
+                Message::GetNear { .. }
+                | Message::GetView { .. }
+                | Message::FindOwner { .. }
+                | Message::Store { .. }
+                | Message::Fetch { .. }
+                | Message::Offer { .. },
             ) => Reaction::Nothing,
             (Behaviour::Silent, _) => Reaction::Honest,
             (Behaviour::Pending, Message::GetState { id }) => answer(Message::Pending { id: *id }),
@@ -158,6 +169,33 @@ impl Adversary {
                 let owners = vec![owner.unwrap_or(me)];
                 answer(Message::Owner { id: *id, owners })
             }
+            (_, Message::Store { .. } | Message::Fetch { .. } | Message::Offer { .. }) => {
+                self.withhold(message)
+            }
+            _ => Reaction::Honest,
+        }
+    }
+
+    /// Says that every record is kept, wants none, and gives out the oldest there was, or none.
+    fn withhold(&mut self, message: &Message) -> Reaction {
+        match message {
+            Message::Store { id, record } => {
+                let author = <[u8; 32]>::try_from(record.certificate.as_slice());
+                if let Ok(author) = author {
+                    let point = Record::point(&author, &record.name);
+                    self.records.entry(point).or_insert_with(|| record.clone());
+                }
+                let number = record.number;
+                answer(Message::Stored { id: *id, number })
+            }
+            Message::Fetch { id, point } => {
+                let record = self.records.get(point).cloned();
+                answer(Message::Fetched { id: *id, record })
+            }
+            Message::Offer { id, .. } => answer(Message::Wanted {
+                id: *id,
+                points: Vec::new(),
+            }),
             _ => Reaction::Honest,
         }
     }

@@ -1,6 +1,7 @@
 //! [`RingSim`]: members of a ring on a simulated network.
 
 mod attacked;
+mod records;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -64,6 +65,7 @@ pub struct RingSim {
     bytes: u64,
     running: BTreeMap<(RingKey, LookupId), RingKey>,
     results: Vec<LookupResult>,
+    records: Vec<Event>,
 }
 
 impl RingSim {
@@ -92,6 +94,7 @@ impl RingSim {
             trace: Trace::default(),
             running: BTreeMap::new(),
             results: Vec::new(),
+            records: Vec::new(),
         }
     }
 
@@ -454,7 +457,12 @@ impl RingSim {
                 let now = self.network.now();
                 self.convicted.entry(member).or_insert(now);
             }
-            collect(key, event, &mut self.running, &mut self.results);
+            match event {
+                Event::RecordStored { .. }
+                | Event::RecordFound { .. }
+                | Event::RecordFailed { .. } => self.records.push(event),
+                event => collect(key, event, &mut self.running, &mut self.results),
+            }
         }
         if let Some(timeout) = chord.poll_timeout() {
             let at = timeout.saturating_duration_since(self.base);

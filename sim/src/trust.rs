@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use ringway_overlay::{Credentials, RingKey, SIGNATURE_LEN, Standing};
+use ringway_overlay::{Credentials, MEMBER_LEN, RingKey, SIGNATURE_LEN, Standing};
 
 /// Keys are hashes already: their first bytes do.
 #[derive(Clone, Copy, Debug, Default)]
@@ -121,6 +121,22 @@ impl Credentials for MemberOf {
     fn verify(&self, member: &RingKey, statement: &[u8], signature: &[u8; SIGNATURE_LEN]) -> bool {
         self.registry.is_admitted(member)
             && self.registry.signature(member, statement) == *signature
+    }
+
+    /// In the simulation a certificate is the key of its member, and so is the member's id.
+    fn author(
+        &self,
+        certificate: &[u8],
+        statement: &[u8],
+        signature: &[u8; SIGNATURE_LEN],
+    ) -> Option<[u8; MEMBER_LEN]> {
+        let id = <[u8; MEMBER_LEN]>::try_from(certificate).ok()?;
+        self.verify(&RingKey::from_bytes(id), statement, signature)
+            .then_some(id)
+    }
+
+    fn is_member(&self, member: &[u8; MEMBER_LEN]) -> bool {
+        self.registry.is_admitted(&RingKey::from_bytes(*member))
     }
 
     fn unix_time(&self, now: Instant) -> u64 {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use ringway_overlay::{Credentials, RingKey, SIGNATURE_LEN, Standing};
-use ringway_transport::Signer;
+use ringway_overlay::{Credentials, MEMBER_LEN, Record, RingKey, SIGNATURE_LEN, Standing};
+use ringway_transport::{MemberId, Signer};
 
 use crate::certificate::Certificate;
 use crate::clock::unix_seconds;
@@ -80,9 +80,53 @@ impl Credentials for RouterCredentials {
         })
     }
 
+    fn author(
+        &self,
+        certificate: &[u8],
+        statement: &[u8],
+        signature: &[u8; SIGNATURE_LEN],
+    ) -> Option<[u8; MEMBER_LEN]> {
+        let author = signer(&self.directory, certificate, statement, signature)?;
+        Some(*author.as_bytes())
+    }
+
+    fn is_member(&self, member: &[u8; MEMBER_LEN]) -> bool {
+        !self.directory.has_ended(&MemberId::new(*member))
+    }
+
     fn unix_time(&self, _now: Instant) -> u64 {
         unix_seconds()
     }
+}
+
+/// The member that has signed a statement of the overlay, by its certificate.
+fn signer(
+    directory: &Directory,
+    certificate: &[u8],
+    statement: &[u8],
+    signature: &[u8; SIGNATURE_LEN],
+) -> Option<MemberId> {
+    let member = directory.admit(certificate).ok()?.member();
+    let genuine = member.verify(CONTEXT, statement, signature).is_ok();
+    genuine.then_some(member)
+}
+
+/// Who has signed a record, if it is genuine.
+pub(crate) fn record_author(directory: &Directory, record: &Record) -> Option<MemberId> {
+    let Record {
+        name,
+        value,
+        number,
+        expires,
+        ..
+    } = record;
+    let statement = Record::statement(name, value, *number, *expires);
+    signer(
+        directory,
+        &record.certificate,
+        &statement,
+        &record.signature,
+    )
 }
 
 #[cfg(test)]

@@ -385,6 +385,31 @@ pub const CONTROL_CONNECTIONS: usize = 64;
 /// Source: a program writes it at once. Past it the connection is closed.
 pub const CONTROL_TIME: std::time::Duration = std::time::Duration::from_secs(30);
 
+/// Records that a router puts and gets for one leaf at once.
+///
+/// Source: a leaf's own, put again after its start, come one after the other; a leaf that floods is refused beyond.
+pub const LEAF_RECORDS: usize = 64;
+
+/// How long a leaf waits for its parents to put or get a record.
+///
+/// Source: the overlay's time limit for the lookup, and as much as three tries to reach a router take. Past it what has come is the answer.
+pub const RECORD_TIME: std::time::Duration = std::time::Duration::from_secs(14);
+
+/// The same after one parent has answered.
+///
+/// Source: ours; the others began at the same moment. Past it what has come is the answer.
+pub const PARENT_RECORD_TIME: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Time from the start until a member puts its records again.
+///
+/// Source: ours; by then it is in the ring, or has a parent. It is done then.
+pub const RECORDS_FIRST: std::time::Duration = std::time::Duration::from_secs(20);
+
+/// Time between two times at which a member puts its records again.
+///
+/// Source: ours; for one record nine messages an hour. It is done then.
+pub const RECORDS_AGAIN: std::time::Duration = std::time::Duration::from_secs(3600);
+
 /// How long a leaf waits for one parent before it asks another as well.
 ///
 /// Source: a lookup takes a few round trips; a parent that has just died is still linked for seconds. All parents may be asked in the end.

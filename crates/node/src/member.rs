@@ -17,6 +17,7 @@ mod network;
 mod parents;
 mod paths;
 mod reach;
+mod records;
 mod relay;
 mod ring;
 mod runtime;
@@ -34,6 +35,7 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) use self::messages::Arrived;
 pub use self::messages::MessageSender;
 pub(crate) use self::network::{Network, NetworkError};
+pub(crate) use self::records::RecordOutcome;
 pub(crate) use self::runtime::{Runtime, Setup};
 
 use crate::certificate::Certificate;
@@ -121,6 +123,16 @@ enum Command {
         target: RingKey,
         reply: oneshot::Sender<Result<Found, LookupFailed>>,
     },
+    Put {
+        name: Vec<u8>,
+        value: Vec<u8>,
+        lifetime: Duration,
+        reply: oneshot::Sender<Result<RecordOutcome, LookupFailed>>,
+    },
+    Get {
+        point: RingKey,
+        reply: oneshot::Sender<Result<RecordOutcome, LookupFailed>>,
+    },
     Paths {
         certificate: Box<Certificate>,
         reply: oneshot::Sender<Box<PathsStatus>>,
@@ -197,6 +209,29 @@ impl MemberHandle {
     /// Finds the router responsible for `target`.
     pub(crate) async fn lookup(&self, target: RingKey) -> Result<Found, LookupFailed> {
         let answer = self.ask(|reply| Command::Lookup { target, reply }).await;
+        answer.unwrap_or(Err(LookupFailed::Stopping))
+    }
+
+    /// Leaves a record of this member in the ring.
+    pub(crate) async fn put(
+        &self,
+        name: Vec<u8>,
+        value: Vec<u8>,
+        lifetime: Duration,
+    ) -> Result<RecordOutcome, LookupFailed> {
+        let command = |reply| Command::Put {
+            name,
+            value,
+            lifetime,
+            reply,
+        };
+        let answer = self.ask(command).await;
+        answer.unwrap_or(Err(LookupFailed::Stopping))
+    }
+
+    /// Finds the newest record at a point of the ring.
+    pub(crate) async fn get(&self, point: RingKey) -> Result<RecordOutcome, LookupFailed> {
+        let answer = self.ask(|reply| Command::Get { point, reply }).await;
         answer.unwrap_or(Err(LookupFailed::Stopping))
     }
 

@@ -35,6 +35,10 @@ const MIGRATIONS: &[&str] = &["
     ALTER TABLE transfers ADD COLUMN moved INTEGER NOT NULL DEFAULT 0;
 ", "
     ALTER TABLE membership ADD COLUMN incarnation INTEGER NOT NULL DEFAULT 0;
+", "
+    CREATE TABLE records (
+        name BLOB PRIMARY KEY, value BLOB NOT NULL, number INTEGER NOT NULL, expires INTEGER NOT NULL
+    ) STRICT;
 "];
 
 /// Why the state could not be read or written.
@@ -43,6 +47,11 @@ pub enum StateError {
     /// The database failed.
     #[error(transparent)]
     Database(#[from] DatabaseError),
+    /// This member has left as many records as it may.
+    #[error(
+        "this member has {0} records already, as many as it may: remove one (`ringway put NAME --remove`), or wait until one expires"
+    )]
+    TooManyRecords(usize),
     /// What it holds is not what this member stored.
     #[error(
         "the membership in {0} is damaged: restore the folder from a backup or join anew with another --home"
@@ -63,6 +72,16 @@ pub struct Membership {
     pub certificate: Certificate,
     /// The newest statement seen.
     pub statement: Statement,
+}
+
+/// A record that this member has put.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnRecord {
+    pub(crate) name: Vec<u8>,
+    pub(crate) value: Vec<u8>,
+    pub(crate) number: u64,
+    /// Seconds since 1970.
+    pub(crate) expires: u64,
 }
 
 /// The member's database.
@@ -288,6 +307,60 @@ impl State {
             )
             .map_err(self.fail())?;
         Ok(())
+    }
+
+    /// Keeps a record of this member, and gives the number that it goes by: higher than that of any earlier record of this name.
+    ///
+    /// # Errors
+    /// When there are too many, or the database fails.
+    pub(crate) fn keep_record(&self, name: &[u8], value: &[u8], expires: u64) -> Result<u64> {
+        let now = unix_seconds();
+        let connection = self.connection();
+        connection
+            .execute("DELETE FROM records WHERE expires < ?1", params![now])
+            .map_err(self.fail())?;
+        let others: usize = connection
+            .query_row(
+                "SELECT count(*) FROM records WHERE name <> ?1",
+                params![name],
+                |row| row.get(0),
+            )
+            .map_err(self.fail())?;
+        if others >= ringway_overlay::limits::MAX_RECORDS_OF_MEMBER {
+            return Err(StateError::TooManyRecords(others));
+        }
+        // Whatever was forgotten here, the clock goes on; and if it goes back, what is remembered does.
+        let insert = "INSERT INTO records VALUES (?1, ?2, ?3, ?4) ON CONFLICT (name) DO UPDATE SET
+            value = excluded.value, number = max(excluded.number, number + 1), expires = excluded.expires
+            RETURNING number";
+        let millis = now.saturating_mul(1000);
+        connection
+            .query_row(insert, params![name, value, millis, expires], |row| {
+                row.get(0)
+            })
+            .map_err(self.fail())
+    }
+
+    /// This member's records that have not expired.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) fn records(&self) -> Result<Vec<OwnRecord>> {
+        let connection = self.connection();
+        let query = "SELECT name, value, number, expires FROM records WHERE expires > ?1";
+        let mut statement = connection.prepare(query).map_err(self.fail())?;
+        let rows = statement
+            .query_map(params![unix_seconds()], |row| {
+                Ok(OwnRecord {
+                    name: row.get(0)?,
+                    value: row.get(1)?,
+                    number: row.get(2)?,
+                    expires: row.get(3)?,
+                })
+            })
+            .map_err(self.fail())?;
+        rows.collect::<rusqlite::Result<Vec<_>>>()
+            .map_err(self.fail())
     }
 
     /// All transfers, oldest first.

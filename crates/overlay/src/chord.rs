@@ -18,6 +18,7 @@ use crate::limits::{MAX_EXTENSIONS, MAX_OUTPUT, MAX_PERSISTED};
 use crate::lookup::Lookups;
 use crate::message::{Message, RequestId};
 use crate::peers::Peers;
+use crate::record::{Keeping, Operations};
 use crate::request::{Purpose, Request, Requests};
 use crate::ring::Ring;
 
@@ -40,6 +41,8 @@ pub struct Chord {
     pub(crate) fingers: Fingers,
     pub(crate) neighbours: Neighbours,
     pub(crate) witnessed: Witnessed,
+    pub(crate) keeping: Keeping,
+    pub(crate) operations: Operations,
     pub(crate) credentials: Option<Box<dyn Credentials>>,
     pub(crate) peers: Peers,
     pub(crate) requests: Requests,
@@ -67,6 +70,8 @@ impl Chord {
             fingers: Fingers::default(),
             neighbours: Neighbours::default(),
             witnessed: Witnessed::default(),
+            keeping: Keeping::default(),
+            operations: Operations::default(),
             credentials: None,
             peers: Peers::default(),
             requests,
@@ -130,6 +135,8 @@ impl Chord {
         for (to, purpose) in self.requests.late(now) {
             if let Some(lookup) = purpose.lookup() {
                 self.verified_slow(now, lookup, to);
+            } else if let Purpose::Fetching(record) = purpose {
+                self.fetching_slow(record, to);
             }
         }
         for id in self.requests.due(now) {
@@ -139,6 +146,7 @@ impl Chord {
         self.lookups_due(now);
         self.fingers_due(now);
         self.group_due(now);
+        self.records_due(now);
     }
 
     /// The next message to send, until none is left.
@@ -160,6 +168,7 @@ impl Chord {
             self.lookups.next_due(),
             self.fingers.next_due(),
             self.neighbours.next_due(),
+            self.keeping.next_due(),
         ];
         times.into_iter().flatten().min()
     }
@@ -306,9 +315,12 @@ impl Chord {
         let deadline = now + self.config.request_timeout;
         let retries_left = self.config.retries;
         self.send(to, message.clone());
-        // Only verified lookups can do something about a late answer.
+        // Only verified lookups, and those for records, can do something about a late answer.
         let patience = self.requests.patience(self.config.request_timeout);
-        let late = matches!(purpose, Purpose::Near(_) | Purpose::Closing(_));
+        let late = matches!(
+            purpose,
+            Purpose::Near(_) | Purpose::Closing(_) | Purpose::Fetching(_)
+        );
         let request = Request {
             to,
             message,
@@ -351,6 +363,9 @@ impl Chord {
             Message::GetCertificates { id, members } => {
                 self.answer_certificates(from, id, &members);
             }
+            Message::Store { id, record } => self.answer_store(now, from, id, record),
+            Message::Fetch { id, point } => self.answer_fetch(now, from, id, point),
+            Message::Offer { id, records } => self.answer_offer(from, id, &records),
             _ => {}
         }
     }
@@ -387,6 +402,10 @@ impl Chord {
                 self.certificates_answered(now, lookup, &request.message, Some(answer));
             }
             Purpose::Accused => self.accused_answered(now, from, &request.message, Some(answer)),
+            Purpose::Storing(record) => self.storing_answered(record, from, Some(&answer)),
+            Purpose::Fetching(record) => self.fetching_answered(now, record, from, Some(answer)),
+            Purpose::Offered => self.offer_answered(now, from, answer),
+            Purpose::Copied => {}
         }
     }
 
@@ -424,6 +443,9 @@ impl Chord {
                 self.certificates_answered(now, lookup, &request.message, None);
             }
             Purpose::Accused => self.accused_answered(now, request.to, &request.message, None),
+            Purpose::Storing(record) => self.storing_answered(record, request.to, None),
+            Purpose::Fetching(record) => self.fetching_answered(now, record, request.to, None),
+            Purpose::Offered | Purpose::Copied => {}
         }
     }
 }

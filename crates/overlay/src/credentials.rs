@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Instant;
 
 use crate::key::RingKey;
+use crate::record::MEMBER_LEN;
 
 /// Bytes of a signature.
 pub const SIGNATURE_LEN: usize = 64;
@@ -38,6 +39,17 @@ pub trait Credentials: fmt::Debug + Send {
 
     /// Whether `member` signed `statement`. False for a member without a certificate.
     fn verify(&self, member: &RingKey, statement: &[u8], signature: &[u8; SIGNATURE_LEN]) -> bool;
+
+    /// Who signed `statement`, if `certificate` is the ring owner's for whoever did, router or not, and is neither revoked nor expired.
+    fn author(
+        &self,
+        certificate: &[u8],
+        statement: &[u8],
+        signature: &[u8; SIGNATURE_LEN],
+    ) -> Option<[u8; MEMBER_LEN]>;
+
+    /// Whether a member whose certificate was right once is still one, as far as is known. It must be quick.
+    fn is_member(&self, member: &[u8; MEMBER_LEN]) -> bool;
 
     /// The time at `now` in seconds since 1970, for statements that expire.
     fn unix_time(&self, now: Instant) -> u64;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::key::RingKey;
 use crate::message::Message;
+use crate::record::Record;
 use crate::view::SignedHeader;
 
 /// A message that the caller must send.
@@ -18,6 +19,10 @@ pub struct Transmit {
 /// Names one lookup of one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LookupId(pub(crate) u64);
+
+/// Names one record that is being put or looked for by one member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecordId(pub(crate) u64);
 
 /// Where a member stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +79,37 @@ pub enum Event {
         id: LookupId,
         /// The point that was looked up.
         target: RingKey,
+        /// Why.
+        reason: LookupFailure,
+    },
+    /// A record has been put, or not: see `copies`.
+    RecordStored {
+        /// Which operation.
+        id: RecordId,
+        /// Members around its point that have it now.
+        copies: u32,
+        /// Members around its point.
+        group: u32,
+        /// Whether the lookup of its point was verified.
+        verified: bool,
+    },
+    /// The members around a point have said which record they have.
+    RecordFound {
+        /// Which operation.
+        id: RecordId,
+        /// The newest genuine one; none if nobody has any.
+        record: Option<Box<Record>>,
+        /// Members that answered.
+        answers: u32,
+        /// Members around the point.
+        group: u32,
+        /// Whether the lookup of the point was verified.
+        verified: bool,
+    },
+    /// The members around a record's point were not found.
+    RecordFailed {
+        /// Which operation.
+        id: RecordId,
         /// Why.
         reason: LookupFailure,
     },

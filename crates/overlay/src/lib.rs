@@ -23,6 +23,7 @@
 //! - `group`: the g members around a point; `group::neighbours`: the own group; `group::witness`: who contradicts itself.
 //! - `lookup`: from group to group to the owner (`verified`, `climb`, `close`), by the paper's rule (`paper`), and from member to
 //!   member as Chord does (`progress`). `finger`: the groups far round the ring, found by lookups.
+//! - `record`: [`Record`]s of members, kept by the group around their point (`store`, `keep`), put and found (`find`).
 //! - [`invariant`]: Zave's invariant. [`limits`]: every bound.
 //!
 //! # The run loop
@@ -93,7 +94,7 @@
 //! **Traitors**: a verified lookup finds the owner as long as one honest member is asked at each step, and says so when it is not sure. Nobody
 //! who follows the protocol can be convicted: that takes two statements that it signed itself. See `docs/explanation/ring.md`.
 //!
-//! Not yet here: randomised routing of messages, and records.
+//! Not yet here: randomised routing of messages.
 
 mod chord;
 mod config;
@@ -107,6 +108,7 @@ pub mod limits;
 mod lookup;
 mod message;
 mod peers;
+mod record;
 mod request;
 mod ring;
 mod view;
@@ -116,11 +118,12 @@ pub use chord::Chord;
 pub use config::{Config, ConfigError};
 pub use credentials::{Credentials, SIGNATURE_LEN, Standing};
 pub use event::{
-    Counters, Event, LeaveRefused, LookupError, LookupFailure, LookupId, Membership, Snapshot,
-    Transmit,
+    Counters, Event, LeaveRefused, LookupError, LookupFailure, LookupId, Membership, RecordId,
+    Snapshot, Transmit,
 };
 pub use key::{Offset, ParseKeyError, RingKey, between};
 pub use lookup::Rule;
 pub use message::{Message, RequestId};
+pub use record::{MEMBER_LEN, Record, RecordError};
 pub use view::{HASH_LEN, Header, SignedHeader, View};
 pub use wire::DecodeError;

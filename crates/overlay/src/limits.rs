@@ -132,6 +132,50 @@ pub const MAX_ACCUSED: usize = 16;
 /// Source: chosen; 400 bytes each. The ring's owner removes them for good long before. Past it no more are convicted.
 pub const MAX_CONVICTED: usize = 4_096;
 
+/// Bytes of a record's name.
+/// Source: chosen, as long as a label of DNS and its length. A longer one is refused.
+pub const MAX_RECORD_NAME: usize = 64;
+
+/// Bytes of a record's value.
+/// Source: with certificate, name and signature it fits [`MAX_MESSAGE`]. A longer one is refused.
+pub const MAX_RECORD_VALUE: usize = 400;
+
+/// How far ahead a record may expire.
+/// Source: chosen; what nobody asks for any more must not stay for ever. One that would stay for longer is refused.
+pub const MAX_RECORD_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Records that one member keeps for others.
+/// Source: chosen; 16 MB at most. Past it new ones are refused; from half of it on those that others ought to keep are forgotten.
+pub const MAX_RECORDS: usize = 16_384;
+
+/// Records of one author that one member keeps.
+/// Source: chosen; one sixty-fourth of all. Past it new ones of this author are refused.
+pub const MAX_RECORDS_OF_MEMBER: usize = 256;
+
+/// Records that are put or looked for at once.
+/// Source: as [`MAX_LOOKUPS`], which each begins with. Past it `put` and `get` are refused.
+pub const MAX_RECORD_OPERATIONS: usize = 128;
+
+/// Records in one offer.
+/// Source: 16 points and numbers of 43 encoded bytes stay below [`MAX_MESSAGE`]. More are offered in further messages.
+pub const MAX_OFFERED: usize = MAX_LIST;
+
+/// Members that are being offered records at once.
+/// Source: two groups of 15 and some. Past it a further one waits for the next round.
+pub const MAX_OFFERS: usize = 32;
+
+/// Time between two offers to one member.
+/// Source: chosen; 80 records a second. The rest waits.
+pub const OFFER_PAUSE: Duration = Duration::from_millis(200);
+
+/// Time after which somebody new is offered what it ought to have, at most; at random.
+/// Source: chosen; a group of nine then sends most copies once, not nine times. It is offered them after it.
+pub const OFFER_DELAY: Duration = Duration::from_secs(2);
+
+/// Time between two rounds in which one neighbour is offered everything, ± 25 % at random.
+/// Source: chosen; with a hundred records 75 bytes a second. Then the next neighbour is.
+pub const RECORD_ROUND: Duration = Duration::from_secs(60);
+
 /// Bootstraps and other known members that are remembered.
 /// Source: chosen; enough to come back after most of a ring was replaced. Past it the oldest goes.
 pub const MAX_KNOWN: usize = 64;
@@ -186,6 +230,11 @@ pub const PENDING_PAUSE: Duration = Duration::from_millis(60);
 /// Answers "pending" in one operation before the operation is given up until the next round.
 /// Source: chosen; an honest member is pending for at most one request with its retries.
 pub const MAX_PENDING_ANSWERS: u32 = 8;
+
+/// Times in a row that the future predecessor may fail to let a member in.
+/// Source: chosen; with the pauses between, an honest one is done with whatever kept it, or gone. Past it the member takes its place by what the
+/// group around it says.
+pub const MAX_JOIN_REFUSALS: u32 = 3;
 
 /// Times that one lookup begins again from the own pointers.
 /// Source: chosen; with the pauses between, the ring heals meanwhile. Past it the lookup fails.

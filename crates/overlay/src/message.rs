@@ -1,6 +1,7 @@
 //! What members say to each other to keep the ring and to find owners.
 
 use crate::key::RingKey;
+use crate::record::Record;
 use crate::view::{SignedHeader, View};
 
 /// Matches an answer to its request: unique among the requests that one member has open.
@@ -139,6 +140,48 @@ pub enum Message {
         /// The certificates that the sender has of those that were asked for. 0 to 2, of 512 bytes at most.
         certificates: Vec<(RingKey, Vec<u8>)>,
     },
+    /// Keep this record.
+    Store {
+        /// Comes back in the answer.
+        id: RequestId,
+        /// The record.
+        record: Record,
+    },
+    /// The answer to [`Message::Store`].
+    Stored {
+        /// From the request.
+        id: RequestId,
+        /// The number of the record that the sender has at that point now; 0 if it has none.
+        number: u64,
+    },
+    /// Which record do you have at `point`?
+    Fetch {
+        /// Comes back in the answer.
+        id: RequestId,
+        /// The point.
+        point: RingKey,
+    },
+    /// The answer to [`Message::Fetch`].
+    Fetched {
+        /// From the request.
+        id: RequestId,
+        /// The record, if the sender has one.
+        record: Option<Record>,
+    },
+    /// You ought to keep these: which of them do you miss?
+    Offer {
+        /// Comes back in the answer.
+        id: RequestId,
+        /// Their points and numbers. 1 to 16.
+        records: Vec<(RingKey, u64)>,
+    },
+    /// The answer to [`Message::Offer`].
+    Wanted {
+        /// From the request.
+        id: RequestId,
+        /// The points of those that the sender misses, or has in an older form. 0 to 16.
+        points: Vec<RingKey>,
+    },
 }
 
 impl Message {
@@ -155,13 +198,19 @@ impl Message {
             | Message::Near { id, .. }
             | Message::ViewIs { id, .. }
             | Message::Unchanged { id }
-            | Message::Certificates { id, .. } => Some(*id),
+            | Message::Certificates { id, .. }
+            | Message::Stored { id, .. }
+            | Message::Fetched { id, .. }
+            | Message::Wanted { id, .. } => Some(*id),
             Message::Ping { .. }
             | Message::GetState { .. }
             | Message::FindOwner { .. }
             | Message::GetNear { .. }
             | Message::GetView { .. }
             | Message::GetCertificates { .. }
+            | Message::Store { .. }
+            | Message::Fetch { .. }
+            | Message::Offer { .. }
             | Message::Announce { .. }
             | Message::Witness { .. }
             | Message::Evidence { .. }

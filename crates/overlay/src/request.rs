@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::event::LookupId;
+use crate::event::{LookupId, RecordId};
 use crate::key::RingKey;
 use crate::limits::{MAX_REQUESTS, MIN_PATIENCE, PACE_SAMPLES};
 use crate::message::{Message, RequestId};
@@ -35,6 +35,14 @@ pub(crate) enum Purpose {
     Certificates(LookupId),
     /// The certificate of a member that somebody accuses.
     Accused,
+    /// That a member keeps a record that is being put.
+    Storing(RecordId),
+    /// Which record a member has.
+    Fetching(RecordId),
+    /// Which records a member misses.
+    Offered,
+    /// That a member keeps a record that it missed.
+    Copied,
 }
 
 impl Purpose {
@@ -55,6 +63,9 @@ impl Purpose {
             Message::Certificates { .. } => {
                 matches!(self, Purpose::Certificates(_) | Purpose::Accused)
             }
+            Message::Stored { .. } => matches!(self, Purpose::Storing(_) | Purpose::Copied),
+            Message::Fetched { .. } => matches!(self, Purpose::Fetching(_)),
+            Message::Wanted { .. } => matches!(self, Purpose::Offered),
             Message::NotMember { .. } => !self.is_ping(),
             _ => false,
         }
@@ -65,6 +76,14 @@ impl Purpose {
             self,
             Purpose::Rectify | Purpose::Confirm(_) | Purpose::Nearby(_)
         )
+    }
+
+    /// The record operation that the request belongs to.
+    pub(crate) fn record(self) -> Option<RecordId> {
+        match self {
+            Purpose::Storing(id) | Purpose::Fetching(id) => Some(id),
+            _ => None,
+        }
     }
 
     /// The lookup that the request belongs to.

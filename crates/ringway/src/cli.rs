@@ -14,8 +14,8 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 pub(crate) use bench::{BenchCommand, DtlArgs, OverlayArgs, TransportArgs};
 pub(crate) use gate::{ClassifyArgs, GateCommand};
 pub(crate) use member::{
-    CancelArgs, JoinArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, RouteArgs, SendArgs,
-    TransfersArgs,
+    CancelArgs, GetArgs, JoinArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, PutArgs, RouteArgs,
+    SendArgs, TransfersArgs,
 };
 pub(crate) use ring::{
     InitArgs, InviteArgs, JudgeArgs, PublishArgs, RevokeArgs, RingCommand, RoleArg, ServeArgs,
@@ -93,6 +93,10 @@ pub(crate) enum Command {
     Path(PathArgs),
     /// Find the router that is responsible for a member or a key, and the hops to it
     Route(RouteArgs),
+    /// Leave a small signed record in the ring
+    Put(PutArgs),
+    /// Find a record of a member
+    Get(GetArgs),
     /// The gateway: which application each flow is
     #[command(subcommand, arg_required_else_help = true)]
     Gate(GateCommand),

@@ -91,3 +91,8 @@ pub(crate) const BENCH_WAIT: Duration = Duration::from_secs(60);
 ///
 /// Source: an emulator removes its interfaces within a fraction of a second. Past it, it is killed.
 pub(crate) const BENCH_CHILD_END: Duration = Duration::from_secs(3);
+
+/// Bytes of standard input that `put` reads.
+///
+/// Source: more than a record may have, so that what is too long is refused and not cut. Past it the rest is not read.
+pub(crate) const RECORD_INPUT: u64 = 4096;

@@ -33,6 +33,7 @@ mod pages;
 mod ports;
 mod progress;
 mod reach;
+mod records;
 mod request;
 mod run;
 mod signals;

@@ -84,7 +84,10 @@ fn as_transfer(reply: Reply) -> Option<TransferStatus> {
     }
 }
 
-async fn only<T>(client: Client, pick: impl Fn(Reply) -> Option<T>) -> Result<T, Failure> {
+pub(crate) async fn only<T>(
+    client: Client,
+    pick: impl Fn(Reply) -> Option<T>,
+) -> Result<T, Failure> {
     let mut replies = client.all().await?.into_iter();
     match (replies.next().and_then(pick), replies.next()) {
         (Some(answer), None) => Ok(answer),

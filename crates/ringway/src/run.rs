@@ -12,7 +12,9 @@ use tokio::runtime::{Builder, Runtime};
 use crate::cli::{Cli, Command, GateCommand, Global, RingCommand};
 use crate::failure::{Failure, report_line};
 use crate::output::Output;
-use crate::{bench, daemon, demo, gate, limits, logging, owner, pages, reach, status, transfers};
+use crate::{
+    bench, daemon, demo, gate, limits, logging, owner, pages, reach, records, status, transfers,
+};
 
 /// What every command gets.
 #[derive(Clone, Debug)]
@@ -109,6 +111,8 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failu
         Command::Ping(args) => reach::ping(context, args).await?,
         Command::Path(args) => reach::path(context, args).await?,
         Command::Route(args) => reach::route(context, args).await?,
+        Command::Put(args) => records::put(context, args).await?,
+        Command::Get(args) => records::get(context, args).await?,
         Command::Gate(GateCommand::Classify(args)) => gate::classify(context, &args)?,
         Command::Bench(command) => bench::run(context, command).await?,
         Command::Completions(args) => pages::completions(context, &args)?,

@@ -11,6 +11,7 @@ mod lookups;
 mod loss;
 mod partition;
 mod priorities;
+mod records;
 mod secure;
 mod trials;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ringway_overlay::{RingKey, Rule};
+use ringway_overlay::{Membership, RingKey, Rule};
 use ringway_sim::attack::{Attack, run};
 use ringway_sim::scenario::{Arrival, ask_everybody, choose_victims, churn, form};
 use ringway_sim::{Behaviour, Check, RingConfig, RingSim, seeds};
@@ -97,6 +97,58 @@ fn three_of_ten_traitors_do_not_mislead_verified_lookups() {
                 "seed {seed} {behaviour:?}: {outcome:?}"
             );
         }
+    }
+}
+
+#[test]
+fn nobody_who_comes_back_founds_a_ring_while_another_answers() {
+    // With the first two, lookups through those who die took longer than a member waits before it founds its own ring.
+    for seed in [1, 2].into_iter().chain(seeds(2)) {
+        let (mut sim, _) = formed(seed, 24);
+        let mut rng = StdRng::seed_from_u64(seed);
+        if let Some(victims) = choose_victims(&sim, &mut rng, 2, 100) {
+            victims.into_iter().for_each(|key| sim.crash(key));
+        }
+        ok(churn(&mut sim, &mut rng, 60));
+    }
+}
+
+#[test]
+fn newcomers_get_in_whoever_stands_before_them() {
+    for behaviour in Behaviour::ALL {
+        let mut sim = RingSim::new(
+            1,
+            RingConfig {
+                check: Check::Nothing,
+                ..secure()
+            },
+        );
+        let keys: Vec<RingKey> = (0..60).map(|_| sim.add()).collect();
+        let (traitors, honest) = keys.split_at(18);
+        traitors.iter().for_each(|key| sim.recruit(*key, behaviour));
+        sim.settle();
+        ok(sim.run_for(seconds(10)));
+        let newcomers: Vec<RingKey> = (0..12)
+            .map(|n| {
+                let key = sim.add();
+                sim.join(key, &[honest[n], honest[n + 12], honest[n + 24]]);
+                key
+            })
+            .collect();
+        ok(sim.run_for(seconds(60)));
+        for key in &newcomers {
+            let state = sim.chord(key).map(|chord| chord.state());
+            assert_eq!(state, Some(Membership::Member), "{behaviour:?} {key:?}");
+            assert!(sim.lookup(honest[40], *key));
+        }
+        ok(sim.run_for(seconds(12)));
+        let results = sim.take_results();
+        assert_eq!(results.len(), newcomers.len());
+        for result in results {
+            assert_eq!(result.owner, Ok(result.target), "{behaviour:?}");
+        }
+        let innocent = sim.convicted().keys().filter(|key| !traitors.contains(key));
+        assert_eq!(innocent.count(), 0, "{behaviour:?}");
     }
 }
 

@@ -59,6 +59,22 @@ pub enum Request {
         /// What to look for.
         target: RouteTarget,
     },
+    /// Leave a small record in the ring: answered by one [`Reply::Stored`].
+    Put {
+        /// 1 to 64 bytes.
+        name: String,
+        /// At most 400 bytes; empty removes the record.
+        value: Vec<u8>,
+        /// Seconds after which nobody keeps it, at most 30 days.
+        lifetime_s: u64,
+    },
+    /// Find a record: answered by one [`Reply::Record`].
+    Get {
+        /// Whose: name of a member, or its id in base32.
+        peer: String,
+        /// What its author calls it.
+        name: String,
+    },
 }
 
 /// What [`Request::Route`] looks for.
@@ -85,6 +101,10 @@ pub enum Reply {
     Paths(Box<PathsStatus>),
     /// To [`Request::Route`].
     Route(RouteFound),
+    /// To [`Request::Put`].
+    Stored(RecordStored),
+    /// To [`Request::Get`].
+    Record(RecordFound),
     /// The request is answered.
     Done,
     /// The request failed.
@@ -269,6 +289,40 @@ pub struct PathReport {
     pub packets_sent: u64,
     /// Packets lost.
     pub packets_lost: u64,
+}
+
+/// A record that was put.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordStored {
+    /// What this member calls it.
+    pub name: String,
+    /// Routers that have it now.
+    pub copies: u32,
+    /// Routers that ought to have it.
+    pub group: u32,
+    /// Whether those routers are known for sure.
+    pub verified: bool,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordFound {
+    /// Whose.
+    pub peer: String,
+    /// What its author calls it.
+    pub name: String,
+    /// Its bytes; none if there is no such record.
+    pub value: Option<Vec<u8>>,
+    /// Goes up with each record of this name.
+    pub number: Option<u64>,
+    /// Seconds since 1970.
+    pub expires: Option<u64>,
+    /// Routers that were asked and answered.
+    pub answers: u32,
+    /// Routers that ought to have it.
+    pub group: u32,
+    /// Whether those routers are known for sure.
+    pub verified: bool,
 }
 
 /// All ways to one peer.

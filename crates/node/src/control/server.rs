@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringway_dtl::Priority;
-use ringway_overlay::RingKey;
+use ringway_overlay::limits::{MAX_RECORD_LIFETIME, MAX_RECORD_NAME, MAX_RECORD_VALUE};
+use ringway_overlay::{Record, RingKey};
 use ringway_transport::{Place, Places};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::OwnedWriteHalf;
@@ -15,7 +16,8 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use super::message::{
-    ControlError, PathsStatus, Pong, Reply, Request, RouteFound, RouteTarget, RouterRef,
+    ControlError, PathsStatus, Pong, RecordFound, RecordStored, Reply, Request, RouteFound,
+    RouteTarget, RouterRef,
 };
 use crate::certificate::Certificate;
 use crate::directory::{Directory, DirectoryError};
@@ -245,6 +247,18 @@ impl Services {
                 let route = self.route(&target).await?;
                 answers.send(&Reply::Route(route)).await?;
             }
+            Request::Put {
+                name,
+                value,
+                lifetime_s,
+            } => {
+                let stored = self.put(name, value, lifetime_s).await?;
+                answers.send(&Reply::Stored(stored)).await?;
+            }
+            Request::Get { peer, name } => {
+                let found = self.get(&peer, name).await?;
+                answers.send(&Reply::Record(found)).await?;
+            }
         }
         Ok(())
     }
@@ -349,6 +363,69 @@ impl Services {
         })
     }
 
+    async fn put(
+        &self,
+        name: String,
+        value: Vec<u8>,
+        lifetime_s: u64,
+    ) -> Result<RecordStored, Failure> {
+        checked_name(&name)?;
+        if value.len() > MAX_RECORD_VALUE {
+            return Err(Failure::Usage(format!(
+                "the value has {} bytes; a record may have {MAX_RECORD_VALUE}: send a file for more",
+                value.len()
+            )));
+        }
+        let most = MAX_RECORD_LIFETIME.as_secs();
+        if !(1..=most).contains(&lifetime_s) {
+            return Err(Failure::Usage(format!(
+                "a record lasts for a second to {most} seconds (30 days)"
+            )));
+        }
+        let lifetime = Duration::from_secs(lifetime_s);
+        let put = self.member.put(name.clone().into(), value, lifetime).await;
+        let put = put.map_err(|error| {
+            Failure::Failed(format!(
+                "`{name}` is kept here and will be put again, but is not in the ring yet: {error}"
+            ))
+        })?;
+        if put.copies == 0 {
+            return Err(Failure::Failed(format!(
+                "`{name}` is kept here and will be put again, but none of the {} routers that ought to keep it has taken it",
+                put.group
+            )));
+        }
+        Ok(RecordStored {
+            name,
+            copies: put.copies,
+            group: put.group,
+            verified: put.verified,
+        })
+    }
+
+    async fn get(&self, peer: &str, name: String) -> Result<RecordFound, Failure> {
+        checked_name(&name)?;
+        let certificate = self.directory.find(peer).await?;
+        let member = certificate.member();
+        let point = Record::point(member.as_bytes(), name.as_bytes());
+        let found = self.member.get(point).await;
+        let found = found.map_err(|error| {
+            Failure::Failed(format!("`{name}` could not be looked for: {error}"))
+        })?;
+        // One without a value says that there is none any more.
+        let record = found.record.filter(|record| !record.value.is_empty());
+        Ok(RecordFound {
+            peer: certificate.name().to_string(),
+            name,
+            number: record.as_ref().map(|record| record.number),
+            expires: record.as_ref().map(|record| record.expires),
+            value: record.map(|record| record.value),
+            answers: found.answers,
+            group: found.group,
+            verified: found.verified,
+        })
+    }
+
     async fn router_ref(&self, key: &RingKey) -> RouterRef {
         let certificate = self.directory.router(*key).await.ok();
         RouterRef {
@@ -356,6 +433,16 @@ impl Services {
             name: certificate.map(|certificate| certificate.name().to_string()),
         }
     }
+}
+
+fn checked_name(name: &str) -> Result<(), Failure> {
+    if (1..=MAX_RECORD_NAME).contains(&name.len()) {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "the name of a record has 1 to {MAX_RECORD_NAME} bytes, not {}",
+        name.len()
+    )))
 }
 
 fn checked_priority(value: f64) -> Result<Priority, Failure> {

@@ -280,6 +280,48 @@ pub(crate) enum LinkMessage {
         #[n(1)]
         relays: bool,
     },
+    /// A leaf asks its parent to put a record. Answered by [`LinkMessage::RecordReply`].
+    #[n(27)]
+    PutRecord {
+        /// Chosen by the asker.
+        #[n(0)]
+        id: u64,
+        /// The `overlay` crate's encoding.
+        #[n(1)]
+        record: ByteVec,
+    },
+    /// A leaf asks its parent to get a record. Answered likewise.
+    #[n(28)]
+    GetRecord {
+        /// Chosen by the asker.
+        #[n(0)]
+        id: u64,
+        /// Where on the ring.
+        #[n(1)]
+        point: ByteArray<32>,
+    },
+    /// How that ended: as the router that did it knows it.
+    #[n(29)]
+    RecordReply {
+        /// As asked.
+        #[n(0)]
+        id: u64,
+        /// Routers that have the record that was put.
+        #[n(1)]
+        copies: u32,
+        /// Routers that answered.
+        #[n(2)]
+        answers: u32,
+        /// Routers around the record's point; 0 if they could not be found.
+        #[n(3)]
+        group: u32,
+        /// Whether they are known for sure.
+        #[n(4)]
+        verified: bool,
+        /// The newest record, of a get.
+        #[n(5)]
+        record: Option<ByteVec>,
+    },
 }
 
 impl LinkMessage {
@@ -338,6 +380,9 @@ impl LinkMessage {
                 | LinkMessage::Relayed { .. }
                 | LinkMessage::FindLeaf { .. }
                 | LinkMessage::LeafFound { .. }
+                | LinkMessage::PutRecord { .. }
+                | LinkMessage::GetRecord { .. }
+                | LinkMessage::RecordReply { .. }
         )
     }
 }
@@ -379,6 +424,9 @@ mod tests {
                 LinkMessage::FindLeaf { id, member: target.into() },
                 LinkMessage::LeafFound { id, referral: Some(target.to_vec().into()) },
                 LinkMessage::Observed { address: Some("udp://192.0.2.1:7000".to_owned()), relays: true },
+                LinkMessage::PutRecord { id, record: target.to_vec().into() },
+                LinkMessage::GetRecord { id, point: target.into() },
+                LinkMessage::RecordReply { id, copies: 5, answers: 6, group: 9, verified: true, record: Some(target.to_vec().into()) },
                 LinkMessage::Close,
                 LinkMessage::Received { session: 7, highest: id, delay: 8, seen: target.to_vec().into(), room: 9 },
             ] {

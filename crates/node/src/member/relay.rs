@@ -14,11 +14,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ringway_overlay::{Record, RingKey};
 use ringway_transport::{Address, MemberId, RelayAddress, limits::RELAY_MTU};
 
 use self::queue::{Passed, RelayQueue};
-use super::Outcome;
 use super::runtime::Runtime;
+use super::{Outcome, RecordOutcome};
 use crate::certificate::{Certificate, Role};
 use crate::limits::{LOOKED_UP, UNRESOLVED, UNRESOLVED_MESSAGES, WAYS_THROUGH_PARENTS};
 use crate::link::LinkMessage;
@@ -78,6 +79,31 @@ impl Runtime {
             }
             LinkMessage::Observed { address, relays } => {
                 self.take_observed(now, member, address, relays);
+            }
+            LinkMessage::PutRecord { id, record } => match Record::decode(&record) {
+                Ok(record) => self.record_for_leaf(now, member, id, Ok(record)),
+                Err(_) => self.count("records_malformed"),
+            },
+            LinkMessage::GetRecord { id, point } => {
+                self.record_for_leaf(now, member, id, Err(RingKey::from_bytes(*point)));
+            }
+            LinkMessage::RecordReply {
+                id,
+                copies,
+                answers,
+                group,
+                verified,
+                record,
+            } => {
+                let record = record.and_then(|bytes| Record::decode(&bytes).ok());
+                let outcome = RecordOutcome {
+                    copies,
+                    answers,
+                    group,
+                    verified,
+                    record: record.map(Box::new),
+                };
+                self.record_from_parent(now, member, id, outcome);
             }
             _ => {}
         }

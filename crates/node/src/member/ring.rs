@@ -190,6 +190,9 @@ impl Runtime {
     }
 
     fn handle_ring_event(&mut self, now: Instant, event: Event) {
+        if self.take_record_event(now, &event) {
+            return;
+        }
         match event {
             Event::Joined => {
                 tracing::info!("this router is part of the ring");
@@ -234,6 +237,8 @@ impl Runtime {
             Event::MemberDead(key) => tracing::info!(%key, "a router does not answer"),
             Event::Isolated => {
                 tracing::warn!("all successors are gone: this router looks for the others");
+            }
+            Event::RecordStored { .. } | Event::RecordFound { .. } | Event::RecordFailed { .. } => {
             }
         }
     }

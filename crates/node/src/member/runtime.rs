@@ -16,6 +16,7 @@ use super::messages::{Arrived, Messages};
 use super::network::{Arrivals, Network};
 use super::parents::Parents;
 use super::reach::Reaching;
+use super::records::Records;
 use super::relay::Relaying;
 use super::ring::{Asker, Lookups, Unresolved};
 use super::whereabouts::Whereabouts;
@@ -59,6 +60,7 @@ pub(crate) struct Runtime {
     pub(super) echoes: Echoes,
     pub(super) messages: Messages,
     pub(super) parents: Parents,
+    pub(super) records: Records,
     pub(super) relaying: Relaying,
     pub(super) whereabouts: Whereabouts,
     pub(super) hello_sequence: u64,
@@ -133,6 +135,7 @@ impl Runtime {
             echoes: Echoes::default(),
             messages,
             parents: Parents::new(network.mapped_port()),
+            records: Records::default(),
             relaying: Relaying::new(network.relay_rate()),
             whereabouts: Whereabouts::default(),
             hello_sequence,
@@ -248,6 +251,13 @@ impl Runtime {
             Command::Lookup { target, reply } => {
                 self.begin_lookup(now, target, Asker::Local(reply));
             }
+            Command::Put {
+                name,
+                value,
+                lifetime,
+                reply,
+            } => self.put_own_record(now, name, value, lifetime, reply),
+            Command::Get { point, reply } => self.get_record(now, point, reply),
             Command::Paths { certificate, reply } => {
                 let paths = Box::new(self.paths_to(now, &certificate));
                 if reply.send(paths).is_err() {
@@ -327,6 +337,7 @@ impl Runtime {
         self.hellos_given
             .retain(|_, given| now < *given + HELLO_PAUSE);
         self.end_overdue(now);
+        self.look_after_records(now);
         self.punch(now);
         match self.membership.certificate.role() {
             Role::Leaf => self.look_after_parents(now),

@@ -240,10 +240,15 @@ impl Chord {
         }
         let named = view.group.clone();
         if self.neighbours.contains(&from) || self.belongs(&from) {
+            let start = view.signed.header.incarnation();
             let neighbour = Neighbour { heard: now, view };
-            let new = self.neighbours.members.insert(from, neighbour).is_none();
-            if new {
+            let before = self.neighbours.members.insert(from, neighbour);
+            if before.is_none() {
                 self.keep_the_nearest(now);
+            }
+            let started = |before: Neighbour| before.view.signed.header.incarnation();
+            if before.map(started) != Some(start) {
+                self.offer_records(now, from);
             }
             for key in named {
                 self.consider(now, key);

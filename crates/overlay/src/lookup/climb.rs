@@ -10,6 +10,7 @@ use crate::event::LookupId;
 use crate::group::{around, spacing};
 use crate::key::{Offset, RingKey};
 use crate::limits::{MAX_CERTIFICATES, MAX_CLOSURE, MAX_LIST};
+use crate::lookup::Kind;
 use crate::lookup::verified::{SPARSE, Stage};
 use crate::message::{Message, RequestId};
 use crate::request::Purpose;
@@ -234,6 +235,9 @@ impl Chord {
             }
             for key in members {
                 lookup.named.entry(key).or_insert(from);
+            }
+            if lookup.kind == Kind::Join {
+                self.ring_seen(now);
             }
             self.have_proven(now, id);
         }

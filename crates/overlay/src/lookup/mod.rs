@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
 use crate::chord::Chord;
-use crate::event::{Event, LookupError, LookupFailure, LookupId};
+use crate::event::{Event, LookupError, LookupFailure, LookupId, RecordId};
 use crate::key::{Offset, RingKey, between};
 use crate::limits::{JOIN_WAYS, MAX_CANDIDATES, MAX_CLOSER, MAX_LOOKUPS};
 pub(crate) use crate::lookup::verified::DENSE;
@@ -42,6 +42,8 @@ enum Kind {
     Own,
     /// This member itself, to find its place.
     Join,
+    /// The members around a record's point.
+    Record(RecordId),
     /// This member itself, to see whether a ring knows it.
     Probe,
 }
@@ -218,6 +220,10 @@ impl Chord {
         } else {
             self.start_lookup(now, Kind::Join, self.me, seeds);
         }
+    }
+
+    pub(crate) fn start_record_lookup(&mut self, now: Instant, id: RecordId, point: RingKey) {
+        self.start_verified(now, Kind::Record(id), point, Vec::new());
     }
 
     pub(crate) fn start_probe_lookup(&mut self, now: Instant, seeds: VecDeque<RingKey>) {

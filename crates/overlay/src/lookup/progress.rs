@@ -226,7 +226,7 @@ impl Chord {
                     elapsed,
                 });
             }
-            Kind::Own | Kind::Join | Kind::Probe => {}
+            Kind::Own | Kind::Join | Kind::Probe | Kind::Record(_) => {}
         }
     }
 
@@ -237,7 +237,7 @@ impl Chord {
         match lookup.kind {
             Kind::Finger(offset) => self.finger_not_found(offset),
             Kind::Join => self.join_failed(now),
-            Kind::Own | Kind::Probe => {}
+            Kind::Own | Kind::Probe | Kind::Record(_) => {}
             Kind::Caller => {
                 self.emit(Event::LookupFailed {
                     id,

@@ -407,8 +407,9 @@ impl Chord {
         };
         match lookup.kind {
             Kind::Finger(offset) => self.finger_found(offset, group, lookup.numbers),
-            Kind::Join => self.place_found(now, &group),
+            Kind::Join => self.place_found(now, &group, verified),
             Kind::Own => group.iter().for_each(|key| self.consider(now, *key)),
+            Kind::Record(id) => self.record_group_found(now, id, &group, verified),
             Kind::Probe => {}
             Kind::Caller => {
                 let mut hops = lookup.hops;
@@ -435,6 +436,7 @@ impl Chord {
             Kind::Finger(offset) => self.finger_not_found(offset),
             Kind::Join => self.join_failed(now),
             Kind::Own | Kind::Probe => {}
+            Kind::Record(id) => self.record_failed(id, reason),
             Kind::Caller => self.emit(Event::LookupFailed {
                 id,
                 target: lookup.target,

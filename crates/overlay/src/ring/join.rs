@@ -9,8 +9,8 @@ use crate::chord::Chord;
 use crate::event::Membership;
 use crate::key::{RingKey, between};
 use crate::limits::{
-    JOIN_BACKOFF_MAX, JOIN_BACKOFF_MIN, MAX_KNOWN, MAX_PENDING_ANSWERS, PENDING_PAUSE,
-    RESUME_ALONE_AFTER,
+    JOIN_BACKOFF_MAX, JOIN_BACKOFF_MIN, MAX_JOIN_REFUSALS, MAX_KNOWN, MAX_PENDING_ANSWERS,
+    PENDING_PAUSE, RESUME_ALONE_AFTER,
 };
 use crate::message::Message;
 use crate::request::Purpose;
@@ -31,6 +31,11 @@ pub(crate) struct Joining {
     pending: Option<RingKey>,
     /// How often in a row the answer was "pending".
     pending_answers: u32,
+    /// The future predecessor that was asked last, and how often in a row it did not let this member in.
+    asked: Option<RingKey>,
+    refusals: u32,
+    /// Who stands around the own key, as a verified lookup has found: they answered just now.
+    pub(super) around: Vec<RingKey>,
 }
 
 impl Joining {
@@ -108,14 +113,26 @@ impl Chord {
         self.start_join_lookup(now, VecDeque::from(seeds));
     }
 
-    /// A verified lookup found who stands around the own key.
-    pub(crate) fn place_found(&mut self, now: Instant, group: &[RingKey]) {
+    /// A lookup found who stands around the own key; `verified` says whether that is sure.
+    pub(crate) fn place_found(&mut self, now: Instant, group: &[RingKey], verified: bool) {
         let me = self.me;
         let others = group.iter().filter(|key| **key != me);
-        match others.min_by_key(|key| key.distance_to(&me)).copied() {
-            Some(predecessor) => self.ask_future_predecessor(now, predecessor),
-            None => self.join_failed(now),
+        let Some(predecessor) = others.min_by_key(|key| key.distance_to(&me)).copied() else {
+            return self.join_failed(now);
+        };
+        let joining = &mut self.ring.joining;
+        let around = group.iter().copied().filter(|key| verified && *key != me);
+        joining.around = around.collect();
+        if joining.asked != Some(predecessor) {
+            joining.asked = Some(predecessor);
+            joining.refusals = 0;
         }
+        if joining.refusals < MAX_JOIN_REFUSALS || !verified {
+            return self.ask_future_predecessor(now, predecessor);
+        }
+        // It is there, and lets nobody in: a traitor. Those after this member are known from others.
+        let list = self.with_those_around(Vec::new(), &predecessor);
+        self.become_member(now, Some(predecessor), list);
     }
 
     /// The lookup for the own key ended at `predecessor`, which says that the own place is after it.
@@ -137,6 +154,8 @@ impl Chord {
                     // The predecessor is alone, so it is the successor too.
                     list.push(from);
                 }
+                let last = list.last().copied().unwrap_or(from);
+                let list = self.with_those_around(list, &last);
                 self.become_member(now, Some(from), list);
             }
             Message::Pending { .. } if self.ring.joining.pending_answers < MAX_PENDING_ANSWERS => {
@@ -147,6 +166,17 @@ impl Chord {
             }
             _ => self.join_failed(now),
         }
+    }
+
+    /// The list that the future predecessor gave, with those that it left out and that have answered themselves; none beyond `last`, because
+    /// whoever stands between may be unknown.
+    fn with_those_around(&self, mut list: Vec<RingKey>, last: &RingKey) -> Vec<RingKey> {
+        let around = self.ring.joining.around.iter().copied();
+        list.extend(around.filter(|key| key == last || between(&self.me, key, last)));
+        list.sort_unstable_by_key(|key| self.me.distance_to(key));
+        list.dedup();
+        list.truncate(self.config.successors);
+        list
     }
 
     /// A member of a ring answered: there is one to join, so none is to be founded.
@@ -166,6 +196,7 @@ impl Chord {
     pub(crate) fn join_failed(&mut self, now: Instant) {
         let joining = &mut self.ring.joining;
         joining.pending_answers = 0;
+        joining.refusals = joining.refusals.saturating_add(1);
         let factor = 1_u32.checked_shl(joining.failures.min(8)).unwrap_or(1);
         joining.failures = joining.failures.saturating_add(1);
         let pause: Duration = JOIN_BACKOFF_MIN

@@ -44,7 +44,9 @@ impl Chord {
         self.ring.membership = Membership::Outside;
         self.fingers.stop();
         self.neighbours.stop();
+        self.keeping.stop();
         self.fail_all_lookups(now, LookupFailure::Left);
+        self.fail_all_records(LookupFailure::Left);
         self.requests.forget(|_| true);
         Ok(())
     }

@@ -166,6 +166,7 @@ impl Chord {
         self.ring.membership = Membership::Member;
         self.ring.operation = Operation::Idle;
         self.ring.notifications.clear();
+        let around = std::mem::take(&mut self.ring.joining.around);
         self.ring.joining = Joining::default();
         self.ring.predecessor = predecessor;
         self.ring.successors = successors;
@@ -174,6 +175,9 @@ impl Chord {
         self.fingers.start(now);
         if self.credentials.is_some() {
             self.neighbours.start(now);
+            self.keeping.start(now);
+            // They do not know this member before it speaks to them, if those in between hide it.
+            around.into_iter().for_each(|key| self.consider(now, key));
         }
         self.emit(Event::Joined);
         self.neighbours_changed();

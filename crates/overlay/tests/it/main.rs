@@ -8,11 +8,13 @@ mod groups;
 mod hostile;
 mod maintenance;
 mod messages;
+mod records;
 
 use std::time::{Duration, Instant};
 
 use ringway_overlay::{
-    Chord, Config, Credentials, Event, Message, RingKey, SIGNATURE_LEN, Standing, Transmit,
+    Chord, Config, Credentials, Event, MEMBER_LEN, Message, RingKey, SIGNATURE_LEN, Standing,
+    Transmit,
 };
 
 #[expect(
@@ -85,6 +87,22 @@ impl Credentials for Notary {
 
     fn verify(&self, member: &RingKey, statement: &[u8], signature: &[u8; SIGNATURE_LEN]) -> bool {
         toy_signature(member, statement) == *signature
+    }
+
+    /// A certificate here is the key of its member.
+    fn author(
+        &self,
+        certificate: &[u8],
+        statement: &[u8],
+        signature: &[u8; SIGNATURE_LEN],
+    ) -> Option<[u8; MEMBER_LEN]> {
+        let id = <[u8; MEMBER_LEN]>::try_from(certificate).ok()?;
+        let author = RingKey::from_bytes(id);
+        (self.is_member(&id) && self.verify(&author, statement, signature)).then_some(id)
+    }
+
+    fn is_member(&self, member: &[u8; MEMBER_LEN]) -> bool {
+        self.certified.contains(&RingKey::from_bytes(*member))
     }
 
     fn unix_time(&self, _now: Instant) -> u64 {

@@ -1,7 +1,7 @@
 //! The bytes of messages.
 
 use proptest::prelude::*;
-use ringway_overlay::{Header, Message, RingKey, SignedHeader, View};
+use ringway_overlay::{Header, Message, Record, RingKey, SignedHeader, View};
 
 use crate::Notary;
 
@@ -52,11 +52,43 @@ fn message_of_groups() -> impl Strategy<Value = Message> {
     ]
 }
 
+fn record() -> impl Strategy<Value = Record> {
+    let bytes = |least, most| proptest::collection::vec(any::<u8>(), least..=most);
+    let parts = (bytes(0, 480), bytes(1, 64), bytes(0, 400));
+    let rest = (any::<u64>(), any::<u64>(), any::<[u8; 32]>());
+    (parts, rest).prop_map(
+        |((certificate, name, value), (number, expires, half))| Record {
+            certificate,
+            name,
+            value,
+            number,
+            expires,
+            signature: [half, half].concat().try_into().expect("64 bytes"),
+        },
+    )
+}
+
+fn message_of_records() -> impl Strategy<Value = Message> {
+    let id = any::<u64>;
+    let points = |least| proptest::collection::vec(key(), least..=16);
+    let offered = proptest::collection::vec((key(), any::<u64>()), 1..=16);
+    prop_oneof![
+        (id(), record()).prop_map(|(id, record)| Message::Store { id, record }),
+        (id(), id()).prop_map(|(id, number)| Message::Stored { id, number }),
+        (id(), key()).prop_map(|(id, point)| Message::Fetch { id, point }),
+        (id(), proptest::option::of(record()))
+            .prop_map(|(id, record)| Message::Fetched { id, record }),
+        (id(), offered).prop_map(|(id, records)| Message::Offer { id, records }),
+        (id(), points(0)).prop_map(|(id, points)| Message::Wanted { id, points }),
+    ]
+}
+
 fn message() -> impl Strategy<Value = Message> {
     let id = any::<u64>;
     let some_keys = || proptest::collection::vec(key(), 1..=16);
     prop_oneof![
         message_of_groups(),
+        message_of_records(),
         id().prop_map(|id| Message::Ping { id }),
         (id(), any::<bool>()).prop_map(|(id, member)| Message::Pong { id, member }),
         id().prop_map(|id| Message::GetState { id }),

@@ -135,3 +135,45 @@ pub(crate) struct RouteArgs {
     #[arg(long, value_name = "TEXT")]
     pub(crate) key: Option<String>,
 }
+
+/// `ringway put`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway put printer ipp://192.0.2.7/queue
+  date | ringway put last-backup - --for 2d
+  ringway put printer --remove
+
+A record stands under this member's name: nobody else can change or squat it, everybody in the ring can read it
+(`ringway get`). It is kept by the routers around its place in the ring, which give it on as they come and go,
+until its time is over; this member puts it again every hour while it runs. At most 400 bytes, and 256 records:
+send a file for more.")]
+pub(crate) struct PutArgs {
+    /// What to call it: 1 to 64 bytes
+    pub(crate) name: String,
+    /// Its value; `-` reads standard input
+    #[arg(required_unless_present = "remove", conflicts_with = "remove")]
+    pub(crate) value: Option<String>,
+    /// How long it is to last, such as 90s, 10m, 2d; at most 30d
+    #[arg(long = "for", value_name = "TIME", default_value = "7d", value_parser = values::duration)]
+    pub(crate) lifetime: std::time::Duration,
+    /// There is to be no such record any more
+    #[arg(long)]
+    pub(crate) remove: bool,
+}
+
+/// `ringway get`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway get oslo printer
+  ringway get oslo last-backup --json
+
+Prints the value as it is. Ends with 1 if there is no such record. With --json: `value` is text where it is UTF-8,
+`value_hex` always there; `verified` says whether the routers that keep it are known for sure.")]
+pub(crate) struct GetArgs {
+    /// Whose: name of a member, or its id
+    pub(crate) peer: String,
+    /// What its author calls it
+    pub(crate) name: String,
+}

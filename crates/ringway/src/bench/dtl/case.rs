@@ -171,6 +171,8 @@ impl Times {
 
 /// Seconds of the paper's Figures 6 and 7 here; there 480.
 const FIGURE: f64 = 120.0;
+/// Bits of a full packet.
+const PACKET_BITS: f64 = 12_000.0;
 /// Part of the line that a scavenger has again when it is back.
 const BACK: f64 = 0.8;
 /// Seconds over which it is looked whether it is back.
@@ -340,7 +342,10 @@ fn shares(
     watch.until(to);
     let ours: f64 = flows.iter().map(|flow| watch.rate(*flow, from, to)).sum();
     let theirs = watch.rate(other, from, to);
-    let mut outcome = Outcome::of(&[("ours", ours), ("tcp", theirs), ("share", ours / theirs)]);
+    // Whoever got nothing got less than a packet: shares stay numbers.
+    let packet = PACKET_BITS / 1e6 / times.measure;
+    let share = ours.max(packet) / theirs.max(packet);
+    let mut outcome = Outcome::of(&[("ours", ours), ("tcp", theirs), ("share", share)]);
     if let [flow] = flows
         && let Some((sent, lost)) = watch.packets(*flow)
     {
@@ -392,7 +397,10 @@ fn figure_6(watch: &mut Watch<'_>, kind: &Kind) -> Result<Outcome, Failure> {
     watch.until(two);
     watch.set_priority(flow, 2.0)?;
     watch.until(FIGURE);
-    let share = |from: f64, to: f64| watch.rate(flow, from, to) / watch.rate(tcp, from, to);
+    let share = |from: f64, to: f64| {
+        let packet = PACKET_BITS / 1e6 / (to - from);
+        watch.rate(flow, from, to) / watch.rate(tcp, from, to).max(packet)
+    };
     let mut outcome = Outcome::of(&[
         ("share-0", share(10.0, one)),
         ("share-1", share(one + 5.0, two)),
