@@ -120,6 +120,7 @@ impl Adversary {
                     | Message::Witness { .. }
                     | Message::Evidence { .. }
                     | Message::Offer { .. }
+                    | Message::Statement { .. }
             )
     }
 

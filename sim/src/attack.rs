@@ -65,6 +65,9 @@ impl Attack {
 /// to everybody, which takes hours to simulate and only helps the honest.
 const MANY: usize = 1_000;
 
+/// For how long a statement of the ring's owner may travel.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// What traitors do without being convicted.
 const UNCONVICTED: [Behaviour; 7] = [
     Behaviour::Silent,
@@ -109,6 +112,10 @@ pub struct Outcome {
     pub idle_bytes: f64,
     /// Virtual time from the start of the ring until each convicted traitor was convicted by somebody, in order.
     pub convicted_after: Vec<Duration>,
+    /// Virtual time after which each honest member but one had heard what that one learned from the ring's owner, in order.
+    pub told: Vec<Duration>,
+    /// How many were to hear it.
+    pub to_tell: usize,
 }
 
 impl Outcome {
@@ -136,6 +143,13 @@ impl Outcome {
     pub fn p99_messages(&self) -> u32 {
         let at = self.messages.len().saturating_mul(99) / 100;
         self.messages.get(at).copied().unwrap_or(0)
+    }
+
+    /// The time after which 99 of 100 honest members had heard what the ring's owner states; none if they had not.
+    #[must_use]
+    pub fn told_99(&self) -> Option<Duration> {
+        let at = self.to_tell.saturating_mul(99).div_ceil(100);
+        self.told.get(at.checked_sub(1)?).copied()
     }
 
     /// The time that half of the lookups take longer than.
@@ -199,6 +213,10 @@ pub fn run(attack: &Attack) -> Result<Outcome, Failure> {
     }
     sim.run_for(Duration::from_secs(12))?;
     take_in(&mut sim, &before, &mut outcome);
+    if attack.rule == Rule::Verified {
+        outcome.told = tell(&mut sim, &honest, &mut rng, PATIENCE)?;
+        outcome.to_tell = honest.len().saturating_sub(1);
+    }
     outcome.steps /= whole(outcome.lookups.max(1));
     outcome.messages.sort_unstable();
     outcome.elapsed.sort_unstable();
@@ -211,6 +229,38 @@ pub fn run(attack: &Attack) -> Result<Outcome, Failure> {
     outcome.convicted_after = times.copied().collect();
     outcome.convicted_after.sort_unstable();
     Ok(outcome)
+}
+
+/// Has one honest member learn of a statement of the ring's owner, and gives the virtual time after which each other honest member has heard of it, in
+/// order; those who have not within `patience` are missing.
+///
+/// # Errors
+/// When the run does not get on.
+pub fn news(attack: &Attack, patience: Duration) -> Result<(Vec<Duration>, usize), Failure> {
+    let mut rng = StdRng::from_seed(spread(attack.seed, u64::MAX));
+    let (mut sim, honest) = form(attack, &mut rng);
+    sim.run_for(attack.before)?;
+    let times = tell(&mut sim, &honest, &mut rng, patience)?;
+    Ok((times, honest.len().saturating_sub(1)))
+}
+
+fn tell(
+    sim: &mut RingSim,
+    honest: &[RingKey],
+    rng: &mut StdRng,
+    patience: Duration,
+) -> Result<Vec<Duration>, Failure> {
+    let Some(first) = somebody(sim, honest, rng) else {
+        return Ok(Vec::new());
+    };
+    let began = sim.now();
+    sim.state(first, 1);
+    sim.run_for(patience)?;
+    let others = honest.iter().filter(|key| **key != first);
+    let heard = others.filter_map(|key| sim.heard().get(key));
+    let mut times: Vec<Duration> = heard.map(|at| at.saturating_sub(began)).collect();
+    times.sort_unstable();
+    Ok(times)
 }
 
 /// The ring with its traitors, and who is honest in it.

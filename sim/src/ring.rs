@@ -66,6 +66,8 @@ pub struct RingSim {
     running: BTreeMap<(RingKey, LookupId), RingKey>,
     results: Vec<LookupResult>,
     records: Vec<Event>,
+    /// When each member first heard the owner's latest statement.
+    heard: BTreeMap<RingKey, Duration>,
 }
 
 impl RingSim {
@@ -95,6 +97,7 @@ impl RingSim {
             running: BTreeMap::new(),
             results: Vec::new(),
             records: Vec::new(),
+            heard: BTreeMap::new(),
         }
     }
 
@@ -461,6 +464,9 @@ impl RingSim {
                 Event::RecordStored { .. }
                 | Event::RecordFound { .. }
                 | Event::RecordFailed { .. } => self.records.push(event),
+                Event::Statement(_) => {
+                    self.heard.insert(key, self.network.now());
+                }
                 event => collect(key, event, &mut self.running, &mut self.results),
             }
         }

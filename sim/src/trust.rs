@@ -58,6 +58,14 @@ impl Registry {
         admitted.insert(key);
     }
 
+    /// The owner's statement number `number`, signed.
+    #[must_use]
+    pub fn statement(&self, number: u64) -> Vec<u8> {
+        let number = number.to_be_bytes();
+        let signature = self.signature(&RingKey::ZERO, &number);
+        [&number[..], &signature[..]].concat()
+    }
+
     fn is_admitted(&self, key: &RingKey) -> bool {
         let admitted = self.admitted.read().unwrap_or_else(PoisonError::into_inner);
         admitted.contains(key)
@@ -86,6 +94,8 @@ const FNV_PRIME: u64 = 0x0100_0000_01b3;
 pub struct MemberOf {
     registry: Arc<Registry>,
     me: RingKey,
+    /// The number of the newest statement of the owner.
+    stated: u64,
 }
 
 impl MemberOf {
@@ -93,7 +103,12 @@ impl MemberOf {
     #[must_use]
     pub fn new(registry: &Arc<Registry>, me: RingKey) -> MemberOf {
         let registry = Arc::clone(registry);
-        MemberOf { registry, me }
+        let stated = 0;
+        MemberOf {
+            registry,
+            me,
+            stated,
+        }
     }
 }
 
@@ -137,6 +152,16 @@ impl Credentials for MemberOf {
 
     fn is_member(&self, member: &[u8; MEMBER_LEN]) -> bool {
         self.registry.is_admitted(&RingKey::from_bytes(*member))
+    }
+
+    fn take_statement(&mut self, statement: &[u8]) -> bool {
+        let (number, signature) = statement.split_at(statement.len().min(8));
+        let number = <[u8; 8]>::try_from(number).map_or(0, u64::from_be_bytes);
+        let newer = number > self.stated && statement == self.registry.statement(number);
+        if newer {
+            self.stated = number;
+        }
+        newer && !signature.is_empty()
     }
 
     fn unix_time(&self, now: Instant) -> u64 {

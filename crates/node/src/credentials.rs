@@ -94,6 +94,10 @@ impl Credentials for RouterCredentials {
         !self.directory.has_ended(&MemberId::new(*member))
     }
 
+    fn take_statement(&mut self, statement: &[u8]) -> bool {
+        self.directory.take_statement(statement)
+    }
+
     fn unix_time(&self, _now: Instant) -> u64 {
         unix_seconds()
     }

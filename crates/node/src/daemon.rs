@@ -323,12 +323,28 @@ impl Opened {
     }
 }
 
-/// Takes over each newer statement; ends links of revoked members, and this daemon if it is one.
+/// Takes over each newer statement, from DNS or from another member; ends links of revoked members, and this daemon if it is one.
 async fn watch_statement(services: Services, state: Arc<State>, revoked: oneshot::Sender<()>) {
     let mut tick = tokio::time::interval(STATEMENT_REFRESH);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let directory = &services.directory;
+    let mut stored = directory.statement().number();
     loop {
-        tick.tick().await;
+        let asks = async {
+            tick.tick().await;
+            directory.refresh_statement().await
+        };
+        // Whoever is told need not wait for a DNS server that is silent.
+        let asked = tokio::select! {
+            asked = asks => asked,
+            () = directory.told() => Ok(None),
+        };
+        match asked {
+            Ok(Some(statement)) => services.member.stated(statement.as_bytes().to_vec()).await,
+            Ok(None) => {}
+            // DNS that does not answer revokes nobody.
+            Err(error) => tracing::debug!(%error, "no newer statement"),
+        }
         // Certificates also run out by themselves.
         services.transfers.end_unadmitted();
         services.member.memberships_changed().await;
@@ -336,20 +352,14 @@ async fn watch_statement(services: Services, state: Arc<State>, revoked: oneshot
             tracing::error!("this member's certificate has run out");
             return end(revoked);
         }
-        let statement = match services.directory.refresh_statement().await {
-            Ok(Some(statement)) => statement,
-            Ok(None) => continue,
-            // DNS that does not answer revokes nobody.
-            Err(error) => {
-                tracing::debug!(%error, "no newer statement");
-                continue;
-            }
-        };
+        let statement = directory.statement();
+        if statement.number() <= stored {
+            continue;
+        }
+        stored = statement.number();
         if let Err(error) = state.set_statement(&statement) {
             tracing::error!(%error, "the statement could not be stored");
         }
-        services.transfers.end_unadmitted();
-        services.member.memberships_changed().await;
         if statement.revokes(services.certificate.serial()) {
             tracing::error!("the ring owner has revoked this member");
             return end(revoked);

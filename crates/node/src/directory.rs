@@ -14,6 +14,7 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{RData, RecordType};
 use ringway_overlay::RingKey;
 use ringway_transport::{Address, MemberId};
+use tokio::sync::Notify;
 
 use crate::certificate::{Certificate, CertificateError, Name, RingId};
 use crate::clock::unix_seconds;
@@ -69,6 +70,8 @@ pub struct Directory {
     resolver: TokioResolver,
     known: Mutex<Known>,
     statement: Mutex<Arc<Statement>>,
+    /// Woken when another member has told of a newer statement.
+    told: Notify,
 }
 
 impl Directory {
@@ -110,6 +113,7 @@ impl Directory {
             resolver,
             known: Mutex::default(),
             statement: Mutex::new(Arc::new(statement)),
+            told: Notify::new(),
         })
     }
 
@@ -124,6 +128,40 @@ impl Directory {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// Takes in what another member says is a statement of the owner; true if it is, and newer than any before.
+    pub(crate) fn take_statement(&self, bytes: &[u8]) -> bool {
+        // Most of those that come are known: a look at the number costs no signature.
+        let known = || self.statement().number();
+        if Statement::number_of(bytes).is_none_or(|number| number <= known()) {
+            return false;
+        }
+        let taken = match Statement::decode(bytes, &self.ring) {
+            Ok(statement) => self.replace_statement(statement).is_some(),
+            Err(_) => false,
+        };
+        if taken {
+            self.told.notify_one();
+        }
+        taken
+    }
+
+    /// Waits until a member has told of a newer statement.
+    pub(crate) async fn told(&self) {
+        self.told.notified().await;
+    }
+
+    fn replace_statement(&self, statement: Statement) -> Option<Statement> {
+        let mut current = self
+            .statement
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if statement.number() <= current.number() {
+            return None;
+        }
+        *current = Arc::new(statement.clone());
+        Some(statement)
     }
 
     #[cfg(test)]
@@ -297,15 +335,7 @@ impl Directory {
         let bytes = self.fetch(&RecordName::Ring, "_ring").await?;
         let statement = Statement::decode(&bytes, &self.ring)
             .map_err(|error| DirectoryError::Unavailable("_ring".to_owned(), error.to_string()))?;
-        let mut current = self
-            .statement
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if statement.number() <= current.number() {
-            return Ok(None);
-        }
-        *current = Arc::new(statement.clone());
-        Ok(Some(statement))
+        Ok(self.replace_statement(statement))
     }
 }
 

@@ -144,6 +144,8 @@ enum Command {
     Status {
         reply: oneshot::Sender<Box<Status>>,
     },
+    /// DNS has a newer statement of the ring's owner.
+    Stated(Vec<u8>),
     Revoked,
 }
 
@@ -255,6 +257,18 @@ impl MemberHandle {
         self.ask(|reply| Command::Status { reply })
             .await
             .map(|status| *status)
+    }
+
+    /// DNS has a newer statement of the ring's owner: others are told.
+    pub(crate) async fn stated(&self, statement: Vec<u8>) {
+        if self
+            .commands
+            .send(Command::Stated(statement))
+            .await
+            .is_err()
+        {
+            tracing::debug!("the member's task has ended");
+        }
     }
 
     /// Memberships may have ended: links with those who are no longer good are to end.

@@ -102,6 +102,15 @@ impl Statement {
         Ok(Statement { body, bytes })
     }
 
+    /// The number of what may be a statement: nothing about it has been checked.
+    pub(crate) fn number_of(bytes: &[u8]) -> Option<u64> {
+        if bytes.len() > STATEMENT_BYTES {
+            return None;
+        }
+        let signed: Signed = minicbor::decode(bytes).ok()?;
+        Some(signed.body.number)
+    }
+
     /// The canonical bytes, as published.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {

@@ -366,6 +366,7 @@ impl Chord {
             Message::Store { id, record } => self.answer_store(now, from, id, record),
             Message::Fetch { id, point } => self.answer_fetch(now, from, id, point),
             Message::Offer { id, records } => self.answer_offer(from, id, &records),
+            Message::Statement { statement } => self.handle_statement(now, from, statement),
             _ => {}
         }
     }

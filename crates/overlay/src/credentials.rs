@@ -51,6 +51,10 @@ pub trait Credentials: fmt::Debug + Send {
     /// Whether a member whose certificate was right once is still one, as far as is known. It must be quick.
     fn is_member(&self, member: &[u8; MEMBER_LEN]) -> bool;
 
+    /// Takes in a statement of the ring's owner: true if it is genuine, and newer than any before. Most that come are not new: it must be quick to
+    /// find that out.
+    fn take_statement(&mut self, statement: &[u8]) -> bool;
+
     /// The time at `now` in seconds since 1970, for statements that expire.
     fn unix_time(&self, now: Instant) -> u64;
 }

@@ -113,6 +113,8 @@ pub enum Event {
         /// Why.
         reason: LookupFailure,
     },
+    /// The ring's owner has stated something new, which [`Credentials`](crate::Credentials) has taken in.
+    Statement(Vec<u8>),
     /// The predecessor or the successor list is another one now.
     NeighboursChanged {
         /// The predecessor; none in a ring of one.

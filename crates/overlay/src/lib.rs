@@ -23,6 +23,7 @@
 //! - `group`: the g members around a point; `group::neighbours`: the own group; `group::witness`: who contradicts itself.
 //! - `lookup`: from group to group to the owner (`verified`, `climb`, `close`), by the paper's rule (`paper`), and from member to
 //!   member as Chord does (`progress`). `finger`: the groups far round the ring, found by lookups.
+//! - `news`: what the ring's owner states, told to all.
 //! - `record`: [`Record`]s of members, kept by the group around their point (`store`, `keep`), put and found (`find`).
 //! - [`invariant`]: Zave's invariant. [`limits`]: every bound.
 //!
@@ -107,6 +108,7 @@ mod key;
 pub mod limits;
 mod lookup;
 mod message;
+mod news;
 mod peers;
 mod record;
 mod request;

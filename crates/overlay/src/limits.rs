@@ -132,6 +132,10 @@ pub const MAX_ACCUSED: usize = 16;
 /// Source: chosen; 400 bytes each. The ring's owner removes them for good long before. Past it no more are convicted.
 pub const MAX_CONVICTED: usize = 4_096;
 
+/// Bytes of a statement of the ring's owner that members tell each other.
+/// Source: it fits [`MAX_MESSAGE`]; ours takes some 300 revocations. A longer one reaches members by DNS only.
+pub const MAX_STATEMENT: usize = 1_000;
+
 /// Bytes of a record's name.
 /// Source: chosen, as long as a label of DNS and its length. A longer one is refused.
 pub const MAX_RECORD_NAME: usize = 64;

@@ -182,6 +182,11 @@ pub enum Message {
         /// The points of those that the sender misses, or has in an older form. 0 to 16.
         points: Vec<RingKey>,
     },
+    /// The ring's owner states this. No answer.
+    Statement {
+        /// In the caller's encoding, signed. 1 to 1 000 bytes.
+        statement: Vec<u8>,
+    },
 }
 
 impl Message {
@@ -214,6 +219,7 @@ impl Message {
             | Message::Announce { .. }
             | Message::Witness { .. }
             | Message::Evidence { .. }
+            | Message::Statement { .. }
             | Message::Notify
             | Message::StabiliseSoon
             | Message::Leaving => None,

@@ -19,7 +19,7 @@ use minicbor::{Decoder, Encoder};
 use crate::key::RingKey;
 use crate::limits::{
     KEY_LEN, MAX_CERTIFICATE, MAX_CERTIFICATES, MAX_LIST, MAX_MESSAGE, MAX_OFFERED,
-    MAX_RECORD_NAME, MAX_RECORD_VALUE,
+    MAX_RECORD_NAME, MAX_RECORD_VALUE, MAX_STATEMENT,
 };
 use crate::message::Message;
 use crate::record::Record;
@@ -52,9 +52,11 @@ pub enum DecodeError {
     /// A certificate that is longer than allowed.
     #[error("a ring message has a certificate of {0} bytes; {MAX_CERTIFICATE} are allowed")]
     CertificateLength(usize),
-    /// A part of a record that is longer or shorter than allowed.
-    #[error("a ring message has a record with a part of {0} bytes, which is not allowed")]
-    RecordLength(usize),
+    /// A statement, or a part of a record, that is longer or shorter than allowed.
+    #[error(
+        "a ring message has a statement, or a part of a record, of {0} bytes, which is not allowed"
+    )]
+    PartLength(usize),
     /// Bytes after the end of the message.
     #[error("a ring message has {0} bytes after its end")]
     TrailingBytes(usize),
@@ -89,6 +91,7 @@ mod kind {
     pub(super) const FETCHED: u8 = 25;
     pub(super) const OFFER: u8 = 26;
     pub(super) const WANTED: u8 = 27;
+    pub(super) const STATEMENT: u8 = 28;
 }
 
 type Encoded = Result<(), minicbor::encode::Error<Infallible>>;
@@ -239,6 +242,10 @@ impl Message {
                 e.array(3)?.u8(kind::WANTED)?.u64(*id)?;
                 keys(e, points)
             }
+            Message::Statement { statement } => {
+                e.array(2)?.u8(kind::STATEMENT)?.bytes(statement)?;
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -360,7 +367,7 @@ fn field_count(kind: u8) -> Result<u64, DecodeError> {
     match kind {
         kind::NOTIFY | kind::STABILISE_SOON | kind::LEAVING => Ok(1),
         kind::PING | kind::GET_STATE | kind::PENDING | kind::NOT_MEMBER => Ok(2),
-        kind::UNCHANGED | kind::ANNOUNCE | kind::WITNESS => Ok(2),
+        kind::UNCHANGED | kind::ANNOUNCE | kind::WITNESS | kind::STATEMENT => Ok(2),
         kind::PONG | kind::FIND_OWNER | kind::OWNER | kind::CLOSER => Ok(3),
         kind::GET_NEAR | kind::NEAR | kind::GET_VIEW | kind::VIEW_IS | kind::EVIDENCE => Ok(3),
         kind::GET_CERTIFICATES | kind::CERTIFICATES => Ok(3),
@@ -472,6 +479,9 @@ fn read_of_records(d: &mut Decoder<'_>, kind: u8) -> Result<Message, DecodeError
             id: d.u64()?,
             points: read_keys(d, 0, MAX_OFFERED)?,
         },
+        kind::STATEMENT => Message::Statement {
+            statement: read_bounded(d, 1, MAX_STATEMENT)?,
+        },
         other => return Err(DecodeError::UnknownKind(other)),
     })
 }
@@ -548,7 +558,7 @@ fn read_bounded(d: &mut Decoder<'_>, least: usize, most: usize) -> Result<Vec<u8
     if (least..=most).contains(&bytes.len()) {
         Ok(bytes.to_vec())
     } else {
-        Err(DecodeError::RecordLength(bytes.len()))
+        Err(DecodeError::PartLength(bytes.len()))
     }
 }
 

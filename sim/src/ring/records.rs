@@ -1,4 +1,7 @@
-//! Records in a simulated ring.
+//! Records, and statements of the owner, in a simulated ring.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ringway_overlay::{Credentials, Event, Record, RingKey};
 
@@ -48,5 +51,18 @@ impl RingSim {
     /// How puts and gets ended since the last call, in order.
     pub fn take_records(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.records)
+    }
+
+    /// One member learns of the owner's statement number `number`, as from DNS, and tells the others.
+    pub fn state(&mut self, first: RingKey, number: u64) {
+        self.heard.clear();
+        let statement = self.registry.statement(number);
+        self.with(first, |chord| chord.spread(&statement));
+    }
+
+    /// When each member heard of it from another one.
+    #[must_use]
+    pub fn heard(&self) -> &BTreeMap<RingKey, Duration> {
+        &self.heard
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ringway_overlay::{Membership, RingKey, Rule};
-use ringway_sim::attack::{Attack, run};
+use ringway_sim::attack::{Attack, news, run};
 use ringway_sim::scenario::{Arrival, ask_everybody, choose_victims, churn, form};
 use ringway_sim::{Behaviour, Check, RingConfig, RingSim, seeds};
 
@@ -218,5 +218,17 @@ fn members_that_restart_do_not_contradict_themselves() {
             "seed {seed}: {:?}",
             sim.convicted()
         );
+    }
+}
+
+#[test]
+fn what_the_owner_states_reaches_everybody_past_traitors_and_losses() {
+    for seed in seeds(2) {
+        let attack = Attack {
+            loss: 0.05,
+            ..Attack::new(seed, 200, 0.3, 0)
+        };
+        let (times, others) = ok(news(&attack, seconds(5)));
+        assert_eq!(times.len(), others, "seed {seed}");
     }
 }

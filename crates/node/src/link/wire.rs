@@ -300,6 +300,9 @@ pub(crate) enum LinkMessage {
         #[n(1)]
         point: ByteArray<32>,
     },
+    /// What the ring's owner states: a router tells its leaves.
+    #[n(30)]
+    Statement(#[n(0)] ByteVec),
     /// How that ended: as the router that did it knows it.
     #[n(29)]
     RecordReply {
@@ -424,6 +427,7 @@ mod tests {
                 LinkMessage::FindLeaf { id, member: target.into() },
                 LinkMessage::LeafFound { id, referral: Some(target.to_vec().into()) },
                 LinkMessage::Observed { address: Some("udp://192.0.2.1:7000".to_owned()), relays: true },
+                LinkMessage::Statement(target.to_vec().into()),
                 LinkMessage::PutRecord { id, record: target.to_vec().into() },
                 LinkMessage::GetRecord { id, point: target.into() },
                 LinkMessage::RecordReply { id, copies: 5, answers: 6, group: 9, verified: true, record: Some(target.to_vec().into()) },

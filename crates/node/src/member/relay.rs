@@ -84,6 +84,10 @@ impl Runtime {
                 Ok(record) => self.record_for_leaf(now, member, id, Ok(record)),
                 Err(_) => self.count("records_malformed"),
             },
+            // Whoever passes it on, it is the owner's.
+            LinkMessage::Statement(bytes) if self.directory.take_statement(&bytes) => {
+                self.end_revoked();
+            }
             LinkMessage::GetRecord { id, point } => {
                 self.record_for_leaf(now, member, id, Err(RingKey::from_bytes(*point)));
             }

@@ -238,7 +238,32 @@ impl Runtime {
             Event::Isolated => {
                 tracing::warn!("all successors are gone: this router looks for the others");
             }
+            Event::Statement(statement) => {
+                tracing::info!("the ring's owner has stated something new, another router says");
+                self.end_revoked();
+                self.tell_leaves_statement(now, &statement);
+            }
             Event::RecordStored { .. } | Event::RecordFound { .. } | Event::RecordFailed { .. } => {
+            }
+        }
+    }
+
+    /// DNS has a newer statement of the owner: the others may not have asked yet, or get no answer.
+    pub(super) fn spread_statement(&mut self, now: Instant, statement: &[u8]) {
+        self.end_revoked();
+        if let Some(chord) = &mut self.chord {
+            if !chord.spread(statement) {
+                self.count("statements_too_long_to_spread");
+            }
+            self.tell_leaves_statement(now, statement);
+        }
+    }
+
+    fn tell_leaves_statement(&mut self, now: Instant, statement: &[u8]) {
+        for leaf in self.links.members() {
+            if self.is_leaf(&leaf) && self.links.is_up(&leaf) {
+                let statement = LinkMessage::Statement(statement.to_vec().into());
+                self.links.send(now, &leaf, statement);
             }
         }
     }

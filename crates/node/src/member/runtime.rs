@@ -276,6 +276,7 @@ impl Runtime {
                     self.count("replies_unwanted");
                 }
             }
+            Command::Stated(statement) => self.spread_statement(now, &statement),
             Command::Revoked => {
                 self.end_revoked();
                 self.tidy_whereabouts(now);
@@ -300,7 +301,7 @@ impl Runtime {
     }
 
     /// Ends links whose member is no longer good.
-    fn end_revoked(&mut self) {
+    pub(super) fn end_revoked(&mut self) {
         for member in self.links.members() {
             if self.directory.cached(&member).is_none() {
                 tracing::warn!(%member, "a revoked member's link ends");

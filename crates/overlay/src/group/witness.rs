@@ -221,13 +221,8 @@ impl Chord {
         self.fingers.remove(&member);
         self.neighbour_gone(now, &member);
         self.forget_pointer(now, &member);
-        let group = self.own_group().to_vec();
-        let fingers = self.fingers.one_of_each(&mut self.rng);
-        let mut told: Vec<RingKey> = group.into_iter().chain(fingers).collect();
-        told.sort_unstable();
-        told.dedup();
-        for key in told {
-            if key != self.me && key != member {
+        for key in self.told_of_news() {
+            if key != member {
                 self.send(key, Message::Evidence { first, second });
             }
         }

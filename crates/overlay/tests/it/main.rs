@@ -38,6 +38,7 @@ struct Notary {
     me: RingKey,
     certified: Vec<RingKey>,
     refused: Vec<RingKey>,
+    stated: u8,
 }
 
 impl Notary {
@@ -46,6 +47,7 @@ impl Notary {
             me,
             certified: (0..=255).map(key).collect(),
             refused: Vec::new(),
+            stated: 0,
         }
     }
 }
@@ -103,6 +105,14 @@ impl Credentials for Notary {
 
     fn is_member(&self, member: &[u8; MEMBER_LEN]) -> bool {
         self.certified.contains(&RingKey::from_bytes(*member))
+    }
+
+    /// A statement here is its number.
+    fn take_statement(&mut self, statement: &[u8]) -> bool {
+        let number = statement.first().copied().unwrap_or(0);
+        let newer = number > self.stated;
+        self.stated = self.stated.max(number);
+        newer
     }
 
     fn unix_time(&self, _now: Instant) -> u64 {

@@ -80,6 +80,8 @@ fn message_of_records() -> impl Strategy<Value = Message> {
             .prop_map(|(id, record)| Message::Fetched { id, record }),
         (id(), offered).prop_map(|(id, records)| Message::Offer { id, records }),
         (id(), points(0)).prop_map(|(id, points)| Message::Wanted { id, points }),
+        proptest::collection::vec(any::<u8>(), 1..=1_000)
+            .prop_map(|statement| Message::Statement { statement }),
     ]
 }
 

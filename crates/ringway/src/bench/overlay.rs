@@ -232,6 +232,13 @@ impl Measured {
             figure("idle_messages", "messages/s and member", &|o| o.idle_rate),
             aim(traffic, 1_000.0),
         ];
+        let told = self.runs.iter().filter_map(Outcome::told_99);
+        let told: Vec<f64> = told.map(|time| time.as_secs_f64()).collect();
+        if told.len() == self.runs.len() {
+            let metric = "revocation_known_to_99_percent";
+            let told = Figure::new("overlay", self.case.name(), metric, "s", &told);
+            figures.push(aim(told, 5.0));
+        }
         let times = self.runs.iter().filter_map(|outcome| {
             let at = outcome.convicted_after.len() / 2;
             outcome.convicted_after.get(at).map(Duration::as_secs_f64)

@@ -17,6 +17,7 @@ mod owner;
 mod pages;
 mod records;
 mod resume;
+mod revocation;
 mod stopped;
 mod transports;
 mod usage;
