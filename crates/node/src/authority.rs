@@ -5,6 +5,8 @@
 
 mod dns;
 mod dns_tcp;
+mod kept;
+mod publish;
 mod server;
 mod store;
 
@@ -16,6 +18,10 @@ use std::time::Duration;
 
 use ringway_transport::{MemberId, Signer};
 
+pub use self::kept::KeptServer;
+pub use self::publish::{
+    DnsServer, Fault, InvalidDnsServer, Publication, PublishError, TsigKey, TsigKeyError,
+};
 pub(crate) use self::server::SharedAuthority;
 pub use self::server::{Server, ServerError};
 use self::store::Store;
@@ -26,7 +32,9 @@ use crate::database::DatabaseError;
 use crate::home;
 use crate::identity::{Identity, IdentityError};
 use crate::invite::Invite;
-use crate::limits::{CERTIFICATE_LIFETIME, CLOCK_SKEW, DOMAIN_BYTES, REVOCATIONS, SUCCESSORS};
+use crate::limits::{
+    CERTIFICATE_LIFETIME, CLOCK_SKEW, DOMAIN_BYTES, KEPT_SERVERS, REVOCATIONS, SUCCESSORS,
+};
 use crate::statement::Statement;
 use crate::zone::{self, RecordName};
 
@@ -83,6 +91,11 @@ pub enum AuthorityError {
     /// The invite is used, expired or unknown, or the request does not fit it.
     #[error("{0}")]
     EnrolmentRefused(&'static str),
+    /// [`KEPT_SERVERS`] are kept current.
+    #[error(
+        "{KEPT_SERVERS} DNS servers are kept current already: let one go with `ringway ring publish --forget HOST`"
+    )]
+    TooManyServers,
     /// The root key could not be used.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -112,6 +125,7 @@ impl AuthorityError {
             | AuthorityError::NameTaken(_)
             | AuthorityError::UnknownMember(_)
             | AuthorityError::AlreadyRevoked(_)
+            | AuthorityError::TooManyServers
             | AuthorityError::Validity => true,
             AuthorityError::TooManyRevocations
             | AuthorityError::EnrolmentRefused(_)
@@ -243,6 +257,11 @@ impl Authority {
         let root = Identity::load(&key)?;
         let store = Store::open(&dir.join("authority.db"))?;
         Ok(Authority { root, store })
+    }
+
+    /// Where everything of the ring stands.
+    pub(crate) fn folder(&self) -> &Path {
+        self.store.folder()
     }
 
     /// What everybody may know of the ring.
@@ -449,13 +468,9 @@ impl Authority {
             .store
             .valid_certificates(&self.ring_id(), unix_seconds())?
         {
-            let content = certificate.as_bytes().to_vec();
-            let name = certificate.name().clone();
-            records.push((RecordName::Member(name), content.clone()));
-            records.push((RecordName::Id(certificate.member()), content.clone()));
-            if let Some(key) = certificate.ring_key() {
-                records.push((RecordName::Key(key), content));
-            }
+            let content = certificate.as_bytes();
+            let names = zone::names_of(&certificate).into_iter();
+            records.extend(names.map(|name| (name, content.to_vec())));
         }
         Ok((generation, records))
     }

@@ -70,24 +70,30 @@ pub(crate) fn evidence_path(home: &Path) -> PathBuf {
 /// Takes the home for one daemon; it is free again when the file is closed, however that comes.
 pub(crate) fn lock(home: &Path) -> Result<File, HomeError> {
     let path = home.join("lock");
-    let take = || -> io::Result<File> {
+    try_lock(&path)?.ok_or_else(|| {
+        let reason = "a member daemon runs already in this home: stop it first";
+        let busy = io::Error::new(io::ErrorKind::ResourceBusy, reason);
+        HomeError::new("locking", &path, busy)
+    })
+}
+
+/// Takes the lock at `path` unless somebody has it; it is free again when the file is closed, however that comes.
+pub(crate) fn try_lock(path: &Path) -> Result<Option<File>, HomeError> {
+    let take = || -> io::Result<Option<File>> {
         let file = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(false)
             .mode(0o600)
-            .open(&path)?;
+            .open(path)?;
         let alone = rustix::fs::FlockOperation::NonBlockingLockExclusive;
-        rustix::fs::flock(&file, alone).map_err(|error| match error {
-            rustix::io::Errno::WOULDBLOCK => io::Error::new(
-                io::ErrorKind::ResourceBusy,
-                "a member daemon runs already in this home: stop it first",
-            ),
-            error => error.into(),
-        })?;
-        Ok(file)
+        match rustix::fs::flock(&file, alone) {
+            Ok(()) => Ok(Some(file)),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     };
-    take().map_err(|source| HomeError::new("locking", &path, source))
+    take().map_err(|source| HomeError::new("locking", path, source))
 }
 
 /// Creates `folder` and its parents, readable by its owner only.

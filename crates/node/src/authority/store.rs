@@ -1,19 +1,22 @@
 //! What the authority keeps: members, invites and counters, in SQLite.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use ringway_transport::MemberId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use zeroize::Zeroizing;
 
-use super::{AuthorityError, InitOptions};
+use super::{AuthorityError, InitOptions, KeptServer};
 use crate::certificate::{Certificate, Name, RingId, Role};
 use crate::database::{self, DatabaseError};
-use crate::limits::BOOTSTRAP_ROUTERS;
+use crate::limits::{BOOTSTRAP_ROUTERS, KEPT_SERVERS};
 
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE ring (
         only INTEGER PRIMARY KEY CHECK (only = 1),
         domain TEXT NOT NULL, dns TEXT NOT NULL, enrol TEXT NOT NULL,
@@ -29,7 +32,13 @@ const MIGRATIONS: &[&str] = &["
         expires INTEGER NOT NULL, revoked INTEGER
     ) STRICT;
     CREATE UNIQUE INDEX one_member_a_name ON members (name) WHERE revoked IS NULL;
-"];
+",
+    "
+    CREATE TABLE servers (
+        server TEXT PRIMARY KEY, key_file BLOB NOT NULL, generation INTEGER
+    ) STRICT;
+",
+];
 
 /// What a member is to its owner now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -145,6 +154,10 @@ impl Store {
         })
     }
 
+    pub(super) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
+    }
+
     pub(super) fn options(&self) -> &InitOptions {
         &self.options
     }
@@ -226,7 +239,6 @@ impl Store {
             .map_err(self.fail())
     }
 
-    /// Records a new member and spends its invite, both or neither.
     pub(super) fn open_invites(&self, now: u64) -> Result<Vec<OpenInvite>> {
         let fail = self.fail();
         let query =
@@ -253,6 +265,7 @@ impl Store {
         Ok(withdrawn.map_err(self.fail())? > 0)
     }
 
+    /// Records a new member and spends its invite, both or neither.
     pub(super) fn use_invite(
         &mut self,
         id: &[u8; 8],
@@ -341,6 +354,12 @@ impl Store {
         self.certificates(query, params![now], ring)
     }
 
+    /// Of everybody who ever was a member.
+    pub(super) fn all_certificates(&self, ring: &RingId) -> Result<Vec<Certificate>> {
+        let query = "SELECT certificate FROM members ORDER BY serial";
+        self.certificates(query, [], ring)
+    }
+
     fn certificates(
         &self,
         query: &str,
@@ -398,6 +417,49 @@ impl Store {
             .map_err(&fail)?;
         transaction.commit().map_err(&fail)?;
         Ok(serial)
+    }
+
+    /// False if there are too many.
+    pub(super) fn keep_server(&self, server: &str, key_file: &Path) -> Result<bool> {
+        let query = "INSERT INTO servers SELECT ?1, ?2, NULL
+            WHERE (SELECT count(*) FROM servers WHERE server <> ?1) < ?3
+            ON CONFLICT DO UPDATE SET key_file = ?2";
+        let key_file = key_file.as_os_str().as_bytes();
+        let kept = self
+            .connection
+            .execute(query, params![server, key_file, KEPT_SERVERS]);
+        Ok(kept.map_err(self.fail())? > 0)
+    }
+
+    pub(super) fn forget_server(&self, server: &str) -> Result<bool> {
+        let query = "DELETE FROM servers WHERE server = ?1";
+        let forgotten = self.connection.execute(query, params![server]);
+        Ok(forgotten.map_err(self.fail())? > 0)
+    }
+
+    /// An older number does not replace a newer one.
+    pub(super) fn set_published(&self, server: &str, generation: u64) -> Result<()> {
+        let query =
+            "UPDATE servers SET generation = max(ifnull(generation, 0), ?2) WHERE server = ?1";
+        let set = self.connection.execute(query, params![server, generation]);
+        set.map(|_| ()).map_err(self.fail())
+    }
+
+    pub(super) fn servers(&self) -> Result<Vec<KeptServer>> {
+        let fail = self.fail();
+        let query = "SELECT server, key_file, generation FROM servers ORDER BY server";
+        let mut statement = self.connection.prepare(query).map_err(&fail)?;
+        let rows = statement
+            .query_map([], |row| {
+                let key_file: Vec<u8> = row.get(1)?;
+                Ok(KeptServer {
+                    server: parsed(row, 0)?,
+                    key_file: PathBuf::from(OsString::from_vec(key_file)),
+                    generation: row.get(2)?,
+                })
+            })
+            .map_err(&fail)?;
+        rows.collect::<std::result::Result<_, _>>().map_err(fail)
     }
 
     pub(super) fn members(

@@ -15,6 +15,7 @@ mod members;
 mod networks;
 mod owner;
 mod pages;
+mod publish;
 mod resume;
 mod stopped;
 mod transports;
