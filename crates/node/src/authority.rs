@@ -3,6 +3,7 @@
 //! Everything stands in one folder: `root.key` (0600) and `authority.db`. Commands and the running
 //! server share them; SQLite keeps them apart, and the server notices what a command has changed.
 
+mod admit;
 mod dns;
 mod dns_tcp;
 mod kept;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use ringway_transport::{MemberId, Signer};
 
+pub use self::admit::Admitted;
 pub use self::kept::KeptServer;
 pub use self::publish::{
     DnsServer, Fault, InvalidDnsServer, Publication, PublishError, TsigKey, TsigKeyError,
@@ -377,14 +379,27 @@ impl Authority {
             (Role::Leaf, Some(_)) => {
                 return Err(refuse("the invite is for a leaf: leave --listen out"));
             }
-            (Role::Router, Some(address))
-                if address.ip().is_unspecified() || address.port() == 0 =>
-            {
-                return Err(refuse(
-                    "a router needs an address that others can reach, not 0.0.0.0 or port 0",
-                ));
-            }
             (Role::Router, Some(_)) | (Role::Leaf, None) => {}
+        }
+        let certificate = self.certify(invite.name.clone(), member, address, now)?;
+        self.store.use_invite(&invite.id, &certificate, now)?;
+        Ok(certificate)
+    }
+
+    /// A certificate for a new member: a router if it has an address, else a leaf. It counts when it is stored.
+    fn certify(
+        &mut self,
+        name: Name,
+        member: MemberId,
+        address: Option<SocketAddr>,
+        now: u64,
+    ) -> Result<Certificate, AuthorityError> {
+        let refuse = AuthorityError::EnrolmentRefused;
+        let nowhere = |address: SocketAddr| address.ip().is_unspecified() || address.port() == 0;
+        if address.is_some_and(nowhere) {
+            return Err(refuse(
+                "a router needs an address that others can reach, not 0.0.0.0 or port 0",
+            ));
         }
         if self.store.knows_member(&member)? {
             return Err(refuse(
@@ -398,16 +413,14 @@ impl Authority {
         }
         let fields = CertificateFields {
             member,
-            name: invite.name.clone(),
+            name,
             address,
             nonce: random()?,
             not_before: now.saturating_sub(CLOCK_SKEW.as_secs()),
             not_after: now + CERTIFICATE_LIFETIME.as_secs(),
             serial: self.store.next_serial()?,
         };
-        let certificate = Certificate::issue(&self.root, &fields);
-        self.store.use_invite(&invite.id, &certificate, now)?;
-        Ok(certificate)
+        Ok(Certificate::issue(&self.root, &fields))
     }
 
     /// All members that ever were, by serial.

@@ -5,6 +5,7 @@
 //! | `identity.key` | the Ed25519 secret, 0600 |
 //! | `ringway.toml` | the configuration |
 //! | `state.db` | certificate, known routers, transfers |
+//! | `admission.request` | what this machine has asked to be, until it is a member |
 //! | `control.sock` | the control socket, 0600, while the daemon runs |
 //! | `inbox/` | received files |
 //! | `evidence/` | proof against routers that lie, one file each |
@@ -53,6 +54,10 @@ pub fn config_path(home: &Path) -> PathBuf {
 
 pub(crate) fn identity_path(home: &Path) -> PathBuf {
     home.join("identity.key")
+}
+
+pub(crate) fn request_path(home: &Path) -> PathBuf {
+    home.join("admission.request")
 }
 
 pub(crate) fn state_path(home: &Path) -> PathBuf {

@@ -616,3 +616,23 @@ pub const KEPT_REVIEW: std::time::Duration = std::time::Duration::from_secs(3_60
 ///
 /// Source: a server that is back is current within a minute. Sooner it is not asked.
 pub const KEPT_RETRY: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Bytes of a request for admission.
+///
+/// Source: key, name, address, nonce, time and signature take 200. A longer one is malformed.
+pub const ADMISSION_REQUEST_BYTES: usize = 256;
+
+/// Bytes of the owner's reply to it.
+///
+/// Source: a statement of [`STATEMENT_BYTES`], a certificate of [`CERTIFICATE_BYTES`] and [`BOOTSTRAP_ROUTERS`] more, and the fixed fields. A longer one is malformed.
+pub const ADMISSION_REPLY_BYTES: usize = 48_000;
+
+/// Characters of either in its text form.
+///
+/// Source: [`ADMISSION_REPLY_BYTES`] in base64, and line breaks that mail may have put in. A longer text is refused before it is decoded.
+pub const ADMISSION_TEXT: usize = 70_000;
+
+/// Age at which a request for admission is no longer admitted.
+///
+/// Source: a letter and a holiday. Past it the machine may have changed hands: it makes another request.
+pub const ADMISSION_AGE: std::time::Duration = std::time::Duration::from_secs(30 * 86_400);

@@ -1,5 +1,6 @@
 //! `ringway ring …`: the ring owner's commands.
 
+mod admit;
 mod judge;
 mod publish;
 
@@ -54,6 +55,7 @@ pub(crate) async fn run(context: &Context, command: RingCommand) -> Result<(), F
         RingCommand::Init(args) => init(context, args),
         RingCommand::Serve(args) => serve(context, &args).await,
         RingCommand::Invite(args) => invite(context, args),
+        RingCommand::Admit(args) => admit::run(context, &args),
         RingCommand::Members(args) => members(context, args.folder.dir),
         RingCommand::Revoke(args) => revoke(context, &args).await,
         RingCommand::Publish(args) => publish::run(context, &args).await,

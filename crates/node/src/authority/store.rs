@@ -193,22 +193,10 @@ impl Store {
         let transaction = immediate(&mut self.connection).map_err(&fail)?;
         let now = crate::clock::unix_seconds();
         let name = entry.name.as_str();
-        let taken: bool = transaction
-            .query_row(
-                "SELECT EXISTS (SELECT 1 FROM members WHERE name = ?1 AND revoked IS NULL AND expires > ?2)",
-                params![name, now],
-                |row| row.get(0),
-            )
-            .map_err(&fail)?;
-        if taken {
+        if is_taken(&transaction, name, now).map_err(&fail)? {
             return Err(AuthorityError::NameTaken(entry.name.clone()));
         }
-        let withdrawn = transaction
-            .execute(
-                "DELETE FROM invites WHERE name = ?1 AND used_by IS NULL",
-                params![name],
-            )
-            .map_err(&fail)?;
+        let withdrawn = withdraw(&transaction, name).map_err(&fail)?;
         let psk: &[u8] = entry.pre_shared_key.as_ref();
         transaction
             .execute(
@@ -260,9 +248,7 @@ impl Store {
     }
 
     pub(super) fn withdraw_invites(&self, name: &str) -> Result<bool> {
-        let query = "DELETE FROM invites WHERE name = ?1 AND used_by IS NULL";
-        let withdrawn = self.connection.execute(query, params![name]);
-        Ok(withdrawn.map_err(self.fail())? > 0)
+        Ok(withdraw(&self.connection, name).map_err(self.fail())? > 0)
     }
 
     /// Records a new member and spends its invite, both or neither.
@@ -275,38 +261,31 @@ impl Store {
         let fail = self.fail();
         let transaction = immediate(&mut self.connection).map_err(&fail)?;
         let member = certificate.member();
-        let address = certificate.address().map(|address| address.to_string());
         transaction
             .execute(
                 "UPDATE invites SET used_by = ?2, psk = psk WHERE id = ?1 AND used_by IS NULL",
                 params![&id[..], &member.as_bytes()[..]],
             )
             .map_err(&fail)?;
-        // Whoever had the name or the address before has let the certificate run out.
-        transaction
-            .execute(
-                "UPDATE members SET revoked = expires WHERE revoked IS NULL AND expires <= ?1 AND (name = ?2 OR address = ?3)",
-                params![now, certificate.name().as_str(), address],
-            )
-            .map_err(&fail)?;
-        transaction
-            .execute(
-                "INSERT INTO members VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL)",
-                params![
-                    certificate.serial(),
-                    certificate.name().as_str(),
-                    &member.as_bytes()[..],
-                    address,
-                    certificate.as_bytes(),
-                    now,
-                    certificate.not_after(),
-                ],
-            )
-            .map_err(&fail)?;
-        transaction
-            .execute("UPDATE ring SET generation = generation + 1", [])
-            .map_err(&fail)?;
+        record(&transaction, certificate, now).map_err(&fail)?;
         transaction.commit().map_err(&fail)
+    }
+
+    /// Records a new member that has no invite; one that nobody has used for its name is good no more.
+    pub(super) fn admit(
+        &mut self,
+        certificate: &Certificate,
+        now: u64,
+    ) -> std::result::Result<(), AuthorityError> {
+        let fail = self.fail();
+        let transaction = immediate(&mut self.connection).map_err(&fail)?;
+        let name = certificate.name();
+        if is_taken(&transaction, name.as_str(), now).map_err(&fail)? {
+            return Err(AuthorityError::NameTaken(name.clone()));
+        }
+        withdraw(&transaction, name.as_str()).map_err(&fail)?;
+        record(&transaction, certificate, now).map_err(&fail)?;
+        Ok(transaction.commit().map_err(&fail)?)
     }
 
     pub(super) fn knows_member(&self, member: &MemberId) -> Result<bool> {
@@ -489,6 +468,45 @@ impl Store {
 /// Takes the write lock at once: a transaction that reads first could not wait for another that writes.
 fn immediate(connection: &mut Connection) -> rusqlite::Result<rusqlite::Transaction<'_>> {
     connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+}
+
+/// True if somebody in good standing has the name.
+fn is_taken(connection: &Connection, name: &str, now: u64) -> rusqlite::Result<bool> {
+    connection.query_row(
+        "SELECT EXISTS (SELECT 1 FROM members WHERE name = ?1 AND revoked IS NULL AND expires > ?2)",
+        params![name, now],
+        |row| row.get(0),
+    )
+}
+
+/// Deletes the invites for the name that nobody has used.
+fn withdraw(connection: &Connection, name: &str) -> rusqlite::Result<usize> {
+    let query = "DELETE FROM invites WHERE name = ?1 AND used_by IS NULL";
+    connection.execute(query, params![name])
+}
+
+/// Adds a new member, and counts the change.
+fn record(connection: &Connection, certificate: &Certificate, now: u64) -> rusqlite::Result<()> {
+    let address = certificate.address().map(|address| address.to_string());
+    // Whoever had the name or the address before has let the certificate run out.
+    connection.execute(
+        "UPDATE members SET revoked = expires WHERE revoked IS NULL AND expires <= ?1 AND (name = ?2 OR address = ?3)",
+        params![now, certificate.name().as_str(), address],
+    )?;
+    connection.execute(
+        "INSERT INTO members VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL)",
+        params![
+            certificate.serial(),
+            certificate.name().as_str(),
+            &certificate.member().as_bytes()[..],
+            address,
+            certificate.as_bytes(),
+            now,
+            certificate.not_after(),
+        ],
+    )?;
+    connection.execute("UPDATE ring SET generation = generation + 1", [])?;
+    Ok(())
 }
 
 fn role_named(name: &str) -> Role {

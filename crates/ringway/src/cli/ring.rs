@@ -18,6 +18,8 @@ pub(crate) enum RingCommand {
     Serve(ServeArgs),
     /// Make a one-time invitation for a new member; the code goes to stdout
     Invite(InviteArgs),
+    /// Admit a member that cannot reach the authority, by the request that it has written; the reply goes to stdout
+    Admit(AdmitArgs),
     /// List the members and what became of their invitations
     Members(MembersArgs),
     /// Remove a member for good
@@ -95,6 +97,26 @@ pub(crate) struct InviteArgs {
     /// How long the code is good for, such as 30m, 24h or 7d
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = values::duration)]
     pub(crate) expires: Duration,
+    /// Where the authority is.
+    #[command(flatten)]
+    pub(crate) folder: AuthorityFolder,
+}
+
+/// `ringway ring admit`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway ring admit oslo.request > oslo.reply
+  ringway ring admit oslo.request --member NQ4SBXAB7GLBDXPF > oslo.reply
+
+Anybody can make a request in anybody's name: compare the id that is shown with the one that the
+new member has told by another way. Admitting the same request again gives the reply again.")]
+pub(crate) struct AdmitArgs {
+    /// File with the request; `-` is stdin
+    pub(crate) request: PathBuf,
+    /// The id that the new member has told, or the first 16 or more characters of it; asked for at a terminal
+    #[arg(long, value_name = "ID")]
+    pub(crate) member: Option<String>,
     /// Where the authority is.
     #[command(flatten)]
     pub(crate) folder: AuthorityFolder,
