@@ -25,6 +25,8 @@ struct Serving {
     ring: String,
     dns: String,
     enrol: String,
+    /// DNS servers of the owner's own that are kept current.
+    keeps: Vec<String>,
     pid: u32,
 }
 
@@ -103,12 +105,14 @@ async fn serve(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
     let signals = Signals::catch()?;
     let authority = open(context, args.folder.dir.clone())?;
     let ring = authority.ring();
+    let kept = authority.kept_servers()?;
     let server = Server::bind(authority).await?;
     let serving = Serving {
         domain: ring.domain,
         ring: ring.ring,
         dns: server.dns_address().to_string(),
         enrol: server.enrol_address().to_string(),
+        keeps: kept.iter().map(|kept| kept.server.to_string()).collect(),
         pid: std::process::id(),
     };
     context.output.either("ringway.serving/1", &serving, || {
@@ -117,6 +121,10 @@ async fn serve(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
             serving.domain, serving.dns, serving.enrol
         )
     })?;
+    if !serving.keeps.is_empty() {
+        let servers = serving.keeps.join(", ");
+        context.output.note(&format!("Keeps {servers} current."));
+    }
     Ok(server
         .run(signals::shutdown(signals, args.exit_with_stdin))
         .await?)
