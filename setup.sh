@@ -26,11 +26,11 @@ fi
 # What the tests can do without: those that need it say loudly that they are skipped.
 useful=() servers=()
 if [[ ${1:-} == --tests ]]; then
-    for need in ip:iproute2 nft:nftables miniupnpd:miniupnpd-nftables python3:python3 nginx:nginx-light postfix:postfix dovecot:dovecot-imapd /usr/lib/dovecot/pop3:dovecot-pop3d procmail:procmail; do
+    for need in ip:iproute2 nft:nftables miniupnpd:miniupnpd-nftables python3:python3 nginx:nginx-light postfix:postfix dovecot:dovecot-imapd /usr/lib/dovecot/pop3:dovecot-pop3d procmail:procmail knotd:knot unbound:unbound named:bind9; do
         command=${need%%:*} package=${need#*:}
         if PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null 2>&1; then
             say "$command is there"
-        elif [[ $package =~ ^(nginx|postfix|dovecot|procmail) ]]; then
+        elif [[ $package =~ ^(nginx|postfix|dovecot|procmail|knot|unbound|bind9) ]]; then
             servers+=("$package")
         else
             useful+=("$package")
@@ -69,10 +69,10 @@ fi
 if ((${#useful[@]})); then
     install "${useful[@]}" || say "without ${useful[*]} some tests will be skipped; $why"
 fi
-# The tests run these servers themselves, in folders of their own and only as root. Nobody else needs them, so they do not start.
+# The tests run these servers themselves, in folders of their own and some only as root. Nobody else needs them, so they do not start.
 if ((${#servers[@]})); then
     if ((EUID != 0)); then
-        say "without ${servers[*]} some tests will be skipped; they need root anyway"
+        say "without ${servers[*]} some tests will be skipped; run this as root to install them"
     else
         policy=/usr/sbin/policy-rc.d
         if [[ ! -e $policy ]]; then
@@ -80,7 +80,14 @@ if ((${#servers[@]})); then
             trap 'rm -f /usr/sbin/policy-rc.d' EXIT
         fi
         if install "${servers[@]}"; then
-            for service in nginx postfix dovecot; do
+            # Only those installed just now: one that was there before may be in use.
+            for package in "${servers[@]}"; do
+                case $package in
+                    nginx*) service=nginx ;;
+                    dovecot*) service=dovecot ;;
+                    bind9) service=named ;;
+                    *) service=$package ;;
+                esac
                 systemctl disable "$service" >/dev/null 2>&1 || true
             done
         else

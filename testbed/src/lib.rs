@@ -8,11 +8,13 @@
 //! |---|---|
 //! | `program` | [`Program`]: runs commands to their end, within a deadline |
 //! | `miniupnpd` | [`Miniupnpd`]: a home router's daemon that gives ports away |
+//! | `nameserver` | [`Knot`], [`Bind`]: a zone that can be updated |
 //! | `nginx` | [`Nginx`]: a web server that passes a path on |
 //! | `ports` | [`free_port`]: ports that no other test gets |
 //! | `postfix` | [`Postfix`]: a mail server of the test's own |
 //! | `process` | [`Process`]: a daemon, its log, and the signals that it is sent |
 //! | `ring` | [`Ring`]: an authority and members |
+//! | `unbound` | [`Unbound`]: a resolver that believes what is proven |
 //! | `network` | [`Network`]: hosts, cables, gateways and their faults, in namespaces |
 //! | `wait` | [`wait_until`]: looks again and again until something holds |
 //!
@@ -31,6 +33,7 @@
 //! ```
 
 mod miniupnpd;
+mod nameserver;
 mod network;
 mod nginx;
 mod ports;
@@ -38,9 +41,11 @@ mod postfix;
 mod process;
 mod program;
 mod ring;
+mod unbound;
 mod wait;
 
 pub use miniupnpd::Miniupnpd;
+pub use nameserver::{Bind, Knot};
 pub use network::{Host, Line, Link, Network, Rule, Traffic};
 pub use nginx::{Nginx, WebServer};
 pub use ports::{free_address, free_port};
@@ -48,6 +53,7 @@ pub use postfix::Postfix;
 pub use process::Process;
 pub use program::{Outcome, Program};
 pub use ring::{Member, Ring, RingBuilder};
+pub use unbound::Unbound;
 pub use wait::wait_until;
 
 /// Why the testbed could not do what a test asked for, in words for whoever reads the test's output.

@@ -3,8 +3,11 @@
 //! Everything stands in one folder: `root.key` (0600) and `authority.db`. Commands and the running
 //! server share them; SQLite keeps them apart, and the server notices what a command has changed.
 
+mod admit;
 mod dns;
 mod dns_tcp;
+mod kept;
+mod publish;
 mod server;
 mod store;
 
@@ -16,6 +19,11 @@ use std::time::Duration;
 
 use ringway_transport::{MemberId, Signer};
 
+pub use self::admit::Admitted;
+pub use self::kept::KeptServer;
+pub use self::publish::{
+    DnsServer, Fault, InvalidDnsServer, Publication, PublishError, TsigKey, TsigKeyError,
+};
 pub(crate) use self::server::SharedAuthority;
 pub use self::server::{Server, ServerError};
 use self::store::Store;
@@ -26,7 +34,9 @@ use crate::database::DatabaseError;
 use crate::home;
 use crate::identity::{Identity, IdentityError};
 use crate::invite::Invite;
-use crate::limits::{CERTIFICATE_LIFETIME, CLOCK_SKEW, DOMAIN_BYTES, REVOCATIONS, SUCCESSORS};
+use crate::limits::{
+    CERTIFICATE_LIFETIME, CLOCK_SKEW, DOMAIN_BYTES, KEPT_SERVERS, REVOCATIONS, SUCCESSORS,
+};
 use crate::statement::Statement;
 use crate::zone::{self, RecordName};
 
@@ -83,6 +93,11 @@ pub enum AuthorityError {
     /// The invite is used, expired or unknown, or the request does not fit it.
     #[error("{0}")]
     EnrolmentRefused(&'static str),
+    /// [`KEPT_SERVERS`] are kept current.
+    #[error(
+        "{KEPT_SERVERS} DNS servers are kept current already: let one go with `ringway ring publish --forget HOST`"
+    )]
+    TooManyServers,
     /// The root key could not be used.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -112,6 +127,7 @@ impl AuthorityError {
             | AuthorityError::NameTaken(_)
             | AuthorityError::UnknownMember(_)
             | AuthorityError::AlreadyRevoked(_)
+            | AuthorityError::TooManyServers
             | AuthorityError::Validity => true,
             AuthorityError::TooManyRevocations
             | AuthorityError::EnrolmentRefused(_)
@@ -245,6 +261,11 @@ impl Authority {
         Ok(Authority { root, store })
     }
 
+    /// Where everything of the ring stands.
+    pub(crate) fn folder(&self) -> &Path {
+        self.store.folder()
+    }
+
     /// What everybody may know of the ring.
     #[must_use]
     pub fn ring(&self) -> RingInfo {
@@ -358,14 +379,27 @@ impl Authority {
             (Role::Leaf, Some(_)) => {
                 return Err(refuse("the invite is for a leaf: leave --listen out"));
             }
-            (Role::Router, Some(address))
-                if address.ip().is_unspecified() || address.port() == 0 =>
-            {
-                return Err(refuse(
-                    "a router needs an address that others can reach, not 0.0.0.0 or port 0",
-                ));
-            }
             (Role::Router, Some(_)) | (Role::Leaf, None) => {}
+        }
+        let certificate = self.certify(invite.name.clone(), member, address, now)?;
+        self.store.use_invite(&invite.id, &certificate, now)?;
+        Ok(certificate)
+    }
+
+    /// A certificate for a new member: a router if it has an address, else a leaf. It counts when it is stored.
+    fn certify(
+        &mut self,
+        name: Name,
+        member: MemberId,
+        address: Option<SocketAddr>,
+        now: u64,
+    ) -> Result<Certificate, AuthorityError> {
+        let refuse = AuthorityError::EnrolmentRefused;
+        let nowhere = |address: SocketAddr| address.ip().is_unspecified() || address.port() == 0;
+        if address.is_some_and(nowhere) {
+            return Err(refuse(
+                "a router needs an address that others can reach, not 0.0.0.0 or port 0",
+            ));
         }
         if self.store.knows_member(&member)? {
             return Err(refuse(
@@ -379,16 +413,14 @@ impl Authority {
         }
         let fields = CertificateFields {
             member,
-            name: invite.name.clone(),
+            name,
             address,
             nonce: random()?,
             not_before: now.saturating_sub(CLOCK_SKEW.as_secs()),
             not_after: now + CERTIFICATE_LIFETIME.as_secs(),
             serial: self.store.next_serial()?,
         };
-        let certificate = Certificate::issue(&self.root, &fields);
-        self.store.use_invite(&invite.id, &certificate, now)?;
-        Ok(certificate)
+        Ok(Certificate::issue(&self.root, &fields))
     }
 
     /// All members that ever were, by serial.
@@ -449,13 +481,9 @@ impl Authority {
             .store
             .valid_certificates(&self.ring_id(), unix_seconds())?
         {
-            let content = certificate.as_bytes().to_vec();
-            let name = certificate.name().clone();
-            records.push((RecordName::Member(name), content.clone()));
-            records.push((RecordName::Id(certificate.member()), content.clone()));
-            if let Some(key) = certificate.ring_key() {
-                records.push((RecordName::Key(key), content));
-            }
+            let content = certificate.as_bytes();
+            let names = zone::names_of(&certificate).into_iter();
+            records.extend(names.map(|name| (name, content.to_vec())));
         }
         Ok((generation, records))
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::rr::{RData, RecordType};
 use ringway_overlay::RingKey;
 use ringway_transport::{Address, MemberId};
@@ -306,7 +307,7 @@ impl Directory {
         let name = record.qualified(&self.domain);
         let lookup = match self.resolver.lookup(name, RecordType::TXT).await {
             Ok(lookup) => lookup,
-            Err(error) if error.is_no_records_found() => {
+            Err(error) if self.is_denial(&error) => {
                 self.known().remember_absent(record.clone());
                 return Err(absent());
             }
@@ -324,7 +325,24 @@ impl Directory {
                 RData::TXT(txt) => zone::from_txt(txt.txt_data.iter().map(AsRef::as_ref)),
                 _ => None,
             });
-        found.ok_or_else(absent)
+        // Somebody else's text there, such as a wildcard's, denies nothing.
+        found.ok_or_else(|| {
+            let reason = "what stands there is no record of a ring".to_owned();
+            DirectoryError::Unavailable(shown.to_owned(), reason)
+        })
+    }
+
+    /// Only the zone itself can say that it has no such name: a denial carries its SOA (RFC 2308 §2). An empty answer without it, from a lame server,
+    /// a captive portal or a broken middlebox, says nothing.
+    fn is_denial(&self, error: &NetError) -> bool {
+        let NetError::Dns(DnsError::NoRecordsFound(denial)) = error else {
+            return false;
+        };
+        let domain = hickory_proto::rr::Name::from_ascii(format!("{}.", self.domain));
+        match (&denial.soa, domain) {
+            (Some(soa), Ok(domain)) => soa.name.zone_of(&domain) && !soa.name.is_root(),
+            _ => false,
+        }
     }
 
     /// Asks DNS for the owner's statement; gives it if it is newer than the one known.

@@ -13,12 +13,14 @@
 
 mod channel;
 mod client;
+mod offline;
 mod server;
 
 use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
 
 pub use self::client::{JoinError, Joined, join};
+pub use self::offline::{complete, request};
 pub(crate) use self::server::serve;
 
 #[derive(Debug, Encode, Decode)]

@@ -5,6 +5,7 @@
 //! | `identity.key` | the Ed25519 secret, 0600 |
 //! | `ringway.toml` | the configuration |
 //! | `state.db` | certificate, known routers, transfers |
+//! | `admission.request` | what this machine has asked to be, until it is a member |
 //! | `control.sock` | the control socket, 0600, while the daemon runs |
 //! | `inbox/` | received files |
 //! | `evidence/` | proof against routers that lie, one file each |
@@ -55,6 +56,10 @@ pub(crate) fn identity_path(home: &Path) -> PathBuf {
     home.join("identity.key")
 }
 
+pub(crate) fn request_path(home: &Path) -> PathBuf {
+    home.join("admission.request")
+}
+
 pub(crate) fn state_path(home: &Path) -> PathBuf {
     home.join("state.db")
 }
@@ -70,24 +75,30 @@ pub(crate) fn evidence_path(home: &Path) -> PathBuf {
 /// Takes the home for one daemon; it is free again when the file is closed, however that comes.
 pub(crate) fn lock(home: &Path) -> Result<File, HomeError> {
     let path = home.join("lock");
-    let take = || -> io::Result<File> {
+    try_lock(&path)?.ok_or_else(|| {
+        let reason = "a member daemon runs already in this home: stop it first";
+        let busy = io::Error::new(io::ErrorKind::ResourceBusy, reason);
+        HomeError::new("locking", &path, busy)
+    })
+}
+
+/// Takes the lock at `path` unless somebody has it; it is free again when the file is closed, however that comes.
+pub(crate) fn try_lock(path: &Path) -> Result<Option<File>, HomeError> {
+    let take = || -> io::Result<Option<File>> {
         let file = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(false)
             .mode(0o600)
-            .open(&path)?;
+            .open(path)?;
         let alone = rustix::fs::FlockOperation::NonBlockingLockExclusive;
-        rustix::fs::flock(&file, alone).map_err(|error| match error {
-            rustix::io::Errno::WOULDBLOCK => io::Error::new(
-                io::ErrorKind::ResourceBusy,
-                "a member daemon runs already in this home: stop it first",
-            ),
-            error => error.into(),
-        })?;
-        Ok(file)
+        match rustix::fs::flock(&file, alone) {
+            Ok(()) => Ok(Some(file)),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     };
-    take().map_err(|source| HomeError::new("locking", &path, source))
+    take().map_err(|source| HomeError::new("locking", path, source))
 }
 
 /// Creates `folder` and its parents, readable by its owner only.

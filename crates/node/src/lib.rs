@@ -9,6 +9,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`authority`], `enrol` | who becomes a member: invites, certificates, DNS, revocation |
+//! | [`admission`] | the request and the reply of a member that joins by file |
 //! | [`certificate`], [`statement`], `zone`, `invite` | what the ring owner signs, and its forms |
 //! | [`home`], [`config`], [`state`], `database` | what a member keeps on disk |
 //! | [`directory`] | certificates by name, id and ring key, from memory and DNS |
@@ -28,6 +29,7 @@
 //! # }
 //! ```
 
+pub mod admission;
 pub mod authority;
 mod cbor;
 pub mod certificate;

@@ -590,3 +590,74 @@ pub const INTERFACE_NAME_BYTES: usize = 15;
 ///
 /// Source: as long as it takes to notice that a cable was pulled. A transfer that moves sooner is under the other cap for this long.
 pub const ROUTE_LOOK: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Bytes of the file with a TSIG key.
+///
+/// Source: what `tsig-keygen` and `keymgr -t` write is below 300 bytes; the rest is room for comments. A longer one is refused.
+pub const TSIG_KEY_FILE: usize = 4_096;
+
+/// Bytes of the secret in a TSIG key, at least.
+///
+/// Source: 128 bits are beyond guessing; RFC 8945 §8 asks for as many as the hash gives, which the servers' own tools do. A shorter one is refused.
+pub const TSIG_SECRET: usize = 16;
+
+/// Seconds by which the clocks of two that share a TSIG key may differ.
+///
+/// Source: RFC 8945 §10 recommends 300. Past it the server answers BADTIME and we do not believe its answers.
+pub const TSIG_FUDGE: u16 = 300;
+
+/// Bytes of the records in one dynamic update.
+///
+/// Source: a server applies, signs and stores each as one step; some forty records are soon done, and a message may have 65 535 bytes (RFC 1035 §4.2.2).
+/// What exceeds it goes into the next update, but for a single set of records, which is never torn.
+pub const UPDATE_BYTES: usize = 16_384;
+
+/// Questions to an owner's DNS server that wait for an answer at once.
+///
+/// Source: 64 of 250 bytes fit into every socket's buffer, so that neither side waits for the other to read. More wait for their turn.
+pub const UPDATE_QUERIES: usize = 64;
+
+/// How long an owner's DNS server may take for one answer, and to be connected to.
+///
+/// Source: signing a batch of records and writing it to a slow disk takes a second. Past it the update counts as failed.
+pub const UPDATE_TIME: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// How long one update waits for another of the same ring to end.
+///
+/// Source: an update of ten thousand members takes less. Past it the later one fails, and says why.
+pub const UPDATE_TURN: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// DNS servers of the owner's that are kept current.
+///
+/// Source: a zone has one primary server; the others fetch the zone from it. Further ones are refused.
+pub const KEPT_SERVERS: usize = 8;
+
+/// How often a DNS server that is kept current is compared with the ring although nothing has changed.
+///
+/// Source: certificates run out and people edit zones. A difference of that kind stands for this long at most.
+pub const KEPT_REVIEW: std::time::Duration = std::time::Duration::from_secs(3_600);
+
+/// Longest pause before an update that has failed is tried again; the first is a second, and each is twice the one before.
+///
+/// Source: a server that is back is current within a minute. Sooner it is not asked.
+pub const KEPT_RETRY: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Bytes of a request for admission.
+///
+/// Source: key, name, address, nonce, time and signature take 200. A longer one is malformed.
+pub const ADMISSION_REQUEST_BYTES: usize = 256;
+
+/// Bytes of the owner's reply to it.
+///
+/// Source: a statement of [`STATEMENT_BYTES`], a certificate of [`CERTIFICATE_BYTES`] and [`BOOTSTRAP_ROUTERS`] more, and the fixed fields. A longer one is malformed.
+pub const ADMISSION_REPLY_BYTES: usize = 48_000;
+
+/// Characters of either in its text form.
+///
+/// Source: [`ADMISSION_REPLY_BYTES`] in base64, and line breaks that mail may have put in. A longer text is refused before it is decoded.
+pub const ADMISSION_TEXT: usize = 70_000;
+
+/// Age at which a request for admission is no longer admitted.
+///
+/// Source: a letter and a holiday. Past it the machine may have changed hands: it makes another request.
+pub const ADMISSION_AGE: std::time::Duration = std::time::Duration::from_secs(30 * 86_400);

@@ -11,7 +11,7 @@ use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use ringway_overlay::RingKey;
 use ringway_transport::MemberId;
 
-use crate::certificate::Name;
+use crate::certificate::{Certificate, Name};
 use crate::limits::STATEMENT_BYTES;
 
 const PREFIX: &str = "rw1=";
@@ -49,6 +49,17 @@ impl RecordName {
     pub(crate) fn qualified(&self, domain: &str) -> String {
         format!("{}.{}.", self.relative(), domain.trim_end_matches('.'))
     }
+}
+
+/// The names under which a certificate stands.
+#[must_use]
+pub(crate) fn names_of(certificate: &Certificate) -> Vec<RecordName> {
+    let mut names = vec![
+        RecordName::Member(certificate.name().clone()),
+        RecordName::Id(certificate.member()),
+    ];
+    names.extend(certificate.ring_key().map(RecordName::Key));
+    names
 }
 
 /// Text form of a record: strings of at most 255 bytes (RFC 1035 §3.3.14), to be joined by the reader.

@@ -18,7 +18,8 @@ pub(crate) use member::{
     SendArgs, TransfersArgs,
 };
 pub(crate) use ring::{
-    InitArgs, InviteArgs, JudgeArgs, PublishArgs, RevokeArgs, RingCommand, RoleArg, ServeArgs,
+    AdmitArgs, InitArgs, InviteArgs, JudgeArgs, PublishArgs, RevokeArgs, RingCommand, RoleArg,
+    ServeArgs,
 };
 
 /// What stands below the options in `ringway --help`.
@@ -72,7 +73,7 @@ pub(crate) enum Command {
     /// The ring owner's work: found a ring, serve it, invite and revoke members
     #[command(subcommand, arg_required_else_help = true)]
     Ring(RingCommand),
-    /// Enrol this machine as a member, by an invitation read from stdin or a file
+    /// Enrol this machine as a member: by an invitation read from stdin or a file, or by a request and the owner's reply
     Join(JoinArgs),
     /// Run the member daemon in the foreground
     Node(NodeArgs),

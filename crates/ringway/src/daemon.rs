@@ -4,11 +4,12 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::path::Path;
 
 use ringway_node::daemon::{Daemon, DaemonError, Options};
-use ringway_node::enrol::{self, JoinError};
+use ringway_node::enrol::{self, JoinError, Joined};
 
 use crate::cli::{JoinArgs, NodeArgs};
 use crate::failure::Failure;
 use crate::limits;
+use crate::offline;
 use crate::run::Context;
 use crate::signals::{self, Signals};
 
@@ -33,9 +34,19 @@ pub(crate) async fn join(context: &Context, args: JoinArgs) -> Result<(), Failur
         ));
     }
     let home = context.home()?;
+    if let (true, Some(name)) = (args.offline, &args.name) {
+        return offline::request(context, &home, name, args.listen);
+    }
+    if let Some(reply) = &args.with {
+        let joined = offline::complete(context, &home, reply, args.ring.as_deref())?;
+        return show(context, &joined);
+    }
     let invite = read_invitation(context, &args.invite)?;
-    let joined = enrol::join(&home, &invite, args.listen).await?;
-    context.output.either("ringway.joined/1", &joined, || {
+    show(context, &enrol::join(&home, &invite, args.listen).await?)
+}
+
+fn show(context: &Context, joined: &Joined) -> Result<(), Failure> {
+    context.output.either("ringway.joined/1", joined, || {
         let position = joined
             .ring_key
             .as_ref()

@@ -7,6 +7,16 @@ use std::time::Duration;
 /// Source: an invite has at most 512 characters; the rest is room for blank lines around it. A longer text is refused as no invite.
 pub(crate) const INVITATION: u64 = 4_096;
 
+/// Bytes of a file with a request for admission or a reply.
+///
+/// Source: `ringway_node::limits::ADMISSION_TEXT`, and blank lines around it. A longer file is refused as neither.
+pub(crate) const ADMISSION: u64 = 80_000;
+
+/// Characters of a member's id that are enough to know it by.
+///
+/// Source: 16 characters of base32 are 80 bits: nobody makes keys until one begins alike. Fewer are refused.
+pub(crate) const ID_BEGINNING: usize = 16;
+
 /// Time between two looks at the transfers of `transfers --watch`.
 ///
 /// Source: fast enough for an eye, and a thousand transfers cost the daemon under 1 % of a core. A change in between is shown at the next look.

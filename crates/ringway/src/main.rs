@@ -6,7 +6,7 @@
 //! | `run` | from arguments to an exit code |
 //! | `output`, `table`, `progress`, `failure` | results on stdout, progress and errors on stderr |
 //! | `owner` | `ring …`: the authority's commands |
-//! | `daemon` | `join` and `node` |
+//! | `daemon`, `offline` | `join` and `node`; joining by files |
 //! | `request` | the control socket as the commands see it |
 //! | `status`, `transfers`, `reach` | the commands that ask the daemon |
 //! | `gate` | `gate classify` |
@@ -27,6 +27,7 @@ mod failure;
 mod gate;
 mod limits;
 mod logging;
+mod offline;
 mod output;
 mod owner;
 mod pages;

@@ -1,8 +1,10 @@
 //! `ringway ring …`: the ring owner's commands.
 
+mod admit;
 mod judge;
+mod publish;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ringway_node::authority::{
@@ -11,7 +13,7 @@ use ringway_node::authority::{
 use ringway_node::certificate::Role;
 use serde::Serialize;
 
-use crate::cli::{InitArgs, InviteArgs, PublishArgs, RevokeArgs, RingCommand, RoleArg, ServeArgs};
+use crate::cli::{InitArgs, InviteArgs, RevokeArgs, RingCommand, RoleArg, ServeArgs};
 use crate::failure::Failure;
 use crate::run::Context;
 use crate::signals::{self, Signals};
@@ -23,6 +25,8 @@ struct Serving {
     ring: String,
     dns: String,
     enrol: String,
+    /// DNS servers of the owner's own that are kept current.
+    keeps: Vec<String>,
     pid: u32,
 }
 
@@ -33,13 +37,6 @@ struct InviteObject<'a> {
     invite: String,
     expires: u64,
     withdraws: bool,
-}
-
-#[derive(Serialize)]
-struct ZoneObject<'a> {
-    /// Where it was written, if it was.
-    file: Option<&'a Path>,
-    zone: &'a str,
 }
 
 impl From<AuthorityError> for Failure {
@@ -60,9 +57,10 @@ pub(crate) async fn run(context: &Context, command: RingCommand) -> Result<(), F
         RingCommand::Init(args) => init(context, args),
         RingCommand::Serve(args) => serve(context, &args).await,
         RingCommand::Invite(args) => invite(context, args),
+        RingCommand::Admit(args) => admit::run(context, &args),
         RingCommand::Members(args) => members(context, args.folder.dir),
-        RingCommand::Revoke(args) => revoke(context, &args),
-        RingCommand::Publish(args) => publish(context, &args),
+        RingCommand::Revoke(args) => revoke(context, &args).await,
+        RingCommand::Publish(args) => publish::run(context, &args).await,
         RingCommand::Judge(args) => judge::run(context, args),
     }
 }
@@ -107,12 +105,14 @@ async fn serve(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
     let signals = Signals::catch()?;
     let authority = open(context, args.folder.dir.clone())?;
     let ring = authority.ring();
+    let kept = authority.kept_servers()?;
     let server = Server::bind(authority).await?;
     let serving = Serving {
         domain: ring.domain,
         ring: ring.ring,
         dns: server.dns_address().to_string(),
         enrol: server.enrol_address().to_string(),
+        keeps: kept.iter().map(|kept| kept.server.to_string()).collect(),
         pid: std::process::id(),
     };
     context.output.either("ringway.serving/1", &serving, || {
@@ -121,6 +121,10 @@ async fn serve(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
             serving.domain, serving.dns, serving.enrol
         )
     })?;
+    if !serving.keeps.is_empty() {
+        let servers = serving.keeps.join(", ");
+        context.output.note(&format!("Keeps {servers} current."));
+    }
     Ok(server
         .run(signals::shutdown(signals, args.exit_with_stdin))
         .await?)
@@ -222,7 +226,7 @@ fn state(member: &MemberEntry) -> String {
     value.as_str().unwrap_or("unknown").to_owned()
 }
 
-fn revoke(context: &Context, args: &RevokeArgs) -> Result<(), Failure> {
+async fn revoke(context: &Context, args: &RevokeArgs) -> Result<(), Failure> {
     let mut authority = open(context, args.folder.dir.clone())?;
     let member = match authority.revoke(&args.name) {
         Ok(member) => member,
@@ -239,50 +243,6 @@ fn revoke(context: &Context, args: &RevokeArgs) -> Result<(), Failure> {
     };
     context.output.either("ringway.member/1", &member, || {
         format!("{} is revoked (certificate {})", member.name, member.serial)
-    })
-}
-
-fn publish(context: &Context, args: &PublishArgs) -> Result<(), Failure> {
-    let zone = open(context, args.folder.dir.clone())?.zone_file()?;
-    if let Some(path) = &args.zone_file {
-        write_whole(path, &zone)?;
-        context
-            .output
-            .note(&format!("zone written to {}", path.display()));
-    }
-    let object = ZoneObject {
-        file: args.zone_file.as_deref(),
-        zone: &zone,
-    };
-    match &args.zone_file {
-        Some(_) if !context.output.json() => Ok(()),
-        _ => {
-            let text = || zone.trim_end().to_owned();
-            context.output.either("ringway.zone/1", &object, text)
-        }
-    }
-}
-
-/// A DNS server never sees half a zone: the file is written beside the old one and then renamed.
-fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| {
-        Failure::failed(format_args!(
-            "writing the zone file `{}` failed: {error}",
-            path.display()
-        ))
-    };
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    let mut file = builder
-        .permissions(mode)
-        .tempfile_in(folder)
-        .map_err(failed)?;
-    std::io::Write::write_all(&mut file, text.as_bytes()).map_err(failed)?;
-    file.as_file().sync_all().map_err(failed)?;
-    file.persist(path).map_err(|error| failed(error.error))?;
-    Ok(())
+    })?;
+    publish::after_revocation(context, &authority, &member.name).await
 }

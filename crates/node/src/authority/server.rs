@@ -10,8 +10,8 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::task::JoinSet;
 
 use super::dns::{self, LiveZone, ZoneError};
-use super::dns_tcp;
 use super::{Authority, AuthorityError};
+use super::{dns_tcp, kept};
 use crate::enrol;
 
 /// How often the server looks whether a command has changed the ring.
@@ -138,6 +138,7 @@ impl Server {
         let mut tasks = JoinSet::new();
         tasks.spawn(dns_tcp::serve(self.dns_listener, zone.clone()));
         tasks.spawn(publisher.keep_current(zone, generation));
+        tasks.spawn(kept::keep_current(self.authority.clone()));
         tasks.spawn(enrol::serve(self.enrol_listener, self.authority));
         shutdown.await;
         tasks.shutdown().await;

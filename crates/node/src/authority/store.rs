@@ -1,19 +1,22 @@
 //! What the authority keeps: members, invites and counters, in SQLite.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use ringway_transport::MemberId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use zeroize::Zeroizing;
 
-use super::{AuthorityError, InitOptions};
+use super::{AuthorityError, InitOptions, KeptServer};
 use crate::certificate::{Certificate, Name, RingId, Role};
 use crate::database::{self, DatabaseError};
-use crate::limits::BOOTSTRAP_ROUTERS;
+use crate::limits::{BOOTSTRAP_ROUTERS, KEPT_SERVERS};
 
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE ring (
         only INTEGER PRIMARY KEY CHECK (only = 1),
         domain TEXT NOT NULL, dns TEXT NOT NULL, enrol TEXT NOT NULL,
@@ -29,7 +32,13 @@ const MIGRATIONS: &[&str] = &["
         expires INTEGER NOT NULL, revoked INTEGER
     ) STRICT;
     CREATE UNIQUE INDEX one_member_a_name ON members (name) WHERE revoked IS NULL;
-"];
+",
+    "
+    CREATE TABLE servers (
+        server TEXT PRIMARY KEY, key_file BLOB NOT NULL, generation INTEGER
+    ) STRICT;
+",
+];
 
 /// What a member is to its owner now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -145,6 +154,10 @@ impl Store {
         })
     }
 
+    pub(super) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
+    }
+
     pub(super) fn options(&self) -> &InitOptions {
         &self.options
     }
@@ -180,22 +193,10 @@ impl Store {
         let transaction = immediate(&mut self.connection).map_err(&fail)?;
         let now = crate::clock::unix_seconds();
         let name = entry.name.as_str();
-        let taken: bool = transaction
-            .query_row(
-                "SELECT EXISTS (SELECT 1 FROM members WHERE name = ?1 AND revoked IS NULL AND expires > ?2)",
-                params![name, now],
-                |row| row.get(0),
-            )
-            .map_err(&fail)?;
-        if taken {
+        if is_taken(&transaction, name, now).map_err(&fail)? {
             return Err(AuthorityError::NameTaken(entry.name.clone()));
         }
-        let withdrawn = transaction
-            .execute(
-                "DELETE FROM invites WHERE name = ?1 AND used_by IS NULL",
-                params![name],
-            )
-            .map_err(&fail)?;
+        let withdrawn = withdraw(&transaction, name).map_err(&fail)?;
         let psk: &[u8] = entry.pre_shared_key.as_ref();
         transaction
             .execute(
@@ -226,7 +227,6 @@ impl Store {
             .map_err(self.fail())
     }
 
-    /// Records a new member and spends its invite, both or neither.
     pub(super) fn open_invites(&self, now: u64) -> Result<Vec<OpenInvite>> {
         let fail = self.fail();
         let query =
@@ -248,11 +248,10 @@ impl Store {
     }
 
     pub(super) fn withdraw_invites(&self, name: &str) -> Result<bool> {
-        let query = "DELETE FROM invites WHERE name = ?1 AND used_by IS NULL";
-        let withdrawn = self.connection.execute(query, params![name]);
-        Ok(withdrawn.map_err(self.fail())? > 0)
+        Ok(withdraw(&self.connection, name).map_err(self.fail())? > 0)
     }
 
+    /// Records a new member and spends its invite, both or neither.
     pub(super) fn use_invite(
         &mut self,
         id: &[u8; 8],
@@ -262,38 +261,31 @@ impl Store {
         let fail = self.fail();
         let transaction = immediate(&mut self.connection).map_err(&fail)?;
         let member = certificate.member();
-        let address = certificate.address().map(|address| address.to_string());
         transaction
             .execute(
                 "UPDATE invites SET used_by = ?2, psk = psk WHERE id = ?1 AND used_by IS NULL",
                 params![&id[..], &member.as_bytes()[..]],
             )
             .map_err(&fail)?;
-        // Whoever had the name or the address before has let the certificate run out.
-        transaction
-            .execute(
-                "UPDATE members SET revoked = expires WHERE revoked IS NULL AND expires <= ?1 AND (name = ?2 OR address = ?3)",
-                params![now, certificate.name().as_str(), address],
-            )
-            .map_err(&fail)?;
-        transaction
-            .execute(
-                "INSERT INTO members VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL)",
-                params![
-                    certificate.serial(),
-                    certificate.name().as_str(),
-                    &member.as_bytes()[..],
-                    address,
-                    certificate.as_bytes(),
-                    now,
-                    certificate.not_after(),
-                ],
-            )
-            .map_err(&fail)?;
-        transaction
-            .execute("UPDATE ring SET generation = generation + 1", [])
-            .map_err(&fail)?;
+        record(&transaction, certificate, now).map_err(&fail)?;
         transaction.commit().map_err(&fail)
+    }
+
+    /// Records a new member that has no invite; one that nobody has used for its name is good no more.
+    pub(super) fn admit(
+        &mut self,
+        certificate: &Certificate,
+        now: u64,
+    ) -> std::result::Result<(), AuthorityError> {
+        let fail = self.fail();
+        let transaction = immediate(&mut self.connection).map_err(&fail)?;
+        let name = certificate.name();
+        if is_taken(&transaction, name.as_str(), now).map_err(&fail)? {
+            return Err(AuthorityError::NameTaken(name.clone()));
+        }
+        withdraw(&transaction, name.as_str()).map_err(&fail)?;
+        record(&transaction, certificate, now).map_err(&fail)?;
+        Ok(transaction.commit().map_err(&fail)?)
     }
 
     pub(super) fn knows_member(&self, member: &MemberId) -> Result<bool> {
@@ -339,6 +331,12 @@ impl Store {
     pub(super) fn valid_certificates(&self, ring: &RingId, now: u64) -> Result<Vec<Certificate>> {
         let query = "SELECT certificate FROM members WHERE revoked IS NULL AND expires > ?1 ORDER BY serial";
         self.certificates(query, params![now], ring)
+    }
+
+    /// Of everybody who ever was a member.
+    pub(super) fn all_certificates(&self, ring: &RingId) -> Result<Vec<Certificate>> {
+        let query = "SELECT certificate FROM members ORDER BY serial";
+        self.certificates(query, [], ring)
     }
 
     fn certificates(
@@ -400,6 +398,49 @@ impl Store {
         Ok(serial)
     }
 
+    /// False if there are too many.
+    pub(super) fn keep_server(&self, server: &str, key_file: &Path) -> Result<bool> {
+        let query = "INSERT INTO servers SELECT ?1, ?2, NULL
+            WHERE (SELECT count(*) FROM servers WHERE server <> ?1) < ?3
+            ON CONFLICT DO UPDATE SET key_file = ?2";
+        let key_file = key_file.as_os_str().as_bytes();
+        let kept = self
+            .connection
+            .execute(query, params![server, key_file, KEPT_SERVERS]);
+        Ok(kept.map_err(self.fail())? > 0)
+    }
+
+    pub(super) fn forget_server(&self, server: &str) -> Result<bool> {
+        let query = "DELETE FROM servers WHERE server = ?1";
+        let forgotten = self.connection.execute(query, params![server]);
+        Ok(forgotten.map_err(self.fail())? > 0)
+    }
+
+    /// An older number does not replace a newer one.
+    pub(super) fn set_published(&self, server: &str, generation: u64) -> Result<()> {
+        let query =
+            "UPDATE servers SET generation = max(ifnull(generation, 0), ?2) WHERE server = ?1";
+        let set = self.connection.execute(query, params![server, generation]);
+        set.map(|_| ()).map_err(self.fail())
+    }
+
+    pub(super) fn servers(&self) -> Result<Vec<KeptServer>> {
+        let fail = self.fail();
+        let query = "SELECT server, key_file, generation FROM servers ORDER BY server";
+        let mut statement = self.connection.prepare(query).map_err(&fail)?;
+        let rows = statement
+            .query_map([], |row| {
+                let key_file: Vec<u8> = row.get(1)?;
+                Ok(KeptServer {
+                    server: parsed(row, 0)?,
+                    key_file: PathBuf::from(OsString::from_vec(key_file)),
+                    generation: row.get(2)?,
+                })
+            })
+            .map_err(&fail)?;
+        rows.collect::<std::result::Result<_, _>>().map_err(fail)
+    }
+
     pub(super) fn members(
         &self,
         ring: &RingId,
@@ -427,6 +468,45 @@ impl Store {
 /// Takes the write lock at once: a transaction that reads first could not wait for another that writes.
 fn immediate(connection: &mut Connection) -> rusqlite::Result<rusqlite::Transaction<'_>> {
     connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+}
+
+/// True if somebody in good standing has the name.
+fn is_taken(connection: &Connection, name: &str, now: u64) -> rusqlite::Result<bool> {
+    connection.query_row(
+        "SELECT EXISTS (SELECT 1 FROM members WHERE name = ?1 AND revoked IS NULL AND expires > ?2)",
+        params![name, now],
+        |row| row.get(0),
+    )
+}
+
+/// Deletes the invites for the name that nobody has used.
+fn withdraw(connection: &Connection, name: &str) -> rusqlite::Result<usize> {
+    let query = "DELETE FROM invites WHERE name = ?1 AND used_by IS NULL";
+    connection.execute(query, params![name])
+}
+
+/// Adds a new member, and counts the change.
+fn record(connection: &Connection, certificate: &Certificate, now: u64) -> rusqlite::Result<()> {
+    let address = certificate.address().map(|address| address.to_string());
+    // Whoever had the name or the address before has let the certificate run out.
+    connection.execute(
+        "UPDATE members SET revoked = expires WHERE revoked IS NULL AND expires <= ?1 AND (name = ?2 OR address = ?3)",
+        params![now, certificate.name().as_str(), address],
+    )?;
+    connection.execute(
+        "INSERT INTO members VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL)",
+        params![
+            certificate.serial(),
+            certificate.name().as_str(),
+            &certificate.member().as_bytes()[..],
+            address,
+            certificate.as_bytes(),
+            now,
+            certificate.not_after(),
+        ],
+    )?;
+    connection.execute("UPDATE ring SET generation = generation + 1", [])?;
+    Ok(())
 }
 
 fn role_named(name: &str) -> Role {

@@ -4,13 +4,16 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use ringway_transport::{MemberId, Signer};
+use ringway_transport::Signer;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::channel::{self, ChannelError};
 use super::{Reply, Request};
-use crate::certificate::{Certificate, CertificateError, address_bytes, address_from_bytes};
+use crate::admission::{AdmissionError, Granted};
+use crate::certificate::{
+    Certificate, CertificateError, InvalidName, RingId, address_bytes, address_from_bytes,
+};
 use crate::clock::unix_seconds;
 use crate::config::{Config, ConfigError};
 use crate::home::{self, HomeError};
@@ -91,6 +94,33 @@ pub enum JoinError {
     /// As above, for the statement.
     #[error("the authority sent a statement that does not fit: {0}")]
     Statement(#[from] StatementError),
+    /// The text is no reply, or the request that was kept is damaged.
+    #[error(transparent)]
+    Admission(#[from] AdmissionError),
+    /// The name is none.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// The reply is from somebody else.
+    #[error(
+        "the reply is from ring {reply}, which is not the one expected: take nothing from it, and ask the owner"
+    )]
+    OtherRing {
+        /// Whose owner has signed it.
+        reply: String,
+    },
+    /// Nothing was asked for.
+    #[error(
+        "{home} has no request that is not answered: make one there with `ringway join --offline --name NAME`"
+    )]
+    NoRequest {
+        /// The home folder.
+        home: String,
+    },
+    /// It answers another request.
+    #[error(
+        "the reply answers another request than the last one of this home: have that one admitted, by `ringway ring admit`"
+    )]
+    OtherRequest,
     /// The key could not be made or read.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -111,7 +141,14 @@ impl JoinError {
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
-            JoinError::Invite(_) | JoinError::AlreadyMember { .. } | JoinError::Listen(_)
+            JoinError::Invite(_)
+                | JoinError::AlreadyMember { .. }
+                | JoinError::Listen(_)
+                | JoinError::Admission(_)
+                | JoinError::Name(_)
+                | JoinError::OtherRing { .. }
+                | JoinError::NoRequest { .. }
+                | JoinError::OtherRequest
         )
     }
 }
@@ -128,25 +165,38 @@ pub async fn join(
     listen: Option<SocketAddr>,
 ) -> Result<Joined, JoinError> {
     let invite: Invite = invite.parse()?;
-    let unreachable = |address: &SocketAddr| address.ip().is_unspecified() || address.port() == 0;
-    if let Some(address) = listen.filter(unreachable) {
-        return Err(JoinError::Listen(address));
-    }
+    check_listen(listen)?;
     home::create_private_folder(home)?;
     let state = State::open(home)?;
-    if let Some(membership) = state.membership()? {
-        return Err(JoinError::AlreadyMember {
-            home: home.display().to_string(),
-            name: membership.certificate.name().to_string(),
-            ring: membership.domain,
-        });
-    }
+    refuse_second(home, &state)?;
     let identity = Identity::load_or_create(&home::identity_path(home))?;
     let address = invite.enrol;
     let reply = timeout(ENROL_TIME, ask(&identity, &invite, listen))
         .await
         .map_err(|_| JoinError::TimedOut { address })??;
-    store(home, &state, &identity, &invite, reply)
+    let granted = granted(&invite, reply)?;
+    store(home, &state, &identity, &invite.ring, granted)
+}
+
+/// A router's address must be one that others can reach.
+pub(super) fn check_listen(listen: Option<SocketAddr>) -> Result<(), JoinError> {
+    let unreachable = |address: &SocketAddr| address.ip().is_unspecified() || address.port() == 0;
+    match listen.filter(unreachable) {
+        Some(address) => Err(JoinError::Listen(address)),
+        None => Ok(()),
+    }
+}
+
+/// A home holds one membership.
+pub(super) fn refuse_second(home: &Path, state: &State) -> Result<(), JoinError> {
+    match state.membership()? {
+        None => Ok(()),
+        Some(membership) => Err(JoinError::AlreadyMember {
+            home: home.display().to_string(),
+            name: membership.certificate.name().to_string(),
+            ring: membership.domain,
+        }),
+    }
 }
 
 async fn ask(
@@ -175,13 +225,8 @@ async fn ask(
     })
 }
 
-fn store(
-    home: &Path,
-    state: &State,
-    identity: &Identity,
-    invite: &Invite,
-    reply: Reply,
-) -> Result<Joined, JoinError> {
+/// What the authority's reply grants, if everything in it is signed by the ring's owner.
+fn granted(invite: &Invite, reply: Reply) -> Result<Granted, JoinError> {
     let (certificate, statement, routers, dns) = match reply {
         Reply::Refused { reason } => return Err(JoinError::Refused(printable(&reason))),
         Reply::Granted {
@@ -191,29 +236,54 @@ fn store(
             dns,
         } => (certificate, statement, routers, dns),
     };
-    let certificate = Certificate::decode(&certificate, &invite.ring)?;
+    let decode = |bytes: &[u8]| Certificate::decode(bytes, &invite.ring);
+    Ok(Granted {
+        domain: invite.domain.clone(),
+        certificate: decode(&certificate)?,
+        statement: Statement::decode(&statement, &invite.ring)?,
+        routers: routers
+            .iter()
+            .map(|router| decode(router))
+            .collect::<Result<_, _>>()?,
+        dns: address_from_bytes(&dns),
+    })
+}
+
+/// Makes the home a member's.
+pub(super) fn store(
+    home: &Path,
+    state: &State,
+    identity: &Identity,
+    ring: &RingId,
+    granted: Granted,
+) -> Result<Joined, JoinError> {
+    let Granted {
+        domain,
+        certificate,
+        statement,
+        routers,
+        dns,
+    } = granted;
     certificate.check_time(unix_seconds())?;
     if certificate.member() != identity.member() {
         return Err(CertificateError::OtherRing.into());
     }
-    let statement = Statement::decode(&statement, &invite.ring)?;
-    Config::write_new(home, address_from_bytes(&dns), certificate.address())?;
+    Config::write_new(home, dns, certificate.address())?;
     for router in &routers {
-        let router = Certificate::decode(router, &invite.ring)?;
-        state.remember_router(&router)?;
+        state.remember_router(router)?;
     }
     let joined = Joined {
         name: certificate.name().to_string(),
         member: certificate.member().to_string(),
         role: certificate.role().as_str().to_owned(),
-        ring: invite.domain.clone(),
+        ring: domain.clone(),
         ring_key: certificate.ring_key().map(|key| key.to_string()),
         address: certificate.address(),
     };
     // Last: with a membership on disk the member has joined.
     state.set_membership(&Membership {
-        ring: MemberId::new(*invite.ring.as_bytes()),
-        domain: invite.domain.clone(),
+        ring: *ring,
+        domain,
         certificate,
         statement,
     })?;

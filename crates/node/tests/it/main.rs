@@ -6,5 +6,6 @@
 )]
 
 mod enrolment;
+mod nameservers;
 mod owner;
 mod place;

@@ -9,9 +9,16 @@ use super::values;
 
 /// `ringway join`.
 #[derive(Clone, Debug, Args)]
-#[command(
-    after_help = "Examples:\n  ringway join < oslo.invite\n  ringway join --invite oslo.invite --listen 192.0.2.7:7400"
-)]
+#[command(after_help = "\
+Examples:
+  ringway join < oslo.invite
+  ringway join --invite oslo.invite --listen 192.0.2.7:7400
+  ringway join --offline --name oslo --listen 192.0.2.7:7400 > oslo.request
+  ringway join --with oslo.reply
+
+Where the authority cannot be reached: hand the request to the ring's owner, and tell the id that
+was shown by another way, such as by telephone. The owner runs `ringway ring admit` and gives a
+reply back; what it says of the ring's identity is compared with what the owner told.")]
 pub(crate) struct JoinArgs {
     /// Not taken: an argument can be read by every user of the machine. It exists to say so.
     #[arg(hide = true, value_name = "CODE")]
@@ -22,6 +29,18 @@ pub(crate) struct JoinArgs {
     /// Address at which other members reach this one; routers need it
     #[arg(long, value_name = "ADDR:PORT", value_parser = values::socket)]
     pub(crate) listen: Option<SocketAddr>,
+    /// Print a request for admission instead, for the ring's owner; a router's with --listen, else a leaf's
+    #[arg(long, requires = "name", conflicts_with = "invite")]
+    pub(crate) offline: bool,
+    /// The name to ask for
+    #[arg(long, requires = "offline")]
+    pub(crate) name: Option<String>,
+    /// File with the owner's reply to the request; `-` is stdin
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["invite", "offline", "listen"])]
+    pub(crate) with: Option<PathBuf>,
+    /// Identity of the ring that the reply must be from; asked for at a terminal
+    #[arg(long, value_name = "RING", requires = "with")]
+    pub(crate) ring: Option<String>,
 }
 
 /// `ringway node`.

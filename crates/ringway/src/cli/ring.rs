@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use ringway_node::authority::DnsServer;
 
 use super::values;
 
@@ -17,11 +18,13 @@ pub(crate) enum RingCommand {
     Serve(ServeArgs),
     /// Make a one-time invitation for a new member; the code goes to stdout
     Invite(InviteArgs),
+    /// Admit a member that cannot reach the authority, by the request that it has written; the reply goes to stdout
+    Admit(AdmitArgs),
     /// List the members and what became of their invitations
     Members(MembersArgs),
     /// Remove a member for good
     Revoke(RevokeArgs),
-    /// Write the ring's zone file, for a DNS server of your own
+    /// Bring the ring's records to a DNS server of your own: as a zone file, or by signed updates
     Publish(PublishArgs),
     /// Judge evidence that a router lies: a file that members keep in their homes below `evidence`
     Judge(JudgeArgs),
@@ -99,6 +102,26 @@ pub(crate) struct InviteArgs {
     pub(crate) folder: AuthorityFolder,
 }
 
+/// `ringway ring admit`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway ring admit oslo.request > oslo.reply
+  ringway ring admit oslo.request --member NQ4SBXAB7GLBDXPF > oslo.reply
+
+Anybody can make a request in anybody's name: compare the id that is shown with the one that the
+new member has told by another way. Admitting the same request again gives the reply again.")]
+pub(crate) struct AdmitArgs {
+    /// File with the request; `-` is stdin
+    pub(crate) request: PathBuf,
+    /// The id that the new member has told, or the first 16 or more characters of it; asked for at a terminal
+    #[arg(long, value_name = "ID")]
+    pub(crate) member: Option<String>,
+    /// Where the authority is.
+    #[command(flatten)]
+    pub(crate) folder: AuthorityFolder,
+}
+
 /// `ringway ring members`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  ringway ring members\n  ringway ring members --json")]
@@ -121,13 +144,34 @@ pub(crate) struct RevokeArgs {
 
 /// `ringway ring publish`.
 #[derive(Clone, Debug, Args)]
-#[command(
-    after_help = "Examples:\n  ringway ring publish\n  ringway ring publish --zone-file /etc/knot/example.org.zone"
-)]
+#[command(after_help = "\
+Examples:
+  ringway ring publish
+  ringway ring publish --zone-file /etc/knot/example.org.zone
+  ringway ring publish --to ns1.example.org --tsig-key ring-update.key
+  ringway ring publish --to ns1.example.org --tsig-key ring-update.key --keep
+
+With --to the server's TXT records are compared with the ring, and what differs is changed by
+dynamic update (RFC 2136), signed with the key (TSIG). The key file is what `tsig-keygen NAME`
+or `keymgr -t NAME hmac-sha256` writes; only its owner may be able to read it. A server with
+--keep is updated by `ringway ring serve` and `ringway ring revoke` from then on, and --to
+alone is enough for it.")]
 pub(crate) struct PublishArgs {
     /// The file to write; without it the zone goes to stdout
     #[arg(long, value_name = "FILE")]
     pub(crate) zone_file: Option<PathBuf>,
+    /// The primary DNS server of the zone, to be updated; the port is 53 unless given
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "zone_file")]
+    pub(crate) to: Option<DnsServer>,
+    /// File with the key that signs the updates
+    #[arg(long, value_name = "FILE", requires = "to")]
+    pub(crate) tsig_key: Option<PathBuf>,
+    /// Keep this server current from now on
+    #[arg(long, requires = "to")]
+    pub(crate) keep: bool,
+    /// Keep this server current no longer; what it has stays there
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with_all = ["zone_file", "to"])]
+    pub(crate) forget: Option<DnsServer>,
     /// Where the authority is.
     #[command(flatten)]
     pub(crate) folder: AuthorityFolder,

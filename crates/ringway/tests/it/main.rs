@@ -5,6 +5,7 @@
     reason = "a test fails by a panic, also in the functions it shares with others"
 )]
 
+mod admission;
 mod attacks;
 mod caps;
 mod captures;
@@ -15,6 +16,7 @@ mod members;
 mod networks;
 mod owner;
 mod pages;
+mod publish;
 mod records;
 mod resume;
 mod revocation;

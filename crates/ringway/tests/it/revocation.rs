@@ -19,10 +19,8 @@ fn without_dns(ring: &mut Ring, name: &str) {
     member.terminate().unwrap();
     let text = fs::read_to_string(&path).unwrap();
     let resolver = text.lines().find(|line| line.starts_with("resolver"));
-    let resolver = resolver
-        .expect("the ring has a DNS server of its own")
-        .to_owned();
-    let changed = text.replace(&resolver, "resolver = \"127.0.0.1:9\"");
+    let resolver = resolver.unwrap_or_else(|| panic!("no DNS server of its own: {text}"));
+    let changed = text.replace(resolver, "resolver = \"127.0.0.1:9\"");
     fs::write(&path, changed).unwrap();
     member.start().unwrap();
 }

@@ -1,0 +1,120 @@
+//! `ringway ring publish --to`: the owner's own DNS servers, as far as no such server is needed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use ringway_testbed::{Outcome, Program, RingBuilder, free_address};
+
+use super::{program, run};
+
+/// As `keymgr -t ring-update hmac-sha256` writes it.
+const KEY: &str = "# hmac-sha256:ring-update:c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0IHNlY3I=\nkey:\n  - id: ring-update\n    algorithm: hmac-sha256\n    secret: c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0IHNlY3I=\n";
+
+fn key_file(folder: &Path, mode: u32) -> PathBuf {
+    let path = folder.join("update.key");
+    fs::write(&path, KEY).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    path
+}
+
+fn publish(home: &Path, arguments: &[&str]) -> Outcome {
+    let home = home.to_str().unwrap();
+    run(&[&["--home", home, "ring", "publish"], arguments].concat())
+}
+
+#[test]
+fn a_key_that_others_can_read_is_refused_and_no_secret_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    run(&[
+        "--home",
+        folder.path().to_str().unwrap(),
+        "ring",
+        "init",
+        "ring.test",
+    ]);
+    let key = key_file(folder.path(), 0o644);
+    let key = key.to_str().unwrap();
+    let refused = publish(folder.path(), &["--to", "127.0.0.1:9", "--tsig-key", key]);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("chmod 600"), "{}", refused.stderr);
+    fs::write(key, KEY.replace("id:", "c2VjcmV0:")).unwrap();
+    fs::set_permissions(key, fs::Permissions::from_mode(0o600)).unwrap();
+    let refused = publish(folder.path(), &["--to", "127.0.0.1:9", "--tsig-key", key]);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("c2Vj"), "{}", refused.stderr);
+}
+
+#[test]
+fn wrong_usage_is_said_so() {
+    let folder = tempfile::tempdir().unwrap();
+    run(&[
+        "--home",
+        folder.path().to_str().unwrap(),
+        "ring",
+        "init",
+        "ring.test",
+    ]);
+    for (arguments, wanted) in [
+        (&["--to", "ns1:port"][..], "ns1.example.org"),
+        (&["--to", "127.0.0.1:9"], "--tsig-key"),
+        (&["--tsig-key", "x.key"], "--to"),
+        (&["--to", "127.0.0.1:9", "--zone-file", "x"], "--zone-file"),
+        (&["--forget", "127.0.0.1:9"], "no server is"),
+        (
+            &["--to", "127.0.0.1:9", "--tsig-key", "/nowhere/x.key"],
+            "/nowhere/x.key",
+        ),
+    ] {
+        let refused = publish(folder.path(), arguments);
+        assert_eq!(refused.code, Some(2), "{arguments:?}: {}", refused.stderr);
+        assert!(refused.stderr.contains(wanted), "{}", refused.stderr);
+    }
+}
+
+/// Makes a ring with one member, whose daemon does not run.
+fn ring(program: Program) -> ringway_testbed::Ring {
+    RingBuilder::new(program)
+        .absent_leaf("alice")
+        .start()
+        .unwrap()
+}
+
+#[test]
+fn a_revocation_says_which_kept_server_does_not_know_it() {
+    let mut ring = ring(program());
+    ring.authority.terminate().unwrap();
+    let owner = ring.folder().join("owner");
+    let key = key_file(&owner, 0o600);
+    let nobody = free_address().unwrap().to_string();
+    let arguments = [
+        "--to",
+        &nobody,
+        "--tsig-key",
+        key.to_str().unwrap(),
+        "--keep",
+    ];
+    let unreached = publish(&owner, &arguments);
+    assert_eq!(unreached.code, Some(1), "{}", unreached.stderr);
+    assert!(
+        unreached.stderr.contains("goes on trying"),
+        "{}",
+        unreached.stderr
+    );
+    let home = owner.to_str().unwrap();
+    let revoked = run(&["--home", home, "ring", "revoke", "alice"]);
+    assert_eq!(revoked.code, Some(1), "{}", revoked.stderr);
+    assert!(
+        revoked.stdout.contains("alice is revoked"),
+        "{}",
+        revoked.stdout
+    );
+    for words in ["alice is revoked, but", &nobody, "still find alice"] {
+        assert!(revoked.stderr.contains(words), "{}", revoked.stderr);
+    }
+    // It is revoked in earnest.
+    let again = run(&["--home", home, "ring", "revoke", "alice"]);
+    assert_eq!(again.code, Some(2), "{}", again.stderr);
+    let forgotten = publish(&owner, &["--forget", &nobody]);
+    assert_eq!(forgotten.code, Some(0), "{}", forgotten.stderr);
+}
