@@ -92,6 +92,10 @@ pub(super) const TRIALS: &[Trial] = &[
         play: |a, s| upload(a, s, Some(PERFECT), Some(TOLD)),
     },
     Trial {
+        name: "upload-told-slow",
+        play: slow_upload,
+    },
+    Trial {
         name: "clock-told",
         play: told,
     },
@@ -267,6 +271,19 @@ fn upload(
         buffer: 25_000,
     });
     all(&setting, seed)
+}
+
+/// The same on a line of 1 Mbit/s, where a flow at its floor sends one packet in two seconds.
+fn slow_upload(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
+    let mut setting = Setting::on(Path::drop_tail(1.0, 60, 2.0), algorithm);
+    setting.upload = true;
+    setting.clock = Some(PERFECT);
+    setting.told = Some(TOLD);
+    setting.path.back = Some(Back {
+        rate: 25_000,
+        buffer: 12_500,
+    });
+    alone(&setting, seed)
 }
 
 fn late(algorithm: Algorithm, seed: u64, megabits: f64, count: u32) -> Vec<Figure> {

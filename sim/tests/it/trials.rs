@@ -248,6 +248,11 @@ fn an_upload_with_readings_of_the_clock() {
 }
 
 #[test]
+fn a_slow_upload_with_readings_of_the_clock() {
+    plays("upload-told-slow", &[("dropped, %", 1.0)]);
+}
+
+#[test]
 fn readings_of_the_clock_where_nothing_waits_on_the_way_back() {
     plays("clock-told", &[("BBR keeps", 0.97)]);
 }

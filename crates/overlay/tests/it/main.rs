@@ -6,6 +6,7 @@
 mod bounds;
 mod groups;
 mod hostile;
+mod keys;
 mod maintenance;
 mod messages;
 mod records;
