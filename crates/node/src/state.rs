@@ -408,3 +408,38 @@ fn transfer_record(row: &Row<'_>) -> rusqlite::Result<Record> {
         moved: row.get(13)?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_records_number_only_goes_up_and_the_expired_make_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = State::open(folder.path()).unwrap();
+        let later = unix_seconds() + 1000;
+        let first = state.keep_record(b"name", b"one", later).unwrap();
+        let second = state.keep_record(b"name", b"two", later).unwrap();
+        assert!(second > first);
+        let kept = state.records().unwrap();
+        let expected = OwnRecord {
+            name: b"name".to_vec(),
+            value: b"two".to_vec(),
+            number: second,
+            expires: later,
+        };
+        assert_eq!(kept, [expected]);
+        let most = ringway_overlay::limits::MAX_RECORDS_OF_MEMBER;
+        for n in 1..most {
+            state
+                .keep_record(n.to_string().as_bytes(), b"", later)
+                .unwrap();
+        }
+        let full = state.keep_record(b"one more", b"", later).unwrap_err();
+        assert!(full.to_string().contains("--remove"), "{full}");
+        // One that is there may change, and one that runs out makes room.
+        state.keep_record(b"name", b"three", 1).unwrap();
+        assert_eq!(state.records().unwrap().len(), most - 1);
+        state.keep_record(b"one more", b"", later).unwrap();
+    }
+}

@@ -1,6 +1,7 @@
 //! `ringway put` and `get`.
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::time::Duration;
 
 use ringway_node::control::{RecordFound, RecordStored, Reply, Request};
 use serde::Serialize;
@@ -10,6 +11,9 @@ use crate::failure::Failure;
 use crate::limits::RECORD_INPUT;
 use crate::request::{ask, only};
 use crate::run::Context;
+
+/// How long any record may last.
+const LONGEST: Duration = ringway_overlay::limits::MAX_RECORD_LIFETIME;
 
 /// Leaves a record in the ring.
 pub(crate) async fn put(context: &Context, args: PutArgs) -> Result<(), Failure> {
@@ -23,10 +27,12 @@ pub(crate) async fn put(context: &Context, args: PutArgs) -> Result<(), Failure>
             "the value is empty: name one, or remove the record with --remove",
         ));
     }
+    // Whoever was away when it was removed must not bring it back: that it is gone is kept for as long as any record may last.
+    let lifetime = if args.remove { LONGEST } else { args.lifetime };
     let request = Request::Put {
         name: args.name,
         value,
-        lifetime_s: args.lifetime.as_secs(),
+        lifetime_s: lifetime.as_secs(),
     };
     let stored = only(ask(context, &request).await?, |reply| match reply {
         Reply::Stored(stored) => Some(stored),

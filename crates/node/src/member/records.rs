@@ -3,7 +3,7 @@
 //! Whoever passes a record on cannot change it, only withhold it or give an older one: so a leaf asks every parent, and takes the newest.
 //! What this member has put stays in its state, and is put again once in [`RECORDS_AGAIN`]: so it outlives even all those who keep it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use minicbor::bytes::ByteVec;
@@ -16,8 +16,11 @@ use super::echo::answer;
 use super::runtime::Runtime;
 use crate::clock::unix_seconds;
 use crate::credentials::CONTEXT;
-use crate::limits::{LEAF_RECORDS, PARENT_RECORD_TIME, RECORD_TIME, RECORDS_AGAIN, RECORDS_FIRST};
+use crate::limits::{
+    LEAF_RECORDS, PARENT_RECORD_TIME, RECORD_TIME, RECORDS_AGAIN, RECORDS_AT_ONCE, RECORDS_FIRST,
+};
 use crate::link::LinkMessage;
+use crate::state::OwnRecord;
 
 /// How putting or getting a record ended.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +52,7 @@ enum Asker {
 #[derive(Debug)]
 struct AtParents {
     waiting: BTreeSet<MemberId>,
+    asked: usize,
     /// What is wanted: a record at this point, or none for a put.
     point: Option<RingKey>,
     best: Option<RecordOutcome>,
@@ -63,7 +67,9 @@ pub(super) struct Records {
     askers: BTreeMap<RecordId, Asker>,
     at_parents: BTreeMap<u64, AtParents>,
     next: u64,
+    /// When own records are to be put again, and those whose turn has not come.
     again: Option<Instant>,
+    queue: VecDeque<OwnRecord>,
 }
 
 impl Runtime {
@@ -164,6 +170,7 @@ impl Runtime {
         }
         let until = now + RECORD_TIME;
         let question = AtParents {
+            asked: waiting.len(),
             waiting,
             point,
             best: None,
@@ -251,6 +258,12 @@ impl Runtime {
         asker: Asker,
         outcome: Result<RecordOutcome, LookupFailed>,
     ) {
+        let own = !matches!(asker, Asker::Leaf(..));
+        if own && outcome.is_err() {
+            // Perhaps it was a put, and this member is not in the ring yet.
+            let soon = now + RECORDS_FIRST;
+            self.records.again = self.records.again.map(|again| again.min(soon));
+        }
         match asker {
             Asker::Local(reply) => answer(reply, outcome),
             Asker::Again => {
@@ -309,8 +322,9 @@ impl Runtime {
         if better && outcome.group > 0 {
             question.best = Some(outcome);
         }
-        // Most of them have answered: the others get a little longer.
-        if question.best.is_some() {
+        // Once most have answered, the others get a little longer. Not before: one that lies is the first to answer.
+        let answered = question.asked - question.waiting.len();
+        if question.best.is_some() && 2 * answered > question.asked {
             question.until = question.until.min(now + PARENT_RECORD_TIME);
         }
         self.end_record_questions(now);
@@ -320,15 +334,18 @@ impl Runtime {
     pub(super) fn look_after_records(&mut self, now: Instant) {
         self.end_record_questions(now);
         let again = *self.records.again.get_or_insert(now + RECORDS_FIRST);
-        if now < again {
-            return;
+        if now >= again && self.records.queue.is_empty() {
+            self.records.again = Some(now + RECORDS_AGAIN);
+            match self.state.records() {
+                Ok(own) => self.records.queue.extend(own),
+                Err(error) => tracing::error!(%error, "own records could not be read"),
+            }
         }
-        self.records.again = Some(now + RECORDS_AGAIN);
-        let own = match self.state.records() {
-            Ok(own) => own,
-            Err(error) => return tracing::error!(%error, "own records could not be read"),
-        };
-        for own in own {
+        // A few at a time: a router takes no more of one leaf, and has other things to do.
+        for _ in 0..RECORDS_AT_ONCE {
+            let Some(own) = self.records.queue.pop_front() else {
+                return;
+            };
             let record = self.sign_record(own.name, own.value, own.number, own.expires);
             self.put_record(now, record, Asker::Again);
         }
