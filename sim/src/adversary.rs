@@ -152,7 +152,10 @@ impl Adversary {
                 | Message::FindOwner { .. }
                 | Message::Store { .. }
                 | Message::Fetch { .. }
-                | Message::Offer { .. },
+                | Message::Offer { .. }
+                | Message::Route { .. }
+                | Message::Reached { .. }
+                | Message::Confirm { .. },
             ) => Reaction::Nothing,
             (Behaviour::Silent, _) => Reaction::Honest,
             (Behaviour::Pending, Message::GetState { id }) => answer(Message::Pending { id: *id }),
@@ -172,6 +175,16 @@ impl Adversary {
             }
             (_, Message::Store { .. } | Message::Fetch { .. } | Message::Offer { .. }) => {
                 self.withhold(message)
+            }
+            // Says that it has the message, or that it has reached its target, and drops it.
+            (Behaviour::Invent, Message::Route { id, payload, .. }) => answer(Message::Reached {
+                id: *id,
+                label: *id,
+                payload: payload.clone(),
+            }),
+            (_, Message::Route { id, .. }) => answer(Message::TakenOn { ids: vec![*id] }),
+            (Behaviour::Camouflage, Message::Reached { .. } | Message::Confirm { .. }) => {
+                Reaction::Nothing
             }
             _ => Reaction::Honest,
         }

@@ -1,5 +1,7 @@
 //! Lookups in a ring with traitors in it: how many find the owner, and what they cost.
 
+mod routing;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -7,6 +9,8 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt, SeedableRng};
 use ringway_overlay::{Config, Membership, RingKey, Rule};
+
+pub use routing::{Deliveries, Receivers, deliveries};
 
 use crate::adversary::Behaviour;
 use crate::network::Link;

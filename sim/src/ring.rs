@@ -2,6 +2,7 @@
 
 mod attacked;
 mod records;
+mod routes;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -66,6 +67,7 @@ pub struct RingSim {
     running: BTreeMap<(RingKey, LookupId), RingKey>,
     results: Vec<LookupResult>,
     records: Vec<Event>,
+    routes: Vec<(RingKey, Event)>,
     /// When each member first heard the owner's latest statement.
     heard: BTreeMap<RingKey, Duration>,
 }
@@ -97,6 +99,7 @@ impl RingSim {
             running: BTreeMap::new(),
             results: Vec::new(),
             records: Vec::new(),
+            routes: Vec::new(),
             heard: BTreeMap::new(),
         }
     }
@@ -464,6 +467,9 @@ impl RingSim {
                 Event::RecordStored { .. }
                 | Event::RecordFound { .. }
                 | Event::RecordFailed { .. } => self.records.push(event),
+                Event::Routed { .. } | Event::RouteDone { .. } | Event::RouteFailed { .. } => {
+                    self.routes.push((key, event));
+                }
                 Event::Statement(_) => {
                     self.heard.insert(key, self.network.now());
                 }

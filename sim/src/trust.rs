@@ -71,6 +71,15 @@ impl Registry {
         admitted.contains(key)
     }
 
+    /// Content that only the one could have made for the other. Anybody could read it; nobody in the simulation looks.
+    fn seal(&self, (from, to): (&RingKey, &RingKey), content: &[u8]) -> Vec<u8> {
+        let statement = [to.as_bytes(), content].concat();
+        let signature = self.signature(from, &statement);
+        let mut sealed = signature[..SEAL_LEN].to_vec();
+        sealed.extend_from_slice(content);
+        sealed
+    }
+
     fn signature(&self, author: &RingKey, statement: &[u8]) -> [u8; SIGNATURE_LEN] {
         let mut hash = FNV_OFFSET ^ self.secret;
         for byte in author.as_bytes().iter().chain(statement) {
@@ -84,6 +93,9 @@ impl Registry {
         signature
     }
 }
+
+/// Bytes that sealing adds here.
+const SEAL_LEN: usize = 16;
 
 /// Source: the FNV-1a hash, 64 bits.
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
@@ -136,6 +148,17 @@ impl Credentials for MemberOf {
     fn verify(&self, member: &RingKey, statement: &[u8], signature: &[u8; SIGNATURE_LEN]) -> bool {
         self.registry.is_admitted(member)
             && self.registry.signature(member, statement) == *signature
+    }
+
+    fn seal(&mut self, to: &RingKey, content: &[u8]) -> Option<Vec<u8>> {
+        let known = self.registry.is_admitted(to);
+        known.then(|| self.registry.seal((&self.me, to), content))
+    }
+
+    fn open(&mut self, from: &RingKey, sealed: &[u8]) -> Option<Vec<u8>> {
+        let (_, content) = sealed.split_at_checked(SEAL_LEN)?;
+        let genuine = self.registry.seal((from, &self.me), content) == sealed;
+        (genuine && self.registry.is_admitted(from)).then(|| content.to_vec())
     }
 
     /// In the simulation a certificate is the key of its member, and so is the member's id.

@@ -21,11 +21,12 @@ use crate::peers::Peers;
 use crate::record::{Keeping, Operations};
 use crate::request::{Purpose, Request, Requests};
 use crate::ring::Ring;
+use crate::route::Routing;
 
 /// One member of the ring, without I/O: see the run-loop contract of the crate.
 ///
 /// - Commands: [`start_ring`](Self::start_ring), [`join`](Self::join), [`resume`](Self::resume),
-///   [`lookup`](Self::lookup), [`leave`](Self::leave).
+///   [`lookup`](Self::lookup), [`put`](Self::put), [`get`](Self::get), [`route`](Self::route), [`leave`](Self::leave).
 /// - Input: [`handle_message`](Self::handle_message),
 ///   [`handle_unreachable`](Self::handle_unreachable), [`handle_timeout`](Self::handle_timeout).
 /// - Output: [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event),
@@ -43,6 +44,7 @@ pub struct Chord {
     pub(crate) witnessed: Witnessed,
     pub(crate) keeping: Keeping,
     pub(crate) operations: Operations,
+    pub(crate) routing: Routing,
     pub(crate) credentials: Option<Box<dyn Credentials>>,
     pub(crate) peers: Peers,
     pub(crate) requests: Requests,
@@ -72,6 +74,7 @@ impl Chord {
             witnessed: Witnessed::default(),
             keeping: Keeping::default(),
             operations: Operations::default(),
+            routing: Routing::default(),
             credentials: None,
             peers: Peers::default(),
             requests,
@@ -112,6 +115,9 @@ impl Chord {
             self.peers.trust(&from);
             self.requests.extend(&from, self.config.retries);
         }
+        if message.is_routing() {
+            return self.handle_routing(now, from, message);
+        }
         match message.answers() {
             Some(id) => self.handle_answer(now, from, id, message),
             None if self.peers.may_ask(now, from) => self.handle_request(now, from, message),
@@ -147,6 +153,7 @@ impl Chord {
         self.fingers_due(now);
         self.group_due(now);
         self.records_due(now);
+        self.routes_due(now);
     }
 
     /// The next message to send, until none is left.
@@ -169,6 +176,7 @@ impl Chord {
             self.fingers.next_due(),
             self.neighbours.next_due(),
             self.keeping.next_due(),
+            self.routing.next_due(),
         ];
         times.into_iter().flatten().min()
     }

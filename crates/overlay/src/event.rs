@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::key::RingKey;
 use crate::message::Message;
 use crate::record::Record;
+use crate::route::RouteFailure;
 use crate::view::SignedHeader;
 
 /// A message that the caller must send.
@@ -23,6 +24,10 @@ pub struct LookupId(pub(crate) u64);
 /// Names one record that is being put or looked for by one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordId(pub(crate) u64);
+
+/// Names one message that one member sends through the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RouteId(pub(crate) u64);
 
 /// Where a member stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +118,36 @@ pub enum Event {
         /// Why.
         reason: LookupFailure,
     },
+    /// A message that was sent through the ring has reached its receiver.
+    RouteDone {
+        /// Which message.
+        id: RouteId,
+        /// Who has it.
+        by: RingKey,
+        /// Whether that is certainly who was meant: the member that was named, or the owner of the point by a verified lookup. Otherwise it is a
+        /// member that claims the point.
+        verified: bool,
+        /// How many ways it went.
+        tries: u32,
+        /// Time from the command to the answer.
+        elapsed: Duration,
+    },
+    /// A message that was sent through the ring has not been answered. It may have arrived all the same.
+    RouteFailed {
+        /// Which message.
+        id: RouteId,
+        /// Why.
+        reason: RouteFailure,
+    },
+    /// A message has come through the ring, and `from` has confirmed that it sent it.
+    Routed {
+        /// Who sent it.
+        from: RingKey,
+        /// Where it was sent: this member's key, or a point that it owns.
+        target: RingKey,
+        /// What it says. At most 400 bytes.
+        body: Vec<u8>,
+    },
     /// The ring's owner has stated something new, which [`Credentials`](crate::Credentials) has taken in.
     Statement(Vec<u8>),
     /// The predecessor or the successor list is another one now.
@@ -199,4 +234,10 @@ pub struct Counters {
     pub pending: u64,
     /// Messages of members that are convicted.
     pub from_convicted: u64,
+    /// Messages of others that were handed on.
+    pub routed_on: u64,
+    /// Messages of others that were not, for want of a way or of room.
+    pub routed_dropped: u64,
+    /// Messages through the ring from senders whose certificates are not known.
+    pub routed_unknown: u64,
 }

@@ -201,6 +201,16 @@ impl Offset {
         None
     }
 
+    /// The offsets that make up `distance`, one for each of its hexadecimal digits that is not 0, the greatest first.
+    pub(crate) fn digits(distance: &[u8; KEY_LEN]) -> impl Iterator<Item = Offset> {
+        let digits = distance
+            .iter()
+            .flat_map(|byte| [byte.wrapping_shr(4), byte & 0x0f]);
+        let placed = (0..=63_u8).rev().zip(digits);
+        let offsets = placed.map(|(level, digit)| Offset { level, digit });
+        offsets.filter(|offset| offset.digit != 0)
+    }
+
     /// The least that reaches over `share` of the ring.
     pub(crate) fn reaching(share: f64) -> Offset {
         let mut offset = Offset { level: 0, digit: 1 };

@@ -23,7 +23,7 @@
 //! - `group`: the g members around a point; `group::neighbours`: the own group; `group::witness`: who contradicts itself.
 //! - `lookup`: from group to group to the owner (`verified`, `climb`, `close`), by the paper's rule (`paper`), and from member to
 //!   member as Chord does (`progress`). `finger`: the groups far round the ring, found by lookups.
-//! - `news`: what the ring's owner states, told to all.
+//! - `news`: what the ring's owner states, told to all. `route`: messages of members, from router to router.
 //! - `record`: [`Record`]s of members, kept by the group around their point (`store`, `keep`), put and found (`find`).
 //! - [`invariant`]: Zave's invariant. [`limits`]: every bound.
 //!
@@ -94,8 +94,6 @@
 //!
 //! **Traitors**: a verified lookup finds the owner as long as one honest member is asked at each step, and says so when it is not sure. Nobody
 //! who follows the protocol can be convicted: that takes two statements that it signed itself. See `docs/explanation/ring.md`.
-//!
-//! Not yet here: randomised routing of messages.
 
 mod chord;
 mod config;
@@ -113,6 +111,7 @@ mod peers;
 mod record;
 mod request;
 mod ring;
+mod route;
 mod view;
 mod wire;
 
@@ -121,11 +120,12 @@ pub use config::{Config, ConfigError};
 pub use credentials::{Credentials, SIGNATURE_LEN, Standing};
 pub use event::{
     Counters, Event, LeaveRefused, LookupError, LookupFailure, LookupId, Membership, RecordId,
-    Snapshot, Transmit,
+    RouteId, Snapshot, Transmit,
 };
 pub use key::{Offset, ParseKeyError, RingKey, between};
 pub use lookup::Rule;
 pub use message::{Message, RequestId};
 pub use record::{MEMBER_LEN, Record, RecordError};
+pub use route::{Destination, RouteError, RouteFailure};
 pub use view::{HASH_LEN, Header, SignedHeader, View};
 pub use wire::DecodeError;

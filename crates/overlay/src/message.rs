@@ -182,6 +182,38 @@ pub enum Message {
         /// The points of those that the sender misses, or has in an older form. 0 to 16.
         points: Vec<RingKey>,
     },
+    /// Carry this to the owner of `target`. Its answer comes back the same way.
+    Route {
+        /// The sender's number for it.
+        id: RequestId,
+        /// Where it goes.
+        target: RingKey,
+        /// How often it may still be handed on.
+        hops_left: u8,
+        /// What it carries from end to end. 1 to 1 040 bytes.
+        payload: Vec<u8>,
+    },
+    /// These messages have come, and are on their way; told if their answers take long. No answer.
+    TakenOn {
+        /// The receiver's numbers. 1 to 64.
+        ids: Vec<RequestId>,
+    },
+    /// Your message has reached its target, which says this.
+    Reached {
+        /// The receiver's number for it.
+        id: RequestId,
+        /// The sender's number, for the confirmation.
+        label: RequestId,
+        /// From end to end. 1 to 1 040 bytes.
+        payload: Vec<u8>,
+    },
+    /// Carry this to the target, too, the same way. No answer.
+    Confirm {
+        /// The receiver's number for the message.
+        id: RequestId,
+        /// From end to end. 1 to 1 040 bytes.
+        payload: Vec<u8>,
+    },
     /// The ring's owner states this. No answer.
     Statement {
         /// In the caller's encoding, signed. 1 to 1 000 bytes.
@@ -190,6 +222,17 @@ pub enum Message {
 }
 
 impl Message {
+    /// Whether it belongs to a message through the ring.
+    pub(crate) fn is_routing(&self) -> bool {
+        matches!(
+            self,
+            Message::Route { .. }
+                | Message::TakenOn { .. }
+                | Message::Reached { .. }
+                | Message::Confirm { .. }
+        )
+    }
+
     /// The id that an answer carries; none for requests and for messages without an answer.
     #[must_use]
     pub fn answers(&self) -> Option<RequestId> {
@@ -220,6 +263,10 @@ impl Message {
             | Message::Witness { .. }
             | Message::Evidence { .. }
             | Message::Statement { .. }
+            | Message::Route { .. }
+            | Message::TakenOn { .. }
+            | Message::Reached { .. }
+            | Message::Confirm { .. }
             | Message::Notify
             | Message::StabiliseSoon
             | Message::Leaving => None,

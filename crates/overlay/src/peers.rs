@@ -6,15 +6,21 @@ use std::time::Instant;
 
 use crate::key::RingKey;
 use crate::limits::{
-    MAX_KNOWN, MAX_REQUESTS_PER_PEER, MAX_SUSPECTS, MAX_WATCHED_PEERS, RATE_WINDOW, SUSPECT_TIME,
+    MAX_KNOWN, MAX_REQUESTS_PER_PEER, MAX_ROUTED_PER_PEER, MAX_SUSPECTS, MAX_WATCHED_PEERS,
+    RATE_WINDOW, SUSPECT_TIME,
 };
 
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     suspects: VecDeque<(RingKey, Instant)>,
     known: VecDeque<RingKey>,
-    rates: BTreeMap<RingKey, (Instant, u32)>,
+    rates: Rates,
+    routed: Rates,
 }
+
+/// How often each of some members does something.
+#[derive(Debug, Default)]
+struct Rates(BTreeMap<RingKey, (Instant, u32)>);
 
 impl Peers {
     /// Remembers a member for later; the latest is kept longest.
@@ -54,21 +60,32 @@ impl Peers {
 
     /// Counts a request of `peer`; false if it asked too often.
     pub(crate) fn may_ask(&mut self, now: Instant, peer: RingKey) -> bool {
+        self.rates.count(now, peer, MAX_REQUESTS_PER_PEER)
+    }
+
+    /// Counts a message that `peer` hands on; false if there were too many.
+    pub(crate) fn may_route(&mut self, now: Instant, peer: RingKey) -> bool {
+        self.routed.count(now, peer, MAX_ROUTED_PER_PEER)
+    }
+}
+
+impl Rates {
+    fn count(&mut self, now: Instant, peer: RingKey, most: u32) -> bool {
         let over = |since: &Instant| now.saturating_duration_since(*since) >= RATE_WINDOW;
-        if let Some((since, count)) = self.rates.get_mut(&peer) {
+        if let Some((since, count)) = self.0.get_mut(&peer) {
             if over(since) {
                 (*since, *count) = (now, 0);
             }
             *count = count.saturating_add(1);
-            return *count <= MAX_REQUESTS_PER_PEER;
+            return *count <= most;
         }
-        if self.rates.len() >= MAX_WATCHED_PEERS {
-            self.rates.retain(|_, (since, _)| !over(since));
+        if self.0.len() >= MAX_WATCHED_PEERS {
+            self.0.retain(|_, (since, _)| !over(since));
         }
-        if self.rates.len() >= MAX_WATCHED_PEERS {
+        if self.0.len() >= MAX_WATCHED_PEERS {
             return false;
         }
-        self.rates.insert(peer, (now, 1));
+        self.0.insert(peer, (now, 1));
         true
     }
 }

@@ -117,7 +117,7 @@ pub(crate) struct Request {
 
 /// How long answers take.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pace {
+pub(crate) struct Pace {
     mean: f64,
     deviation: f64,
     samples: u32,
@@ -125,7 +125,7 @@ struct Pace {
 
 impl Pace {
     /// Source: RFC 6298 §2, with its weights.
-    fn take_in(&mut self, seconds: f64) {
+    pub(crate) fn take_in(&mut self, seconds: f64) {
         if self.samples == 0 {
             (self.mean, self.deviation) = (seconds, seconds / 2.0);
         } else {
@@ -136,7 +136,7 @@ impl Pace {
     }
 
     /// After this time an answer is late.
-    fn patience(&self, most: Duration) -> Duration {
+    pub(crate) fn patience(&self, most: Duration) -> Duration {
         if self.samples < PACE_SAMPLES {
             return most;
         }

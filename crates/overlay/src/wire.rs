@@ -13,6 +13,7 @@
 )]
 
 mod records;
+mod routes;
 
 use std::convert::Infallible;
 
@@ -90,9 +91,13 @@ mod kind {
     pub(super) const OFFER: u8 = 26;
     pub(super) const WANTED: u8 = 27;
     pub(super) const STATEMENT: u8 = 28;
+    pub(super) const ROUTE: u8 = 29;
+    pub(super) const TAKEN_ON: u8 = 30;
+    pub(super) const REACHED: u8 = 31;
+    pub(super) const CONFIRM: u8 = 32;
 }
 
-type Encoded = Result<(), minicbor::encode::Error<Infallible>>;
+pub(crate) type Encoded = Result<(), minicbor::encode::Error<Infallible>>;
 
 impl Message {
     /// The bytes of the message: at most 1 100. A list of more than 16 keys is cut.
@@ -283,8 +288,10 @@ fn field_count(kind: u8) -> Result<u64, DecodeError> {
         kind::GET_NEAR | kind::NEAR | kind::GET_VIEW | kind::VIEW_IS | kind::EVIDENCE => Ok(3),
         kind::GET_CERTIFICATES | kind::CERTIFICATES => Ok(3),
         kind::STORE | kind::STORED | kind::FETCH | kind::FETCHED => Ok(3),
-        kind::OFFER | kind::WANTED => Ok(3),
-        kind::STATE => Ok(4),
+        kind::OFFER | kind::WANTED | kind::CONFIRM => Ok(3),
+        kind::TAKEN_ON => Ok(2),
+        kind::STATE | kind::REACHED => Ok(4),
+        kind::ROUTE => Ok(5),
         other => Err(DecodeError::UnknownKind(other)),
     }
 }
@@ -364,7 +371,7 @@ fn read_of_groups(d: &mut Decoder<'_>, kind: u8) -> Result<Message, DecodeError>
     })
 }
 
-fn read_key(d: &mut Decoder<'_>) -> Result<RingKey, DecodeError> {
+pub(crate) fn read_key(d: &mut Decoder<'_>) -> Result<RingKey, DecodeError> {
     let bytes = d.bytes()?;
     match <[u8; KEY_LEN]>::try_from(bytes) {
         Ok(bytes) => Ok(RingKey::from_bytes(bytes)),
@@ -385,14 +392,18 @@ fn read_keys(d: &mut Decoder<'_>, least: usize, most: usize) -> Result<Vec<RingK
     (0..length).map(|_| read_key(d)).collect()
 }
 
-fn read_length(d: &mut Decoder<'_>, least: usize, most: usize) -> Result<usize, DecodeError> {
+pub(crate) fn read_length(
+    d: &mut Decoder<'_>,
+    least: usize,
+    most: usize,
+) -> Result<usize, DecodeError> {
     let length = d.array()?.and_then(|length| usize::try_from(length).ok());
     length
         .filter(|length| (least..=most).contains(length))
         .ok_or(DecodeError::ListLength)
 }
 
-fn read_fixed<const N: usize>(d: &mut Decoder<'_>) -> Result<[u8; N], DecodeError> {
+pub(crate) fn read_fixed<const N: usize>(d: &mut Decoder<'_>) -> Result<[u8; N], DecodeError> {
     let bytes = d.bytes()?;
     bytes
         .try_into()

@@ -12,6 +12,7 @@ mod loss;
 mod partition;
 mod priorities;
 mod records;
+mod routes;
 mod secure;
 mod trials;
 

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
 use crate::chord::Chord;
-use crate::event::{Event, LookupError, LookupFailure, LookupId, RecordId};
+use crate::event::{Event, LookupError, LookupFailure, LookupId, RecordId, RouteId};
 use crate::key::{Offset, RingKey, between};
 use crate::limits::{JOIN_WAYS, MAX_CANDIDATES, MAX_CLOSER, MAX_LOOKUPS};
 pub(crate) use crate::lookup::verified::DENSE;
@@ -40,6 +40,8 @@ enum Kind {
     Finger(Offset),
     /// The own group: who stands around this member, seen from elsewhere.
     Own,
+    /// A message whose point's owner is wanted.
+    Route(RouteId),
     /// This member itself, to find its place.
     Join,
     /// The members around a record's point.
@@ -69,7 +71,7 @@ pub enum Rule {
 
 /// What one member can say about the way to a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Route {
+pub(crate) enum Towards {
     /// The owner, and who owns the target if it is dead, and so on.
     Owners(Vec<RingKey>),
     /// Members closer before the target, the closest first.
@@ -226,6 +228,13 @@ impl Chord {
         self.start_verified(now, Kind::Record(id), point, Vec::new());
     }
 
+    pub(crate) fn start_route_lookup(&mut self, now: Instant, id: RouteId, point: RingKey) {
+        if self.lookups.count(|kind| matches!(kind, Kind::Route(_))) >= MAX_LOOKUPS {
+            return self.route_lookup_failed(id, LookupFailure::NoRoute);
+        }
+        self.start_verified(now, Kind::Route(id), point, Vec::new());
+    }
+
     pub(crate) fn start_probe_lookup(&mut self, now: Instant, seeds: VecDeque<RingKey>) {
         if self.lookups.count(|kind| kind == Kind::Probe) == 0 {
             self.start_lookup(now, Kind::Probe, self.me, seeds);
@@ -302,9 +311,9 @@ impl Chord {
         let answer = if !self.is_member() {
             Message::NotMember { id }
         } else {
-            match self.route(now, &target) {
-                Route::Owners(owners) => Message::Owner { id, owners },
-                Route::Closer(mut candidates) => {
+            match self.towards(now, &target) {
+                Towards::Owners(owners) => Message::Owner { id, owners },
+                Towards::Closer(mut candidates) => {
                     candidates.truncate(MAX_CLOSER);
                     Message::Closer { id, candidates }
                 }
@@ -314,15 +323,15 @@ impl Chord {
     }
 
     /// What this member, being in the ring, knows about the way to `target`.
-    pub(crate) fn route(&self, now: Instant, target: &RingKey) -> Route {
+    pub(crate) fn towards(&self, now: Instant, target: &RingKey) -> Towards {
         let Some(head) = self.ring.successors.first() else {
-            return Route::Owners(vec![self.me]);
+            return Towards::Owners(vec![self.me]);
         };
         if *target == self.me {
-            return Route::Owners(vec![self.me]);
+            return Towards::Owners(vec![self.me]);
         }
         if target == head || between(&self.me, target, head) {
-            return Route::Owners(self.ring.successors.clone());
+            return Towards::Owners(self.ring.successors.clone());
         }
         let pointers = self
             .ring
@@ -335,7 +344,7 @@ impl Chord {
             .collect();
         closer.sort_by_key(|key| (self.peers.is_suspect(now, key), key.distance_to(target)));
         closer.dedup();
-        Route::Closer(closer)
+        Towards::Closer(closer)
     }
 
     fn start_lookup(

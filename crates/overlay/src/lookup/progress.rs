@@ -7,7 +7,7 @@ use crate::chord::Chord;
 use crate::event::{Event, LookupFailure, LookupId};
 use crate::key::{RingKey, between};
 use crate::limits::{LOOKUP_PARALLEL, MAX_HOPS, MAX_RESTARTS};
-use crate::lookup::{Kind, Lookup, Route};
+use crate::lookup::{Kind, Lookup, Towards};
 use crate::message::Message;
 use crate::request::Purpose;
 
@@ -18,7 +18,7 @@ impl Chord {
             return;
         };
         let (kind, target) = (lookup.kind, lookup.target);
-        let route = (!kind.is_from_outside()).then(|| self.route(now, &target));
+        let towards = (!kind.is_from_outside()).then(|| self.towards(now, &target));
         let mine = self
             .ring
             .predecessor
@@ -34,11 +34,11 @@ impl Chord {
         lookup.confirming = false;
         lookup.in_flight = 0;
         self.requests.forget(|purpose| purpose.lookup() == Some(id));
-        match route {
+        match towards {
             None => self.lookup_step(now, id),
             Some(_) if mine || target == me => self.lookup_done(now, id, me),
-            Some(Route::Owners(owners)) => self.confirm(now, id, owners),
-            Some(Route::Closer(closer)) => {
+            Some(Towards::Owners(owners)) => self.confirm(now, id, owners),
+            Some(Towards::Closer(closer)) => {
                 lookup.add_candidates(&me, &me, &closer);
                 self.lookup_step(now, id);
             }
@@ -226,7 +226,7 @@ impl Chord {
                     elapsed,
                 });
             }
-            Kind::Own | Kind::Join | Kind::Probe | Kind::Record(_) => {}
+            Kind::Own | Kind::Join | Kind::Probe | Kind::Record(_) | Kind::Route(_) => {}
         }
     }
 
@@ -237,7 +237,7 @@ impl Chord {
         match lookup.kind {
             Kind::Finger(offset) => self.finger_not_found(offset),
             Kind::Join => self.join_failed(now),
-            Kind::Own | Kind::Probe | Kind::Record(_) => {}
+            Kind::Own | Kind::Probe | Kind::Record(_) | Kind::Route(_) => {}
             Kind::Caller => {
                 self.emit(Event::LookupFailed {
                     id,

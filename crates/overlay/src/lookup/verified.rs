@@ -410,6 +410,7 @@ impl Chord {
             Kind::Join => self.place_found(now, &group, verified),
             Kind::Own => group.iter().for_each(|key| self.consider(now, *key)),
             Kind::Record(id) => self.record_group_found(now, id, &group, verified),
+            Kind::Route(id) => self.route_owner_found(now, id, owner, verified),
             Kind::Probe => {}
             Kind::Caller => {
                 let mut hops = lookup.hops;
@@ -437,6 +438,7 @@ impl Chord {
             Kind::Join => self.join_failed(now),
             Kind::Own | Kind::Probe => {}
             Kind::Record(id) => self.record_failed(id, reason),
+            Kind::Route(id) => self.route_lookup_failed(id, reason),
             Kind::Caller => self.emit(Event::LookupFailed {
                 id,
                 target: lookup.target,

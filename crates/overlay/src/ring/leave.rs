@@ -47,6 +47,7 @@ impl Chord {
         self.keeping.stop();
         self.fail_all_lookups(now, LookupFailure::Left);
         self.fail_all_records(LookupFailure::Left);
+        self.stop_routing();
         self.requests.forget(|_| true);
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use minicbor::{Decoder, Encoder};
 
+use super::routes::read_of_routes;
 use super::{DecodeError, Encoded, keys, kind, read_fixed, read_key, read_keys, read_length};
 use crate::key::RingKey;
 use crate::limits::{
@@ -56,7 +57,7 @@ impl Message {
                 e.array(2)?.u8(kind::STATEMENT)?.bytes(statement)?;
                 Ok(())
             }
-            _ => Ok(()),
+            _ => self.write_of_routes(e),
         }
     }
 }
@@ -117,7 +118,7 @@ pub(super) fn read_of_records(d: &mut Decoder<'_>, kind: u8) -> Result<Message, 
         kind::STATEMENT => Message::Statement {
             statement: read_bounded(d, 1, MAX_STATEMENT)?,
         },
-        other => return Err(DecodeError::UnknownKind(other)),
+        _ => return read_of_routes(d, kind),
     })
 }
 
@@ -132,7 +133,11 @@ fn write_record(e: &mut Encoder<Vec<u8>>, record: &Record) -> Encoded {
     Ok(())
 }
 
-fn read_bounded(d: &mut Decoder<'_>, least: usize, most: usize) -> Result<Vec<u8>, DecodeError> {
+pub(super) fn read_bounded(
+    d: &mut Decoder<'_>,
+    least: usize,
+    most: usize,
+) -> Result<Vec<u8>, DecodeError> {
     let bytes = d.bytes()?;
     if (least..=most).contains(&bytes.len()) {
         Ok(bytes.to_vec())

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use ringway_overlay::{Chord, Membership, Message, RingKey, SignedHeader, View, between};
+use ringway_overlay::{
+    Chord, Destination, Membership, Message, RingKey, SignedHeader, View, between,
+};
 
 use crate::{Notary, chord, key, member, sent, start};
 
@@ -14,6 +16,7 @@ enum Act {
     Answer(Message),
     Unreachable(u8),
     Lookup(u8),
+    Route(u8),
     Leave,
     Resume(u8),
     Pass(u64),
@@ -63,7 +66,46 @@ fn any_message_of_groups() -> impl Strategy<Value = Message> {
 }
 
 fn any_message() -> impl Strategy<Value = Message> {
-    prop_oneof![any_message_of_rings(), any_message_of_groups()]
+    prop_oneof![
+        any_message_of_rings(),
+        any_message_of_groups(),
+        any_message_of_routes()
+    ]
+}
+
+/// The first crossing of a message, whose body may be sealed by anybody for anybody.
+fn any_offer() -> impl Strategy<Value = Vec<u8>> {
+    let body = proptest::collection::vec(any::<u8>(), 0..40);
+    (any_key(), 0..4_u64, any::<bool>(), body).prop_map(|(origin, number, sealed, body)| {
+        let mut offer = minicbor::Encoder::new(Vec::new());
+        offer.array(5).unwrap().bytes(origin.as_bytes()).unwrap();
+        offer.u64(number).unwrap().bytes(origin.as_bytes()).unwrap();
+        offer.bool(sealed).unwrap().bytes(&body).unwrap();
+        offer.into_writer()
+    })
+}
+
+fn any_message_of_routes() -> impl Strategy<Value = Message> {
+    let id = 0..4_u64;
+    let junk = || proptest::collection::vec(any::<u8>(), 1..60);
+    let payload = || prop_oneof![any_offer(), junk()];
+    prop_oneof![
+        (id.clone(), any_key(), 0..3_u8, payload()).prop_map(|(id, target, hops_left, payload)| {
+            Message::Route {
+                id,
+                target,
+                hops_left,
+                payload,
+            }
+        }),
+        proptest::collection::vec(id.clone(), 1..3).prop_map(|ids| Message::TakenOn { ids }),
+        (id.clone(), id.clone(), payload()).prop_map(|(id, label, payload)| Message::Reached {
+            id,
+            label,
+            payload
+        }),
+        (id, payload()).prop_map(|(id, payload)| Message::Confirm { id, payload }),
+    ]
 }
 
 fn any_message_of_rings() -> impl Strategy<Value = Message> {
@@ -99,6 +141,7 @@ fn act() -> impl Strategy<Value = Act> {
         6 => any_message().prop_map(Act::Answer),
         1 => place().prop_map(Act::Unreachable),
         1 => any::<u8>().prop_map(Act::Lookup),
+        1 => any::<u8>().prop_map(Act::Route),
         1 => Just(Act::Leave),
         1 => place().prop_map(Act::Resume),
         4 => (1..2_000_u64).prop_map(Act::Pass),
@@ -125,6 +168,9 @@ fn with_id(message: Message, id: u64) -> Message {
         Message::ViewIs { view, .. } => Message::ViewIs { id, view },
         Message::Unchanged { .. } => Message::Unchanged { id },
         Message::Certificates { certificates, .. } => Message::Certificates { id, certificates },
+        Message::TakenOn { .. } => Message::TakenOn { ids: vec![id] },
+        Message::Reached { label, payload, .. } => Message::Reached { id, label, payload },
+        Message::Confirm { payload, .. } => Message::Confirm { id, payload },
         other => other,
     }
 }
@@ -171,6 +217,10 @@ proptest! {
                 }
                 Act::Unreachable(n) => chord.handle_unreachable(now, key(n)),
                 Act::Lookup(n) => drop(chord.lookup(now, key(n))),
+                Act::Route(n) => {
+                    let to = if n & 1 == 0 { Destination::Member(key(n | 4)) } else { Destination::Point(key(n)) };
+                    _ = chord.route(now, to, &[n]);
+                }
                 Act::Leave => drop(chord.leave(now)),
                 Act::Resume(n) => chord.resume(now, &[key(n), key(n ^ 64)]),
                 Act::Pass(millis) => now += Duration::from_millis(millis),

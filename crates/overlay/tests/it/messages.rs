@@ -52,6 +52,28 @@ fn message_of_groups() -> impl Strategy<Value = Message> {
     ]
 }
 
+fn message_of_routes() -> impl Strategy<Value = Message> {
+    let id = any::<u64>;
+    let payload = || proptest::collection::vec(any::<u8>(), 1..=1_040);
+    prop_oneof![
+        (id(), key(), any::<u8>(), payload()).prop_map(|(id, target, hops_left, payload)| {
+            Message::Route {
+                id,
+                target,
+                hops_left,
+                payload,
+            }
+        }),
+        proptest::collection::vec(id(), 1..=64).prop_map(|ids| Message::TakenOn { ids }),
+        (id(), id(), payload()).prop_map(|(id, label, payload)| Message::Reached {
+            id,
+            label,
+            payload
+        }),
+        (id(), payload()).prop_map(|(id, payload)| Message::Confirm { id, payload }),
+    ]
+}
+
 fn record() -> impl Strategy<Value = Record> {
     let bytes = |least, most| proptest::collection::vec(any::<u8>(), least..=most);
     let parts = (bytes(0, 480), bytes(1, 64), bytes(0, 400));
@@ -82,6 +104,7 @@ fn message_of_records() -> impl Strategy<Value = Message> {
         (id(), points(0)).prop_map(|(id, points)| Message::Wanted { id, points }),
         proptest::collection::vec(any::<u8>(), 1..=1_000)
             .prop_map(|statement| Message::Statement { statement }),
+        message_of_routes(),
     ]
 }
 

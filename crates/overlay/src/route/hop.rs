@@ -1,0 +1,223 @@
+//! Whom a message is handed to next, and what is remembered of those who took some.
+//!
+//! Near targets go straight to their owner: the own group knows it, or the group of the finger does. For others one member of the
+//! farthest finger before the target is drawn at random, among those that precede the target, so that each hop comes nearer. A retry
+//! takes the fingers in another order: with the distance as hexadecimal digits, the first try takes the first digit first, the second
+//! try the second, so that both visit other points of the ring until shortly before the target.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use rand::{Rng, RngExt};
+
+use crate::chord::Chord;
+use crate::key::{Offset, RingKey, between};
+use crate::limits::{LEAST_PREFERENCE, MAX_PREFERENCES};
+
+/// How many of the messages that somebody took on were answered: 1 for all. Only those are kept that are not as good as new.
+#[derive(Debug, Default)]
+pub(super) struct Preferences {
+    shares: BTreeMap<RingKey, f64>,
+}
+
+/// What a member has done with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Conduct {
+    /// An answer came back through it.
+    Answered,
+    /// It said that it has the message, and no answer came back.
+    NoAnswer,
+    /// It did not say anything.
+    Silent,
+}
+
+/// The weight of the newest in the mean.
+const NEWEST: f64 = 1.0 / 8.0;
+
+impl Preferences {
+    pub(super) fn note(&mut self, member: RingKey, conduct: Conduct) {
+        let known = self.shares.get(&member).copied();
+        let share = match (conduct, known) {
+            (Conduct::Answered, None) => return,
+            (Conduct::Answered, Some(share)) => share + (1.0 - share) * NEWEST,
+            (Conduct::NoAnswer, share) => share.unwrap_or(1.0) * (1.0 - NEWEST),
+            (Conduct::Silent, share) => share.unwrap_or(1.0) / 2.0,
+        };
+        if share > 0.99 {
+            self.shares.remove(&member);
+        } else if known.is_some() || self.shares.len() < MAX_PREFERENCES {
+            self.shares.insert(member, share);
+        }
+    }
+
+    fn weight(&self, member: &RingKey) -> f64 {
+        let share = self.shares.get(member).copied().unwrap_or(1.0);
+        share.max(LEAST_PREFERENCE)
+    }
+
+    /// One of `candidates`, those that are preferred more often.
+    fn draw(&self, candidates: &[RingKey], rng: &mut impl Rng) -> Option<RingKey> {
+        if self.shares.is_empty() {
+            let last = candidates.len().checked_sub(1)?;
+            return candidates.get(rng.random_range(0..=last)).copied();
+        }
+        let all: f64 = candidates.iter().map(|key| self.weight(key)).sum();
+        let mut left = rng.random::<f64>() * all;
+        let drawn = candidates.iter().find(|key| {
+            left -= self.weight(key);
+            left < 0.0
+        });
+        drawn.or(candidates.last()).copied()
+    }
+}
+
+impl Chord {
+    /// Whether this member is who a message to `target` is for.
+    pub(super) fn owns(&self, target: &RingKey) -> bool {
+        match self.ring.predecessor {
+            _ if *target == self.me => true,
+            Some(predecessor) => between(&predecessor, target, &self.me),
+            None => {
+                self.ring.successors.is_empty()
+                    || self.near_owner(target, |_| true) == Some(self.me)
+            }
+        }
+    }
+
+    /// The owner of `target` if the own group reaches over it: the first of those that are `usable` at or after it.
+    fn near_owner(&self, target: &RingKey, usable: impl Fn(&RingKey) -> bool) -> Option<RingKey> {
+        if let Some(head) = self.ring.successors.first()
+            && (target == head || between(&self.me, target, head))
+            && usable(head)
+        {
+            return Some(*head);
+        }
+        let group = self.own_group();
+        if let Some(owner) = owner_within(group, target, &usable) {
+            return Some(owner);
+        }
+        // A ring that is smaller than a group has no gap between the last and the first.
+        let whole = self.knows_everybody();
+        group.iter().find(|key| whole && usable(key)).copied()
+    }
+
+    /// Whom to hand a message for `target` to: nobody of `avoid`; `attempt` says which of the ways to begin with. None if there is nobody before
+    /// the target.
+    pub(super) fn next_hop(
+        &mut self,
+        now: Instant,
+        target: &RingKey,
+        avoid: &[RingKey],
+        attempt: usize,
+    ) -> Option<RingKey> {
+        let usable = |key: &RingKey| {
+            *key != self.me
+                && !avoid.contains(key)
+                && !self.peers.is_suspect(now, key)
+                && !self.is_convicted(key)
+        };
+        if let Some(owner) = self.near_owner(target, usable) {
+            return Some(owner);
+        }
+        let distance = self.me.distance_to(target);
+        let before = |key: &&RingKey| self.me.distance_to(key) <= distance && usable(key);
+        let digits = Offset::digits(&distance);
+        let ways = digits.filter_map(|offset| self.fingers.get(offset));
+        let mut ways: Vec<_> = ways.collect();
+        if !ways.is_empty() {
+            let first = attempt.checked_rem(ways.len()).unwrap_or(0);
+            ways.rotate_left(first);
+        }
+        let farthest = Offset::within(&distance);
+        let others = self.fingers.entries().iter().rev();
+        let others = others.filter(|finger| Some(finger.offset) <= farthest);
+        for finger in ways.into_iter().chain(others) {
+            if let Some(owner) = owner_within(&finger.group, target, usable) {
+                return Some(owner);
+            }
+            let candidates: Vec<RingKey> = finger.group.iter().filter(before).copied().collect();
+            if !candidates.is_empty() {
+                return self.routing.preferences.draw(&candidates, &mut self.rng);
+            }
+        }
+        let near = self.own_group().iter().chain(&self.ring.successors);
+        let candidates: Vec<RingKey> = near.filter(before).copied().collect();
+        self.routing.preferences.draw(&candidates, &mut self.rng)
+    }
+}
+
+/// The first usable member at or after `target`, if `group`, which is in clockwise order, reaches over it.
+fn owner_within(
+    group: &[RingKey],
+    target: &RingKey,
+    usable: impl Fn(&RingKey) -> bool,
+) -> Option<RingKey> {
+    let (first, last) = (group.first()?, group.last()?);
+    let place = first.distance_to(target);
+    if place > first.distance_to(last) {
+        return None;
+    }
+    let mut after = group.iter().filter(|key| first.distance_to(key) >= place);
+    after.find(|key| usable(key)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+
+    use super::*;
+
+    fn key(n: u8) -> RingKey {
+        let mut bytes = [0; 32];
+        bytes[0] = n;
+        RingKey::from_bytes(bytes)
+    }
+
+    #[test]
+    fn whoever_swallows_messages_is_chosen_less_and_forgiven_in_time() {
+        let mut preferences = Preferences::default();
+        let (good, bad) = (key(1), key(2));
+        for _ in 0..40 {
+            preferences.note(bad, Conduct::NoAnswer);
+            preferences.note(good, Conduct::Answered);
+        }
+        let mut rng = StdRng::seed_from_u64(1);
+        let mut drawn = |preferences: &Preferences| {
+            let draws = (0..1_000).map(|_| preferences.draw(&[good, bad], &mut rng));
+            draws.filter(|key| *key == Some(bad)).count()
+        };
+        let less = drawn(&preferences);
+        assert!((5..80).contains(&less), "{less} of 1000");
+        for _ in 0..60 {
+            preferences.note(bad, Conduct::Answered);
+        }
+        assert!(drawn(&preferences) > 400);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut preferences = Preferences::default();
+        for n in 0..u32::try_from(MAX_PREFERENCES).unwrap() + 9 {
+            preferences.note(RingKey::point(&n.to_be_bytes()), Conduct::Silent);
+        }
+        assert_eq!(preferences.shares.len(), MAX_PREFERENCES);
+    }
+
+    #[test]
+    fn a_group_knows_the_owner_of_what_lies_within_it() {
+        let group: Vec<RingKey> = [250, 255, 3, 9].map(key).to_vec();
+        let owner = |target: u8| owner_within(&group, &key(target), |_| true);
+        assert_eq!(owner(251), Some(key(255)));
+        assert_eq!(owner(255), Some(key(255)));
+        assert_eq!(owner(0), Some(key(3)));
+        assert_eq!(owner(9), Some(key(9)));
+        assert_eq!(owner(10), None);
+        assert_eq!(owner(250), Some(key(250)));
+        assert_eq!(owner(249), None);
+        assert_eq!(
+            owner_within(&group, &key(0), |k| *k != key(3)),
+            Some(key(9))
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! Messages that travel through the ring, from router to router, to a member or to the owner of a point.
+//!
+//! Whoever forwards one draws the next router at random from the group of the farthest finger before the target, so that no
+//! router stands on every way between two others (`hop`). A message crosses three times:
+//!
+//! 1. `Route` goes from hop to hop to its target (`pass`); its payload says who sends it.
+//! 2. `Reached` comes back the same way: the receiver's answer, sealed for the sender, with a number of its own choice.
+//! 3. `Confirm` goes there once more, sealed for the receiver, with that number. Only now is the message delivered (`arrive`).
+//!
+//! So the sender knows who has it, and the receiver that the sender has sent it now: neither those on the way nor a message that was
+//! recorded can deceive them. What is sent to a member is sealed for it; what is sent to a point can be read by those on
+//! the way, because nobody knows before whose it is, and whoever claims the point is believed: the answer says which of the two.
+//!
+//! A message that is not answered in time goes again by another group (`send`), and at last straight to its receiver, who for a point is
+//! looked up first. Routers tell each other what they have taken on if its answer takes long, so that a dead one is passed
+//! by at once; whoever takes on messages whose answers do not come is chosen less. That is an opinion, and no evidence.
+//!
+//! Source: "Our Brothers' Keepers" §3.5, and §4.2 for the three crossings.
+
+mod arrive;
+mod hop;
+mod pass;
+mod payload;
+mod send;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Instant;
+
+use crate::chord::Chord;
+use crate::key::RingKey;
+use crate::limits::MAX_FAMILIAR;
+use crate::message::{Message, RequestId};
+use crate::request::Pace;
+
+use arrive::Arrivals;
+use hop::Preferences;
+use pass::Passages;
+use send::Outbox;
+
+/// Where a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// To this router, sealed for it.
+    Member(RingKey),
+    /// To whoever owns this point. Those on the way can read it, and whoever claims the point is believed.
+    Point(RingKey),
+}
+
+impl Destination {
+    /// The key that the message is routed by.
+    #[must_use]
+    pub fn key(&self) -> RingKey {
+        match self {
+            Destination::Member(key) | Destination::Point(key) => *key,
+        }
+    }
+}
+
+/// Why a message is not routed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RouteError {
+    /// This member is not in the ring.
+    #[error("this member is not in the ring yet; wait for the event Joined")]
+    NotMember,
+    /// Too many are under way.
+    #[error("{0} messages are under way already; wait until one has arrived")]
+    TooMany(usize),
+    /// The body is too long.
+    #[error("a routed message of {0} bytes is too long; {max} are allowed", max = crate::limits::MAX_ROUTED_BODY)]
+    TooLong(usize),
+    /// The receiver's certificate is not at hand, or it is not a member any more.
+    #[error("there is no certificate of the receiver at hand; fetch it first")]
+    NoCertificate,
+    /// It would be a message to oneself.
+    #[error("the receiver is this member itself")]
+    ToOneself,
+}
+
+/// Why a routed message has not arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RouteFailure {
+    /// Nobody answered, whichever way it went.
+    #[error("no answer came back, whichever way the message went")]
+    NoAnswer,
+    /// The owner of the point was not found.
+    #[error("the owner of the point was not found")]
+    NoOwner,
+    /// This member left the ring meanwhile.
+    #[error("this member left the ring meanwhile")]
+    Left,
+}
+
+/// All that is routed by, through and to one member.
+#[derive(Debug, Default)]
+pub(crate) struct Routing {
+    passages: Passages,
+    outbox: Outbox,
+    arrivals: Arrivals,
+    /// Members that have this member's certificate: it is not sent to them again.
+    familiar: BTreeSet<RingKey>,
+    preferences: Preferences,
+    /// How long a neighbour takes to show that it has a message.
+    hop_pace: Pace,
+    /// How long an answer takes.
+    pace: Pace,
+}
+
+impl Routing {
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        let times = [
+            self.passages.next_due(),
+            self.outbox.next_due(),
+            self.arrivals.next_due(),
+        ];
+        times.into_iter().flatten().min()
+    }
+
+    /// This member's certificate has reached `member`, which has proven so.
+    fn remember(&mut self, member: RingKey) {
+        if self.familiar.len() < MAX_FAMILIAR {
+            self.familiar.insert(member);
+        }
+    }
+}
+
+impl Chord {
+    pub(crate) fn handle_routing(&mut self, now: Instant, from: RingKey, message: Message) {
+        if !self.is_member() || self.credentials.is_none() {
+            return;
+        }
+        match message {
+            Message::Route {
+                id,
+                target,
+                hops_left,
+                payload,
+            } => {
+                if self.peers.may_route(now, from) {
+                    self.route_came(now, (from, id), target, hops_left, payload);
+                } else {
+                    self.counters.rate_limited += 1;
+                }
+            }
+            Message::TakenOn { ids } => self.taken_on(now, from, &ids),
+            Message::Reached { id, label, payload } => {
+                self.reached(now, from, id, label, payload);
+            }
+            Message::Confirm { id, payload } => self.confirm_came(now, from, id, payload),
+            _ => {}
+        }
+    }
+
+    /// A message has come to this member, or on its way to another.
+    fn route_came(
+        &mut self,
+        now: Instant,
+        previous: (RingKey, RequestId),
+        target: RingKey,
+        hops_left: u8,
+        payload: Vec<u8>,
+    ) {
+        if self.owns(&target) {
+            self.arrived(now, previous, target, &payload);
+        } else {
+            self.pass_on(now, previous, target, hops_left, payload);
+        }
+    }
+
+    pub(crate) fn routes_due(&mut self, now: Instant) {
+        self.passages_due(now);
+        self.sending_due(now);
+        self.arrivals_due(now);
+    }
+
+    /// This member leaves: nothing that waits is waited for any more.
+    pub(crate) fn stop_routing(&mut self) {
+        self.fail_all_routes(RouteFailure::Left);
+        self.routing = Routing {
+            outbox: std::mem::take(&mut self.routing.outbox),
+            ..Routing::default()
+        };
+    }
+}
+
+/// Times in the order in which they come, each for one id. Whoever is done is dropped from the front.
+type Watch = VecDeque<(Instant, RequestId)>;

@@ -1,0 +1,401 @@
+//! Messages on their way through this member, its own among them.
+//!
+//! Each hop gives a message a number of its own, remembers whom it came from and whom it went to, and so the answer finds its way
+//! back and the confirmation its way there without a further choice. Whoever has taken a message on says so only if no answer
+//! comes through it soon, for several messages at once: on a fast network that costs nothing.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use super::Watch;
+use super::hop::Conduct;
+use crate::chord::Chord;
+use crate::event::RouteId;
+use crate::key::RingKey;
+use crate::limits::{
+    HOP_TIME, HOP_TRIES, MAX_PASSAGE_REPEATS, MAX_PASSAGES, MAX_TAKEN_ON, MAX_WAITING,
+    MAX_WAITING_OF_PEER, PASSAGE_TIME, TAKEN_ON_DELAY,
+};
+use crate::message::{Message, RequestId};
+
+/// How far a message has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// The next one has not said anything.
+    Sent,
+    /// It has the message.
+    Taken,
+    /// It did not say anything in time, and somebody else has the message now. Its answer still counts.
+    Passed,
+    /// An answer came back.
+    Answered,
+}
+
+/// One message, from one neighbour to another.
+#[derive(Clone, Debug)]
+struct Passage {
+    came_from: Source,
+    next: RingKey,
+    /// The next one's number, which the confirmation carries.
+    label: Option<RequestId>,
+    target: RingKey,
+    hops_left: u8,
+    /// Empty once nobody needs it any more.
+    payload: Vec<u8>,
+    tried: Vec<RingKey>,
+    sent: Instant,
+    progress: Progress,
+    repeats: u8,
+}
+
+/// Whose message it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// Of this member.
+    Own(RouteId),
+    /// A neighbour's, by its own number.
+    Hop(RingKey, RequestId),
+}
+
+impl Source {
+    fn neighbour(&self) -> Option<RingKey> {
+        match self {
+            Source::Own(_) => None,
+            Source::Hop(key, _) => Some(*key),
+        }
+    }
+}
+
+/// A message that is to go on.
+#[derive(Clone, Debug)]
+pub(super) struct Onward {
+    pub(super) came_from: Source,
+    pub(super) next: RingKey,
+    pub(super) target: RingKey,
+    pub(super) hops_left: u8,
+    pub(super) payload: Vec<u8>,
+    /// Who had it already.
+    pub(super) tried: Vec<RingKey>,
+}
+
+/// All that are remembered. Numbers grow, so the oldest is the first.
+#[derive(Debug, Default)]
+pub(super) struct Passages {
+    open: BTreeMap<RequestId, Passage>,
+    /// Those without an answer, by the neighbour they came from.
+    waiting: BTreeMap<Option<RingKey>, usize>,
+    without_answer: usize,
+    /// When a neighbour is to be told that its message has been taken on.
+    tell: Watch,
+    /// When the next hop is taken for silent.
+    silent: Watch,
+}
+
+impl Passages {
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let fronts = [self.tell.front(), self.silent.front()];
+        let fronts = fronts.into_iter().flatten().map(|(time, _)| *time);
+        // Twice a second is often enough to forget.
+        let oldest = self.open.first_key_value();
+        let oldest = oldest.map(|(_, passage)| passage.sent + PASSAGE_TIME + HOP_TIME);
+        fronts.chain(oldest).min()
+    }
+
+    /// Whether one more from there may wait for its answer. Makes room for it.
+    fn has_room(&mut self, neighbour: Option<RingKey>) -> bool {
+        let of_peer = self.waiting.get(&neighbour).copied().unwrap_or(0);
+        if self.without_answer >= MAX_WAITING || of_peer >= MAX_WAITING_OF_PEER {
+            return false;
+        }
+        while self.open.len() >= MAX_PASSAGES {
+            match self.open.first_entry() {
+                Some(oldest) if oldest.get().is_done() => drop(oldest.remove()),
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    fn insert(&mut self, id: RequestId, passage: Passage) {
+        let neighbour = passage.came_from.neighbour();
+        *self.waiting.entry(neighbour).or_default() += 1;
+        self.without_answer += 1;
+        self.open.insert(id, passage);
+    }
+
+    /// An answer to it came, or is not waited for any more.
+    fn done(&mut self, neighbour: Option<RingKey>) {
+        self.without_answer = self.without_answer.saturating_sub(1);
+        if let Some(count) = self.waiting.get_mut(&neighbour) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.waiting.remove(&neighbour);
+            }
+        }
+    }
+
+    /// Drops those from the fronts of the watches about whom there is nothing to do any more.
+    fn trim(&mut self) {
+        for watch in [&mut self.tell, &mut self.silent] {
+            while let Some((_, id)) = watch.front() {
+                if self.open.get(id).is_some_and(|passage| !passage.is_done()) {
+                    break;
+                }
+                watch.pop_front();
+            }
+        }
+    }
+}
+
+impl Passage {
+    fn is_done(&self) -> bool {
+        matches!(self.progress, Progress::Answered | Progress::Passed)
+    }
+}
+
+/// The numbers at the front of `watch` whose time has come.
+fn take_due(watch: &mut Watch, now: Instant) -> Vec<RequestId> {
+    let count = watch.iter().take_while(|(time, _)| *time <= now).count();
+    watch.drain(..count).map(|(_, id)| id).collect()
+}
+
+impl Chord {
+    /// Hands a neighbour's message on.
+    pub(super) fn pass_on(
+        &mut self,
+        now: Instant,
+        previous: (RingKey, RequestId),
+        target: RingKey,
+        hops_left: u8,
+        payload: Vec<u8>,
+    ) {
+        let came_from = Source::Hop(previous.0, previous.1);
+        let tried = vec![previous.0];
+        let next = self.next_hop(now, &target, &tried, 0);
+        let (Some(next), Some(hops_left)) = (next, hops_left.checked_sub(1)) else {
+            self.counters.routed_dropped += 1;
+            return;
+        };
+        let onward = Onward {
+            came_from,
+            next,
+            target,
+            hops_left,
+            payload,
+            tried,
+        };
+        if self.hand_on(now, onward) {
+            self.counters.routed_on += 1;
+        }
+    }
+
+    /// Sends a message to the next hop. False if there is no room to remember it.
+    pub(super) fn hand_on(&mut self, now: Instant, onward: Onward) -> bool {
+        let neighbour = onward.came_from.neighbour();
+        if !self.routing.passages.has_room(neighbour) {
+            self.counters.routed_dropped += 1;
+            return false;
+        }
+        let id = self.requests.next_id();
+        let patience = self.routing.hop_pace.patience(HOP_TIME);
+        let passages = &mut self.routing.passages;
+        let silent = now + patience.max(TAKEN_ON_DELAY.saturating_mul(3));
+        passages.silent.push_back((silent, id));
+        if neighbour.is_some() {
+            passages.tell.push_back((now + TAKEN_ON_DELAY, id));
+        }
+        let mut tried = onward.tried;
+        tried.push(onward.next);
+        let passage = Passage {
+            came_from: onward.came_from,
+            next: onward.next,
+            label: None,
+            target: onward.target,
+            hops_left: onward.hops_left,
+            payload: onward.payload.clone(),
+            tried,
+            sent: now,
+            progress: Progress::Sent,
+            repeats: 0,
+        };
+        passages.insert(id, passage);
+        let message = Message::Route {
+            id,
+            target: onward.target,
+            hops_left: onward.hops_left,
+            payload: onward.payload,
+        };
+        self.send(onward.next, message);
+        true
+    }
+
+    /// The next hop has these.
+    pub(super) fn taken_on(&mut self, now: Instant, from: RingKey, ids: &[RequestId]) {
+        for id in ids {
+            let passage = self.routing.passages.open.get_mut(id);
+            let Some(passage) = passage.filter(|passage| passage.next == from) else {
+                self.counters.unsolicited += 1;
+                continue;
+            };
+            if passage.progress == Progress::Sent {
+                passage.progress = Progress::Taken;
+                let time = now.saturating_duration_since(passage.sent);
+                self.routing.hop_pace.take_in(time.as_secs_f64());
+            }
+        }
+    }
+
+    /// An answer comes back.
+    pub(super) fn reached(
+        &mut self,
+        now: Instant,
+        from: RingKey,
+        id: RequestId,
+        label: RequestId,
+        payload: Vec<u8>,
+    ) {
+        let passages = &mut self.routing.passages;
+        let passage = passages.open.get_mut(&id);
+        let expected =
+            |passage: &&mut Passage| passage.next == from && passage.repeats < MAX_PASSAGE_REPEATS;
+        let Some(passage) = passage.filter(expected) else {
+            self.counters.unsolicited += 1;
+            return;
+        };
+        passage.repeats += 1;
+        passage.label = Some(label);
+        let (came_from, before) = (passage.came_from, passage.progress);
+        if before == Progress::Sent {
+            let time = now.saturating_duration_since(passage.sent);
+            self.routing.hop_pace.take_in(time.as_secs_f64());
+        }
+        if before != Progress::Answered {
+            passage.progress = Progress::Answered;
+            passage.payload = Vec::new();
+            passage.tried = Vec::new();
+            if before != Progress::Passed {
+                passages.done(came_from.neighbour());
+            }
+            passages.trim();
+            self.routing.preferences.note(from, Conduct::Answered);
+        }
+        match came_from {
+            Source::Hop(previous, number) => {
+                let message = Message::Reached {
+                    id: number,
+                    label: id,
+                    payload,
+                };
+                self.send(previous, message);
+            }
+            Source::Own(route) => {
+                if let Some(confirm) = self.answered(now, route, &payload) {
+                    let message = Message::Confirm {
+                        id: label,
+                        payload: confirm,
+                    };
+                    self.send(from, message);
+                } else {
+                    // Somebody on that way makes answers up, or this one has come before.
+                    self.counters.unsolicited += 1;
+                }
+            }
+        }
+    }
+
+    /// A confirmation goes on the way that the message has taken.
+    pub(super) fn confirm_on(&mut self, from: RingKey, id: RequestId, payload: Vec<u8>) {
+        let passage = self.routing.passages.open.get_mut(&id);
+        let expected = |passage: &&mut Passage| {
+            passage.came_from.neighbour() == Some(from) && passage.repeats < MAX_PASSAGE_REPEATS
+        };
+        let Some(passage) = passage.filter(expected) else {
+            self.counters.unsolicited += 1;
+            return;
+        };
+        passage.repeats += 1;
+        if let Some(label) = passage.label {
+            let next = passage.next;
+            self.send(next, Message::Confirm { id: label, payload });
+        }
+    }
+
+    pub(super) fn passages_due(&mut self, now: Instant) {
+        self.tell_taken_on(now);
+        for id in take_due(&mut self.routing.passages.silent, now) {
+            self.next_is_silent(now, id);
+        }
+        self.forget_passages(now);
+        self.routing.passages.trim();
+    }
+
+    /// Tells neighbours what of theirs is under way still.
+    fn tell_taken_on(&mut self, now: Instant) {
+        let passages = &mut self.routing.passages;
+        let mut ids: BTreeMap<RingKey, Vec<RequestId>> = BTreeMap::new();
+        for id in take_due(&mut passages.tell, now) {
+            let passage = passages.open.get(&id).filter(|passage| !passage.is_done());
+            if let Some(Source::Hop(previous, number)) = passage.map(|passage| passage.came_from) {
+                ids.entry(previous).or_default().push(number);
+            }
+        }
+        for (previous, ids) in ids {
+            for ids in ids.chunks(MAX_TAKEN_ON) {
+                let ids = ids.to_vec();
+                self.send(previous, Message::TakenOn { ids });
+            }
+        }
+    }
+
+    /// The next hop has not said anything: somebody else gets the message, too.
+    fn next_is_silent(&mut self, now: Instant, id: RequestId) {
+        let passages = &mut self.routing.passages;
+        let Some(passage) = passages.open.get_mut(&id) else {
+            return;
+        };
+        if passage.progress != Progress::Sent {
+            return;
+        }
+        self.routing.preferences.note(passage.next, Conduct::Silent);
+        if passage.tried.len() > HOP_TRIES {
+            return;
+        }
+        let (target, tried) = (passage.target, passage.tried.clone());
+        let Some(next) = self.next_hop(now, &target, &tried, 0) else {
+            return;
+        };
+        let passages = &mut self.routing.passages;
+        let Some(passage) = passages.open.get_mut(&id) else {
+            return;
+        };
+        passage.progress = Progress::Passed;
+        let onward = Onward {
+            came_from: passage.came_from,
+            next,
+            target,
+            hops_left: passage.hops_left,
+            payload: std::mem::take(&mut passage.payload),
+            tried,
+        };
+        passages.done(onward.came_from.neighbour());
+        self.hand_on(now, onward);
+    }
+
+    /// Forgets what is too old. Whoever took such a message on and brought no answer has lost it, or somebody behind it has.
+    fn forget_passages(&mut self, now: Instant) {
+        while let Some(oldest) = self.routing.passages.open.first_entry() {
+            if now < oldest.get().sent + PASSAGE_TIME {
+                break;
+            }
+            let passage = oldest.remove();
+            if passage.progress == Progress::Taken {
+                self.routing
+                    .preferences
+                    .note(passage.next, Conduct::NoAnswer);
+            }
+            if !passage.is_done() {
+                self.routing.passages.done(passage.came_from.neighbour());
+            }
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! A member's own messages: by which ways they go, one after the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use rand::Rng;
+
+use super::pass::{Onward, Source};
+use super::payload::{Answer, Offer, Proof, Secret, digest};
+use super::{Destination, RouteError, RouteFailure};
+use crate::chord::Chord;
+use crate::credentials::Standing;
+use crate::event::{Event, LookupFailure, RouteId};
+use crate::key::RingKey;
+use crate::limits::{
+    MAX_CONFIRMED, MAX_ROUTE_HOPS, MAX_ROUTED_BODY, MAX_ROUTES, MIN_ROUTE_TIME, ROUTE_TIME,
+    ROUTE_WAYS,
+};
+
+/// One message whose answer is waited for.
+#[derive(Clone, Debug)]
+struct Sending {
+    to: Destination,
+    number: u64,
+    digest: [u8; 32],
+    payload: Vec<u8>,
+    tries: usize,
+    /// Those who had it, and the groups that they were drawn from.
+    avoid: Vec<RingKey>,
+    since: Instant,
+    sent: Instant,
+    /// None while the owner of its point is looked up.
+    due: Option<Instant>,
+    /// Whether its owner was found by a verified lookup.
+    verified: bool,
+    /// Whether it went straight to its receiver.
+    last: bool,
+}
+
+/// What was confirmed to whom: the same is confirmed again, and nothing else.
+#[derive(Clone, Debug)]
+struct Confirmed {
+    author: RingKey,
+    proof: Proof,
+}
+
+/// All that one member sends. Ids grow, so the oldest is the first.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    sending: BTreeMap<RouteId, Sending>,
+    due: BTreeSet<(Instant, RouteId)>,
+    confirmed: BTreeMap<RouteId, Confirmed>,
+    next: u64,
+}
+
+impl Outbox {
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.due.first().map(|(time, _)| *time)
+    }
+
+    fn insert(&mut self, sending: Sending) -> RouteId {
+        self.next = self.next.wrapping_add(1);
+        let id = RouteId(self.next);
+        self.sending.insert(id, sending);
+        id
+    }
+
+    fn set_due(&mut self, id: RouteId, due: Option<Instant>) {
+        if let Some(sending) = self.sending.get_mut(&id) {
+            if let Some(time) = sending.due {
+                self.due.remove(&(time, id));
+            }
+            sending.due = due;
+            self.due.extend(due.map(|time| (time, id)));
+        }
+    }
+
+    fn remove(&mut self, id: RouteId) -> Option<Sending> {
+        self.set_due(id, None);
+        self.sending.remove(&id)
+    }
+
+    fn confirm(&mut self, id: RouteId, confirmed: Confirmed) {
+        if self.confirmed.len() >= MAX_CONFIRMED {
+            self.confirmed.pop_first();
+        }
+        self.confirmed.insert(id, confirmed);
+    }
+}
+
+impl Chord {
+    /// Sends `body` through the ring. What becomes of it comes as the event `RouteDone` or `RouteFailed`; the receiver gets the event
+    /// `Routed`.
+    ///
+    /// # Errors
+    ///
+    /// When this member is not in the ring or has no credentials, when the receiver is this member or its certificate is not at hand, when the
+    /// body has more than 400 bytes, or when 4 096 messages are under way.
+    pub fn route(
+        &mut self,
+        now: Instant,
+        to: Destination,
+        body: &[u8],
+    ) -> Result<RouteId, RouteError> {
+        if body.len() > MAX_ROUTED_BODY {
+            return Err(RouteError::TooLong(body.len()));
+        }
+        if !self.is_member() {
+            return Err(RouteError::NotMember);
+        }
+        let under_way = self.routing.outbox.sending.len();
+        if under_way >= MAX_ROUTES {
+            return Err(RouteError::TooMany(under_way));
+        }
+        if to == Destination::Member(self.me) {
+            return Err(RouteError::ToOneself);
+        }
+        let number = self.rng.next_u64();
+        let credentials = self.credentials.as_mut().ok_or(RouteError::NotMember)?;
+        let (carried, familiar) = match to {
+            Destination::Point(_) => (body.to_vec(), false),
+            Destination::Member(member) => {
+                let secret = Secret::Body(body.to_vec()).encode();
+                let sealed = credentials.seal(&member, &secret);
+                let familiar = self.routing.familiar.contains(&member);
+                (sealed.ok_or(RouteError::NoCertificate)?, familiar)
+            }
+        };
+        let certificate = (!familiar).then(|| credentials.certificate(&self.me));
+        let digest = digest(&to.key(), &carried);
+        let offer = Offer {
+            origin: self.me,
+            number,
+            certificate: certificate.flatten(),
+            sealed: matches!(to, Destination::Member(_)),
+            body: carried,
+        };
+        let id = self.routing.outbox.insert(Sending {
+            to,
+            number,
+            digest,
+            payload: offer.encode(),
+            tries: 0,
+            avoid: Vec::new(),
+            since: now,
+            sent: now,
+            due: None,
+            verified: matches!(to, Destination::Member(_)),
+            last: false,
+        });
+        if matches!(to, Destination::Point(point) if self.owns(&point)) {
+            self.route_to_oneself(now, id, body.to_vec());
+        } else {
+            self.route_step(now, id);
+        }
+        Ok(id)
+    }
+
+    /// The point is this member's own.
+    fn route_to_oneself(&mut self, now: Instant, id: RouteId, body: Vec<u8>) {
+        let Some(sending) = self.routing.outbox.remove(id) else {
+            return;
+        };
+        self.emit(Event::Routed {
+            from: self.me,
+            target: sending.to.key(),
+            body,
+        });
+        self.route_done(now, id, &sending, self.me);
+    }
+
+    fn route_done(&mut self, now: Instant, id: RouteId, sending: &Sending, by: RingKey) {
+        self.emit(Event::RouteDone {
+            id,
+            by,
+            verified: sending.verified,
+            tries: u32::try_from(sending.tries).unwrap_or(u32::MAX),
+            elapsed: now.saturating_duration_since(sending.since),
+        });
+    }
+
+    /// The next try: by another way, or straight to the receiver.
+    fn route_step(&mut self, now: Instant, id: RouteId) {
+        let Some(sending) = self.routing.outbox.sending.get_mut(&id) else {
+            return;
+        };
+        let attempt = sending.tries;
+        sending.tries += 1;
+        sending.sent = now;
+        let (target, avoid) = (sending.to.key(), sending.avoid.clone());
+        let next = (attempt < ROUTE_WAYS)
+            .then(|| self.next_hop(now, &target, &avoid, attempt))
+            .flatten();
+        let Some(next) = next else {
+            return self.route_straight(now, id);
+        };
+        let groups = self.fingers.entries().iter();
+        let group = groups.map(|finger| &finger.group);
+        let group = group.filter(|group| group.contains(&next)).flatten();
+        let used: Vec<RingKey> = group.copied().chain([next]).collect();
+        let Some(sending) = self.routing.outbox.sending.get_mut(&id) else {
+            return;
+        };
+        sending.avoid.extend(used);
+        self.route_by(now, id, next, MAX_ROUTE_HOPS);
+    }
+
+    fn route_by(&mut self, now: Instant, id: RouteId, next: RingKey, hops_left: u8) {
+        let Some(sending) = self.routing.outbox.sending.get(&id) else {
+            return;
+        };
+        let onward = Onward {
+            came_from: Source::Own(id),
+            next,
+            target: sending.to.key(),
+            hops_left,
+            payload: sending.payload.clone(),
+            tried: Vec::new(),
+        };
+        // Where there is no room the next try comes in time.
+        self.hand_on(now, onward);
+        let patience = self.routing.pace.patience(ROUTE_TIME).max(MIN_ROUTE_TIME);
+        self.routing.outbox.set_due(id, Some(now + patience));
+    }
+
+    /// All ways have failed.
+    fn route_straight(&mut self, now: Instant, id: RouteId) {
+        let Some(sending) = self.routing.outbox.sending.get_mut(&id) else {
+            return;
+        };
+        if std::mem::replace(&mut sending.last, true) {
+            return self.route_failed(id, RouteFailure::NoAnswer);
+        }
+        match sending.to {
+            Destination::Member(member) => self.route_by(now, id, member, 0),
+            Destination::Point(point) => {
+                self.routing.outbox.set_due(id, None);
+                self.start_route_lookup(now, id, point);
+            }
+        }
+    }
+
+    /// The owner of a message's point has been looked up.
+    pub(crate) fn route_owner_found(
+        &mut self,
+        now: Instant,
+        id: RouteId,
+        owner: RingKey,
+        verified: bool,
+    ) {
+        let Some(sending) = self.routing.outbox.sending.get_mut(&id) else {
+            return;
+        };
+        sending.verified = verified;
+        sending.sent = now;
+        if owner != self.me {
+            return self.route_by(now, id, owner, 0);
+        }
+        let body = Offer::decode(&sending.payload).map(|offer| offer.body);
+        self.route_to_oneself(now, id, body.unwrap_or_default());
+    }
+
+    pub(crate) fn route_failed(&mut self, id: RouteId, reason: RouteFailure) {
+        if self.routing.outbox.remove(id).is_some() {
+            self.emit(Event::RouteFailed { id, reason });
+        }
+    }
+
+    pub(crate) fn route_lookup_failed(&mut self, id: RouteId, reason: LookupFailure) {
+        let reason = match reason {
+            LookupFailure::Left => RouteFailure::Left,
+            LookupFailure::TimedOut | LookupFailure::NoRoute => RouteFailure::NoOwner,
+        };
+        self.route_failed(id, reason);
+    }
+
+    pub(super) fn fail_all_routes(&mut self, reason: RouteFailure) {
+        let ids: Vec<RouteId> = self.routing.outbox.sending.keys().copied().collect();
+        for id in ids {
+            self.route_failed(id, reason);
+        }
+    }
+
+    pub(super) fn sending_due(&mut self, now: Instant) {
+        while let Some((time, id)) = self.routing.outbox.due.first().copied() {
+            if time > now {
+                break;
+            }
+            self.routing.outbox.set_due(id, None);
+            self.route_step(now, id);
+        }
+    }
+
+    /// An answer to this member's own message: gives the confirmation if it is genuine and the first, or the same again.
+    pub(super) fn answered(
+        &mut self,
+        now: Instant,
+        id: RouteId,
+        payload: &[u8],
+    ) -> Option<Vec<u8>> {
+        let answer = Answer::decode(payload).ok()?;
+        let author = answer.author;
+        if self.is_convicted(&author) {
+            return None;
+        }
+        let credentials = self.credentials.as_mut()?;
+        let standing = match (credentials.standing(&author), &answer.certificate) {
+            (Standing::Unknown, Some(certificate)) => credentials.admit(&author, certificate),
+            (standing, _) => standing,
+        };
+        if standing != Standing::Certified {
+            return None;
+        }
+        let opened = credentials.open(&author, &answer.sealed)?;
+        let Secret::Answer(proof) = Secret::decode(&opened).ok()? else {
+            return None;
+        };
+        let fits = |sending: &&Sending| {
+            let meant = match sending.to {
+                Destination::Member(member) => member == author,
+                Destination::Point(_) => true,
+            };
+            meant && sending.number == proof.number && sending.digest == proof.digest
+        };
+        if self.routing.outbox.sending.get(&id).filter(fits).is_some() {
+            self.route_ended(now, id, author, proof.clone());
+        } else {
+            let confirmed = self.routing.outbox.confirmed.get(&id)?;
+            if confirmed.author != author || confirmed.proof != proof {
+                return None;
+            }
+        }
+        let confirm = Secret::Confirm(proof).encode();
+        self.credentials.as_mut()?.seal(&author, &confirm)
+    }
+
+    fn route_ended(&mut self, now: Instant, id: RouteId, author: RingKey, proof: Proof) {
+        let Some(sending) = self.routing.outbox.remove(id) else {
+            return;
+        };
+        if sending.tries == 1 {
+            let time: Duration = now.saturating_duration_since(sending.sent);
+            self.routing.pace.take_in(time.as_secs_f64());
+        }
+        self.routing.remember(author);
+        let confirmed = Confirmed { author, proof };
+        self.routing.outbox.confirm(id, confirmed);
+        self.route_done(now, id, &sending, author);
+    }
+}
