@@ -1,5 +1,7 @@
 //! What the overlay has to know of certificates, from this member's directory.
 
+mod seal;
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,6 +12,7 @@ use crate::certificate::Certificate;
 use crate::clock::unix_seconds;
 use crate::directory::Directory;
 use crate::identity::Identity;
+use seal::Seals;
 
 /// What routers sign their statements of the overlay with.
 pub(crate) const CONTEXT: &[u8] = b"ringway overlay statement";
@@ -20,6 +23,7 @@ pub(crate) struct RouterCredentials {
     identity: Identity,
     own: Certificate,
     directory: Arc<Directory>,
+    seals: Seals,
 }
 
 impl RouterCredentials {
@@ -32,6 +36,7 @@ impl RouterCredentials {
             identity,
             own,
             directory,
+            seals: Seals::default(),
         }
     }
 
@@ -78,6 +83,16 @@ impl Credentials for RouterCredentials {
             let author = certificate.member();
             author.verify(CONTEXT, statement, signature).is_ok()
         })
+    }
+
+    fn seal(&mut self, to: &RingKey, content: &[u8]) -> Option<Vec<u8>> {
+        let member = self.of(to)?.member();
+        self.seals.seal(&self.identity, &member, content)
+    }
+
+    fn open(&mut self, from: &RingKey, sealed: &[u8]) -> Option<Vec<u8>> {
+        let member = self.of(from)?.member();
+        self.seals.open(&self.identity, &member, sealed)
     }
 
     fn author(

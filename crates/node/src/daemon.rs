@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use ringway_overlay::{Destination, RingKey};
 use ringway_transport::{MemberId, Signer as _};
 use tokio::sync::{mpsc, oneshot};
 
@@ -17,8 +18,8 @@ use crate::control::{self, ControlServerError, ControlSocket, Services};
 use crate::directory::{Directory, DirectoryError};
 use crate::home::{self, HomeError};
 use crate::identity::{Identity, IdentityError};
-pub use crate::member::MessageSender;
 use crate::member::{Arrived, MemberHandle, Network, NetworkError, Runtime, Setup};
+pub use crate::member::{Delivered, MessageSender, RingMessage};
 use crate::state::{Membership, State, StateError};
 use crate::transfer::{self, Transfers};
 
@@ -117,6 +118,7 @@ pub struct Daemon {
     state: Arc<State>,
     ready: Ready,
     messages: Option<Messages>,
+    ring_messages: Option<RingMessages>,
 }
 
 /// Messages between applications of members: unreliable, unordered, at most 64 KiB long. For programs that run a member within
@@ -143,6 +145,66 @@ impl Messages {
     /// The next message if one waits.
     pub fn try_receive(&mut self) -> Option<(MemberId, Bytes)> {
         self.arrived.try_recv().ok()
+    }
+}
+
+/// Messages through the ring, between applications of its routers: from hop to hop, acknowledged by their receivers, in no order, at
+/// most 399 bytes long. For programs that run a router within themselves.
+#[derive(Debug)]
+pub struct RingMessages {
+    sender: RingSender,
+    arrived: mpsc::Receiver<RingMessage>,
+}
+
+/// Sends messages through the ring. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct RingSender {
+    member: MemberHandle,
+    directory: Arc<Directory>,
+}
+
+/// Why a message through the ring has not arrived, or why nothing is known of it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NotDelivered(String);
+
+impl RingMessages {
+    /// A way to send.
+    #[must_use]
+    pub fn sender(&self) -> RingSender {
+        self.sender.clone()
+    }
+
+    /// The next message that has come, once its sender has confirmed that it sent it; none once the member has stopped.
+    pub async fn receive(&mut self) -> Option<RingMessage> {
+        self.arrived.recv().await
+    }
+}
+
+impl RingSender {
+    /// Sends `body` to the router with this name or id, sealed for it.
+    ///
+    /// # Errors
+    /// When there is no such router, or no answer has come, whichever way the message went.
+    pub async fn to_router(&self, peer: &str, body: &[u8]) -> Result<Delivered, NotDelivered> {
+        let found = self.directory.find(peer).await;
+        let certificate = found.map_err(|error| NotDelivered(error.to_string()))?;
+        let key = certificate.ring_key();
+        let key = key.ok_or_else(|| NotDelivered(format!("`{peer}` is no router")))?;
+        self.send(Destination::Member(key), body).await
+    }
+
+    /// Sends `body` to whoever owns `point`. Those on the way can read it, and whoever claims the point is believed.
+    ///
+    /// # Errors
+    /// When no answer has come, whichever way the message went.
+    pub async fn to_point(&self, point: RingKey, body: &[u8]) -> Result<Delivered, NotDelivered> {
+        self.send(Destination::Point(point), body).await
+    }
+
+    async fn send(&self, to: Destination, body: &[u8]) -> Result<Delivered, NotDelivered> {
+        let sent = self.member.send_through(to, body).await;
+        sent.map_err(|error| NotDelivered(error.to_string()))
     }
 }
 
@@ -182,7 +244,7 @@ impl Daemon {
             socket: path,
             pid: std::process::id(),
         };
-        let (runtime, member, arrived) = Runtime::new(Setup {
+        let (runtime, member, inboxes) = Runtime::new(Setup {
             identity,
             membership,
             state: Arc::clone(&state),
@@ -203,7 +265,14 @@ impl Daemon {
         let messages = Messages {
             member: member.clone(),
             directory: Arc::clone(&directory),
-            arrived,
+            arrived: inboxes.messages,
+        };
+        let ring_messages = RingMessages {
+            sender: RingSender {
+                member: member.clone(),
+                directory: Arc::clone(&directory),
+            },
+            arrived: inboxes.through,
         };
         let services = Services {
             member,
@@ -219,6 +288,7 @@ impl Daemon {
             state,
             ready,
             messages: Some(messages),
+            ring_messages: Some(ring_messages),
         })
     }
 
@@ -234,6 +304,12 @@ impl Daemon {
         self.messages.take()
     }
 
+    /// The messages through the ring of this member's applications; only the first caller gets them. If nobody asks, what arrives is
+    /// dropped and counted.
+    pub fn take_ring_messages(&mut self) -> Option<RingMessages> {
+        self.ring_messages.take()
+    }
+
     /// Runs until `shutdown` completes or the membership ends.
     ///
     /// # Errors
@@ -243,6 +319,7 @@ impl Daemon {
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), DaemonError> {
         self.messages = None;
+        self.ring_messages = None;
         let own = self.services.certificate.clone();
         let (revoked, own_end) = oneshot::channel();
         let watching = tokio::spawn(watch_statement(self.services.clone(), self.state, revoked));

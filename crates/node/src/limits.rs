@@ -533,6 +533,16 @@ pub const WHEREABOUTS_RECEIPTS: usize = 4;
 /// Source: a router that crashes is followed by its successor, which then is the one to be asked. More copies cost messages.
 pub const WHEREABOUTS_COPIES: u8 = 1;
 
+/// Messages through the ring that wait for an application.
+///
+/// Source: chosen; 400 bytes each. Past it the newest is dropped and counted.
+pub const RING_MESSAGES_UNREAD: usize = 1_024;
+
+/// Keys that are shared with other members, for what is sealed for them.
+///
+/// Source: chosen; 150 bytes each. Past it the one that was computed first goes, and is computed again, which takes some 50 µs.
+pub const SEALING_KEYS: usize = 4_096;
+
 /// Leaves that are searched at once.
 ///
 /// Source: a quarter of [`ECHOES`]. Past it a further one counts as not found.

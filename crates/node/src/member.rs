@@ -22,13 +22,14 @@ mod relay;
 mod ring;
 mod runtime;
 mod status;
+mod through;
 mod transports;
 mod whereabouts;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ringway_overlay::RingKey;
+use ringway_overlay::{Destination, RingKey};
 use ringway_transport::{Address, MemberId, Ping, Pong};
 use tokio::sync::{mpsc, oneshot};
 
@@ -37,6 +38,7 @@ pub use self::messages::MessageSender;
 pub(crate) use self::network::{Network, NetworkError};
 pub(crate) use self::records::RecordOutcome;
 pub(crate) use self::runtime::{Runtime, Setup};
+pub use self::through::{Delivered, RingMessage};
 
 use crate::certificate::Certificate;
 use crate::control::{PathsStatus, Status};
@@ -70,13 +72,15 @@ pub(crate) enum Unreachable {
     Stopping,
 }
 
-/// Why a key could not be looked up.
+/// Why a key could not be looked up, or a message not be sent through the ring.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LookupFailed {
     #[error("this member is not part of the ring yet: `ringway status` shows how far it is")]
     NotInRing,
     #[error("this leaf has no parent yet: `ringway status` shows how far it is")]
     NoParent,
+    #[error("only routers send messages through the ring, and this member is a leaf")]
+    Leaf,
     #[error("no answer came in time")]
     TimedOut,
     #[error("{0}")]
@@ -132,6 +136,11 @@ enum Command {
     Get {
         point: RingKey,
         reply: oneshot::Sender<Result<RecordOutcome, LookupFailed>>,
+    },
+    Through {
+        to: Destination,
+        body: Vec<u8>,
+        reply: oneshot::Sender<Result<Delivered, LookupFailed>>,
     },
     Paths {
         certificate: Box<Certificate>,

@@ -40,7 +40,7 @@ pub trait Credentials: fmt::Debug + Send {
     /// Whether `member` signed `statement`. False for a member without a certificate.
     fn verify(&self, member: &RingKey, statement: &[u8], signature: &[u8; SIGNATURE_LEN]) -> bool;
 
-    /// Encrypts and authenticates `content` from this member to `to`, so that only the two of them can read or make it: at most 40 bytes more.
+    /// Encrypts and authenticates `content` from this member to `to`, so that only the two of them can read or make it: at most 41 bytes more.
     /// None for a member without a certificate. A nonce, if it takes one, is the caller's business.
     fn seal(&mut self, to: &RingKey, content: &[u8]) -> Option<Vec<u8>>;
 

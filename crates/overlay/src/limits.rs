@@ -276,8 +276,8 @@ pub const MAX_PAYLOAD: usize = 1_040;
 pub const MAX_ROUTED_BODY: usize = 400;
 
 /// Bytes that sealing adds to a message, at most.
-/// Source: a nonce of 24 bytes and a tag of 16. `Credentials::seal` must keep to it.
-pub const MAX_SEAL: usize = 40;
+/// Source: a nonce of 24 bytes, a tag of 16 and a byte that says who has sealed it. `Credentials::seal` must keep to it.
+pub const MAX_SEAL: usize = 41;
 
 /// Hops of a message through the ring.
 /// Source: log16 of 10^9 members is 8, and half of the hops may be detours. Past it the message is dropped and its sender tries another way.

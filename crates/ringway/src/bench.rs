@@ -1,5 +1,6 @@
 //! `ringway bench`: the project's own figures, measured on this machine, beside their limits and their peers.
 
+mod authority;
 mod beside;
 mod dtl;
 mod figure;
@@ -10,6 +11,7 @@ mod overlay;
 mod pair;
 mod plot;
 mod postfix;
+mod real;
 mod transport;
 
 use std::path::Path;
@@ -25,6 +27,7 @@ pub(crate) async fn run(context: &Context, command: BenchCommand) -> Result<(), 
     let done = tokio::task::spawn_blocking(move || match command {
         BenchCommand::Transport(args) => transport::run(output, &args),
         BenchCommand::Dtl(args) => dtl::run(output, &args),
+        BenchCommand::Overlay(args) if args.real => real::run(output, &args),
         BenchCommand::Overlay(args) => overlay::run(output, &args),
     });
     done.await.unwrap_or_else(|error| {

@@ -97,6 +97,11 @@ pub(crate) const DEMO_KEYS: usize = 64;
 /// Source: a second on an idle machine. Past it the benchmark fails.
 pub(crate) const BENCH_WAIT: Duration = Duration::from_secs(60);
 
+/// How long the routers of a benchmark may take to form a ring.
+///
+/// Source: a quarter of a minute for 255 on two idle cores. Past it the benchmark fails.
+pub(crate) const BENCH_RING_WAIT: Duration = Duration::from_secs(240);
+
 /// How long a child program of a benchmark may take to end after it was told to.
 ///
 /// Source: an emulator removes its interfaces within a fraction of a second. Past it, it is killed.

@@ -14,6 +14,7 @@ pub(crate) async fn ping(context: &Context, args: PingArgs) -> Result<(), Failur
     let request = Request::Ping {
         peer: args.peer.clone(),
         count: args.count,
+        through_ring: args.through_ring,
     };
     let mut client = request::ask(context, &request).await?;
     let (mut sent, mut times) = (0_u32, Vec::new());
@@ -52,10 +53,15 @@ pub(crate) fn shown(address: &str, via: Option<&str>) -> String {
 fn pong_line(pong: &Pong) -> String {
     let address = pong.address.as_deref();
     let address = address.map(|address| shown(address, pong.via.as_deref()));
-    let address = address.as_deref().unwrap_or("no address");
+    let way = match pong.ways {
+        Some(0) => "through the ring".to_owned(),
+        Some(1) => "through the ring, first way".to_owned(),
+        Some(ways) => format!("through the ring, way {ways}"),
+        None => address.unwrap_or_else(|| "no address".to_owned()),
+    };
     match pong.rtt_ms {
-        Some(rtt) => format!("{}  {} ({address})  {rtt:.3} ms", pong.sequence, pong.peer),
-        None => format!("{}  {} ({address})  no answer", pong.sequence, pong.peer),
+        Some(rtt) => format!("{}  {} ({way})  {rtt:.3} ms", pong.sequence, pong.peer),
+        None => format!("{}  {} ({way})  no answer", pong.sequence, pong.peer),
     }
 }
 

@@ -48,6 +48,9 @@ pub enum Request {
         peer: String,
         /// How many, 1 to 1 000.
         count: u32,
+        /// Whether they go through the ring, from router to router, and not over a link to the peer. Routers only.
+        #[serde(default)]
+        through_ring: bool,
     },
     /// Say which ways to a peer were considered, and why each is or is not used: answered by one [`Reply::Paths`].
     Path {
@@ -384,6 +387,9 @@ pub struct Pong {
     pub via: Option<String>,
     /// Round-trip time in milliseconds; none when no answer came in time.
     pub rtt_ms: Option<f64>,
+    /// How many ways through the ring it took, the last of which is straight to the peer; none if it was not to go through the ring.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ways: Option<u32>,
 }
 
 /// Outcome of a lookup through the overlay.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ringway_dtl::Priority;
 use ringway_overlay::limits::{MAX_RECORD_LIFETIME, MAX_RECORD_NAME, MAX_RECORD_VALUE};
-use ringway_overlay::{Record, RingKey};
+use ringway_overlay::{Destination, Record, RingKey};
 use ringway_transport::{Place, Places};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::OwnedWriteHalf;
@@ -238,7 +238,20 @@ impl Services {
                 let status = self.transfers.cancel(&transfer)?;
                 answers.send(&Reply::Transfer(Box::new(status))).await?;
             }
-            Request::Ping { peer, count } => self.ping(&peer, count, answers).await?,
+            Request::Ping {
+                peer,
+                count,
+                through_ring,
+            } => {
+                if !(1..=1_000).contains(&count) {
+                    return Err(Failure::Usage("--count may be 1 to 1000".to_owned()));
+                }
+                let certificate = self.peer(&peer).await?;
+                match through_ring {
+                    true => self.ping_through_ring(certificate, count, answers).await?,
+                    false => self.ping(certificate, count, answers).await?,
+                }
+            }
             Request::Path { peer } => {
                 let paths = self.paths(&peer).await?;
                 answers.send(&Reply::Paths(Box::new(paths))).await?;
@@ -275,14 +288,60 @@ impl Services {
         }
     }
 
-    async fn ping(&self, peer: &str, count: u32, answers: &mut Answers) -> Result<(), Failure> {
-        if !(1..=1_000).contains(&count) {
-            return Err(Failure::Usage("--count may be 1 to 1000".to_owned()));
-        }
+    /// Another member than this one.
+    async fn peer(&self, peer: &str) -> Result<Certificate, Failure> {
         let certificate = self.directory.find(peer).await?;
         if certificate.member() == self.certificate.member() {
             return Err(Failure::Usage(format!("`{peer}` is this member")));
         }
+        Ok(certificate)
+    }
+
+    async fn ping_through_ring(
+        &self,
+        certificate: Certificate,
+        count: u32,
+        answers: &mut Answers,
+    ) -> Result<(), Failure> {
+        let peer = certificate.name().to_string();
+        let Some(key) = certificate.ring_key() else {
+            let text = format!("`{peer}` is a leaf: only routers are reached through the ring");
+            return Err(Failure::Usage(text));
+        };
+        let (mut answered, mut last) = (false, None);
+        for sequence in 1..=count {
+            let delivered = self.member.probe_through(Destination::Member(key)).await;
+            answered |= delivered.is_ok();
+            let pong = Pong {
+                sequence,
+                peer: peer.clone(),
+                address: None,
+                via: None,
+                rtt_ms: delivered
+                    .as_ref()
+                    .ok()
+                    .map(|d| d.elapsed.as_secs_f64() * 1e3),
+                ways: Some(delivered.as_ref().map_or(0, |delivered| delivered.ways)),
+            };
+            last = delivered.err();
+            answers.send(&Reply::Pong(pong)).await?;
+            if sequence < count {
+                tokio::time::sleep(PING_PAUSE).await;
+            }
+        }
+        match last {
+            Some(reason) if !answered => Err(Failure::Failed(format!("`{peer}`: {reason}"))),
+            _ => Ok(()),
+        }
+    }
+
+    async fn ping(
+        &self,
+        certificate: Certificate,
+        count: u32,
+        answers: &mut Answers,
+    ) -> Result<(), Failure> {
+        let peer = certificate.name().to_string();
         let mut answered = false;
         let mut silent = None;
         for sequence in 1..=count {
@@ -312,6 +371,7 @@ impl Services {
                 address,
                 via,
                 rtt_ms: rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
+                ways: None,
             };
             answers.send(&Reply::Pong(pong)).await?;
             if sequence < count {

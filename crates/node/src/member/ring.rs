@@ -190,7 +190,7 @@ impl Runtime {
     }
 
     fn handle_ring_event(&mut self, now: Instant, event: Event) {
-        if self.take_record_event(now, &event) {
+        if self.take_record_event(now, &event) || self.take_through_event(&event) {
             return;
         }
         match event {
@@ -243,8 +243,12 @@ impl Runtime {
                 self.end_revoked();
                 self.tell_leaves_statement(now, &statement);
             }
-            Event::RecordStored { .. } | Event::RecordFound { .. } | Event::RecordFailed { .. } => {
-            }
+            Event::RecordStored { .. }
+            | Event::RecordFound { .. }
+            | Event::RecordFailed { .. }
+            | Event::RouteDone { .. }
+            | Event::RouteFailed { .. }
+            | Event::Routed { .. } => {}
         }
     }
 

@@ -19,6 +19,7 @@ use super::reach::Reaching;
 use super::records::Records;
 use super::relay::Relaying;
 use super::ring::{Asker, Lookups, Unresolved};
+use super::through::{RingMessage, Through};
 use super::whereabouts::Whereabouts;
 use super::{Command, MemberHandle, Outcome};
 use crate::certificate::{Certificate, Role};
@@ -59,6 +60,7 @@ pub(crate) struct Runtime {
     pub(super) reaching: Reaching,
     pub(super) echoes: Echoes,
     pub(super) messages: Messages,
+    pub(super) through: Through,
     pub(super) parents: Parents,
     pub(super) records: Records,
     pub(super) relaying: Relaying,
@@ -77,17 +79,25 @@ pub(crate) struct Runtime {
     outcome_queue: mpsc::Receiver<Outcome>,
 }
 
+/// Where what comes for applications arrives.
+#[derive(Debug)]
+pub(crate) struct Inboxes {
+    /// Over links.
+    pub(crate) messages: mpsc::Receiver<Arrived>,
+    /// Through the ring.
+    pub(crate) through: mpsc::Receiver<RingMessage>,
+}
+
 impl Runtime {
     /// Puts the task together; it does nothing before [`Runtime::run`]. Gives what talks to it, and where messages for applications
     /// arrive.
     ///
     /// # Errors
     /// When the state cannot be read or written.
-    pub(crate) fn new(
-        setup: Setup,
-    ) -> Result<(Runtime, MemberHandle, mpsc::Receiver<Arrived>), StateError> {
+    pub(crate) fn new(setup: Setup) -> Result<(Runtime, MemberHandle, Inboxes), StateError> {
         let now = Instant::now();
         let (messages, arrived) = Messages::new();
+        let (through, came_through) = Through::new();
         let (handle, commands) = MemberHandle::channel();
         let (outcomes, outcome_queue) = mpsc::channel(COMMANDS);
         let Setup {
@@ -134,6 +144,7 @@ impl Runtime {
             reaching: Reaching::default(),
             echoes: Echoes::default(),
             messages,
+            through,
             parents: Parents::new(network.mapped_port()),
             records: Records::default(),
             relaying: Relaying::new(network.relay_rate()),
@@ -154,7 +165,11 @@ impl Runtime {
             outcome_queue,
         };
         runtime.enter_ring(now)?;
-        Ok((runtime, handle, arrived))
+        let inboxes = Inboxes {
+            messages: arrived,
+            through: came_through,
+        };
+        Ok((runtime, handle, inboxes))
     }
 
     pub(super) fn count(&mut self, what: &'static str) {
@@ -257,6 +272,7 @@ impl Runtime {
                 lifetime,
                 reply,
             } => self.put_own_record(now, name, value, lifetime, reply),
+            Command::Through { to, body, reply } => self.send_through(now, to, &body, reply),
             Command::Get { point, reply } => self.get_record(now, point, reply),
             Command::Paths { certificate, reply } => {
                 let paths = Box::new(self.paths_to(now, &certificate));

@@ -128,6 +128,9 @@ impl Runtime {
             add("overlay_rate_limited", overlay.rate_limited);
             add("overlay_repeated", overlay.repeated);
             add("overlay_unanswered", overlay.unanswered);
+            add("overlay_routed_on", overlay.routed_on);
+            add("overlay_routed_dropped", overlay.routed_dropped);
+            add("overlay_routed_unknown", overlay.routed_unknown);
         }
         all
     }

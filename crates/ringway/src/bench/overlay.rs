@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ringway_overlay::Rule;
 use ringway_sim::Behaviour;
-use ringway_sim::attack::{Attack, Outcome, run as attack};
+use ringway_sim::attack::{Attack, Deliveries, Outcome, Receivers, deliveries, run as attack};
 
 use super::figure::{Figure, show};
 use super::plot::Bars;
@@ -167,17 +167,30 @@ impl Case {
     }
 
     fn run(&self, seed: u64) -> Result<Outcome, Failure> {
-        let outcome = attack(&Attack {
+        attack(&self.attack(seed, self.lookups)).map_err(simulation_failed)
+    }
+
+    /// Messages through the same ring, if honest members look things up by the rule that is ours.
+    fn messages(&self, seed: u64) -> Result<Option<Deliveries>, Failure> {
+        if self.rule != Rule::Verified {
+            return Ok(None);
+        }
+        let attack = self.attack(seed, self.lookups.min(MESSAGES));
+        let done = deliveries(&attack, Receivers::Members);
+        done.map(Some).map_err(simulation_failed)
+    }
+
+    fn attack(&self, seed: u64, lookups: usize) -> Attack {
+        Attack {
             behaviour: self.behaviour,
             rule: self.rule,
             churn: 0.1,
             loss: 0.01,
             // A hundred lookups a second, or 20 s.
-            over: Duration::from_millis(u64::try_from(self.lookups).unwrap_or(u64::MAX) * 10)
+            over: Duration::from_millis(u64::try_from(lookups).unwrap_or(u64::MAX) * 10)
                 .clamp(Duration::from_secs(20), Duration::from_secs(120)),
-            ..Attack::new(seed, self.members, self.traitors, self.lookups)
-        });
-        outcome.map_err(|failure| Failure::failed(format_args!("the simulation failed: {failure}")))
+            ..Attack::new(seed, self.members, self.traitors, lookups)
+        }
     }
 
     /// The share of lookups that is to find the owner.
@@ -190,10 +203,18 @@ impl Case {
     }
 }
 
+/// Messages through each ring, at most.
+const MESSAGES: usize = 2_000;
+
+fn simulation_failed(failure: ringway_sim::Failure) -> Failure {
+    Failure::failed(format_args!("the simulation failed: {failure}"))
+}
+
 /// The runs of one case.
 struct Measured {
     case: Case,
     runs: Vec<Outcome>,
+    messages: Vec<Deliveries>,
 }
 
 impl Measured {
@@ -232,6 +253,7 @@ impl Measured {
             figure("idle_messages", "messages/s and member", &|o| o.idle_rate),
             aim(traffic, 1_000.0),
         ];
+        figures.extend(self.figures_of_messages());
         let told = self.runs.iter().filter_map(Outcome::told_99);
         let told: Vec<f64> = told.map(|time| time.as_secs_f64()).collect();
         if told.len() == self.runs.len() {
@@ -258,6 +280,23 @@ impl Measured {
     }
 }
 
+impl Measured {
+    /// Messages through the ring from honest members to honest members.
+    fn figures_of_messages(&self) -> Vec<Figure> {
+        let figure = |metric, unit, of: &dyn Fn(&Deliveries) -> f64| {
+            let each: Vec<f64> = self.messages.iter().map(of).collect();
+            Figure::new("overlay", self.case.name(), metric, unit, &each)
+        };
+        let amiss = |deliveries: &Deliveries| whole(deliveries.amiss);
+        vec![
+            figure("routed_delivered", "share", &Deliveries::success),
+            figure("routed_by_the_first_way", "share", &Deliveries::at_once),
+            figure("routed_amiss", "messages", &amiss).against("aim", &[0.0]),
+            figure("routed_hops_mean", "hops", &|deliveries| deliveries.hops),
+        ]
+    }
+}
+
 /// Bytes that a link (packet header, tag, kind), UDP and IPv4 add to each message.
 const ADDED: f64 = 64.0;
 
@@ -276,9 +315,10 @@ pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
     let (began, mut done) = (Instant::now(), 0);
     let mut measured = Vec::new();
     for case in cases {
-        let mut runs = Vec::new();
+        let (mut runs, mut messages) = (Vec::new(), Vec::new());
         for seed in 1..=case.runs {
             runs.push(case.run(seed)?);
+            messages.extend(case.messages(seed)?);
         }
         done += case.weight();
         output.note(&format!(
@@ -286,7 +326,11 @@ pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
             case.name(),
             left(began.elapsed(), done, all)
         ));
-        measured.push(Measured { case, runs });
+        measured.push(Measured {
+            case,
+            runs,
+            messages,
+        });
     }
     let figures: Vec<Figure> = measured.iter().flat_map(Measured::figures).collect();
     if let Some(folder) = &args.plots {

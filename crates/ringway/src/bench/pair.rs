@@ -2,18 +2,17 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ringway_node::authority::{Authority, InitOptions, InviteOptions, Server};
+use ringway_node::authority::{Authority, InitOptions, InviteOptions};
 use ringway_node::certificate::Role;
 use ringway_node::control::{Client, Reply, Request, Status};
 use ringway_node::daemon::{Daemon, Messages, Options};
 use ringway_node::enrol;
 use tempfile::TempDir;
-use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
+use super::authority::{Thread, runtime, serve};
 use super::limit;
 use crate::failure::Failure;
 use crate::limits::BENCH_WAIT;
@@ -45,22 +44,6 @@ pub(super) struct Pair {
     folder: TempDir,
     members: [Setup; 2],
     authority: Option<Thread<()>>,
-}
-
-#[derive(Debug)]
-struct Thread<T> {
-    stop: oneshot::Sender<()>,
-    thread: JoinHandle<Result<T, Failure>>,
-}
-
-impl<T> Thread<T> {
-    /// Ends it and gives what it came to.
-    fn end(self) -> Result<T, Failure> {
-        // It may have ended by itself.
-        self.stop.send(()).ok();
-        let joined = self.thread.join();
-        joined.unwrap_or_else(|_| Err(Failure::failed("a thread of the benchmark failed")))
-    }
 }
 
 /// Addresses that the configuration of a pair may name.
@@ -158,32 +141,6 @@ impl Drop for Pair {
             tracing::debug!(failure = failure.message(), "the authority failed");
         }
     }
-}
-
-fn runtime() -> Result<Runtime, Failure> {
-    let built = Builder::new_current_thread().enable_all().build();
-    built.map_err(Failure::failed)
-}
-
-fn serve(authority: Authority) -> Result<Thread<()>, Failure> {
-    let (stop, stopped) = oneshot::channel();
-    let (ready, is_ready) = std::sync::mpsc::channel();
-    let thread = std::thread::spawn(move || {
-        runtime()?.block_on(async {
-            let server = Server::bind(authority).await.map_err(Failure::failed)?;
-            // Nobody waits if the benchmark has failed meanwhile.
-            ready.send(()).ok();
-            let stop = async { stopped.await.unwrap_or_default() };
-            server.run(stop).await.map_err(Failure::failed)
-        })
-    });
-    // If it failed, joining says why.
-    if is_ready.recv().is_err() {
-        let failed = Thread { stop, thread };
-        failed.end()?;
-        return Err(Failure::failed("the authority did not start"));
-    }
-    Ok(Thread { stop, thread })
 }
 
 fn configure(home: &Path, member: &Setup) -> Result<(), Failure> {

@@ -93,6 +93,7 @@ Examples:
   ringway bench overlay --quick
   ringway bench overlay --members 1000 --traitors 30 --behaviour collude,camouflage,silent
   ringway bench overlay --json --plots target/bench > overlay.json
+  ringway bench overlay --real --quick
 
 Members are real, the network between them and the time are simulated, traitors know the whole ring and each other. A message is lost in a
 hundred, and a tenth of the members comes and goes in an hour. All of it takes many hours, nearly all of them for 100000 members, who need 12 GB; without those about two.")]
@@ -115,6 +116,13 @@ pub(crate) struct OverlayArgs {
     /// Runs of each ring, with different members [default: 2, with --quick 1]
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<u32>,
+    /// Routers over UDP on loopback in real time, 255 if --members says nothing else: round trips and packets through the ring, and how many
+    /// messages it carries
+    #[arg(long, conflicts_with_all = ["traitors", "behaviour", "lookups", "plots"])]
+    pub(crate) real: bool,
+    /// With --real: another build of this program that measures the same, such as one without encryption
+    #[arg(long, value_name = "PROGRAM", requires = "real")]
+    pub(crate) beside: Option<PathBuf>,
     /// Folder for the plot overlay-lookups.svg
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,

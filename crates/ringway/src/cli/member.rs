@@ -126,13 +126,18 @@ pub(crate) struct CancelArgs {
 
 /// `ringway ping`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  ringway ping oslo\n  ringway ping oslo --count 10")]
+#[command(
+    after_help = "Examples:\n  ringway ping oslo\n  ringway ping oslo --count 10\n  ringway ping oslo --through-ring"
+)]
 pub(crate) struct PingArgs {
     /// Name of a member, or its id
     pub(crate) peer: String,
     /// How many
     #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) count: u32,
+    /// From router to router through the ring, each time by another way, instead of over a link to the peer; routers only
+    #[arg(long)]
+    pub(crate) through_ring: bool,
 }
 
 /// `ringway path`.

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::{program, random_bytes, transfer_when};
 
+mod many;
 mod priority;
 mod ways;
 mod weights;

@@ -1,0 +1,310 @@
+//! `ringway bench overlay --real`: routers over UDP on loopback, their round trips through the ring, and how much it carries.
+//!
+//! | module | measures |
+//! |---|---|
+//! | `ring` | a ring of real routers in this process |
+//! | `potatoes` | what their applications do |
+//!
+//! Source: "Our Brothers' Keepers" §4: tables 1 and 2, figures 2 to 4.
+
+mod potatoes;
+mod ring;
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringway_node::control::Status;
+use ringway_node::daemon::RingSender;
+
+use self::potatoes::Game;
+use self::ring::Ring;
+use super::figure::{Figure, show};
+use crate::cli::OverlayArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// How much is measured.
+#[derive(Clone, Debug)]
+struct Plan {
+    routers: usize,
+    /// Routers that are pinged, and that send packets.
+    peers: usize,
+    packets: usize,
+    rounds: usize,
+    potatoes: Vec<usize>,
+    time: Duration,
+}
+
+impl Plan {
+    fn new(args: &OverlayArgs) -> Result<Plan, Failure> {
+        let routers = match args.members.as_slice() {
+            [] => 255,
+            [count] if (5..=1_000).contains(count) => *count,
+            _ => {
+                return Err(Failure::usage(
+                    "--real takes one number of --members, from 5 to 1000",
+                ));
+            }
+        };
+        let peers = routers - 1;
+        Ok(if args.quick {
+            Plan {
+                routers,
+                peers: peers.min(32),
+                packets: 500,
+                rounds: 1,
+                potatoes: vec![50],
+                time: Duration::from_secs(3),
+            }
+        } else {
+            Plan {
+                routers,
+                peers,
+                packets: 1_000,
+                rounds: usize::try_from(args.runs.unwrap_or(3)).unwrap_or(3).max(1),
+                potatoes: vec![10, 20, 50, 100, 200, 500, 1_000],
+                time: Duration::from_secs(10),
+            }
+        })
+    }
+}
+
+/// Pings of one router in one round.
+const PINGS: usize = 10;
+
+/// Measures and shows; with `--beside` beside another build of this program.
+pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
+    let plan = Plan::new(args)?;
+    let mut figures = measure(output, &plan)?;
+    if let Some(program) = &args.beside {
+        output.note(&format!("{} measures the same", program.display()));
+        let others = beside(program, args)?;
+        figures = figures
+            .into_iter()
+            .map(|figure| against(figure, &others))
+            .collect();
+    }
+    show(output, &figures)
+}
+
+fn measure(output: Output, plan: &Plan) -> Result<Vec<Figure>, Failure> {
+    let game = Arc::new(Game::default());
+    let players = Arc::clone(&game);
+    let ring = Ring::form(output, plan.routers, |_, messages| players.join(messages))?;
+    let mut figures = vec![figure(
+        plan,
+        "ring_formed",
+        "s",
+        &[ring.formed.as_secs_f64()],
+    )];
+    let memory = resident().map(|bytes| bytes / whole(plan.routers) / 1e6);
+    figures.extend(memory.map(|value| figure(plan, "memory_per_router", "MB", &[value])));
+    figures.extend(round_trips(output, plan, &ring)?);
+    figures.extend(packets(output, plan, &ring, &game)?);
+    for potatoes in &plan.potatoes {
+        figures.extend(capacity(output, plan, &ring, &game, *potatoes)?);
+    }
+    ring.end()?;
+    Ok(figures)
+}
+
+fn figure(plan: &Plan, metric: &'static str, unit: &'static str, runs: &[f64]) -> Figure {
+    let case = format!("{} routers over UDP", plan.routers);
+    Figure::new("overlay", case, metric, unit, runs)
+}
+
+/// The first router pings the others through the ring, one after the other: of each the least of all rounds' means counts.
+fn round_trips(output: Output, plan: &Plan, ring: &Ring) -> Result<Vec<Figure>, Failure> {
+    let (first, others) = ring.members.split_first().ok_or_else(no_routers)?;
+    let (mut least, mut failed, mut again) = (vec![f64::INFINITY; plan.peers], 0_usize, 0_usize);
+    for round in 1..=plan.rounds {
+        output.note(&format!("round trips, round {round} of {}", plan.rounds));
+        for (peer, least) in others.iter().zip(&mut least) {
+            let mut times = Vec::new();
+            for _ in 0..PINGS {
+                match ring.run(first.sender.to_router(&peer.name, &[])) {
+                    Ok(delivered) => {
+                        again += usize::from(delivered.ways > 1);
+                        times.push(delivered.elapsed.as_secs_f64() * 1e3);
+                    }
+                    Err(error) => {
+                        failed += 1;
+                        output.note(&format!("{}: {error}", peer.name));
+                    }
+                }
+            }
+            if !times.is_empty() {
+                *least = least.min(times.iter().sum::<f64>() / whole(times.len()));
+            }
+        }
+    }
+    least.retain(|time| time.is_finite());
+    let all = whole(plan.peers * PINGS * plan.rounds);
+    let share = |count: usize| [whole(count) / all];
+    let mut figures = spread(
+        plan,
+        [
+            "round_trip_mean",
+            "round_trip_median",
+            "round_trip_least",
+            "round_trip_most",
+        ],
+        "ms",
+        &least,
+    );
+    figures.push(figure(plan, "pings_unanswered", "share", &share(failed)));
+    figures.push(figure(plan, "pings_by_another_way", "share", &share(again)));
+    Ok(figures)
+}
+
+/// Each of the others in turn sends packets to the first as fast as the ring takes them.
+fn packets(output: Output, plan: &Plan, ring: &Ring, game: &Game) -> Result<Vec<Figure>, Failure> {
+    let (first, others) = ring.members.split_first().ok_or_else(no_routers)?;
+    output.note("packets from each router");
+    let rates = others
+        .iter()
+        .take(plan.peers)
+        .filter_map(|peer| ring.run(game.packets(&peer.sender, &first.name, plan.packets)));
+    let rates: Vec<f64> = rates.collect();
+    Ok(spread(
+        plan,
+        [
+            "packets_mean",
+            "packets_median",
+            "packets_least",
+            "packets_most",
+        ],
+        "packets/s",
+        &rates,
+    ))
+}
+
+/// Mean, median, least and most of values of single routers.
+fn spread(
+    plan: &Plan,
+    [mean, median, least, most]: [&'static str; 4],
+    unit: &'static str,
+    values: &[f64],
+) -> Vec<Figure> {
+    let sum: f64 = values.iter().sum();
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(0.0, f64::max);
+    vec![
+        figure(plan, mean, unit, &[sum / whole(values.len().max(1))]),
+        figure(plan, median, unit, &[super::figure::median(values)]),
+        figure(plan, least, unit, &[low]),
+        figure(plan, most, unit, &[high]),
+    ]
+}
+
+/// Potatoes go round.
+fn capacity(
+    output: Output,
+    plan: &Plan,
+    ring: &Ring,
+    game: &Arc<Game>,
+    potatoes: usize,
+) -> Result<Vec<Figure>, Failure> {
+    let senders: Vec<RingSender> = ring.members.iter().map(|m| m.sender.clone()).collect();
+    let sent = |statuses: &[Status]| -> u64 {
+        let counters = statuses.iter().map(|status| &status.counters);
+        let sent = counters.filter_map(|counters| counters.get("link_messages_sent"));
+        sent.sum()
+    };
+    let (messages, spent) = (sent(&ring.statuses()?), processor_time());
+    let played = ring.run(game.play(&senders, potatoes, plan.time));
+    let spent = processor_time() - spent;
+    let messages = sent(&ring.statuses()?) - messages;
+    output.note(&format!("{potatoes} potatoes: {:.0} passes/s", played.rate));
+    let case = format!("{} routers over UDP, {potatoes} potatoes", plan.routers);
+    let figure =
+        |metric, unit, value: f64| Figure::new("overlay", case.clone(), metric, unit, &[value]);
+    let passes = played.passes.max(1) as f64;
+    Ok(vec![
+        figure("passes", "passes/s", played.rate).against("aim", &[30_000.0]),
+        figure(
+            "passes_of_a_potato",
+            "passes/s",
+            played.rate / whole(potatoes),
+        ),
+        figure("passes_lost", "share", played.lost as f64 / passes),
+        figure(
+            "processor_time_per_message",
+            "µs",
+            spent.as_secs_f64() * 1e6 / messages.max(1) as f64,
+        )
+        .against("aim", &[5.0]),
+        figure(
+            "messages_per_pass",
+            "messages",
+            messages as f64 / (passes * 1.2),
+        ),
+    ])
+}
+
+fn no_routers() -> Failure {
+    Failure::failed("the ring has no routers")
+}
+
+fn whole(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// Processor time of this process.
+fn processor_time() -> Duration {
+    let times = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let seconds = u64::try_from(times.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(times.tv_nsec).unwrap_or(0))
+}
+
+/// Bytes of memory of this process.
+fn resident() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: f64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024.0)
+}
+
+/// What another build of this program measures.
+fn beside(
+    program: &std::path::Path,
+    args: &OverlayArgs,
+) -> Result<Vec<serde_json::Value>, Failure> {
+    let mut command = Command::new(program);
+    command.args(["bench", "overlay", "--real", "--json", "--quiet"]);
+    if args.quick {
+        command.arg("--quick");
+    }
+    for members in &args.members {
+        command.args(["--members", &members.to_string()]);
+    }
+    if let Some(runs) = args.runs {
+        command.args(["--runs", &runs.to_string()]);
+    }
+    let shown = program.display();
+    let done = command.output();
+    let done = done.map_err(|error| Failure::usage(format_args!("--beside {shown}: {error}")))?;
+    if !done.status.success() {
+        let text = String::from_utf8_lossy(&done.stderr);
+        return Err(Failure::failed(format_args!("{shown}: {}", text.trim())));
+    }
+    let lines = String::from_utf8_lossy(&done.stdout);
+    let objects = lines.lines().map(serde_json::from_str);
+    objects.collect::<Result<_, _>>().map_err(Failure::failed)
+}
+
+/// The figure, measured against the other build's.
+fn against(figure: Figure, others: &[serde_json::Value]) -> Figure {
+    let same = |other: &&serde_json::Value| {
+        other["case"] == figure.case.as_str() && other["metric"] == figure.metric
+    };
+    let value = others
+        .iter()
+        .find(same)
+        .and_then(|other| other["value"].as_f64());
+    match value {
+        Some(value) => figure.against("the other build", &[value]),
+        None => figure,
+    }
+}

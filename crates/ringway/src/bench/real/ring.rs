@@ -1,0 +1,231 @@
+//! Routers over UDP on loopback, all in this process, and their ring's authority.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use ringway_node::authority::{Authority, InitOptions, InviteOptions};
+use ringway_node::certificate::Role;
+use ringway_node::control::{Client, Reply, Request, Status};
+use ringway_node::daemon::{Daemon, Options, RingMessages, RingSender};
+use ringway_node::enrol;
+use ringway_overlay::RingKey;
+use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::bench::authority::{Thread, serve};
+use crate::failure::Failure;
+use crate::limits::BENCH_RING_WAIT;
+use crate::output::Output;
+use crate::ports::Ports;
+
+const DOMAIN: &str = "bench.ring.example";
+
+/// Time after which those who start know their groups and fingers.
+const FILLING: Duration = Duration::from_secs(30);
+
+/// One router.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) name: String,
+    pub(super) sender: RingSender,
+    socket: PathBuf,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Result<(), Failure>>,
+}
+
+/// A ring at rest.
+#[derive(Debug)]
+pub(super) struct Ring {
+    pub(super) members: Vec<Member>,
+    /// Time from the first router's start until each knew its neighbours.
+    pub(super) formed: Duration,
+    runtime: Runtime,
+    authority: Option<Thread<()>>,
+    _folder: TempDir,
+}
+
+impl Ring {
+    /// Founds a ring of `count` routers; `application` gets the messages of each, by its place.
+    pub(super) fn form(
+        output: Output,
+        count: usize,
+        mut application: impl FnMut(usize, RingMessages),
+    ) -> Result<Ring, Failure> {
+        let folder = tempfile::Builder::new().prefix("ringway-bench-").tempdir();
+        let folder = folder.map_err(Failure::failed)?;
+        let mut ports = Ports::default();
+        let options = InitOptions {
+            domain: DOMAIN.to_owned(),
+            dns: ports.next()?,
+            enrol: ports.next()?,
+            successors: 3,
+        };
+        let owner = folder.path().join("owner");
+        let mut authority = Authority::init(&owner, &options).map_err(Failure::failed)?;
+        let names: Vec<String> = (0..count).map(|n| format!("r{n}")).collect();
+        let mut invites = Vec::new();
+        for name in &names {
+            let options = InviteOptions {
+                name: name.clone(),
+                role: Role::Router,
+                valid_for: Duration::from_secs(3600),
+            };
+            let invite = authority.invite(&options).map_err(Failure::failed)?;
+            invites.push(invite.to_string());
+        }
+        let mut ring = Ring {
+            members: Vec::new(),
+            formed: Duration::ZERO,
+            runtime: Builder::new_multi_thread()
+                .enable_all()
+                .build()
+                .map_err(Failure::failed)?,
+            authority: Some(serve(authority)?),
+            _folder: folder,
+        };
+        output.note(&format!("{count} routers join"));
+        for (name, invite) in names.iter().zip(&invites) {
+            let home = ring.home(name);
+            let joining = enrol::join(&home, invite, Some(ports.next()?));
+            ring.runtime.block_on(joining).map_err(Failure::failed)?;
+            only_udp(&home)?;
+        }
+        let began = Instant::now();
+        for (n, name) in names.into_iter().enumerate() {
+            let (member, messages) = ring.start(name)?;
+            ring.members.push(member);
+            let _inside = ring.runtime.enter();
+            application(n, messages);
+        }
+        ring.wait(began)?;
+        output.note(&format!(
+            "the ring stands after {:.1} s",
+            ring.formed.as_secs_f64()
+        ));
+        std::thread::sleep(FILLING);
+        Ok(ring)
+    }
+
+    fn home(&self, name: &str) -> PathBuf {
+        self._folder.path().join(name)
+    }
+
+    fn start(&self, name: String) -> Result<(Member, RingMessages), Failure> {
+        let home = self.home(&name);
+        let socket = ringway_node::home::socket_path(&home);
+        let options = Options {
+            home,
+            upload_limit: None,
+        };
+        let mut daemon = self
+            .runtime
+            .block_on(Daemon::start(options))
+            .map_err(Failure::failed)?;
+        let messages = daemon.take_ring_messages();
+        let messages = messages.ok_or_else(|| Failure::failed("a router has no messages"))?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = self.runtime.spawn(async move {
+            let stop = async { stopped.await.unwrap_or_default() };
+            daemon.run(stop).await.map_err(Failure::failed)
+        });
+        let member = Member {
+            name,
+            sender: messages.sender(),
+            socket,
+            stop,
+            task,
+        };
+        Ok((member, messages))
+    }
+
+    /// Waits until each router's first successor is the next router.
+    fn wait(&mut self, began: Instant) -> Result<(), Failure> {
+        loop {
+            let statuses = self.statuses()?;
+            let mut keys: Vec<RingKey> = statuses.iter().filter_map(key).collect();
+            keys.sort_unstable();
+            let next = |own: &RingKey| {
+                let after = keys.iter().find(|key| *key > own);
+                after.or(keys.first()).map(ToString::to_string)
+            };
+            let right = statuses.iter().filter(|status| {
+                let successor = status.successors.first().map(|s| s.ring_key.clone());
+                key(status).is_some_and(|own| next(&own) == successor)
+            });
+            let right = right.count();
+            self.formed = began.elapsed();
+            if right == self.members.len() {
+                return Ok(());
+            }
+            if self.formed > BENCH_RING_WAIT {
+                return Err(Failure::failed(format_args!(
+                    "after {} s only {right} of {} routers know their successor",
+                    BENCH_RING_WAIT.as_secs(),
+                    self.members.len()
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    }
+
+    /// What each router sees.
+    pub(super) fn statuses(&self) -> Result<Vec<Status>, Failure> {
+        let sockets = self.members.iter().map(|member| &member.socket);
+        self.runtime.block_on(async {
+            let mut statuses = Vec::new();
+            for socket in sockets {
+                statuses.push(status(socket).await?);
+            }
+            Ok(statuses)
+        })
+    }
+
+    /// Does `work` with the ring's routers at work.
+    pub(super) fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
+    }
+
+    /// Ends all routers.
+    pub(super) fn end(mut self) -> Result<(), Failure> {
+        let members = std::mem::take(&mut self.members);
+        let mut tasks = Vec::new();
+        for member in members {
+            // It may have ended by itself.
+            member.stop.send(()).ok();
+            tasks.push(member.task);
+        }
+        for task in tasks {
+            self.runtime.block_on(task).map_err(Failure::failed)??;
+        }
+        match self.authority.take() {
+            Some(authority) => authority.end(),
+            None => Ok(()),
+        }
+    }
+}
+
+async fn status(socket: &Path) -> Result<Status, Failure> {
+    let mut client = Client::request(socket, &Request::Status).await?;
+    match client.next().await? {
+        Some(Reply::Status(status)) => Ok(*status),
+        _ => Err(Failure::failed("a router did not tell its status")),
+    }
+}
+
+fn key(status: &Status) -> Option<RingKey> {
+    RingKey::from_str(status.ring_key.as_deref()?).ok()
+}
+
+fn only_udp(home: &Path) -> Result<(), Failure> {
+    let path = ringway_node::home::config_path(home);
+    let text = std::fs::read_to_string(&path).map_err(Failure::failed)?;
+    let line = |line: &str| match line.starts_with("transports") {
+        true => "transports = [\"udp\"]\n".to_owned(),
+        false => format!("{line}\n"),
+    };
+    let text: String = text.lines().map(line).collect();
+    std::fs::write(&path, text).map_err(Failure::failed)
+}

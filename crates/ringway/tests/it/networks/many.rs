@@ -1,0 +1,78 @@
+//! Thirty routers on thirty hosts, with loss and delay between them.
+
+use ringway_testbed::{Line, Network, Ring, TestbedError, wait_until};
+use serde_json::Value;
+
+use super::{DEADLINE, Lan, started};
+
+/// Ten of these keys have the same owner for whoever asks.
+const KEYS: usize = 10;
+
+fn names() -> Vec<String> {
+    (0..30).map(|n| format!("r{n}")).collect()
+}
+
+/// Who owns a key, if the answer is verified.
+fn owner(ring: &Ring, from: &str, key: &str) -> Result<String, TestbedError> {
+    let found = &ring.member(from)?.call(&["route", "--key", key])?[0];
+    match (&found["verified"], found["owner"]["ring_key"].as_str()) {
+        (Value::Bool(true), Some(owner)) => Ok(owner.to_owned()),
+        _ => Err(TestbedError(found.to_string())),
+    }
+}
+
+/// All of them name the same owner for each key.
+fn agree(ring: &Ring, names: &[&str]) -> Result<(), TestbedError> {
+    for key in (0..KEYS).map(|n| format!("key {n}")) {
+        let owners = names.iter().map(|name| owner(ring, name, &key));
+        let mut owners = owners.collect::<Result<Vec<String>, _>>()?;
+        owners.dedup();
+        if owners.len() > 1 {
+            return Err(TestbedError(format!("{key}: {owners:?}")));
+        }
+    }
+    Ok(())
+}
+
+/// Each of them is reached through the ring.
+fn reached(ring: &Ring, from: &str, names: &[&str]) -> Result<(), TestbedError> {
+    for to in names.iter().filter(|to| **to != from) {
+        let pongs = ring.member(from)?;
+        let pongs = pongs.call(&["ping", to, "--through-ring", "--count", "1"])?;
+        if !pongs[0]["rtt_ms"].is_f64() {
+            return Err(TestbedError(format!("{to}: {pongs:?}")));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn thirty_hosts_with_loss_and_delay_stay_one_ring_when_neighbours_die() {
+    let test = "thirty_hosts_with_loss_and_delay_stay_one_ring_when_neighbours_die";
+    let Some(network) = Network::or_skip(test).unwrap() else {
+        return;
+    };
+    let all = names();
+    let mut names: Vec<&str> = all.iter().map(String::as_str).collect();
+    let line = Line::plain().delay_ms(10).loss(0.01);
+    let lan = Lan::new(network, &names, &line);
+    let mut ring = started(lan.routers(&names));
+    let asked = ["r0", "r9", "r21"];
+    wait_until(DEADLINE, || agree(&ring, &asked)).unwrap();
+    wait_until(DEADLINE, || reached(&ring, "r0", &names)).unwrap();
+    // Two routers that stand behind each other: one fewer than successor lists are long.
+    let status = ring.member("r0").unwrap().status().unwrap();
+    let successors = status["successors"].as_array().unwrap().iter();
+    let dead: Vec<String> = successors
+        .filter_map(|router| router["name"].as_str().map(str::to_owned))
+        .filter(|name| !asked.contains(&name.as_str()))
+        .take(2)
+        .collect();
+    assert_eq!(dead.len(), 2, "{status}");
+    for name in &dead {
+        ring.member_mut(name).unwrap().kill().unwrap();
+    }
+    names.retain(|name| !dead.iter().any(|dead| dead == name));
+    wait_until(DEADLINE, || agree(&ring, &asked)).unwrap();
+    wait_until(DEADLINE, || reached(&ring, "r9", &names)).unwrap();
+}
