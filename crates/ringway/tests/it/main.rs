@@ -20,6 +20,7 @@ mod publish;
 mod records;
 mod resume;
 mod revocation;
+mod spoken;
 mod stopped;
 mod transports;
 mod usage;
