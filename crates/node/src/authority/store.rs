@@ -179,6 +179,12 @@ impl Store {
         })
     }
 
+    /// A database as it was made before there were spoken invites.
+    #[cfg(test)]
+    pub(super) fn before_spoken(path: &Path) -> Connection {
+        database::open(path, &MIGRATIONS[..2]).unwrap()
+    }
+
     pub(super) fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new(""))
     }

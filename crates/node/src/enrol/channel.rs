@@ -32,7 +32,7 @@ pub(super) enum ChannelError {
     Malformed,
     #[error("the ring's identity is not a usable key")]
     BadKey,
-    #[error("the spoken invite is refused: {0:?}")]
+    #[error("the spoken invite is refused: {0}")]
     Refused(Refusal),
 }
 

@@ -6,6 +6,7 @@
 
 use std::net::SocketAddr;
 
+use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::rr::{RData, RecordType};
 
 use crate::certificate::address_from_bytes;
@@ -15,7 +16,10 @@ use crate::zone::{self, RecordName};
 /// Why the place was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum LocateError {
-    /// No answer, or a denial.
+    /// There is nothing of the kind, DNS says.
+    #[error("there is no record _enrol.{0}")]
+    Absent(String),
+    /// No answer.
     #[error("{0}")]
     Dns(String),
     /// Something else stands there.
@@ -31,7 +35,10 @@ pub(super) async fn locate(
     let resolver = directory::resolver(server).map_err(|e| LocateError::Dns(e.to_string()))?;
     let name = RecordName::Enrol.qualified(domain);
     let lookup = resolver.lookup(name, RecordType::TXT).await;
-    let lookup = lookup.map_err(|error| LocateError::Dns(error.to_string()))?;
+    let lookup = lookup.map_err(|error| match error {
+        NetError::Dns(DnsError::NoRecordsFound(_)) => LocateError::Absent(domain.to_owned()),
+        error => LocateError::Dns(error.to_string()),
+    })?;
     let records = lookup.answers().iter();
     let mut ours = records.filter_map(|record| match &record.data {
         RData::TXT(txt) => zone::from_txt(txt.txt_data.iter().map(AsRef::as_ref)),

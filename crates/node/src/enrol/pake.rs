@@ -24,6 +24,8 @@
 //! The shares are checked to be in the group of prime order (RFC 9382 §4 asks for that, or for multiplying by the cofactor; the crate
 //! does neither). The points M and N are the crate's, which are those of magic-wormhole and not those of the RFC.
 
+use std::fmt;
+
 use curve25519_dalek::edwards::CompressedEdwardsY;
 use ringway_transport::MemberId;
 use spake2::{Ed25519Group, Identity, Password, Spake2};
@@ -84,6 +86,20 @@ pub enum Refusal {
         /// Tries.
         left: u8,
     },
+}
+
+/// For the authority's log.
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Unknown => f.write_str("there is none of this number"),
+            Refusal::Expired => f.write_str("its time is over"),
+            Refusal::Burnt => f.write_str("it was tried too often"),
+            Refusal::Used => f.write_str("it is used already"),
+            Refusal::Busy => f.write_str("too many wrong ones came lately"),
+            Refusal::Wrong { left } => write!(f, "the words are wrong, tries left: {left}"),
+        }
+    }
 }
 
 impl Refusal {

@@ -61,7 +61,7 @@ enum EnrolError {
     Authority(#[from] AuthorityError),
     #[error("the invite is not known")]
     UnknownInvite,
-    #[error("spoken invite {number}: {refusal:?}")]
+    #[error("spoken invite {number}: {refusal}")]
     Spoken { number: u32, refusal: Refusal },
 }
 

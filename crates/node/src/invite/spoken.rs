@@ -164,7 +164,7 @@ mod tests {
             format!("  {code} @ ring.example.\n"),
             "7 crackdown adviser ragtime@ring.example".to_owned(),
             "7, Crackdown, Adviser, Ragtime. @Ring.Example".to_owned(),
-            "007 cra adv rag@ring.example".to_owned(),
+            "007 crackd adv rag@ring.example".to_owned(),
         ];
         for typed in typed {
             let read: SpokenInvite = typed.parse().unwrap();

@@ -126,7 +126,7 @@ async fn a_signed_zone_is_kept_equal_to_the_ring_and_an_outage_stops_only_new_me
     let revoked = publish(&authority, knot.address, &key).await.unwrap();
     assert_eq!(
         (revoked.records, revoked.written, revoked.removed),
-        (6, 1, 2)
+        (7, 1, 2)
     );
     forget_absences().await;
     assert_eq!(
