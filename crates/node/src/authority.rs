@@ -9,6 +9,7 @@ mod dns_tcp;
 mod kept;
 mod publish;
 mod server;
+mod spoken;
 mod store;
 
 use std::collections::BTreeSet;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ringway_transport::{MemberId, Signer};
+use zeroize::Zeroizing;
 
 pub use self::admit::Admitted;
 pub use self::kept::KeptServer;
@@ -28,15 +30,15 @@ pub(crate) use self::server::SharedAuthority;
 pub use self::server::{Server, ServerError};
 use self::store::Store;
 pub use self::store::{MemberEntry, MemberState, OpenInvite};
-use crate::certificate::{Certificate, CertificateFields, InvalidName, Name, RingId, Role};
+use crate::certificate::{
+    Certificate, CertificateFields, InvalidName, Name, RingId, Role, address_bytes,
+};
 use crate::clock::unix_seconds;
 use crate::database::DatabaseError;
 use crate::home;
 use crate::identity::{Identity, IdentityError};
-use crate::invite::Invite;
-use crate::limits::{
-    CERTIFICATE_LIFETIME, CLOCK_SKEW, DOMAIN_BYTES, KEPT_SERVERS, REVOCATIONS, SUCCESSORS,
-};
+use crate::invite::{Invite, SpokenInvite, WORDS};
+use crate::limits::{CERTIFICATE_LIFETIME, CLOCK_SKEW, KEPT_SERVERS, REVOCATIONS, SUCCESSORS};
 use crate::statement::Statement;
 use crate::zone::{self, RecordName};
 
@@ -161,15 +163,26 @@ pub struct InviteOptions {
     pub role: Role,
     /// How long the invite can be used.
     pub valid_for: Duration,
+    /// True if it is to have a form that can be read aloud as well.
+    pub spoken: bool,
 }
 
 /// An invite as handed to the owner.
 pub struct IssuedInvite {
     invite: Invite,
+    spoken: Option<SpokenInvite>,
     /// First second at which it can no longer be used, Unix time.
     pub expires: u64,
     /// True if an earlier invite for the name, which nobody has used, is good no more.
     pub withdraws: bool,
+}
+
+impl IssuedInvite {
+    /// The form that can be read aloud, if it was asked for.
+    #[must_use]
+    pub fn spoken(&self) -> Option<Zeroizing<String>> {
+        self.spoken.as_ref().map(SpokenInvite::to_text)
+    }
 }
 
 impl fmt::Debug for IssuedInvite {
@@ -309,11 +322,18 @@ impl Authority {
             expires,
             used_by: None,
         };
-        let withdraws = self.store.add_invite(&entry)?;
+        let domain = ring.domain.clone();
+        let words: Option<[u8; WORDS]> = match options.spoken {
+            true => Some(random()?),
+            false => None,
+        };
+        let added = self.store.add_invite(&entry, words.as_ref())?;
+        let spoken = added.number.zip(words);
         Ok(IssuedInvite {
             invite,
+            spoken: spoken.map(|(number, words)| SpokenInvite::new(number, words, Some(domain))),
             expires,
-            withdraws,
+            withdraws: added.withdraws,
         })
     }
 
@@ -476,7 +496,11 @@ impl Authority {
     /// Every record of the zone and a number that grows with each change.
     pub(crate) fn records(&self) -> Result<(u64, Vec<Published>), AuthorityError> {
         let generation = self.store.generation()?;
-        let mut records = vec![(RecordName::Ring, self.statement()?.as_bytes().to_vec())];
+        let enrol = address_bytes(self.store.options().enrol);
+        let mut records = vec![
+            (RecordName::Ring, self.statement()?.as_bytes().to_vec()),
+            (RecordName::Enrol, enrol.to_vec()),
+        ];
         for certificate in self
             .store
             .valid_certificates(&self.ring_id(), unix_seconds())?
@@ -525,14 +549,8 @@ fn random<const N: usize>() -> Result<[u8; N], AuthorityError> {
 }
 
 fn check_domain(domain: &str) -> Result<(), AuthorityError> {
-    let trimmed = domain.strip_suffix('.').unwrap_or(domain);
-    let label_is_good = |label: &str| {
-        let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
-        let hyphen_outside = label.starts_with('-') || label.ends_with('-');
-        (1..=63).contains(&label.len()) && !hyphen_outside && label.bytes().all(allowed)
-    };
-    if trimmed.len() <= DOMAIN_BYTES && trimmed.split('.').all(label_is_good) {
-        return Ok(());
+    match zone::is_domain(domain) {
+        true => Ok(()),
+        false => Err(AuthorityError::Domain(domain.to_owned())),
     }
-    Err(AuthorityError::Domain(domain.to_owned()))
 }

@@ -63,6 +63,29 @@ struct Entry {
     last_use: u64,
 }
 
+/// A resolver that asks `server`, or those of the system.
+pub(crate) fn resolver(server: Option<SocketAddr>) -> Result<TokioResolver, DirectoryError> {
+    let failed = |error: NetError| DirectoryError::Resolver(error.to_string());
+    let mut builder = match server {
+        Some(server) => {
+            let mut udp = ConnectionConfig::udp();
+            udp.port = server.port();
+            let mut tcp = ConnectionConfig::tcp();
+            tcp.port = server.port();
+            let server = NameServerConfig::new(server.ip(), true, vec![udp, tcp]);
+            let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
+            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+        }
+        None => TokioResolver::builder_tokio().map_err(failed)?,
+    };
+    let options = builder.options_mut();
+    options.timeout = Duration::from_secs(2);
+    options.attempts = 2;
+    // Our own cache knows better: a certificate is valid until it is revoked, an absence only briefly.
+    options.cache_size = 0;
+    builder.build().map_err(failed)
+}
+
 /// All certificates that this member has seen and checked.
 #[derive(Debug)]
 pub struct Directory {
@@ -86,28 +109,7 @@ impl Directory {
         statement: Statement,
         server: Option<SocketAddr>,
     ) -> Result<Directory, DirectoryError> {
-        let resolver = match server {
-            Some(server) => {
-                let mut udp = ConnectionConfig::udp();
-                udp.port = server.port();
-                let mut tcp = ConnectionConfig::tcp();
-                tcp.port = server.port();
-                let server = NameServerConfig::new(server.ip(), true, vec![udp, tcp]);
-                let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
-                TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
-            }
-            None => TokioResolver::builder_tokio()
-                .map_err(|error| DirectoryError::Resolver(error.to_string()))?,
-        };
-        let mut resolver = resolver;
-        let options = resolver.options_mut();
-        options.timeout = Duration::from_secs(2);
-        options.attempts = 2;
-        // Our own cache knows better: a certificate is valid until it is revoked, an absence only briefly.
-        options.cache_size = 0;
-        let resolver = resolver
-            .build()
-            .map_err(|error| DirectoryError::Resolver(error.to_string()))?;
+        let resolver = resolver(server)?;
         Ok(Directory {
             ring,
             domain: domain.to_owned(),
@@ -277,7 +279,7 @@ impl Directory {
 
     async fn ask(&self, record: RecordName) -> Result<Certificate, DirectoryError> {
         let shown = match &record {
-            RecordName::Ring => "_ring".to_owned(),
+            RecordName::Ring | RecordName::Enrol => record.relative(),
             RecordName::Member(name) => name.to_string(),
             RecordName::Id(id) => id.to_string(),
             RecordName::Key(key) => format!("router {key}"),
@@ -286,7 +288,7 @@ impl Directory {
         let certificate = Certificate::decode(&bytes, &self.ring)
             .map_err(|error| DirectoryError::Invalid(shown.clone(), error))?;
         let fits = match &record {
-            RecordName::Ring => false,
+            RecordName::Ring | RecordName::Enrol => false,
             RecordName::Member(name) => certificate.name() == name,
             RecordName::Id(id) => certificate.member() == *id,
             RecordName::Key(key) => certificate.ring_key() == Some(*key),

@@ -9,18 +9,26 @@
 //! ```
 //!
 //! The member knows the authority by the ring's identity in the invite; the authority knows the member by
-//! its key and by the secret. Without the secret nobody gets past the second message.
+//! its key and by the secret. Without the secret nobody gets past the second message. A spoken invite has too few bits for that and names no
+//! ring: with one, two messages come before (`pake`), and the handshake is another.
 
 mod channel;
 mod client;
+mod locate;
 mod offline;
+mod pake;
 mod server;
+mod tries;
 
 use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
 
-pub use self::client::{JoinError, Joined, join};
+pub use self::client::{JoinError, JoinOptions, Joined, join, join_with};
+pub use self::locate::LocateError;
 pub use self::offline::{complete, request};
+pub use self::pake::Refusal;
+#[cfg(feature = "fuzzing")]
+pub(crate) use self::pake::decode_anything;
 pub(crate) use self::server::serve;
 
 #[derive(Debug, Encode, Decode)]

@@ -1,6 +1,9 @@
 //! An invite: what the ring owner hands to a new member, by any way that others cannot read.
 //!
-//! It names the ring and where to enrol, and holds a secret that works once.
+//! It names the ring and where to enrol, and holds a secret that works once. A [`SpokenInvite`] is short enough to be read aloud.
+
+mod spoken;
+mod words;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,6 +15,7 @@ use minicbor::{Decode, Encode};
 use ringway_transport::MemberId;
 use zeroize::Zeroizing;
 
+pub(crate) use self::spoken::{InvalidSpoken, SpokenInvite, WORDS};
 use crate::certificate::{RingId, address_bytes, address_from_bytes};
 use crate::limits::{DOMAIN_BYTES, INVITE_TEXT};
 
@@ -29,7 +33,7 @@ fn check(body: &[u8]) -> [u8; CHECK] {
 /// Why a text is no invite.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this is not a Ringway invite, or it is damaged: it must be the whole line that `ringway ring invite` printed, beginning `rw1`"
+    "this is not a Ringway invite, or it is damaged: it must be the whole line that `ringway ring invite` printed, beginning `rw1`, or a spoken invite, which begins with a number"
 )]
 pub struct InvalidInvite;
 
@@ -45,6 +49,55 @@ struct Body {
     enrol: ByteArray<18>,
     #[n(4)]
     domain: String,
+}
+
+/// Either form, as a new member gives it.
+#[derive(Clone, Debug)]
+pub(crate) enum AnyInvite {
+    Long(Invite),
+    Spoken(SpokenInvite),
+}
+
+/// Why a text is neither.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoInvite {
+    /// It is not the long form, nor does it look like the other.
+    #[error(transparent)]
+    Long(#[from] InvalidInvite),
+    /// It looks like a spoken one.
+    #[error(transparent)]
+    Spoken(#[from] InvalidSpoken),
+}
+
+impl FromStr for AnyInvite {
+    type Err = NoInvite;
+
+    fn from_str(text: &str) -> Result<AnyInvite, NoInvite> {
+        let text = text.trim();
+        match text.starts_with(|c: char| c.is_ascii_digit()) {
+            true => Ok(AnyInvite::Spoken(text.parse()?)),
+            false => Ok(AnyInvite::Long(text.parse()?)),
+        }
+    }
+}
+
+/// What the fuzzer tries: what is taken survives its text form.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn decode_anything(data: &[u8]) {
+    match std::str::from_utf8(data).map(str::parse) {
+        Ok(Ok(AnyInvite::Long(invite))) => {
+            let again: Result<Invite, _> = invite.to_text().parse();
+            assert!(again.is_ok_and(|again| again.secret == invite.secret));
+        }
+        Ok(Ok(AnyInvite::Spoken(invite))) => {
+            let again: Result<SpokenInvite, _> = invite.to_text().parse();
+            let same = |again: SpokenInvite| {
+                again.number == invite.number && again.secret() == invite.secret()
+            };
+            assert!(again.is_ok_and(same));
+        }
+        Ok(Err(_)) | Err(_) => {}
+    }
 }
 
 /// An invite in the form in which it is used. Its text form is a secret.

@@ -50,6 +50,38 @@ pub const DOMAIN_BYTES: usize = 190;
 /// Source: 90 bytes and the longest domain, in base32. A longer text is no invite.
 pub const INVITE_TEXT: usize = 512;
 
+/// Wrong tries that a spoken invite lets pass.
+///
+/// Source: words are misheard, mostly once; three tries at 24 bits succeed once in 5.6 million invites. The last one makes the spoken form worthless for
+/// good, also after a restart; the long form of the same invite goes on working.
+pub const SPOKEN_TRIES: u8 = 3;
+
+/// How often something may be tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TryRate {
+    /// Tries at once.
+    pub burst: u32,
+    /// Time after which one more is allowed.
+    pub every: std::time::Duration,
+}
+
+/// Wrong spoken invites in all, whoever sends them.
+///
+/// Source: ten invites' worth at once, then one invite in half a minute, which an owner can notice in the log; honest mistakes are far fewer. Past it spoken
+/// invites are refused, and lose nothing by it; long ones are taken. A restart forgets it.
+pub const SPOKEN_RATE: TryRate = TryRate {
+    burst: 30,
+    every: std::time::Duration::from_secs(10),
+};
+
+/// Wrong spoken invites from one IPv4 address or one IPv6 network of 64 bits.
+///
+/// Source: one invite with all its tries and half of another, behind one NAT; below [`SPOKEN_RATE`], so that one place alone cannot use that up. Past it as there.
+pub const SPOKEN_SOURCE_RATE: TryRate = TryRate {
+    burst: 5,
+    every: std::time::Duration::from_secs(60),
+};
+
 /// Allowed lengths of a router's successor list (r).
 ///
 /// Source: Zave's proof needs at least 2; 16 survive any 15 neighbouring crashes, and all fit into one message. Another length is refused at `ring init`.

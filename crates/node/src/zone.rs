@@ -3,6 +3,7 @@
 //! | name | TXT record |
 //! |---|---|
 //! | `_ring.DOMAIN` | the owner's statement |
+//! | `_enrol.DOMAIN` | where members enrol: the IPv6 or mapped IPv4 address, and the port. Not signed: for those who do not know the owner's key yet |
 //! | `NAME._member.DOMAIN` | that member's certificate |
 //! | `ID._id.DOMAIN` | the same, by member id in base32 |
 //! | `KEY._key.DOMAIN` | the same, by the first 14 bytes of a router's ring key in hex |
@@ -12,7 +13,7 @@ use ringway_overlay::RingKey;
 use ringway_transport::MemberId;
 
 use crate::certificate::{Certificate, Name};
-use crate::limits::STATEMENT_BYTES;
+use crate::limits::{DOMAIN_BYTES, STATEMENT_BYTES};
 
 const PREFIX: &str = "rw1=";
 
@@ -21,6 +22,8 @@ const PREFIX: &str = "rw1=";
 pub(crate) enum RecordName {
     /// The owner's statement.
     Ring,
+    /// Where members enrol.
+    Enrol,
     /// A certificate by member name.
     Member(Name),
     /// A certificate by member id.
@@ -35,6 +38,7 @@ impl RecordName {
     pub(crate) fn relative(&self) -> String {
         match self {
             RecordName::Ring => "_ring".to_owned(),
+            RecordName::Enrol => "_enrol".to_owned(),
             RecordName::Member(name) => format!("{name}._member"),
             RecordName::Id(id) => format!("{id}._id"),
             RecordName::Key(key) => {
@@ -49,6 +53,18 @@ impl RecordName {
     pub(crate) fn qualified(&self, domain: &str) -> String {
         format!("{}.{}.", self.relative(), domain.trim_end_matches('.'))
     }
+}
+
+/// True if a ring's domain can be this text: labels of letters, digits and hyphens, and perhaps a final dot.
+#[must_use]
+pub(crate) fn is_domain(text: &str) -> bool {
+    let trimmed = text.strip_suffix('.').unwrap_or(text);
+    let label_is_good = |label: &str| {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+        let hyphen_outside = label.starts_with('-') || label.ends_with('-');
+        (1..=63).contains(&label.len()) && !hyphen_outside && label.bytes().all(allowed)
+    };
+    trimmed.len() <= DOMAIN_BYTES && trimmed.split('.').all(label_is_good)
 }
 
 /// The names under which a certificate stands.
@@ -116,7 +132,12 @@ mod tests {
     fn labels_fit_into_dns() {
         let key = RingKey::from_bytes([0xab; 32]);
         let id = MemberId::new([0xcd; 32]);
-        for name in [RecordName::Key(key), RecordName::Id(id), RecordName::Ring] {
+        for name in [
+            RecordName::Key(key),
+            RecordName::Id(id),
+            RecordName::Ring,
+            RecordName::Enrol,
+        ] {
             let text = name.qualified("ring.example");
             assert!(text.ends_with(".ring.example."), "{text}");
             assert!(text.split('.').all(|label| label.len() <= 63), "{text}");

@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::path::Path;
 
 use ringway_node::daemon::{Daemon, DaemonError, Options};
-use ringway_node::enrol::{self, JoinError, Joined};
+use ringway_node::enrol::{self, JoinError, JoinOptions, Joined};
 
 use crate::cli::{JoinArgs, NodeArgs};
 use crate::failure::Failure;
@@ -27,7 +27,7 @@ impl From<DaemonError> for Failure {
 
 /// Enrols this machine.
 pub(crate) async fn join(context: &Context, args: JoinArgs) -> Result<(), Failure> {
-    if args.code.is_some() {
+    if !args.code.is_empty() {
         return Err(Failure::usage(
             "an invitation is a secret, and arguments can be read by every user of the machine: \
              use `ringway join --invite FILE` or `ringway join < FILE`",
@@ -42,7 +42,12 @@ pub(crate) async fn join(context: &Context, args: JoinArgs) -> Result<(), Failur
         return show(context, &joined);
     }
     let invite = read_invitation(context, &args.invite)?;
-    show(context, &enrol::join(&home, &invite, args.listen).await?)
+    let options = JoinOptions {
+        listen: args.listen,
+        at: args.at,
+        resolver: None,
+    };
+    show(context, &enrol::join_with(&home, &invite, &options).await?)
 }
 
 fn show(context: &Context, joined: &Joined) -> Result<(), Failure> {
@@ -66,7 +71,9 @@ fn read_invitation(context: &Context, path: &Path) -> Result<String, Failure> {
         std::fs::File::open(path)
             .and_then(|file| file.take(limits::INVITATION).read_to_string(&mut text))
     } else if io::stdin().is_terminal() {
-        context.output.note("Paste the invitation and press Enter:");
+        context
+            .output
+            .note("Paste or type the invitation and press Enter:");
         io::stdin()
             .lock()
             .take(limits::INVITATION)

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ringway_node::authority::{
-    Authority, AuthorityError, InitOptions, InviteOptions, MemberEntry, Server, ServerError,
+    Authority, AuthorityError, InitOptions, InviteOptions, MemberEntry, OpenInvite, Server,
+    ServerError,
 };
 use ringway_node::certificate::Role;
 use serde::Serialize;
@@ -35,6 +36,8 @@ struct InviteObject<'a> {
     name: &'a str,
     role: &'static str,
     invite: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spoken: Option<String>,
     expires: u64,
     withdraws: bool,
 }
@@ -140,21 +143,31 @@ fn invite(context: &Context, args: InviteArgs) -> Result<(), Failure> {
         name: args.name,
         role,
         valid_for: args.expires,
+        spoken: args.spoken,
     };
     let invite = authority.invite(&options)?;
     let object = InviteObject {
         name: &options.name,
         role: role.as_str(),
         invite: invite.to_string(),
+        spoken: invite.spoken().map(|spoken| spoken.to_string()),
         expires: invite.expires,
         withdraws: invite.withdraws,
     };
-    context
-        .output
-        .either("ringway.invite/1", &object, || object.invite.clone())?;
+    context.output.either("ringway.invite/1", &object, || {
+        object.spoken.as_ref().unwrap_or(&object.invite).clone()
+    })?;
     let (name, time) = (&options.name, in_words(options.valid_for));
+    let how = match &object.spoken {
+        None => "hand it over by a way that others cannot read; there, `ringway join`.".to_owned(),
+        Some(_) => format!(
+            "read it to somebody whose voice you know; there, `ringway join`, with `--at {}` where DNS does not know {}.",
+            authority.ring().enrol,
+            authority.ring().domain
+        ),
+    };
     context.output.note(&format!(
-        "A one-time secret for {name}, good for {time}: hand it over by a way that others cannot read; there, `ringway join`."
+        "A one-time secret for {name}, good for {time}: {how}"
     ));
     if invite.withdraws {
         context
@@ -210,10 +223,10 @@ fn members(context: &Context, dir: Option<PathBuf>) -> Result<(), Failure> {
         ]);
     }
     for invite in &invites {
-        let state = if invite.expired {
-            "invite expired"
-        } else {
-            "invited"
+        let state = match invite {
+            OpenInvite { expired: true, .. } => "invite expired",
+            OpenInvite { burnt: true, .. } => "invited, words burnt",
+            _ => "invited",
         };
         table.row(&[&invite.name, invite.role.as_str(), state, "-", "-", "-"]);
     }

@@ -13,7 +13,8 @@ use zeroize::Zeroizing;
 use super::{AuthorityError, InitOptions, KeptServer};
 use crate::certificate::{Certificate, Name, RingId, Role};
 use crate::database::{self, DatabaseError};
-use crate::limits::{BOOTSTRAP_ROUTERS, KEPT_SERVERS};
+use crate::invite::WORDS;
+use crate::limits::{BOOTSTRAP_ROUTERS, KEPT_SERVERS, SPOKEN_TRIES};
 
 const MIGRATIONS: &[&str] = &[
     "
@@ -37,6 +38,14 @@ const MIGRATIONS: &[&str] = &[
     CREATE TABLE servers (
         server TEXT PRIMARY KEY, key_file BLOB NOT NULL, generation INTEGER
     ) STRICT;
+",
+    // `words` are the secret bits of the spoken form, `wrong` the tries that it has cost; `ring.invites` counts numbers, none of which comes twice.
+    "
+    ALTER TABLE ring ADD COLUMN invites INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE invites ADD COLUMN number INTEGER;
+    ALTER TABLE invites ADD COLUMN words BLOB;
+    ALTER TABLE invites ADD COLUMN wrong INTEGER NOT NULL DEFAULT 0;
+    CREATE UNIQUE INDEX one_invite_a_number ON invites (number);
 ",
 ];
 
@@ -88,6 +97,12 @@ pub struct OpenInvite {
     pub expires: u64,
     /// True if that has come.
     pub expired: bool,
+    /// The number of its spoken form, if it has one.
+    pub number: Option<u32>,
+    /// Wrong tries at its spoken form.
+    pub wrong_tries: u8,
+    /// True if they were too many: the spoken form is good no more.
+    pub burnt: bool,
 }
 
 /// An invite as stored.
@@ -101,11 +116,20 @@ pub(crate) struct InviteEntry {
     pub(crate) used_by: Option<MemberId>,
 }
 
+/// What has become of a new invite.
+#[derive(Debug)]
+pub(super) struct Added {
+    /// True if it takes the place of one that nobody has used: so a lost one can be withdrawn.
+    pub(super) withdraws: bool,
+    /// The number of the spoken form, if there is one.
+    pub(super) number: Option<u32>,
+}
+
 /// The authority's database.
 #[derive(Debug)]
 pub(super) struct Store {
     path: PathBuf,
-    connection: Connection,
+    pub(super) connection: Connection,
     options: InitOptions,
 }
 
@@ -117,7 +141,8 @@ impl Store {
         let domain = options.domain.trim_end_matches('.').to_ascii_lowercase();
         connection
             .execute(
-                "INSERT INTO ring VALUES (1, ?1, ?2, ?3, ?4, 0, 1)
+                "INSERT INTO ring (only, domain, dns, enrol, successors, serial, generation)
+                 VALUES (1, ?1, ?2, ?3, ?4, 0, 1)
                  ON CONFLICT DO UPDATE SET domain = ?1, dns = ?2, enrol = ?3, successors = ?4",
                 params![
                     domain,
@@ -154,6 +179,12 @@ impl Store {
         })
     }
 
+    /// A database as it was made before there were spoken invites.
+    #[cfg(test)]
+    pub(super) fn before_spoken(path: &Path) -> Connection {
+        database::open(path, &MIGRATIONS[..2]).unwrap()
+    }
+
     pub(super) fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new(""))
     }
@@ -162,7 +193,7 @@ impl Store {
         &self.options
     }
 
-    fn fail(&self) -> impl Fn(rusqlite::Error) -> DatabaseError + use<> {
+    pub(super) fn fail(&self) -> impl Fn(rusqlite::Error) -> DatabaseError + use<> {
         let path = self.path.clone();
         move |source| DatabaseError::new(&path, source)
     }
@@ -184,11 +215,12 @@ impl Store {
             .map_err(self.fail())
     }
 
-    /// True if it takes the place of one that nobody has used: so a lost one can be withdrawn.
+    /// Stores a new invite; with a spoken form, if there are `words` for it.
     pub(super) fn add_invite(
         &mut self,
         entry: &InviteEntry,
-    ) -> std::result::Result<bool, AuthorityError> {
+        words: Option<&[u8; WORDS]>,
+    ) -> std::result::Result<Added, AuthorityError> {
         let fail = self.fail();
         let transaction = immediate(&mut self.connection).map_err(&fail)?;
         let now = crate::clock::unix_seconds();
@@ -197,15 +229,29 @@ impl Store {
             return Err(AuthorityError::NameTaken(entry.name.clone()));
         }
         let withdrawn = withdraw(&transaction, name).map_err(&fail)?;
+        let number: Option<u32> = match words {
+            Some(_) => {
+                let query = "UPDATE ring SET invites = invites + 1 RETURNING invites";
+                let number = transaction.query_row(query, [], |row| row.get(0));
+                Some(number.map_err(&fail)?)
+            }
+            None => None,
+        };
         let psk: &[u8] = entry.pre_shared_key.as_ref();
+        let words = words.map(|words| &words[..]);
+        let role = entry.role.as_str();
         transaction
             .execute(
-                "INSERT INTO invites VALUES (?1, ?2, ?3, ?4, ?5, NULL)",
-                params![&entry.id[..], name, entry.role.as_str(), psk, entry.expires],
+                "INSERT INTO invites (id, name, role, psk, expires, number, words)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                params![&entry.id[..], name, role, psk, entry.expires, number, words],
             )
             .map_err(&fail)?;
         transaction.commit().map_err(&fail)?;
-        Ok(withdrawn > 0)
+        Ok(Added {
+            withdraws: withdrawn > 0,
+            number,
+        })
     }
 
     pub(super) fn invite(&self, id: &[u8; 8]) -> Result<Option<InviteEntry>> {
@@ -229,18 +275,21 @@ impl Store {
 
     pub(super) fn open_invites(&self, now: u64) -> Result<Vec<OpenInvite>> {
         let fail = self.fail();
-        let query =
-            "SELECT name, role, expires FROM invites WHERE used_by IS NULL ORDER BY expires, name";
+        let query = "SELECT name, role, expires, number, wrong FROM invites WHERE used_by IS NULL ORDER BY expires, name";
         let mut statement = self.connection.prepare(query).map_err(&fail)?;
         let rows = statement
             .query_map([], |row| {
                 let expires = row.get(2)?;
                 let role: String = row.get(1)?;
+                let wrong_tries = row.get(4)?;
                 Ok(OpenInvite {
                     name: row.get(0)?,
                     role: role_named(&role),
                     expires,
                     expired: expires <= now,
+                    number: row.get(3)?,
+                    wrong_tries,
+                    burnt: wrong_tries >= SPOKEN_TRIES,
                 })
             })
             .map_err(&fail)?;

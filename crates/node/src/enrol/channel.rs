@@ -8,11 +8,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zeroize::Zeroizing;
 
+use super::pake::{Agreed, Hello, Newcomer, Offer, Refusal};
 use crate::identity::{Identity, noise_public};
+use crate::invite::SpokenInvite;
 use crate::noise;
 
-const PATTERN: &str = "Noise_IKpsk2_25519_AESGCM_SHA256";
-const PROLOGUE: &[u8] = b"ringway enrolment 1";
+/// With a long invite, which names the ring's key.
+const LONG: &str = "Noise_IKpsk2_25519_AESGCM_SHA256";
+const LONG_PROLOGUE: &[u8] = b"ringway enrolment 1";
+/// After SPAKE2. The member shows first that it has the key, so that the authority learns of every wrong one.
+const SPOKEN: &str = "Noise_IKpsk0_25519_AESGCM_SHA256";
 /// Noise §3: no message is longer.
 const MESSAGE: usize = 65_535;
 
@@ -27,6 +32,8 @@ pub(super) enum ChannelError {
     Malformed,
     #[error("the ring's identity is not a usable key")]
     BadKey,
+    #[error("the spoken invite is refused: {0}")]
+    Refused(Refusal),
 }
 
 /// A channel after the handshake.
@@ -46,8 +53,8 @@ pub(super) async fn connect(
 ) -> Result<Channel, ChannelError> {
     let remote = noise_public(ring).ok_or(ChannelError::BadKey)?;
     let secret = identity.noise_secret();
-    let noise = noise::builder(PATTERN)?
-        .prologue(PROLOGUE)?
+    let noise = noise::builder(LONG)?
+        .prologue(LONG_PROLOGUE)?
         .local_private_key(secret.as_ref())?
         .remote_public_key(&remote)?
         .psk(2, psk)?
@@ -58,7 +65,106 @@ pub(super) async fn connect(
     handshake.finish()
 }
 
-/// The authority's side: [`Accepting::begin`] learns which invite is meant, [`Accepting::finish`] proves its secret.
+/// The member's side with a spoken invite: also whose authority it is, which counts from here on.
+pub(super) async fn connect_spoken(
+    mut stream: TcpStream,
+    identity: &Identity,
+    invite: &SpokenInvite,
+) -> Result<(Offer, Channel), ChannelError> {
+    let newcomer = Newcomer::start(invite).ok_or(ChannelError::Malformed)?;
+    write_frame(&mut stream, &newcomer.hello).await?;
+    let answer = read_frame(&mut stream).await?;
+    refused(&answer)?;
+    let (offer, agreed) = newcomer.finish(&answer).ok_or(ChannelError::Malformed)?;
+    let remote = noise_public(&offer.ring).ok_or(ChannelError::BadKey)?;
+    let secret = identity.noise_secret();
+    let noise = noise::builder(SPOKEN)?
+        .prologue(&agreed.prologue)?
+        .local_private_key(secret.as_ref())?
+        .remote_public_key(&remote)?
+        .psk(0, &agreed.key)?
+        .build_initiator()?;
+    let mut handshake = Handshake { stream, noise };
+    handshake.write(&[]).await?;
+    let answer = read_frame(&mut handshake.stream).await?;
+    refused(&answer)?;
+    handshake.open(&answer)?;
+    Ok((offer, handshake.finish()?))
+}
+
+fn refused(frame: &[u8]) -> Result<(), ChannelError> {
+    match Refusal::decode(frame) {
+        Some(refusal) => Err(ChannelError::Refused(refusal)),
+        None => Ok(()),
+    }
+}
+
+/// The first words of a new member.
+pub(super) enum First {
+    /// Of one with a spoken invite.
+    Hello(Hello),
+    /// Of one with a long invite, if it is anything.
+    Other(Vec<u8>),
+}
+
+/// Waits for them.
+pub(super) async fn first(stream: &mut TcpStream) -> Result<First, ChannelError> {
+    let frame = read_frame(stream).await?;
+    Ok(match Hello::decode(&frame) {
+        Some(hello) => First::Hello(hello),
+        None => First::Other(frame),
+    })
+}
+
+/// Tells a member why its spoken invite is not taken.
+pub(super) async fn refuse(stream: &mut TcpStream, refusal: Refusal) -> Result<(), ChannelError> {
+    write_frame(stream, &refusal.encode()).await
+}
+
+/// The authority's side with a spoken invite, after its answer.
+pub(super) struct Asking {
+    handshake: Handshake,
+    shown: Vec<u8>,
+}
+
+impl Asking {
+    /// Answers the hello, and waits for the member to show that it has the key. It is not looked at yet.
+    pub(super) async fn begin(
+        mut stream: TcpStream,
+        secret: Zeroizing<[u8; 32]>,
+        answer: &[u8],
+        agreed: &Agreed,
+    ) -> Result<Asking, ChannelError> {
+        let noise = noise::builder(SPOKEN)?
+            .prologue(&agreed.prologue)?
+            .local_private_key(secret.as_ref())?
+            .psk(0, &agreed.key)?
+            .build_responder()?;
+        write_frame(&mut stream, answer).await?;
+        let shown = read_frame(&mut stream).await?;
+        let handshake = Handshake { stream, noise };
+        Ok(Asking { handshake, shown })
+    }
+
+    /// Looks at it: the X25519 key that the member has used, or none if it has not the key.
+    pub(super) fn look(&mut self) -> Option<[u8; 32]> {
+        self.handshake.open(&self.shown).ok()?;
+        self.handshake.noise.get_remote_static()?.try_into().ok()
+    }
+
+    /// After a good look.
+    pub(super) async fn accept(mut self) -> Result<Channel, ChannelError> {
+        self.handshake.write(&[]).await?;
+        self.handshake.finish()
+    }
+
+    /// After a bad one.
+    pub(super) async fn refuse(mut self, refusal: Refusal) -> Result<(), ChannelError> {
+        refuse(&mut self.handshake.stream, refusal).await
+    }
+}
+
+/// The authority's side with a long invite: [`Accepting::begin`] learns which invite is meant, [`Accepting::finish`] proves its secret.
 pub(super) struct Accepting {
     handshake: Handshake,
     /// Which invite the member names. Not yet proven.
@@ -66,16 +172,17 @@ pub(super) struct Accepting {
 }
 
 impl Accepting {
-    pub(super) async fn begin(
+    pub(super) fn begin(
         stream: TcpStream,
         secret: Zeroizing<[u8; 32]>,
+        first: &[u8],
     ) -> Result<Accepting, ChannelError> {
-        let noise = noise::builder(PATTERN)?
-            .prologue(PROLOGUE)?
+        let noise = noise::builder(LONG)?
+            .prologue(LONG_PROLOGUE)?
             .local_private_key(secret.as_ref())?
             .build_responder()?;
         let mut handshake = Handshake { stream, noise };
-        let payload = handshake.read().await?;
+        let payload = handshake.open(first)?;
         let invite = payload.try_into().map_err(|_| ChannelError::Malformed)?;
         Ok(Accepting { handshake, invite })
     }
@@ -107,8 +214,12 @@ impl Handshake {
 
     async fn read(&mut self) -> Result<Vec<u8>, ChannelError> {
         let message = read_frame(&mut self.stream).await?;
+        self.open(&message)
+    }
+
+    fn open(&mut self, message: &[u8]) -> Result<Vec<u8>, ChannelError> {
         let mut payload = vec![0; message.len()];
-        let length = self.noise.read_message(&message, &mut payload)?;
+        let length = self.noise.read_message(message, &mut payload)?;
         payload.truncate(length);
         Ok(payload)
     }

@@ -8,7 +8,9 @@ use ringway_transport::Signer;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::channel::{self, ChannelError};
+use super::channel::{self, Channel, ChannelError};
+use super::locate::{LocateError, locate};
+use super::pake::Refusal;
 use super::{Reply, Request};
 use crate::admission::{AdmissionError, Granted};
 use crate::certificate::{
@@ -18,7 +20,7 @@ use crate::clock::unix_seconds;
 use crate::config::{Config, ConfigError};
 use crate::home::{self, HomeError};
 use crate::identity::{Identity, IdentityError};
-use crate::invite::{InvalidInvite, Invite};
+use crate::invite::{AnyInvite, NoInvite, SpokenInvite};
 use crate::limits::ENROL_TIME;
 use crate::state::{Membership, State, StateError};
 use crate::statement::{Statement, StatementError};
@@ -45,7 +47,40 @@ pub struct Joined {
 pub enum JoinError {
     /// The text is no invite.
     #[error(transparent)]
-    Invite(#[from] InvalidInvite),
+    Invite(#[from] NoInvite),
+    /// A spoken invite without a domain.
+    #[error(
+        "the invite does not say where to join: add `@` and the ring's domain, as in 7-crackdown-adviser-ragtime@ring.example.org, or give --at ADDR:PORT"
+    )]
+    NoPlace,
+    /// The ring's DNS does not say where to enrol.
+    #[error(
+        "DNS does not say where {domain} enrols ({reason}): check the domain, or ask the ring's owner for the address and give it with --at"
+    )]
+    NotLocated {
+        /// The domain that was told.
+        domain: String,
+        /// What came instead.
+        reason: LocateError,
+    },
+    /// The authority there is another ring's.
+    #[error("the authority at {address} is that of {found}, not of {told}: ask the ring's owner")]
+    OtherDomain {
+        /// Where.
+        address: SocketAddr,
+        /// The domain that was told.
+        told: String,
+        /// The authority's.
+        found: String,
+    },
+    /// The authority says why a spoken invite is not taken.
+    #[error("{}", in_words(.number, .refusal))]
+    Spoken {
+        /// The invite's number.
+        number: u32,
+        /// Why.
+        refusal: Refusal,
+    },
     /// The home folder belongs to a member already.
     #[error("{home} is the home of `{name}` of {ring} already: give another folder with --home")]
     AlreadyMember {
@@ -61,6 +96,14 @@ pub enum JoinError {
         "--listen {0} is no address that others can reach: give the machine's own address and a port; `listen` in ringway.toml may differ"
     )]
     Listen(SocketAddr),
+    /// The other side has not shown that it knows the words.
+    #[error(
+        "whoever answers at {address} did not show that it knows the invite's words: it is not the ring's authority, or somebody is in between; if it happens again, ask for a new invite"
+    )]
+    NotShown {
+        /// Where.
+        address: SocketAddr,
+    },
     /// Nobody listens where the invite points.
     #[error(
         "the ring's authority at {address} cannot be reached ({source}): is `ringway ring serve` running there?"
@@ -149,8 +192,48 @@ impl JoinError {
                 | JoinError::OtherRing { .. }
                 | JoinError::NoRequest { .. }
                 | JoinError::OtherRequest
+                | JoinError::NoPlace
+                | JoinError::OtherDomain { .. }
         )
     }
+}
+
+fn in_words(number: &u32, refusal: &Refusal) -> String {
+    let why = match refusal {
+        Refusal::Unknown => {
+            "is not known to this ring, or a newer one has replaced it: check the number"
+        }
+        Refusal::Expired => "has expired: ask the ring's owner for a new one",
+        Refusal::Burnt => {
+            "was tried too often with wrong words and is good no more: ask the ring's owner for a new one"
+        }
+        Refusal::Used => "is used already: ask the ring's owner for a new one",
+        Refusal::Busy => {
+            "was not looked at, because too many wrong ones came lately: try again in a minute; this cost no try"
+        }
+        Refusal::Wrong { left: 0 } => {
+            "has other words, and that was the last try: ask the ring's owner for a new one"
+        }
+        Refusal::Wrong { left } => {
+            let left = match left {
+                1 => "one try is left".to_owned(),
+                left => format!("{left} tries are left"),
+            };
+            return format!("invite {number} has other words: have them read again; {left}");
+        }
+    };
+    format!("invite {number} {why}")
+}
+
+/// What a new member may add to its invite.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct JoinOptions {
+    /// Where a router listens; none makes a leaf.
+    pub listen: Option<SocketAddr>,
+    /// Where the authority is, if not where the invite or the ring's DNS says.
+    pub at: Option<SocketAddr>,
+    /// The DNS server to ask where a spoken invite's ring enrols; none is the system's.
+    pub resolver: Option<SocketAddr>,
 }
 
 /// Enrols the member whose home is `home` with `invite`; a router listens at `listen`.
@@ -164,18 +247,64 @@ pub async fn join(
     invite: &str,
     listen: Option<SocketAddr>,
 ) -> Result<Joined, JoinError> {
-    let invite: Invite = invite.parse()?;
-    check_listen(listen)?;
+    let options = JoinOptions {
+        listen,
+        ..JoinOptions::default()
+    };
+    join_with(home, invite, &options).await
+}
+
+/// As [`join`], with all options.
+///
+/// # Errors
+/// As there.
+pub async fn join_with(
+    home: &Path,
+    invite: &str,
+    options: &JoinOptions,
+) -> Result<Joined, JoinError> {
+    let invite: AnyInvite = invite.parse()?;
+    check_listen(options.listen)?;
+    let place = Place::new(&invite, options.at)?;
     home::create_private_folder(home)?;
     let state = State::open(home)?;
     refuse_second(home, &state)?;
     let identity = Identity::load_or_create(&home::identity_path(home))?;
-    let address = invite.enrol;
-    let reply = timeout(ENROL_TIME, ask(&identity, &invite, listen))
+    let address = place.find(options.resolver).await?;
+    let asked = ask(&identity, &invite, address, options.listen);
+    let (ring, reply) = timeout(ENROL_TIME, asked)
         .await
         .map_err(|_| JoinError::TimedOut { address })??;
-    let granted = granted(&invite, reply)?;
-    store(home, &state, &identity, &invite.ring, granted)
+    let granted = granted(&ring, reply)?;
+    store(home, &state, &identity, &ring.id, granted)
+}
+
+/// Where the authority is, as far as it is known.
+enum Place {
+    At(SocketAddr),
+    Of(String),
+}
+
+impl Place {
+    fn new(invite: &AnyInvite, at: Option<SocketAddr>) -> Result<Place, JoinError> {
+        match (at, invite) {
+            (Some(address), _) => Ok(Place::At(address)),
+            (None, AnyInvite::Long(invite)) => Ok(Place::At(invite.enrol)),
+            (None, AnyInvite::Spoken(invite)) => {
+                let domain = invite.domain.clone();
+                domain.map(Place::Of).ok_or(JoinError::NoPlace)
+            }
+        }
+    }
+
+    async fn find(self, resolver: Option<SocketAddr>) -> Result<SocketAddr, JoinError> {
+        match self {
+            Place::At(address) => Ok(address),
+            Place::Of(domain) => locate(&domain, resolver)
+                .await
+                .map_err(|reason| JoinError::NotLocated { domain, reason }),
+        }
+    }
 }
 
 /// A router's address must be one that others can reach.
@@ -199,19 +328,38 @@ pub(super) fn refuse_second(home: &Path, state: &State) -> Result<(), JoinError>
     }
 }
 
+/// The ring that is joined: proven, once the channel stands.
+struct Ring {
+    id: RingId,
+    domain: String,
+}
+
 async fn ask(
     identity: &Identity,
-    invite: &Invite,
+    invite: &AnyInvite,
+    address: SocketAddr,
     listen: Option<SocketAddr>,
-) -> Result<Reply, JoinError> {
-    let address = invite.enrol;
+) -> Result<(Ring, Reply), JoinError> {
     let stream = TcpStream::connect(address)
         .await
         .map_err(|source| JoinError::Unreachable { address, source })?;
+    let rejected = |error: ChannelError| {
+        tracing::debug!(%error, "the enrolment failed");
+        JoinError::Rejected { address }
+    };
+    let (ring, mut channel) = match invite {
+        AnyInvite::Long(invite) => {
+            let psk = invite.pre_shared_key();
+            let channel = channel::connect(stream, identity, &invite.ring, &invite.id, &psk);
+            let ring = Ring {
+                id: invite.ring,
+                domain: invite.domain.clone(),
+            };
+            (ring, channel.await.map_err(rejected)?)
+        }
+        AnyInvite::Spoken(invite) => ask_spoken(stream, identity, invite, address).await?,
+    };
     let exchange = async {
-        let psk = invite.pre_shared_key();
-        let mut channel =
-            channel::connect(stream, identity, &invite.ring, &invite.id, &psk).await?;
         let request = Request {
             member: (*identity.member().as_bytes()).into(),
             address: listen.map(|address| address_bytes(address).into()),
@@ -219,14 +367,45 @@ async fn ask(
         channel.send(&request).await?;
         channel.receive().await
     };
-    exchange.await.map_err(|error: ChannelError| {
-        tracing::debug!(%error, "the enrolment failed");
-        JoinError::Rejected { address }
-    })
+    Ok((ring, exchange.await.map_err(rejected)?))
+}
+
+async fn ask_spoken(
+    stream: TcpStream,
+    identity: &Identity,
+    invite: &SpokenInvite,
+    address: SocketAddr,
+) -> Result<(Ring, Channel), JoinError> {
+    let number = invite.number;
+    let connected = channel::connect_spoken(stream, identity, invite).await;
+    let (offer, channel) = connected.map_err(|error| match error {
+        ChannelError::Refused(refusal) => JoinError::Spoken { number, refusal },
+        ChannelError::Noise(_) | ChannelError::Malformed | ChannelError::BadKey => {
+            JoinError::NotShown { address }
+        }
+        ChannelError::Io(error) => {
+            tracing::debug!(%error, "the enrolment failed");
+            JoinError::Rejected { address }
+        }
+    })?;
+    if let Some(told) = &invite.domain
+        && *told != offer.domain
+    {
+        return Err(JoinError::OtherDomain {
+            address,
+            told: told.clone(),
+            found: offer.domain,
+        });
+    }
+    let ring = Ring {
+        id: offer.ring,
+        domain: offer.domain,
+    };
+    Ok((ring, channel))
 }
 
 /// What the authority's reply grants, if everything in it is signed by the ring's owner.
-fn granted(invite: &Invite, reply: Reply) -> Result<Granted, JoinError> {
+fn granted(ring: &Ring, reply: Reply) -> Result<Granted, JoinError> {
     let (certificate, statement, routers, dns) = match reply {
         Reply::Refused { reason } => return Err(JoinError::Refused(printable(&reason))),
         Reply::Granted {
@@ -236,11 +415,11 @@ fn granted(invite: &Invite, reply: Reply) -> Result<Granted, JoinError> {
             dns,
         } => (certificate, statement, routers, dns),
     };
-    let decode = |bytes: &[u8]| Certificate::decode(bytes, &invite.ring);
+    let decode = |bytes: &[u8]| Certificate::decode(bytes, &ring.id);
     Ok(Granted {
-        domain: invite.domain.clone(),
+        domain: ring.domain.clone(),
         certificate: decode(&certificate)?,
-        statement: Statement::decode(&statement, &invite.ring)?,
+        statement: Statement::decode(&statement, &ring.id)?,
         routers: routers
             .iter()
             .map(|router| decode(router))

@@ -1,21 +1,26 @@
 //! The authority's side of an enrolment.
 
-use std::time::Duration;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use ringway_transport::{MemberId, Place, Places};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-use super::channel::{Accepting, Channel, ChannelError};
+use super::channel::{self, Accepting, Asking, Channel, ChannelError, First};
+use super::pake::{self, Hello, Refusal};
+use super::tries::Tries;
 use super::{Reply, Request};
-use crate::authority::{AuthorityError, SharedAuthority};
-use crate::certificate::{address_bytes, address_from_bytes};
+use crate::authority::{Authority, AuthorityError, SharedAuthority};
+use crate::certificate::{Certificate, address_bytes, address_from_bytes};
 use crate::limits::{ENROL_CONNECTIONS, ENROL_TIME};
 
 /// Serves enrolments for ever. One that fails is logged and closed; nobody else is touched.
 pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority) {
     let places = Places::new(ENROL_CONNECTIONS);
+    let tries = Arc::new(Mutex::new(Tries::new(Instant::now())));
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -26,11 +31,15 @@ pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority) {
                 continue;
             }
         };
-        let authority = authority.clone();
+        let enrolling = Enrolling {
+            authority: authority.clone(),
+            tries: Arc::clone(&tries),
+            from: from.ip(),
+        };
         let place = places.wait().await;
         tokio::spawn(async move {
             let enrolled = tokio::select! {
-                enrolled = timeout(ENROL_TIME, enrol(stream, &authority, &place)) => enrolled,
+                enrolled = timeout(ENROL_TIME, enrolling.run(stream, &place)) => enrolled,
                 () = place.must_go() => {
                     return tracing::debug!(%from, "others wanted the place of one that said nothing");
                 }
@@ -52,55 +61,147 @@ enum EnrolError {
     Authority(#[from] AuthorityError),
     #[error("the invite is not known")]
     UnknownInvite,
+    #[error("spoken invite {number}: {refusal}")]
+    Spoken { number: u32, refusal: Refusal },
 }
 
-async fn enrol(
-    stream: TcpStream,
-    authority: &SharedAuthority,
-    place: &Place,
-) -> Result<String, EnrolError> {
-    let secret: Zeroizing<[u8; 32]> = authority
-        .with(|authority| Ok(authority.root().noise_secret()))
-        .await?;
-    let accepting = Accepting::begin(stream, secret).await?;
-    let id = accepting.invite;
-    let remote = accepting.remote_key().ok_or(ChannelError::BadKey)?;
-    let invite = authority
-        .with(move |authority| authority.invite_by_id(&id))
-        .await?
-        .ok_or(EnrolError::UnknownInvite)?;
-    let mut channel = accepting.finish(&invite.pre_shared_key).await?;
-    // Whoever has no invite does not come this far.
-    place.keep();
-    let request: Request = channel.receive().await?;
-    let member = MemberId::new(*request.member);
-    // The request names the Ed25519 key; the handshake has proven its X25519 form.
-    if crate::identity::noise_public(&member) != Some(remote) {
-        return Err(ChannelError::BadKey.into());
+/// One that has proven to hold an invite.
+struct Proven {
+    channel: Channel,
+    /// The X25519 key of the handshake.
+    remote: [u8; 32],
+    invite: [u8; 8],
+}
+
+struct Enrolling {
+    authority: SharedAuthority,
+    tries: Arc<Mutex<Tries>>,
+    from: IpAddr,
+}
+
+impl Enrolling {
+    async fn run(self, mut stream: TcpStream, place: &Place) -> Result<String, EnrolError> {
+        let proven = match channel::first(&mut stream).await? {
+            First::Hello(hello) => self.spoken(stream, &hello).await?,
+            First::Other(first) => self.long(stream, &first).await?,
+        };
+        // Whoever has no invite does not come this far.
+        place.keep();
+        self.grant(proven).await
     }
-    let address = request.address.map(|bytes| address_from_bytes(&bytes));
-    let enrolled = authority
-        .with(move |authority| {
-            let dns = authority.ring().dns;
-            Ok((authority.enrol(&id, member, address)?, dns))
+
+    async fn long(&self, stream: TcpStream, first: &[u8]) -> Result<Proven, EnrolError> {
+        let accepting = Accepting::begin(stream, self.secret().await?, first)?;
+        let id = accepting.invite;
+        let remote = accepting.remote_key().ok_or(ChannelError::BadKey)?;
+        let invite = self
+            .authority
+            .with(move |authority| authority.invite_by_id(&id))
+            .await?
+            .ok_or(EnrolError::UnknownInvite)?;
+        let channel = accepting.finish(&invite.pre_shared_key).await?;
+        Ok(Proven {
+            channel,
+            remote,
+            invite: id,
         })
-        .await;
-    match enrolled {
-        Ok((enrolled, dns)) => {
-            let reply = Reply::Granted {
-                certificate: enrolled.certificate.as_bytes().to_vec().into(),
-                statement: enrolled.statement.as_bytes().to_vec().into(),
-                routers: enrolled
-                    .routers
-                    .iter()
-                    .map(|router| router.as_bytes().to_vec().into())
-                    .collect(),
-                dns: address_bytes(dns).into(),
-            };
-            channel.send(&reply).await?;
-            Ok(enrolled.certificate.name().to_string())
+    }
+
+    async fn secret(&self) -> Result<Zeroizing<[u8; 32]>, EnrolError> {
+        let root = |authority: &mut Authority| Ok(authority.root().noise_secret());
+        Ok(self.authority.with(root).await?)
+    }
+
+    /// See `pake` for why in this order.
+    async fn spoken(&self, mut stream: TcpStream, hello: &Hello) -> Result<Proven, EnrolError> {
+        let number = hello.number;
+        let asked = move |authority: &mut Authority| {
+            let ring = (authority.ring_id(), authority.ring().domain);
+            Ok((authority.spoken_invite(number)?, ring))
+        };
+        let (invite, (ring, domain)) = self.authority.with(asked).await?;
+        let invite = match invite {
+            Ok(invite) => invite,
+            Err(refusal) => {
+                channel::refuse(&mut stream, refusal).await?;
+                return Err(EnrolError::Spoken { number, refusal });
+            }
+        };
+        let (answer, agreed) =
+            pake::answer(hello, &invite.secret, ring, domain).ok_or(ChannelError::Malformed)?;
+        let secret = self.secret().await?;
+        let mut asking = Asking::begin(stream, secret, &answer, &agreed).await?;
+        let refusal = match self.charge(number).await? {
+            Err(refusal) => refusal,
+            Ok(left) => match asking.look() {
+                Some(remote) => {
+                    self.refund(number).await?;
+                    return Ok(Proven {
+                        channel: asking.accept().await?,
+                        remote,
+                        invite: invite.id,
+                    });
+                }
+                None => Refusal::Wrong { left },
+            },
+        };
+        asking.refuse(refusal).await?;
+        Err(EnrolError::Spoken { number, refusal })
+    }
+
+    /// Counts a try: how many the invite has left if it is wrong.
+    async fn charge(&self, number: u32) -> Result<Result<u8, Refusal>, EnrolError> {
+        if !self.tries().take(self.from, Instant::now()) {
+            return Ok(Err(Refusal::Busy));
         }
-        Err(error) => refuse(channel, error).await,
+        let charge = move |authority: &mut Authority| authority.charge_try(number);
+        let left = self.authority.with(charge).await?;
+        Ok(left.ok_or(Refusal::Burnt))
+    }
+
+    async fn refund(&self, number: u32) -> Result<(), EnrolError> {
+        self.tries().give_back(self.from);
+        let refund = move |authority: &mut Authority| authority.refund_try(number);
+        Ok(self.authority.with(refund).await?)
+    }
+
+    fn tries(&self) -> MutexGuard<'_, Tries> {
+        self.tries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn grant(&self, proven: Proven) -> Result<String, EnrolError> {
+        let Proven {
+            mut channel,
+            remote,
+            invite,
+        } = proven;
+        let request: Request = channel.receive().await?;
+        let member = MemberId::new(*request.member);
+        // The request names the Ed25519 key; the handshake has proven its X25519 form.
+        if crate::identity::noise_public(&member) != Some(remote) {
+            return Err(ChannelError::BadKey.into());
+        }
+        let address = request.address.map(|bytes| address_from_bytes(&bytes));
+        let enrolled = self
+            .authority
+            .with(move |authority| {
+                let dns = authority.ring().dns;
+                Ok((authority.enrol(&invite, member, address)?, dns))
+            })
+            .await;
+        let (enrolled, dns) = match enrolled {
+            Ok(enrolled) => enrolled,
+            Err(error) => return refuse(channel, error).await,
+        };
+        let encoded = |router: &Certificate| router.as_bytes().to_vec().into();
+        let reply = Reply::Granted {
+            certificate: enrolled.certificate.as_bytes().to_vec().into(),
+            statement: enrolled.statement.as_bytes().to_vec().into(),
+            routers: enrolled.routers.iter().map(encoded).collect(),
+            dns: address_bytes(dns).into(),
+        };
+        channel.send(&reply).await?;
+        Ok(enrolled.certificate.name().to_string())
     }
 }
 

@@ -106,6 +106,7 @@ async fn a_newer_invite_withdraws_an_unused_one_and_a_members_name_is_taken() {
         name: "alice".to_owned(),
         role: Role::Leaf,
         valid_for: std::time::Duration::from_secs(60),
+        spoken: false,
     };
     let refused = place.authority().invite(&again).unwrap_err();
     assert!(

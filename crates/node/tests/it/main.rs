@@ -9,3 +9,4 @@ mod enrolment;
 mod nameservers;
 mod owner;
 mod place;
+mod spoken;

@@ -53,8 +53,21 @@ impl Place {
             name: name.to_owned(),
             role,
             valid_for: Duration::from_secs(600),
+            spoken: false,
         };
         self.authority().invite(&options).unwrap().to_string()
+    }
+
+    /// A spoken invite for a leaf.
+    pub(crate) fn spoken(&self, name: &str, seconds: u64) -> String {
+        let options = InviteOptions {
+            name: name.to_owned(),
+            role: Role::Leaf,
+            valid_for: Duration::from_secs(seconds),
+            spoken: true,
+        };
+        let invite = self.authority().invite(&options).unwrap();
+        invite.spoken().unwrap().to_string()
     }
 
     /// Serves until the result is dropped.

@@ -79,6 +79,7 @@ impl Pair {
                 name: member.name.to_owned(),
                 role: member.role,
                 valid_for: Duration::from_secs(3600),
+                spoken: false,
             };
             let invite = authority.invite(&options).map_err(Failure::failed)?;
             invites.push(invite.to_string());

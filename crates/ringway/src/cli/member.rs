@@ -13,8 +13,13 @@ use super::values;
 Examples:
   ringway join < oslo.invite
   ringway join --invite oslo.invite --listen 192.0.2.7:7400
+  ringway join --at 192.0.2.1:7410
   ringway join --offline --name oslo --listen 192.0.2.7:7400 > oslo.request
   ringway join --with oslo.reply
+
+At a terminal it asks for the invitation: the long line, or a spoken one such as
+7-crackdown-adviser-ragtime@ring.example.org. Either case will do, spaces instead of hyphens, and the
+first letters of each word. The ring's DNS says where to join; where it does not, --at does.
 
 Where the authority cannot be reached: hand the request to the ring's owner, and tell the id that
 was shown by another way, such as by telephone. The owner runs `ringway ring admit` and gives a
@@ -22,13 +27,16 @@ reply back; what it says of the ring's identity is compared with what the owner 
 pub(crate) struct JoinArgs {
     /// Not taken: an argument can be read by every user of the machine. It exists to say so.
     #[arg(hide = true, value_name = "CODE")]
-    pub(crate) code: Option<String>,
+    pub(crate) code: Vec<String>,
     /// File with the invitation; `-` is stdin
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub(crate) invite: PathBuf,
     /// Address at which other members reach this one; routers need it
     #[arg(long, value_name = "ADDR:PORT", value_parser = values::socket)]
     pub(crate) listen: Option<SocketAddr>,
+    /// Where the authority enrols, if not where the invitation or the ring's DNS says
+    #[arg(long, value_name = "ADDR:PORT", value_parser = values::socket, conflicts_with_all = ["offline", "with"])]
+    pub(crate) at: Option<SocketAddr>,
     /// Print a request for admission instead, for the ring's owner; a router's with --listen, else a leaf's
     #[arg(long, requires = "name", conflicts_with = "invite")]
     pub(crate) offline: bool,

@@ -85,9 +85,14 @@ pub(crate) enum RoleArg {
 
 /// `ringway ring invite`.
 #[derive(Clone, Debug, Args)]
-#[command(
-    after_help = "Examples:\n  ringway ring invite oslo > oslo.invite\n  ringway ring invite alice --role leaf --expires 2h"
-)]
+#[command(after_help = "\
+Examples:
+  ringway ring invite oslo > oslo.invite
+  ringway ring invite alice --role leaf --expires 2h
+  ringway ring invite alice --role leaf --spoken
+
+A spoken invite is a number, three words and the ring's domain, to be read aloud over a telephone.
+Three wrong tries make it worthless.")]
 pub(crate) struct InviteArgs {
     /// Name of the new member, unique in the ring
     pub(crate) name: String,
@@ -97,6 +102,9 @@ pub(crate) struct InviteArgs {
     /// How long the code is good for, such as 30m, 24h or 7d
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = values::duration)]
     pub(crate) expires: Duration,
+    /// Print a number and three words to be read aloud, instead of the long line
+    #[arg(long)]
+    pub(crate) spoken: bool,
     /// Where the authority is.
     #[command(flatten)]
     pub(crate) folder: AuthorityFolder,

@@ -21,6 +21,7 @@ mod records;
 mod resume;
 mod revocation;
 mod routes;
+mod spoken;
 mod stopped;
 mod transports;
 mod usage;

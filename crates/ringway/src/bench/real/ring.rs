@@ -72,6 +72,7 @@ impl Ring {
                 name: name.clone(),
                 role: Role::Router,
                 valid_for: Duration::from_secs(3600),
+                spoken: false,
             };
             let invite = authority.invite(&options).map_err(Failure::failed)?;
             invites.push(invite.to_string());

@@ -1,0 +1,139 @@
+//! How fast wrong spoken invites may come: in all, and from one place. Sans-IO.
+//!
+//! Right ones are given back, so that only wrong ones count.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use crate::limits::{SPOKEN_RATE, SPOKEN_SOURCE_RATE, TryRate};
+
+/// When everything that was taken will have come back.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    full: Instant,
+}
+
+impl Bucket {
+    fn has_one(self, rate: TryRate, now: Instant) -> bool {
+        let taken = self.full.saturating_duration_since(now);
+        taken + rate.every <= rate.every * rate.burst
+    }
+
+    fn take(&mut self, rate: TryRate, now: Instant) {
+        self.full = self.full.max(now) + rate.every;
+    }
+}
+
+/// What has been tried lately.
+#[derive(Debug)]
+pub(super) struct Tries {
+    all: Bucket,
+    /// No larger than the number of tries that `all` lets pass while a place's bucket fills.
+    places: HashMap<IpAddr, Bucket>,
+}
+
+impl Tries {
+    pub(super) fn new(now: Instant) -> Tries {
+        Tries {
+            all: Bucket { full: now },
+            places: HashMap::new(),
+        }
+    }
+
+    /// False if there were too many; else one more is counted.
+    pub(super) fn take(&mut self, from: IpAddr, now: Instant) -> bool {
+        self.places.retain(|_, bucket| bucket.full > now);
+        let place = place_of(from);
+        let bucket = self.places.get(&place).copied();
+        let mut bucket = bucket.unwrap_or(Bucket { full: now });
+        if !bucket.has_one(SPOKEN_SOURCE_RATE, now) || !self.all.has_one(SPOKEN_RATE, now) {
+            return false;
+        }
+        bucket.take(SPOKEN_SOURCE_RATE, now);
+        self.all.take(SPOKEN_RATE, now);
+        self.places.insert(place, bucket);
+        true
+    }
+
+    /// The last one that was taken from there was right.
+    pub(super) fn give_back(&mut self, from: IpAddr) {
+        let earlier = |full: Instant, by: Duration| full.checked_sub(by).unwrap_or(full);
+        self.all.full = earlier(self.all.full, SPOKEN_RATE.every);
+        if let Some(bucket) = self.places.get_mut(&place_of(from)) {
+            bucket.full = earlier(bucket.full, SPOKEN_SOURCE_RATE.every);
+        }
+    }
+}
+
+/// An IPv4 address; of IPv6 the 64 bits of a network, within which a machine takes any address.
+fn place_of(from: IpAddr) -> IpAddr {
+    match from.to_canonical() {
+        IpAddr::V6(ip) => {
+            let network = u128::from(ip) & !u128::from(u64::MAX);
+            IpAddr::V6(network.into())
+        }
+        ip @ IpAddr::V4(_) => ip,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(last: u32) -> IpAddr {
+        IpAddr::V4((0xc000_0200 + last).into())
+    }
+
+    /// How many of `tries` at once from there are let through.
+    fn passed(tries: &mut Tries, from: IpAddr, now: Instant) -> u32 {
+        (0..100).map(|_| u32::from(tries.take(from, now))).sum()
+    }
+
+    #[test]
+    fn one_place_is_slowed_down_and_others_are_not() {
+        let now = Instant::now();
+        let mut tries = Tries::new(now);
+        assert_eq!(passed(&mut tries, from(1), now), SPOKEN_SOURCE_RATE.burst);
+        assert!(tries.take(from(2), now));
+        let later = now + SPOKEN_SOURCE_RATE.every;
+        assert_eq!(passed(&mut tries, from(1), later), 1);
+    }
+
+    #[test]
+    fn all_places_together_have_a_bound_of_their_own() {
+        let now = Instant::now();
+        let mut tries = Tries::new(now);
+        let all: u32 = (0..1_000)
+            .map(|n| u32::from(tries.take(from(n), now)))
+            .sum();
+        assert_eq!(all, SPOKEN_RATE.burst);
+        let later = now + SPOKEN_RATE.every;
+        let all: u32 = (0..1_000)
+            .map(|n| u32::from(tries.take(from(n), later)))
+            .sum();
+        assert_eq!(all, 1);
+        assert!(tries.places.len() <= SPOKEN_RATE.burst as usize + 1);
+        let much_later = now + SPOKEN_RATE.every * SPOKEN_RATE.burst * 10;
+        assert!(tries.take(from(1), much_later));
+        assert_eq!(
+            tries.places.len(),
+            1,
+            "those that wrote nothing lately are forgotten"
+        );
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_place_and_right_ones_do_not_count() {
+        let now = Instant::now();
+        let mut tries = Tries::new(now);
+        let [one, other]: [IpAddr; 2] =
+            ["2001:db8::1", "2001:db8::2:0:0:1"].map(|ip| ip.parse().unwrap());
+        for _ in 0..100 {
+            assert!(tries.take(one, now));
+            tries.give_back(one);
+        }
+        assert_eq!(passed(&mut tries, one, now), SPOKEN_SOURCE_RATE.burst);
+        assert!(!tries.take(other, now));
+    }
+}
