@@ -19,6 +19,7 @@ mod dial;
 mod establish;
 mod flow;
 mod fragment;
+#[cfg_attr(feature = "insecure", path = "link/plain.rs")]
 mod handshake;
 mod peer;
 mod queue;
@@ -689,4 +690,5 @@ pub(crate) fn decode_anything(data: &[u8]) {
 }
 
 #[cfg(test)]
+#[cfg_attr(feature = "insecure", path = "link/plain_tests.rs")]
 mod tests;

@@ -21,9 +21,17 @@ pub(crate) fn builder<'keys>(pattern: &str) -> Result<Builder<'keys>, Error> {
 }
 
 /// A handshake whose secrets are overwritten when it ends: snow leaves its chaining key, from which the session's keys come, where it was.
+#[cfg_attr(
+    feature = "insecure",
+    allow(dead_code, reason = "such a build has no keys")
+)]
 #[derive(Debug)]
 pub(crate) struct Exchange(Box<HandshakeState>);
 
+#[cfg_attr(
+    feature = "insecure",
+    allow(dead_code, reason = "such a build has no keys")
+)]
 impl Exchange {
     /// Takes a handshake that has not yet begun: from here on it stays in one place.
     pub(crate) fn new(state: HandshakeState) -> Exchange {
@@ -147,6 +155,10 @@ impl Dh for X25519 {
 pub(crate) struct AesGcm(Option<LessSafeKey>);
 
 impl AesGcm {
+    #[cfg_attr(
+        feature = "insecure",
+        allow(dead_code, reason = "such a build has no keys")
+    )]
     pub(crate) fn with(key: &[u8; 32]) -> AesGcm {
         let mut cipher = AesGcm::default();
         cipher.set(key);

@@ -229,5 +229,5 @@ impl Session {
 /// Bytes that are authenticated beside a message.
 const AROUND: usize = DATA_HEADER + 32 + 32;
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "insecure")))]
 mod tests;
