@@ -40,6 +40,8 @@ pub(crate) use self::wire::LinkMessage;
 use self::cookie::Gate;
 use self::dial::HalfOpen;
 use self::session::KeyBounds;
+#[cfg(feature = "fuzzing")]
+use self::shown::Shown;
 use self::wire::Packet;
 use crate::certificate::Certificate;
 use crate::identity::Identity;
@@ -683,6 +685,9 @@ impl Links {
 pub(crate) fn decode_anything(data: &[u8]) {
     if let Some(packet) = Packet::parse(data) {
         assert_eq!(packet.encode(), data);
+    }
+    if let Some(shown) = Shown::decode(data) {
+        assert_eq!(shown.encode(), data);
     }
     if let Some(message) = LinkMessage::decode(data) {
         assert_eq!(LinkMessage::decode(&message.encode()), Some(message));

@@ -65,11 +65,34 @@ pub(super) struct Names {
     pub(super) initiator: bool,
 }
 
+/// What is authenticated beside a message's content: the packet's header, with session, epoch and counter, who sends, and to whom.
+#[derive(Clone, Copy, Debug)]
+struct Around([u8; DATA_HEADER + 64]);
+
+impl Around {
+    fn of(from: &MemberId, to: &MemberId) -> Around {
+        let mut bytes = [0; DATA_HEADER + 64];
+        let ids = from.as_bytes().iter().chain(to.as_bytes());
+        for (place, byte) in bytes.iter_mut().skip(DATA_HEADER).zip(ids) {
+            *place = *byte;
+        }
+        Around(bytes)
+    }
+
+    fn with(mut self, header: [u8; DATA_HEADER]) -> [u8; DATA_HEADER + 64] {
+        let (place, _) = self.0.split_at_mut(DATA_HEADER);
+        place.copy_from_slice(&header);
+        self.0
+    }
+}
+
 /// An encrypted session with one member.
 #[derive(Debug)]
 pub(super) struct Session {
     keys: Keys,
     names: Names,
+    /// Around what we send and what we receive.
+    around: (Around, Around),
     since: Instant,
     sent: u32,
     sent_bytes: u64,
@@ -85,6 +108,10 @@ impl Session {
         Session {
             keys,
             names,
+            around: (
+                Around::of(&names.own, &names.peer),
+                Around::of(&names.peer, &names.own),
+            ),
             since: now,
             sent: 0,
             sent_bytes: 0,
@@ -106,17 +133,6 @@ impl Session {
         self.names.epoch
     }
 
-    /// What is authenticated beside the content: the packet's header, with session, epoch and counter, who sends, and to whom.
-    fn around(header: [u8; DATA_HEADER], from: &MemberId, to: &MemberId) -> [u8; AROUND] {
-        let mut around = [0; AROUND];
-        let parts = [&header[..], from.as_bytes(), to.as_bytes()];
-        let bytes = parts.into_iter().flatten();
-        for (place, byte) in around.iter_mut().zip(bytes) {
-            *place = *byte;
-        }
-        around
-    }
-
     /// A data packet with encoded messages and its counter, or none once the session is used up.
     pub(super) fn seal(
         &mut self,
@@ -129,7 +145,7 @@ impl Session {
         }
         let counter = self.sent;
         let header = Packet::data_header(self.names.remote, self.names.epoch, counter);
-        let around = Session::around(header, &self.names.own, &self.names.peer);
+        let around = self.around.0.with(header);
         let mut packet = Vec::with_capacity(DATA_HEADER + plain.len() + TAG);
         packet.extend_from_slice(&header);
         packet.resize(DATA_HEADER + plain.len() + TAG, 0);
@@ -172,7 +188,7 @@ impl Session {
             return None;
         }
         let header = Packet::data_header(self.names.local, epoch, counter);
-        let around = Session::around(header, &self.names.peer, &self.names.own);
+        let around = self.around.1.with(header);
         let mut plain = vec![0; ciphertext.len()];
         let length = self.keys.open(number, &around, ciphertext, &mut plain)?;
         plain.truncate(length);
@@ -225,9 +241,6 @@ impl Session {
         self.names.initiator && !self.heard
     }
 }
-
-/// Bytes that are authenticated beside a message.
-const AROUND: usize = DATA_HEADER + 32 + 32;
 
 #[cfg(all(test, not(feature = "insecure")))]
 mod tests;
