@@ -264,12 +264,28 @@ fn if_only_the_confirmation_is_lost_the_next_one_is_not() {
     let (_, echo) = net.members[0].links.poll_transmit(now).unwrap();
     assert_eq!(echo[0], 3, "lost");
     assert_eq!(rekeys(&net), [1, 0]);
-    // The peer goes on with the old keys meanwhile.
-    net.send(1, 0, text("with old keys"));
-    net.settle();
-    assert_eq!(said(&net.members[0]), [text("with old keys")]);
     net.pass(Duration::from_secs(3));
     assert_eq!(rekeys(&net), [1, 1]);
+}
+
+#[test]
+fn new_keys_do_not_move_the_other_sides_way_out() {
+    let (mut net, a, b) = linked([tiny(), tiny()]);
+    let tcp = Address::Tcp(address(1).socket().unwrap());
+    let proved = Proved {
+        descriptor: AddressDescriptor::observed(tcp.clone()),
+        rtt: Duration::from_millis(1),
+        age: Duration::ZERO,
+    };
+    let now = net.now;
+    net.members[1].links.offer_paths(now, &a, &[proved]);
+    net.members[1].links.abandon_path(now, &address(1));
+    assert_eq!(net.members[1].links.path(&a), Some(&tcp));
+    net.members[0].links.rekey(now, b);
+    net.settle();
+    assert_eq!(rekeys(&net), [1, 1]);
+    assert_eq!(net.members[0].links.path(&b), Some(&address(2)));
+    assert_eq!(net.members[1].links.path(&a), Some(&tcp));
 }
 
 fn data(net: &Net, epoch_above: u32) -> Vec<(Address, Address, Vec<u8>)> {
