@@ -112,6 +112,30 @@ fn is_within(path: &Path, folder: &str) -> bool {
     path.parent().is_some_and(|parent| parent.ends_with(folder))
 }
 
+/// A build whose links are not encrypted is for benchmarks; nothing that builds, tests or ships the program may switch that on.
+#[test]
+fn nothing_ships_the_insecure_build() {
+    for file in [
+        "Makefile",
+        "setup.sh",
+        "Cargo.toml",
+        "fuzz/Cargo.toml",
+        "benches/Cargo.toml",
+        "testbed/Cargo.toml",
+    ] {
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        for word in ["--all-features", "insecure"] {
+            assert!(!text.contains(word), "{file} has `{word}`");
+        }
+    }
+    for manifest in ["crates/node/Cargo.toml", "crates/ringway/Cargo.toml"] {
+        let text = fs::read_to_string(root().join(manifest)).unwrap();
+        let on = text.lines().any(|line| line.starts_with("default"));
+        assert!(!on, "{manifest} has default features");
+        assert!(text.contains("\ninsecure = ["), "{manifest}");
+    }
+}
+
 #[test]
 fn every_limit_names_its_source() {
     let mut faults = Vec::new();

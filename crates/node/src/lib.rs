@@ -56,3 +56,6 @@ pub mod state;
 pub mod statement;
 mod transfer;
 mod zone;
+
+/// Whether this build does not encrypt its links (feature `insecure`): for benchmarks only.
+pub const INSECURE: bool = cfg!(feature = "insecure");

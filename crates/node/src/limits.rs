@@ -160,10 +160,107 @@ pub const ABSENT_ENTRIES: usize = 1_024;
 /// Source: RFC 6479 suggests windows of this size for reordering across several paths. An older message is dropped.
 pub const REPLAY_WINDOW: usize = 1_024;
 
+/// Age of a session's keys at which a link that is in use makes new ones.
+///
+/// Source: WireGuard has 120 s, SSH an hour (RFC 4253 §9). A handshake costs each side some 0.3 ms and 500 bytes: a router with [`MAX_LINKS`] makes
+/// about one a second. Past it a handshake begins with the next message; the old keys serve until it has succeeded.
+pub const REKEY_AFTER: std::time::Duration = std::time::Duration::from_secs(15 * 60);
+
+/// The same for a link by mail.
+///
+/// Source: SSH's hour; a handshake costs three mails and may take [`MAIL_HANDSHAKE`]. Past it one begins with the next message.
+pub const MAIL_REKEY_AFTER: std::time::Duration = std::time::Duration::from_secs(3_600);
+
+/// Messages sent with one key after which a link makes new ones.
+///
+/// Source: RFC 9001 §6.6 and B.1 keep AES-GCM to 2^28 packets of 2^11 bytes. Past it a handshake begins; the old keys serve until it has succeeded.
+pub const REKEY_MESSAGES: u32 = 1 << 28;
+
+/// Bytes sent with one key after which a link makes new ones.
+///
+/// Source: 2^32 blocks of AES, an eighth of what RFC 9001 B.1 reckons with and less than RFC 8446 §5.5 allows (2^24.5 records of 2^14 bytes): an
+/// advantage of 2^-63 for whoever tells ciphertext from noise. Past it a handshake begins; the old keys serve until it has succeeded.
+pub const REKEY_BYTES: u64 = 1 << 36;
+
 /// Messages one session sends or takes.
 ///
-/// Source: AES-GCM with counters is safe far beyond; WireGuard re-keys after 2^60. Past it a new handshake is made.
-pub const SESSION_MESSAGES: u64 = 1 << 60;
+/// Source: twice [`REKEY_MESSAGES`]; below the 2^32 of NIST SP 800-38D §8.3 and what the counter on the wire holds. Past it the link ends, and the next
+/// message makes another.
+pub const SESSION_MESSAGES: u32 = 1 << 29;
+
+/// Bytes one session sends.
+///
+/// Source: twice [`REKEY_BYTES`], a quarter of what RFC 9001 B.1 reckons with. Past it the link ends, and the next message makes another.
+pub const SESSION_BYTES: u64 = 1 << 37;
+
+/// Longest age of a session.
+///
+/// Source: a link by mail may rest for [`MAIL_LINK_IDLE`] after [`MAIL_REKEY_AFTER`], and then needs time for several handshakes of
+/// [`MAIL_HANDSHAKE`]. Past it nothing is sent or taken over the session; the link ends if there is no newer one.
+pub const SESSION_TIME: std::time::Duration = std::time::Duration::from_secs(9 * 3_600);
+
+/// How long the session before is still understood; by mail [`MAIL_HANDSHAKE`].
+///
+/// Source: WireGuard's REJECT_AFTER_TIME, 180 s: longer than a packet is under way, and time for the other side to take the new session into use. Past it
+/// its keys are wiped and what comes with them is dropped.
+pub const OLD_SESSION: std::time::Duration = std::time::Duration::from_secs(180);
+
+/// Pause between two attempts to make new keys for a link.
+///
+/// Source: WireGuard's REKEY_TIMEOUT, 5 s. Meanwhile the old keys serve.
+pub const REKEY_PAUSE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Bytes of one message as a session encrypts it, with its tag.
+///
+/// Source: Noise §3 has 65 535. A longer one is dropped.
+pub const SESSION_LENGTH: usize = 65_535;
+
+/// Handshakes a second that are read without a cookie.
+///
+/// Source: reading one costs four multiplications on the curve and a signature, some 0.3 ms: a sixtieth of a core. Past it senders over UDP must show a
+/// cookie.
+pub const STRANGER_HANDSHAKES: u32 = 50;
+
+/// Of these, at once after a pause.
+///
+/// Source: the members that a router serves may all come when it has restarted; 30 ms of work. Past it as with [`STRANGER_HANDSHAKES`].
+pub const STRANGER_BURST: u32 = 100;
+
+/// Handshakes a second that are read under load, of senders whose address is proved.
+///
+/// Source: four times [`STRANGER_HANDSHAKES`], a fifteenth of a core; [`MAX_LINKS`] members are through in five seconds, as long as they repeat
+/// themselves. Past it handshakes are dropped and counted.
+pub const PROVED_HANDSHAKES: u32 = 200;
+
+/// Of these, at once after a pause.
+///
+/// Source: half a second of [`PROVED_HANDSHAKES`]. Past it as there.
+pub const PROVED_BURST: u32 = 100;
+
+/// Handshakes a second that are read under load from one IPv4 address, one IPv6 /64, or one router that passes them on.
+///
+/// Source: WireGuard has 20; several members may be behind one address. Past it handshakes from there are dropped and counted.
+pub const SOURCE_HANDSHAKES: u32 = 20;
+
+/// Of these, at once after a pause.
+///
+/// Source: WireGuard's 5. Past it as with [`SOURCE_HANDSHAKES`].
+pub const SOURCE_BURST: u32 = 5;
+
+/// Sources whose limit is remembered.
+///
+/// Source: as many as [`PROVED_HANDSHAKES`] can bring in five seconds. Past it the one with the most left is forgotten.
+pub const HANDSHAKE_SOURCES: usize = 1_024;
+
+/// How long cookies are made with one secret; they are good for as long again.
+///
+/// Source: WireGuard, 120 s. An older cookie is answered with a new one.
+pub const COOKIE_SECRET_TIME: std::time::Duration = std::time::Duration::from_secs(120);
+
+/// Cookies that one handshake takes from one address.
+///
+/// Source: the secret may change once while a handshake repeats itself. Further ones are ignored.
+pub const COOKIES_TAKEN: u32 = 2;
 
 /// Handshakes of strangers that wait for their first message.
 ///

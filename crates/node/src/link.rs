@@ -14,15 +14,18 @@
 //! and passes them to [`Links::offer_paths`]). Which of them is used decides [`ringway_transport::Paths`]; its probes
 //! are echoes. The way back is the peer's choice.
 
+mod cookie;
 mod dial;
 mod establish;
 mod flow;
 mod fragment;
+#[cfg_attr(feature = "insecure", path = "link/plain.rs")]
 mod handshake;
 mod peer;
 mod queue;
 mod replay;
 mod session;
+mod shown;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -34,7 +37,11 @@ use ringway_transport::{Address, MemberId, PathProbe, PathRules, Protocol, Prove
 pub(crate) use self::peer::Peer;
 pub(crate) use self::wire::LinkMessage;
 
+use self::cookie::Gate;
 use self::dial::HalfOpen;
+use self::session::KeyBounds;
+#[cfg(feature = "fuzzing")]
+use self::shown::Shown;
 use self::wire::Packet;
 use crate::certificate::Certificate;
 use crate::identity::Identity;
@@ -58,7 +65,16 @@ pub(crate) enum Event {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LinkCounters {
     pub(crate) handshakes: u64,
+    /// Of these, those that brought new keys for a link that was up.
+    pub(crate) rekeys: u64,
     pub(crate) handshakes_refused: u64,
+    /// Initiations on which public-key work was done.
+    pub(crate) handshakes_read: u64,
+    /// Under load: initiations that were answered with a cookie, and those that were dropped.
+    pub(crate) cookies_sent: u64,
+    pub(crate) handshakes_too_many: u64,
+    /// Handshakes of builds that differ in whether links are encrypted.
+    pub(crate) handshakes_foreign: u64,
     pub(crate) packets_malformed: u64,
     pub(crate) packets_rejected: u64,
     pub(crate) packets_unknown_session: u64,
@@ -90,6 +106,12 @@ pub(crate) struct Links {
     indices: BTreeMap<u32, MemberId>,
     dials: BTreeMap<u32, MemberId>,
     half_open: VecDeque<HalfOpen>,
+    /// Which handshakes are read.
+    gate: Gate,
+    /// How long sessions are used.
+    bounds: KeyBounds,
+    /// When it was last said that somebody runs another build.
+    foreign_said: Option<Instant>,
     rng: rand::rngs::StdRng,
     packets: VecDeque<(Address, Vec<u8>)>,
     /// Members for whom packets may be made.
@@ -127,6 +149,9 @@ impl Links {
             indices: BTreeMap::new(),
             dials: BTreeMap::new(),
             half_open: VecDeque::new(),
+            gate: Gate::default(),
+            bounds: KeyBounds::default(),
+            foreign_said: None,
             rng: rand::SeedableRng::from_seed(seed),
             packets: VecDeque::new(),
             ready: BTreeSet::new(),
@@ -197,7 +222,12 @@ impl Links {
             Err(peer::Dropped::TooLong) => self.counters.dropped_too_long += 1,
             Err(peer::Dropped::QueueFull) => self.counters.dropped_queue_full += 1,
         }
+        // Probes alone are not worth new keys.
+        let rekey = message.wants_a_working_path() && peer.wants_rekey(now, &self.bounds);
         self.ready.insert(*member);
+        if rekey {
+            self.rekey(now, *member);
+        }
         true
     }
 
@@ -232,11 +262,15 @@ impl Links {
     }
 
     /// Sends to one address only, for a PING, whatever its quota. Dropped if there is no session.
-    pub(crate) fn send_via(&mut self, member: &MemberId, address: Address, message: &LinkMessage) {
-        let sealed = self
-            .peers
-            .get_mut(member)
-            .and_then(|peer| peer.seal(message));
+    pub(crate) fn send_via(
+        &mut self,
+        now: Instant,
+        member: &MemberId,
+        address: Address,
+        message: &LinkMessage,
+    ) {
+        let peer = self.peers.get_mut(member);
+        let sealed = peer.and_then(|peer| peer.seal(now, &self.bounds, message));
         match sealed {
             Some(packet) => self.transmit(address, packet),
             None => self.counters.dropped_no_link += 1,
@@ -285,11 +319,11 @@ impl Links {
     }
 
     /// Ends the link and tells the peer.
-    pub(crate) fn close(&mut self, member: &MemberId) {
+    pub(crate) fn close(&mut self, now: Instant, member: &MemberId) {
         let peer = self.peers.get_mut(member);
         let goodbye = peer.and_then(|peer| {
             let path = peer.path()?.clone();
-            Some((path, peer.seal(&LinkMessage::Close)?))
+            Some((path, peer.seal(now, &self.bounds, &LinkMessage::Close)?))
         });
         // What still waits is not worth more than the goodbye.
         if let Some((path, packet)) = goodbye {
@@ -299,6 +333,7 @@ impl Links {
     }
 
     fn forget(&mut self, member: &MemberId) {
+        self.half_open.retain(|half| half.member != *member);
         let Some(peer) = self.peers.remove(member) else {
             return;
         };
@@ -308,7 +343,6 @@ impl Links {
         if let Some(dial) = peer.dial {
             self.dials.remove(&dial.index);
         }
-        self.half_open.retain(|half| half.member != *member);
         self.ready.remove(member);
         self.emit(Event::Down(*member));
     }
@@ -316,8 +350,12 @@ impl Links {
     /// A packet has come in from `path`. True if a member with a link has sent it: others' words are cheap.
     pub(crate) fn handle_packet(&mut self, now: Instant, path: Address, bytes: &[u8]) -> bool {
         match Packet::parse(bytes) {
-            Some(Packet::Initiation { sender, noise }) => {
-                self.handle_initiation(now, path, sender, noise);
+            Some(Packet::Initiation {
+                sender,
+                cookie,
+                noise,
+            }) => {
+                self.handle_initiation(now, path, (sender, cookie, noise), bytes);
                 false
             }
             Some(Packet::Response {
@@ -327,11 +365,24 @@ impl Links {
             }) => self.handle_response(now, path, (sender, receiver), noise),
             Some(Packet::Data {
                 receiver,
+                epoch,
                 counter,
                 ciphertext,
-            }) => self.handle_data(now, path, receiver, (counter, ciphertext)),
+            }) => self.handle_data(now, path, (receiver, epoch, counter), ciphertext),
             Some(Packet::Unknown { receiver }) => {
                 self.handle_unknown(now, &path, receiver);
+                false
+            }
+            Some(Packet::Cookie {
+                receiver,
+                initiation,
+                cookie,
+            }) => {
+                self.handle_cookie(now, &path, receiver, (initiation, cookie));
+                false
+            }
+            Some(Packet::Foreign(bytes)) => {
+                self.handle_foreign(now, path, bytes);
                 false
             }
             None => {
@@ -341,20 +392,21 @@ impl Links {
         }
     }
 
+    /// `packet` is its session by our name, epoch and counter.
     fn handle_data(
         &mut self,
         now: Instant,
         path: Address,
-        receiver: u32,
-        sealed: (u64, &[u8]),
+        packet: (u32, u32, u32),
+        ciphertext: &[u8],
     ) -> bool {
-        let (counter, ciphertext) = sealed;
+        let (receiver, _, counter) = packet;
         let half_open = self
             .half_open
             .iter()
             .position(|half| half.index == receiver);
         if let Some(position) = half_open {
-            return self.handle_first_data(now, path, position, sealed);
+            return self.handle_first_data(now, path, position, packet, ciphertext);
         }
         let Some(member) = self.indices.get(&receiver).copied() else {
             self.counters.packets_unknown_session += 1;
@@ -363,11 +415,13 @@ impl Links {
             return false;
         };
         let peer = self.peers.get_mut(&member);
-        let Some(plain) = peer.and_then(|peer| peer.open(receiver, counter, ciphertext)) else {
+        let plain = peer.and_then(|peer| peer.open(now, &self.bounds, packet, ciphertext));
+        let Some(plain) = plain else {
             self.counters.packets_rejected += 1;
             return false;
         };
-        self.handle_plain(now, &path, member, (receiver, counter), &plain);
+        let place = (receiver, u64::from(counter));
+        self.handle_plain(now, &path, member, place, &plain);
         true
     }
 
@@ -377,10 +431,14 @@ impl Links {
         now: Instant,
         path: Address,
         position: usize,
-        sealed: (u64, &[u8]),
+        packet: (u32, u32, u32),
+        ciphertext: &[u8],
     ) -> bool {
+        let (receiver, epoch, counter) = packet;
         let waiting = self.half_open.get_mut(position);
-        let Some(plain) = waiting.and_then(|half| half.session.open(sealed.0, sealed.1)) else {
+        let session = waiting.map(|half| &mut half.session);
+        let plain = session.and_then(|s| s.open(now, &self.bounds, (epoch, counter), ciphertext));
+        let Some(plain) = plain else {
             self.counters.packets_rejected += 1;
             return false;
         };
@@ -393,8 +451,9 @@ impl Links {
             return false;
         }
         // The answer went to `half.path` and has arrived; where this packet claims to come from proves nothing.
-        self.establish(now, half.path, half.member, half.index, half.session);
-        self.handle_plain(now, &path, half.member, (half.index, sealed.0), &plain);
+        self.establish(now, half.path, half.member, half.session, half.newest);
+        let place = (receiver, u64::from(counter));
+        self.handle_plain(now, &path, half.member, place, &plain);
         true
     }
 
@@ -418,7 +477,7 @@ impl Links {
                 peer.heard(now, path, &message);
                 peer.probes(now)
             });
-            self.send_probes(&member, probes.unwrap_or_default());
+            self.send_probes(now, &member, probes.unwrap_or_default());
             self.handle_message(now, path, member, message);
         }
         let peer = self.peers.get_mut(&member).filter(|_| wants_report);
@@ -445,7 +504,7 @@ impl Links {
                     if !self.quotas.take(now, &member, &way, 1) {
                         continue;
                     }
-                    self.send_via(&member, way, &LinkMessage::EchoReply(number));
+                    self.send_via(now, &member, way, &LinkMessage::EchoReply(number));
                 }
             }
             LinkMessage::EchoReply(number) => {
@@ -496,10 +555,10 @@ impl Links {
         }
     }
 
-    fn send_probes(&mut self, member: &MemberId, probes: Vec<PathProbe>) {
+    fn send_probes(&mut self, now: Instant, member: &MemberId, probes: Vec<PathProbe>) {
         for probe in probes {
             let peer = self.peers.get_mut(member);
-            let sealed = peer.and_then(|peer| peer.seal_probe(&probe));
+            let sealed = peer.and_then(|peer| peer.seal_probe(now, &self.bounds, &probe));
             if let Some(packet) = sealed {
                 self.transmit(probe.address, packet);
             }
@@ -508,7 +567,7 @@ impl Links {
 
     /// When [`Links::handle_timeout`] wants to be called next.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let half_open = self.half_open.iter().map(HalfOpen::expires).min();
+        let half_open = self.half_open.iter().map(|half| half.expires).min();
         self.peers
             .values()
             .map(Peer::next_timeout)
@@ -518,7 +577,7 @@ impl Links {
 
     /// Repeats handshakes, probes silent links, drops dead and unwanted ones.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        self.half_open.retain(|half| half.expires() > now);
+        self.half_open.retain(|half| half.expires > now);
         let due: Vec<MemberId> = self
             .peers
             .iter()
@@ -536,11 +595,35 @@ impl Links {
     }
 
     fn look_after(&mut self, now: Instant, member: MemberId) {
-        match self.with_paths(&member, |peer| peer.look(now)) {
-            Some(peer::Look::Probes(probes)) => self.send_probes(&member, probes),
-            Some(peer::Look::Unwanted) => self.close(&member),
+        let Some(peer) = self.peers.get_mut(&member) else {
+            return;
+        };
+        for index in peer.drop_old(now, &self.bounds) {
+            self.indices.remove(&index);
+        }
+        if peer.ends_soon(now, &self.bounds) {
+            self.rekey(now, member);
+        }
+        let bounds = self.bounds.clone();
+        match self.with_paths(&member, |peer| peer.look(now, &bounds)) {
+            Some(peer::Look::Probes(probes)) => {
+                self.send_probes(now, &member, probes);
+                self.confirm(now, &member);
+            }
+            Some(peer::Look::Unwanted) => self.close(now, &member),
             Some(peer::Look::Dead) => self.forget(&member),
             None => {}
+        }
+    }
+
+    /// What was to show the peer that its answer has come may be lost, and nothing else may be there to say.
+    fn confirm(&mut self, now: Instant, member: &MemberId) {
+        let peer = self.peers.get(member);
+        let Some(path) = peer.and_then(Peer::unconfirmed).cloned() else {
+            return;
+        };
+        if self.quotas.take(now, member, &path, 1) {
+            self.send_via(now, member, path, &LinkMessage::Echo(0));
         }
     }
 
@@ -568,7 +651,8 @@ impl Links {
             let member = self.ready.pop_first()?;
             let room = self.room(now);
             let peer = self.peers.get_mut(&member);
-            let Some(packet) = peer.and_then(|peer| peer.next_packet(now, room)) else {
+            let packet = peer.and_then(|peer| peer.next_packet(now, &self.bounds, room));
+            let Some(packet) = packet else {
                 continue;
             };
             // There may be more: what one member gets in a round is bounded by its queue and its window.
@@ -602,10 +686,14 @@ pub(crate) fn decode_anything(data: &[u8]) {
     if let Some(packet) = Packet::parse(data) {
         assert_eq!(packet.encode(), data);
     }
+    if let Some(shown) = Shown::decode(data) {
+        assert_eq!(shown.encode(), data);
+    }
     if let Some(message) = LinkMessage::decode(data) {
         assert_eq!(LinkMessage::decode(&message.encode()), Some(message));
     }
 }
 
 #[cfg(test)]
+#[cfg_attr(feature = "insecure", path = "link/plain_tests.rs")]
 mod tests;

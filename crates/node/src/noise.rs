@@ -1,10 +1,12 @@
 //! Noise as links and enrolments use it: the protocol by snow, its AES-GCM by aws-lc, which expands a key once and not for each message.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use curve25519_dalek::MontgomeryPoint;
 use snow::params::{CipherChoice, DHChoice, HashChoice};
 use snow::resolvers::{CryptoResolver, DefaultResolver, FallbackResolver};
 use snow::types::{Cipher, Dh, Hash, Random};
-use snow::{Builder, Error};
+use snow::{Builder, Error, HandshakeState};
+use zeroize::Zeroizing;
 
 /// Bytes of an authentication tag.
 pub(crate) const TAG: usize = 16;
@@ -18,7 +20,53 @@ pub(crate) fn builder<'keys>(pattern: &str) -> Result<Builder<'keys>, Error> {
     Ok(Builder::with_resolver(pattern.parse()?, Box::new(resolver)))
 }
 
-/// Gives snow its cipher and leaves the rest to its own.
+/// A handshake whose secrets are overwritten when it ends: snow leaves its chaining key, from which the session's keys come, where it was.
+#[cfg_attr(
+    feature = "insecure",
+    allow(dead_code, reason = "such a build has no keys")
+)]
+#[derive(Debug)]
+pub(crate) struct Exchange(Box<HandshakeState>);
+
+#[cfg_attr(
+    feature = "insecure",
+    allow(dead_code, reason = "such a build has no keys")
+)]
+impl Exchange {
+    /// Takes a handshake that has not yet begun: from here on it stays in one place.
+    pub(crate) fn new(state: HandshakeState) -> Exchange {
+        Exchange(Box::new(state))
+    }
+
+    pub(crate) fn state(&mut self) -> &mut HandshakeState {
+        &mut self.0
+    }
+
+    /// The keys of the two directions, the initiator's first, once the handshake is over.
+    ///
+    /// snow's own transport has no room for data that is authenticated and not encrypted, hence the bare keys.
+    pub(crate) fn split(mut self) -> Result<(AesGcm, AesGcm), Error> {
+        if !self.0.is_handshake_finished() {
+            return Err(snow::error::StateProblem::HandshakeNotFinished.into());
+        }
+        let (first, second) = self.0.dangerously_get_raw_split();
+        let (first, second) = (Zeroizing::new(first), Zeroizing::new(second));
+        Ok((AesGcm::with(&first), AesGcm::with(&second)))
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        // A handshake without keys, in the same place.
+        let blank = builder("Noise_NN_25519_AESGCM_SHA256").and_then(Builder::build_initiator);
+        if let Ok(blank) = blank {
+            *self.0 = blank;
+            std::hint::black_box(&mut self.0);
+        }
+    }
+}
+
+/// Gives snow its cipher and its Diffie-Hellman, which wipe their keys, and leaves the rest to its own.
 struct AwsLc;
 
 impl CryptoResolver for AwsLc {
@@ -26,8 +74,11 @@ impl CryptoResolver for AwsLc {
         None
     }
 
-    fn resolve_dh(&self, _choice: &DHChoice) -> Option<Box<dyn Dh>> {
-        None
+    fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
+        match choice {
+            DHChoice::Curve25519 => Some(Box::<X25519>::default()),
+            _ => None,
+        }
     }
 
     fn resolve_hash(&self, _choice: &HashChoice) -> Option<Box<dyn Hash>> {
@@ -42,11 +93,78 @@ impl CryptoResolver for AwsLc {
     }
 }
 
-/// AES-256-GCM with the nonces of Noise §12.4: 32 bits of zeros and the counter, big-endian. aws-lc wipes the key.
+/// X25519 (RFC 7748).
 #[derive(Default)]
-struct AesGcm(Option<LessSafeKey>);
+struct X25519 {
+    secret: Zeroizing<[u8; 32]>,
+    public: [u8; 32],
+}
+
+impl X25519 {
+    fn derive(&mut self) {
+        self.public = MontgomeryPoint::mul_base_clamped(*self.secret).to_bytes();
+    }
+}
+
+impl Dh for X25519 {
+    fn name(&self) -> &'static str {
+        "25519"
+    }
+
+    fn pub_len(&self) -> usize {
+        32
+    }
+
+    fn priv_len(&self) -> usize {
+        32
+    }
+
+    /// snow has checked the length.
+    fn set(&mut self, secret: &[u8]) {
+        if let Some(secret) = secret.first_chunk::<32>() {
+            self.secret.copy_from_slice(secret);
+            self.derive();
+        }
+    }
+
+    fn generate(&mut self, rng: &mut dyn Random) -> Result<(), Error> {
+        rng.try_fill_bytes(self.secret.as_mut())?;
+        self.derive();
+        Ok(())
+    }
+
+    fn pubkey(&self) -> &[u8] {
+        &self.public
+    }
+
+    fn privkey(&self) -> &[u8] {
+        self.secret.as_ref()
+    }
+
+    fn dh(&self, public: &[u8], out: &mut [u8]) -> Result<(), Error> {
+        let public = public.first_chunk::<32>().ok_or(Error::Dh)?;
+        let place = out.first_chunk_mut::<32>().ok_or(Error::Dh)?;
+        let shared = Zeroizing::new(MontgomeryPoint(*public).mul_clamped(*self.secret));
+        *place = shared.to_bytes();
+        Ok(())
+    }
+}
+
+/// AES-256-GCM with the nonces of Noise §12.4: 32 bits of zeros and the counter, big-endian. aws-lc wipes the key.
+#[derive(Debug, Default)]
+pub(crate) struct AesGcm(Option<LessSafeKey>);
 
 impl AesGcm {
+    #[cfg_attr(
+        feature = "insecure",
+        allow(dead_code, reason = "such a build has no keys")
+    )]
+    pub(crate) fn with(key: &[u8; 32]) -> AesGcm {
+        let mut cipher = AesGcm::default();
+        cipher.set(key);
+        cipher
+    }
+
     fn nonce(counter: u64) -> Nonce {
         let mut nonce = [0; 12];
         let (_, place) = nonce.split_at_mut(4);

@@ -35,9 +35,18 @@ Examples:
 Exit codes: 0 done, 1 failed, 2 wrong usage.
 Environment: RINGWAY_HOME (as --home), RINGWAY_LOG (log filter, such as ringway_node=debug), NO_COLOR.";
 
+/// What `--version` says.
+const VERSION: &str = match ringway_node::INSECURE {
+    true => concat!(
+        env!("CARGO_PKG_VERSION"),
+        " INSECURE: links are not encrypted; for benchmarks only"
+    ),
+    false => env!("CARGO_PKG_VERSION"),
+};
+
 /// A members-only peer-to-peer network, and the gateway that governs its border.
 #[derive(Debug, Parser)]
-#[command(name = "ringway", version, after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(name = "ringway", version = VERSION, after_help = EXAMPLES, arg_required_else_help = true)]
 #[command(disable_help_subcommand = true)]
 pub(crate) struct Cli {
     /// Options of every command.

@@ -52,8 +52,18 @@ impl Context {
     }
 }
 
+/// Nobody is to use such a build without knowing it, whatever the options.
+fn warn_of_this_build() {
+    let line = "ringway: INSECURE BUILD: links are neither encrypted nor authenticated. For benchmarks only; it cannot join a secure ring.\n";
+    // There is nowhere else to say it.
+    std::io::stderr().write_all(line.as_bytes()).ok();
+}
+
 /// Runs the command that the arguments name.
 pub(crate) fn main() -> ExitCode {
+    if ringway_node::INSECURE {
+        warn_of_this_build();
+    }
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,

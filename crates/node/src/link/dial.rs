@@ -1,14 +1,17 @@
 //! Handshakes under way: those that we have begun, and those that we have answered.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use ringway_transport::{Address, MemberId, Protocol};
 
+use super::cookie::{Cookie, NO_COOKIE, name_of};
 use super::handshake::Initiator;
 use super::session::Session;
-use crate::limits::MAIL_HANDSHAKE;
+use super::wire::Packet;
+use crate::limits::{COOKIES_TAKEN, MAIL_HANDSHAKE, OLD_SESSION};
 
-/// How long an answered handshake waits for its first message.
+/// The same for a handshake that is to make a link.
 const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
 /// Pause after the first attempts to reach a peer: one for each address, so that one that is blocked delays little.
 const NEXT_ADDRESS: Duration = Duration::from_millis(300);
@@ -27,33 +30,66 @@ const DIAL_PAUSES: [Duration; 5] = [
 pub(super) struct Dial {
     pub(super) index: u32,
     pub(super) initiator: Initiator,
+    /// The epoch that we have named as our newest.
+    pub(super) newest: u32,
     pub(super) due: Instant,
-    packet: Vec<u8>,
+    noise: Vec<u8>,
     pub(super) addresses: Vec<Address>,
     /// Addresses for which only others speak: each gets one packet, and no other.
     once: Vec<Address>,
     attempts: usize,
     mailed: bool,
+    /// The addresses that something has gone to, the cookie that came from there, and how many have.
+    sent_to: BTreeMap<Address, (Cookie, u32)>,
 }
 
 impl Dial {
     pub(super) fn new(
         now: Instant,
-        index: u32,
-        initiator: Initiator,
-        packet: Vec<u8>,
+        names: (u32, u32),
+        begun: (Initiator, Vec<u8>),
         addresses: Vec<Address>,
     ) -> Dial {
+        let ((index, newest), (initiator, noise)) = (names, begun);
         Dial {
             index,
+            newest,
             initiator,
             due: now,
-            packet,
+            noise,
             addresses,
             once: Vec::new(),
             attempts: 0,
             mailed: false,
+            sent_to: BTreeMap::new(),
         }
+    }
+
+    fn packet_for(&mut self, address: &Address) -> Vec<u8> {
+        let known = self.sent_to.entry(address.clone());
+        let (cookie, _) = known.or_insert((NO_COOKIE, 0));
+        let (sender, noise) = (self.index, self.noise.as_slice());
+        let packet = Packet::Initiation {
+            sender,
+            cookie,
+            noise,
+        };
+        packet.encode()
+    }
+
+    /// The peer at `from` wants to see `cookie`; gives what goes there now. None if this is not about what we have sent there last.
+    pub(super) fn take_cookie(
+        &mut self,
+        from: &Address,
+        initiation: &Cookie,
+        cookie: &Cookie,
+    ) -> Option<Vec<u8>> {
+        let taken = self.sent_to.get(from)?.1;
+        if taken >= COOKIES_TAKEN || name_of(&self.packet_for(from)) != *initiation {
+            return None;
+        }
+        self.sent_to.insert(from.clone(), (*cookie, taken + 1));
+        Some(self.packet_for(from))
     }
 
     /// More addresses of the peer have been found: they are tried at once.
@@ -83,7 +119,8 @@ impl Dial {
         if let Some(address) = self.once.pop() {
             let last = self.once.is_empty() && self.addresses.is_empty();
             self.due = now + if last { ONLY_ADDRESS } else { NEXT_ADDRESS };
-            return Some((address, self.packet.clone()));
+            let packet = self.packet_for(&address);
+            return Some((address, packet));
         }
         let (mail, fast): (Vec<&Address>, Vec<&Address>) =
             self.addresses.iter().partition(|address| is_mail(address));
@@ -106,7 +143,8 @@ impl Dial {
         let address = address.clone();
         self.attempts += 1;
         self.due = now + pause;
-        Some((address, self.packet.clone()))
+        let packet = self.packet_for(&address);
+        Some((address, packet))
     }
 }
 
@@ -122,7 +160,9 @@ pub(super) struct HalfOpen {
     pub(super) initiation: (u32, blake3::Hash),
     pub(super) response: Vec<u8>,
     pub(super) session: Session,
-    pub(super) since: Instant,
+    pub(super) expires: Instant,
+    /// The newest session that the initiator knows of; 0 if it knows of none.
+    pub(super) newest: u32,
     /// Where the answer went. What comes back over the session shows that it arrived there.
     pub(super) path: Address,
     /// The certificate shown, to be judged again when the session is taken into use.
@@ -134,12 +174,12 @@ impl HalfOpen {
         self.initiation.0 == sender && self.initiation.1 == blake3::hash(noise)
     }
 
-    pub(super) fn expires(&self) -> Instant {
-        self.since
-            + if is_mail(&self.path) {
-                MAIL_HANDSHAKE
-            } else {
-                HALF_OPEN_FOR
-            }
+    /// How long an answered handshake waits for its first message. `again`: the old keys serve meanwhile.
+    pub(super) fn patience(path: &Address, again: bool) -> Duration {
+        match (is_mail(path), again) {
+            (true, _) => MAIL_HANDSHAKE,
+            (false, true) => OLD_SESSION,
+            (false, false) => HALF_OPEN_FOR,
+        }
     }
 }

@@ -1,17 +1,34 @@
 //! How links come to be: handshakes begun, answered, repeated, renewed and given up.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use ringway_transport::{Address, MemberId, Paths};
+use ringway_transport::{Address, MemberId, Paths, Signer as _};
 
+use super::cookie::{Cookie, Verdict, name_of};
 use super::dial::{Dial, HalfOpen};
-use super::handshake::{self, Initiator};
+use super::handshake::{self, Initiator, Responder};
 use super::peer::Peer;
-use super::session::Session;
+use super::session::{Names, Session};
+use super::shown::{Shown, next_epoch};
 use super::wire::{LinkMessage, Packet};
 use super::{Event, Links};
 use crate::certificate::Certificate;
-use crate::limits::{HALF_OPEN, HALF_OPEN_PER_MEMBER, MAX_LINKS, SESSIONS_PER_LINK};
+use crate::limits::{HALF_OPEN, HALF_OPEN_PER_MEMBER, MAX_LINKS};
+
+/// How often it is said that somebody runs another build.
+const FOREIGN_PAUSE: Duration = Duration::from_secs(60);
+
+/// What is said then.
+const FOREIGN: &str = match cfg!(feature = "insecure") {
+    true => {
+        "this build does not encrypt its links (feature `insecure`, for benchmarks only) and has no link with a member of a secure ring: \
+             install a build without it"
+    }
+    false => {
+        "refused a member whose build does not encrypt its links (feature `insecure`, for benchmarks only): it has to install a build \
+              without it"
+    }
+};
 
 impl Links {
     /// Begins a handshake with the holder of `certificate` at `addresses`, cheapest first. One that is under way tries the addresses
@@ -67,20 +84,23 @@ impl Links {
     }
 
     fn begin_dial(&mut self, now: Instant, member: MemberId, addresses: Vec<Address>) {
-        let begun = Initiator::begin(&self.identity, &member, &self.certificate);
-        let Ok((initiator, noise)) = begun else {
+        let shown = self.shown_to(&member);
+        let Ok(begun) = Initiator::begin(&self.identity, &member, &shown) else {
             self.counters.handshakes_refused += 1;
             return;
         };
         let index = self.free_index();
-        let packet = Packet::Initiation {
-            sender: index,
-            noise: &noise,
-        };
-        let dial = Dial::new(now, index, initiator, packet.encode(), addresses);
+        let dial = Dial::new(now, (index, shown.newest), begun, addresses);
         self.dials.insert(index, member);
         let peer = self.peer(now, member);
         peer.dial = Some(dial);
+    }
+
+    fn shown_to(&self, member: &MemberId) -> Shown {
+        Shown {
+            newest: self.peers.get(member).map_or(0, Peer::newest_epoch),
+            certificate: self.certificate.clone(),
+        }
     }
 
     fn peer(&mut self, now: Instant, member: MemberId) -> &mut Peer {
@@ -110,9 +130,10 @@ impl Links {
         &mut self,
         now: Instant,
         path: Address,
-        sender: u32,
-        noise: &[u8],
+        packet: (u32, &Cookie, &[u8]),
+        bytes: &[u8],
     ) {
+        let (sender, cookie, noise) = packet;
         // A repeated initiation gets the same answer; nothing is computed twice for it.
         if let Some(half) = self
             .half_open
@@ -123,11 +144,30 @@ impl Links {
             self.transmit(path, packet);
             return;
         }
-        let Ok((responder, shown)) = handshake::respond(&self.identity, noise) else {
+        match self.gate.judge(now, &path, cookie, &mut self.rng) {
+            Verdict::Read => {}
+            Verdict::Drop => {
+                self.counters.handshakes_too_many += 1;
+                return;
+            }
+            Verdict::Cookie(cookie) => {
+                self.counters.cookies_sent += 1;
+                let answer = Packet::Cookie {
+                    receiver: sender,
+                    initiation: &name_of(bytes),
+                    cookie: &cookie,
+                };
+                let answer = answer.encode();
+                return self.transmit(path, answer);
+            }
+        }
+        self.counters.handshakes_read += 1;
+        let Ok((mut responder, shown)) = handshake::respond(&self.identity, noise) else {
             self.counters.packets_rejected += 1;
             return;
         };
-        let admitted = (self.gatekeeper)(&shown).map(|certificate| certificate.member());
+        let admitted = (self.gatekeeper)(&shown.certificate);
+        let admitted = admitted.map(|certificate| certificate.member());
         let Some(member) = admitted.filter(|member| responder.is(member)) else {
             self.counters.handshakes_refused += 1;
             return;
@@ -136,7 +176,24 @@ impl Links {
             self.counters.handshakes_refused += 1;
             return;
         }
-        let Ok((answer, keys)) = responder.finish(&self.certificate) else {
+        self.respond(now, path, member, (responder, shown), (sender, noise));
+    }
+
+    /// Answers an admitted member's initiation, of which `shown` was read.
+    fn respond(
+        &mut self,
+        now: Instant,
+        path: Address,
+        member: MemberId,
+        read: (Responder, Shown),
+        initiation: (u32, &[u8]),
+    ) {
+        let ((responder, shown), (sender, noise)) = (read, initiation);
+        let own = self.shown_to(&member);
+        let me = self.identity.member();
+        let epoch = next_epoch((shown.newest, own.newest), &member, &me);
+        let answered = responder.finish(&own).ok();
+        let Some((epoch, (answer, keys))) = epoch.zip(answered) else {
             self.counters.packets_rejected += 1;
             return;
         };
@@ -148,17 +205,63 @@ impl Links {
         }
         .encode();
         self.make_room_for(&member);
+        let names = Names {
+            own: me,
+            peer: member,
+            local: index,
+            remote: sender,
+            epoch,
+            initiator: false,
+        };
+        let again = shown.newest > 0 && own.newest > 0;
         self.half_open.push_back(HalfOpen {
             member,
             index,
             initiation: (sender, blake3::hash(noise)),
             response: response.clone(),
-            session: Session::new(keys, sender),
-            since: now,
+            session: Session::new(now, keys, names),
+            expires: now + HalfOpen::patience(&path, again),
+            newest: shown.newest,
             path: path.clone(),
-            shown,
+            shown: shown.certificate,
         });
         self.transmit(path, response);
+    }
+
+    /// Whoever is at `path` wants to see a cookie with our initiation.
+    pub(super) fn handle_cookie(
+        &mut self,
+        now: Instant,
+        path: &Address,
+        receiver: u32,
+        cookie: (&Cookie, &Cookie),
+    ) {
+        let member = self.dials.get(&receiver).copied();
+        let again = member.and_then(|member| {
+            let peer = self.peers.get_mut(&member)?;
+            let packet = peer.dial.as_mut()?.take_cookie(path, cookie.0, cookie.1)?;
+            self.quotas.take(now, &member, path, 1).then_some(packet)
+        });
+        match again {
+            Some(packet) => self.transmit(path.clone(), packet),
+            None => self.counters.packets_rejected += 1,
+        }
+    }
+
+    /// A build that differs from ours in whether links are encrypted has sent a handshake: there is no link with it.
+    pub(super) fn handle_foreign(&mut self, now: Instant, path: Address, bytes: &[u8]) {
+        self.counters.handshakes_foreign += 1;
+        if self
+            .foreign_said
+            .is_none_or(|said| now >= said + FOREIGN_PAUSE)
+        {
+            self.foreign_said = Some(now);
+            tracing::warn!(%path, "{FOREIGN}");
+        }
+        // The other side learns of it by an empty answer, shorter than what it has sent.
+        if let Some(answer) = Packet::foreign_answer(bytes) {
+            self.transmit(path, answer);
+        }
     }
 
     /// One member's handshakes push out its own first, so that it cannot push out others'.
@@ -192,6 +295,7 @@ impl Links {
         else {
             return false;
         };
+        let newest = dial.newest;
         let Ok(shown) = dial.initiator.finish(noise) else {
             self.counters.packets_rejected += 1;
             return false;
@@ -204,14 +308,26 @@ impl Links {
         else {
             return false;
         };
-        let admitted =
-            (self.gatekeeper)(&shown).is_some_and(|certificate| certificate.member() == member);
-        let Some(keys) = dial.initiator.into_keys().ok().filter(|_| admitted) else {
+        let admitted = (self.gatekeeper)(&shown.certificate)
+            .is_some_and(|certificate| certificate.member() == member);
+        let me = self.identity.member();
+        let epoch = next_epoch((newest, shown.newest), &me, &member);
+        let keys = dial.initiator.into_keys().ok().filter(|_| admitted);
+        let Some((keys, epoch)) = keys.zip(epoch) else {
             self.counters.handshakes_refused += 1;
             self.forget(&member);
             return false;
         };
-        self.establish(now, path, member, receiver, Session::new(keys, sender));
+        let names = Names {
+            own: me,
+            peer: member,
+            local: receiver,
+            remote: sender,
+            epoch,
+            initiator: true,
+        };
+        let session = Session::new(now, keys, names);
+        self.establish(now, path, member, session, shown.newest);
         // The responder takes the session into use with the first message that it can decrypt.
         if !self.peers.get(&member).is_some_and(Peer::has_sent) {
             self.send(now, &member, LinkMessage::Echo(0));
@@ -219,28 +335,47 @@ impl Links {
         true
     }
 
+    /// A handshake has succeeded. `newest`: the newest session that the peer knows of; 0 if it knows of none.
     pub(super) fn establish(
         &mut self,
         now: Instant,
         path: Address,
         member: MemberId,
-        index: u32,
         session: Session,
+        newest: u32,
     ) {
         self.counters.handshakes += 1;
-        self.indices.insert(index, member);
-        self.peer(now, member);
+        self.indices.insert(session.local(), member);
+        // Whoever knows of no session has forgotten everything; otherwise these are new keys, and nothing else changes.
+        let anew = !self.peer(now, member).is_up() || newest == 0;
+        self.counters.rekeys += u64::from(!anew);
+        let bounds = self.bounds.clone();
         let replaced = self.with_paths(&member, |peer| {
-            peer.add_session(now, path, index, session, SESSIONS_PER_LINK)
+            match anew {
+                true => peer.adopt(now, path),
+                false => peer.heard_at(now, path),
+            }
+            peer.add_session(now, session, &bounds)
         });
-        if let Some(old) = replaced.flatten() {
+        for old in replaced.unwrap_or_default() {
             self.indices.remove(&old);
         }
         let peer = self.peer(now, member);
         let waiting = std::mem::take(&mut peer.waiting);
-        self.emit(Event::Up(member));
+        if anew {
+            self.emit(Event::Up(member));
+        }
         for message in waiting {
             self.send(now, &member, message);
+        }
+    }
+
+    /// Begins a handshake for new keys, over the path in use.
+    pub(super) fn rekey(&mut self, now: Instant, member: MemberId) {
+        let pause = self.bounds.pause;
+        let peer = self.peers.get_mut(&member);
+        if let Some(path) = peer.and_then(|peer| peer.rekeying(now, pause)) {
+            self.dial(now, member, vec![path]);
         }
     }
 

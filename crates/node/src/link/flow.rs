@@ -1,15 +1,17 @@
 //! How fast messages of applications may leave, so that neither the path nor the receiver loses them.
 //!
 //! The receiver reports which packets have come ([`Arrivals`]); the sender's [`Flow`] keeps no more under way than the
-//! controller of `ringway-dtl` allows for the path, and than the receiver's buffers hold. The window belongs to one session over one path:
-//! another path begins anew.
+//! controller of `ringway-dtl` allows for the path, and than the receiver's buffers hold. The window belongs to the path: another path
+//! begins anew, another session goes on with it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use ringway_dtl::{AckSample, Config, Controller, LossSample, Priority};
 
-use crate::limits::{FLOW_PACKETS, RECEIVER_PAUSE, REORDERED, REPORT_AFTER, REPORT_EVERY};
+use crate::limits::{
+    FLOW_PACKETS, RECEIVER_PAUSE, REORDERED, REPORT_AFTER, REPORT_EVERY, SESSIONS_PER_LINK,
+};
 
 /// Silence, beyond two round trips, after which everything under way counts as lost.
 const SILENCE: Duration = Duration::from_millis(200);
@@ -49,7 +51,11 @@ impl Report {
 
 #[derive(Debug)]
 struct Sent {
+    /// The peer's name for the session, and the counter in it.
+    session: u32,
     counter: u64,
+    /// Its number over all sessions.
+    number: u64,
     bytes: u64,
     at: Instant,
 }
@@ -58,6 +64,10 @@ struct Sent {
 #[derive(Debug)]
 pub(super) struct Flow {
     controller: Controller,
+    /// The peer's names for the sessions that packets were sent over, the newest last, and the number of each one's first packet.
+    sessions: VecDeque<(u32, u64)>,
+    /// The number of the next packet, at least.
+    next: u64,
     /// The oldest first; none of them has been reported.
     under_way: VecDeque<Sent>,
     in_flight: u64,
@@ -71,7 +81,8 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    pub(super) fn new(now: Instant, priority: Priority, mtu: usize) -> Flow {
+    /// Begins over `session`, by the peer's name for it.
+    pub(super) fn new(now: Instant, priority: Priority, mtu: usize, session: u32) -> Flow {
         let datagram = u64::try_from(mtu).unwrap_or(u64::MAX);
         let config = Config {
             datagram_size: datagram,
@@ -80,6 +91,8 @@ impl Flow {
         };
         Flow {
             controller: Controller::new(now, config, priority),
+            sessions: VecDeque::from([(session, 0)]),
+            next: 0,
             under_way: VecDeque::new(),
             in_flight: 0,
             room: None,
@@ -87,6 +100,14 @@ impl Flow {
             counted: now,
             progress: now,
             silences: 0,
+        }
+    }
+
+    /// The link has new keys: counters begin anew, and nothing else changes.
+    pub(super) fn renew(&mut self, session: u32) {
+        self.sessions.push_back((session, self.next));
+        if self.sessions.len() > SESSIONS_PER_LINK {
+            self.sessions.pop_front();
         }
     }
 
@@ -134,7 +155,10 @@ impl Flow {
         if self.under_way.is_empty() {
             self.progress = now;
         }
-        self.controller.on_sent(now, counter, bytes);
+        let (session, first) = self.sessions.back().copied().unwrap_or_default();
+        let number = first + counter;
+        self.next = number + 1;
+        self.controller.on_sent(now, number, bytes);
         self.in_flight += bytes;
         if self.rate().is_some() {
             #[allow(clippy::cast_precision_loss, reason = "bytes of one packet")]
@@ -142,7 +166,9 @@ impl Flow {
             self.allowance -= spent;
         }
         self.under_way.push_back(Sent {
+            session,
             counter,
+            number,
             bytes,
             at: now,
         });
@@ -150,26 +176,38 @@ impl Flow {
 
     /// The receiver has reported. Lies about what has come only make the liar's own messages come too fast.
     pub(super) fn reported(&mut self, now: Instant, report: &Report) {
+        let known = |(session, _): &&(u32, u64)| *session == report.session;
+        let Some((session, first)) = self.sessions.iter().find(known).copied() else {
+            return;
+        };
         self.room = Some(u64::from(report.room).max(self.controller.config().datagram_size));
         let mut newest_lost = None;
         let mut acked = Vec::new();
         let controller = &mut self.controller;
         let in_flight = &mut self.in_flight;
         self.under_way.retain(|sent| {
-            if sent.counter > report.highest {
+            // What left over an older session was before all of this one.
+            let here = sent.session == session;
+            let ahead = if here {
+                sent.counter > report.highest
+            } else {
+                sent.number >= first
+            };
+            if ahead {
                 return true;
             }
-            if report.has(sent.counter) {
+            if here && report.has(sent.counter) {
                 *in_flight -= sent.bytes;
-                acked.push((sent.counter, sent.bytes, sent.at));
+                acked.push((sent.number, sent.bytes, sent.at));
                 return false;
             }
-            if sent.counter + REORDERED > report.highest {
+            let place = if here { sent.counter } else { 0 };
+            if place + REORDERED > report.highest {
                 return true;
             }
             *in_flight -= sent.bytes;
             let lost = LossSample {
-                packet: sent.counter,
+                packet: sent.number,
                 bytes: sent.bytes,
                 sent: sent.at,
             };
@@ -240,12 +278,18 @@ impl Flow {
     }
 }
 
-/// The receiver's side: which packets have come since the last report.
+/// The receiver's side: which packets have come since the last report, over each session.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
+    /// The one that began last at the end.
+    sessions: VecDeque<Arrived>,
+}
+
+#[derive(Debug)]
+struct Arrived {
     session: u32,
     highest: u64,
-    highest_at: Option<Instant>,
+    highest_at: Instant,
     count: u32,
     due: Option<Instant>,
 }
@@ -253,44 +297,59 @@ pub(super) struct Arrivals {
 impl Arrivals {
     /// A packet that wants to be reported has come over `session`.
     pub(super) fn note(&mut self, now: Instant, session: u32, counter: u64) {
-        if self.session != session {
-            *self = Arrivals {
+        let known = self.sessions.iter().position(|of| of.session == session);
+        let position = known.unwrap_or_else(|| {
+            if self.sessions.len() >= SESSIONS_PER_LINK {
+                self.sessions.pop_front();
+            }
+            self.sessions.push_back(Arrived {
                 session,
-                ..Arrivals::default()
-            };
+                highest: counter,
+                highest_at: now,
+                count: 0,
+                due: None,
+            });
+            self.sessions.len() - 1
+        });
+        let Some(arrived) = self.sessions.get_mut(position) else {
+            return;
+        };
+        if counter > arrived.highest {
+            arrived.highest = counter;
+            arrived.highest_at = now;
         }
-        if self.highest_at.is_none() || counter > self.highest {
-            self.highest = counter;
-            self.highest_at = Some(now);
-        }
-        self.count += 1;
-        self.due.get_or_insert(now + REPORT_AFTER);
+        arrived.count += 1;
+        arrived.due.get_or_insert(now + REPORT_AFTER);
     }
 
-    /// The session and the highest counter that a report would be about.
+    /// The session and the highest counter that the next report is about.
     pub(super) fn pending(&self) -> Option<(u32, u64)> {
-        (self.count > 0).then_some((self.session, self.highest))
+        let waiting = self.sessions.iter().find(|of| of.count > 0);
+        waiting.map(|of| (of.session, of.highest))
     }
 
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        self.count >= REPORT_EVERY || self.due.is_some_and(|due| due <= now)
+        let due = |of: &Arrived| of.count >= REPORT_EVERY || of.due.is_some_and(|due| due <= now);
+        self.sessions.iter().any(due)
     }
 
     /// Whether a report is to go along with a packet that leaves anyway.
     pub(super) fn is_worth_sharing(&self) -> bool {
-        self.count >= REPORT_EVERY / 2
+        self.sessions.iter().any(|of| of.count >= REPORT_EVERY / 2)
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
-        self.due
+        self.sessions.iter().filter_map(|of| of.due).min()
     }
 
-    /// A report is made. Gives the delay to tell.
+    /// The report that is pending is made. Gives the delay to tell.
     pub(super) fn reported(&mut self, now: Instant) -> Duration {
-        self.count = 0;
-        self.due = None;
-        let at = self.highest_at.unwrap_or(now);
-        now.saturating_duration_since(at)
+        let waiting = self.sessions.iter_mut().find(|of| of.count > 0);
+        waiting.map_or(Duration::ZERO, |of| {
+            of.count = 0;
+            of.due = None;
+            now.saturating_duration_since(of.highest_at)
+        })
     }
 }
 

@@ -12,9 +12,9 @@ use super::dial::{Dial, is_mail};
 use super::flow::{Arrivals, Flow, Report};
 use super::fragment::{self, Reassembly};
 use super::queue::Queue;
-use super::session::Session;
+use super::session::{KeyBounds, Session};
 use super::wire::LinkMessage;
-use crate::limits::{LINK_IDLE, LINK_LOOK, MAIL_LINK_IDLE};
+use crate::limits::{LINK_IDLE, LINK_LOOK, MAIL_LINK_IDLE, SESSIONS_PER_LINK};
 
 /// MTU that a path's flow begins with before the path is known.
 const FIRST_MTU: usize = 1_200;
@@ -50,13 +50,15 @@ pub(crate) struct Peer {
     pub(super) last_wanted: Instant,
     /// When the peer last showed that it wants the link.
     peer_wanted: Instant,
-    /// Newest first; we send with the first and take what comes with any.
-    sessions: VecDeque<(u32, u32, Session)>,
+    /// The highest epoch first; we send with the first and take what comes with any.
+    sessions: VecDeque<Session>,
+    last_rekey: Option<Instant>,
+    /// The newest session's keys are used up: what waits has to wait for others.
+    used_up: bool,
     paths: Paths,
     last_heard: Instant,
     next_look: Instant,
     last_renewal: Option<Instant>,
-    sent: u64,
     queue: Queue,
     flow: Flow,
     /// The session and the path that the flow belongs to.
@@ -75,13 +77,14 @@ impl Peer {
             last_wanted: now,
             peer_wanted: now,
             sessions: VecDeque::new(),
+            last_rekey: None,
+            used_up: false,
             paths,
             last_heard: now,
             next_look: now + LINK_LOOK,
             last_renewal: None,
-            sent: 0,
             queue: Queue::default(),
-            flow: Flow::new(now, Priority::NORMAL, FIRST_MTU),
+            flow: Flow::new(now, Priority::NORMAL, FIRST_MTU, 0),
             flow_of: None,
             arrivals: Arrivals::default(),
             reassembly: Reassembly::default(),
@@ -119,56 +122,130 @@ impl Peer {
     }
 
     pub(super) fn indices(&self) -> Vec<u32> {
-        self.sessions.iter().map(|(index, _, _)| *index).collect()
+        self.sessions.iter().map(Session::local).collect()
     }
 
     /// Whether anything goes over the newest session, or will.
     pub(super) fn has_sent(&self) -> bool {
-        self.sent > 0 || !self.queue.is_empty()
+        self.sessions.front().is_some_and(Session::has_sent) || !self.queue.is_empty()
     }
 
-    /// Takes a session into use; gives the index of one that had to go.
+    /// Packets go to `path` now: a handshake has come through.
+    pub(super) fn adopt(&mut self, now: Instant, path: Address) {
+        self.paths.adopt(now, &AddressDescriptor::observed(path));
+    }
+
+    /// Something authentic came over `path`.
+    pub(super) fn heard_at(&mut self, now: Instant, path: Address) {
+        let descriptor = AddressDescriptor::observed(path);
+        self.paths.handle_heard(now, &descriptor);
+    }
+
+    /// Takes a session into use; gives the indices of those that had to go.
     pub(super) fn add_session(
         &mut self,
         now: Instant,
-        path: Address,
-        index: u32,
         session: Session,
-        most: usize,
-    ) -> Option<u32> {
-        let remote = session.remote_index();
-        self.sessions.push_front((index, remote, session));
-        self.paths.adopt(now, &AddressDescriptor::observed(path));
+        bounds: &KeyBounds,
+    ) -> Vec<u32> {
         self.last_heard = now;
-        self.sent = 0;
-        if self.sessions.len() > most {
-            return self.sessions.pop_back().map(|(index, _, _)| index);
+        self.used_up = false;
+        let newer = |other: &Session| other.epoch() > session.epoch();
+        let position = self.sessions.iter().take_while(|other| newer(other));
+        self.sessions.insert(position.count(), session);
+        let old_for = match self.path().is_some_and(is_mail) {
+            true => bounds.mail_old_for,
+            false => bounds.old_for,
+        };
+        for old in self.sessions.iter_mut().skip(1) {
+            old.grow_old(now, old_for);
         }
-        None
+        let gone = self.sessions.len().min(SESSIONS_PER_LINK);
+        let gone = self.sessions.split_off(gone);
+        gone.iter().map(Session::local).collect()
+    }
+
+    /// Drops the keys of sessions that are over; gives their indices.
+    pub(super) fn drop_old(&mut self, now: Instant, bounds: &KeyBounds) -> Vec<u32> {
+        let over = |session: &&Session| session.is_over(now, bounds);
+        let gone = self.sessions.iter().filter(over).map(Session::local);
+        let gone = gone.collect();
+        self.sessions
+            .retain(|session| !session.is_over(now, bounds));
+        gone
+    }
+
+    /// The number of the newest session; 0 if there is none.
+    pub(super) fn newest_epoch(&self) -> u32 {
+        self.sessions.front().map_or(0, Session::epoch)
+    }
+
+    /// Whether the link, which is in use, needs new keys.
+    pub(super) fn wants_rekey(&self, now: Instant, bounds: &KeyBounds) -> bool {
+        let by_mail = self.path().is_some_and(is_mail);
+        let newest = self.sessions.front();
+        newest.is_some_and(|session| session.wants_rekey(now, bounds, by_mail))
+    }
+
+    /// Notes that new keys are wanted; gives the path to get them over, unless they are on their way or were just asked for.
+    pub(super) fn rekeying(&mut self, now: Instant, pause: Duration) -> Option<Address> {
+        let too_soon = self.last_rekey.is_some_and(|last| now < last + pause);
+        if self.is_dialling() || too_soon {
+            return None;
+        }
+        let path = self.path()?.clone();
+        self.last_rekey = Some(now);
+        Some(path)
+    }
+
+    /// The path over which the peer has to be told that its answer has come: nothing has arrived over the newest session.
+    pub(super) fn unconfirmed(&self) -> Option<&Address> {
+        let newest = self.sessions.front().filter(|_| self.sessions.len() > 1)?;
+        let path = self.path().filter(|path| !is_mail(path))?;
+        newest.is_unconfirmed().then_some(path)
+    }
+
+    /// True if the link is only kept, and its keys end before long.
+    pub(super) fn ends_soon(&self, now: Instant, bounds: &KeyBounds) -> bool {
+        let newest = self.sessions.front();
+        self.is_wanted(now) && newest.is_some_and(|session| session.ends_soon(now, bounds))
     }
 
     /// Encrypts for the newest session, apart from the queue.
-    pub(super) fn seal(&mut self, message: &LinkMessage) -> Option<Vec<u8>> {
-        self.seal_encoded(&message.encode())
+    pub(super) fn seal(
+        &mut self,
+        now: Instant,
+        bounds: &KeyBounds,
+        message: &LinkMessage,
+    ) -> Option<Vec<u8>> {
+        self.seal_encoded(now, bounds, &message.encode())
             .map(|(_, packet)| packet)
     }
 
     /// Encrypts the echo that a probe asks for, as long as it asks.
-    pub(super) fn seal_probe(&mut self, probe: &PathProbe) -> Option<Vec<u8>> {
+    pub(super) fn seal_probe(
+        &mut self,
+        now: Instant,
+        bounds: &KeyBounds,
+        probe: &PathProbe,
+    ) -> Option<Vec<u8>> {
         let mut plain = LinkMessage::Echo(probe.number).encode();
         if let Some(length) = probe.length {
             let around = plain.len() + fragment::AROUND_DATA + PADDING_HEAD;
             let padding = vec![0; length.saturating_sub(around)];
             plain.extend(LinkMessage::Padding(padding.into()).encode());
         }
-        self.seal_encoded(&plain).map(|(_, packet)| packet)
+        self.seal_encoded(now, bounds, &plain)
+            .map(|(_, packet)| packet)
     }
 
-    fn seal_encoded(&mut self, plain: &[u8]) -> Option<(u64, Vec<u8>)> {
-        let (_, _, session) = self.sessions.front_mut()?;
-        let sealed = session.seal(plain)?;
-        self.sent += 1;
-        Some(sealed)
+    fn seal_encoded(
+        &mut self,
+        now: Instant,
+        bounds: &KeyBounds,
+        plain: &[u8],
+    ) -> Option<(u64, Vec<u8>)> {
+        self.sessions.front_mut()?.seal(now, bounds, plain)
     }
 
     /// Puts a message into the queue, in as many pieces as the path in use needs.
@@ -208,20 +285,24 @@ impl Peer {
     }
 
     /// The next packet for the path in use. `room`: bytes that may be under way to us from this peer.
-    pub(super) fn next_packet(&mut self, now: Instant, room: u32) -> Option<(Address, Vec<u8>)> {
+    pub(super) fn next_packet(
+        &mut self,
+        now: Instant,
+        bounds: &KeyBounds,
+        room: u32,
+    ) -> Option<(Address, Vec<u8>)> {
         let path = self.paths.active()?.clone();
-        let (_, remote, _) = self.sessions.front()?;
-        if self
-            .flow_of
-            .as_ref()
-            .is_none_or(|(session, of)| session != remote || *of != path)
-        {
-            self.flow_of = Some((*remote, path.clone()));
-            self.flow = Flow::new(now, Priority::NORMAL, self.paths.mtu());
+        let session = self.sessions.front()?;
+        self.used_up = session.is_used_up(now, bounds);
+        if self.used_up {
+            return None;
         }
-        if self.arrivals.is_due(now) {
-            let report = self.report(now, room)?;
-            self.push(now, report, false).ok()?;
+        let remote = session.remote();
+        self.follow(now, remote, &path);
+        while self.arrivals.is_due(now) {
+            if let Some(report) = self.report(now, room) {
+                self.push(now, report, false).ok()?;
+            }
         }
         // By mail a report would cost as much as what it reports, and come too late.
         let watched = self.paths.latency() != LatencyClass::Minutes;
@@ -234,7 +315,7 @@ impl Peer {
             // With nothing left of the quota another path may be in use by now.
             return match self.path() == Some(&path) {
                 true => None,
-                false => self.next_packet(now, room),
+                false => self.next_packet(now, bounds, room),
             };
         }
         let mut packed = self.queue.pack(now, space, may_pace)?;
@@ -244,7 +325,7 @@ impl Peer {
         {
             packed.plain.extend(report);
         }
-        let (counter, packet) = self.seal_encoded(&packed.plain)?;
+        let (counter, packet) = self.seal_encoded(now, bounds, &packed.plain)?;
         self.paths.sent_bytes(packet.len());
         if packed.paced && watched {
             self.flow.sent(now, counter, packet.len());
@@ -252,12 +333,29 @@ impl Peer {
         Some((path, packet))
     }
 
+    /// The flow is that of the path in use, and knows over which session packets leave.
+    fn follow(&mut self, now: Instant, session: u32, path: &Address) {
+        match &mut self.flow_of {
+            Some((of, over)) if over == path => {
+                if *of != session {
+                    *of = session;
+                    self.flow.renew(session);
+                }
+            }
+            other => {
+                *other = Some((session, path.clone()));
+                let mtu = self.paths.mtu();
+                self.flow = Flow::new(now, Priority::NORMAL, mtu, session);
+            }
+        }
+    }
+
     /// What has come since the last report, encoded.
     fn report(&mut self, now: Instant, room: u32) -> Option<Vec<u8>> {
         let (session, highest) = self.arrivals.pending()?;
         let delay = self.arrivals.reported(now);
         let mut sessions = self.sessions.iter();
-        let (_, _, reported) = sessions.find(|(own, _, _)| *own == session)?;
+        let reported = sessions.find(|own| own.local() == session)?;
         let seen = reported.seen_below(highest).to_vec().into();
         let delay = u32::try_from(delay.as_micros()).unwrap_or(u32::MAX);
         let report = LinkMessage::Received {
@@ -277,10 +375,7 @@ impl Peer {
 
     /// The peer has reported what came.
     pub(super) fn reported(&mut self, now: Instant, report: &Report) {
-        let current = self.flow_of.as_ref();
-        if current.is_some_and(|(session, _)| *session == report.session) {
-            self.flow.reported(now, report);
-        }
+        self.flow.reported(now, report);
     }
 
     /// True if something waits that may be due.
@@ -313,18 +408,24 @@ impl Peer {
         self.reassembly.take(id, place, bytes)
     }
 
-    pub(super) fn open(&mut self, index: u32, counter: u64, ciphertext: &[u8]) -> Option<Vec<u8>> {
-        let (_, _, session) = self.sessions.iter_mut().find(|(own, _, _)| *own == index)?;
-        session.open(counter, ciphertext)
+    /// The messages in a data packet for our session `index`, of that epoch and counter.
+    pub(super) fn open(
+        &mut self,
+        now: Instant,
+        bounds: &KeyBounds,
+        packet: (u32, u32, u32),
+        ciphertext: &[u8],
+    ) -> Option<Vec<u8>> {
+        let (index, epoch, counter) = packet;
+        let mut sessions = self.sessions.iter_mut();
+        let session = sessions.find(|session| session.local() == index)?;
+        session.open(now, bounds, (epoch, counter), ciphertext)
     }
 
     /// True if we send to the peer's session `remote` over `path` now.
     pub(super) fn sends_to(&self, remote: u32, path: &Address) -> bool {
-        let current = self
-            .sessions
-            .front()
-            .is_some_and(|(_, index, _)| *index == remote);
-        current && self.path() == Some(path)
+        let newest = self.sessions.front();
+        newest.is_some_and(|session| session.remote() == remote) && self.path() == Some(path)
     }
 
     pub(super) fn may_renew(&self, now: Instant) -> bool {
@@ -371,8 +472,7 @@ impl Peer {
         }
         // Validation tests addresses that the link need not follow.
         if !matches!(message, LinkMessage::Ping(_) | LinkMessage::Pong(_)) {
-            let descriptor = AddressDescriptor::observed(path.clone());
-            self.paths.handle_heard(now, &descriptor);
+            self.heard_at(now, path.clone());
         }
     }
 
@@ -413,13 +513,9 @@ impl Peer {
         // Whoever wants the link looks after it: with both sides at it neither would ever let go.
         let paths = self.paths.poll_timeout();
         let paths = paths.filter(|_| self.is_wanted(self.next_look));
-        let times = [
-            dial,
-            paths,
-            Some(self.next_look),
-            self.next_output(),
-            self.arrivals.due(),
-        ];
+        let output = [self.next_output(), self.arrivals.due()];
+        let [output, reports] = output.map(|due| due.filter(|_| !self.used_up));
+        let times = [dial, paths, Some(self.next_look), output, reports];
         times.into_iter().flatten().min().unwrap_or(self.next_look)
     }
 
@@ -441,7 +537,7 @@ impl Peer {
     }
 
     /// Looks at the timers.
-    pub(super) fn look(&mut self, now: Instant) -> Look {
+    pub(super) fn look(&mut self, now: Instant, bounds: &KeyBounds) -> Look {
         if now >= self.next_look {
             self.next_look = now + LINK_LOOK;
         }
@@ -452,10 +548,9 @@ impl Peer {
                 None => Look::Dead,
             };
         }
-        let used_up = self
-            .sessions
-            .front()
-            .is_some_and(|(_, _, session)| session.is_used_up());
+        // New keys may be on their way.
+        let newest = self.sessions.front().filter(|_| !self.is_dialling());
+        let used_up = newest.is_some_and(|session| session.is_used_up(now, bounds));
         let wanted = self.is_wanted(now);
         if used_up || (!wanted && now >= self.peer_wanted + self.idle_time()) {
             return Look::Unwanted;

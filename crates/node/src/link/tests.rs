@@ -1,5 +1,7 @@
 //! Two members and the network between them, in virtual time.
 
+mod flood;
+mod rekey;
 mod relayed;
 
 use std::time::Duration;
@@ -523,7 +525,8 @@ fn a_goodbye_ends_the_link_on_both_sides() {
     let (mut net, a, b) = Net::pair();
     net.connect(0, 1);
     net.settle();
-    net.members[0].links.close(&b);
+    let now = net.now;
+    net.members[0].links.close(now, &b);
     net.settle();
     assert!(!net.members[0].links.knows(&b) && !net.members[1].links.knows(&a));
     assert_eq!((net.members[0].down, net.members[1].down), (1, 1));
@@ -647,7 +650,7 @@ fn a_half_open_handshake_of_a_revoked_member_becomes_no_link() {
     // What Runtime::end_revoked does: only links that are up.
     let up: Vec<MemberId> = net.members[1].links.up().map(|(m, _)| *m).collect();
     for m in up {
-        net.members[1].links.close(&m);
+        net.members[1].links.close(now, &m);
     }
     net.members[0].links.handle_packet(now, address(2), &resp);
     net.settle();
@@ -675,9 +678,14 @@ fn one_member_does_not_push_out_others_handshakes() {
     let (_, resp) = net.members[1].links.poll_transmit(net.now).unwrap();
     let b_id = net.members[1].certificate.member();
     for i in 0..u32::try_from(HALF_OPEN).unwrap() {
-        let (_, noise) = handshake::Initiator::begin(&c, &b_id, evil.as_bytes()).unwrap();
+        let shown = shown::Shown {
+            newest: 0,
+            certificate: evil.as_bytes().to_vec(),
+        };
+        let (_, noise) = handshake::Initiator::begin(&c, &b_id, &shown).unwrap();
         let packet = Packet::Initiation {
             sender: i,
+            cookie: &cookie::NO_COOKIE,
             noise: &noise,
         }
         .encode();

@@ -2,19 +2,37 @@
 //!
 //! | packet | layout (integers big-endian) |
 //! |---|---|
-//! | initiation | 1, sender's index u32, Noise message 1 with the initiator's certificate |
-//! | response | 2, sender's index u32, receiver's index u32, Noise message 2 with the responder's certificate |
-//! | data | 3, receiver's index u32, counter u64, ciphertext of one or more [`LinkMessage`]s, one after the other |
+//! | initiation | 1, sender's index u32, cookie of 16 bytes or zeros, Noise message 1 with [what the initiator shows](super::shown) |
+//! | response | 2, sender's index u32, receiver's index u32, Noise message 2 with what the responder shows |
+//! | data | 3, receiver's index u32, epoch u32, counter u32, ciphertext of one or more [`LinkMessage`]s, one after the other |
 //! | unknown | 4, receiver's index u32: the sender knows no session with this index |
+//! | cookie | 5, receiver's index u32, 16 bytes that name the initiation, cookie of 16 bytes: begin again with this |
+//! | open initiation, open response | 17 and 18, as 1 and 2, in the clear: of a build with the feature `insecure`, and taken by such only |
+//!
+//! This is version 2 (the handshake's prologue says so). Version 1 had a counter of 64 bits and no epoch, and no cookies.
 
 use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
+
+use super::cookie::{COOKIE, Cookie};
+use super::handshake;
+
+/// Bytes of a data packet before its ciphertext.
+pub(super) const DATA_HEADER: usize = 1 + 4 + 4 + 4;
+
+/// Whether a build encrypts its links; handshakes of the two kinds have different numbers.
+const OPEN: u8 = if cfg!(feature = "insecure") { 16 } else { 0 };
+const INITIATION: u8 = 1 + OPEN;
+const RESPONSE: u8 = 2 + OPEN;
+/// Handshakes of the other kind of build.
+const FOREIGN: [u8; 2] = [17 - OPEN, 18 - OPEN];
 
 /// A packet, borrowed from what arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packet<'a> {
     Initiation {
         sender: u32,
+        cookie: &'a Cookie,
         noise: &'a [u8],
     },
     Response {
@@ -24,23 +42,37 @@ pub(super) enum Packet<'a> {
     },
     Data {
         receiver: u32,
-        counter: u64,
+        epoch: u32,
+        counter: u32,
         ciphertext: &'a [u8],
     },
     Unknown {
         receiver: u32,
     },
+    Cookie {
+        receiver: u32,
+        initiation: &'a Cookie,
+        cookie: &'a Cookie,
+    },
+    /// A handshake of a build that differs in whether links are encrypted.
+    Foreign(&'a [u8]),
 }
 
 impl<'a> Packet<'a> {
     pub(super) fn parse(bytes: &'a [u8]) -> Option<Packet<'a>> {
         let (kind, rest) = bytes.split_first()?;
-        match kind {
-            1 => {
-                let (sender, noise) = take_u32(rest)?;
-                Some(Packet::Initiation { sender, noise })
+        match *kind {
+            INITIATION => {
+                let (sender, rest) = take_u32(rest)?;
+                let (cookie, noise) = rest.split_first_chunk::<COOKIE>()?;
+                // So short a packet is none, and would be worth no answer as long as a cookie.
+                (noise.len() >= handshake::LEAST).then_some(Packet::Initiation {
+                    sender,
+                    cookie,
+                    noise,
+                })
             }
-            2 => {
+            RESPONSE => {
                 let (sender, rest) = take_u32(rest)?;
                 let (receiver, noise) = take_u32(rest)?;
                 Some(Packet::Response {
@@ -51,10 +83,11 @@ impl<'a> Packet<'a> {
             }
             3 => {
                 let (receiver, rest) = take_u32(rest)?;
-                let (counter, ciphertext) = rest.split_first_chunk::<8>()?;
-                let counter = u64::from_be_bytes(*counter);
+                let (epoch, rest) = take_u32(rest)?;
+                let (counter, ciphertext) = take_u32(rest)?;
                 Some(Packet::Data {
                     receiver,
+                    epoch,
                     counter,
                     ciphertext,
                 })
@@ -63,25 +96,58 @@ impl<'a> Packet<'a> {
                 let (receiver, rest) = take_u32(rest)?;
                 rest.is_empty().then_some(Packet::Unknown { receiver })
             }
+            5 => {
+                let (receiver, rest) = take_u32(rest)?;
+                let (initiation, rest) = rest.split_first_chunk::<COOKIE>()?;
+                let (cookie, rest) = rest.split_first_chunk::<COOKIE>()?;
+                rest.is_empty().then_some(Packet::Cookie {
+                    receiver,
+                    initiation,
+                    cookie,
+                })
+            }
+            kind if FOREIGN.contains(&kind) => Some(Packet::Foreign(bytes)),
             _ => None,
         }
     }
 
-    /// The part of a data packet before its ciphertext, with room for `length` more bytes.
-    pub(super) fn data_header(receiver: u32, counter: u64, length: usize) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(1 + 4 + 8 + length);
-        bytes.push(3);
-        bytes.extend_from_slice(&receiver.to_be_bytes());
-        bytes.extend_from_slice(&counter.to_be_bytes());
-        bytes
+    /// What tells the sender of a foreign initiation that there is no link with it.
+    pub(super) fn foreign_answer(bytes: &[u8]) -> Option<Vec<u8>> {
+        let [initiation, _] = FOREIGN;
+        let answer = || {
+            let (sender, receiver, noise) = (0, 0, &[][..]);
+            let response = Packet::Response {
+                sender,
+                receiver,
+                noise,
+            };
+            response.encode()
+        };
+        let worth_it = bytes.first() == Some(&initiation) && bytes.len() > handshake::LEAST;
+        worth_it.then(answer)
+    }
+
+    /// The part of a data packet before its ciphertext.
+    pub(super) fn data_header(receiver: u32, epoch: u32, counter: u32) -> [u8; DATA_HEADER] {
+        let mut header = [3; DATA_HEADER];
+        let numbers = [receiver, epoch, counter].map(u32::to_be_bytes);
+        for (place, byte) in header.iter_mut().skip(1).zip(numbers.as_flattened()) {
+            *place = *byte;
+        }
+        header
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64);
         match *self {
-            Packet::Initiation { sender, noise } => {
-                bytes.push(1);
+            Packet::Initiation {
+                sender,
+                cookie,
+                noise,
+            } => {
+                bytes.push(INITIATION);
                 bytes.extend_from_slice(&sender.to_be_bytes());
+                bytes.extend_from_slice(cookie);
                 bytes.extend_from_slice(noise);
             }
             Packet::Response {
@@ -89,23 +155,35 @@ impl<'a> Packet<'a> {
                 receiver,
                 noise,
             } => {
-                bytes.push(2);
+                bytes.push(RESPONSE);
                 bytes.extend_from_slice(&sender.to_be_bytes());
                 bytes.extend_from_slice(&receiver.to_be_bytes());
                 bytes.extend_from_slice(noise);
             }
             Packet::Data {
                 receiver,
+                epoch,
                 counter,
                 ciphertext,
             } => {
-                bytes = Packet::data_header(receiver, counter, ciphertext.len());
+                bytes.extend_from_slice(&Packet::data_header(receiver, epoch, counter));
                 bytes.extend_from_slice(ciphertext);
             }
             Packet::Unknown { receiver } => {
                 bytes.push(4);
                 bytes.extend_from_slice(&receiver.to_be_bytes());
             }
+            Packet::Cookie {
+                receiver,
+                initiation,
+                cookie,
+            } => {
+                bytes.push(5);
+                bytes.extend_from_slice(&receiver.to_be_bytes());
+                bytes.extend_from_slice(initiation);
+                bytes.extend_from_slice(cookie);
+            }
+            Packet::Foreign(all) => bytes.extend_from_slice(all),
         }
         bytes
     }
@@ -398,10 +476,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn data_packets_survive_a_round_trip(receiver: u32, counter: u64, ciphertext in proptest::collection::vec(any::<u8>(), 0..100)) {
-            let packet = Packet::Data { receiver, counter, ciphertext: &ciphertext };
-            let bytes = packet.encode();
-            prop_assert_eq!(Packet::parse(&bytes), Some(packet));
+        fn packets_survive_a_round_trip(sender: u32, receiver: u32, counter: u32, cookie: Cookie, bytes in proptest::collection::vec(any::<u8>(), 96..200)) {
+            for packet in [
+                Packet::Initiation { sender, cookie: &cookie, noise: &bytes },
+                Packet::Response { sender, receiver, noise: &bytes },
+                Packet::Data { receiver, epoch: sender, counter, ciphertext: &bytes },
+                Packet::Unknown { receiver },
+                Packet::Cookie { receiver, initiation: &cookie, cookie: &cookie },
+            ] {
+                let encoded = packet.encode();
+                prop_assert_eq!(Packet::parse(&encoded), Some(packet));
+            }
         }
 
         #[test]

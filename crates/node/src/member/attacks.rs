@@ -2,6 +2,8 @@
 
 mod leaves;
 mod members;
+#[cfg(not(feature = "insecure"))]
+mod sessions;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -212,10 +212,11 @@ impl Runtime {
             let ending = self.links.up();
             let ending = ending.filter(|(_, peer)| peer.is_relayed() == relayed);
             let members: Vec<MemberId> = ending.map(|(member, _)| *member).collect();
+            let now = Instant::now();
             for member in members {
-                self.links.close(&member);
+                self.links.close(now, &member);
             }
-            self.drain(Instant::now());
+            self.drain(now);
         }
     }
 
@@ -318,10 +319,11 @@ impl Runtime {
 
     /// Ends links whose member is no longer good.
     pub(super) fn end_revoked(&mut self) {
+        let now = Instant::now();
         for member in self.links.members() {
             if self.directory.cached(&member).is_none() {
                 tracing::warn!(%member, "a revoked member's link ends");
-                self.links.close(&member);
+                self.links.close(now, &member);
                 self.validator.remove(&member);
                 self.count("links_revoked");
             }
@@ -530,7 +532,8 @@ impl Runtime {
         let Address::Quic(socket) = address else {
             if self.carries(&ping.target, &address) {
                 let message = LinkMessage::Ping(ping.encode().into());
-                self.links.send_via(&ping.target, address, &message);
+                self.links
+                    .send_via(Instant::now(), &ping.target, address, &message);
             }
             return;
         };

@@ -101,7 +101,12 @@ impl Runtime {
             all.insert(name.to_owned(), count);
         };
         add("link_handshakes", links.handshakes);
+        add("link_rekeys", links.rekeys);
         add("link_handshakes_refused", links.handshakes_refused);
+        add("link_handshakes_read", links.handshakes_read);
+        add("link_handshakes_too_many", links.handshakes_too_many);
+        add("link_handshakes_foreign", links.handshakes_foreign);
+        add("link_cookies_sent", links.cookies_sent);
         add("link_packets_malformed", links.packets_malformed);
         add("link_packets_rejected", links.packets_rejected);
         add(

@@ -27,7 +27,7 @@ struct Outcome {
 fn run(path: &Path, count: u64) -> Outcome {
     let start = Instant::now();
     let mut now = start;
-    let mut flow = Flow::new(start, Priority::NORMAL, PACKET);
+    let mut flow = Flow::new(start, Priority::NORMAL, PACKET, 1);
     let mut arrivals = Arrivals::default();
     let mut window = ReplayWindow::default();
     // Packets on their way by time of arrival, and reports likewise.
@@ -171,7 +171,7 @@ fn when_everything_is_lost_a_packet_now_and_then_goes_on_asking() {
 #[test]
 fn whatever_a_report_says_the_books_stay_in_order() {
     let now = Instant::now();
-    let mut flow = Flow::new(now, Priority::NORMAL, PACKET);
+    let mut flow = Flow::new(now, Priority::NORMAL, PACKET, 0);
     for counter in 0..5 {
         flow.sent(now, counter * 3, PACKET);
     }
@@ -192,4 +192,68 @@ fn whatever_a_report_says_the_books_stay_in_order() {
     }
     assert_eq!(flow.state().1, 0);
     assert!(flow.may_send(now));
+}
+
+#[test]
+fn new_keys_change_neither_the_window_nor_what_is_under_way() {
+    let start = Instant::now();
+    let mut flow = Flow::new(start, Priority::NORMAL, PACKET, 1);
+    let report = |session, highest: u64, seen: u8| Report {
+        session,
+        highest,
+        delay: Duration::ZERO,
+        seen: vec![seen; REPORTED_BYTES],
+        room: RECEIVE_ROOM,
+    };
+    for counter in 0..6 {
+        flow.sent(start, counter, PACKET);
+    }
+    let now = start + Duration::from_millis(10);
+    flow.reported(now, &report(1, 3, 0xff));
+    let (window, in_flight) = flow.state();
+    assert_eq!(in_flight, 2 * PACKET as u64);
+    flow.renew(2);
+    assert_eq!(flow.state(), (window, in_flight));
+    // Counters begin anew, and are not taken for those of before.
+    for counter in 0..2 {
+        flow.sent(now, counter, PACKET);
+    }
+    flow.reported(now, &report(2, 1, 0xff));
+    assert_eq!(
+        flow.state().1,
+        in_flight,
+        "the old session's are not lost yet"
+    );
+    flow.reported(now, &report(1, 5, 0xff));
+    assert_eq!(flow.state().1, 0);
+    assert!(flow.state().0 >= window, "nothing was lost");
+    flow.reported(now, &report(3, 1, 0xff));
+    assert_eq!(flow.state().1, 0);
+    // A packet of the old session that never comes is given up as any other.
+    flow.renew(3);
+    flow.sent(now, 0, PACKET);
+    flow.renew(4);
+    for counter in 0..REORDERED {
+        flow.sent(now, counter, PACKET);
+    }
+    let before = flow.state().0;
+    flow.reported(now, &report(4, REORDERED, 0xff));
+    assert_eq!(flow.state().1, 0);
+    assert!(flow.state().0 < before, "that was a loss");
+}
+
+#[test]
+fn what_came_over_two_sessions_is_reported_for_each() {
+    let now = Instant::now();
+    let mut arrivals = Arrivals::default();
+    for (session, counter) in [(1, 7), (1, 8), (2, 0), (1, 9)] {
+        arrivals.note(now, session, counter);
+    }
+    assert_eq!(arrivals.pending(), Some((1, 9)));
+    arrivals.reported(now);
+    assert_eq!(arrivals.pending(), Some((2, 0)));
+    assert!(arrivals.is_due(now + REPORT_AFTER));
+    arrivals.reported(now);
+    assert_eq!(arrivals.pending(), None);
+    assert!(!arrivals.is_due(now + REPORT_AFTER) && arrivals.due().is_none());
 }

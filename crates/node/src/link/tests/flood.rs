@@ -1,0 +1,279 @@
+//! Floods of handshakes, and the cookies that stop them.
+
+use super::*;
+use crate::limits::{HALF_OPEN_PER_MEMBER, PROVED_BURST, SOURCE_BURST, STRANGER_BURST};
+
+/// Initiations that look right until they are read.
+fn rubbish(number: u32) -> Vec<u8> {
+    let noise: Vec<u8> = number.to_be_bytes().repeat(100);
+    let packet = Packet::Initiation {
+        sender: number,
+        cookie: &cookie::NO_COOKIE,
+        noise: &noise,
+    };
+    packet.encode()
+}
+
+/// Floods the second member; gives what it answers, by whom it goes to.
+fn flood(net: &mut Net, count: u32, from: impl Fn(u32) -> Address) -> Vec<(Address, Vec<u8>)> {
+    let now = net.now;
+    let mut answers = Vec::new();
+    for number in 0..count {
+        let links = &mut net.members[1].links;
+        links.handle_packet(now, from(number), &rubbish(number));
+        while let Some(answer) = links.poll_transmit(now) {
+            answers.push(answer);
+        }
+    }
+    answers
+}
+
+fn read(net: &Net) -> u64 {
+    net.members[1].links.counters().handshakes_read
+}
+
+fn host(number: u32) -> Address {
+    let [_, b, c, d] = number.to_be_bytes();
+    Address::Udp(([10, b, c, d], 4000).into())
+}
+
+#[test]
+fn a_flood_from_forged_addresses_costs_bounded_work_and_an_honest_stranger_gets_in() {
+    let (mut net, _, b) = Net::pair();
+    let answers = flood(&mut net, 5_000, host);
+    assert_eq!(read(&net), u64::from(STRANGER_BURST));
+    for (to, answer) in &answers {
+        assert!(
+            matches!(Packet::parse(answer), Some(Packet::Cookie { .. })),
+            "{to}"
+        );
+        assert!(answer.len() < rubbish(0).len(), "no more than came");
+        assert_eq!(answer.len(), 37);
+    }
+    net.connect(0, 1);
+    net.send(0, 1, text("honest"));
+    net.settle();
+    assert!(net.members[0].links.is_up(&b));
+    assert_eq!(net.members[1].heard, [text("honest")]);
+    assert_eq!(read(&net), u64::from(STRANGER_BURST) + 1);
+    let cookies = net.members[1].links.counters().cookies_sent;
+    assert_eq!(cookies, 5_000 - u64::from(STRANGER_BURST) + 1);
+}
+
+#[test]
+fn no_initiation_is_shorter_than_its_cookie() {
+    let shortest = (0..200).find(|length| {
+        let mut bytes = rubbish(7);
+        bytes.truncate(*length);
+        Packet::parse(&bytes).is_some()
+    });
+    assert_eq!(shortest, Some(1 + 4 + 16 + handshake::LEAST));
+    assert!(shortest > Some(37));
+}
+
+#[test]
+fn a_member_with_a_link_notices_no_flood() {
+    let (mut net, _, b) = Net::pair();
+    net.connect(0, 1);
+    net.settle();
+    // In the name of that very address, too.
+    flood(&mut net, 5_000, |_| address(1));
+    for number in 0..100 {
+        net.send(0, 1, text(&number.to_string()));
+        net.send(1, 0, text(&number.to_string()));
+    }
+    net.settle();
+    assert_eq!(net.members[1].heard.len(), 100);
+    // New keys come in spite of it, at the price of a round trip.
+    let now = net.now;
+    net.members[0].links.rekey(now, b);
+    net.settle();
+    assert_eq!(net.members[1].links.counters().rekeys, 1);
+    assert_eq!((net.members[0].up, net.members[0].down), (1, 0));
+}
+
+#[test]
+fn whoever_has_a_cookie_still_has_a_limit() {
+    let (mut net, _, _) = Net::pair();
+    let answers = flood(&mut net, STRANGER_BURST + 1, |_| host(1));
+    let Some(Packet::Cookie { cookie, .. }) = answers.last().and_then(|(_, a)| Packet::parse(a))
+    else {
+        panic!("a cookie")
+    };
+    let before = read(&net);
+    let now = net.now;
+    for sender in 0..1_000_u32 {
+        let noise = sender.to_be_bytes().repeat(100);
+        let packet = Packet::Initiation {
+            sender,
+            cookie,
+            noise: &noise,
+        };
+        net.members[1]
+            .links
+            .handle_packet(now, host(1), &packet.encode());
+    }
+    assert_eq!(read(&net) - before, u64::from(SOURCE_BURST));
+    let links = net.members[1].links.counters();
+    assert_eq!(links.handshakes_too_many, 1_000 - u64::from(SOURCE_BURST));
+    // The limit for all is far from used up.
+    net.connect(0, 1);
+    net.send(0, 1, text("honest"));
+    net.settle();
+    assert_eq!(net.members[1].heard, [text("honest")]);
+}
+
+#[test]
+fn a_restarted_router_is_found_by_all_its_members() {
+    let owner = Identity::generate().unwrap();
+    let count = STRANGER_BURST + PROVED_BURST + 50;
+    let mut members = vec![member(&owner, "a", 0)];
+    for number in 1..=count {
+        let mut member = member(&owner, &format!("m{number}"), 1);
+        let [_, b, c, d] = number.to_be_bytes();
+        member.address = Address::Udp(([10, b, c, d], 4000).into());
+        members.push(member);
+    }
+    let mut net = Net::new(members);
+    for index in 1..net.members.len() {
+        net.connect(index, 0);
+        let there = net.members[0].certificate.member();
+        let now = net.now;
+        assert!(
+            net.members[index]
+                .links
+                .send(now, &there, text("here again"))
+        );
+    }
+    net.pass(Duration::from_secs(5));
+    assert_eq!(net.members[0].heard.len(), usize::try_from(count).unwrap());
+}
+
+/// The initiation of the first member, and the cookie that it gets.
+fn asked_for_a_cookie(net: &mut Net) -> (Vec<u8>, Vec<u8>) {
+    flood(net, 1_000, host);
+    net.connect(0, 1);
+    let now = net.now;
+    let (_, initiation) = net.members[0].links.poll_transmit(now).unwrap();
+    net.members[1]
+        .links
+        .handle_packet(now, address(1), &initiation);
+    let (to, reply) = net.members[1].links.poll_transmit(now).unwrap();
+    assert_eq!(to, address(1));
+    (initiation, reply)
+}
+
+#[test]
+fn a_cookie_that_nobody_asked_for_or_that_has_come_before_is_ignored() {
+    let (mut net, _, _) = Net::pair();
+    let (_, reply) = asked_for_a_cookie(&mut net);
+    let now = net.now;
+    let answered = |net: &mut Net, from: Address, reply: &[u8]| {
+        net.members[0].links.handle_packet(now, from, reply);
+        net.members[0].links.poll_transmit(now).is_some()
+    };
+    // Of the whole reply only the cookie itself may be anything.
+    for place in 0..21 {
+        let mut forged = reply.clone();
+        forged[place] ^= 1;
+        assert!(!answered(&mut net, address(2), &forged), "byte {place}");
+    }
+    assert!(
+        !answered(&mut net, address(9), &reply),
+        "nothing has gone there"
+    );
+    assert!(answered(&mut net, address(2), &reply));
+    for _ in 0..10 {
+        assert!(!answered(&mut net, address(2), &reply), "again");
+    }
+}
+
+#[test]
+fn a_peer_that_always_wants_another_cookie_is_not_followed_for_ever() {
+    let (mut net, _, _) = Net::pair();
+    let (mut initiation, reply) = asked_for_a_cookie(&mut net);
+    let now = net.now;
+    let mut packets = 0;
+    for number in 0..100_u8 {
+        let Some(Packet::Cookie { receiver, .. }) = Packet::parse(&reply) else {
+            panic!("a cookie")
+        };
+        let forged = Packet::Cookie {
+            receiver,
+            initiation: &cookie::name_of(&initiation),
+            cookie: &[number; cookie::COOKIE],
+        };
+        net.members[0]
+            .links
+            .handle_packet(now, address(2), &forged.encode());
+        if let Some((to, packet)) = net.members[0].links.poll_transmit(now) {
+            assert_eq!(to, address(2));
+            packets += 1;
+            initiation = packet;
+        }
+    }
+    assert_eq!(packets, crate::limits::COOKIES_TAKEN);
+}
+
+#[test]
+fn a_lost_cookie_is_made_up_for() {
+    let (mut net, _, b) = Net::pair();
+    asked_for_a_cookie(&mut net);
+    net.send(0, 1, text("patience"));
+    // The flood goes on: the next attempt needs a cookie as well.
+    net.pass(Duration::from_millis(200));
+    flood(&mut net, 1_000, host);
+    net.pass(Duration::from_secs(4));
+    assert!(net.members[0].links.is_up(&b));
+    assert_eq!(net.members[1].heard, [text("patience")]);
+}
+
+#[test]
+fn one_members_own_flood_takes_no_more_than_its_share() {
+    let owner = Identity::generate().unwrap();
+    let (a, b, c) = (
+        member(&owner, "a", 1),
+        member(&owner, "b", 2),
+        member(&owner, "c", 3),
+    );
+    let mut net = Net::new(vec![a, b, c]);
+    for _ in 0..STRANGER_BURST + 50 {
+        net.connect(2, 1);
+        let now = net.now;
+        let (to, packet) = net.members[2].links.poll_transmit(now).unwrap();
+        net.deliver(address(3), to, &packet);
+        let there = net.members[1].certificate.member();
+        net.members[2].links.forget(&there);
+    }
+    assert!(net.members[1].links.half_open.len() <= HALF_OPEN_PER_MEMBER);
+    assert_eq!(read(&net), u64::from(STRANGER_BURST));
+    net.connect(0, 1);
+    net.send(0, 1, text("honest"));
+    net.settle();
+    assert_eq!(net.members[1].heard, [text("honest")]);
+}
+
+/// A build that does not encrypt its links has other handshakes; it is refused, and told so.
+#[test]
+fn a_handshake_of_an_insecure_build_is_refused() {
+    let (mut net, _, _) = Net::pair();
+    let now = net.now;
+    let mut open = rubbish(7);
+    open[0] = 17;
+    net.members[1].links.handle_packet(now, address(1), &open);
+    let links = &mut net.members[1].links;
+    assert_eq!(links.counters().handshakes_foreign, 1);
+    assert_eq!(read_by(links), 0);
+    let (to, answer) = links.poll_transmit(now).unwrap();
+    assert_eq!((to, answer[0]), (address(1), 2));
+    assert!(answer.len() < 16);
+    open[0] = 18;
+    links.handle_packet(now, address(1), &open);
+    assert_eq!(links.counters().handshakes_foreign, 2);
+    assert!(links.poll_transmit(now).is_none(), "no answer to an answer");
+    assert_eq!(links.members(), []);
+}
+
+fn read_by(links: &Links) -> u64 {
+    links.counters().handshakes_read
+}
