@@ -150,6 +150,27 @@ pub(super) fn principals(lists: &Lists) -> usize {
         .count()
 }
 
+/// What `invariant::check_full` checks, or `check_structure` if the ring has not been `full`.
+pub(super) fn check(lists: &Lists, full: bool) -> Result<(), Broken> {
+    structure(lists)?;
+    if full && principals(lists) <= R {
+        return Err(Broken::TooFewPrincipals);
+    }
+    Ok(())
+}
+
+/// Zave's assumption about a failure, of which `lists` is left: every member has a live successor, and there are enough principals.
+pub(super) fn survives(lists: &Lists, full: bool) -> bool {
+    let needed = if full { R + 1 } else { 1 };
+    let has_live = |list: &List| {
+        list.ids()
+            .iter()
+            .any(|id| lists[usize::from(*id)].is_some())
+    };
+    live(lists).all(|(_, list)| list.ids().is_empty() || has_live(list))
+        && principals(lists) >= needed
+}
+
 pub(super) fn live(lists: &Lists) -> impl Iterator<Item = (Id, &List)> {
     (0..)
         .zip(lists)

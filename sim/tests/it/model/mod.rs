@@ -17,12 +17,13 @@
 mod checker;
 mod ids;
 mod inductive;
+mod real;
 mod rules;
 
 use std::time::Instant;
 
 use checker::{Finding, Liveness, explore};
-use ids::{Broken, Id};
+use ids::{Broken, Id, MOST};
 use rules::{Grain, Model, Mutation, State};
 
 /// A ring to begin with, and what may happen to it.
@@ -271,4 +272,74 @@ fn looking_at_the_head_again_is_needed_only_if_operations_overlap() {
         let finding = scope.explore(Some(Mutation::IgnoresChangedHead));
         assert_eq!(finding, scope.explore(None), "{}", scope.name());
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "any moment will do as the start of a test"
+)]
+fn base() -> Instant {
+    Instant::now()
+}
+
+/// A ring of the code's own members; `timers` says how often each member's timer goes off with an effect.
+const fn real(members: &'static [Id], joining: &'static [Id], timers: [u8; MOST]) -> real::Scope {
+    let (failures, leaves) = (0, 0);
+    real::Scope {
+        members,
+        joining,
+        failures,
+        leaves,
+        timers,
+    }
+}
+
+const fn failing(failures: u8, scope: real::Scope) -> real::Scope {
+    real::Scope { failures, ..scope }
+}
+
+const fn leaving(leaves: u8, scope: real::Scope) -> real::Scope {
+    real::Scope { leaves, ..scope }
+}
+
+fn code_must_hold(scopes: &[real::Scope]) {
+    for scope in scopes {
+        let start = Instant::now();
+        match real::explore(*scope, base()) {
+            Ok(explored) => println!("{scope:?}: {explored:?}, {:.1?}", start.elapsed()),
+            Err(story) => panic!("{scope:?}: {story}"),
+        }
+    }
+}
+
+#[test]
+fn the_code_keeps_the_invariant_in_every_order_of_its_messages() {
+    code_must_hold(&[
+        real(&[0], &[1, 2], [2, 3, 2, 0, 0, 0]),
+        real(&[0, 1, 2], &[], [3, 3, 3, 0, 0, 0]),
+        real(&[0, 1, 2], &[3], [1, 1, 2, 3, 0, 0]),
+        real(&[0, 1, 2], &[3, 4], [0, 0, 2, 2, 2, 0]),
+        failing(1, real(&[0, 1, 2], &[3], [1, 1, 2, 2, 0, 0])),
+        failing(1, real(&[0, 1, 2], &[3, 4], [0, 1, 1, 2, 2, 0])),
+        failing(1, real(&[0, 1, 2, 3], &[], [2, 2, 1, 1, 0, 0])),
+        failing(1, real(&[0, 1, 2, 3], &[4], [0, 1, 1, 1, 2, 0])),
+        leaving(1, real(&[0, 1, 2], &[], [1, 1, 1, 0, 0, 0])),
+        leaving(1, real(&[0, 1, 2, 3], &[], [1, 1, 1, 0, 0, 0])),
+        failing(1, real(&[0, 1, 2, 3, 4], &[], [1, 1, 1, 1, 0, 0])),
+        failing(2, real(&[0, 1, 2, 3, 4], &[], [0, 1, 0, 1, 1, 0])),
+    ]);
+}
+
+#[test]
+#[ignore = "minutes and gigabytes: make model"]
+fn the_code_keeps_the_invariant_in_larger_scopes() {
+    code_must_hold(&[
+        real(&[0], &[1, 2], [3, 3, 3, 0, 0, 0]),
+        real(&[0, 1, 2], &[3, 4], [0, 1, 2, 3, 3, 0]),
+        failing(1, real(&[0, 1, 2, 3], &[], [2, 2, 2, 2, 0, 0])),
+        failing(1, real(&[0, 1, 2, 3], &[4], [1, 1, 1, 1, 2, 0])),
+        leaving(1, real(&[0, 1, 2, 3], &[], [1, 1, 1, 1, 0, 0])),
+        failing(2, real(&[0, 1, 2, 3, 4], &[5], [1, 0, 0, 1, 1, 2])),
+        failing(1, real(&[0, 1, 2, 3, 4, 5], &[], [1, 1, 1, 0, 1, 0])),
+    ]);
 }

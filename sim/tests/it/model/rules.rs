@@ -298,12 +298,7 @@ impl Model {
 
     /// Zave's invariant, on the lists as they are once all answers under way are heard.
     pub(super) fn check(&self, state: &State) -> Result<(), Broken> {
-        let lists = self.settled(state);
-        ids::structure(&lists)?;
-        if state.full && ids::principals(&lists) <= R {
-            return Err(Broken::TooFewPrincipals);
-        }
-        Ok(())
+        ids::check(&self.settled(state), state.full)
     }
 
     /// An operation counts as done when its answer leaves: the asker's old state is hidden since before that.
@@ -321,15 +316,7 @@ impl Model {
     fn survives(&self, state: &State, id: Id) -> bool {
         let mut lists = self.settled(state);
         lists[usize::from(id)] = None;
-        let needed = if state.full { R + 1 } else { 1 };
-        let has_live = |list: &List| {
-            list.ids()
-                .iter()
-                .any(|id| lists[usize::from(*id)].is_some())
-        };
-        let mut left = ids::live(&lists);
-        left.all(|(_, list)| list.ids().is_empty() || has_live(list))
-            && ids::principals(&lists) >= needed
+        ids::survives(&lists, state.full)
     }
 
     /// `Chord::leave`, of a ring at rest: that nobody joins or leaves at the same time, and that all whom it knows live, a
