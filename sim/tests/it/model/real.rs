@@ -12,7 +12,6 @@
 //! among that; repetitions after a loss are not. Only the dead do not answer (`handle_unreachable`). Fingers' lookups are all lost.
 
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use ringway_overlay::{Chord, Config, Membership, Message, RingKey, Snapshot};
@@ -512,7 +511,8 @@ fn story(code: &Code, parents: &[Option<(usize, Move)>], end: usize) -> String {
     steps.reverse();
     let mut story = format!("after {} steps:", steps.len());
     for step in steps {
-        let _ = write!(story, "\n  {step}");
+        story.push_str("\n  ");
+        story.push_str(&step);
     }
     story
 }

@@ -185,7 +185,7 @@ impl State {
     fn exact_pointers(&self, me: Id) -> (Option<Id>, List) {
         let after = (1..MOST as Id).map(|step| (me + step) % MOST as Id);
         let others = after.filter(|id| self.is_live(*id));
-        (others.clone().last(), List::clockwise(me, others))
+        (others.clone().next_back(), List::clockwise(me, others))
     }
 
     pub(super) fn is_live(&self, id: Id) -> bool {
