@@ -2,7 +2,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup setup-tests demo test format lint docs tidy check fuzz bench bench-transport bench-dtl bench-overlay release
+.PHONY: help setup setup-tests demo test format lint docs tidy check model fuzz bench bench-transport bench-dtl bench-overlay release
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ tidy: ## the style that only a test can check
 
 check: ## all tests, tidy among them
 	$(CARGO) test --locked
+
+model: ## ring maintenance, every interleaving in larger scopes than `make test` has (minutes, 4 GB)
+	$(CARGO) test --locked --package ringway-sim --test it model:: -- --include-ignored --nocapture --test-threads 1
 
 fuzz: ## fuzz every decoder for a minute each (needs cargo-fuzz and a nightly toolchain)
 	@for target in $$(cd fuzz && $(CARGO) +nightly fuzz list); do \

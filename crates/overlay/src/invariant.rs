@@ -158,14 +158,17 @@ pub fn check_ideal(live: &[Snapshot], r: usize) -> Result<(), Violation> {
 }
 
 /// The members that nobody skips: no member has two neighbours in its list, itself counted as the first,
-/// with the principal strictly between them.
+/// with the principal strictly between them. An empty list is that of a member that is its own successor: it skips all others.
 #[must_use]
 pub fn principals(live: &[Snapshot]) -> Vec<RingKey> {
     let members = members(live);
     let keys: Vec<RingKey> = members.keys().map(|key| **key).collect();
     let mut skipped: BTreeSet<RingKey> = BTreeSet::new();
     for snapshot in members.values() {
-        let list = &snapshot.successors;
+        let list = match snapshot.successors.as_slice() {
+            [] => std::slice::from_ref(&snapshot.key),
+            list => list,
+        };
         for (from, to) in std::iter::once(&snapshot.key).chain(list).zip(list) {
             let start = keys.partition_point(|key| key <= from);
             let (before, after) = keys.split_at(start);
@@ -374,6 +377,16 @@ mod tests {
             check_ideal(&ring, 3),
             Err(Violation::NotIdeal { .. })
         ));
+    }
+
+    #[test]
+    fn whoever_is_alone_skips_all_that_it_does_not_know() {
+        let mut alone = member(1, 3, &[]);
+        let others = [member(2, 1, &[3, 1]), member(3, 1, &[1])];
+        let ring = |first: &Snapshot| [std::slice::from_ref(first), &others].concat();
+        assert_eq!(principals(&ring(&alone)), [key(1)]);
+        alone.successors = vec![key(3)];
+        assert_eq!(principals(&ring(&alone)), [key(1), key(3)]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod determinism;
 mod formation;
 mod lookups;
 mod loss;
+mod model;
 mod partition;
 mod priorities;
 mod records;
