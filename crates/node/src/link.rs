@@ -22,6 +22,7 @@ mod fragment;
 #[cfg_attr(feature = "insecure", path = "link/plain.rs")]
 mod handshake;
 mod peer;
+mod peers;
 mod queue;
 mod replay;
 mod session;
@@ -39,6 +40,7 @@ pub(crate) use self::wire::LinkMessage;
 
 use self::cookie::Gate;
 use self::dial::HalfOpen;
+use self::peers::Peers;
 use self::session::KeyBounds;
 #[cfg(feature = "fuzzing")]
 use self::shown::Shown;
@@ -101,7 +103,7 @@ pub(crate) struct Links {
     rules: PathRules,
     /// What members accept a day, and what of that is used up.
     quotas: Quotas,
-    peers: BTreeMap<MemberId, Peer>,
+    peers: Peers,
     /// Our name for each session, and whose it is.
     indices: BTreeMap<u32, MemberId>,
     dials: BTreeMap<u32, MemberId>,
@@ -145,7 +147,7 @@ impl Links {
             gatekeeper,
             rules,
             quotas: Quotas::default(),
-            peers: BTreeMap::new(),
+            peers: Peers::default(),
             indices: BTreeMap::new(),
             dials: BTreeMap::new(),
             half_open: VecDeque::new(),
@@ -566,25 +568,15 @@ impl Links {
     }
 
     /// When [`Links::handle_timeout`] wants to be called next.
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+    pub(crate) fn poll_timeout(&mut self) -> Option<Instant> {
         let half_open = self.half_open.iter().map(|half| half.expires).min();
-        self.peers
-            .values()
-            .map(Peer::next_timeout)
-            .chain(half_open)
-            .min()
+        self.peers.next_due().into_iter().chain(half_open).min()
     }
 
     /// Repeats handshakes, probes silent links, drops dead and unwanted ones.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         self.half_open.retain(|half| half.expires > now);
-        let due: Vec<MemberId> = self
-            .peers
-            .iter()
-            .filter(|(_, peer)| peer.next_timeout() <= now)
-            .map(|(member, _)| *member)
-            .collect();
-        for member in due {
+        for member in self.peers.due(now) {
             self.run_dial(now, member);
             self.look_after(now, member);
             if let Some(peer) = self.peers.get_mut(&member) {

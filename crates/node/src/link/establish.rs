@@ -106,7 +106,7 @@ impl Links {
     fn peer(&mut self, now: Instant, member: MemberId) -> &mut Peer {
         use rand::Rng as _;
         let (rules, quotas, rng) = (&self.rules, &self.quotas, &mut self.rng);
-        self.peers.entry(member).or_insert_with(|| {
+        self.peers.get_or_insert_with(member, || {
             let mut seed = [0; 32];
             rng.fill_bytes(&mut seed);
             let paths = Paths::new(rules.clone(), seed);

@@ -164,7 +164,7 @@ impl Net {
             self.settle();
             let next = self
                 .members
-                .iter()
+                .iter_mut()
                 .filter_map(|m| m.links.poll_timeout())
                 .min();
             match next {

@@ -330,7 +330,7 @@ impl Runtime {
         }
     }
 
-    fn next_timeout(&self) -> Instant {
+    fn next_timeout(&mut self) -> Instant {
         let chord = self.chord.as_ref().and_then(Chord::poll_timeout);
         let timers = [
             self.links.poll_timeout(),

@@ -102,7 +102,7 @@ pub(crate) struct Routing {
     /// How long a neighbour takes to show that it has a message.
     hop_pace: Pace,
     /// How long an answer takes.
-    pace: Pace,
+    answer_pace: Pace,
 }
 
 impl Routing {

@@ -219,7 +219,11 @@ impl Chord {
         };
         // Where there is no room the next try comes in time.
         self.hand_on(now, onward);
-        let patience = self.routing.pace.patience(ROUTE_TIME).max(MIN_ROUTE_TIME);
+        let patience = self
+            .routing
+            .answer_pace
+            .patience(ROUTE_TIME)
+            .max(MIN_ROUTE_TIME);
         self.routing.outbox.set_due(id, Some(now + patience));
     }
 
@@ -340,7 +344,7 @@ impl Chord {
         };
         if sending.tries == 1 {
             let time: Duration = now.saturating_duration_since(sending.sent);
-            self.routing.pace.take_in(time.as_secs_f64());
+            self.routing.answer_pace.take_in(time.as_secs_f64());
         }
         self.routing.remember(author);
         let confirmed = Confirmed { author, proof };

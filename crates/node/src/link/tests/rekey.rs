@@ -355,7 +355,7 @@ fn a_packet_of_one_epoch_is_none_in_another() {
     net.send(0, 1, text("old"));
     net.settle();
     let before = data(&net, 0);
-    let highest = net.members[0].links.peers[&b].newest_epoch();
+    let highest = net.members[0].links.peers.get(&b).unwrap().newest_epoch();
     let now = net.now;
     net.members[0].links.rekey(now, b);
     net.settle();
