@@ -659,8 +659,8 @@ impl Links {
     fn room(&mut self, now: Instant) -> u32 {
         let (counted, talking) = self.talking;
         if counted.is_none_or(|at| now >= at + RECEIVER_PAUSE) {
-            let talking = self.peers.values().filter(|peer| peer.is_talking());
-            let talking = u32::try_from(talking.count()).unwrap_or(u32::MAX).max(1);
+            let talking = u32::try_from(self.peers.talking()).unwrap_or(u32::MAX);
+            let talking = talking.max(1);
             self.talking = (Some(now), talking);
         }
         RECEIVE_ROOM / talking

@@ -15,6 +15,8 @@ pub(super) struct Peers {
     changed: Vec<MemberId>,
     due: BTreeSet<(Instant, MemberId)>,
     times: BTreeMap<MemberId, Instant>,
+    /// Those that send messages which want to be reported.
+    talking: BTreeSet<MemberId>,
 }
 
 impl Peers {
@@ -63,6 +65,12 @@ impl Peers {
         Some(peer)
     }
 
+    /// How many send messages that want to be reported.
+    pub(super) fn talking(&mut self) -> usize {
+        self.refresh();
+        self.talking.len()
+    }
+
     /// When the first of them wants to be looked at.
     pub(super) fn next_due(&mut self) -> Option<Instant> {
         self.refresh();
@@ -78,7 +86,13 @@ impl Peers {
 
     fn refresh(&mut self) {
         for member in self.changed.drain(..) {
-            let time = self.known.get(&member).map(Peer::next_timeout);
+            let peer = self.known.get(&member);
+            if peer.is_some_and(Peer::is_talking) {
+                self.talking.insert(member);
+            } else {
+                self.talking.remove(&member);
+            }
+            let time = peer.map(Peer::next_timeout);
             let before = match time {
                 Some(time) => self.times.insert(member, time),
                 None => self.times.remove(&member),

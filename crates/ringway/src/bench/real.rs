@@ -70,6 +70,9 @@ impl Plan {
     }
 }
 
+/// Potatoes that go round before any are counted.
+const WARM_UP: usize = 200;
+
 /// Pings of one router in one round.
 const PINGS: usize = 10;
 
@@ -102,6 +105,9 @@ fn measure(output: Output, plan: &Plan) -> Result<Vec<Figure>, Failure> {
     figures.extend(memory.map(|value| figure(plan, "memory_per_router", "MB", &[value])));
     figures.extend(round_trips(output, plan, &ring)?);
     figures.extend(packets(output, plan, &ring, &game)?);
+    // The first message between two routers costs both a certificate's check and a key.
+    output.note("routers get to know each other");
+    ring.run(game.play(&senders(&ring), WARM_UP, plan.time.saturating_mul(3)));
     for potatoes in &plan.potatoes {
         figures.extend(capacity(output, plan, &ring, &game, *potatoes)?);
     }
@@ -206,7 +212,7 @@ fn capacity(
     game: &Arc<Game>,
     potatoes: usize,
 ) -> Result<Vec<Figure>, Failure> {
-    let senders: Vec<RingSender> = ring.members.iter().map(|m| m.sender.clone()).collect();
+    let senders = senders(ring);
     let sent = |statuses: &[Status]| -> u64 {
         let counters = statuses.iter().map(|status| &status.counters);
         let sent = counters.filter_map(|counters| counters.get("link_messages_sent"));
@@ -241,6 +247,10 @@ fn capacity(
             messages as f64 / (passes * 1.2),
         ),
     ])
+}
+
+fn senders(ring: &Ring) -> Vec<RingSender> {
+    ring.members.iter().map(|m| m.sender.clone()).collect()
 }
 
 fn no_routers() -> Failure {
