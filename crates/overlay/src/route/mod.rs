@@ -20,6 +20,7 @@
 mod arrive;
 mod hop;
 mod pass;
+mod patience;
 mod payload;
 mod send;
 
@@ -30,11 +31,11 @@ use crate::chord::Chord;
 use crate::key::RingKey;
 use crate::limits::MAX_FAMILIAR;
 use crate::message::{Message, RequestId};
-use crate::request::Pace;
 
 use arrive::Arrivals;
 use hop::Preferences;
 use pass::Passages;
+use patience::Patience;
 use send::Outbox;
 
 /// Where a message goes.
@@ -100,9 +101,9 @@ pub(crate) struct Routing {
     familiar: BTreeSet<RingKey>,
     preferences: Preferences,
     /// How long a neighbour takes to show that it has a message.
-    hop_pace: Pace,
+    hops: Patience,
     /// How long an answer takes.
-    answer_pace: Pace,
+    answers: Patience,
 }
 
 impl Routing {

@@ -197,10 +197,10 @@ impl Chord {
             return false;
         }
         let id = self.requests.next_id();
-        let patience = self.routing.hop_pace.patience(HOP_TIME);
+        let least = TAKEN_ON_DELAY.saturating_mul(3);
+        let patience = self.routing.hops.time(least, HOP_TIME);
         let passages = &mut self.routing.passages;
-        let silent = now + patience.max(TAKEN_ON_DELAY.saturating_mul(3));
-        passages.silent.push_back((silent, id));
+        passages.silent.push_back((now + patience, id));
         if neighbour.is_some() {
             passages.tell.push_back((now + TAKEN_ON_DELAY, id));
         }
@@ -240,7 +240,7 @@ impl Chord {
             if passage.progress == Progress::Sent {
                 passage.progress = Progress::Taken;
                 let time = now.saturating_duration_since(passage.sent);
-                self.routing.hop_pace.take_in(time.as_secs_f64());
+                self.routing.hops.came(time);
             }
         }
     }
@@ -267,7 +267,7 @@ impl Chord {
         let (came_from, before) = (passage.came_from, passage.progress);
         if before == Progress::Sent {
             let time = now.saturating_duration_since(passage.sent);
-            self.routing.hop_pace.take_in(time.as_secs_f64());
+            self.routing.hops.came(time);
         }
         if before != Progress::Answered {
             passage.progress = Progress::Answered;
@@ -357,6 +357,7 @@ impl Chord {
             return;
         }
         self.routing.preferences.note(passage.next, Conduct::Silent);
+        self.routing.hops.missed();
         if passage.tried.len() > HOP_TRIES {
             return;
         }

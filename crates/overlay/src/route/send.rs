@@ -219,11 +219,7 @@ impl Chord {
         };
         // Where there is no room the next try comes in time.
         self.hand_on(now, onward);
-        let patience = self
-            .routing
-            .answer_pace
-            .patience(ROUTE_TIME)
-            .max(MIN_ROUTE_TIME);
+        let patience = self.routing.answers.time(MIN_ROUTE_TIME, ROUTE_TIME);
         self.routing.outbox.set_due(id, Some(now + patience));
     }
 
@@ -291,6 +287,7 @@ impl Chord {
                 break;
             }
             self.routing.outbox.set_due(id, None);
+            self.routing.answers.missed();
             self.route_step(now, id);
         }
     }
@@ -344,7 +341,7 @@ impl Chord {
         };
         if sending.tries == 1 {
             let time: Duration = now.saturating_duration_since(sending.sent);
-            self.routing.answer_pace.take_in(time.as_secs_f64());
+            self.routing.answers.came(time);
         }
         self.routing.remember(author);
         let confirmed = Confirmed { author, proof };

@@ -26,6 +26,9 @@ const DOMAIN: &str = "bench.ring.example";
 /// Time after which those who start know their groups and fingers.
 const FILLING: Duration = Duration::from_secs(30);
 
+/// Pause between the starts of two routers: those that start all at once have so much to ask each other that two cores cannot keep up.
+const START_PAUSE: Duration = Duration::from_millis(150);
+
 /// One router.
 #[derive(Debug)]
 pub(super) struct Member {
@@ -100,6 +103,7 @@ impl Ring {
             ring.members.push(member);
             let _inside = ring.runtime.enter();
             application(n, messages);
+            std::thread::sleep(START_PAUSE);
         }
         ring.wait(began)?;
         output.note(&format!(
