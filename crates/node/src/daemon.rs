@@ -107,6 +107,20 @@ pub struct Ready {
     pub pid: u32,
 }
 
+impl Ready {
+    fn of(membership: &Membership, socket: PathBuf) -> Ready {
+        let own = &membership.certificate;
+        Ready {
+            name: own.name().to_string(),
+            member: own.member().to_string(),
+            role: own.role().as_str().to_owned(),
+            ring: membership.domain.clone(),
+            socket,
+            pid: std::process::id(),
+        }
+    }
+}
+
 /// A member whose sockets are bound.
 #[derive(Debug)]
 pub struct Daemon {
@@ -236,14 +250,7 @@ impl Daemon {
         let (network, arrivals) = Network::start(&config, &identity, &own, &directory).await?;
         let endpoint = Arc::clone(network.quic());
         let over_links = Arc::clone(network.over_links());
-        let ready = Ready {
-            name: own.name().to_string(),
-            member: own.member().to_string(),
-            role: own.role().as_str().to_owned(),
-            ring: membership.domain.clone(),
-            socket: path,
-            pid: std::process::id(),
-        };
+        let ready = Ready::of(&membership, path);
         let (runtime, member, inboxes) = Runtime::new(Setup {
             identity,
             membership,
@@ -267,13 +274,12 @@ impl Daemon {
             directory: Arc::clone(&directory),
             arrived: inboxes.messages,
         };
-        let ring_messages = RingMessages {
-            sender: RingSender {
-                member: member.clone(),
-                directory: Arc::clone(&directory),
-            },
-            arrived: inboxes.through,
+        let sender = RingSender {
+            member: member.clone(),
+            directory: Arc::clone(&directory),
         };
+        let arrived = inboxes.through;
+        let ring_messages = RingMessages { sender, arrived };
         let services = Services {
             member,
             transfers,

@@ -242,16 +242,7 @@ impl Services {
                 peer,
                 count,
                 through_ring,
-            } => {
-                if !(1..=1_000).contains(&count) {
-                    return Err(Failure::Usage("--count may be 1 to 1000".to_owned()));
-                }
-                let certificate = self.peer(&peer).await?;
-                match through_ring {
-                    true => self.ping_through_ring(certificate, count, answers).await?,
-                    false => self.ping(certificate, count, answers).await?,
-                }
-            }
+            } => self.pings(&peer, count, through_ring, answers).await?,
             Request::Path { peer } => {
                 let paths = self.paths(&peer).await?;
                 answers.send(&Reply::Paths(Box::new(paths))).await?;
@@ -285,6 +276,23 @@ impl Services {
             if ended {
                 return Ok(());
             }
+        }
+    }
+
+    async fn pings(
+        &self,
+        peer: &str,
+        count: u32,
+        through_ring: bool,
+        answers: &mut Answers,
+    ) -> Result<(), Failure> {
+        if !(1..=1_000).contains(&count) {
+            return Err(Failure::Usage("--count may be 1 to 1000".to_owned()));
+        }
+        let certificate = self.peer(peer).await?;
+        match through_ring {
+            true => self.ping_through_ring(certificate, count, answers).await,
+            false => self.ping(certificate, count, answers).await,
         }
     }
 

@@ -122,18 +122,7 @@ impl Runtime {
             network.path_rules().clone(),
             random_seed(),
         );
-        let mut validator = Validator::new(identity.member(), random_seed());
-        validator.set_own_addresses(
-            network
-                .addresses()
-                .into_iter()
-                .map(|descriptor| descriptor.address)
-                .collect(),
-        );
-        validator.set_quotas(links.quotas().clone());
-        if network.is_hidden() {
-            validator.hide();
-        }
+        let validator = validator(&identity, &network, &links);
         let hello_sequence = state.next_hello_sequence()?;
         let mut runtime = Runtime {
             links,
@@ -592,6 +581,17 @@ pub(super) fn ring_key_of(directory: &Directory, member: &MemberId) -> Option<Ri
 }
 
 /// Randomness from the operating system; without it nothing here may run.
+fn validator(identity: &Identity, network: &Network, links: &Links) -> Validator {
+    let mut validator = Validator::new(identity.member(), random_seed());
+    let own = network.addresses().into_iter();
+    validator.set_own_addresses(own.map(|descriptor| descriptor.address).collect());
+    validator.set_quotas(links.quotas().clone());
+    if network.is_hidden() {
+        validator.hide();
+    }
+    validator
+}
+
 fn random_seed() -> [u8; 32] {
     let mut seed = [0; 32];
     if let Err(error) = getrandom::fill(&mut seed) {

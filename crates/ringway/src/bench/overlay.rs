@@ -380,6 +380,8 @@ mod tests {
             behaviour: Vec::new(),
             lookups: None,
             runs: None,
+            real: false,
+            beside: None,
             plots: None,
         }
     }
@@ -427,13 +429,16 @@ mod tests {
             runs: 1,
         };
         let runs = vec![case.run(1).unwrap()];
-        let figures = Measured { case, runs }.figures();
-        let success = figures
-            .iter()
-            .find(|figure| figure.metric == "lookup_success");
-        assert!(
-            success.is_some_and(|figure| figure.value > 0.9),
-            "{figures:?}"
-        );
+        let messages = case.messages(1).unwrap().into_iter().collect();
+        let measured = Measured {
+            case,
+            runs,
+            messages,
+        };
+        let figures = measured.figures();
+        for metric in ["lookup_success", "routed_delivered"] {
+            let figure = figures.iter().find(|figure| figure.metric == metric);
+            assert!(figure.is_some_and(|f| f.value > 0.9), "{figures:?}");
+        }
     }
 }
