@@ -47,7 +47,7 @@ pub(super) struct Ring {
     pub(super) formed: Duration,
     runtime: Runtime,
     authority: Option<Thread<()>>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Ring {
@@ -88,7 +88,7 @@ impl Ring {
                 .build()
                 .map_err(Failure::failed)?,
             authority: Some(serve(authority)?),
-            _folder: folder,
+            folder,
         };
         output.note(&format!("{count} routers join"));
         for (name, invite) in names.iter().zip(&invites) {
@@ -115,7 +115,7 @@ impl Ring {
     }
 
     fn home(&self, name: &str) -> PathBuf {
-        self._folder.path().join(name)
+        self.folder.path().join(name)
     }
 
     fn start(&self, name: String) -> Result<(Member, RingMessages), Failure> {
