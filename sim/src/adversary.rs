@@ -176,6 +176,9 @@ impl Adversary {
             (_, Message::Store { .. } | Message::Fetch { .. } | Message::Offer { .. }) => {
                 self.withhold(message)
             }
+            // Carries the message and its answer, and drops what confirms it.
+            (Behaviour::Camouflage, Message::Confirm { .. }) => Reaction::Nothing,
+            (Behaviour::Camouflage, Message::Route { .. }) => Reaction::Honest,
             // Says that it has the message, or that it has reached its target, and drops it.
             (Behaviour::Invent, Message::Route { id, payload, .. }) => answer(Message::Reached {
                 id: *id,
@@ -183,9 +186,6 @@ impl Adversary {
                 payload: payload.clone(),
             }),
             (_, Message::Route { id, .. }) => answer(Message::TakenOn { ids: vec![*id] }),
-            (Behaviour::Camouflage, Message::Reached { .. } | Message::Confirm { .. }) => {
-                Reaction::Nothing
-            }
             _ => Reaction::Honest,
         }
     }

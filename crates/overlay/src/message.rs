@@ -200,7 +200,7 @@ pub enum Message {
     },
     /// Your message has reached its target, which says this.
     Reached {
-        /// The receiver's number for it.
+        /// The number of the hop that this goes to; straight from the target the sender's, which the target knows.
         id: RequestId,
         /// The sender's number, for the confirmation.
         label: RequestId,

@@ -234,7 +234,8 @@ impl Chord {
         }
     }
 
-    /// Whatever is not confirmed is answered again, a few times: either crossing may have been lost.
+    /// Whatever is not confirmed is answered again, a few times, at first by the ways that it came and then straight: either crossing may have been
+    /// lost, by accident or on purpose.
     pub(super) fn arrivals_due(&mut self, now: Instant) {
         while let Some((time, label)) = self.routing.arrivals.again.front().copied() {
             if time > now {
@@ -249,9 +250,12 @@ impl Chord {
                 self.routing.arrivals.remove(label);
                 continue;
             }
+            // Whoever has carried the message may swallow what belongs to it: the sender is asked straight, too.
+            let straight = (arrival.origin, arrival.proof.number);
+            let last = arrival.repeats > 1;
             let again = now + REACHED_AGAIN;
             self.routing.arrivals.again.push_back((again, label));
-            self.send_answer(label, None);
+            self.send_answer(label, last.then_some(straight));
         }
     }
 }

@@ -7,7 +7,8 @@
 //! 2. `Reached` comes back the same way: the receiver's answer, sealed for the sender, with a number of its own choice.
 //! 3. `Confirm` goes there once more, sealed for the receiver, with that number. Only now is the message delivered (`arrive`).
 //!
-//! So the sender knows who has it, and the receiver that the sender has sent it now: neither those on the way nor a message that was
+//! A receiver that is not confirmed asks again, at last straight, so that nobody on the way can keep a message from it whose sender believes that it
+//! has arrived. So the sender knows who has it, and the receiver that the sender has sent it now: neither those on the way nor a message that was
 //! recorded can deceive them. What is sent to a member is sealed for it; what is sent to a point can be read by those on
 //! the way, because nobody knows before whose it is, and whoever claims the point is believed: the answer says which of the two.
 //!

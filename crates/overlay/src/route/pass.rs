@@ -259,8 +259,7 @@ impl Chord {
         let expected =
             |passage: &&mut Passage| passage.next == from && passage.repeats < MAX_PASSAGE_REPEATS;
         let Some(passage) = passage.filter(expected) else {
-            self.counters.unsolicited += 1;
-            return;
+            return self.asked_straight(now, from, (id, label), &payload);
         };
         passage.repeats += 1;
         passage.label = Some(label);
@@ -296,10 +295,27 @@ impl Chord {
                     };
                     self.send(from, message);
                 } else {
-                    // Somebody on that way makes answers up, or this one has come before.
+                    // Somebody on that way makes answers up, and nobody can tell who.
+                    self.routing.preferences.note(from, Conduct::NoAnswer);
                     self.counters.unsolicited += 1;
                 }
             }
+        }
+    }
+
+    /// The receiver of a message itself, by the sender's number for it: it has not been confirmed there.
+    fn asked_straight(
+        &mut self,
+        now: Instant,
+        from: RingKey,
+        (number, label): (u64, RequestId),
+        payload: &[u8],
+    ) {
+        let route = self.routing.outbox.named(number);
+        let confirm = route.and_then(|route| self.answered(now, route, payload));
+        match confirm {
+            Some(payload) => self.send(from, Message::Confirm { id: label, payload }),
+            None => self.counters.unsolicited += 1,
         }
     }
 

@@ -50,6 +50,8 @@ pub(super) struct Outbox {
     sending: BTreeMap<RouteId, Sending>,
     due: BTreeSet<(Instant, RouteId)>,
     confirmed: BTreeMap<RouteId, Confirmed>,
+    /// By the numbers that receivers know them by.
+    numbers: BTreeMap<u64, RouteId>,
     next: u64,
 }
 
@@ -61,8 +63,14 @@ impl Outbox {
     fn insert(&mut self, sending: Sending) -> RouteId {
         self.next = self.next.wrapping_add(1);
         let id = RouteId(self.next);
+        self.numbers.insert(sending.number, id);
         self.sending.insert(id, sending);
         id
+    }
+
+    /// The message with this number, also if it has been confirmed.
+    pub(super) fn named(&self, number: u64) -> Option<RouteId> {
+        self.numbers.get(&number).copied()
     }
 
     fn set_due(&mut self, id: RouteId, due: Option<Instant>) {
@@ -77,13 +85,18 @@ impl Outbox {
 
     fn remove(&mut self, id: RouteId) -> Option<Sending> {
         self.set_due(id, None);
-        self.sending.remove(&id)
+        let sending = self.sending.remove(&id)?;
+        self.numbers.remove(&sending.number);
+        Some(sending)
     }
 
     fn confirm(&mut self, id: RouteId, confirmed: Confirmed) {
-        if self.confirmed.len() >= MAX_CONFIRMED {
-            self.confirmed.pop_first();
+        if self.confirmed.len() >= MAX_CONFIRMED
+            && let Some((_, oldest)) = self.confirmed.pop_first()
+        {
+            self.numbers.remove(&oldest.proof.number);
         }
+        self.numbers.insert(confirmed.proof.number, id);
         self.confirmed.insert(id, confirmed);
     }
 }

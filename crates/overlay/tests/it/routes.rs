@@ -212,17 +212,34 @@ fn whatever_a_traitor_on_the_way_does_the_message_arrives_unharmed() {
         }
         vec![message]
     };
-    let mut fates: [(bool, Box<Fate<'_>>); 3] = [
-        (true, Box::new(drops)),
-        (true, Box::new(alters)),
-        (false, Box::new(swaps_confirmation)),
+    let mut carried = 0;
+    let swallows_what_confirms = move |from: RingKey, to: RingKey, message: Message| {
+        let through = from == key(110) || to == key(110);
+        match message {
+            Message::Confirm { .. } if through => Vec::new(),
+            // It carries the answer once, so that the sender believes that all is well.
+            Message::Reached { .. } if through => {
+                carried += 1;
+                if carried > 2 {
+                    Vec::new()
+                } else {
+                    vec![message]
+                }
+            }
+            other => vec![other],
+        }
+    };
+    let mut fates: [Box<Fate<'_>>; 4] = [
+        Box::new(drops),
+        Box::new(alters),
+        Box::new(swaps_confirmation),
+        Box::new(swallows_what_confirms),
     ];
-    for (n, (arrives, fate)) in fates.iter_mut().enumerate() {
+    for (n, fate) in fates.iter_mut().enumerate() {
         let mut ring = Ring::new(Notary::new);
         ring.route(to_member(), b"hello");
         ring.run(LATER, fate);
-        let expected: &[&[u8]] = if *arrives { &[b"hello"] } else { &[] };
-        assert_eq!(ring.delivered(), expected, "{n}");
+        assert_eq!(ring.delivered(), [b"hello"], "{n}");
     }
 }
 
