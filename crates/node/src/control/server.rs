@@ -242,7 +242,7 @@ impl Services {
                 peer,
                 count,
                 through_ring,
-            } => self.pings(&peer, count, through_ring, answers).await?,
+            } => self.ping(&peer, count, through_ring, answers).await?,
             Request::Path { peer } => {
                 let paths = self.paths(&peer).await?;
                 answers.send(&Reply::Paths(Box::new(paths))).await?;
@@ -279,7 +279,7 @@ impl Services {
         }
     }
 
-    async fn pings(
+    async fn ping(
         &self,
         peer: &str,
         count: u32,
@@ -290,9 +290,35 @@ impl Services {
             return Err(Failure::Usage("--count may be 1 to 1000".to_owned()));
         }
         let certificate = self.peer(peer).await?;
-        match through_ring {
-            true => self.ping_through_ring(certificate, count, answers).await,
-            false => self.ping(certificate, count, answers).await,
+        let key = certificate.ring_key();
+        if through_ring && key.is_none() {
+            let text = format!("`{peer}` is a leaf: only routers are reached through the ring");
+            return Err(Failure::Usage(text));
+        }
+        let key = key.filter(|_| through_ring);
+        let (mut answered, mut silent) = (false, None);
+        for sequence in 1..=count {
+            let mut pong = Pong {
+                sequence,
+                peer: certificate.name().to_string(),
+                address: None,
+                via: None,
+                rtt_ms: None,
+                ways: None,
+            };
+            silent = match key {
+                Some(key) => self.ping_through_ring(key, &mut pong).await,
+                None => self.ping_by_link(&certificate, &mut pong).await,
+            };
+            answered |= pong.rtt_ms.is_some();
+            answers.send(&Reply::Pong(pong)).await?;
+            if sequence < count {
+                tokio::time::sleep(PING_PAUSE).await;
+            }
+        }
+        match silent {
+            Some(reason) if !answered => Err(Failure::Failed(reason)),
+            _ => Ok(()),
         }
     }
 
@@ -305,95 +331,44 @@ impl Services {
         Ok(certificate)
     }
 
-    async fn ping_through_ring(
-        &self,
-        certificate: Certificate,
-        count: u32,
-        answers: &mut Answers,
-    ) -> Result<(), Failure> {
-        let peer = certificate.name().to_string();
-        let Some(key) = certificate.ring_key() else {
-            let text = format!("`{peer}` is a leaf: only routers are reached through the ring");
-            return Err(Failure::Usage(text));
-        };
-        let (mut answered, mut last) = (false, None);
-        for sequence in 1..=count {
-            let delivered = self.member.probe_through(Destination::Member(key)).await;
-            answered |= delivered.is_ok();
-            let pong = Pong {
-                sequence,
-                peer: peer.clone(),
-                address: None,
-                via: None,
-                rtt_ms: delivered
-                    .as_ref()
-                    .ok()
-                    .map(|d| d.elapsed.as_secs_f64() * 1e3),
-                ways: Some(delivered.as_ref().map_or(0, |delivered| delivered.ways)),
-            };
-            last = delivered.err();
-            answers.send(&Reply::Pong(pong)).await?;
-            if sequence < count {
-                tokio::time::sleep(PING_PAUSE).await;
+    /// One ping from router to router. Gives why there was no answer.
+    async fn ping_through_ring(&self, key: RingKey, pong: &mut Pong) -> Option<String> {
+        let delivered = self.member.probe_through(Destination::Member(key)).await;
+        pong.ways = Some(delivered.as_ref().map_or(0, |delivered| delivered.ways));
+        match delivered {
+            Ok(delivered) => {
+                pong.rtt_ms = Some(delivered.elapsed.as_secs_f64() * 1e3);
+                None
             }
-        }
-        match last {
-            Some(reason) if !answered => Err(Failure::Failed(format!("`{peer}`: {reason}"))),
-            _ => Ok(()),
+            Err(reason) => Some(format!("`{}`: {reason}", pong.peer)),
         }
     }
 
-    async fn ping(
-        &self,
-        certificate: Certificate,
-        count: u32,
-        answers: &mut Answers,
-    ) -> Result<(), Failure> {
-        let peer = certificate.name().to_string();
-        let mut answered = false;
-        let mut silent = None;
-        for sequence in 1..=count {
-            let echoed = self.member.echo(certificate.clone()).await;
-            let (address, rtt) = match &echoed {
-                Ok(echoed) => (echoed.address.as_ref(), echoed.rtt),
-                Err(_) => (None, None),
-            };
-            let via = address.and_then(|address| self.directory.relay_name(address));
-            let address = address.map(ToString::to_string);
-            answered |= rtt.is_some();
-            if sequence == count && !answered {
-                silent = Some(match (&echoed, &via) {
-                    (Err(error), _) => error.to_string(),
-                    (Ok(_), Some(via)) => {
-                        format!("`{peer}` is linked by relay via {via} but does not answer")
-                    }
-                    (Ok(_), None) => format!(
-                        "`{peer}` is linked at {} but does not answer",
-                        address.as_deref().unwrap_or("no address")
-                    ),
-                });
-            }
-            let pong = Pong {
-                sequence,
-                peer: certificate.name().to_string(),
-                address,
-                via,
-                rtt_ms: rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
-                ways: None,
-            };
-            answers.send(&Reply::Pong(pong)).await?;
-            if sequence < count {
-                tokio::time::sleep(PING_PAUSE).await;
-            }
+    /// One ping over the link to the peer. Gives why there was no answer.
+    async fn ping_by_link(&self, certificate: &Certificate, pong: &mut Pong) -> Option<String> {
+        let echoed = match self.member.echo(certificate.clone()).await {
+            Ok(echoed) => echoed,
+            Err(reason) => return Some(reason.to_string()),
+        };
+        let address = echoed.address.as_ref();
+        pong.via = address.and_then(|address| self.directory.relay_name(address));
+        pong.address = address.map(ToString::to_string);
+        pong.rtt_ms = echoed.rtt.map(|rtt| rtt.as_secs_f64() * 1e3);
+        let peer = &pong.peer;
+        match (&pong.rtt_ms, &pong.via) {
+            (Some(_), _) => None,
+            (None, Some(via)) => Some(format!(
+                "`{peer}` is linked by relay via {via} but does not answer"
+            )),
+            (None, None) => Some(format!(
+                "`{peer}` is linked at {} but does not answer",
+                pong.address.as_deref().unwrap_or("no address")
+            )),
         }
-        silent.map_or(Ok(()), |reason| Err(Failure::Failed(reason)))
     }
 
     async fn paths(&self, peer: &str) -> Result<PathsStatus, Failure> {
-        let certificate = self.directory.find(peer).await?;
-        if certificate.member() == self.certificate.member() {
-            return Err(Failure::Usage(format!("`{peer}` is this member")));
-        }
+        let certificate = self.peer(peer).await?;
         // A link has to be there before anything can be said of it; the echo shows that it carries something.
         let echoed = self.member.echo(certificate.clone()).await;
         let paths = self.member.paths(&certificate).await;

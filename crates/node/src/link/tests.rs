@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ringway_transport::{AddressDescriptor, Signer as _};
 
+use super::wire::Packet;
 use super::*;
 use crate::certificate::CertificateFields;
 use crate::limits::HALF_OPEN;

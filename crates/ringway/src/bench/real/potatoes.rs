@@ -32,15 +32,6 @@ struct Packets {
     last: Option<Instant>,
 }
 
-/// How a game went.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Played {
-    /// Passes of all potatoes in a second.
-    pub(super) rate: f64,
-    pub(super) passes: u64,
-    pub(super) lost: u64,
-}
-
 impl Game {
     /// Lets a router take part for as long as it runs.
     pub(super) fn join(self: &Arc<Game>, mut messages: RingMessages) {
@@ -73,34 +64,24 @@ impl Game {
         }
     }
 
-    /// Passes `potatoes` around for `time`, after a while in which they spread.
-    pub(super) async fn play(
-        self: &Arc<Game>,
-        senders: &[RingSender],
-        potatoes: usize,
-        time: Duration,
-    ) -> Played {
+    /// Lets `potatoes` go round, until [`Game::end`].
+    pub(super) fn begin(self: &Arc<Game>, senders: &[RingSender], potatoes: usize) {
         self.playing.store(true, Ordering::Relaxed);
         for sender in senders.iter().cycle().take(potatoes) {
             tokio::spawn(Arc::clone(self).pass(sender.clone()));
         }
-        tokio::time::sleep(time / 5).await;
-        let counts = || {
-            let passes = self.passes.load(Ordering::Relaxed);
-            (passes, self.lost.load(Ordering::Relaxed))
-        };
-        let (began, before) = (Instant::now(), counts());
-        tokio::time::sleep(time).await;
-        let (spent, after) = (began.elapsed(), counts());
+    }
+
+    /// Passes of all potatoes so far, and those of which no answer came.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        let lost = self.lost.load(Ordering::Relaxed);
+        (self.passes.load(Ordering::Relaxed), lost)
+    }
+
+    /// What is under way arrives, and stays where it is.
+    pub(super) async fn end(&self) {
         self.playing.store(false, Ordering::Relaxed);
-        // What is under way arrives, and stays where it is.
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let passes = after.0 - before.0;
-        Played {
-            rate: passes as f64 / spent.as_secs_f64(),
-            passes,
-            lost: after.1 - before.1,
-        }
     }
 
     fn packet(&self) {

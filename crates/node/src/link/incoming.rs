@@ -1,0 +1,218 @@
+//! What comes in: which session a packet belongs to, whether it is genuine, and what is in it.
+
+use std::time::{Duration, Instant};
+
+use ringway_transport::{Address, MemberId};
+
+use super::wire::Packet;
+use super::{Event, LinkMessage, Links, flow};
+
+impl Links {
+    /// A packet has come in from `path`. True if a member with a link has sent it: others' words are cheap.
+    pub(crate) fn handle_packet(&mut self, now: Instant, path: Address, bytes: &[u8]) -> bool {
+        match Packet::parse(bytes) {
+            Some(Packet::Initiation {
+                sender,
+                cookie,
+                noise,
+            }) => {
+                self.handle_initiation(now, path, (sender, cookie, noise), bytes);
+                false
+            }
+            Some(Packet::Response {
+                sender,
+                receiver,
+                noise,
+            }) => self.handle_response(now, path, (sender, receiver), noise),
+            Some(Packet::Data {
+                receiver,
+                epoch,
+                counter,
+                ciphertext,
+            }) => self.handle_data(now, path, (receiver, epoch, counter), ciphertext),
+            Some(Packet::Unknown { receiver }) => {
+                self.handle_unknown(now, &path, receiver);
+                false
+            }
+            Some(Packet::Cookie {
+                receiver,
+                initiation,
+                cookie,
+            }) => {
+                self.handle_cookie(now, &path, receiver, (initiation, cookie));
+                false
+            }
+            Some(Packet::Foreign(bytes)) => {
+                self.handle_foreign(now, path, bytes);
+                false
+            }
+            None => {
+                self.counters.packets_malformed += 1;
+                false
+            }
+        }
+    }
+
+    /// `packet` is its session by our name, epoch and counter.
+    fn handle_data(
+        &mut self,
+        now: Instant,
+        path: Address,
+        packet: (u32, u32, u32),
+        ciphertext: &[u8],
+    ) -> bool {
+        let (receiver, _, counter) = packet;
+        let half_open = self
+            .half_open
+            .iter()
+            .position(|half| half.index == receiver);
+        if let Some(position) = half_open {
+            return self.handle_first_data(now, path, position, packet, ciphertext);
+        }
+        let Some(member) = self.indices.get(&receiver).copied() else {
+            self.counters.packets_unknown_session += 1;
+            let packet = Packet::Unknown { receiver }.encode();
+            self.transmit(path, packet);
+            return false;
+        };
+        let peer = self.peers.get_mut(&member);
+        let plain = peer.and_then(|peer| peer.open(now, &self.bounds, packet, ciphertext));
+        let Some(plain) = plain else {
+            self.counters.packets_rejected += 1;
+            return false;
+        };
+        let place = (receiver, u64::from(counter));
+        self.handle_plain(now, &path, member, place, &plain);
+        true
+    }
+
+    /// The first message over a session that we have answered: now the initiator has proven to be there.
+    fn handle_first_data(
+        &mut self,
+        now: Instant,
+        path: Address,
+        position: usize,
+        packet: (u32, u32, u32),
+        ciphertext: &[u8],
+    ) -> bool {
+        let (receiver, epoch, counter) = packet;
+        let waiting = self.half_open.get_mut(position);
+        let session = waiting.map(|half| &mut half.session);
+        let plain = session.and_then(|s| s.open(now, &self.bounds, (epoch, counter), ciphertext));
+        let Some(plain) = plain else {
+            self.counters.packets_rejected += 1;
+            return false;
+        };
+        let Some(half) = self.half_open.remove(position) else {
+            return false;
+        };
+        // The certificate may have been revoked since.
+        if (self.gatekeeper)(&half.shown).is_none() {
+            self.counters.handshakes_refused += 1;
+            return false;
+        }
+        // The answer went to `half.path` and has arrived; where this packet claims to come from proves nothing.
+        self.establish(now, half.path, half.member, half.session, half.newest);
+        let place = (receiver, u64::from(counter));
+        self.handle_plain(now, &path, half.member, place, &plain);
+        true
+    }
+
+    /// `packet` is its session and counter.
+    fn handle_plain(
+        &mut self,
+        now: Instant,
+        path: &Address,
+        member: MemberId,
+        packet: (u32, u64),
+        plain: &[u8],
+    ) {
+        let mut wants_report = false;
+        for message in LinkMessage::decode_all(plain) {
+            let Some(message) = message else {
+                self.counters.packets_malformed += 1;
+                break;
+            };
+            wants_report |= message.is_paced() || matches!(message, LinkMessage::Fragment { .. });
+            let probes = self.with_paths(&member, |peer| {
+                peer.heard(now, path, &message);
+                peer.probes(now)
+            });
+            self.send_probes(now, &member, probes.unwrap_or_default());
+            self.handle_message(now, path, member, message);
+        }
+        let peer = self.peers.get_mut(&member).filter(|_| wants_report);
+        if let Some(peer) = peer {
+            peer.arrived(now, packet.0, packet.1);
+            if peer.has_output(now) {
+                self.ready.insert(member);
+            }
+        }
+    }
+
+    fn handle_message(
+        &mut self,
+        now: Instant,
+        path: &Address,
+        member: MemberId,
+        message: LinkMessage,
+    ) {
+        match message {
+            LinkMessage::Echo(number) => {
+                let peer = self.peers.get(&member);
+                let ways = peer.map(|peer| peer.for_answer(now, path));
+                for way in ways.unwrap_or_default() {
+                    if !self.quotas.take(now, &member, &way, 1) {
+                        continue;
+                    }
+                    self.send_via(now, &member, way, &LinkMessage::EchoReply(number));
+                }
+            }
+            LinkMessage::EchoReply(number) => {
+                let own = self.with_paths(&member, |peer| peer.answered(now, number));
+                if own == Some(false) {
+                    self.emit(Event::Message(member, LinkMessage::EchoReply(number)));
+                }
+            }
+            LinkMessage::Close => self.forget(&member),
+            LinkMessage::Padding(_) => {}
+            LinkMessage::Received {
+                session,
+                highest,
+                delay,
+                seen,
+                room,
+            } => {
+                let report = flow::Report {
+                    session,
+                    highest,
+                    delay: Duration::from_micros(u64::from(delay)),
+                    seen: seen.into(),
+                    room,
+                };
+                if let Some(peer) = self.peers.get_mut(&member) {
+                    peer.reported(now, &report);
+                    self.ready.insert(member);
+                }
+            }
+            LinkMessage::Fragment {
+                id,
+                index,
+                count,
+                bytes,
+            } => {
+                let peer = self.peers.get_mut(&member);
+                let whole = peer.and_then(|p| p.reassemble(id, (index, count), bytes.to_vec()));
+                match whole.map(|encoded| LinkMessage::decode(&encoded)) {
+                    // Pieces of pieces are nonsense.
+                    Some(None | Some(LinkMessage::Fragment { .. })) => {
+                        self.counters.packets_malformed += 1;
+                    }
+                    Some(Some(message)) => self.handle_message(now, path, member, message),
+                    None => {}
+                }
+            }
+            message => self.emit(Event::Message(member, message)),
+        }
+    }
+}
