@@ -4,6 +4,8 @@
 //! that packets go to. A session does not belong to a path: data is known by the session's index, so a
 //! link moves to another path without a new handshake.
 //!
+//! What comes in is read in `incoming`, handshakes are made in `establish` and `dial`, and what concerns one peer is in `peer`.
+//!
 //! # Run loop
 //! After any `handle_*` or command, drain [`Links::poll_transmit`] and [`Links::poll_event`]; call
 //! [`Links::handle_timeout`] when [`Links::poll_timeout`] has come.
