@@ -2,7 +2,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup setup-tests demo test format lint docs tidy check model fuzz bench bench-transport bench-dtl bench-overlay release
+.PHONY: help setup setup-tests setup-bench demo test format lint docs tidy check model fuzz bench bench-transport bench-dtl bench-overlay release
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,6 +12,9 @@ setup: ## install what is missing (apt packages; sudo if not root)
 
 setup-tests:
 	@./setup.sh --tests
+
+setup-bench:
+	@./setup.sh --bench
 
 demo: setup ## build Ringway and show it at work on this machine; ends with a table and exit code 0
 	$(CARGO) run --locked --release --package ringway -- demo --once
@@ -44,7 +47,7 @@ fuzz: ## fuzz every decoder for a minute each (needs cargo-fuzz and a nightly to
 	@for target in $$(cd fuzz && $(CARGO) +nightly fuzz list); do \
 		(cd fuzz && $(CARGO) +nightly fuzz run $$target -- -max_total_time=60) || exit 1; done
 
-bench-transport: setup-tests ## measure every transport beside bare sockets, libp2p and iroh: target/bench/transport.json and plots
+bench-transport: setup-bench ## measure every transport beside bare sockets, libp2p and iroh: target/bench/transport.json and plots
 	$(CARGO) build --locked --release --package ringway
 	$(CARGO) build --locked --release --package ringway-benches --bin transport-peers
 	mkdir -p target/bench
@@ -54,7 +57,7 @@ bench-transport: setup-tests ## measure every transport beside bare sockets, lib
 target/tools/bin/rattan:
 	$(CARGO) install rattan --version 0.1.1 --locked --root target/tools --target-dir target/tools/build
 
-bench-dtl: setup-tests target/tools/bin/rattan ## measure priorities beside the kernel's TCP over emulated lines (root; many hours, resumes): target/bench/dtl.json and plots
+bench-dtl: setup-bench target/tools/bin/rattan ## measure priorities beside the kernel's TCP over emulated lines (root; many hours, resumes): target/bench/dtl.json and plots
 	$(CARGO) build --locked --release --package ringway
 	$(CARGO) build --locked --release --package ringway-benches --bin dtl-peers
 	mkdir -p target/bench

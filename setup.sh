@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what Ringway's build needs and this machine lacks; with --tests also what the tests use. Safe to run again and again.
+# Installs what Ringway's build needs and this machine lacks; with --tests also what the tests use, with --bench also peers of the
+# benchmarks. Safe to run again and again.
 # Debian 12 and Ubuntu 24.04; uses sudo when not root. Changes nothing else.
 set -euo pipefail
 
@@ -25,7 +26,7 @@ fi
 
 # What the tests can do without: those that need it say loudly that they are skipped.
 useful=() servers=()
-if [[ ${1:-} == --tests ]]; then
+if [[ ${1:-} == --tests || ${1:-} == --bench ]]; then
     for need in ip:iproute2 nft:nftables miniupnpd:miniupnpd-nftables python3:python3 nginx:nginx-light postfix:postfix dovecot:dovecot-imapd /usr/lib/dovecot/pop3:dovecot-pop3d procmail:procmail knotd:knot unbound:unbound named:bind9; do
         command=${need%%:*} package=${need#*:}
         if PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null 2>&1; then
@@ -36,6 +37,10 @@ if [[ ${1:-} == --tests ]]; then
             useful+=("$package")
         fi
     done
+fi
+# Another Python may stand before the system's, which is the one that apt installs for.
+if [[ ${1:-} == --bench ]] && ! /usr/bin/python3 -c 'import libtorrent' 2>/dev/null; then
+    useful+=(python3-libtorrent)
 fi
 
 # Installs packages; on failure `why` says what to do about it.
@@ -67,7 +72,7 @@ if ((${#missing[@]})); then
     install "${missing[@]}" || die "missing: ${missing[*]}; $why"
 fi
 if ((${#useful[@]})); then
-    install "${useful[@]}" || say "without ${useful[*]} some tests will be skipped; $why"
+    install "${useful[@]}" || say "without ${useful[*]} some tests or measurements will be skipped; $why"
 fi
 # The tests run these servers themselves, in folders of their own and some only as root. Nobody else needs them, so they do not start.
 if ((${#servers[@]})); then

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use minicbor::bytes::ByteArray;
 use minicbor::{Decode, Encode};
@@ -167,11 +168,15 @@ pub struct CertificateFields {
     pub serial: u64,
 }
 
-/// A certificate whose signature has been checked.
+/// A certificate whose signature has been checked. A clone is cheap: each packet of the ring asks for some.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Certificate {
+pub struct Certificate(Arc<Checked>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Checked {
     body: Body,
     name: Name,
+    ring_key: Option<RingKey>,
     bytes: Vec<u8>,
 }
 
@@ -201,8 +206,19 @@ impl Certificate {
             body: body.clone(),
             signature,
         });
-        let name = fields.name.clone();
-        Certificate { body, name, bytes }
+        Certificate::checked(body, fields.name.clone(), bytes)
+    }
+
+    fn checked(body: Body, name: Name, bytes: Vec<u8>) -> Certificate {
+        let address = body.address.as_ref();
+        let ring_key = address
+            .map(|address| RingKey::derive(&body.ring, &body.nonce, address_from_bytes(address)));
+        Certificate(Arc::new(Checked {
+            body,
+            name,
+            ring_key,
+            bytes,
+        }))
     }
 
     /// Checks the form, the ring and the owner's signature; not the time: see [`Certificate::check_time`].
@@ -230,12 +246,7 @@ impl Certificate {
             .name
             .parse()
             .map_err(|_| CertificateError::Malformed)?;
-        let bytes = bytes.to_vec();
-        Ok(Certificate {
-            body: signed.body,
-            name,
-            bytes,
-        })
+        Ok(Certificate::checked(signed.body, name, bytes.to_vec()))
     }
 
     /// Checks that the certificate is valid at `now`, in Unix seconds.
@@ -243,13 +254,13 @@ impl Certificate {
     /// # Errors
     /// [`CertificateError::NotValidNow`].
     pub fn check_time(&self, now: u64) -> Result<(), CertificateError> {
-        if (self.body.not_before..self.body.not_after).contains(&now) {
+        if (self.0.body.not_before..self.0.body.not_after).contains(&now) {
             return Ok(());
         }
         Err(CertificateError::NotValidNow {
-            name: self.body.name.clone(),
-            from: self.body.not_before,
-            until: self.body.not_after,
+            name: self.0.body.name.clone(),
+            from: self.0.body.not_before,
+            until: self.0.body.not_after,
             now,
         })
     }
@@ -257,59 +268,56 @@ impl Certificate {
     /// The canonical bytes, as published.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.0.bytes
     }
 
     /// The member's key.
     #[must_use]
     pub fn member(&self) -> MemberId {
-        MemberId::new(*self.body.member)
+        MemberId::new(*self.0.body.member)
     }
 
     /// The member's name.
     #[must_use]
     pub fn name(&self) -> &Name {
-        &self.name
+        &self.0.name
     }
 
     /// Router or leaf.
     #[must_use]
     pub fn role(&self) -> Role {
-        self.body.role
+        self.0.body.role
     }
 
     /// Where a router listens.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
-        self.body
-            .address
-            .as_ref()
-            .map(|bytes| address_from_bytes(bytes))
+        let body = &self.0.body;
+        body.address.as_ref().map(|bytes| address_from_bytes(bytes))
     }
 
     /// A router's position (`ARCHITECTURE.md`, decision 3): 14 bytes of hash over ring, nonce and address, then the address.
     #[must_use]
     pub fn ring_key(&self) -> Option<RingKey> {
-        let address = self.address()?;
-        Some(RingKey::derive(&self.body.ring, &self.body.nonce, address))
+        self.0.ring_key
     }
 
     /// The owner's number of this certificate.
     #[must_use]
     pub fn serial(&self) -> u64 {
-        self.body.serial
+        self.0.body.serial
     }
 
     /// First second of validity, Unix time.
     #[must_use]
     pub fn not_before(&self) -> u64 {
-        self.body.not_before
+        self.0.body.not_before
     }
 
     /// First second after its validity, Unix time.
     #[must_use]
     pub fn not_after(&self) -> u64 {
-        self.body.not_after
+        self.0.body.not_after
     }
 }
 

@@ -188,13 +188,13 @@ impl Directory {
     }
 
     fn check(&self, certificate: &Certificate) -> Result<(), DirectoryError> {
-        let name = certificate.name().to_string();
+        let name = || certificate.name().to_string();
         if self.statement().revokes(certificate.serial()) {
-            return Err(DirectoryError::Revoked(name));
+            return Err(DirectoryError::Revoked(name()));
         }
         certificate
             .check_time(unix_seconds())
-            .map_err(|error| DirectoryError::Invalid(name, error))
+            .map_err(|error| DirectoryError::Invalid(name(), error))
     }
 
     /// A certificate known here and still good, without asking anybody.

@@ -32,7 +32,7 @@ mod session;
 mod shown;
 mod wire;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -107,7 +107,7 @@ pub(crate) struct Links {
     quotas: Quotas,
     peers: Peers,
     /// Our name for each session, and whose it is.
-    indices: BTreeMap<u32, MemberId>,
+    indices: HashMap<u32, MemberId>,
     dials: BTreeMap<u32, MemberId>,
     half_open: VecDeque<HalfOpen>,
     /// Which handshakes are read.
@@ -118,8 +118,6 @@ pub(crate) struct Links {
     foreign_said: Option<Instant>,
     rng: rand::rngs::StdRng,
     packets: VecDeque<(Address, Vec<u8>)>,
-    /// Members for whom packets may be made.
-    ready: BTreeSet<MemberId>,
     /// How many members send messages at this time, and when that was counted.
     talking: (Option<Instant>, u32),
     events: VecDeque<Event>,
@@ -150,7 +148,7 @@ impl Links {
             rules,
             quotas: Quotas::default(),
             peers: Peers::default(),
-            indices: BTreeMap::new(),
+            indices: HashMap::new(),
             dials: BTreeMap::new(),
             half_open: VecDeque::new(),
             gate: Gate::default(),
@@ -158,7 +156,6 @@ impl Links {
             foreign_said: None,
             rng: rand::SeedableRng::from_seed(seed),
             packets: VecDeque::new(),
-            ready: BTreeSet::new(),
             talking: (None, 1),
             events: VecDeque::new(),
             counters: LinkCounters::default(),
@@ -228,7 +225,7 @@ impl Links {
         }
         // Probes alone are not worth new keys.
         let rekey = message.wants_a_working_path() && peer.wants_rekey(now, &self.bounds);
-        self.ready.insert(*member);
+        self.peers.set_ready(member);
         if rekey {
             self.rekey(now, *member);
         }
@@ -347,7 +344,6 @@ impl Links {
         if let Some(dial) = peer.dial {
             self.dials.remove(&dial.index);
         }
-        self.ready.remove(member);
         self.emit(Event::Down(*member));
     }
 
@@ -375,7 +371,7 @@ impl Links {
             self.look_after(now, member);
             if let Some(peer) = self.peers.get_mut(&member) {
                 peer.handle_flow_timeout(now);
-                self.ready.insert(member);
+                self.peers.set_ready(&member);
             }
         }
     }
@@ -433,20 +429,18 @@ impl Links {
 
     /// The next packet to send. Messages that are due are put into packets now.
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<(Address, Vec<u8>)> {
-        while self.packets.is_empty() {
-            let member = self.ready.pop_first()?;
-            let room = self.room(now);
-            let peer = self.peers.get_mut(&member);
-            let packet = peer.and_then(|peer| peer.next_packet(now, &self.bounds, room));
-            let Some(packet) = packet else {
-                continue;
-            };
-            // There may be more: what one member gets in a round is bounded by its queue and its window.
-            self.ready.insert(member);
-            self.packets.push_back(packet);
-        }
-        self.counters.packets_sent += 1;
-        self.packets.pop_front()
+        let packet = match self.packets.pop_front() {
+            Some(packet) => Some(packet),
+            None if !self.peers.any_ready() => None,
+            None => {
+                let (room, bounds) = (self.room(now), &self.bounds);
+                // There may be more: what one member gets in a round is bounded by its queue and its window.
+                self.peers
+                    .first_ready(|peer| peer.next_packet(now, bounds, room))
+            }
+        };
+        self.counters.packets_sent += u64::from(packet.is_some());
+        packet
     }
 
     /// Our buffers, shared between those who fill them.

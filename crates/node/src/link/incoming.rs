@@ -145,7 +145,7 @@ impl Links {
         if let Some(peer) = peer {
             peer.arrived(now, packet.0, packet.1);
             if peer.has_output(now) {
-                self.ready.insert(member);
+                self.peers.set_ready(&member);
             }
         }
     }
@@ -192,7 +192,7 @@ impl Links {
                 };
                 if let Some(peer) = self.peers.get_mut(&member) {
                     peer.reported(now, &report);
-                    self.ready.insert(member);
+                    self.peers.set_ready(&member);
                 }
             }
             LinkMessage::Fragment {

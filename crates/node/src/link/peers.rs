@@ -1,74 +1,164 @@
-//! All peers, and when each wants to be looked at: whoever has been changed is asked anew, and nobody else, because a router has hundreds of
-//! links and something to do on few of them at a time.
+//! All peers, when each wants to be looked at, and who has something to send: whoever has been changed is asked anew, and nobody else, because
+//! a router has hundreds of links and something to do on few of them at a time.
+//!
+//! Each packet asks for its peer several times. So a peer is found by a hash of its id, and everything else about it by its place.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
 use ringway_transport::MemberId;
 
 use super::peer::Peer;
 
+/// Where a peer stands, until it is removed; then it may be another's.
+type Place = usize;
+
+#[derive(Debug)]
+struct Slot {
+    member: MemberId,
+    peer: Peer,
+    /// When it wants to be looked at.
+    due: Option<Instant>,
+    /// What it was changed for has not been looked at yet.
+    changed: bool,
+    /// Waits for its turn to send.
+    ready: bool,
+    /// Sends messages which want to be reported.
+    talking: bool,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Peers {
-    known: BTreeMap<MemberId, Peer>,
-    /// Those whose time may have changed; some of them several times.
-    changed: Vec<MemberId>,
-    due: BTreeSet<(Instant, MemberId)>,
-    times: BTreeMap<MemberId, Instant>,
-    /// Those that send messages which want to be reported.
-    talking: BTreeSet<MemberId>,
+    places: HashMap<MemberId, Place>,
+    slots: Vec<Option<Slot>>,
+    free: Vec<Place>,
+    /// Those whose time may have changed.
+    changed: Vec<Place>,
+    due: BTreeSet<(Instant, Place)>,
+    /// Those for whom packets may be made, in the order of their turns.
+    ready: VecDeque<Place>,
+    talking: usize,
 }
 
 impl Peers {
     pub(super) fn len(&self) -> usize {
-        self.known.len()
+        self.places.len()
     }
 
     pub(super) fn contains_key(&self, member: &MemberId) -> bool {
-        self.known.contains_key(member)
+        self.places.contains_key(member)
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = &MemberId> {
-        self.known.keys()
+        self.iter().map(|(member, _)| member)
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &Peer> {
-        self.known.values()
+        self.iter().map(|(_, peer)| peer)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&MemberId, &Peer)> {
-        self.known.iter()
+        let slots = self.slots.iter().flatten();
+        slots.map(|slot| (&slot.member, &slot.peer))
     }
 
     pub(super) fn get(&self, member: &MemberId) -> Option<&Peer> {
-        self.known.get(member)
+        let place = self.places.get(member)?;
+        Some(&self.slots.get(*place)?.as_ref()?.peer)
     }
 
     pub(super) fn get_mut(&mut self, member: &MemberId) -> Option<&mut Peer> {
-        let peer = self.known.get_mut(member)?;
-        note(&mut self.changed, *member);
-        Some(peer)
+        let place = *self.places.get(member)?;
+        let slot = self.slots.get_mut(place)?.as_mut()?;
+        note(&mut self.changed, place, slot);
+        Some(&mut slot.peer)
     }
 
+    /// The peer, which is made if there is none.
     pub(super) fn get_or_insert_with(
         &mut self,
         member: MemberId,
         new: impl FnOnce() -> Peer,
     ) -> &mut Peer {
-        note(&mut self.changed, member);
-        self.known.entry(member).or_insert_with(new)
+        let place = match self.places.get(&member) {
+            Some(place) => *place,
+            None => self.free.pop().unwrap_or(self.slots.len()),
+        };
+        if place >= self.slots.len() {
+            self.slots.resize_with(place + 1, || None);
+        }
+        self.places.insert(member, place);
+        #[allow(clippy::indexing_slicing, reason = "there are as many slots")]
+        let slot = self.slots[place].get_or_insert_with(|| Slot {
+            member,
+            peer: new(),
+            due: None,
+            changed: false,
+            ready: false,
+            talking: false,
+        });
+        note(&mut self.changed, place, slot);
+        &mut slot.peer
     }
 
     pub(super) fn remove(&mut self, member: &MemberId) -> Option<Peer> {
-        let peer = self.known.remove(member)?;
-        note(&mut self.changed, *member);
-        Some(peer)
+        let place = self.places.remove(member)?;
+        let slot = self.slots.get_mut(place)?.take()?;
+        if let Some(due) = slot.due {
+            self.due.remove(&(due, place));
+        }
+        // Who comes to this place next must not be taken for this one.
+        if slot.changed {
+            self.changed.retain(|other| *other != place);
+        }
+        if slot.ready {
+            self.ready.retain(|other| *other != place);
+        }
+        self.talking -= usize::from(slot.talking);
+        self.free.push(place);
+        Some(slot.peer)
+    }
+
+    /// Packets may be made for it.
+    pub(super) fn set_ready(&mut self, member: &MemberId) {
+        let Some(place) = self.places.get(member).copied() else {
+            return;
+        };
+        let slot = self.slots.get_mut(place).and_then(Option::as_mut);
+        if let Some(slot) = slot.filter(|slot| !slot.ready) {
+            slot.ready = true;
+            self.ready.push_back(place);
+        }
+    }
+
+    /// The first packet that `make` gives of those who are ready; whoever gives one stays first.
+    pub(super) fn first_ready<T>(
+        &mut self,
+        mut make: impl FnMut(&mut Peer) -> Option<T>,
+    ) -> Option<T> {
+        while let Some(place) = self.ready.front().copied() {
+            let slot = self.slots.get_mut(place).and_then(Option::as_mut);
+            if let Some(slot) = slot {
+                note(&mut self.changed, place, slot);
+                if let Some(made) = make(&mut slot.peer) {
+                    return Some(made);
+                }
+                slot.ready = false;
+            }
+            self.ready.pop_front();
+        }
+        None
+    }
+
+    /// Whether anybody waits for its turn.
+    pub(super) fn any_ready(&self) -> bool {
+        !self.ready.is_empty()
     }
 
     /// How many send messages that want to be reported.
     pub(super) fn talking(&mut self) -> usize {
         self.refresh();
-        self.talking.len()
+        self.talking
     }
 
     /// When the first of them wants to be looked at.
@@ -81,36 +171,41 @@ impl Peers {
     pub(super) fn due(&mut self, now: Instant) -> Vec<MemberId> {
         self.refresh();
         let due = self.due.iter().take_while(|(time, _)| *time <= now);
-        due.map(|(_, member)| *member).collect()
+        let slots = due.filter_map(|(_, place)| self.slots.get(*place)?.as_ref());
+        slots.map(|slot| slot.member).collect()
     }
 
     fn refresh(&mut self) {
-        for member in self.changed.drain(..) {
-            let peer = self.known.get(&member);
-            if peer.is_some_and(Peer::is_talking) {
-                self.talking.insert(member);
-            } else {
-                self.talking.remove(&member);
-            }
-            let time = peer.map(Peer::next_timeout);
-            let before = match time {
-                Some(time) => self.times.insert(member, time),
-                None => self.times.remove(&member),
+        for place in self.changed.drain(..) {
+            let Some(slot) = self.slots.get_mut(place).and_then(Option::as_mut) else {
+                continue;
             };
-            if before == time {
+            slot.changed = false;
+            let talking = slot.peer.is_talking();
+            if talking != slot.talking {
+                slot.talking = talking;
+                match talking {
+                    true => self.talking += 1,
+                    false => self.talking -= 1,
+                }
+            }
+            let time = Some(slot.peer.next_timeout());
+            if slot.due == time {
                 continue;
             }
-            if let Some(before) = before {
-                self.due.remove(&(before, member));
+            if let Some(before) = slot.due {
+                self.due.remove(&(before, place));
             }
-            self.due.extend(time.map(|time| (time, member)));
+            slot.due = time;
+            self.due.extend(time.map(|time| (time, place)));
         }
     }
 }
 
 /// Most often it is the same one several times.
-fn note(changed: &mut Vec<MemberId>, member: MemberId) {
-    if changed.last() != Some(&member) {
-        changed.push(member);
+fn note(changed: &mut Vec<Place>, place: Place, slot: &mut Slot) {
+    if !slot.changed {
+        slot.changed = true;
+        changed.push(place);
     }
 }

@@ -1,6 +1,6 @@
 //! The transports in use, and the sessions that they have given us.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,7 +62,9 @@ struct Held {
 pub(crate) struct Network {
     transports: Vec<Arc<dyn Transport>>,
     /// Sessions with members.
-    sessions: BTreeMap<Address, Held>,
+    sessions: HashMap<Address, Held>,
+    /// When sessions were last looked through.
+    tidied: Option<Instant>,
     /// Sessions of senders that have not proven to be members, the oldest first.
     strangers: VecDeque<(Address, Session, Instant)>,
     /// Packets for addresses that a transport is connecting to.
@@ -144,7 +146,8 @@ impl Network {
         let started = transports::start(config, &reachable, inbox).await?;
         let network = Network {
             transports: started.transports,
-            sessions: BTreeMap::new(),
+            sessions: HashMap::new(),
+            tidied: None,
             strangers: VecDeque::new(),
             connecting: BTreeMap::new(),
             quic,
@@ -407,10 +410,16 @@ impl Network {
         self.sessions.insert(address, held);
     }
 
-    /// Forgets sessions that have closed, strangers that stayed strangers, and paths that no link uses.
-    pub(super) fn tidy(&mut self, now: Instant, in_use: &BTreeSet<Address>) {
+    /// Forgets strangers that stayed strangers; and now and then sessions that have closed, and paths that no link uses. Which those are is
+    /// a long list to make in a large ring.
+    pub(super) fn tidy(&mut self, now: Instant, in_use: impl FnOnce() -> BTreeSet<Address>) {
         self.strangers
             .retain(|(_, session, since)| !session.is_closed() && now < *since + STRANGER_TIME);
+        if self.tidied.is_some_and(|at| now < at + STRANGER_TIME / 2) {
+            return;
+        }
+        self.tidied = Some(now);
+        let in_use = in_use();
         self.sessions.retain(|address, held| {
             let recent = now < held.used + STRANGER_TIME;
             !held.session.is_closed() && (recent || in_use.contains(address))

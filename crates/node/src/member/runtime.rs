@@ -69,6 +69,7 @@ pub(crate) struct Runtime {
     /// Who has asked for our HELLO of late.
     hellos_given: BTreeMap<MemberId, Instant>,
     pub(super) started: Instant,
+    due: Due,
     /// Events counted since the start, beside those of the parts.
     pub(super) counters: BTreeMap<&'static str, u64>,
     incoming: mpsc::Receiver<Incoming>,
@@ -77,6 +78,14 @@ pub(crate) struct Runtime {
     commands: mpsc::Receiver<Command>,
     pub(super) outcomes: mpsc::Sender<Outcome>,
     outcome_queue: mpsc::Receiver<Outcome>,
+}
+
+/// When the parts want to be called again, at the last look.
+#[derive(Clone, Copy, Debug, Default)]
+struct Due {
+    links: Option<Instant>,
+    validator: Option<Instant>,
+    chord: Option<Instant>,
 }
 
 /// Where what comes for applications arrives.
@@ -141,6 +150,7 @@ impl Runtime {
             hello_sequence,
             hellos_given: BTreeMap::new(),
             started: now,
+            due: Due::default(),
             counters: BTreeMap::new(),
             identity,
             membership,
@@ -320,28 +330,40 @@ impl Runtime {
     }
 
     fn next_timeout(&mut self) -> Instant {
-        let chord = self.chord.as_ref().and_then(Chord::poll_timeout);
-        let timers = [
-            self.links.poll_timeout(),
-            self.validator.poll_timeout(),
-            self.relaying.poll_timeout(),
+        self.due = Due {
+            links: self.links.poll_timeout(),
+            validator: self.validator.poll_timeout(),
+            chord: self.chord.as_ref().and_then(Chord::poll_timeout),
+        };
+        let Due {
+            links,
+            validator,
             chord,
-        ];
+        } = self.due;
+        let timers = [links, validator, chord, self.relaying.poll_timeout()];
         let next = timers.into_iter().flatten().min();
         next.unwrap_or_else(|| Instant::now() + HOUSEKEEPING)
     }
 
+    /// Whatever input has made due since is found with the next look at the timers.
     fn handle_timeouts(&mut self, now: Instant) {
-        self.links.handle_timeout(now);
-        self.validator.handle_timeout(now);
-        if let Some(chord) = &mut self.chord {
+        let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
+        if is_due(self.due.links) {
+            self.links.handle_timeout(now);
+        }
+        if is_due(self.due.validator) {
+            self.validator.handle_timeout(now);
+        }
+        if let Some(chord) = &mut self.chord
+            && is_due(self.due.chord)
+        {
             chord.handle_timeout(now);
         }
     }
 
     fn keep_house(&mut self, now: Instant) {
-        let in_use = self.links.addresses();
-        self.network.tidy(now, &in_use);
+        let links = &self.links;
+        self.network.tidy(now, || links.addresses());
         self.hellos_given
             .retain(|_, given| now < *given + HELLO_PAUSE);
         self.end_overdue(now);
