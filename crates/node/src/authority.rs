@@ -8,11 +8,11 @@ mod dns;
 mod dns_tcp;
 mod kept;
 mod publish;
+mod rotate;
 mod server;
 mod spoken;
 mod store;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,7 @@ pub use self::kept::KeptServer;
 pub use self::publish::{
     DnsServer, Fault, InvalidDnsServer, Publication, PublishError, TsigKey, TsigKeyError,
 };
+pub use self::rotate::Rotated;
 pub(crate) use self::server::SharedAuthority;
 pub use self::server::{Server, ServerError};
 use self::store::Store;
@@ -87,11 +88,27 @@ pub enum AuthorityError {
     /// An invite's time is out of range.
     #[error("an invite may be valid for 1 second to 365 days")]
     Validity,
-    /// [`REVOCATIONS`] certificates are revoked.
+    /// The statement is full.
     #[error(
-        "{REVOCATIONS} unexpired certificates are revoked already: wait until some have expired"
+        "the ring's statement has room for {REVOCATIONS} unexpired certificates that were revoked, and for half as many that were replaced, and it is full: wait until some have expired"
     )]
     TooManyRevocations,
+    /// The certificate has expired.
+    #[error(
+        "the certificate of `{0}` has run out: it can only join anew, by another invite (`ringway ring invite`)"
+    )]
+    RunOut(String),
+    /// A time is out of range.
+    #[error("a member may be asked for another key for 1 second to 365 days")]
+    RotationTime,
+    /// A request for another key is not by the member that the owner has named.
+    #[error("the request is by `{found}` and not by `{named}`: nothing was changed")]
+    OtherMembersRequest {
+        /// Whom the owner means.
+        named: String,
+        /// Whose it is.
+        found: String,
+    },
     /// The invite is used, expired or unknown, or the request does not fit it.
     #[error("{0}")]
     EnrolmentRefused(&'static str),
@@ -129,6 +146,9 @@ impl AuthorityError {
             | AuthorityError::NameTaken(_)
             | AuthorityError::UnknownMember(_)
             | AuthorityError::AlreadyRevoked(_)
+            | AuthorityError::RunOut(_)
+            | AuthorityError::RotationTime
+            | AuthorityError::OtherMembersRequest { .. }
             | AuthorityError::TooManyServers
             | AuthorityError::Validity => true,
             AuthorityError::TooManyRevocations
@@ -473,10 +493,14 @@ impl Authority {
     /// When nobody has the name, or the statement is full.
     pub fn revoke(&mut self, name: &str) -> Result<MemberEntry, AuthorityError> {
         let now = unix_seconds();
-        if self.store.revoked_serials(now)?.len() >= REVOCATIONS {
+        if self.store.serials(now)?.count() >= REVOCATIONS {
             return Err(AuthorityError::TooManyRevocations);
         }
         let serial = self.store.revoke(name, now)?;
+        self.entry(serial, name)
+    }
+
+    fn entry(&self, serial: u64, name: &str) -> Result<MemberEntry, AuthorityError> {
         let members = self.members()?;
         members
             .into_iter()
@@ -488,9 +512,11 @@ impl Authority {
         // The number first: a revocation that comes in between makes the number too low, which the next statement mends;
         // too high a number without it would hide it for good.
         let number = self.store.generation()?;
-        let revoked: BTreeSet<u64> = self.store.revoked_serials(unix_seconds())?;
+        let serials = self.store.serials(unix_seconds())?;
         let successors = u8::try_from(self.store.options().successors).unwrap_or(u8::MAX);
-        Ok(Statement::issue(&self.root, number, successors, revoked))
+        Ok(Statement::issue_with(
+            &self.root, number, successors, serials,
+        ))
     }
 
     /// Every record of the zone and a number that grows with each change.

@@ -1,5 +1,8 @@
 //! `ringway node`: everything that one member runs, started and stopped in the right order.
 
+mod key;
+mod routers;
+
 use std::fs::File;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -8,19 +11,23 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_overlay::{Destination, RingKey};
-use ringway_transport::{MemberId, Signer as _};
+use ringway_transport::MemberId;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::certificate::CertificateError;
+use self::key::KeyKeeper;
+use self::routers::RouterFollower;
+use crate::certificate::{Certificate, CertificateError, Role};
 use crate::clock::unix_seconds;
 use crate::config::{Config, ConfigError, Wrong};
 use crate::control::{self, ControlServerError, ControlSocket, Services};
 use crate::directory::{Directory, DirectoryError};
+use crate::enrol;
 use crate::home::{self, HomeError};
 use crate::identity::{Identity, IdentityError};
-use crate::member::{Arrived, MemberHandle, Network, NetworkError, Runtime, Setup};
+use crate::member::{Arrived, Inboxes, MemberHandle, Network, NetworkError, Runtime, Setup};
 pub use crate::member::{Delivered, MessageSender, RingMessage};
 use crate::state::{Membership, State, StateError};
+use crate::statement::Statement;
 use crate::transfer::{self, Transfers};
 
 /// How often DNS is asked for a newer statement.
@@ -45,6 +52,11 @@ pub enum DaemonError {
         "the ring owner has revoked this member: ask for a new invite and join with another --home"
     )]
     Revoked,
+    /// Its certificate was replaced, and the new key is not here.
+    #[error(
+        "the ring has another key for this member, and it is not in this home: if that was not your doing, somebody has stolen the old key, and the ring owner has to revoke this member (`ringway ring revoke`); else go on in the home that has the new key"
+    )]
+    Replaced,
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -121,6 +133,25 @@ impl Ready {
     }
 }
 
+/// Why a daemon has ended that nothing was wrong with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was told to.
+    Stopped,
+    /// The member has another key. Started again, it goes on with that: with the same name, and with all that was under way.
+    Rotated,
+}
+
+/// What ends a daemon that nobody has told to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// The membership is over.
+    Over,
+    /// Its key is another's.
+    Replaced,
+    Rotated,
+}
+
 /// A member whose sockets are bound.
 #[derive(Debug)]
 pub struct Daemon {
@@ -130,6 +161,8 @@ pub struct Daemon {
     _lock: File,
     services: Services,
     state: Arc<State>,
+    keys: KeyKeeper,
+    routers: RouterFollower,
     ready: Ready,
     messages: Option<Messages>,
     ring_messages: Option<RingMessages>,
@@ -240,17 +273,18 @@ impl Daemon {
         let lock = home::lock(&home)?;
         let path = home::socket_path(&home);
         let socket = ControlSocket::bind(&path).await?;
-        let directory = Directory::new(
-            membership.ring,
-            &membership.domain,
-            membership.statement.clone(),
-            config.node.resolver,
-        )?;
-        let directory = Arc::new(directory);
+        let (directory, routers) = known(&membership, &config, &state).await?;
         let (network, arrivals) = Network::start(&config, &identity, &own, &directory).await?;
         let endpoint = Arc::clone(network.quic());
         let over_links = Arc::clone(network.over_links());
         let ready = Ready::of(&membership, path);
+        let keys = KeyKeeper {
+            home: home.clone(),
+            membership: membership.clone(),
+            state: Arc::clone(&state),
+            directory: Arc::clone(&directory),
+            resolver: config.node.resolver,
+        };
         let (runtime, member, inboxes) = Runtime::new(Setup {
             identity,
             membership,
@@ -269,17 +303,7 @@ impl Daemon {
             receive: config.receive,
             home,
         })?;
-        let messages = Messages {
-            member: member.clone(),
-            directory: Arc::clone(&directory),
-            arrived: inboxes.messages,
-        };
-        let sender = RingSender {
-            member: member.clone(),
-            directory: Arc::clone(&directory),
-        };
-        let arrived = inboxes.through;
-        let ring_messages = RingMessages { sender, arrived };
+        let (messages, ring_messages) = mailboxes(&member, &directory, inboxes);
         let services = Services {
             member,
             transfers,
@@ -292,6 +316,8 @@ impl Daemon {
             _lock: lock,
             services,
             state,
+            keys,
+            routers,
             ready,
             messages: Some(messages),
             ring_messages: Some(ring_messages),
@@ -316,19 +342,23 @@ impl Daemon {
         self.ring_messages.take()
     }
 
-    /// Runs until `shutdown` completes or the membership ends.
+    /// Runs until `shutdown` completes, the membership ends, or the member has another key.
     ///
     /// # Errors
-    /// [`DaemonError::Revoked`] when the ring owner has ended the membership.
+    /// [`DaemonError::Revoked`] when the ring owner has ended the membership, [`DaemonError::Replaced`] when somebody else has its place.
     pub async fn run(
         mut self,
         shutdown: impl Future<Output = ()> + Send,
-    ) -> Result<(), DaemonError> {
+    ) -> Result<Ended, DaemonError> {
         self.messages = None;
         self.ring_messages = None;
         let own = self.services.certificate.clone();
-        let (revoked, own_end) = oneshot::channel();
-        let watching = tokio::spawn(watch_statement(self.services.clone(), self.state, revoked));
+        let (ending, mut own_end) = mpsc::channel(1);
+        let stored = self.keys.membership.statement.number();
+        let keeping = tokio::spawn(self.keys.run(ending.clone()));
+        let following = tokio::spawn(self.routers.run());
+        let disk = (self.state, stored);
+        let watching = tokio::spawn(watch_statement(self.services.clone(), disk, ending));
         let serving = tokio::spawn(control::serve(self.socket, self.services));
         // A task of its own: in the caller's `block_on` every wake-up would cross threads.
         let (stop, stopped) = oneshot::channel();
@@ -336,9 +366,9 @@ impl Daemon {
             // Also when the sender is gone.
             stopped.await.unwrap_or_default();
         }));
-        let was_ended = tokio::select! {
-            () = shutdown => false,
-            ended = own_end => ended.is_ok(),
+        let ended = tokio::select! {
+            () = shutdown => None,
+            ended = own_end.recv() => ended,
         };
         if stop.send(()).is_err() {
             tracing::error!("the member's task has ended before its time");
@@ -346,22 +376,68 @@ impl Daemon {
         if let Err(error) = member.await {
             tracing::error!(%error, "the member's task failed");
         }
-        watching.abort();
-        serving.abort();
         // The socket's file goes when the task that holds it has ended.
-        for task in [watching, serving] {
+        for task in [keeping, following, watching, serving] {
+            task.abort();
             if let Err(error) = task.await
                 && !error.is_cancelled()
             {
                 tracing::error!(%error, "a task of the daemon failed");
             }
         }
-        if !was_ended {
-            return Ok(());
+        match ended {
+            None => Ok(Ended::Stopped),
+            Some(Ending::Rotated) => Ok(Ended::Rotated),
+            Some(Ending::Replaced) => Err(DaemonError::Replaced),
+            Some(Ending::Over) => {
+                own.check_time(unix_seconds())?;
+                Err(DaemonError::Revoked)
+            }
         }
-        own.check_time(unix_seconds())?;
-        Err(DaemonError::Revoked)
     }
+}
+
+/// Who is known from before.
+async fn known(
+    membership: &Membership,
+    config: &Config,
+    state: &Arc<State>,
+) -> Result<(Arc<Directory>, RouterFollower), DirectoryError> {
+    let directory = Arc::new(Directory::new(
+        membership.ring,
+        &membership.domain,
+        membership.statement.clone(),
+        config.node.resolver,
+    )?);
+    let routers = RouterFollower {
+        ring: membership.ring,
+        state: Arc::clone(state),
+        directory: Arc::clone(&directory),
+    };
+    // A leaf looks again and again; a router once.
+    if membership.certificate.role() == Role::Router {
+        routers.at_start().await;
+    }
+    Ok((directory, routers))
+}
+
+/// Where applications send and receive.
+fn mailboxes(
+    member: &MemberHandle,
+    directory: &Arc<Directory>,
+    inboxes: Inboxes,
+) -> (Messages, RingMessages) {
+    let messages = Messages {
+        member: member.clone(),
+        directory: Arc::clone(directory),
+        arrived: inboxes.messages,
+    };
+    let sender = RingSender {
+        member: member.clone(),
+        directory: Arc::clone(directory),
+    };
+    let arrived = inboxes.through;
+    (messages, RingMessages { sender, arrived })
 }
 
 /// What the home folder holds, checked.
@@ -383,13 +459,11 @@ impl Opened {
         let membership = membership.ok_or_else(|| DaemonError::NotAMember(shown()))?;
         let config = Config::load(home)?;
         config.check_role(membership.certificate.role())?;
-        let identity = Identity::load(&home::identity_path(home))?;
         let own = &membership.certificate;
-        if own.member() != identity.member() {
-            return Err(DaemonError::OtherKey(shown()));
-        }
+        let identity = enrol::load_identity(home, own)?;
+        let identity = identity.ok_or_else(|| DaemonError::OtherKey(shown()))?;
         own.check_time(unix_seconds())?;
-        if membership.statement.revokes(own.serial()) {
+        if is_over(&membership.statement, own) {
             return Err(DaemonError::Revoked);
         }
         home::create_private_folder(&home::trees_path(home))?;
@@ -406,12 +480,21 @@ impl Opened {
     }
 }
 
-/// Takes over each newer statement, from DNS or from another member; ends links of revoked members, and this daemon if it is one.
-async fn watch_statement(services: Services, state: Arc<State>, revoked: oneshot::Sender<()>) {
+/// True if the owner has revoked the certificate. One that was replaced has a way on: see `key`.
+fn is_over(statement: &Statement, own: &Certificate) -> bool {
+    statement.revokes(own.serial()) && statement.heir(own.serial()).is_none()
+}
+
+/// Takes over each newer statement, from DNS or from another member; ends links of revoked members, and this daemon if it is one. On disk is
+/// the statement with the number that comes with the state.
+async fn watch_statement(
+    services: Services,
+    (state, mut stored): (Arc<State>, u64),
+    ending: mpsc::Sender<Ending>,
+) {
     let mut tick = tokio::time::interval(STATEMENT_REFRESH);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let directory = &services.directory;
-    let mut stored = directory.statement().number();
     loop {
         let asks = async {
             tick.tick().await;
@@ -433,7 +516,7 @@ async fn watch_statement(services: Services, state: Arc<State>, revoked: oneshot
         services.member.memberships_changed().await;
         if services.certificate.check_time(unix_seconds()).is_err() {
             tracing::error!("this member's certificate has run out");
-            return end(revoked);
+            return end(&ending).await;
         }
         let statement = directory.statement();
         if statement.number() <= stored {
@@ -443,15 +526,15 @@ async fn watch_statement(services: Services, state: Arc<State>, revoked: oneshot
         if let Err(error) = state.set_statement(&statement) {
             tracing::error!(%error, "the statement could not be stored");
         }
-        if statement.revokes(services.certificate.serial()) {
+        if is_over(&statement, &services.certificate) {
             tracing::error!("the ring owner has revoked this member");
-            return end(revoked);
+            return end(&ending).await;
         }
     }
 }
 
-fn end(membership: oneshot::Sender<()>) {
-    if membership.send(()).is_err() {
+async fn end(membership: &mpsc::Sender<Ending>) {
+    if membership.send(Ending::Over).await.is_err() {
         tracing::debug!("the daemon is stopping already");
     }
 }

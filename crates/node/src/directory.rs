@@ -226,7 +226,7 @@ impl Directory {
         Some(self.cached(&relay.parent)?.name().to_string())
     }
 
-    /// Finds a member by name, or by id in base32.
+    /// Finds a member by name, or by id in base32. Whoever has another key now is found by the old id as well, where that was known.
     ///
     /// # Errors
     /// When there is none, it is not good, or DNS does not answer.
@@ -234,6 +234,10 @@ impl Directory {
         if let Ok(member) = name_or_id.parse::<MemberId>() {
             if let Some(certificate) = self.cached(&member) {
                 return Ok(certificate);
+            }
+            if let Some(old) = self.is_replaced(&member) {
+                // Boxed: it may come back here, with a name.
+                return Box::pin(self.heir(old.serial(), old.name())).await;
             }
             self.not_revoked(&member)?;
             return self.ask(RecordName::Id(member)).await;
@@ -254,6 +258,56 @@ impl Directory {
             let over = certificate.check_time(unix_seconds()).is_err();
             over || self.statement().revokes(certificate.serial())
         })
+    }
+
+    /// The certificate of whoever had the certificate with this serial: the same, or the one for its next key. The owner's statement says
+    /// whether there is one; the member's name leads to it.
+    ///
+    /// # Errors
+    /// As [`Directory::find`].
+    pub(crate) async fn heir(
+        &self,
+        serial: u64,
+        name: &Name,
+    ) -> Result<Certificate, DirectoryError> {
+        let revoked = || DirectoryError::Revoked(name.to_string());
+        if self.statement().heir(serial).is_none() {
+            return Err(revoked());
+        }
+        let found = self.find(name.as_str()).await?;
+        match self.succeeds(serial, &found) {
+            true => Ok(found),
+            // Somebody else has the name: whoever had it was revoked meanwhile. Or the statement here is older than DNS.
+            false if self.statement().heir(serial).is_none() => Err(revoked()),
+            false => Err(DirectoryError::Unavailable(
+                name.to_string(),
+                "its new certificate is not there yet".to_owned(),
+            )),
+        }
+    }
+
+    /// True if the owner has stated that this certificate takes the place of the one with the serial `old`, straight or by others.
+    pub(crate) fn succeeds(&self, old: u64, certificate: &Certificate) -> bool {
+        self.statement().heir(old) == Some(certificate.serial())
+    }
+
+    /// True if this member, whose certificate had this serial (0 if that was never noted), has another key now.
+    pub(crate) fn has_heir(&self, member: &MemberId, serial: u64) -> bool {
+        let statement = self.statement();
+        statement.heir(serial).is_some() || (serial == 0 && self.is_replaced(member).is_some())
+    }
+
+    /// The certificate that this member had, if it is known here and was replaced.
+    fn is_replaced(&self, member: &MemberId) -> Option<Certificate> {
+        let certificate = self.known().by_id(member)?;
+        let heir = self.statement().heir(certificate.serial());
+        heir.map(|_| certificate)
+    }
+
+    /// True if it is known that this member, whose certificate had this serial (0 if that was never noted), is no longer one and has no other key.
+    pub(crate) fn has_lost(&self, member: &MemberId, serial: u64) -> bool {
+        let ended = self.has_ended(member) || self.statement().revokes(serial);
+        ended && !self.has_heir(member, serial)
     }
 
     /// A revoked member's record has gone from DNS, which would only say that there is none.
@@ -360,13 +414,27 @@ impl Directory {
 }
 
 impl Known {
+    /// The serial of the certificate that is known of this member.
+    fn serial_of(&self, member: &MemberId) -> Option<u64> {
+        let entry = self.by_id.get(member)?;
+        Some(entry.certificate.serial())
+    }
+
+    /// Takes a certificate in. An older one takes nothing from a newer one: not its member's entry, and not its name.
     fn insert(&mut self, certificate: Certificate) {
         let member = certificate.member();
+        let serial = certificate.serial();
+        if self.serial_of(&member) > Some(serial) {
+            return;
+        }
         self.uses += 1;
         self.absent.remove(&RecordName::Id(member));
         self.absent
             .remove(&RecordName::Member(certificate.name().clone()));
-        self.id_by_name.insert(certificate.name().clone(), member);
+        let named = self.id_by_name.get(certificate.name());
+        if named.and_then(|named| self.serial_of(named)) <= Some(serial) {
+            self.id_by_name.insert(certificate.name().clone(), member);
+        }
         if let Some(key) = certificate.ring_key() {
             self.absent.remove(&RecordName::Key(key));
             self.id_by_key.insert(key, member);
@@ -393,8 +461,14 @@ impl Known {
         let Some(entry) = oldest.and_then(|id| self.by_id.remove(&id)) else {
             return;
         };
-        self.id_by_name.remove(entry.certificate.name());
-        if let Some(key) = entry.certificate.ring_key() {
+        let member = entry.certificate.member();
+        // Somebody with another key may have the name now.
+        if self.id_by_name.get(entry.certificate.name()) == Some(&member) {
+            self.id_by_name.remove(entry.certificate.name());
+        }
+        if let Some(key) = entry.certificate.ring_key()
+            && self.id_by_key.get(&key) == Some(&member)
+        {
             self.id_by_key.remove(&key);
         }
     }
@@ -420,3 +494,6 @@ impl Known {
         self.absent.insert(record, Instant::now());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,12 +11,15 @@
 //! The member knows the authority by the ring's identity in the invite; the authority knows the member by
 //! its key and by the secret. Without the secret nobody gets past the second message. A spoken invite has too few bits for that and names no
 //! ring: with one, two messages come before (`pake`), and the handshake is another.
+//!
+//! A member that wants another key (`crate::rotation`) comes to the same port, by Noise IK with the key that it has.
 
 mod channel;
 mod client;
 mod locate;
 mod offline;
 mod pake;
+mod rotate;
 mod server;
 mod tries;
 
@@ -29,6 +32,8 @@ pub use self::offline::{complete, request};
 pub use self::pake::Refusal;
 #[cfg(feature = "fuzzing")]
 pub(crate) use self::pake::decode_anything;
+pub use self::rotate::{RotateError, Rotated, complete_rotation, request_rotation};
+pub(crate) use self::rotate::{Rotation, load_identity};
 pub(crate) use self::server::serve;
 
 #[derive(Debug, Encode, Decode)]
@@ -54,6 +59,22 @@ enum Reply {
         /// Where the ring's DNS is answered.
         #[n(3)]
         dns: ByteArray<18>,
+    },
+    #[n(1)]
+    Refused {
+        #[n(0)]
+        reason: String,
+    },
+}
+
+/// What a member gets that has asked for another key, by `crate::rotation::RotationRequest`.
+#[derive(Debug, Encode, Decode)]
+enum RotationAnswer {
+    #[n(0)]
+    Granted {
+        /// A `crate::rotation::RotationReply`.
+        #[n(0)]
+        reply: ByteVec,
     },
     #[n(1)]
     Refused {

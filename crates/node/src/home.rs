@@ -3,6 +3,7 @@
 //! | path | holds |
 //! |---|---|
 //! | `identity.key` | the Ed25519 secret, 0600 |
+//! | `identity.next` | the next one, 0600, while the member changes its key |
 //! | `ringway.toml` | the configuration |
 //! | `state.db` | certificate, known routers, transfers |
 //! | `admission.request` | what this machine has asked to be, until it is a member |
@@ -54,6 +55,10 @@ pub fn config_path(home: &Path) -> PathBuf {
 
 pub(crate) fn identity_path(home: &Path) -> PathBuf {
     home.join("identity.key")
+}
+
+pub(crate) fn next_identity_path(home: &Path) -> PathBuf {
+    home.join("identity.next")
 }
 
 pub(crate) fn request_path(home: &Path) -> PathBuf {
@@ -126,6 +131,13 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), HomeError
         sync_folder_of(path)
     };
     write().map_err(|source| HomeError::new("writing", path, source))
+}
+
+/// Puts the file `from` in the place of `to`, so that after a crash either stands there.
+pub(crate) fn replace(from: &Path, to: &Path) -> Result<(), HomeError> {
+    fs::rename(from, to)
+        .and_then(|()| sync_folder_of(to))
+        .map_err(|source| HomeError::new("replacing", to, source))
 }
 
 /// Reads a secret file; refuses one that others can read.

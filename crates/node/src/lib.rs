@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`authority`], `enrol` | who becomes a member: invites, certificates, DNS, revocation |
 //! | [`admission`] | the request and the reply of a member that joins by file |
+//! | [`rotation`] | the request and the reply of a member that changes its key |
 //! | [`certificate`], [`statement`], `zone`, `invite` | what the ring owner signs, and its forms |
 //! | [`home`], [`config`], [`state`], `database` | what a member keeps on disk |
 //! | [`directory`] | certificates by name, id and ring key, from memory and DNS |
@@ -25,7 +26,8 @@
 //!
 //! let home = "/var/lib/ringway".into();
 //! let daemon = Daemon::start(Options { home, upload_limit: None }).await?;
-//! daemon.run(async { /* until it is to stop */ }).await
+//! daemon.run(async { /* until it is to stop */ }).await?;
+//! # Ok(())
 //! # }
 //! ```
 
@@ -52,6 +54,7 @@ mod link;
 mod member;
 mod noise;
 mod open_files;
+pub mod rotation;
 pub mod state;
 pub mod statement;
 mod transfer;

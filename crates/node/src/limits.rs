@@ -1,8 +1,10 @@
 //! Every bound of this crate: unit, source, and what happens past it.
 
 mod link;
+mod rotation;
 
 pub use link::*;
+pub use rotation::*;
 
 /// Bytes of one line on the control socket.
 ///
@@ -39,9 +41,10 @@ pub const CERTIFICATE_BYTES: usize = 300;
 /// Source: [`REVOCATIONS`] serials of at most 9 bytes and the fixed fields; a DNS message has at most 65 535 (RFC 1035 §4.2.2), a TXT record in base64 a third more than this. A longer one is malformed.
 pub const STATEMENT_BYTES: usize = 40_000;
 
-/// Revoked certificates that have not expired, in one statement.
+/// Serials in one statement: one for each certificate that is revoked and has not expired, two for each that was replaced, one for each
+/// whose holder is asked to change its key.
 ///
-/// Source: what fits into [`STATEMENT_BYTES`]. The authority refuses to revoke more before some have expired.
+/// Source: what fits into [`STATEMENT_BYTES`]. The authority refuses to revoke or rotate more before some have expired.
 pub const REVOCATIONS: usize = 4_096;
 
 /// Bytes of a ring's domain.

@@ -37,7 +37,7 @@ pub(crate) use self::messages::Arrived;
 pub use self::messages::MessageSender;
 pub(crate) use self::network::{Network, NetworkError};
 pub(crate) use self::records::RecordOutcome;
-pub(crate) use self::runtime::{Runtime, Setup};
+pub(crate) use self::runtime::{Inboxes, Runtime, Setup};
 pub use self::through::{Delivered, RingMessage};
 
 use crate::certificate::Certificate;

@@ -39,6 +39,8 @@ const MIGRATIONS: &[&str] = &["
     CREATE TABLE records (
         name BLOB PRIMARY KEY, value BLOB NOT NULL, number INTEGER NOT NULL, expires INTEGER NOT NULL
     ) STRICT;
+", "
+    ALTER TABLE transfers ADD COLUMN peer_serial INTEGER NOT NULL DEFAULT 0;
 "];
 
 /// Why the state could not be read or written.
@@ -163,6 +165,24 @@ impl State {
         Ok(())
     }
 
+    /// Stores the certificate for this member's next key, and what the owner has stated. All else goes on: what was counted is not counted anew.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) fn set_certificate(
+        &self,
+        certificate: &Certificate,
+        statement: &Statement,
+    ) -> Result<()> {
+        self.connection()
+            .execute(
+                "UPDATE membership SET certificate = ?1, statement = ?2",
+                params![certificate.as_bytes(), statement.as_bytes()],
+            )
+            .map_err(self.fail())?;
+        Ok(())
+    }
+
     /// Stores a newer statement.
     ///
     /// # Errors
@@ -250,6 +270,23 @@ impl State {
         Ok(())
     }
 
+    /// Remembers a router by its new key instead of its old one.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) fn follow_router(&self, old: &Certificate, new: &Certificate) -> Result<()> {
+        let follow =
+            "UPDATE OR REPLACE routers SET member = ?2, certificate = ?3 WHERE member = ?1";
+        let (old, key) = (old.member(), new.member());
+        self.connection()
+            .execute(
+                follow,
+                params![&old.as_bytes()[..], &key.as_bytes()[..], new.as_bytes()],
+            )
+            .map_err(self.fail())?;
+        Ok(())
+    }
+
     /// Routers known from before, the last seen first.
     ///
     /// # Errors
@@ -278,8 +315,8 @@ impl State {
         let hash = record.hash.map(|hash| hash.as_bytes().to_vec());
         connection
             .execute(
-                "INSERT INTO transfers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
-                 ON CONFLICT DO UPDATE SET path = ?5, size = ?7, priority = ?8, phase = ?9, reason = ?10, blake3 = ?11,
+                "INSERT INTO transfers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+                 ON CONFLICT DO UPDATE SET peer = ?3, peer_serial = ?15, path = ?5, size = ?7, priority = ?8, phase = ?9, reason = ?10, blake3 = ?11,
                  active_us = ?13, moved = ?14",
                 params![
                     &record.id.0[..],
@@ -296,6 +333,7 @@ impl State {
                     record.created,
                     u64::try_from(record.active.as_micros()).unwrap_or(u64::MAX),
                     record.moved,
+                    record.peer_serial,
                 ],
             )
             .map_err(self.fail())?;
@@ -371,7 +409,7 @@ impl State {
         let connection = self.connection();
         let mut statement = connection
             .prepare(
-                "SELECT id, direction, peer, peer_name, path, file, size, priority, phase, reason, blake3, created, active_us, moved
+                "SELECT id, direction, peer, peer_name, path, file, size, priority, phase, reason, blake3, created, active_us, moved, peer_serial
                  FROM transfers ORDER BY created, rowid",
             )
             .map_err(self.fail())?;
@@ -406,12 +444,53 @@ fn transfer_record(row: &Row<'_>) -> rusqlite::Result<Record> {
         created: row.get(11)?,
         active: Duration::from_micros(row.get(12)?),
         moved: row.get(13)?,
+        peer_serial: row.get(14)?,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::certificate::CertificateFields;
+    use crate::identity::Identity;
+
+    #[test]
+    fn another_certificate_leaves_what_was_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = State::open(folder.path()).unwrap();
+        let owner = Identity::generate().unwrap();
+        let certificate = |member, serial| {
+            let fields = CertificateFields {
+                member: MemberId::new(member),
+                name: "oslo".parse().unwrap(),
+                address: None,
+                nonce: [0; 16],
+                not_before: 0,
+                not_after: 10,
+                serial,
+            };
+            Certificate::issue(&owner, &fields)
+        };
+        let statement = |number| Statement::issue(&owner, number, 3, [].into());
+        let membership = Membership {
+            ring: ringway_transport::Signer::member(&owner),
+            domain: "ring.test".to_owned(),
+            certificate: certificate([1; 32], 1),
+            statement: statement(1),
+        };
+        state.set_membership(&membership).unwrap();
+        let (sequence, incarnation) = (
+            state.next_hello_sequence().unwrap(),
+            state.next_incarnation().unwrap(),
+        );
+        let next = certificate([2; 32], 2);
+        state.set_certificate(&next, &statement(2)).unwrap();
+        let stored = state.membership().unwrap().unwrap();
+        assert_eq!((stored.certificate, stored.statement), (next, statement(2)));
+        assert_eq!(stored.domain, membership.domain);
+        assert!(state.next_hello_sequence().unwrap() > sequence);
+        assert!(state.next_incarnation().unwrap() > incarnation);
+    }
 
     #[test]
     fn a_records_number_only_goes_up_and_the_expired_make_room() {

@@ -1,9 +1,12 @@
-//! The ring owner's signed, numbered statement about the whole ring: its parameters and who is revoked.
+//! The ring owner's signed, numbered statement about the whole ring: its parameters, who is revoked, and whose key is another now.
 //!
 //! A higher number replaces a lower one; nothing else does, so an old statement that somebody replays
 //! cannot bring a revoked member back.
+//!
+//! A certificate that was replaced counts no more than a revoked one. The difference is for those who have business with its holder:
+//! of a revoked member they let go, for one with a new key they wait.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use minicbor::bytes::ByteArray;
 use minicbor::{Decode, Encode};
@@ -38,6 +41,31 @@ struct Body {
     successors: u8,
     #[n(4)]
     revoked: BTreeSet<u64>,
+    /// None if nobody is: so such a statement is that of versions which knew no rotation.
+    #[n(5)]
+    replaced: Option<BTreeMap<u64, u64>>,
+    /// As above.
+    #[n(6)]
+    asked: Option<BTreeSet<u64>>,
+}
+
+/// What a statement says of certificates, by their serials.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Serials {
+    /// Revoked, and not expired by themselves.
+    pub revoked: BTreeSet<u64>,
+    /// Replaced, each with the one that has taken its place.
+    pub replaced: BTreeMap<u64, u64>,
+    /// Their holders are asked to change their keys.
+    pub asked: BTreeSet<u64>,
+}
+
+impl Serials {
+    /// How many they are; a statement has room for [`REVOCATIONS`].
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.revoked.len() + 2 * self.replaced.len() + self.asked.len()
+    }
 }
 
 #[derive(Encode, Decode)]
@@ -64,13 +92,35 @@ impl Statement {
         successors: u8,
         revoked: BTreeSet<u64>,
     ) -> Statement {
+        let serials = Serials {
+            revoked,
+            ..Serials::default()
+        };
+        Statement::issue_with(owner, number, successors, serials)
+    }
+
+    /// Signs a statement that may also say whose keys are others now, or are to be.
+    #[must_use]
+    pub fn issue_with(
+        owner: &dyn Signer,
+        number: u64,
+        successors: u8,
+        serials: Serials,
+    ) -> Statement {
         let ring = (*owner.member().as_bytes()).into();
+        let Serials {
+            revoked,
+            replaced,
+            asked,
+        } = serials;
         let body = Body {
             version: 1,
             ring,
             number,
             successors,
             revoked,
+            replaced: Some(replaced).filter(|replaced| !replaced.is_empty()),
+            asked: Some(asked).filter(|asked| !asked.is_empty()),
         };
         let signature = owner.sign(CONTEXT, &encode(&body)).into();
         let bytes = encode(&Signed {
@@ -90,7 +140,7 @@ impl Statement {
         }
         let signed: Signed = minicbor::decode(bytes).map_err(|_| StatementError::Malformed)?;
         let body = signed.body.clone();
-        if encode(&signed) != bytes || body.version != 1 || body.revoked.len() > REVOCATIONS {
+        if encode(&signed) != bytes || body.version != 1 || !body.is_sound() {
             return Err(StatementError::Malformed);
         }
         if *body.ring != *ring.as_bytes() {
@@ -129,10 +179,48 @@ impl Statement {
         usize::from(self.body.successors)
     }
 
-    /// True if the certificate with this serial is revoked.
+    /// True if the certificate with this serial counts no more: it is revoked, or another has taken its place.
     #[must_use]
     pub fn revokes(&self, serial: u64) -> bool {
-        self.body.revoked.contains(&serial)
+        self.body.revoked.contains(&serial) || self.replacement(serial).is_some()
+    }
+
+    /// The serial of the certificate that its holder has now instead of this one; none if it has not been replaced, or the last one is revoked.
+    #[must_use]
+    pub fn heir(&self, serial: u64) -> Option<u64> {
+        // Serials only grow, so this ends.
+        let mut heir = self.replacement(serial)?;
+        while let Some(next) = self.replacement(heir) {
+            heir = next;
+        }
+        Some(heir).filter(|heir| !self.body.revoked.contains(heir))
+    }
+
+    fn replacement(&self, serial: u64) -> Option<u64> {
+        self.body.replaced.as_ref()?.get(&serial).copied()
+    }
+
+    /// True if the holder of the certificate with this serial is to change its key.
+    #[must_use]
+    pub fn asks(&self, serial: u64) -> bool {
+        let asked = self.body.asked.as_ref();
+        asked.is_some_and(|asked| asked.contains(&serial))
+    }
+}
+
+impl Body {
+    /// Whether it keeps to the bounds, says nothing in two ways, and no certificate is replaced by an older one.
+    fn is_sound(&self) -> bool {
+        let (mut count, mut sound) = (self.revoked.len(), true);
+        if let Some(replaced) = &self.replaced {
+            count += 2 * replaced.len();
+            sound &= !replaced.is_empty() && replaced.iter().all(|(old, new)| old < new);
+        }
+        if let Some(asked) = &self.asked {
+            count += asked.len();
+            sound &= !asked.is_empty();
+        }
+        sound && count <= REVOCATIONS
     }
 }
 
@@ -160,7 +248,81 @@ mod tests {
         }
     }
 
+    fn rotated(revoked: &[u64], replaced: &[(u64, u64)], asked: &[u64]) -> Serials {
+        Serials {
+            revoked: revoked.iter().copied().collect(),
+            replaced: replaced.iter().copied().collect(),
+            asked: asked.iter().copied().collect(),
+        }
+    }
+
+    #[test]
+    fn a_replaced_certificate_counts_no_more_and_leads_to_the_one_in_its_place() {
+        let owner = Identity::generate().unwrap();
+        let serials = rotated(&[2, 8], &[(1, 3), (3, 6), (4, 7), (7, 8)], &[6]);
+        let statement = Statement::issue_with(&owner, 9, 3, serials);
+        let decoded = Statement::decode(statement.as_bytes(), &owner.member()).unwrap();
+        assert_eq!(decoded, statement);
+        for ended in [1, 2, 3, 4, 7, 8] {
+            assert!(decoded.revokes(ended), "{ended}");
+        }
+        assert!(!decoded.revokes(6) && !decoded.revokes(5));
+        assert_eq!((decoded.heir(1), decoded.heir(3)), (Some(6), Some(6)));
+        // Whoever was revoked later has no heir, nor had anybody whose heir that was.
+        assert_eq!((decoded.heir(4), decoded.heir(7)), (None, None));
+        assert_eq!((decoded.heir(2), decoded.heir(6)), (None, None));
+        assert!(decoded.asks(6) && !decoded.asks(1));
+    }
+
+    #[test]
+    fn without_rotations_it_is_what_it_was_before_there_were_any() {
+        let owner = Identity::generate().unwrap();
+        let statement = Statement::issue(&owner, 9, 3, BTreeSet::from([4]));
+        // An array of two; within it one of five, as written by earlier versions.
+        assert_eq!(statement.as_bytes()[..2], [0x82, 0x85]);
+    }
+
+    #[test]
+    fn what_turns_in_a_circle_or_is_too_much_is_no_statement() {
+        let owner = Identity::generate().unwrap();
+        let decoded = |serials| {
+            let statement = Statement::issue_with(&owner, 9, 3, serials);
+            Statement::decode(statement.as_bytes(), &owner.member())
+        };
+        for replaced in [&[(5, 5)][..], &[(5, 4)], &[(1, 2), (2, 1)]] {
+            let refused = decoded(rotated(&[], replaced, &[]));
+            assert_eq!(refused, Err(StatementError::Malformed), "{replaced:?}");
+        }
+        let most = u64::try_from(REVOCATIONS).unwrap();
+        let full = |more: u64| {
+            rotated(
+                &(10..most + 6).collect::<Vec<_>>(),
+                &[(1, 2)],
+                &[3, 3 + more],
+            )
+        };
+        assert_eq!(full(1).count(), REVOCATIONS);
+        assert!(decoded(full(1)).is_ok());
+        let mut over = full(1);
+        over.asked.insert(9);
+        assert_eq!(decoded(over), Err(StatementError::Malformed));
+    }
+
     proptest! {
+        #[test]
+        fn every_statement_survives_a_round_trip(
+            revoked in proptest::collection::btree_set(any::<u64>(), 0..20),
+            replaced in proptest::collection::btree_map(0..u64::MAX / 2, 1..u64::MAX / 2, 0..20),
+            asked in proptest::collection::btree_set(any::<u64>(), 0..20),
+        ) {
+            let owner = Identity::generate().unwrap();
+            let replaced = replaced.into_iter().map(|(old, more)| (old, old + more)).collect();
+            let serials = Serials { revoked, replaced, asked };
+            let statement = Statement::issue_with(&owner, 1, 3, serials);
+            let decoded = Statement::decode(statement.as_bytes(), &owner.member());
+            prop_assert_eq!(decoded, Ok(statement));
+        }
+
         #[test]
         fn random_bytes_are_no_statement(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let ring = RingId::new([1; 32]);

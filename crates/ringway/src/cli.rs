@@ -14,12 +14,12 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 pub(crate) use bench::{BenchCommand, DtlArgs, OverlayArgs, TransportArgs};
 pub(crate) use gate::{ClassifyArgs, GateCommand};
 pub(crate) use member::{
-    CancelArgs, GetArgs, JoinArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, PutArgs, RouteArgs,
-    SendArgs, TransfersArgs,
+    CancelArgs, GetArgs, JoinArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, PutArgs, RotateArgs,
+    RouteArgs, SendArgs, TransfersArgs,
 };
 pub(crate) use ring::{
-    AdmitArgs, InitArgs, InviteArgs, JudgeArgs, PublishArgs, RevokeArgs, RingCommand, RoleArg,
-    ServeArgs,
+    AdmitArgs, InitArgs, InviteArgs, JudgeArgs, PublishArgs, RevokeArgs, RingCommand,
+    RingRotateArgs, RoleArg, ServeArgs,
 };
 
 /// What stands below the options in `ringway --help`.
@@ -79,13 +79,15 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Show the main job on one machine: a ring of separate processes on loopback, real transfers, a killed router, classified captures
     Demo(DemoArgs),
-    /// The ring owner's work: found a ring, serve it, invite and revoke members
+    /// The ring owner's work: found a ring, serve it, invite and revoke members, have them change their keys
     #[command(subcommand, arg_required_else_help = true)]
     Ring(RingCommand),
     /// Enrol this machine as a member: by an invitation read from stdin or a file, or by a request and the owner's reply
     Join(JoinArgs),
     /// Run the member daemon in the foreground
     Node(NodeArgs),
+    /// Change this member's key where the authority cannot be reached: by a request and the owner's reply
+    Rotate(RotateArgs),
     /// Show what the member daemon sees: the ring around it, its links, its counters
     #[command(after_help = "Examples:\n  ringway status\n  ringway status --json")]
     Status,

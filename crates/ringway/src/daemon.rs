@@ -1,9 +1,11 @@
 //! `ringway join` and `ringway node`: becoming a member, and being one.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Command;
 
-use ringway_node::daemon::{Daemon, DaemonError, Options};
+use ringway_node::daemon::{Daemon, DaemonError, Ended, Options};
 use ringway_node::enrol::{self, JoinError, JoinOptions, Joined};
 
 use crate::cli::{JoinArgs, NodeArgs};
@@ -120,7 +122,27 @@ pub(crate) async fn node(context: &Context, args: &NodeArgs) -> Result<(), Failu
             ready.socket.display()
         )
     })?;
-    Ok(daemon
-        .run(signals::shutdown(signals, args.exit_with_stdin))
-        .await?)
+    let shutdown = signals::shutdown(signals, args.exit_with_stdin);
+    match daemon.run(shutdown).await? {
+        Ended::Stopped => Ok(()),
+        Ended::Rotated => {
+            context
+                .output
+                .note("This member has another key and goes on with that.");
+            Err(start_anew())
+        }
+    }
+}
+
+/// Puts this program in its own place, in the same process: nothing of the member that it was stays behind, neither a socket nor the old
+/// key in memory, and whoever watches the process sees none end.
+fn start_anew() -> Failure {
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().unwrap_or_else(|| "ringway".into());
+    // The file that runs, also if another version has been installed in its place: that one counts from the next start.
+    let mut command = Command::new("/proc/self/exe");
+    let error = command.arg0(name).args(arguments).exec();
+    Failure::failed(format_args!(
+        "this member has another key, but could not go on by itself ({error}): start `ringway node` again"
+    ))
 }

@@ -7,6 +7,7 @@
 //! | `output`, `table`, `progress`, `failure` | results on stdout, progress and errors on stderr |
 //! | `owner` | `ring …`: the authority's commands |
 //! | `daemon`, `offline` | `join` and `node`; joining by files |
+//! | `rotate` | another key for this member, by files |
 //! | `request` | the control socket as the commands see it |
 //! | `status`, `transfers`, `reach` | the commands that ask the daemon |
 //! | `gate` | `gate classify` |
@@ -17,7 +18,7 @@
 //! | `signals`, `logging`, `limits` | what the rest needs from the system, and every bound |
 //!
 //! A command never reads the member's files by itself: it asks the daemon, over the socket in the home folder. Only
-//! `join`, `node` and `ring …` open them.
+//! `join`, `node`, `rotate` and `ring …` open them.
 
 mod bench;
 mod cli;
@@ -36,6 +37,7 @@ mod progress;
 mod reach;
 mod records;
 mod request;
+mod rotate;
 mod run;
 mod signals;
 mod status;

@@ -3,6 +3,7 @@
 mod admit;
 mod judge;
 mod publish;
+mod rotate;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -63,6 +64,7 @@ pub(crate) async fn run(context: &Context, command: RingCommand) -> Result<(), F
         RingCommand::Admit(args) => admit::run(context, &args),
         RingCommand::Members(args) => members(context, args.folder.dir),
         RingCommand::Revoke(args) => revoke(context, &args).await,
+        RingCommand::Rotate(args) => rotate::run(context, &args).await,
         RingCommand::Publish(args) => publish::run(context, &args).await,
         RingCommand::Judge(args) => judge::run(context, args),
     }
@@ -233,10 +235,14 @@ fn members(context: &Context, dir: Option<PathBuf>) -> Result<(), Failure> {
     context.output.line(&table.text())
 }
 
-/// The state's name, the same as in JSON.
+/// The state's name, the same as in JSON, and what is to become of it.
 fn state(member: &MemberEntry) -> String {
     let value = serde_json::to_value(member.state).unwrap_or_default();
-    value.as_str().unwrap_or("unknown").to_owned()
+    let state = value.as_str().unwrap_or("unknown");
+    match member.rotate_until {
+        Some(_) => format!("{state}, asked for a new key"),
+        None => state.to_owned(),
+    }
 }
 
 async fn revoke(context: &Context, args: &RevokeArgs) -> Result<(), Failure> {
@@ -257,5 +263,6 @@ async fn revoke(context: &Context, args: &RevokeArgs) -> Result<(), Failure> {
     context.output.either("ringway.member/1", &member, || {
         format!("{} is revoked (certificate {})", member.name, member.serial)
     })?;
-    publish::after_revocation(context, &authority, &member.name).await
+    let what = format!("{} is revoked", member.name);
+    publish::after_change(context, &authority, &what, &member.name).await
 }

@@ -13,7 +13,8 @@ use crate::cli::{Cli, Command, GateCommand, Global, RingCommand};
 use crate::failure::{Failure, report_line};
 use crate::output::Output;
 use crate::{
-    bench, daemon, demo, gate, limits, logging, owner, pages, reach, records, status, transfers,
+    bench, daemon, demo, gate, limits, logging, owner, pages, reach, records, rotate, status,
+    transfers,
 };
 
 /// What every command gets.
@@ -113,6 +114,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failu
         Command::Ring(command) => owner::run(context, command).await?,
         Command::Join(args) => daemon::join(context, args).await?,
         Command::Node(args) => daemon::node(context, &args).await?,
+        Command::Rotate(args) => rotate::run(context, &args)?,
         Command::Status => status::status(context).await?,
         Command::Send(args) => transfers::send(context, &args).await?,
         Command::Transfers(args) => transfers::list(context, &args).await?,

@@ -47,6 +47,11 @@ const MIGRATIONS: &[&str] = &[
     ALTER TABLE invites ADD COLUMN wrong INTEGER NOT NULL DEFAULT 0;
     CREATE UNIQUE INDEX one_invite_a_number ON invites (number);
 ",
+    // `replaced_by` is the serial of the certificate for the member's next key, `asked` until when it may change its key by itself.
+    "
+    ALTER TABLE members ADD COLUMN replaced_by INTEGER;
+    ALTER TABLE members ADD COLUMN asked INTEGER;
+",
 ];
 
 /// What a member is to its owner now.
@@ -59,6 +64,8 @@ pub enum MemberState {
     Expired,
     /// The owner has ended its membership.
     Revoked,
+    /// The member has another key and another certificate.
+    Replaced,
 }
 
 /// A member as the owner sees it.
@@ -80,8 +87,12 @@ pub struct MemberEntry {
     pub issued: u64,
     /// When it runs out, Unix seconds.
     pub expires: u64,
-    /// When it was revoked, Unix seconds.
+    /// When it was revoked or replaced, Unix seconds.
     pub revoked: Option<u64>,
+    /// Number of the certificate that has replaced it.
+    pub replaced_by: Option<u64>,
+    /// Until when its holder is asked to change its key, Unix seconds.
+    pub rotate_until: Option<u64>,
     /// What it is now.
     pub state: MemberState,
 }
@@ -408,7 +419,7 @@ impl Store {
 
     pub(super) fn revoked_serials(&self, now: u64) -> Result<BTreeSet<u64>> {
         let fail = self.fail();
-        let query = "SELECT serial FROM members WHERE revoked IS NOT NULL AND expires > ?1";
+        let query = "SELECT serial FROM members WHERE revoked IS NOT NULL AND replaced_by IS NULL AND expires > ?1";
         let mut statement = self.connection.prepare(query).map_err(&fail)?;
         let rows = statement
             .query_map(params![now], |row| row.get(0))
@@ -496,18 +507,25 @@ impl Store {
         now: u64,
     ) -> std::result::Result<Vec<MemberEntry>, AuthorityError> {
         let fail = self.fail();
-        let query = "SELECT certificate, issued, revoked FROM members ORDER BY serial";
+        let query =
+            "SELECT certificate, issued, revoked, replaced_by, asked FROM members ORDER BY serial";
         let mut statement = self.connection.prepare(query).map_err(&fail)?;
         let rows = statement
             .query_map([], |row| {
-                Ok((row.get::<_, Vec<u8>>(0)?, row.get(1)?, row.get(2)?))
+                let standing = Standing {
+                    issued: row.get(1)?,
+                    revoked: row.get(2)?,
+                    replaced_by: row.get(3)?,
+                    asked: row.get(4)?,
+                };
+                Ok((row.get::<_, Vec<u8>>(0)?, standing))
             })
             .map_err(&fail)?;
         let mut members = Vec::new();
         for row in rows {
-            let (bytes, issued, revoked) = row.map_err(&fail)?;
+            let (bytes, standing) = row.map_err(&fail)?;
             if let Ok(certificate) = Certificate::decode(&bytes, ring) {
-                members.push(member_entry(&certificate, issued, revoked, now));
+                members.push(member_entry(&certificate, &standing, now));
             }
         }
         Ok(members)
@@ -515,7 +533,9 @@ impl Store {
 }
 
 /// Takes the write lock at once: a transaction that reads first could not wait for another that writes.
-fn immediate(connection: &mut Connection) -> rusqlite::Result<rusqlite::Transaction<'_>> {
+pub(super) fn immediate(
+    connection: &mut Connection,
+) -> rusqlite::Result<rusqlite::Transaction<'_>> {
     connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
 }
 
@@ -535,7 +555,11 @@ fn withdraw(connection: &Connection, name: &str) -> rusqlite::Result<usize> {
 }
 
 /// Adds a new member, and counts the change.
-fn record(connection: &Connection, certificate: &Certificate, now: u64) -> rusqlite::Result<()> {
+pub(super) fn record(
+    connection: &Connection,
+    certificate: &Certificate,
+    now: u64,
+) -> rusqlite::Result<()> {
     let address = certificate.address().map(|address| address.to_string());
     // Whoever had the name or the address before has let the certificate run out.
     connection.execute(
@@ -543,7 +567,7 @@ fn record(connection: &Connection, certificate: &Certificate, now: u64) -> rusql
         params![now, certificate.name().as_str(), address],
     )?;
     connection.execute(
-        "INSERT INTO members VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL)",
+        "INSERT INTO members (serial, name, member, address, certificate, issued, expires) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         params![
             certificate.serial(),
             certificate.name().as_str(),
@@ -566,17 +590,28 @@ fn role_named(name: &str) -> Role {
     }
 }
 
-fn member_entry(
-    certificate: &Certificate,
+/// What has become of a certificate.
+struct Standing {
     issued: u64,
     revoked: Option<u64>,
-    now: u64,
-) -> MemberEntry {
-    let state = match revoked {
-        Some(_) => MemberState::Revoked,
-        None if certificate.not_after() <= now => MemberState::Expired,
-        None => MemberState::Active,
+    replaced_by: Option<u64>,
+    asked: Option<u64>,
+}
+
+fn member_entry(certificate: &Certificate, standing: &Standing, now: u64) -> MemberEntry {
+    let Standing {
+        issued,
+        revoked,
+        replaced_by,
+        asked,
+    } = *standing;
+    let state = match (replaced_by, revoked) {
+        (Some(_), _) => MemberState::Replaced,
+        (None, Some(_)) => MemberState::Revoked,
+        (None, None) if certificate.not_after() <= now => MemberState::Expired,
+        (None, None) => MemberState::Active,
     };
+    let rotate_until = asked.filter(|until| state == MemberState::Active && *until > now);
     MemberEntry {
         name: certificate.name().to_string(),
         member: certificate.member().to_string(),
@@ -587,6 +622,8 @@ fn member_entry(
         issued,
         expires: certificate.not_after(),
         revoked,
+        replaced_by,
+        rotate_until,
         state,
     }
 }

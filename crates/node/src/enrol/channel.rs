@@ -18,6 +18,10 @@ const LONG: &str = "Noise_IKpsk2_25519_AESGCM_SHA256";
 const LONG_PROLOGUE: &[u8] = b"ringway enrolment 1";
 /// After SPAKE2. The member shows first that it has the key, so that the authority learns of every wrong one.
 const SPOKEN: &str = "Noise_IKpsk0_25519_AESGCM_SHA256";
+/// Of a member that wants another key. Both sides have keys that the other knows, so there is no shared secret.
+const ROTATION: &str = "Noise_IK_25519_AESGCM_SHA256";
+/// Also what its first message begins with: by that it is known from a new member's, which begins with a key.
+const ROTATION_PROLOGUE: &[u8] = b"ringway rotation 1";
 /// Noise §3: no message is longer.
 const MESSAGE: usize = 65_535;
 
@@ -92,6 +96,48 @@ pub(super) async fn connect_spoken(
     Ok((offer, handshake.finish()?))
 }
 
+/// The side of a member that wants another key; it shows the one that it has.
+pub(super) async fn connect_rotation(
+    stream: TcpStream,
+    identity: &Identity,
+    ring: &MemberId,
+) -> Result<Channel, ChannelError> {
+    let remote = noise_public(ring).ok_or(ChannelError::BadKey)?;
+    let secret = identity.noise_secret();
+    let noise = noise::builder(ROTATION)?
+        .prologue(ROTATION_PROLOGUE)?
+        .local_private_key(secret.as_ref())?
+        .remote_public_key(&remote)?
+        .build_initiator()?;
+    let mut handshake = Handshake { stream, noise };
+    let mut message = vec![0; MESSAGE];
+    let length = handshake.noise.write_message(&[], &mut message)?;
+    message.truncate(length);
+    let first = [ROTATION_PROLOGUE, &message].concat();
+    write_frame(&mut handshake.stream, &first).await?;
+    handshake.read().await?;
+    handshake.finish()
+}
+
+/// The authority's side of that: also the X25519 key that has been used. Whoever has it not gets no further than the next message.
+pub(super) async fn accept_rotation(
+    stream: TcpStream,
+    secret: Zeroizing<[u8; 32]>,
+    first: &[u8],
+) -> Result<([u8; 32], Channel), ChannelError> {
+    let noise = noise::builder(ROTATION)?
+        .prologue(ROTATION_PROLOGUE)?
+        .local_private_key(secret.as_ref())?
+        .build_responder()?;
+    let mut handshake = Handshake { stream, noise };
+    handshake.open(first)?;
+    let remote = handshake.noise.get_remote_static();
+    let remote = remote.and_then(|remote| remote.try_into().ok());
+    let remote = remote.ok_or(ChannelError::BadKey)?;
+    handshake.write(&[]).await?;
+    Ok((remote, handshake.finish()?))
+}
+
 fn refused(frame: &[u8]) -> Result<(), ChannelError> {
     match Refusal::decode(frame) {
         Some(refusal) => Err(ChannelError::Refused(refusal)),
@@ -103,6 +149,8 @@ fn refused(frame: &[u8]) -> Result<(), ChannelError> {
 pub(super) enum First {
     /// Of one with a spoken invite.
     Hello(Hello),
+    /// Of a member that wants another key: the handshake's first message.
+    Rotation(Vec<u8>),
     /// Of one with a long invite, if it is anything.
     Other(Vec<u8>),
 }
@@ -110,6 +158,9 @@ pub(super) enum First {
 /// Waits for them.
 pub(super) async fn first(stream: &mut TcpStream) -> Result<First, ChannelError> {
     let frame = read_frame(stream).await?;
+    if let Some(message) = frame.strip_prefix(ROTATION_PROLOGUE) {
+        return Ok(First::Rotation(message.to_vec()));
+    }
     Ok(match Hello::decode(&frame) {
         Some(hello) => First::Hello(hello),
         None => First::Other(frame),

@@ -470,6 +470,6 @@ pub(super) fn store(
 }
 
 /// What a stranger's text may do to a terminal is nothing.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(200).collect()
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use minicbor::bytes::ByteVec;
 use ringway_transport::{MemberId, Place, Places};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -12,10 +13,12 @@ use zeroize::Zeroizing;
 use super::channel::{self, Accepting, Asking, Channel, ChannelError, First};
 use super::pake::{self, Hello, Refusal};
 use super::tries::Tries;
-use super::{Reply, Request};
+use super::{Reply, Request, RotationAnswer};
 use crate::authority::{Authority, AuthorityError, SharedAuthority};
 use crate::certificate::{Certificate, address_bytes, address_from_bytes};
+use crate::identity::noise_public;
 use crate::limits::{ENROL_CONNECTIONS, ENROL_TIME};
+use crate::rotation::{RotationError, RotationRequest};
 
 /// Serves enrolments for ever. One that fails is logged and closed; nobody else is touched.
 pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority) {
@@ -45,7 +48,10 @@ pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority) {
                 }
             };
             match enrolled {
-                Ok(Ok(name)) => tracing::info!(%from, name, "enrolled"),
+                Ok(Ok(Done::Enrolled(name))) => tracing::info!(%from, name, "enrolled"),
+                Ok(Ok(Done::Rotated(name))) => {
+                    tracing::info!(%from, name, "a member has another key");
+                }
                 Ok(Err(reason)) => tracing::warn!(%from, %reason, "an enrolment was refused"),
                 Err(_) => tracing::warn!(%from, "an enrolment took too long"),
             }
@@ -59,10 +65,18 @@ enum EnrolError {
     Channel(#[from] ChannelError),
     #[error(transparent)]
     Authority(#[from] AuthorityError),
+    #[error(transparent)]
+    Rotation(#[from] RotationError),
     #[error("the invite is not known")]
     UnknownInvite,
     #[error("spoken invite {number}: {refusal}")]
     Spoken { number: u32, refusal: Refusal },
+}
+
+/// What a connection was good for, and the member's name.
+enum Done {
+    Enrolled(String),
+    Rotated(String),
 }
 
 /// One that has proven to hold an invite.
@@ -80,14 +94,48 @@ struct Enrolling {
 }
 
 impl Enrolling {
-    async fn run(self, mut stream: TcpStream, place: &Place) -> Result<String, EnrolError> {
+    async fn run(self, mut stream: TcpStream, place: &Place) -> Result<Done, EnrolError> {
         let proven = match channel::first(&mut stream).await? {
+            First::Rotation(first) => return self.rotation(stream, &first, place).await,
             First::Hello(hello) => self.spoken(stream, &hello).await?,
             First::Other(first) => self.long(stream, &first).await?,
         };
         // Whoever has no invite does not come this far.
         place.keep();
-        self.grant(proven).await
+        Ok(Done::Enrolled(self.grant(proven).await?))
+    }
+
+    async fn rotation(
+        &self,
+        stream: TcpStream,
+        first: &[u8],
+        place: &Place,
+    ) -> Result<Done, EnrolError> {
+        let secret = self.secret().await?;
+        let (remote, mut channel) = channel::accept_rotation(stream, secret, first).await?;
+        let request: ByteVec = channel.receive().await?;
+        let request = RotationRequest::decode(&request)?;
+        // Its signature says that the member wants this, the handshake that it wants it now: a request that was copied is of no use here.
+        if noise_public(&request.member()) != Some(remote) {
+            return Err(ChannelError::BadKey.into());
+        }
+        place.keep();
+        let rotated = self
+            .authority
+            .with(move |authority| authority.rotate_asked(&request))
+            .await;
+        match rotated {
+            Ok(rotated) => {
+                let reply = rotated.reply.to_bytes().into();
+                channel.send(&RotationAnswer::Granted { reply }).await?;
+                Ok(Done::Rotated(rotated.certificate.name().to_string()))
+            }
+            Err(error) => {
+                let reason = in_words(&error);
+                channel.send(&RotationAnswer::Refused { reason }).await?;
+                Err(error.into())
+            }
+        }
     }
 
     async fn long(&self, stream: TcpStream, first: &[u8]) -> Result<Proven, EnrolError> {
@@ -178,7 +226,7 @@ impl Enrolling {
         let request: Request = channel.receive().await?;
         let member = MemberId::new(*request.member);
         // The request names the Ed25519 key; the handshake has proven its X25519 form.
-        if crate::identity::noise_public(&member) != Some(remote) {
+        if noise_public(&member) != Some(remote) {
             return Err(ChannelError::BadKey.into());
         }
         let address = request.address.map(|bytes| address_from_bytes(&bytes));
@@ -206,10 +254,15 @@ impl Enrolling {
 }
 
 async fn refuse(mut channel: Channel, error: AuthorityError) -> Result<String, EnrolError> {
-    let reason = match &error {
-        AuthorityError::EnrolmentRefused(reason) => (*reason).to_owned(),
-        _ => "the authority failed: ask the ring owner to look into its log".to_owned(),
-    };
+    let reason = in_words(&error);
     channel.send(&Reply::Refused { reason }).await?;
     Err(error.into())
+}
+
+/// What the other side may know of it.
+fn in_words(error: &AuthorityError) -> String {
+    match error {
+        AuthorityError::EnrolmentRefused(reason) => (*reason).to_owned(),
+        _ => "the authority failed: ask the ring owner to look into its log".to_owned(),
+    }
 }

@@ -21,6 +21,7 @@ use super::service::{Context, DONE, FAILED, GIVEN_UP, TOO_MANY};
 use super::wire::{Frame, FrameError, Offer};
 use crate::certificate::Certificate;
 use crate::clock::unix_seconds;
+use crate::directory::Directory;
 use crate::limits::{
     ACTIVE_RECEIVES_PER_MEMBER, ANSWER_TIME, CONNECTIONS_PER_MEMBER, RECEIVES_PER_MEMBER,
     STALL_TIME,
@@ -225,6 +226,29 @@ async fn receive(
 
 const BEGUN_ANEW: &str = "the sender has begun anew";
 const GIVEN_UP_HERE: &str = "the receiver has given this transfer up";
+const KEY_NOT_KNOWN: &str = "the receiver has not heard yet that the sender has another key: it hears of it from DNS or from other members";
+
+/// Whether a transfer that has begun is that of the member that comes for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    Its,
+    /// It has the name and a newer certificate; that it is the same member the owner has not stated yet, as far as is known here.
+    MayBeIts,
+    Anothers,
+}
+
+impl Whose {
+    fn of(directory: &Directory, record: &Record, comes: &Certificate) -> Whose {
+        let named = comes.name().as_str() == record.peer_name;
+        if record.peer == comes.member() || directory.succeeds(record.peer_serial, comes) {
+            Whose::Its
+        } else if named && record.peer_serial != 0 && comes.serial() > record.peer_serial {
+            Whose::MayBeIts
+        } else {
+            Whose::Anothers
+        }
+    }
+}
 
 fn refused(reason: &str) -> Ended {
     Ended::Refuse(reason.to_owned(), false)
@@ -270,10 +294,17 @@ fn register(context: &Context, peer: MemberId, offer: &Offer) -> Result<Arc<Live
     let hash = blake3::Hash::from_bytes(*offer.hash);
     if let Some(live) = context.find(id, Direction::Receive) {
         let record = live.record();
-        let same = record.peer == peer && record.hash == Some(hash) && record.size == offer.size;
+        let whose = Whose::of(&context.directory, &record, &certificate);
+        let same = record.hash == Some(hash) && record.size == offer.size;
         return match record.phase {
             Phase::Cancelled | Phase::Failed => Err(refuse(GIVEN_UP_HERE)),
-            _ if same => Ok(live),
+            _ if same && whose == Whose::Its => {
+                context.follow(&live, &certificate);
+                Ok(live)
+            }
+            _ if same && whose == Whose::MayBeIts => {
+                Err(Ended::Refuse(KEY_NOT_KNOWN.to_owned(), true))
+            }
             _ => Err(refuse(
                 "the file is not the one that this transfer began with",
             )),
@@ -290,6 +321,7 @@ fn register(context: &Context, peer: MemberId, offer: &Offer) -> Result<Arc<Live
         id,
         direction: Direction::Receive,
         peer,
+        peer_serial: certificate.serial(),
         peer_name: name,
         path: context.inbox.join(&file),
         file,
@@ -347,7 +379,13 @@ async fn take_content(
     // A membership that has ended meanwhile brings no file into the inbox.
     let sender = content.connection.peer();
     if context.directory.cached(&sender).is_none() {
-        return Err(refused("the sender's membership has ended"));
+        let ended = "the sender's membership has ended";
+        let record = live.record();
+        let waits = context.directory.has_heir(&sender, record.peer_serial);
+        return Err(match waits {
+            true => Ended::Lost("the sender has another key now".to_owned()),
+            false => refused(ended),
+        });
     }
     let (inbox, name) = (context.inbox.clone(), live.record().file);
     let finished = tokio::task::spawn_blocking(move || partial.finish(&inbox, &name)).await;

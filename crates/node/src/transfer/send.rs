@@ -19,6 +19,7 @@ use super::route;
 use super::service::{Context, DONE, GIVEN_UP};
 use super::uplink::Flow;
 use super::wire::{Frame, FrameError, Offer};
+use crate::certificate::Certificate;
 use crate::directory::DirectoryError;
 use crate::limits::{ANSWER_TIME, RETRY_FIRST, RETRY_LONGEST, ROUTE_LOOK, STALL_TIME};
 use crate::member::Unreachable;
@@ -104,8 +105,8 @@ async fn deliver(
     // Why the last attempt failed stays to be seen until this one has come further.
     let reason = live.record().reason;
     context.set_phase(live, Phase::Connecting, reason);
+    let connection = connect(context, live).await?;
     let record = live.record();
-    let connection = connect(context, record.peer, live).await?;
     let flow = context.uplink.flow(record.priority);
     let flow = Arc::new(flow.map_err(|error| Ended::Later(error.to_string()))?);
     live.set_channel(Some(Channel {
@@ -175,12 +176,27 @@ fn changed(path: &Path) -> String {
     )
 }
 
-async fn connect(context: &Context, peer: MemberId, live: &Live) -> Result<QuicConnection, Ended> {
-    let certificate = context.directory.find(&peer.to_string()).await;
-    let certificate = certificate.map_err(|error| match error {
+/// The peer's certificate, by which its key is known. If that is another than it was, the transfer is with that key from now on.
+async fn current_peer(context: &Context, live: &Live) -> Result<Certificate, Ended> {
+    let record = live.record();
+    let directory = &context.directory;
+    let found = match record.peer_name.parse() {
+        Ok(name) if directory.has_heir(&record.peer, record.peer_serial) => {
+            directory.heir(record.peer_serial, &name).await
+        }
+        _ => directory.find(&record.peer.to_string()).await,
+    };
+    let certificate = found.map_err(|error| match error {
         DirectoryError::Revoked(_) => Ended::Never(error.to_string()),
         _ => Ended::Later(error.to_string()),
     })?;
+    context.follow(live, &certificate);
+    Ok(certificate)
+}
+
+async fn connect(context: &Context, live: &Live) -> Result<QuicConnection, Ended> {
+    let certificate = current_peer(context, live).await?;
+    let peer = certificate.member();
     let addresses = match context.member.reach(certificate).await {
         Ok(addresses) => addresses,
         // There is a link, so there is a way.

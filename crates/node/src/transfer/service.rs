@@ -133,6 +133,19 @@ impl Context {
         self.save(live);
     }
 
+    /// From now on the transfer is with the member that has this certificate: the same as before, or the same with another key.
+    pub(super) fn follow(&self, live: &Live, certificate: &Certificate) {
+        let (peer, serial) = (certificate.member(), certificate.serial());
+        {
+            let mut record = live.lock_record();
+            if (record.peer, record.peer_serial) == (peer, serial) {
+                return;
+            }
+            (record.peer, record.peer_serial) = (peer, serial);
+        }
+        self.save(live);
+    }
+
     /// Transfers in one direction that have not ended, with everybody or with one peer.
     pub(super) fn open_transfers(&self, direction: Direction, peer: Option<MemberId>) -> usize {
         let counts = |live: &&Arc<Live>| {
@@ -265,6 +278,7 @@ impl Transfers {
             id: TransferId(id),
             direction: Direction::Send,
             peer: peer.member(),
+            peer_serial: peer.serial(),
             peer_name: peer.name().to_string(),
             path: path.to_owned(),
             file: path
@@ -353,16 +367,18 @@ impl Transfers {
         Ok(live.status())
     }
 
-    /// Ends what flows to or from members who are no longer good: revoked, or past their certificate's time.
+    /// Ends what flows to or from members who are no longer good: revoked, or past their certificate's time. What comes from one that has only
+    /// another key waits for it.
     pub(crate) fn end_unadmitted(&self) {
         for live in self.context.all() {
             let record = live.record();
-            if record.phase.is_ended() || self.context.directory.cached(&record.peer).is_some() {
+            let directory = &self.context.directory;
+            if record.phase.is_ended() || directory.cached(&record.peer).is_some() {
                 continue;
             }
             live.close(REVOKED, "the membership has ended");
             if record.direction == Direction::Receive
-                && self.context.directory.has_ended(&record.peer)
+                && directory.has_lost(&record.peer, record.peer_serial)
             {
                 let reason = "the sender's membership has ended".to_owned();
                 self.context.set_phase(&live, Phase::Failed, Some(reason));

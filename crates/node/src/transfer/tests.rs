@@ -22,6 +22,8 @@ use crate::member::{MemberHandle, Unreachable};
 use crate::state::State;
 use crate::statement::Statement;
 
+mod rotation;
+
 struct Bench {
     home: tempfile::TempDir,
     transfers: Transfers,

@@ -1,4 +1,4 @@
-//! The member's commands: `join`, `node`, `send`, `transfers`, `priority`, `cancel`, `ping`, `path`, `route`.
+//! The member's commands: `join`, `node`, `rotate`, `send`, `transfers`, `priority`, `cancel`, `ping`, `path`, `route`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -61,6 +61,28 @@ pub(crate) struct NodeArgs {
     /// End when stdin closes, as it does when the process that holds its other end dies
     #[arg(long, hide = true)]
     pub(crate) exit_with_stdin: bool,
+}
+
+/// `ringway rotate`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway rotate --offline > oslo.request
+  ringway rotate --with oslo.reply
+
+For a member that cannot reach the ring's authority. Where it can, nothing has to be done here: the
+ring's owner runs `ringway ring rotate NAME`, and `ringway node` does the rest.
+
+The new key is made at once and stays in the home; the request is no secret. The owner takes it by
+`ringway ring rotate NAME --request FILE`.")]
+#[group(required = true, multiple = false)]
+pub(crate) struct RotateArgs {
+    /// Print a request for another certificate, for the ring's owner
+    #[arg(long)]
+    pub(crate) offline: bool,
+    /// File with the owner's reply to the request; `-` is stdin
+    #[arg(long, value_name = "FILE")]
+    pub(crate) with: Option<PathBuf>,
 }
 
 /// `ringway send`.

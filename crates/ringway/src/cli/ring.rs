@@ -24,6 +24,8 @@ pub(crate) enum RingCommand {
     Members(MembersArgs),
     /// Remove a member for good
     Revoke(RevokeArgs),
+    /// Have a member change its key; its name, its role and its address stay
+    Rotate(RingRotateArgs),
     /// Bring the ring's records to a DNS server of your own: as a zone file, or by signed updates
     Publish(PublishArgs),
     /// Judge evidence that a router lies: a file that members keep in their homes below `evidence`
@@ -145,6 +147,38 @@ pub(crate) struct MembersArgs {
 pub(crate) struct RevokeArgs {
     /// Name of the member
     pub(crate) name: String,
+    /// Where the authority is.
+    #[command(flatten)]
+    pub(crate) folder: AuthorityFolder,
+}
+
+/// `ringway ring rotate`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway ring rotate oslo
+  ringway ring rotate oslo --within 30d
+  ringway ring rotate oslo --request oslo.request > oslo.reply
+
+The member hears of it within seconds and does the rest by itself: it makes a key that never leaves
+it, gets a certificate for that, and goes on, with the files that are under way. From then on the
+old certificate counts no more, as if it were revoked. A member whose daemon does not run does it
+when it is started next.
+
+With --request: for a member that cannot reach the authority. It has written the request by
+`ringway rotate --offline`, and takes the reply by `ringway rotate --with`.
+
+Not for a key that somebody has stolen: whoever has it could be faster. `ringway ring revoke` that
+member, and invite it anew.")]
+pub(crate) struct RingRotateArgs {
+    /// Name of the member
+    pub(crate) name: String,
+    /// For how long the member may do it, such as 12h or 7d
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = values::duration, conflicts_with = "request")]
+    pub(crate) within: Duration,
+    /// File with the member's request; `-` is stdin; the reply goes to stdout
+    #[arg(long, value_name = "FILE")]
+    pub(crate) request: Option<PathBuf>,
     /// Where the authority is.
     #[command(flatten)]
     pub(crate) folder: AuthorityFolder,

@@ -161,11 +161,12 @@ fn forget(context: &Context, authority: &mut Authority, server: &DnsServer) -> R
         })
 }
 
-/// Updates every server that is kept current. The revocation stands whatever comes of it, but whoever asked for it must know where it is not known.
-pub(super) async fn after_revocation(
+/// Updates every server that is kept current. The change stands whatever comes of it, but whoever asked for it must know where it is not known.
+pub(super) async fn after_change(
     context: &Context,
     authority: &Authority,
-    name: &str,
+    what: &str,
+    before: &str,
 ) -> Result<(), Failure> {
     let mut failures = Vec::new();
     for kept in authority.kept_servers()? {
@@ -178,8 +179,8 @@ pub(super) async fn after_revocation(
         return Ok(());
     }
     Err(Failure::failed(format_args!(
-        "{name} is revoked, but not where this DNS server says who is a member: {}; \
-         until `ringway ring serve` or `ringway ring publish --to SERVER` has updated it, those who ask it still find {name}",
+        "{what}, but not where this DNS server says who is a member: {}; \
+         until `ringway ring serve` or `ringway ring publish --to SERVER` has updated it, those who ask it still find {before}",
         failures.join(", ")
     )))
 }

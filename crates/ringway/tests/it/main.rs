@@ -20,6 +20,7 @@ mod publish;
 mod records;
 mod resume;
 mod revocation;
+mod rotate;
 mod routes;
 mod spoken;
 mod stopped;

@@ -134,7 +134,7 @@ impl Ring {
         let (stop, stopped) = oneshot::channel::<()>();
         let task = self.runtime.spawn(async move {
             let stop = async { stopped.await.unwrap_or_default() };
-            daemon.run(stop).await.map_err(Failure::failed)
+            daemon.run(stop).await.map_err(Failure::failed).map(|_| ())
         });
         let member = Member {
             name,
