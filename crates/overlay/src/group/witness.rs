@@ -217,7 +217,7 @@ impl Chord {
             first: Box::new(first),
             second: Box::new(second),
         });
-        self.handle_unreachable(now, member);
+        self.gone(now, member);
         self.fingers.remove(&member);
         self.neighbour_gone(now, &member);
         self.forget_pointer(now, &member);

@@ -21,7 +21,7 @@ mod progress;
 mod verified;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::chord::Chord;
 use crate::event::{Event, LookupError, LookupFailure, LookupId, RecordId, RouteId};
@@ -347,6 +347,11 @@ impl Chord {
         Towards::Closer(closer)
     }
 
+    /// Time after which a lookup fails, as things are.
+    fn lookup_timeout(&self) -> Duration {
+        self.config.lookup_timeout.mul_f64(self.doubt())
+    }
+
     fn start_lookup(
         &mut self,
         now: Instant,
@@ -360,7 +365,7 @@ impl Chord {
             kind,
             target,
             started: now,
-            deadline: now + self.config.lookup_timeout,
+            deadline: now + self.lookup_timeout(),
             wake: None,
             seeds,
             candidates: Vec::new(),

@@ -189,7 +189,7 @@ impl Chord {
     }
 
     fn begin_again(&mut self, now: Instant, id: LookupId) {
-        let pause = self.jittered(self.config.request_timeout);
+        let pause = self.jittered(self.timeout());
         let Some(lookup) = self.lookups.running.get_mut(&id) else {
             return;
         };

@@ -178,7 +178,7 @@ impl Chord {
             by_the_paper: kind == Kind::Caller && self.config.lookups == Rule::Paper,
             target,
             started: now,
-            deadline: now + self.config.lookup_timeout,
+            deadline: now + self.lookup_timeout(),
             stage: Stage::Close,
             ways: 0,
             seeds,

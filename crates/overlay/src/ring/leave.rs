@@ -59,7 +59,7 @@ impl Chord {
         }
         self.fingers.remove(&from);
         self.neighbour_gone(now, &from);
-        self.handle_unreachable(now, from);
+        self.gone(now, from);
         self.peers.suspect(now, from);
         if self.ring.operation == Operation::Idle && self.ring.successors.first() == Some(&from) {
             self.drop_head(now, from);

@@ -30,11 +30,16 @@ impl Chord {
     pub(super) fn start_probe(&mut self, now: Instant) {
         let alone = self.ring.successors.is_empty();
         let interval = if alone {
-            REUNITE_INTERVAL_ALONE
+            let factor = 1_u32.checked_shl(self.ring.probes_alone.min(8)).unwrap_or(1);
+            let longer = REUNITE_INTERVAL_ALONE.saturating_mul(factor);
+            self.ring.probes_alone = self.ring.probes_alone.saturating_add(1);
+            longer.min(REUNITE_INTERVAL)
         } else {
+            self.ring.probes_alone = 0;
             REUNITE_INTERVAL
         };
-        self.ring.next_probe = Some(now + self.jittered(interval));
+        let interval = self.jittered(interval.mul_f64(self.doubt()));
+        self.ring.next_probe = Some(now + interval);
         let neighbour = |key: &RingKey| {
             self.ring.successors.contains(key) || self.ring.predecessor == Some(*key)
         };
