@@ -30,10 +30,13 @@ pub enum Behaviour {
     Pending,
     /// Answers half of all questions.
     Selective,
+    /// Says to whoever looks for its own place that it stands where it belongs, and colludes otherwise: so the parts of a ring that was divided do not hear of
+    /// each other. Not among [`Behaviour::ALL`]: there it would only be one that colludes.
+    Hide,
 }
 
 impl Behaviour {
-    /// All of them.
+    /// All of them that hinder lookups, each in another way.
     pub const ALL: [Behaviour; 8] = [
         Behaviour::Silent,
         Behaviour::Collude,
@@ -167,6 +170,10 @@ impl Adversary {
             (_, Message::GetView { id, .. }) => {
                 let view = self.view(behaviour, me, from);
                 answer(Message::ViewIs { id: *id, view })
+            }
+            (Behaviour::Hide, Message::FindOwner { id, target }) if *target == from => {
+                let owners = vec![from];
+                answer(Message::Owner { id: *id, owners })
             }
             (_, Message::FindOwner { id, target }) => {
                 let owner = self.next_traitor(target);

@@ -16,7 +16,7 @@ impl Chord {
     pub(super) fn close(&mut self, now: Instant, id: LookupId, group: &[RingKey]) {
         self.requests.forget(|purpose| purpose.lookup() == Some(id));
         let me = self.me;
-        let present = self.is_member().then_some(me);
+        let present = self.stands_in(id).then_some(me);
         let Some(lookup) = self.lookups.verified.get_mut(&id) else {
             return;
         };
@@ -33,8 +33,9 @@ impl Chord {
         let Some(lookup) = self.lookups.verified.get(&id) else {
             return Vec::new();
         };
-        let own = self.is_member().then_some(self.me);
-        let keys = lookup.near.keys().copied().chain(own);
+        let own = self.stands_in(id);
+        let keys = lookup.near.keys().copied().filter(|key| *key != self.me);
+        let keys = keys.chain(own.then_some(self.me));
         let usable = keys.filter(|key| !lookup.absent.contains(key) && self.is_usable(key));
         around(&lookup.target, self.config.group, usable)
     }

@@ -236,7 +236,13 @@ impl Chord {
     }
 
     pub(crate) fn start_probe_lookup(&mut self, now: Instant, seeds: VecDeque<RingKey>) {
-        if self.lookups.count(|kind| kind == Kind::Probe) == 0 {
+        if self.lookups.count(|kind| kind == Kind::Probe) != 0 {
+            return;
+        }
+        if self.credentials.is_some() {
+            self.start_verified(now, Kind::Probe, self.me, seeds.into());
+        } else {
+            let seeds = seeds.into_iter().take(1).collect();
             self.start_lookup(now, Kind::Probe, self.me, seeds);
         }
     }

@@ -322,9 +322,16 @@ impl Chord {
         self.standing(key) == Standing::Certified
     }
 
+    /// Whether this member stands in the ring that the lookup is about, and knows how dense that is. A probe is about a ring that may be another
+    /// one.
+    pub(super) fn stands_in(&self, id: LookupId) -> bool {
+        let lookup = self.lookups.verified.get(&id);
+        self.is_member() && lookup.is_none_or(|lookup| lookup.kind != Kind::Probe)
+    }
+
     /// How dense the ring is, for this lookup.
     pub(super) fn density_for(&self, id: LookupId) -> Density {
-        if self.is_member() {
+        if self.stands_in(id) {
             return self.density();
         }
         let spacings = self
@@ -337,8 +344,11 @@ impl Chord {
 
     /// A way has ended with `group`, all of whose members answered.
     pub(super) fn judge(&mut self, now: Instant, id: LookupId, group: Vec<RingKey>) {
-        let stretch = self.density_for(id).stretch(&group);
+        let mut stretch = self.density_for(id).stretch(&group);
         let me_outside = !self.is_member();
+        if !me_outside && !self.stands_in(id) {
+            stretch = stretch.max(self.density().stretch(&group));
+        }
         let Some(lookup) = self.lookups.verified.get_mut(&id) else {
             return;
         };
@@ -411,7 +421,7 @@ impl Chord {
             Kind::Own => group.iter().for_each(|key| self.consider(now, *key)),
             Kind::Record(id) => self.record_group_found(now, id, &group, verified),
             Kind::Route(id) => self.route_owner_found(now, id, owner, verified),
-            Kind::Probe => {}
+            Kind::Probe => self.around_found(now, &group),
             Kind::Caller => {
                 let mut hops = lookup.hops;
                 hops.truncate(MAX_HOPS);
