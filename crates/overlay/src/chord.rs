@@ -164,6 +164,7 @@ impl Chord {
         self.lookups_due(now);
         self.fingers_due(now);
         self.group_due(now);
+        self.audits_due(now);
         self.records_due(now);
         self.routes_due(now);
     }
@@ -187,6 +188,7 @@ impl Chord {
             self.lookups.next_due(),
             self.fingers.next_due(),
             self.neighbours.next_due(),
+            self.witnessed.next_audit,
             self.keeping.next_due(),
             self.routing.next_due(),
         ];

@@ -12,13 +12,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rand::{Rng, RngExt};
 use rand::seq::IndexedRandom;
+use rand::{Rng, RngExt};
 
 use crate::chord::Chord;
 use crate::group::Density;
 use crate::key::{Offset, RingKey};
-use crate::limits::{MAX_FINGERS, MAX_FINGER_FAILURES};
+use crate::limits::{MAX_FINGER_FAILURES, MAX_FINGERS};
 
 /// One finger.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,7 +160,8 @@ impl Chord {
             return;
         }
         let first = self.first_offset();
-        if let (Some(first), Some(nearest)) = (first, self.fingers.entries.first()) {
+        let nearest = self.fingers.entries.first();
+        if let (Some(first), Some(nearest), true) = (first, nearest, self.credentials.is_some()) {
             // The ring has grown since: a pass at the slow rate would take minutes.
             let grown = nearest.offset.share() > 8.0 * first.share();
             self.fingers.complete &= !grown;
@@ -188,13 +189,20 @@ impl Chord {
         let part = if self.fingers.complete { 1 } else { 16 };
         let doubt = self.doubt();
         let pause = self.config.finger_interval / part;
-        let pause = pause.saturating_mul(1 << self.fingers.failures.min(MAX_FINGER_FAILURES));
+        let failures = match self.credentials {
+            Some(_) => self.fingers.failures.min(MAX_FINGER_FAILURES),
+            None => 0,
+        };
+        let pause = pause.saturating_mul(1 << failures);
         let pause = self.jittered(pause.mul_f64(doubt * doubt));
         pause.max(Duration::from_millis(1))
     }
 
     /// When the first of the fingers is looked up: not by all who join together at once.
     pub(crate) fn first_finger(&mut self, now: Instant) -> Instant {
+        if self.credentials.is_none() {
+            return now;
+        }
         let within = self.config.finger_interval / 16;
         now + within.mul_f64(self.rng.random())
     }

@@ -53,7 +53,9 @@ impl Health {
         let mut times: Vec<Duration> = self.times.iter().copied().collect();
         times.sort_unstable();
         let enough = times.len() >= HEALTH_SAMPLES / 2;
-        let median = times.get(times.len().saturating_sub(1) / 2).filter(|_| enough);
+        let median = times
+            .get(times.len().saturating_sub(1) / 2)
+            .filter(|_| enough);
         self.usual = median.copied().unwrap_or_default();
     }
 
@@ -92,6 +94,10 @@ impl Health {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test needs some moment to begin at"
+)]
 mod tests {
     use super::*;
 

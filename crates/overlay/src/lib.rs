@@ -20,7 +20,7 @@
 //! - `ring`: join, stabilise, rectify, leave, reunite. One operation at a time.
 //! - `credentials`: [`Credentials`], what the caller knows of certificates. `view`: [`View`], a member's signed statement of its
 //!   group.
-//! - `group`: the g members around a point; `group::neighbours`: the own group; `group::witness`: who contradicts itself.
+//! - `group`: the g members around a point; `group::neighbours`: the own group; `group::audit`, `group::witness`: who contradicts itself.
 //! - `lookup`: from group to group to the owner (`verified`, `climb`, `close`), by the paper's rule (`paper`), and from member to
 //!   member as Chord does (`progress`). `finger`: the groups far round the ring, found by lookups.
 //! - `news`: what the ring's owner states, told to all. `route`: messages of members, from router to router.

@@ -132,6 +132,11 @@ pub const VIEW_LIFETIME: Duration = Duration::from_secs(600);
 /// Source: chosen; several changes at once become one view. Sooner changes wait.
 pub const VIEW_PAUSE: Duration = Duration::from_millis(200);
 
+/// Time between two audits of one member, ± 25 % at random.
+/// Source: chosen; some 40 messages each, a hundred bytes a second. A member is then asked by an auditor every thirteen seconds, however many
+/// there are. Longer, and a lie to strangers stays hidden for as much longer.
+pub const AUDIT_INTERVAL: Duration = Duration::from_secs(120);
+
 /// Members whose statements are remembered, to compare them with later ones.
 /// Source: chosen; a group, and those who were in it lately. Past it one that is not in the group is forgotten.
 pub const MAX_SPEAKERS: usize = 32;
@@ -277,6 +282,14 @@ pub const REUNITE_INTERVAL: Duration = Duration::from_secs(15);
 /// The same for a member with credentials, whose probes are verified lookups.
 /// Source: chosen; some forty messages each. At 30 % traitors one in three probes begins at a traitor and may be in vain. Longer, and divided rings stay so longer.
 pub const REUNITE_INTERVAL_VERIFIED: Duration = Duration::from_secs(30);
+
+/// The same while nobody nearby has been lost for [`LOSS_REMEMBERED`].
+/// Source: chosen; thirty bytes a second. A division that lasts longer than that is mended within some minutes, not one.
+pub const REUNITE_INTERVAL_QUIET: Duration = Duration::from_secs(240);
+
+/// How long after the loss of a neighbour a division is suspected.
+/// Source: chosen; longer than most interruptions of networks. After it probes are rare.
+pub const LOSS_REMEMBERED: Duration = Duration::from_secs(600);
 
 /// The same for a member that has just become a ring of one; doubled with each probe in vain, up to [`REUNITE_INTERVAL`].
 /// Source: chosen; it has nothing else to do, but hundreds of such members would keep each other from answering.

@@ -269,6 +269,7 @@ impl Chord {
         if self.neighbours.members.remove(key).is_none() {
             return;
         }
+        self.neighbour_lost(now);
         self.regroup();
         self.group_changed(now);
         let views = self.neighbours.members.values().map(|n| &n.view);

@@ -7,6 +7,7 @@ use crate::event::LookupId;
 use crate::group::around;
 use crate::key::RingKey;
 use crate::limits::MAX_CLOSURE;
+use crate::lookup::Kind;
 use crate::lookup::verified::Stage;
 use crate::message::Message;
 use crate::request::Purpose;
@@ -120,15 +121,16 @@ impl Chord {
             lookup.present.insert(from);
             lookup.numbers.insert(from, view.number());
             lookup.answered(from);
+            lookup.said.push(view.signed);
+            let audit = lookup.kind == Kind::Audit;
             for key in &view.group {
                 lookup.near.entry(*key).or_insert(from);
                 lookup.named.entry(*key).or_insert(from);
             }
             // Those next to the author can tell best whether it told them the same.
-            if self.neighbours.contains(&from) {
+            if audit || self.neighbours.contains(&from) {
                 self.compare(now, &view.signed);
             }
-            self.tell_a_neighbour(&view);
             self.have_proven(now, id);
         } else {
             lookup.absent.insert(from);

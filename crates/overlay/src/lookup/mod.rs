@@ -48,6 +48,8 @@ enum Kind {
     Record(RecordId),
     /// This member itself, to see whether a ring knows it.
     Probe,
+    /// A random point, to compare what those around it say with what they say to each other.
+    Audit,
 }
 
 impl Kind {
@@ -212,6 +214,13 @@ impl Chord {
     pub(crate) fn start_own_lookup(&mut self, now: Instant) {
         if self.lookups.count(|kind| kind == Kind::Own) == 0 {
             self.start_verified(now, Kind::Own, self.me, Vec::new());
+        }
+    }
+
+    /// As a caller's lookup, which it must not differ from.
+    pub(crate) fn start_audit(&mut self, now: Instant, point: RingKey) {
+        if self.lookups.count(|kind| kind == Kind::Audit) == 0 {
+            self.start_verified(now, Kind::Audit, point, Vec::new());
         }
     }
 

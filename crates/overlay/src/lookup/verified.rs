@@ -29,6 +29,7 @@ use crate::limits::{MAX_HOPS, MAX_WAYS};
 use crate::lookup::{Kind, Rule};
 use crate::message::Message;
 use crate::request::Purpose;
+use crate::view::SignedHeader;
 
 /// A last group up to so much wider than expected is accepted at once.
 /// Source: chosen; 12 % of honest groups of nine are wider (a gamma distribution of nine spacings), and 98 % of groups
@@ -89,6 +90,8 @@ pub(crate) struct Verified {
     pub(super) present: BTreeSet<RingKey>,
     /// The numbers of views near the target: of those that came, and of those that a finger was made from.
     pub(super) numbers: BTreeMap<RingKey, u64>,
+    /// What those near the target said, signed.
+    pub(super) said: Vec<SignedHeader>,
     /// Near the target, and silent or not in the ring.
     pub(super) absent: BTreeSet<RingKey>,
     /// Keys that have to be proven before the step can go on.
@@ -189,6 +192,7 @@ impl Chord {
             near: BTreeMap::new(),
             present: BTreeSet::new(),
             numbers: BTreeMap::new(),
+            said: Vec::new(),
             absent: BTreeSet::new(),
             unproven: BTreeSet::new(),
             claims: Vec::new(),
@@ -415,7 +419,9 @@ impl Chord {
         let Some(lookup) = self.end_verified(id) else {
             return;
         };
+        self.tell_neighbours(&group, &lookup.said, lookup.kind == Kind::Audit);
         match lookup.kind {
+            Kind::Audit => {}
             Kind::Finger(offset) => self.finger_found(offset, group, lookup.numbers),
             Kind::Join => self.place_found(now, &group, verified),
             Kind::Own => group.iter().for_each(|key| self.consider(now, *key)),
@@ -446,7 +452,7 @@ impl Chord {
         match lookup.kind {
             Kind::Finger(offset) => self.finger_not_found(offset),
             Kind::Join => self.join_failed(now),
-            Kind::Own | Kind::Probe => {}
+            Kind::Own | Kind::Probe | Kind::Audit => {}
             Kind::Record(id) => self.record_failed(id, reason),
             Kind::Route(id) => self.route_lookup_failed(id, reason),
             Kind::Caller => self.emit(Event::LookupFailed {

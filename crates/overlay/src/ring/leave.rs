@@ -44,6 +44,7 @@ impl Chord {
         self.ring.membership = Membership::Outside;
         self.fingers.stop();
         self.neighbours.stop();
+        self.witnessed.next_audit = None;
         self.keeping.stop();
         self.fail_all_lookups(now, LookupFailure::Left);
         self.fail_all_records(LookupFailure::Left);

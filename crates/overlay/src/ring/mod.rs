@@ -64,6 +64,8 @@ pub(crate) struct Ring {
     next_probe: Option<Instant>,
     /// Probes since this member became a ring of one.
     probes_alone: u32,
+    /// When a neighbour was lost last.
+    lost: Option<Instant>,
     pending_answers: u32,
     /// Sets of tries that the only successor left unanswered.
     silences: u32,
@@ -86,6 +88,7 @@ impl Default for Ring {
             next_round: None,
             next_probe: None,
             probes_alone: 0,
+            lost: None,
             pending_answers: 0,
             silences: 0,
             changed: false,
@@ -180,6 +183,7 @@ impl Chord {
         if self.credentials.is_some() {
             self.neighbours.start(now);
             self.keeping.start(now);
+            self.plan_audit(now);
             // They do not know this member before it speaks to them, if those in between hide it.
             around.into_iter().for_each(|key| self.consider(now, key));
         }

@@ -26,7 +26,10 @@ use rand::seq::IndexedRandom;
 
 use crate::chord::Chord;
 use crate::key::{RingKey, between};
-use crate::limits::{JOIN_WAYS, REUNITE_INTERVAL, REUNITE_INTERVAL_ALONE, REUNITE_INTERVAL_VERIFIED};
+use crate::limits::{
+    JOIN_WAYS, LOSS_REMEMBERED, REUNITE_INTERVAL, REUNITE_INTERVAL_ALONE, REUNITE_INTERVAL_QUIET,
+    REUNITE_INTERVAL_VERIFIED,
+};
 use crate::message::Message;
 use crate::ring::Operation;
 
@@ -35,14 +38,19 @@ impl Chord {
     pub(super) fn start_probe(&mut self, now: Instant) {
         let alone = self.ring.successors.is_empty();
         let interval = if alone {
-            let factor = 1_u32.checked_shl(self.ring.probes_alone.min(8)).unwrap_or(1);
+            let factor = 1_u32
+                .checked_shl(self.ring.probes_alone.min(8))
+                .unwrap_or(1);
             let longer = REUNITE_INTERVAL_ALONE.saturating_mul(factor);
             self.ring.probes_alone = self.ring.probes_alone.saturating_add(1);
             longer.min(REUNITE_INTERVAL)
         } else {
             self.ring.probes_alone = 0;
+            let lost = self.ring.lost;
+            let lately = lost.is_some_and(|at| now.saturating_duration_since(at) < LOSS_REMEMBERED);
             match self.credentials {
-                Some(_) => REUNITE_INTERVAL_VERIFIED,
+                Some(_) if lately => REUNITE_INTERVAL_VERIFIED,
+                Some(_) => REUNITE_INTERVAL_QUIET,
                 None => REUNITE_INTERVAL,
             }
         };
@@ -57,6 +65,13 @@ impl Chord {
         if !some.is_empty() {
             self.start_probe_lookup(now, some);
         }
+    }
+
+    /// Whoever is gone may be in another part of a divided ring.
+    pub(crate) fn neighbour_lost(&mut self, now: Instant) {
+        self.ring.lost = Some(now);
+        let soon = now + self.jittered(REUNITE_INTERVAL_VERIFIED);
+        self.ring.next_probe = self.ring.next_probe.map(|next| next.min(soon));
     }
 
     /// Those who stand around this member, seen from elsewhere, itself left out. All of them have answered.
