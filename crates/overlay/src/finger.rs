@@ -159,16 +159,9 @@ impl Chord {
         if !self.is_member() || self.fingers.next.is_none_or(|next| next > now) {
             return;
         }
-        let first = self.first_offset();
-        let nearest = self.fingers.entries.first();
-        if let (Some(first), Some(nearest), true) = (first, nearest, self.credentials.is_some()) {
-            // The ring has grown since: a pass at the slow rate would take minutes.
-            let grown = nearest.offset.share() > 8.0 * first.share();
-            self.fingers.complete &= !grown;
-        }
         let pause = self.finger_pause();
         self.fingers.next = Some(now + pause);
-        let Some(first) = first else {
+        let Some(first) = self.first_offset() else {
             return;
         };
         // One step below may come and go with the estimate.

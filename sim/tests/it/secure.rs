@@ -207,7 +207,7 @@ fn whoever_lies_to_a_stranger_now_and_then_is_convicted_within_minutes() {
     for seed in seeds(2) {
         let found = ok(furtive(seed, 60, seconds(400)));
         assert_eq!(found.innocent, 0, "seed {seed}");
-        // A mean of about two minutes; without audits nobody is convicted at all.
+        // A mean of about two minutes; without audits most are not convicted at all.
         let median = found.after.get(found.liars / 2);
         let soon = median.is_some_and(|median| *median < seconds(300));
         assert!(soon, "seed {seed}: {found:?}");
