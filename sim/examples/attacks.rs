@@ -56,7 +56,7 @@ fn main() {
                             }
                         }
                         println!(
-                            "{share:>5} {:<12} {rule:<9?} right {:.4} flagged {} wrong {} failed {}  messages {:.1} p99 {}  {:?}  convicted {} innocent {}  idle {:.1}/s",
+                            "{share:>5} {:<12} {rule:<9?} right {:.4} flagged {} wrong {} failed {}  messages {:.1} p99 {}  {:?}  convicted {} innocent {}  idle {:.1}/s, {:.0} B/s",
                             behaviour.map_or("mixed".to_owned(), |b| format!("{b:?}")),
                             outcome.success(),
                             outcome.flagged,
@@ -68,6 +68,8 @@ fn main() {
                             outcome.convicted,
                             outcome.innocent,
                             outcome.idle_rate,
+                            // What link, UDP and IPv4 add.
+                            outcome.idle_bytes + 64.0 * outcome.idle_rate,
                         );
                     }
                     Err(failure) => println!("{failure}"),

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ringway_overlay::{Message, Record, RingKey, View};
+use ringway_overlay::{Header, Message, Record, RingKey, View};
 
 use crate::trust::{MemberOf, Registry};
 
@@ -30,10 +30,16 @@ pub enum Behaviour {
     Pending,
     /// Answers half of all questions.
     Selective,
+    /// Says to whoever looks for its own place that it stands where it belongs, and colludes otherwise: so the parts of a ring that was divided do not hear of
+    /// each other. Not among [`Behaviour::ALL`]: there it would only be one that colludes.
+    Hide,
+    /// Is honest, but signs one stranger in eight another view of the same number, which names traitors only, if the stranger does not seem to know its view
+    /// already. Not among [`Behaviour::ALL`]: lookups survive it easily; the question is when it is convicted.
+    Furtive,
 }
 
 impl Behaviour {
-    /// All of them.
+    /// All of them that hinder lookups, each in another way.
     pub const ALL: [Behaviour; 8] = [
         Behaviour::Silent,
         Behaviour::Collude,
@@ -158,6 +164,11 @@ impl Adversary {
                 | Message::Confirm { .. },
             ) => Reaction::Nothing,
             (Behaviour::Silent, _) => Reaction::Honest,
+            (Behaviour::Furtive, Message::GetView { id, have }) => {
+                let view = self.furtive_view(me, from, *have);
+                answer(Message::ViewIs { id: *id, view })
+            }
+            (Behaviour::Furtive, _) => Reaction::Honest,
             (Behaviour::Pending, Message::GetState { id }) => answer(Message::Pending { id: *id }),
             (_, Message::GetState { id }) => answer(self.state(me, *id)),
             (_, Message::GetNear { id, point }) => {
@@ -167,6 +178,10 @@ impl Adversary {
             (_, Message::GetView { id, .. }) => {
                 let view = self.view(behaviour, me, from);
                 answer(Message::ViewIs { id: *id, view })
+            }
+            (Behaviour::Hide, Message::FindOwner { id, target }) if *target == from => {
+                let owners = vec![from];
+                answer(Message::Owner { id: *id, owners })
             }
             (_, Message::FindOwner { id, target }) => {
                 let owner = self.next_traitor(target);
@@ -268,6 +283,25 @@ impl Adversary {
         let view = View::sign(&credentials, me, number, previous, expires, group);
         self.said.insert(me, view.clone());
         view
+    }
+
+    /// The truth, or, for one stranger in eight, a lie of the same number.
+    fn furtive_view(&mut self, me: RingKey, from: RingKey, have: u64) -> View {
+        let view = self.view(Behaviour::Invent, me, from);
+        let stranger = have == 0 && !view.group.contains(&from);
+        if !stranger || self.coin >> 61 != 0 {
+            return view;
+        }
+        let mut lie = self.lie(Behaviour::Furtive, &me, &me);
+        if !lie.contains(&me) {
+            lie.push(me);
+        }
+        let group = clockwise_around(&me, lie);
+        let credentials = MemberOf::new(&self.registry, me);
+        let Header {
+            number, expires, ..
+        } = view.signed.header;
+        View::sign(&credentials, me, number, None, expires, group)
     }
 
     /// Whom a traitor names around `point`.

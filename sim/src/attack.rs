@@ -1,5 +1,6 @@
 //! Lookups in a ring with traitors in it: how many find the owner, and what they cost.
 
+mod audit;
 mod routing;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt, SeedableRng};
 use ringway_overlay::{Config, Membership, RingKey, Rule};
 
+pub use audit::{Convictions, furtive};
 pub use routing::{Deliveries, Receivers, deliveries};
 
 use crate::adversary::Behaviour;

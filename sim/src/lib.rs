@@ -5,7 +5,7 @@
 //! passes through the modules in this order:
 //!
 //! - [`network`]: what is under way and when it arrives: delay, jitter (and so reordering), loss,
-//!   duplicates, partitions.
+//!   duplicates, partitions. [`load`]: machines that take time, and are late when they have too much to do.
 //! - [`report`]: settings, results, failures.
 //! - [`ring`]: [`RingSim`], many [`Chord`](ringway_overlay::Chord) members on one such network, with crashes
 //!   and restarts. Zave's invariant is checked after every step that changes a member's state.
@@ -25,6 +25,7 @@ pub mod adversary;
 pub mod attack;
 pub mod bottleneck;
 pub mod limits;
+pub mod load;
 pub mod network;
 pub mod report;
 pub mod ring;
@@ -37,6 +38,7 @@ pub mod trust;
 
 pub use adversary::{Adversary, Behaviour};
 pub use bottleneck::{Bottleneck, Path};
+pub use load::Load;
 pub use network::{Link, Network};
 pub use report::{Check, Failure, LookupResult, RingConfig};
 pub use ring::RingSim;

@@ -7,6 +7,8 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
+use crate::load::{Load, Machines, Turn};
+
 /// How messages travel from any member to any other.
 #[derive(Clone, Debug)]
 pub struct Link {
@@ -46,12 +48,16 @@ pub enum Happening<A, M> {
     },
     /// A timer of a member may be due.
     Timer(A),
+    /// Something arrives at a machine that is busy: it will happen later, or not at all.
+    Busy,
 }
 
 #[derive(Debug)]
 struct Scheduled<A, M> {
     at: Duration,
     number: u64,
+    /// Whether the machine that it is for has done its work.
+    served: bool,
     happening: Happening<A, M>,
 }
 
@@ -85,6 +91,8 @@ pub struct Network<A, M> {
     number: u64,
     /// The part of a divided network that a member is in; 0 if not named.
     parts: BTreeMap<A, usize>,
+    /// The machines; none where everything takes no time.
+    machines: Option<Machines<A>>,
 }
 
 impl<A: Copy + Ord, M: Clone> Network<A, M> {
@@ -97,7 +105,20 @@ impl<A: Copy + Ord, M: Clone> Network<A, M> {
             queue: BinaryHeap::new(),
             number: 0,
             parts: BTreeMap::new(),
+            machines: None,
         }
+    }
+
+    /// Members run on machines that take time from now on.
+    pub fn set_load(&mut self, load: Load) {
+        self.machines = Some(Machines::new(load));
+    }
+
+    /// For how long the busiest machine is busy with what has arrived.
+    #[must_use]
+    pub fn busy(&self) -> Duration {
+        let machines = self.machines.as_ref();
+        machines.map_or(Duration::ZERO, |machines| machines.busy(self.now))
     }
 
     /// The virtual time since the start.
@@ -151,7 +172,23 @@ impl<A: Copy + Ord, M: Clone> Network<A, M> {
     pub fn advance(&mut self) -> Option<Happening<A, M>> {
         let next = self.queue.pop()?;
         self.now = next.at;
-        Some(next.happening)
+        let turn = match &mut self.machines {
+            Some(machines) if !next.served => match &next.happening {
+                Happening::Arrival { from, to, .. } => machines.message(next.at, *from, *to),
+                Happening::Timer(member) => machines.timer(next.at, *member),
+                Happening::Busy => Turn::Now,
+            },
+            _ => Turn::Now,
+        };
+        match turn {
+            Turn::Now => return Some(next.happening),
+            Turn::Never => {}
+            Turn::At(at) => {
+                let served = true;
+                self.queue.push(Scheduled { at, served, ..next });
+            }
+        }
+        Some(Happening::Busy)
     }
 
     /// Moves the time on to `at`, if nothing happens before.
@@ -167,7 +204,7 @@ impl<A: Copy + Ord, M: Clone> Network<A, M> {
             .iter()
             .filter_map(|scheduled| match &scheduled.happening {
                 Happening::Arrival { from, to, message } => Some((*from, *to, message)),
-                Happening::Timer(_) => None,
+                Happening::Timer(_) | Happening::Busy => None,
             })
     }
 
@@ -181,6 +218,7 @@ impl<A: Copy + Ord, M: Clone> Network<A, M> {
         self.queue.push(Scheduled {
             at,
             number: self.number,
+            served: false,
             happening,
         });
     }
@@ -238,6 +276,34 @@ mod tests {
         )
         .len();
         assert!((10_900..11_100).contains(&doubled), "{doubled}");
+    }
+
+    #[test]
+    fn a_busy_machine_makes_messages_and_timers_late_and_drops_what_is_too_much() {
+        let mut rng = StdRng::seed_from_u64(1);
+        let ms = Duration::from_millis;
+        let mut network = Network::new(Link {
+            jitter: Duration::ZERO,
+            ..Link::default()
+        });
+        network.set_load(Load {
+            machines: 1,
+            message: ms(10),
+            first: ms(50),
+            patience: ms(80),
+        });
+        (1..=6).for_each(|n| network.send(&mut rng, 'a', 'b', n));
+        network.wake(ms(20), 'b');
+        let mut happened = Vec::new();
+        while let Some(happening) = network.advance() {
+            match happening {
+                Happening::Arrival { message, .. } => happened.push((network.now(), message)),
+                Happening::Timer(_) => happened.push((network.now(), 0)),
+                Happening::Busy => {}
+            }
+        }
+        let expected = [(70, 1), (80, 2), (90, 3), (100, 4), (100, 0)];
+        assert_eq!(happened, expected.map(|(at, what)| (ms(at), what)));
     }
 
     #[test]

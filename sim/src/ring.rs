@@ -16,6 +16,7 @@ use ringway_overlay::{Chord, Event, LookupId, Membership, Message, RingKey, Snap
 
 use crate::adversary::{Adversary, Reaction};
 use crate::limits::{MAX_STEPS, MAX_STEPS_AT_ONCE};
+use crate::load::Load;
 use crate::network::{Happening, Link, Network};
 use crate::report::{Check, Failure, LookupResult, RingConfig};
 use crate::seed::spread;
@@ -206,6 +207,17 @@ impl RingSim {
         self.network.set_link(link);
     }
 
+    /// Has the members run on machines that take time, from now on.
+    pub fn set_load(&mut self, load: Load) {
+        self.network.set_load(load);
+    }
+
+    /// For how long the busiest machine is busy with what has arrived.
+    #[must_use]
+    pub fn busy(&self) -> Duration {
+        self.network.busy()
+    }
+
     /// Lets the next thing happen. False if nothing is left to happen.
     ///
     /// # Errors
@@ -243,6 +255,7 @@ impl RingSim {
                     }
                 }
             }
+            Happening::Busy => return Ok(true),
             Happening::Timer(key) => {
                 let Some(node) = self.nodes.get_mut(&key) else {
                     return Ok(true);

@@ -14,7 +14,7 @@ use crate::finger::{Finger, Fingers};
 use crate::group::neighbours::Neighbours;
 use crate::group::witness::Witnessed;
 use crate::key::{Offset, RingKey};
-use crate::limits::{MAX_EXTENSIONS, MAX_OUTPUT, MAX_PERSISTED};
+use crate::limits::{MAX_DOUBT, MAX_EXTENSIONS, MAX_OUTPUT, MAX_PERSISTED};
 use crate::lookup::Lookups;
 use crate::message::{Message, RequestId};
 use crate::peers::Peers;
@@ -125,8 +125,16 @@ impl Chord {
         }
     }
 
-    /// The link layer gave up on `peer`: its open requests count as unanswered at once.
+    /// The link layer gave up on `peer`: its open requests count as unanswered at once, unless this member is overloaded.
     pub fn handle_unreachable(&mut self, now: Instant, peer: RingKey) {
+        // Where everything is late, so are handshakes: the requests' own time limits decide.
+        if self.doubt() < 2.0 {
+            self.gone(now, peer);
+        }
+    }
+
+    /// Nothing is expected of `peer` any more.
+    pub(crate) fn gone(&mut self, now: Instant, peer: RingKey) {
         for request in self.requests.take_to(&peer) {
             self.unanswered(now, &request);
         }
@@ -145,6 +153,10 @@ impl Chord {
                 self.fetching_slow(record, to);
             }
         }
+        if let Some(due) = self.ring.next_due().filter(|due| *due <= now) {
+            let most = self.config.request_timeout.mul_f64(MAX_DOUBT / 2.0);
+            self.requests.health.handled(now, due, most);
+        }
         for id in self.requests.due(now) {
             self.request_due(now, id);
         }
@@ -152,6 +164,7 @@ impl Chord {
         self.lookups_due(now);
         self.fingers_due(now);
         self.group_due(now);
+        self.audits_due(now);
         self.records_due(now);
         self.routes_due(now);
     }
@@ -175,6 +188,7 @@ impl Chord {
             self.lookups.next_due(),
             self.fingers.next_due(),
             self.neighbours.next_due(),
+            self.witnessed.next_audit,
             self.keeping.next_due(),
             self.routing.next_due(),
         ];
@@ -244,7 +258,9 @@ impl Chord {
             group,
             numbers: BTreeMap::new(),
         });
-        self.fingers.restore(fingers.collect());
+        // As if they had been looked up at different times.
+        let next = now + self.config.finger_interval.mul_f64(self.rng.random());
+        self.fingers.restore(fingers.collect(), next);
     }
 
     /// The members to persist, so that [`resume`](Self::resume) finds the ring again: neighbours
@@ -320,11 +336,12 @@ impl Chord {
     ) {
         let id = self.requests.next_id();
         let message = message(id);
-        let deadline = now + self.config.request_timeout;
+        let timeout = self.timeout();
+        let deadline = now + timeout;
         let retries_left = self.config.retries;
         self.send(to, message.clone());
         // Only verified lookups, and those for records, can do something about a late answer.
-        let patience = self.requests.patience(self.config.request_timeout);
+        let patience = self.requests.patience(timeout);
         let late = matches!(
             purpose,
             Purpose::Near(_) | Purpose::Closing(_) | Purpose::Fetching(_)
@@ -340,6 +357,16 @@ impl Chord {
             extensions_left: MAX_EXTENSIONS,
         };
         self.requests.insert(id, request);
+    }
+
+    /// How often longer than configured this member has to wait before it believes that others are dead: 1 to [`MAX_DOUBT`].
+    pub(crate) fn doubt(&self) -> f64 {
+        self.requests.health.doubt(self.config.request_timeout)
+    }
+
+    /// Time without an answer after which a request is repeated, as things are.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.config.request_timeout.mul_f64(self.doubt())
     }
 
     /// `interval`, a quarter more or less at random, so that members do not march in step.
@@ -381,7 +408,9 @@ impl Chord {
 
     fn handle_answer(&mut self, now: Instant, from: RingKey, id: RequestId, answer: Message) {
         let Some(request) = self.requests.get(id).filter(|request| request.to == from) else {
-            self.counters.unsolicited += 1;
+            let late = self.requests.health.answered_late(now, from, id);
+            self.counters.late += u64::from(late);
+            self.counters.unsolicited += u64::from(!late);
             return;
         };
         if !request.purpose.fits(&answer) {
@@ -391,8 +420,7 @@ impl Chord {
         let Some(request) = self.requests.remove(id) else {
             return;
         };
-        self.requests
-            .answered_in_time(now, &request, self.config.retries);
+        self.requests.answered(now, &request, self.config.retries);
         if matches!(answer, Message::Pending { .. }) {
             self.counters.pending += 1;
         }
@@ -419,7 +447,7 @@ impl Chord {
     }
 
     fn request_due(&mut self, now: Instant, id: RequestId) {
-        let deadline = now + self.config.request_timeout;
+        let deadline = now + self.timeout();
         if let Some(request) = self.requests.repeat(id, deadline) {
             self.counters.repeated += 1;
             self.send(request.to, request.message);
@@ -427,6 +455,8 @@ impl Chord {
                 self.lookup_step(now, lookup);
             }
         } else if let Some(request) = self.requests.remove(id) {
+            let health = &mut self.requests.health;
+            health.gave_up(id, request.to, request.sent);
             self.unanswered(now, &request);
         }
     }

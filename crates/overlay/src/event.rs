@@ -218,6 +218,8 @@ pub enum LeaveRefused {
 pub struct Counters {
     /// Answers to no open request, or from another member than the one asked.
     pub unsolicited: u64,
+    /// Answers that came after their request had been given up: this member, or those around it, are overloaded.
+    pub late: u64,
     /// Answers that do not fit their request, or claim what cannot be.
     pub malformed: u64,
     /// Requests not answered because their sender asked too often.

@@ -12,13 +12,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rand::Rng;
 use rand::seq::IndexedRandom;
+use rand::{Rng, RngExt};
 
 use crate::chord::Chord;
 use crate::group::Density;
 use crate::key::{Offset, RingKey};
-use crate::limits::MAX_FINGERS;
+use crate::limits::{MAX_FINGER_FAILURES, MAX_FINGERS};
 
 /// One finger.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,12 +39,15 @@ pub(crate) struct Fingers {
     /// Whether every finger has been looked up once.
     complete: bool,
     next: Option<Instant>,
+    /// Lookups that failed in a row.
+    failures: u32,
 }
 
 impl Fingers {
-    pub(crate) fn start(&mut self, now: Instant) {
+    /// The first lookup is at `first`.
+    pub(crate) fn start(&mut self, first: Instant) {
         *self = Fingers {
-            next: Some(now),
+            next: Some(first),
             ..Fingers::default()
         };
     }
@@ -54,9 +57,10 @@ impl Fingers {
     }
 
     /// Takes over what is known already, so that no pass has to be waited for.
-    pub(crate) fn restore(&mut self, fingers: Vec<Finger>) {
+    pub(crate) fn restore(&mut self, fingers: Vec<Finger>, next: Instant) {
         self.entries = fingers;
         self.complete = true;
+        self.next = Some(next);
     }
 
     pub(crate) fn entries(&self) -> &[Finger] {
@@ -155,9 +159,7 @@ impl Chord {
         if !self.is_member() || self.fingers.next.is_none_or(|next| next > now) {
             return;
         }
-        let interval = self.config.finger_interval;
-        let part = if self.fingers.complete { 1 } else { 16 };
-        let pause = self.jittered(interval / part).max(Duration::from_millis(1));
+        let pause = self.finger_pause();
         self.fingers.next = Some(now + pause);
         let Some(first) = self.first_offset() else {
             return;
@@ -175,6 +177,29 @@ impl Chord {
         self.start_finger_lookup(now, offset, self.me.plus(offset));
     }
 
+    /// Time to the next lookup of a finger: what can wait most waits longest while this member is overloaded, or lookups fail.
+    fn finger_pause(&mut self) -> Duration {
+        let part = if self.fingers.complete { 1 } else { 16 };
+        let doubt = self.doubt();
+        let pause = self.config.finger_interval / part;
+        let failures = match self.credentials {
+            Some(_) => self.fingers.failures.min(MAX_FINGER_FAILURES),
+            None => 0,
+        };
+        let pause = pause.saturating_mul(1 << failures);
+        let pause = self.jittered(pause.mul_f64(doubt * doubt));
+        pause.max(Duration::from_millis(1))
+    }
+
+    /// When the first of the fingers is looked up: not by all who join together at once.
+    pub(crate) fn first_finger(&mut self, now: Instant) -> Instant {
+        if self.credentials.is_none() {
+            return now;
+        }
+        let within = self.config.finger_interval / 16;
+        now + within.mul_f64(self.rng.random())
+    }
+
     /// The members who can say most about the finger at `offset`: those of the finger before it, or else the own group.
     pub(crate) fn finger_sources(&self, offset: Offset) -> (Vec<RingKey>, Vec<RingKey>) {
         let own: Vec<RingKey> = self.neighbours.keys().collect();
@@ -190,6 +215,7 @@ impl Chord {
         group: Vec<RingKey>,
         mut numbers: BTreeMap<RingKey, u64>,
     ) {
+        self.fingers.failures = 0;
         numbers.retain(|key, _| group.contains(key));
         self.fingers.set(offset, group, numbers);
         self.fingers.advance(offset);
@@ -197,6 +223,7 @@ impl Chord {
 
     /// The owner of a finger's point, for a member that keeps no groups. All points up to the owner have it too.
     pub(crate) fn finger_owner_found(&mut self, offset: Offset, owner: RingKey) {
+        self.fingers.failures = 0;
         let reach = Offset::within(&self.me.distance_to(&owner));
         let past = reach.filter(|_| owner != self.me).unwrap_or(Offset::MAX);
         let entries = &mut self.fingers.entries;
@@ -209,6 +236,7 @@ impl Chord {
     }
 
     pub(crate) fn finger_not_found(&mut self, offset: Offset) {
+        self.fingers.failures = self.fingers.failures.saturating_add(1);
         self.fingers.advance(offset);
     }
 }

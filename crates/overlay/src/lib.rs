@@ -15,12 +15,12 @@
 //! - `key`: [`RingKey`], [`between`]. `message`, `wire`: [`Message`] and its bytes.
 //! - `chord`: [`Chord`], where input comes in and output goes out. `config`, `event`: what it is told, and
 //!   what it tells.
-//! - `request`: open requests with their time limits. `peers`: who is silent, who is known, who asks too
+//! - `request`: open requests with their time limits. `health`: how much this member doubts itself. `peers`: who is silent, who is known, who asks too
 //!   often.
 //! - `ring`: join, stabilise, rectify, leave, reunite. One operation at a time.
 //! - `credentials`: [`Credentials`], what the caller knows of certificates. `view`: [`View`], a member's signed statement of its
 //!   group.
-//! - `group`: the g members around a point; `group::neighbours`: the own group; `group::witness`: who contradicts itself.
+//! - `group`: the g members around a point; `group::neighbours`: the own group; `group::audit`, `group::witness`: who contradicts itself.
 //! - `lookup`: from group to group to the owner (`verified`, `climb`, `close`), by the paper's rule (`paper`), and from member to
 //!   member as Chord does (`progress`). `finger`: the groups far round the ring, found by lookups.
 //! - `news`: what the ring's owner states, told to all. `route`: messages of members, from router to router.
@@ -101,6 +101,7 @@ mod credentials;
 mod event;
 mod finger;
 mod group;
+mod health;
 pub mod invariant;
 mod key;
 pub mod limits;

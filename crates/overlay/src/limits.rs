@@ -70,6 +70,22 @@ pub const PACE_SAMPLES: u32 = 8;
 /// Source: chosen; a busy machine's scheduling. A lookup asks somebody else then, and takes either answer.
 pub const MIN_PATIENCE: Duration = Duration::from_millis(20);
 
+/// Answers whose times say how slow this member or its surroundings are.
+/// Source: chosen; some seconds of ring maintenance. Past it the oldest is forgotten; before half of them are there, they say nothing.
+pub const HEALTH_SAMPLES: usize = 16;
+
+/// How many times as long as configured time-outs get, at most, while answers or own timers are late.
+/// Source: memberlist's `AwarenessMaxMultiplier`, 8. Past it slow members are taken for dead.
+pub const MAX_DOUBT: f64 = 8.0;
+
+/// Requests that were given up and whose answers are recognised when they come late.
+/// Source: chosen; 64 bytes each, and as many as a verified lookup asks. Past it the oldest is forgotten.
+pub const MAX_GIVEN_UP: usize = 64;
+
+/// Times in a row that a lookup of a finger may fail before the pause between two is not doubled any more.
+/// Source: chosen; sixteen times the configured pause. Past it the pause stays so.
+pub const MAX_FINGER_FAILURES: u32 = 4;
+
 /// Lookups of the caller that may run at once.
 /// Source: chosen; twice what a busy member with 64 transfers starts. Past it `lookup` is refused.
 pub const MAX_LOOKUPS: usize = 128;
@@ -115,6 +131,11 @@ pub const VIEW_LIFETIME: Duration = Duration::from_secs(600);
 /// Least time between two views that one member signs.
 /// Source: chosen; several changes at once become one view. Sooner changes wait.
 pub const VIEW_PAUSE: Duration = Duration::from_millis(200);
+
+/// Time between two audits of one member, ± 25 % at random.
+/// Source: chosen; some 40 messages each, a hundred bytes a second. A member is then asked by an auditor every thirteen seconds, however many
+/// there are. Longer, and a lie to strangers stays hidden for as much longer.
+pub const AUDIT_INTERVAL: Duration = Duration::from_secs(120);
 
 /// Members whose statements are remembered, to compare them with later ones.
 /// Source: chosen; a group, and those who were in it lately. Past it one that is not in the group is forgotten.
@@ -258,12 +279,24 @@ pub const LAST_SUCCESSOR_CHANCES: u32 = 2;
 /// is whole.
 pub const REUNITE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// The same for a member that is a ring of one.
-/// Source: chosen; it has nothing else to do.
+/// The same for a member with credentials, whose probes are verified lookups.
+/// Source: chosen; some forty messages each. At 30 % traitors one in three probes begins at a traitor and may be in vain. Longer, and divided rings stay so longer.
+pub const REUNITE_INTERVAL_VERIFIED: Duration = Duration::from_secs(30);
+
+/// The same while nobody nearby has been lost for [`LOSS_REMEMBERED`].
+/// Source: chosen; thirty bytes a second. A division that lasts longer than that is mended within some minutes, not one.
+pub const REUNITE_INTERVAL_QUIET: Duration = Duration::from_secs(240);
+
+/// How long after the loss of a neighbour a division is suspected.
+/// Source: chosen; longer than most interruptions of networks. After it probes are rare.
+pub const LOSS_REMEMBERED: Duration = Duration::from_secs(600);
+
+/// The same for a member that has just become a ring of one; doubled with each probe in vain, up to [`REUNITE_INTERVAL`].
+/// Source: chosen; it has nothing else to do, but hundreds of such members would keep each other from answering.
 pub const REUNITE_INTERVAL_ALONE: Duration = Duration::from_secs(2);
 
 /// Time without success after which a member that resumes founds a ring of one, ± 25 % at random.
-/// Source: chosen; longer than a restart of most rings takes. Without it, members that were all restarted
+/// Source: chosen; longer than a restart of most rings takes; as many times as long as the member doubts itself. Without it, members that were all restarted
 /// at once would wait for each other for ever.
 pub const RESUME_ALONE_AFTER: Duration = Duration::from_secs(10);
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::event::{LookupId, RecordId};
+use crate::health::Health;
 use crate::key::RingKey;
 use crate::limits::{MAX_REQUESTS, MIN_PATIENCE, PACE_SAMPLES};
 use crate::message::{Message, RequestId};
@@ -153,6 +154,7 @@ pub(crate) struct Requests {
     open: BTreeMap<RequestId, Request>,
     next: RequestId,
     pace: Pace,
+    pub(crate) health: Health,
 }
 
 impl Requests {
@@ -162,6 +164,7 @@ impl Requests {
             open: BTreeMap::new(),
             next: first,
             pace: Pace::default(),
+            health: Health::default(),
         }
     }
 
@@ -250,10 +253,12 @@ impl Requests {
         late
     }
 
-    /// An answer came at `now` to a request that was not repeated.
-    pub(crate) fn answered_in_time(&mut self, now: Instant, request: &Request, retries: u32) {
+    /// An answer came at `now`. Which of its repetitions it answers is not known: the pace counts only those that were not repeated, health the time
+    /// since the first.
+    pub(crate) fn answered(&mut self, now: Instant, request: &Request, retries: u32) {
+        let time = now.saturating_duration_since(request.sent);
+        self.health.answered(time);
         if request.retries_left == retries {
-            let time = now.saturating_duration_since(request.sent);
             self.pace.take_in(time.as_secs_f64());
         }
     }

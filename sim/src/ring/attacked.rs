@@ -49,6 +49,10 @@ impl RingSim {
                 let points = points.into_iter();
                 let fingers = points.map(|(offset, point)| (offset, around(&point)));
                 chord.restore(now, &state, fingers.collect());
+                // Members that it met long ago, elsewhere.
+                let strangers = (1..=8).filter_map(|n| nth(place + keys.len() * n / 9));
+                let strangers: Vec<RingKey> = strangers.collect();
+                chord.join(now, &strangers);
             });
         }
     }

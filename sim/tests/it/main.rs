@@ -10,6 +10,7 @@ mod formation;
 mod lookups;
 mod loss;
 mod model;
+mod overload;
 mod partition;
 mod priorities;
 mod records;

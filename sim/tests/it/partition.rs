@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use ringway_sim::Check;
+use ringway_overlay::RingKey;
 use ringway_sim::scenario::{ask_everybody, at_rest};
-use ringway_sim::seeds;
+use ringway_sim::{Behaviour, Check, RingConfig, RingSim, seeds};
 
 use crate::{ok, ring_at_rest, seconds};
 
@@ -53,6 +53,47 @@ fn one_that_was_cut_off_comes_back() {
 fn all_that_were_cut_off_from_each_other_become_one_ring_again() {
     for seed in seeds(5) {
         divide_and_reunite(seed, 8, |place| place);
+    }
+}
+
+/// How many honest members have the true next member as their first successor, and how many are honest.
+fn placed(sim: &RingSim, traitors: &[RingKey]) -> (usize, usize) {
+    let members = sim.members();
+    let honest = members.iter().filter(|key| !traitors.contains(key));
+    let right = honest.clone().filter(|key| {
+        let next = members.iter().find(|other| other > key);
+        let next = next.or(members.first());
+        sim.chord(key).and_then(|chord| chord.successors().first()) == next
+    });
+    (right.count(), honest.count())
+}
+
+#[test]
+fn traitors_do_not_keep_the_parts_of_a_ring_from_each_other() {
+    for seed in seeds(3) {
+        let config = RingConfig {
+            check: Check::Nothing,
+            credentials: true,
+            ..RingConfig::default()
+        };
+        let mut sim = RingSim::new(seed, config);
+        let keys: Vec<RingKey> = (0..60).map(|_| sim.add()).collect();
+        let traitors = &keys[..24];
+        let hide = |key: &RingKey| sim.recruit(*key, Behaviour::Hide);
+        traitors.iter().for_each(hide);
+        sim.settle();
+        ok(sim.run_for(seconds(20)));
+        let mut members = sim.members();
+        members.sort_unstable();
+        let parts = members.into_iter().enumerate();
+        sim.divide(parts.map(|(place, key)| (key, place % 2)).collect());
+        ok(sim.run_for(seconds(240)));
+        let (right, honest) = placed(&sim, traitors);
+        assert!(right < honest / 2, "seed {seed}: not divided");
+        sim.divide(BTreeMap::new());
+        // By plain lookups a third of the honest members have not found their places after four minutes.
+        ok(sim.run_for(seconds(90)));
+        assert_eq!(placed(&sim, traitors), (36, 36), "seed {seed}");
     }
 }
 

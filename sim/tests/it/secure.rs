@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ringway_overlay::{Membership, RingKey, Rule};
-use ringway_sim::attack::{Attack, news, run};
+use ringway_sim::attack::{Attack, furtive, news, run};
 use ringway_sim::scenario::{Arrival, ask_everybody, choose_victims, churn, form};
 use ringway_sim::{Behaviour, Check, RingConfig, RingSim, seeds};
 
@@ -199,6 +199,18 @@ fn whoever_tells_two_stories_is_convicted_and_nobody_else() {
             assert_eq!(known, liars, "seed {seed}, {key:?}");
             assert!(chord.group().iter().all(|member| !liars.contains(member)));
         }
+    }
+}
+
+#[test]
+fn whoever_lies_to_a_stranger_now_and_then_is_convicted_within_minutes() {
+    for seed in seeds(2) {
+        let found = ok(furtive(seed, 60, seconds(400)));
+        assert_eq!(found.innocent, 0, "seed {seed}");
+        // A mean of about two minutes; without audits most are not convicted at all.
+        let median = found.after.get(found.liars / 2);
+        let soon = median.is_some_and(|median| *median < seconds(300));
+        assert!(soon, "seed {seed}: {found:?}");
     }
 }
 

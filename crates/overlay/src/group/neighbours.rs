@@ -124,7 +124,8 @@ impl Chord {
         }
         let due = |time: Option<Instant>| time.is_some_and(|time| time <= now);
         if due(self.neighbours.next) {
-            let pause = self.jittered(self.config.group_interval);
+            let pause = self.config.group_interval.mul_f64(self.doubt());
+            let pause = self.jittered(pause);
             self.neighbours.next = Some(now + pause);
             self.ask_a_neighbour(now);
         }
@@ -148,7 +149,7 @@ impl Chord {
         }
         let gaps = self.density().stretch(self.own_group()) > DENSE;
         if gaps && !self.knows_everybody() {
-            let pause = self.config.group_interval.saturating_mul(8);
+            let pause = self.config.group_interval.mul_f64(8.0 * self.doubt());
             self.neighbours.look_again = Some(now + pause);
             self.start_own_lookup(now);
         }
@@ -268,6 +269,7 @@ impl Chord {
         if self.neighbours.members.remove(key).is_none() {
             return;
         }
+        self.neighbour_lost(now);
         self.regroup();
         self.group_changed(now);
         let views = self.neighbours.members.values().map(|n| &n.view);
@@ -287,7 +289,8 @@ impl Chord {
 
     /// The own view has to be signed anew, but not too often.
     fn group_changed(&mut self, now: Instant) {
-        let earliest = self.neighbours.signed.map_or(now, |at| at + VIEW_PAUSE);
+        let earliest = self.neighbours.signed;
+        let earliest = earliest.map_or(now, |at| at + VIEW_PAUSE.mul_f64(self.doubt()));
         self.neighbours.sign_at = Some(earliest.max(now));
     }
 

@@ -1,14 +1,11 @@
 //! Comparing what members say with what they said to others, and what follows from a contradiction.
 //!
-//! Each view that a lookup meets is, with the share of the configuration, told to one neighbour of its author. Whoever holds two statements of one member that
+//! Views that lookups meet are told to neighbours of their authors (`audit`). Whoever holds two statements of one member that
 //! contradict each other has proof, and needs nobody's word: the proof goes to everybody, and everybody
 //! checks it. A convicted member is treated as if it were not there. Only the ring's owner removes it for good.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
-
-use rand::RngExt;
-use rand::seq::IteratorRandom;
 
 use crate::chord::Chord;
 use crate::credentials::Standing;
@@ -17,7 +14,7 @@ use crate::key::RingKey;
 use crate::limits::{MAX_ACCUSED, MAX_CONVICTED, MAX_SAID, MAX_SPEAKERS};
 use crate::message::Message;
 use crate::request::Purpose;
-use crate::view::{SignedHeader, View};
+use crate::view::SignedHeader;
 
 /// What members said lately, and who is convicted.
 #[derive(Debug, Default)]
@@ -26,6 +23,8 @@ pub(crate) struct Witnessed {
     convicted: BTreeMap<RingKey, (SignedHeader, SignedHeader)>,
     /// Evidence against members whose certificates are being asked for, by the accused.
     waiting: BTreeMap<RingKey, (SignedHeader, SignedHeader)>,
+    /// When to audit next.
+    pub(crate) next_audit: Option<Instant>,
 }
 
 impl Witnessed {
@@ -85,22 +84,6 @@ impl Chord {
         let group = self.own_group().to_vec();
         if let Some(other) = self.witnessed.remember(said, &group) {
             self.convict(now, other, *said);
-        }
-    }
-
-    /// Tells one neighbour of the author, with the share of the configuration.
-    pub(crate) fn tell_a_neighbour(&mut self, view: &View) {
-        if !self.rng.random_bool(self.config.witness_share) {
-            return;
-        }
-        let author = view.author();
-        let others = view.group.iter().copied();
-        let others = others.filter(|key| *key != author && *key != self.me);
-        if let Some(neighbour) = others.choose(&mut self.rng)
-            && self.standing(&neighbour) == Standing::Certified
-        {
-            let said = view.signed;
-            self.send(neighbour, Message::Witness { said });
         }
     }
 
@@ -217,7 +200,7 @@ impl Chord {
             first: Box::new(first),
             second: Box::new(second),
         });
-        self.handle_unreachable(now, member);
+        self.gone(now, member);
         self.fingers.remove(&member);
         self.neighbour_gone(now, &member);
         self.forget_pointer(now, &member);

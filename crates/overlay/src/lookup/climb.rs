@@ -185,7 +185,7 @@ impl Chord {
 
     fn end_step(&mut self, now: Instant, id: LookupId) {
         let group = self.step_group(id);
-        let outside = !self.is_member();
+        let outside = !self.stands_in(id);
         let spacing = spacing(&group, self.config.group);
         let Some(lookup) = self.lookups.verified.get_mut(&id) else {
             return;

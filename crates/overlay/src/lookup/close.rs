@@ -7,6 +7,7 @@ use crate::event::LookupId;
 use crate::group::around;
 use crate::key::RingKey;
 use crate::limits::MAX_CLOSURE;
+use crate::lookup::Kind;
 use crate::lookup::verified::Stage;
 use crate::message::Message;
 use crate::request::Purpose;
@@ -16,7 +17,7 @@ impl Chord {
     pub(super) fn close(&mut self, now: Instant, id: LookupId, group: &[RingKey]) {
         self.requests.forget(|purpose| purpose.lookup() == Some(id));
         let me = self.me;
-        let present = self.is_member().then_some(me);
+        let present = self.stands_in(id).then_some(me);
         let Some(lookup) = self.lookups.verified.get_mut(&id) else {
             return;
         };
@@ -33,8 +34,9 @@ impl Chord {
         let Some(lookup) = self.lookups.verified.get(&id) else {
             return Vec::new();
         };
-        let own = self.is_member().then_some(self.me);
-        let keys = lookup.near.keys().copied().chain(own);
+        let own = self.stands_in(id);
+        let keys = lookup.near.keys().copied().filter(|key| *key != self.me);
+        let keys = keys.chain(own.then_some(self.me));
         let usable = keys.filter(|key| !lookup.absent.contains(key) && self.is_usable(key));
         around(&lookup.target, self.config.group, usable)
     }
@@ -119,15 +121,16 @@ impl Chord {
             lookup.present.insert(from);
             lookup.numbers.insert(from, view.number());
             lookup.answered(from);
+            lookup.said.push(view.signed);
+            let audit = lookup.kind == Kind::Audit;
             for key in &view.group {
                 lookup.near.entry(*key).or_insert(from);
                 lookup.named.entry(*key).or_insert(from);
             }
             // Those next to the author can tell best whether it told them the same.
-            if self.neighbours.contains(&from) {
+            if audit || self.neighbours.contains(&from) {
                 self.compare(now, &view.signed);
             }
-            self.tell_a_neighbour(&view);
             self.have_proven(now, id);
         } else {
             lookup.absent.insert(from);

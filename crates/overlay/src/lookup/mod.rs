@@ -21,7 +21,7 @@ mod progress;
 mod verified;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::chord::Chord;
 use crate::event::{Event, LookupError, LookupFailure, LookupId, RecordId, RouteId};
@@ -48,6 +48,8 @@ enum Kind {
     Record(RecordId),
     /// This member itself, to see whether a ring knows it.
     Probe,
+    /// A random point, to compare what those around it say with what they say to each other.
+    Audit,
 }
 
 impl Kind {
@@ -215,6 +217,13 @@ impl Chord {
         }
     }
 
+    /// As a caller's lookup, which it must not differ from.
+    pub(crate) fn start_audit(&mut self, now: Instant, point: RingKey) {
+        if self.lookups.count(|kind| kind == Kind::Audit) == 0 {
+            self.start_verified(now, Kind::Audit, point, Vec::new());
+        }
+    }
+
     pub(crate) fn start_join_lookup(&mut self, now: Instant, seeds: VecDeque<RingKey>) {
         if self.credentials.is_some() {
             let seeds = seeds.into_iter().take(JOIN_WAYS).collect();
@@ -236,7 +245,13 @@ impl Chord {
     }
 
     pub(crate) fn start_probe_lookup(&mut self, now: Instant, seeds: VecDeque<RingKey>) {
-        if self.lookups.count(|kind| kind == Kind::Probe) == 0 {
+        if self.lookups.count(|kind| kind == Kind::Probe) != 0 {
+            return;
+        }
+        if self.credentials.is_some() {
+            self.start_verified(now, Kind::Probe, self.me, seeds.into());
+        } else {
+            let seeds = seeds.into_iter().take(1).collect();
             self.start_lookup(now, Kind::Probe, self.me, seeds);
         }
     }
@@ -347,6 +362,11 @@ impl Chord {
         Towards::Closer(closer)
     }
 
+    /// Time after which a lookup fails, as things are.
+    fn lookup_timeout(&self) -> Duration {
+        self.config.lookup_timeout.mul_f64(self.doubt())
+    }
+
     fn start_lookup(
         &mut self,
         now: Instant,
@@ -360,7 +380,7 @@ impl Chord {
             kind,
             target,
             started: now,
-            deadline: now + self.config.lookup_timeout,
+            deadline: now + self.lookup_timeout(),
             wake: None,
             seeds,
             candidates: Vec::new(),

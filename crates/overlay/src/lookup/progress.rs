@@ -189,7 +189,7 @@ impl Chord {
     }
 
     fn begin_again(&mut self, now: Instant, id: LookupId) {
-        let pause = self.jittered(self.config.request_timeout);
+        let pause = self.jittered(self.timeout());
         let Some(lookup) = self.lookups.running.get_mut(&id) else {
             return;
         };
@@ -226,7 +226,12 @@ impl Chord {
                     elapsed,
                 });
             }
-            Kind::Own | Kind::Join | Kind::Probe | Kind::Record(_) | Kind::Route(_) => {}
+            Kind::Own
+            | Kind::Join
+            | Kind::Probe
+            | Kind::Audit
+            | Kind::Record(_)
+            | Kind::Route(_) => {}
         }
     }
 
@@ -237,7 +242,7 @@ impl Chord {
         match lookup.kind {
             Kind::Finger(offset) => self.finger_not_found(offset),
             Kind::Join => self.join_failed(now),
-            Kind::Own | Kind::Probe | Kind::Record(_) | Kind::Route(_) => {}
+            Kind::Own | Kind::Probe | Kind::Audit | Kind::Record(_) | Kind::Route(_) => {}
             Kind::Caller => {
                 self.emit(Event::LookupFailed {
                     id,

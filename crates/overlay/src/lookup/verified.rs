@@ -29,6 +29,7 @@ use crate::limits::{MAX_HOPS, MAX_WAYS};
 use crate::lookup::{Kind, Rule};
 use crate::message::Message;
 use crate::request::Purpose;
+use crate::view::SignedHeader;
 
 /// A last group up to so much wider than expected is accepted at once.
 /// Source: chosen; 12 % of honest groups of nine are wider (a gamma distribution of nine spacings), and 98 % of groups
@@ -89,6 +90,8 @@ pub(crate) struct Verified {
     pub(super) present: BTreeSet<RingKey>,
     /// The numbers of views near the target: of those that came, and of those that a finger was made from.
     pub(super) numbers: BTreeMap<RingKey, u64>,
+    /// What those near the target said, signed.
+    pub(super) said: Vec<SignedHeader>,
     /// Near the target, and silent or not in the ring.
     pub(super) absent: BTreeSet<RingKey>,
     /// Keys that have to be proven before the step can go on.
@@ -178,7 +181,7 @@ impl Chord {
             by_the_paper: kind == Kind::Caller && self.config.lookups == Rule::Paper,
             target,
             started: now,
-            deadline: now + self.config.lookup_timeout,
+            deadline: now + self.lookup_timeout(),
             stage: Stage::Close,
             ways: 0,
             seeds,
@@ -189,6 +192,7 @@ impl Chord {
             near: BTreeMap::new(),
             present: BTreeSet::new(),
             numbers: BTreeMap::new(),
+            said: Vec::new(),
             absent: BTreeSet::new(),
             unproven: BTreeSet::new(),
             claims: Vec::new(),
@@ -322,9 +326,16 @@ impl Chord {
         self.standing(key) == Standing::Certified
     }
 
+    /// Whether this member stands in the ring that the lookup is about, and knows how dense that is. A probe is about a ring that may be another
+    /// one.
+    pub(super) fn stands_in(&self, id: LookupId) -> bool {
+        let lookup = self.lookups.verified.get(&id);
+        self.is_member() && lookup.is_none_or(|lookup| lookup.kind != Kind::Probe)
+    }
+
     /// How dense the ring is, for this lookup.
     pub(super) fn density_for(&self, id: LookupId) -> Density {
-        if self.is_member() {
+        if self.stands_in(id) {
             return self.density();
         }
         let spacings = self
@@ -337,8 +348,11 @@ impl Chord {
 
     /// A way has ended with `group`, all of whose members answered.
     pub(super) fn judge(&mut self, now: Instant, id: LookupId, group: Vec<RingKey>) {
-        let stretch = self.density_for(id).stretch(&group);
+        let mut stretch = self.density_for(id).stretch(&group);
         let me_outside = !self.is_member();
+        if !me_outside && !self.stands_in(id) {
+            stretch = stretch.max(self.density().stretch(&group));
+        }
         let Some(lookup) = self.lookups.verified.get_mut(&id) else {
             return;
         };
@@ -405,13 +419,15 @@ impl Chord {
         let Some(lookup) = self.end_verified(id) else {
             return;
         };
+        self.tell_neighbours(&group, &lookup.said, lookup.kind == Kind::Audit);
         match lookup.kind {
+            Kind::Audit => {}
             Kind::Finger(offset) => self.finger_found(offset, group, lookup.numbers),
             Kind::Join => self.place_found(now, &group, verified),
             Kind::Own => group.iter().for_each(|key| self.consider(now, *key)),
             Kind::Record(id) => self.record_group_found(now, id, &group, verified),
             Kind::Route(id) => self.route_owner_found(now, id, owner, verified),
-            Kind::Probe => {}
+            Kind::Probe => self.around_found(now, &group),
             Kind::Caller => {
                 let mut hops = lookup.hops;
                 hops.truncate(MAX_HOPS);
@@ -436,7 +452,7 @@ impl Chord {
         match lookup.kind {
             Kind::Finger(offset) => self.finger_not_found(offset),
             Kind::Join => self.join_failed(now),
-            Kind::Own | Kind::Probe => {}
+            Kind::Own | Kind::Probe | Kind::Audit => {}
             Kind::Record(id) => self.record_failed(id, reason),
             Kind::Route(id) => self.route_lookup_failed(id, reason),
             Kind::Caller => self.emit(Event::LookupFailed {

@@ -25,8 +25,9 @@ pub(crate) struct Joining {
     failures: u32,
     /// Members that the caller named.
     bootstraps: Vec<RingKey>,
-    /// When to found a ring of one, if this member was in the ring before.
+    /// When to found a ring of one, if this member was in the ring before, and since when it waits for that.
     alone_at: Option<Instant>,
+    alone_since: Option<Instant>,
     /// The future predecessor, to be asked again because it was pending.
     pending: Option<RingKey>,
     /// How often in a row the answer was "pending".
@@ -82,12 +83,20 @@ impl Chord {
         self.join(now, known);
         if !self.is_member() {
             self.ring.joining.alone_at = Some(now + self.jittered(RESUME_ALONE_AFTER));
+            self.ring.joining.alone_since = Some(now);
         }
     }
 
     pub(super) fn join_due(&mut self, now: Instant) {
         let due = |time: Option<Instant>| time.is_some_and(|time| time <= now);
         if due(self.ring.joining.alone_at) {
+            // Where all is late, others may be there all the same.
+            let since = self.ring.joining.alone_since.unwrap_or(now);
+            let earliest = since + RESUME_ALONE_AFTER.mul_f64(self.doubt() - 0.25);
+            if earliest > now {
+                self.ring.joining.alone_at = Some(earliest);
+                return;
+            }
             self.start_ring(now);
             self.ring.next_probe = Some(now);
         } else if due(self.ring.joining.retry_at) {
@@ -183,6 +192,7 @@ impl Chord {
     pub(crate) fn ring_seen(&mut self, now: Instant) {
         if self.ring.joining.alone_at.is_some() {
             self.ring.joining.alone_at = Some(now + RESUME_ALONE_AFTER);
+            self.ring.joining.alone_since = Some(now);
         }
     }
 
@@ -201,7 +211,8 @@ impl Chord {
         joining.failures = joining.failures.saturating_add(1);
         let pause: Duration = JOIN_BACKOFF_MIN
             .saturating_mul(factor)
-            .min(JOIN_BACKOFF_MAX);
+            .min(JOIN_BACKOFF_MAX)
+            .mul_f64(self.doubt());
         let pause = self.jittered(pause);
         self.ring.joining.retry_at = Some(now + pause);
     }

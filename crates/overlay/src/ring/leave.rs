@@ -44,6 +44,7 @@ impl Chord {
         self.ring.membership = Membership::Outside;
         self.fingers.stop();
         self.neighbours.stop();
+        self.witnessed.next_audit = None;
         self.keeping.stop();
         self.fail_all_lookups(now, LookupFailure::Left);
         self.fail_all_records(LookupFailure::Left);
@@ -59,7 +60,7 @@ impl Chord {
         }
         self.fingers.remove(&from);
         self.neighbour_gone(now, &from);
-        self.handle_unreachable(now, from);
+        self.gone(now, from);
         self.peers.suspect(now, from);
         if self.ring.operation == Operation::Idle && self.ring.successors.first() == Some(&from) {
             self.drop_head(now, from);

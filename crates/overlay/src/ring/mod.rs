@@ -62,6 +62,10 @@ pub(crate) struct Ring {
     vouched_until: Option<Instant>,
     next_round: Option<Instant>,
     next_probe: Option<Instant>,
+    /// Probes since this member became a ring of one.
+    probes_alone: u32,
+    /// When a neighbour was lost last.
+    lost: Option<Instant>,
     pending_answers: u32,
     /// Sets of tries that the only successor left unanswered.
     silences: u32,
@@ -83,6 +87,8 @@ impl Default for Ring {
             vouched_until: None,
             next_round: None,
             next_probe: None,
+            probes_alone: 0,
+            lost: None,
             pending_answers: 0,
             silences: 0,
             changed: false,
@@ -172,10 +178,12 @@ impl Chord {
         self.ring.successors = successors;
         self.ring.next_round = Some(now);
         self.ring.next_probe = Some(now + self.jittered(REUNITE_INTERVAL));
-        self.fingers.start(now);
+        let first = self.first_finger(now);
+        self.fingers.start(first);
         if self.credentials.is_some() {
             self.neighbours.start(now);
             self.keeping.start(now);
+            self.plan_audit(now);
             // They do not know this member before it speaks to them, if those in between hide it.
             around.into_iter().for_each(|key| self.consider(now, key));
         }

@@ -1,15 +1,20 @@
 //! Reunite: find the members that went out of sight, and make two rings one again.
 //!
 //! Zave's proof assumes that the ring never falls apart; a divided network makes it fall apart all the same,
-//! and so does the death of r neighbours at once. So each member looks up *itself* now and then, beginning
-//! at some member that it knew once. In a whole ring the answer is the member itself. If the answer is
-//! another member o, then the ring of the one who answered does not know this member, and two things are
+//! and so does the death of r neighbours at once. So each member looks up its own place now and then, beginning
+//! at some member that it knew once, and asks for everybody but itself. In a whole ring the first one after it is its first successor. If it is
+//! another member o, then the ring of the one who answered does not know that successor or this member does not know o, and two things are
 //! done, both of them ordinary steps of ring maintenance:
 //!
 //! - o is notified, as a new member would do. Its ring then finds this member by stabilisation.
 //! - If o is closer than the present successor, this member stabilises from it, so o is contacted first.
 //!
 //! Best successors only ever get closer this way, so the rings grow together like a ring with new members.
+//!
+//! The lookup is a verified one, from outside: its way begins at one stranger and goes along points that this member computes. Nobody's word that all is
+//! well is enough: those around the own place have to answer themselves, with signed views, and to stand as dense as the own group and as the groups on the way. Otherwise
+//! another stranger is asked as well, up to five. Of the others around, whoever has answered is asked into the own group: so a first successor
+//! that only a traitor's list would follow does not replace honest ones. A member without credentials takes a plain lookup, and the first answer.
 //!
 //! Source: the idea is from Shafaat, Ghodsi and Haridi, "Dealing with Network Partitions in Structured
 //! Overlay Networks", 2009; the steps are Zave's.
@@ -21,7 +26,10 @@ use rand::seq::IndexedRandom;
 
 use crate::chord::Chord;
 use crate::key::{RingKey, between};
-use crate::limits::{REUNITE_INTERVAL, REUNITE_INTERVAL_ALONE};
+use crate::limits::{
+    JOIN_WAYS, LOSS_REMEMBERED, REUNITE_INTERVAL, REUNITE_INTERVAL_ALONE, REUNITE_INTERVAL_QUIET,
+    REUNITE_INTERVAL_VERIFIED,
+};
 use crate::message::Message;
 use crate::ring::Operation;
 
@@ -30,17 +38,52 @@ impl Chord {
     pub(super) fn start_probe(&mut self, now: Instant) {
         let alone = self.ring.successors.is_empty();
         let interval = if alone {
-            REUNITE_INTERVAL_ALONE
+            let factor = 1_u32
+                .checked_shl(self.ring.probes_alone.min(8))
+                .unwrap_or(1);
+            let longer = REUNITE_INTERVAL_ALONE.saturating_mul(factor);
+            self.ring.probes_alone = self.ring.probes_alone.saturating_add(1);
+            longer.min(REUNITE_INTERVAL)
         } else {
-            REUNITE_INTERVAL
+            self.ring.probes_alone = 0;
+            let lost = self.ring.lost;
+            let lately = lost.is_some_and(|at| now.saturating_duration_since(at) < LOSS_REMEMBERED);
+            match self.credentials {
+                Some(_) if lately => REUNITE_INTERVAL_VERIFIED,
+                Some(_) => REUNITE_INTERVAL_QUIET,
+                None => REUNITE_INTERVAL,
+            }
         };
-        self.ring.next_probe = Some(now + self.jittered(interval));
+        let interval = self.jittered(interval.mul_f64(self.doubt()));
+        self.ring.next_probe = Some(now + interval);
         let neighbour = |key: &RingKey| {
             self.ring.successors.contains(key) || self.ring.predecessor == Some(*key)
         };
         let strangers: Vec<RingKey> = self.peers.known().filter(|key| !neighbour(key)).collect();
-        if let Some(stranger) = strangers.choose(&mut self.rng) {
-            self.start_probe_lookup(now, VecDeque::from([*stranger]));
+        let some = strangers.sample(&mut self.rng, JOIN_WAYS).copied();
+        let some: VecDeque<RingKey> = some.collect();
+        if !some.is_empty() {
+            self.start_probe_lookup(now, some);
+        }
+    }
+
+    /// Whoever is gone may be in another part of a divided ring.
+    pub(crate) fn neighbour_lost(&mut self, now: Instant) {
+        self.ring.lost = Some(now);
+        let soon = now + self.jittered(REUNITE_INTERVAL_VERIFIED);
+        self.ring.next_probe = self.ring.next_probe.map(|next| next.min(soon));
+    }
+
+    /// Those who stand around this member, seen from elsewhere, itself left out. All of them have answered.
+    pub(crate) fn around_found(&mut self, now: Instant, group: &[RingKey]) {
+        if !self.is_member() {
+            return;
+        }
+        group.iter().for_each(|key| self.consider(now, *key));
+        let others = group.iter().filter(|key| **key != self.me);
+        let next = others.min_by_key(|key| self.me.distance_to(key)).copied();
+        if let Some(next) = next.filter(|next| *next != self.head()) {
+            self.probe_answered(now, next);
         }
     }
 

@@ -43,6 +43,7 @@ impl Chord {
                 ..
             } => {
                 self.ring.pending_answers = 0;
+                self.ring.silences = 0;
                 let list = self.list_after(now, from, &successors);
                 self.set_successors(list);
                 let closer = predecessor.filter(|key| between(&self.me, key, &from));
@@ -56,10 +57,11 @@ impl Chord {
         }
     }
 
-    /// The first successor left a request unanswered. The only one gets another chance.
+    /// The first successor left a request unanswered. The only one gets another chance, and so does any while this member doubts itself.
     pub(crate) fn successor_silent(&mut self, now: Instant, silent: RingKey) {
         self.ring.silences = self.ring.silences.saturating_add(1);
-        if self.ring.successors.len() == 1 && self.ring.silences < LAST_SUCCESSOR_CHANCES {
+        let dear = self.ring.successors.len() == 1 || self.doubt() >= 2.0;
+        if dear && self.ring.silences < LAST_SUCCESSOR_CHANCES {
             self.ring.stabilise_by(now);
             return self.end_operation(now);
         }
@@ -75,6 +77,7 @@ impl Chord {
     /// Removes the first successor and lets the next one know who comes before it now.
     pub(super) fn drop_head(&mut self, now: Instant, dead: RingKey) {
         self.peers.suspect(now, dead);
+        self.ring.silences = 0;
         let rest = self
             .ring
             .successors

@@ -381,6 +381,7 @@ mod tests {
             lookups: None,
             runs: None,
             real: false,
+            at_once: false,
             beside: None,
             plots: None,
         }

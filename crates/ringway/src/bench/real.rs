@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use ringway_node::daemon::RingSender;
 
 use self::potatoes::Game;
-use self::ring::Ring;
+use self::ring::{Ring, Starts};
 use super::figure::{Figure, show};
 use crate::cli::OverlayArgs;
 use crate::failure::Failure;
@@ -78,6 +78,9 @@ const PINGS: usize = 10;
 /// Measures and shows; with `--beside` beside another build of this program.
 pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
+    if args.at_once {
+        return show(output, &[formation(output, &plan)?]);
+    }
     let mut figures = measure(output, &plan)?;
     if let Some(program) = &args.beside {
         output.note(&format!("{} measures the same", program.display()));
@@ -90,10 +93,26 @@ pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
     show(output, &figures)
 }
 
+/// How long routers take that start at the same moment, once for each round.
+fn formation(output: Output, plan: &Plan) -> Result<Figure, Failure> {
+    let mut times = Vec::new();
+    for _ in 0..plan.rounds {
+        let ring = Ring::form(output, plan.routers, Starts::AtOnce, |_, messages| {
+            drop(messages);
+        })?;
+        times.push(ring.formed.as_secs_f64());
+        ring.end()?;
+    }
+    let case = format!("{} routers over UDP, started at once", plan.routers);
+    Ok(Figure::new("overlay", case, "ring_formed", "s", &times))
+}
+
 fn measure(output: Output, plan: &Plan) -> Result<Vec<Figure>, Failure> {
     let game = Arc::new(Game::default());
     let players = Arc::clone(&game);
-    let ring = Ring::form(output, plan.routers, |_, messages| players.join(messages))?;
+    let ring = Ring::form(output, plan.routers, Starts::OneByOne, |_, messages| {
+        players.join(messages);
+    })?;
     let mut figures = vec![figure(
         plan,
         "ring_formed",

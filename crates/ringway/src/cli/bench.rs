@@ -120,6 +120,9 @@ pub(crate) struct OverlayArgs {
     /// messages it carries
     #[arg(long, conflicts_with_all = ["traitors", "behaviour", "lookups", "plots"])]
     pub(crate) real: bool,
+    /// With --real: routers that all start at the same moment, as after a power cut, and nothing but how long they take to form a ring
+    #[arg(long, requires = "real", conflicts_with = "beside")]
+    pub(crate) at_once: bool,
     /// With --real: another build of this program that measures the same, such as one without encryption
     #[arg(long, value_name = "PROGRAM", requires = "real")]
     pub(crate) beside: Option<PathBuf>,

@@ -26,8 +26,17 @@ const DOMAIN: &str = "bench.ring.example";
 /// Time after which those who start know their groups and fingers.
 const FILLING: Duration = Duration::from_secs(30);
 
-/// Pause between the starts of two routers: those that start all at once have so much to ask each other that two cores cannot keep up.
+/// Pause between the starts of two routers: those that start all at once have so much to ask each other that two cores are busy for half a minute.
 const START_PAUSE: Duration = Duration::from_millis(150);
+
+/// How routers start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Starts {
+    /// One after the other; their groups and fingers are waited for.
+    OneByOne,
+    /// All at the same moment.
+    AtOnce,
+}
 
 /// One router.
 #[derive(Debug)]
@@ -55,6 +64,7 @@ impl Ring {
     pub(super) fn form(
         output: Output,
         count: usize,
+        starts: Starts,
         mut application: impl FnMut(usize, RingMessages),
     ) -> Result<Ring, Failure> {
         let folder = tempfile::Builder::new().prefix("ringway-bench-").tempdir();
@@ -103,14 +113,18 @@ impl Ring {
             ring.members.push(member);
             let _inside = ring.runtime.enter();
             application(n, messages);
-            std::thread::sleep(START_PAUSE);
+            if starts == Starts::OneByOne {
+                std::thread::sleep(START_PAUSE);
+            }
         }
         ring.wait(began)?;
         output.note(&format!(
             "the ring stands after {:.1} s",
             ring.formed.as_secs_f64()
         ));
-        std::thread::sleep(FILLING);
+        if starts == Starts::OneByOne {
+            std::thread::sleep(FILLING);
+        }
         Ok(ring)
     }
 
