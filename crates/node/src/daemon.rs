@@ -1,5 +1,7 @@
 //! `ringway node`: everything that one member runs, started and stopped in the right order.
 
+mod lookup;
+
 use std::fs::File;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -11,6 +13,7 @@ use ringway_overlay::{Destination, RingKey};
 use ringway_transport::{MemberId, Signer as _};
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::lookup::{NotFound, Owner};
 use crate::certificate::CertificateError;
 use crate::clock::unix_seconds;
 use crate::config::{Config, ConfigError, Wrong};

@@ -3,6 +3,8 @@
 //! The members are the program's own, on a simulated network with virtual time; the same run, with the same traitors, churn and loss,
 //! is made for each rule.
 
+mod memory;
+
 use std::time::{Duration, Instant};
 
 use ringway_overlay::Rule;
@@ -311,6 +313,8 @@ pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
     if let Some(folder) = &args.plots {
         super::writable(folder)?;
     }
+    output.note("memory");
+    let memory = memory::measure(&plan.members)?;
     let all: usize = cases.iter().map(Case::weight).sum();
     let (began, mut done) = (Instant::now(), 0);
     let mut measured = Vec::new();
@@ -332,7 +336,8 @@ pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
             messages,
         });
     }
-    let figures: Vec<Figure> = measured.iter().flat_map(Measured::figures).collect();
+    let mut figures: Vec<Figure> = measured.iter().flat_map(Measured::figures).collect();
+    figures.extend(memory);
     if let Some(folder) = &args.plots {
         draw(&measured, folder)?;
     }
@@ -381,6 +386,7 @@ mod tests {
             lookups: None,
             runs: None,
             real: false,
+            only_lookups: false,
             beside: None,
             plots: None,
         }
