@@ -309,12 +309,13 @@ fn whole(count: usize) -> f64 {
 /// Measures, shows, and draws.
 pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
+    if args.memory {
+        return show(output, &memory::measure(output, &args.members)?);
+    }
     let cases = plan.cases(&args.behaviour)?;
     if let Some(folder) = &args.plots {
         super::writable(folder)?;
     }
-    output.note("memory");
-    let memory = memory::measure(&plan.members)?;
     let all: usize = cases.iter().map(Case::weight).sum();
     let (began, mut done) = (Instant::now(), 0);
     let mut measured = Vec::new();
@@ -336,8 +337,7 @@ pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
             messages,
         });
     }
-    let mut figures: Vec<Figure> = measured.iter().flat_map(Measured::figures).collect();
-    figures.extend(memory);
+    let figures: Vec<Figure> = measured.iter().flat_map(Measured::figures).collect();
     if let Some(folder) = &args.plots {
         draw(&measured, folder)?;
     }
@@ -387,6 +387,7 @@ mod tests {
             runs: None,
             real: false,
             only_lookups: false,
+            memory: false,
             beside: None,
             plots: None,
         }

@@ -151,12 +151,11 @@ fn others(output: Output, plan: &Plan, peers: &Peers) -> Result<Vec<Figure>, Fai
     let attacks = plan.traitors.iter().flat_map(among);
     let attacks: Vec<_> = std::iter::once(None).chain(attacks).collect();
     let mut figures = Vec::new();
-    for (attack, name) in attacks
-        .iter()
-        .flat_map(|attack| peers.names.iter().map(move |name| (attack, name)))
-    {
-        output.note(&format!("{name}, {}", peers::described(*attack)));
-        figures.extend(peers.measure(name, plan.job(*attack))?);
+    for attack in attacks {
+        for name in peers.names(attack) {
+            output.note(&format!("{name}, {}", peers::described(attack)));
+            figures.extend(peers.measure(name, plan.job(attack))?);
+        }
     }
     Ok(figures)
 }

@@ -128,6 +128,9 @@ pub(crate) struct OverlayArgs {
     /// lookups with another overlay: target/release/overlay-peers
     #[arg(long, value_name = "PROGRAM", requires = "real")]
     pub(crate) beside: Option<PathBuf>,
+    /// Only the memory of a simulated member, in rings of 1000 and 10000 if --members says nothing else
+    #[arg(long, conflicts_with_all = ["behaviour", "lookups", "plots", "quick", "real", "runs", "traitors"])]
+    pub(crate) memory: bool,
     /// Folder for the plot overlay-lookups.svg
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,

@@ -9,22 +9,22 @@ use super::{simulation_failed, whole};
 use crate::bench::figure::Figure;
 use crate::bench::real::resident;
 use crate::failure::Failure;
+use crate::output::Output;
 
-/// Members of the smallest ring that says something: fewer take less than the process itself.
-const LEAST: usize = 1_000;
-
-/// Members of the largest: a thousand more take as much each.
-const MOST: usize = 10_000;
+/// Members of the rings, if nobody asks for others.
+const SIZES: [usize; 2] = [1_000, 10_000];
 
 /// Virtual time in which members that know their groups tell each other of them.
 const RESTING: Duration = Duration::from_secs(5);
 
-/// What the process grows by for each member of a ring at rest without traitors, for those of `sizes` that say something.
+/// What the process grows by for each member of a ring at rest without traitors, of each of these sizes.
 ///
 /// All rings stay until the last has been measured: memory that is given back would be used again, and not be seen.
-pub(super) fn measure(sizes: &[usize]) -> Result<Vec<Figure>, Failure> {
+pub(super) fn measure(output: Output, sizes: &[usize]) -> Result<Vec<Figure>, Failure> {
+    let sizes = if sizes.is_empty() { &SIZES } else { sizes };
     let (mut rings, mut figures) = (Vec::new(), Vec::new());
-    for members in sizes.iter().filter(|size| (LEAST..=MOST).contains(*size)) {
+    for members in sizes {
+        output.note(&format!("a ring of {members} members"));
         let before = resident();
         let mut ring = RingSim::new(1, config());
         for _ in 0..*members {

@@ -1,6 +1,6 @@
 //! The same lookups by another overlay: a program of its own, so that nobody has to build it who does not compare.
 //!
-//! `PROGRAM list` prints a name a line. `PROGRAM NAME NODES LOOKUPS PACE_MS SEED [silent|lying PERCENT]` measures and prints one JSON
+//! `PROGRAM list` prints a name a line, `PROGRAM list attacked` those that are to be measured among traitors. `PROGRAM NAME NODES LOOKUPS PACE_MS SEED [silent|lying PERCENT]` measures and prints one JSON
 //! object.
 
 use std::path::{Path, PathBuf};
@@ -16,7 +16,8 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub(super) struct Peers {
     program: PathBuf,
-    pub(super) names: Vec<String>,
+    names: Vec<String>,
+    attacked: Vec<String>,
 }
 
 /// What traitors do.
@@ -62,14 +63,26 @@ impl Kind {
 impl Peers {
     /// Asks the program what it has; none if it is no such program but, say, another build of this one.
     pub(super) fn new(program: &Path) -> Option<Peers> {
-        let done = Command::new(program).arg("list").output().ok()?;
-        let list = String::from_utf8_lossy(&done.stdout);
-        let names = list.lines().map(str::trim).filter(|name| !name.is_empty());
-        let names: Vec<String> = names.map(str::to_owned).collect();
-        (done.status.success() && !names.is_empty()).then(|| Peers {
+        let list = |arguments: &[&str]| {
+            let done = Command::new(program).args(arguments).output().ok()?;
+            let list = String::from_utf8_lossy(&done.stdout);
+            let names = list.lines().map(str::trim).filter(|name| !name.is_empty());
+            let names: Vec<String> = names.map(str::to_owned).collect();
+            (done.status.success() && !names.is_empty()).then_some(names)
+        };
+        Some(Peers {
             program: program.to_owned(),
-            names,
+            names: list(&["list"])?,
+            attacked: list(&["list", "attacked"])?,
         })
+    }
+
+    /// Which of its overlays are measured.
+    pub(super) fn names(&self, attack: Option<(Kind, f64)>) -> &[String] {
+        match attack {
+            None => &self.names,
+            Some(_) => &self.attacked,
+        }
     }
 
     /// Lets one of its overlays do the same.
@@ -103,9 +116,10 @@ impl Peers {
 }
 
 impl Peers {
-    /// A figure of Ringway's, measured against that of the first overlay in the list.
+    /// A figure of Ringway's, measured against that of the first overlay that is also measured among traitors.
     pub(super) fn beside(&self, own: Figure, others: &[Figure]) -> Figure {
-        let (Some(name), Some((job, _))) = (self.names.first(), own.case.split_once(", ringway"))
+        let (Some(name), Some((job, _))) =
+            (self.attacked.first(), own.case.split_once(", ringway"))
         else {
             return own;
         };
