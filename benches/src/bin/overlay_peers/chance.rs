@@ -86,6 +86,6 @@ mod tests {
             all.filter_map(|(n, chosen)| chosen.then_some(n)).collect()
         };
         assert_eq!(places(0.3), [0, 3, 6]);
-        assert_eq!(places(0.0), []);
+        assert!(places(0.0).is_empty());
     }
 }
