@@ -40,7 +40,7 @@ impl Variant {
     pub(crate) const ALL: [Variant; 4] = [
         Variant::new("libp2p kad", IDLE, K_VALUE, None),
         Variant::new("libp2p kad kept", KEPT, K_VALUE, None).attacked(),
-        Variant::new("libp2p kad kept nearest", KEPT, ONE, None),
+        Variant::new("libp2p kad kept nearest", KEPT, ONE, None).attacked(),
         Variant::new(
             "libp2p kad kept disjoint",
             KEPT,

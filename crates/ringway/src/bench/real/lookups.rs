@@ -45,18 +45,23 @@ pub(super) struct Looked {
 }
 
 impl Looked {
-    pub(super) fn figures(&self, case: &str) -> Vec<Figure> {
+    /// Without what a lookup costs beyond rest if routers have fallen silent: those no longer cost what they did at rest.
+    pub(super) fn figures(&self, case: &str, job: Job) -> Vec<Figure> {
         let figure = |metric, unit, value| Figure::new("overlay", case, metric, unit, &[value]);
-        vec![
+        let mut figures = vec![
             figure("lookup_success", "share", self.found),
             figure("wrong_accepted", "share", self.wrong),
             figure("messages_mean", "messages", self.messages),
             figure("messages_p99", "messages", self.messages_p99),
             figure("time_median", "ms", self.time_median_ms),
             figure("time_p99", "ms", self.time_p99_ms),
-            figure("traffic_of_a_lookup", "kB", self.lookup_bytes / 1e3),
-            figure("processor_time_of_a_lookup", "ms", self.lookup_processor_ms),
-        ]
+        ];
+        if !matches!(job.attack, Some((Kind::Silent, _))) {
+            let (traffic, processor) = (self.lookup_bytes / 1e3, self.lookup_processor_ms);
+            figures.push(figure("traffic_of_a_lookup", "kB", traffic));
+            figures.push(figure("processor_time_of_a_lookup", "ms", processor));
+        }
+        figures
     }
 }
 
@@ -83,7 +88,7 @@ pub(super) fn measure(
     let spent = used.spent().beyond(idle);
     let after = super::resident();
     drop(silence);
-    let mut figures = looked(&ended?, spent).figures(&case);
+    let mut figures = looked(&ended?, spent).figures(&case, job);
     if job.attack.is_some() {
         return Ok(figures);
     }

@@ -135,7 +135,7 @@ impl Peers {
 impl Measured {
     fn figures(&self, name: &str, job: Job) -> Vec<Figure> {
         let case = case(name, job);
-        let mut figures = self.looked.figures(&case);
+        let mut figures = self.looked.figures(&case, job);
         if job.attack.is_some() {
             return figures;
         }
