@@ -9,11 +9,11 @@
 //!
 //! ## How libp2p is used
 //! What its documentation recommends, unless a variant says otherwise: `kad` 0.49 with its defaults (k = 20, α = 3), in server mode, beside
-//! `identify`, whose addresses go into the routing table (without it whoever is dialed never learns of the dialer), three boot nodes, one `bootstrap` by each node when
-//! it joins and one by each when all are there, as every five minutes later on.
+//! `identify`, whose addresses go into the routing table (without it whoever is dialed never learns of the dialer), three boot nodes, and one `bootstrap` by each node
+//! when all are there. Every eighth does so once more, as all do every five minutes: what that costs is added to the traffic at rest.
 //!
-//! **QUIC**, not TCP with Noise and Yamux: one round trip for each new connection instead of four, one socket for each node instead of one for each connection, and peers that fall silent are noticed after
-//! ten seconds, where Yamux has no keep-alive at all.
+//! **QUIC**, not TCP with Noise and Yamux, for its nature, not by a trial: fewer round trips for each new connection, one socket for each node instead of one for each connection, and its keep-alives notice peers
+//! that fall silent within ten seconds.
 //!
 //! | name | is |
 //! |---|---|

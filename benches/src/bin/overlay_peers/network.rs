@@ -56,7 +56,7 @@ pub(crate) struct Measured {
     memory_after: f64,
     /// Bytes a second and node at rest.
     idle_bytes_s: f64,
-    /// Bytes for each node of one bootstrap by each, which libp2p repeats every five minutes.
+    /// Bytes for each node whose routing table is refreshed once, which libp2p repeats every five minutes.
     refresh_bytes: f64,
     /// Share of lookups whose answer contains the nearest live peer.
     found: f64,
@@ -75,8 +75,14 @@ pub(crate) struct Measured {
 /// Nodes that later ones know when they join.
 const BOOT_NODES: usize = 3;
 
+/// Pause between the starts of two nodes, as between those of Ringway's routers.
+const START_PAUSE: Duration = Duration::from_millis(150);
+
 /// Nodes that fill their routing tables at the same time: enough to keep a few cores busy.
 const AT_ONCE: usize = 4;
+
+/// Of so many nodes one refreshes its table before the lookups, to see what that costs: all of them take minutes.
+const REFRESHED: usize = 8;
 
 /// After which connections that nobody uses are closed, and some time more.
 const REST: Duration = IDLE.saturating_add(Duration::from_secs(5));
@@ -95,7 +101,8 @@ pub(crate) fn measure(job: &Job) -> Result<Measured, Failure> {
     let share = job.attack.map_or(0.0, |attack| attack.share);
     let traitor = chance::traitors(job.seed, job.nodes, share);
     let (nodes, formed) = form(job, &traitor, [&honest, &traitors])?;
-    let refresh = honest.block_on(bootstrap(&nodes))?;
+    let some: Vec<Node> = nodes.iter().step_by(REFRESHED).cloned().collect();
+    let refresh = honest.block_on(bootstrap(&some))?;
     std::thread::sleep(REST);
     let memory = resident().unwrap_or(f64::NAN);
     let used = Used::now();
@@ -121,7 +128,7 @@ pub(crate) fn measure(job: &Job) -> Result<Measured, Failure> {
         memory: memory / count,
         memory_after: memory_after / count,
         idle_bytes_s: idle.bytes / idle.seconds / count,
-        refresh_bytes: refresh.bytes / count,
+        refresh_bytes: refresh.bytes / some.len() as f64,
         ..summary(&ended, spent)
     };
     honest.shutdown_background();
@@ -129,7 +136,7 @@ pub(crate) fn measure(job: &Job) -> Result<Measured, Failure> {
     Ok(measured)
 }
 
-/// The nodes join, a few at once.
+/// The nodes join one after the other, which makes libp2p look for neighbours by itself, and fill their routing tables once all are there.
 fn form(
     job: &Job,
     traitor: &[bool],
@@ -137,17 +144,15 @@ fn form(
 ) -> Result<(Vec<Node>, Duration), Failure> {
     let began = Instant::now();
     let mut nodes: Vec<Node> = Vec::new();
-    for some in traitor.chunks(AT_ONCE) {
-        let before = nodes.len();
-        for traitor in some {
-            let runtime = if *traitor { traitors } else { honest };
-            let boot = nodes.iter().take(BOOT_NODES);
-            let boot = boot.map(|node| node.place.clone()).collect();
-            let starting = Node::start(job.variant, job.nodes, boot, *traitor);
-            nodes.push(runtime.block_on(runtime.spawn(starting))??);
-        }
-        honest.block_on(bootstrap(nodes.get(before..).unwrap_or_default()))?;
+    for traitor in traitor {
+        let runtime = if *traitor { traitors } else { honest };
+        let boot = nodes.iter().take(BOOT_NODES);
+        let boot = boot.map(|node| node.place.clone()).collect();
+        let starting = Node::start(job.variant, job.nodes, boot, *traitor);
+        nodes.push(runtime.block_on(runtime.spawn(starting))??);
+        std::thread::sleep(START_PAUSE);
     }
+    honest.block_on(bootstrap(&nodes))?;
     Ok((nodes, began.elapsed()))
 }
 

@@ -66,7 +66,7 @@ impl Plan {
             rounds: usize::try_from(args.runs.unwrap_or(3)).unwrap_or(3).max(1),
             potatoes: vec![10, 20, 50, 100, 200, 500, 1_000],
             time: Duration::from_secs(10),
-            lookups: args.lookups.unwrap_or(500).max(1),
+            lookups: args.lookups.unwrap_or(300).max(1),
             traitors: shares(&args.traitors)?,
             messages: !args.only_lookups,
         };

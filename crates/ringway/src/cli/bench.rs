@@ -111,13 +111,13 @@ pub(crate) struct OverlayArgs {
     /// What traitors do: silent, collude, camouflage, equivocate, two-faced, invent, pending, selective, or mixed [default: mixed]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) behaviour: Vec<String>,
-    /// Lookups of each run [default: 10000, with --quick 1000; with --real 500 and 100]
+    /// Lookups of each run [default: 10000, with --quick 1000; with --real 300 and 100]
     #[arg(long, value_name = "N")]
     pub(crate) lookups: Option<usize>,
     /// Runs of each ring, with different members [default: 2, with --quick 1]
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<u32>,
-    /// Routers over UDP on loopback in real time, 255 if --members says nothing else: lookups (500, with --quick 100; also with the shares
+    /// Routers over UDP on loopback in real time, 255 if --members says nothing else: lookups (300, with --quick 100; also with the shares
     /// of --traitors fallen silent, each in a ring of its own), round trips and packets through the ring, and how many messages it carries
     #[arg(long, conflicts_with_all = ["behaviour", "plots"])]
     pub(crate) real: bool,

@@ -21,8 +21,9 @@ use crate::output::Output;
 pub(super) const SEED: u64 = 1;
 
 /// Time between the beginnings of two lookups.
-/// Source: a lookup for which every connection has to be made first takes two cores 100 ms; more of them would measure how they wait for each other.
-pub(super) const PACE: Duration = Duration::from_millis(100);
+/// Source: lookups for which connections have to be made first take some 0.2 s of processor time in all members together, and two cores are to keep up;
+/// closer ones would measure how they wait for each other.
+pub(super) const PACE: Duration = Duration::from_millis(250);
 
 /// Time over which a ring at rest is watched.
 /// Source: twice the longest of the periods that a router at rest has, that of its questions to DNS.
