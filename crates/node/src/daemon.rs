@@ -1,6 +1,7 @@
 //! `ringway node`: everything that one member runs, started and stopped in the right order.
 
 mod key;
+mod lookup;
 mod routers;
 
 use std::fs::File;
@@ -15,6 +16,7 @@ use ringway_transport::MemberId;
 use tokio::sync::{mpsc, oneshot};
 
 use self::key::KeyKeeper;
+pub use self::lookup::{NotFound, Owner};
 use self::routers::RouterFollower;
 use crate::certificate::{Certificate, CertificateError, Role};
 use crate::clock::unix_seconds;

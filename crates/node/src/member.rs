@@ -96,6 +96,8 @@ pub(crate) struct Found {
     /// Whether several members agree on it; for a leaf, its parent says so.
     pub(crate) verified: bool,
     pub(crate) hops: Vec<RingKey>,
+    /// How many questions were asked; of a leaf, those to its parents.
+    pub(crate) questions: u32,
     pub(crate) elapsed: Duration,
 }
 

@@ -212,19 +212,18 @@ impl Runtime {
                 owner,
                 verified,
                 hops,
+                questions,
                 elapsed,
                 ..
             } => {
-                self.lookup_ended(
-                    now,
-                    id,
-                    Ok(Found {
-                        owner,
-                        verified,
-                        hops,
-                        elapsed,
-                    }),
-                );
+                let found = Found {
+                    owner,
+                    verified,
+                    hops,
+                    questions,
+                    elapsed,
+                };
+                self.lookup_ended(now, id, Ok(found));
             }
             Event::LookupFailed { id, reason, .. } => {
                 self.lookup_ended(now, id, Err(LookupFailed::Overlay(reason.to_string())));
@@ -464,6 +463,7 @@ impl Runtime {
             owner,
             verified,
             hops,
+            questions: u32::try_from(lookup.asked.len()).unwrap_or(u32::MAX),
             elapsed,
         };
         self.answer_lookup(now, lookup.asker, Ok(found));

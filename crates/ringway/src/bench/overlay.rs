@@ -3,6 +3,8 @@
 //! The members are the program's own, on a simulated network with virtual time; the same run, with the same traitors, churn and loss,
 //! is made for each rule.
 
+mod memory;
+
 use std::time::{Duration, Instant};
 
 use ringway_overlay::Rule;
@@ -307,6 +309,9 @@ fn whole(count: usize) -> f64 {
 /// Measures, shows, and draws.
 pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
+    if args.memory {
+        return show(output, &memory::measure(output, &args.members)?);
+    }
     let cases = plan.cases(&args.behaviour)?;
     if let Some(folder) = &args.plots {
         super::writable(folder)?;
@@ -382,6 +387,8 @@ mod tests {
             runs: None,
             real: false,
             at_once: false,
+            only_lookups: false,
+            memory: false,
             beside: None,
             plots: None,
         }

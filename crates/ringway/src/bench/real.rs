@@ -4,11 +4,18 @@
 //! |---|---|
 //! | `ring` | a ring of real routers in this process |
 //! | `potatoes` | what their applications do |
+//! | `lookups` | lookups of random points, some routers silent; `chance` draws them |
+//! | `peers` | the same by another overlay, in a program of its own |
+//! | `used` | traffic and processor time |
 //!
 //! Source: "Our Brothers' Keepers" §4: tables 1 and 2, figures 2 to 4.
 
+mod chance;
+mod lookups;
+mod peers;
 mod potatoes;
 mod ring;
+mod used;
 
 use std::process::Command;
 use std::sync::Arc;
@@ -16,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use ringway_node::daemon::RingSender;
 
+use self::peers::{Job, Kind, Peers};
 use self::potatoes::Game;
 use self::ring::{Ring, Starts};
 use super::figure::{Figure, show};
@@ -33,6 +41,10 @@ struct Plan {
     rounds: usize,
     potatoes: Vec<usize>,
     time: Duration,
+    lookups: usize,
+    /// Shares of routers that are traitors, each with lookups of its own.
+    traitors: Vec<f64>,
+    messages: bool,
 }
 
 impl Plan {
@@ -47,26 +59,49 @@ impl Plan {
             }
         };
         let peers = routers - 1;
-        Ok(if args.quick {
-            Plan {
-                routers,
-                peers: peers.min(32),
-                packets: 500,
-                rounds: 1,
-                potatoes: vec![50],
-                time: Duration::from_secs(3),
-            }
-        } else {
-            Plan {
-                routers,
-                peers,
-                packets: 1_000,
-                rounds: usize::try_from(args.runs.unwrap_or(3)).unwrap_or(3).max(1),
-                potatoes: vec![10, 20, 50, 100, 200, 500, 1_000],
-                time: Duration::from_secs(10),
-            }
+        let whole = Plan {
+            routers,
+            peers,
+            packets: 1_000,
+            rounds: usize::try_from(args.runs.unwrap_or(3)).unwrap_or(3).max(1),
+            potatoes: vec![10, 20, 50, 100, 200, 500, 1_000],
+            time: Duration::from_secs(10),
+            lookups: args.lookups.unwrap_or(300).max(1),
+            traitors: shares(&args.traitors)?,
+            messages: !args.only_lookups,
+        };
+        if !args.quick {
+            return Ok(whole);
+        }
+        Ok(Plan {
+            peers: peers.min(32),
+            packets: 500,
+            rounds: 1,
+            potatoes: vec![50],
+            time: Duration::from_secs(3),
+            lookups: args.lookups.unwrap_or(100).max(1),
+            ..whole
         })
     }
+
+    fn job(&self, attack: Option<(Kind, f64)>) -> Job {
+        Job {
+            members: self.routers,
+            lookups: self.lookups,
+            attack,
+        }
+    }
+}
+
+/// Shares of traitors above 0, of per cent.
+fn shares(percent: &[f64]) -> Result<Vec<f64>, Failure> {
+    if let Some(wrong) = percent.iter().find(|share| !(0.0..=50.0).contains(*share)) {
+        return Err(Failure::usage(format_args!(
+            "--traitors {wrong}: 0 to 50 per cent are measured"
+        )));
+    }
+    let shares = percent.iter().filter(|share| **share > 0.0);
+    Ok(shares.map(|share| share / 100.0).collect())
 }
 
 /// Potatoes that go round before any are counted.
@@ -75,14 +110,20 @@ const WARM_UP: usize = 200;
 /// Pings of one router in one round.
 const PINGS: usize = 10;
 
-/// Measures and shows; with `--beside` beside another build of this program.
+/// Measures and shows; with `--beside` beside another build of this program, or the lookups beside another overlay.
 pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
     if args.at_once {
         return show(output, &[formation(output, &plan)?]);
     }
+    let peers = args.beside.as_deref().and_then(Peers::new);
     let mut figures = measure(output, &plan)?;
-    if let Some(program) = &args.beside {
+    if let Some(peers) = peers {
+        let others = others(output, &plan, &peers)?;
+        let own = figures.into_iter();
+        figures = own.map(|figure| peers.beside(figure, &others)).collect();
+        figures.extend(others);
+    } else if let Some(program) = &args.beside {
         output.note(&format!("{} measures the same", program.display()));
         let others = beside(program, args)?;
         figures = figures
@@ -97,7 +138,8 @@ pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
 fn formation(output: Output, plan: &Plan) -> Result<Figure, Failure> {
     let mut times = Vec::new();
     for _ in 0..plan.rounds {
-        let ring = Ring::form(output, plan.routers, Starts::AtOnce, |_, messages| {
+        let honest = vec![false; plan.routers];
+        let ring = Ring::form(output, &honest, Starts::AtOnce, |_, messages| {
             drop(messages);
         })?;
         times.push(ring.formed.as_secs_f64());
@@ -108,9 +150,42 @@ fn formation(output: Output, plan: &Plan) -> Result<Figure, Failure> {
 }
 
 fn measure(output: Output, plan: &Plan) -> Result<Vec<Figure>, Failure> {
+    let mut figures = with_all(output, plan)?;
+    for share in &plan.traitors {
+        let traitor = chance::traitors(lookups::SEED, plan.routers, *share);
+        let game = Arc::new(Game::default());
+        let ring = Ring::form(output, &traitor, Starts::OneByOne, |_, messages| {
+            game.join(messages);
+        })?;
+        let job = plan.job(Some((Kind::Silent, *share)));
+        figures.extend(lookups::measure(output, &ring, job, &traitor)?);
+        ring.end()?;
+        figures.extend(lookups::among_liars(plan.job(None), *share)?);
+    }
+    Ok(figures)
+}
+
+/// The same lookups by other overlays.
+fn others(output: Output, plan: &Plan, peers: &Peers) -> Result<Vec<Figure>, Failure> {
+    let among = |share: &f64| [Kind::Silent, Kind::Lying].map(|kind| Some((kind, *share)));
+    let attacks = plan.traitors.iter().flat_map(among);
+    let attacks: Vec<_> = std::iter::once(None).chain(attacks).collect();
+    let mut figures = Vec::new();
+    for attack in attacks {
+        for name in peers.names(attack) {
+            output.note(&format!("{name}, {}", peers::described(attack)));
+            figures.extend(peers.measure(name, plan.job(attack))?);
+        }
+    }
+    Ok(figures)
+}
+
+/// Everything that is measured in a ring of honest routers.
+fn with_all(output: Output, plan: &Plan) -> Result<Vec<Figure>, Failure> {
     let game = Arc::new(Game::default());
     let players = Arc::clone(&game);
-    let ring = Ring::form(output, plan.routers, Starts::OneByOne, |_, messages| {
+    let honest = vec![false; plan.routers];
+    let ring = Ring::form(output, &honest, Starts::OneByOne, |_, messages| {
         players.join(messages);
     })?;
     let mut figures = vec![figure(
@@ -121,17 +196,31 @@ fn measure(output: Output, plan: &Plan) -> Result<Vec<Figure>, Failure> {
     )];
     let memory = resident().map(|bytes| bytes / whole(plan.routers) / 1e6);
     figures.extend(memory.map(|value| figure(plan, "memory_per_router", "MB", &[value])));
-    figures.extend(round_trips(output, plan, &ring)?);
-    figures.extend(packets(output, plan, &ring, &game)?);
+    figures.extend(lookups::measure(output, &ring, plan.job(None), &honest)?);
+    if plan.messages {
+        figures.extend(messages(output, plan, &ring, &game)?);
+    }
+    ring.end()?;
+    Ok(figures)
+}
+
+/// Messages through the ring.
+fn messages(
+    output: Output,
+    plan: &Plan,
+    ring: &Ring,
+    game: &Arc<Game>,
+) -> Result<Vec<Figure>, Failure> {
+    let mut figures = round_trips(output, plan, ring)?;
+    figures.extend(packets(output, plan, ring, game)?);
     // The first message between two routers costs both a certificate's check and a key.
     output.note("routers get to know each other");
-    ring.run(async { game.begin(&senders(&ring), WARM_UP) });
+    ring.run(async { game.begin(&senders(ring), WARM_UP) });
     std::thread::sleep(plan.time.saturating_mul(3));
     ring.run(game.end());
     for potatoes in &plan.potatoes {
-        figures.extend(capacity(output, plan, &ring, &game, *potatoes)?);
+        figures.extend(capacity(output, plan, ring, game, *potatoes)?);
     }
-    ring.end()?;
     Ok(figures)
 }
 
@@ -306,7 +395,7 @@ fn processor_time() -> Duration {
 }
 
 /// Bytes of memory of this process.
-fn resident() -> Option<f64> {
+pub(super) fn resident() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kilobytes: f64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
@@ -323,8 +412,17 @@ fn beside(
     if args.quick {
         command.arg("--quick");
     }
+    if args.only_lookups {
+        command.arg("--only-lookups");
+    }
     for members in &args.members {
         command.args(["--members", &members.to_string()]);
+    }
+    for percent in &args.traitors {
+        command.args(["--traitors", &percent.to_string()]);
+    }
+    if let Some(lookups) = args.lookups {
+        command.args(["--lookups", &lookups.to_string()]);
     }
     if let Some(runs) = args.runs {
         command.args(["--runs", &runs.to_string()]);

@@ -94,6 +94,7 @@ Examples:
   ringway bench overlay --members 1000 --traitors 30 --behaviour collude,camouflage,silent
   ringway bench overlay --json --plots target/bench > overlay.json
   ringway bench overlay --real --quick
+  ringway bench overlay --real --only-lookups --traitors 5,20,30 --beside target/release/overlay-peers
 
 Members are real, the network between them and the time are simulated, traitors know the whole ring and each other. A message is lost in a
 hundred, and a tenth of the members comes and goes in an hour. All of it takes many hours, nearly all of them for 100000 members, who need 12 GB; without those about two.")]
@@ -104,28 +105,35 @@ pub(crate) struct OverlayArgs {
     /// Members of the rings [default: 255,1000,10000,100000]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) members: Vec<usize>,
-    /// Per cent of the members that are traitors [default: 0,5,10,20,25,30]
+    /// Per cent of the members that are traitors [default: 0,5,10,20,25,30; with --real none]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) traitors: Vec<f64>,
     /// What traitors do: silent, collude, camouflage, equivocate, two-faced, invent, pending, selective, or mixed [default: mixed]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) behaviour: Vec<String>,
-    /// Lookups of each run [default: 10000, with --quick 1000]
+    /// Lookups of each run [default: 10000, with --quick 1000; with --real 300 and 100]
     #[arg(long, value_name = "N")]
     pub(crate) lookups: Option<usize>,
     /// Runs of each ring, with different members [default: 2, with --quick 1]
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<u32>,
-    /// Routers over UDP on loopback in real time, 255 if --members says nothing else: round trips and packets through the ring, and how many
-    /// messages it carries
-    #[arg(long, conflicts_with_all = ["traitors", "behaviour", "lookups", "plots"])]
+    /// Routers over UDP on loopback in real time, 255 if --members says nothing else: lookups (300, with --quick 100; also with the shares
+    /// of --traitors fallen silent, each in a ring of its own), round trips and packets through the ring, and how many messages it carries
+    #[arg(long, conflicts_with_all = ["behaviour", "plots"])]
     pub(crate) real: bool,
     /// With --real: routers that all start at the same moment, as after a power cut, and nothing but how long they take to form a ring
     #[arg(long, requires = "real", conflicts_with = "beside")]
     pub(crate) at_once: bool,
-    /// With --real: another build of this program that measures the same, such as one without encryption
+    /// With --real: only the lookups
+    #[arg(long, requires = "real")]
+    pub(crate) only_lookups: bool,
+    /// With --real: another build of this program that measures the same, such as one without encryption, or a program that does the
+    /// lookups with another overlay: target/release/overlay-peers
     #[arg(long, value_name = "PROGRAM", requires = "real")]
     pub(crate) beside: Option<PathBuf>,
+    /// Only the memory of a simulated member, in rings of 1000 and 10000 if --members says nothing else
+    #[arg(long, conflicts_with_all = ["behaviour", "lookups", "plots", "quick", "real", "runs", "traitors"])]
+    pub(crate) memory: bool,
     /// Folder for the plot overlay-lookups.svg
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,

@@ -61,11 +61,12 @@ fn routers_ping_each_other_through_the_ring() {
     assert!(silent.stderr.contains("`accra`"), "{}", silent.stderr);
 }
 
-/// The figures of `ringway bench overlay --real --quick` with this many routers.
-fn real_ring(routers: &str) -> Vec<Value> {
+/// The figures of `ringway bench overlay --real --quick` with this many routers, and what else is asked for.
+fn real_ring(routers: &str, more: &[&str]) -> Vec<Value> {
     let done = Command::new(env!("CARGO_BIN_EXE_ringway"))
         .args(["bench", "overlay", "--real", "--quick", "--json"])
         .args(["--members", routers])
+        .args(more)
         .output();
     let done = done.unwrap();
     let (text, errors) = [done.stdout, done.stderr]
@@ -76,14 +77,45 @@ fn real_ring(routers: &str) -> Vec<Value> {
     lines.collect()
 }
 
+/// The value of this metric in the first case that begins so.
+fn value(figures: &[Value], case: &str, metric: &str) -> Option<f64> {
+    let of_case = |figure: &&Value| figure["case"].as_str().is_some_and(|c| c.starts_with(case));
+    let mut figures = figures.iter().filter(of_case);
+    let figure = figures.find(|figure| figure["metric"] == metric);
+    figure.and_then(|figure| figure["value"].as_f64())
+}
+
+#[test]
+fn real_routers_find_every_point_also_when_one_of_them_is_silent() {
+    let figures = real_ring(
+        "8",
+        &["--only-lookups", "--lookups", "30", "--traitors", "12.5"],
+    );
+    let value = |case: &str, metric: &str| value(&figures, case, metric);
+    let all = "8 members, ringway";
+    assert_eq!(value(all, "lookup_success"), Some(1.0), "{figures:?}");
+    assert_eq!(value(all, "wrong_accepted"), Some(0.0), "{figures:?}");
+    assert!(
+        value(all, "messages_mean").is_some_and(|n| n > 0.0),
+        "{figures:?}"
+    );
+    assert!(
+        value(all, "idle_traffic").is_some_and(|n| n > 0.0),
+        "{figures:?}"
+    );
+    let silent = value("8 members 12 % silent, ringway", "lookup_success");
+    assert!(silent.is_some_and(|share| share > 0.5), "{figures:?}");
+    assert!(
+        figures
+            .iter()
+            .all(|figure| figure["schema"] == "ringway.bench/1")
+    );
+}
+
 #[test]
 fn dozens_of_real_routers_form_a_ring_and_carry_messages() {
-    let figures = real_ring("32");
-    let value = |metric: &str| {
-        let mut figures = figures.iter();
-        let figure = figures.find(|figure| figure["metric"] == metric);
-        figure.and_then(|figure| figure["value"].as_f64())
-    };
+    let figures = real_ring("32", &[]);
+    let value = |metric: &str| value(&figures, "32 routers", metric);
     assert_eq!(value("pings_unanswered"), Some(0.0), "{figures:?}");
     assert!(value("packets_least").unwrap() > 0.0, "{figures:?}");
     assert!(value("passes").unwrap() > 1.0, "{figures:?}");

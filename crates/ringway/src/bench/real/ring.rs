@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::mpsc as channel;
 use std::time::{Duration, Instant};
 
 use ringway_node::authority::{Authority, InitOptions, InviteOptions};
@@ -48,6 +49,13 @@ pub(super) struct Member {
     task: JoinHandle<Result<(), Failure>>,
 }
 
+/// Keeps the thread of those that are silent from doing anything.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Silence(
+    #[allow(dead_code, reason = "it acts when it is dropped")] channel::Sender<()>,
+);
+
 /// A ring at rest.
 #[derive(Debug)]
 pub(super) struct Ring {
@@ -55,18 +63,22 @@ pub(super) struct Ring {
     /// Time from the first router's start until each knew its neighbours.
     pub(super) formed: Duration,
     runtime: Runtime,
+    /// That of the routers which are to fall silent: one thread, so that one task can stop all of them.
+    silenced: Runtime,
     authority: Option<Thread<()>>,
     folder: TempDir,
 }
 
 impl Ring {
-    /// Founds a ring of `count` routers; `application` gets the messages of each, by its place.
+    /// Founds a ring of as many routers as `traitor` has places; those for which it is true can be silenced. `application` gets the
+    /// messages of each, by its place.
     pub(super) fn form(
         output: Output,
-        count: usize,
+        traitor: &[bool],
         starts: Starts,
         mut application: impl FnMut(usize, RingMessages),
     ) -> Result<Ring, Failure> {
+        let count = traitor.len();
         let folder = tempfile::Builder::new().prefix("ringway-bench-").tempdir();
         let folder = folder.map_err(Failure::failed)?;
         let mut ports = Ports::default();
@@ -97,6 +109,11 @@ impl Ring {
                 .enable_all()
                 .build()
                 .map_err(Failure::failed)?,
+            silenced: Builder::new_multi_thread()
+                .worker_threads(1)
+                .enable_all()
+                .build()
+                .map_err(Failure::failed)?,
             authority: Some(serve(authority)?),
             folder,
         };
@@ -108,10 +125,14 @@ impl Ring {
             only_udp(&home)?;
         }
         let began = Instant::now();
-        for (n, name) in names.into_iter().enumerate() {
-            let (member, messages) = ring.start(name)?;
+        for ((n, name), traitor) in names.into_iter().enumerate().zip(traitor) {
+            let runtime = match traitor {
+                true => &ring.silenced,
+                false => &ring.runtime,
+            };
+            let (member, messages) = ring.start(name, runtime)?;
             ring.members.push(member);
-            let _inside = ring.runtime.enter();
+            let _inside = runtime.enter();
             application(n, messages);
             if starts == Starts::OneByOne {
                 std::thread::sleep(START_PAUSE);
@@ -132,21 +153,19 @@ impl Ring {
         self.folder.path().join(name)
     }
 
-    fn start(&self, name: String) -> Result<(Member, RingMessages), Failure> {
+    fn start(&self, name: String, runtime: &Runtime) -> Result<(Member, RingMessages), Failure> {
         let home = self.home(&name);
         let socket = ringway_node::home::socket_path(&home);
         let options = Options {
             home,
             upload_limit: None,
         };
-        let mut daemon = self
-            .runtime
-            .block_on(Daemon::start(options))
-            .map_err(Failure::failed)?;
+        let daemon = runtime.block_on(Daemon::start(options));
+        let mut daemon = daemon.map_err(Failure::failed)?;
         let messages = daemon.take_ring_messages();
         let messages = messages.ok_or_else(|| Failure::failed("a router has no messages"))?;
         let (stop, stopped) = oneshot::channel::<()>();
-        let task = self.runtime.spawn(async move {
+        let task = runtime.spawn(async move {
             let stop = async { stopped.await.unwrap_or_default() };
             daemon.run(stop).await.map_err(Failure::failed).map(|_| ())
         });
@@ -200,6 +219,26 @@ impl Ring {
             }
             Ok(statuses)
         })
+    }
+
+    /// The key of each router, by its place.
+    pub(super) fn keys(&self) -> Result<Vec<RingKey>, Failure> {
+        let statuses = self.statuses()?;
+        let keys = statuses.iter().map(key).collect::<Option<_>>();
+        keys.ok_or_else(|| Failure::failed("a router has no key"))
+    }
+
+    /// From now on, and until what it gives is dropped, those that can be silenced do nothing: their sockets stay open, and nobody answers.
+    pub(super) fn silence(&self) -> Result<Silence, Failure> {
+        let (end, ended) = channel::channel();
+        let (begin, begun) = channel::channel();
+        self.silenced.spawn(async move {
+            // Both ends may have gone.
+            begin.send(()).ok();
+            ended.recv().unwrap_or_default();
+        });
+        begun.recv().map_err(Failure::failed)?;
+        Ok(Silence(end))
     }
 
     /// Does `work` with the ring's routers at work.
