@@ -72,7 +72,7 @@ bench-overlay: setup ## look points up in rings with traitors (hours; OVERLAY="-
 
 # Traffic is counted for a whole network namespace: in one of its own, where the system allows that, nobody else's is in it.
 KADEMLIA ?= --traitors 5,20,30
-bench-kademlia: setup ## look points up in real rings and beside libp2p's Kademlia (an hour and a half; KADEMLIA="--quick" for a quarter): target/bench/kademlia.json
+bench-kademlia: setup ## look points up in real rings and beside libp2p's Kademlia (two hours; KADEMLIA="--quick" for a quarter): target/bench/kademlia.json
 	$(CARGO) build --locked --release --package ringway
 	$(CARGO) build --locked --release --package ringway-benches --bin overlay-peers
 	mkdir -p target/bench
