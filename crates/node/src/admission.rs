@@ -11,7 +11,6 @@
 
 use std::net::SocketAddr;
 
-use data_encoding::BASE64URL_NOPAD;
 use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
 use ringway_transport::{MemberId, Signer};
@@ -20,9 +19,10 @@ use crate::cbor::encode;
 use crate::certificate::{Certificate, Name, RingId, Role, address_bytes, address_from_bytes};
 use crate::identity::noise_public;
 use crate::limits::{
-    ADMISSION_REPLY_BYTES, ADMISSION_REQUEST_BYTES, ADMISSION_TEXT, BOOTSTRAP_ROUTERS, DOMAIN_BYTES,
+    ADMISSION_REPLY_BYTES, ADMISSION_REQUEST_BYTES, BOOTSTRAP_ROUTERS, DOMAIN_BYTES,
 };
 use crate::statement::Statement;
+use crate::text::{from_text, to_text};
 
 const REQUEST_CONTEXT: &[u8] = b"ringway admission request";
 const REPLY_CONTEXT: &[u8] = b"ringway admission reply";
@@ -366,20 +366,6 @@ impl AdmissionReply {
     }
 }
 
-fn to_text(prefix: &str, bytes: &[u8]) -> String {
-    format!("{prefix}{}", BASE64URL_NOPAD.encode(bytes))
-}
-
-/// White space may stand anywhere: mail breaks long lines.
-fn from_text(text: &str, prefix: &str) -> Option<Vec<u8>> {
-    if text.len() > ADMISSION_TEXT {
-        return None;
-    }
-    let joined: String = text.split_ascii_whitespace().collect();
-    let encoded = joined.strip_prefix(prefix)?;
-    BASE64URL_NOPAD.decode(encoded.as_bytes()).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -389,6 +375,7 @@ mod tests {
     use super::*;
     use crate::certificate::CertificateFields;
     use crate::identity::Identity;
+    use crate::limits::ADMISSION_TEXT;
 
     fn reply(owner: &Identity, request: &AdmissionRequest, routers: usize) -> AdmissionReply {
         let certificate = |member, name: &str, address, serial| {

@@ -11,6 +11,7 @@
 //! | [`authority`], `enrol` | who becomes a member: invites, certificates, DNS, revocation |
 //! | [`admission`] | the request and the reply of a member that joins by file |
 //! | [`rotation`] | the request and the reply of a member that changes its key |
+//! | `text` | the form in which people carry both |
 //! | [`certificate`], [`statement`], `zone`, `invite` | what the ring owner signs, and its forms |
 //! | [`home`], [`config`], [`state`], `database` | what a member keeps on disk |
 //! | [`directory`] | certificates by name, id and ring key, from memory and DNS |
@@ -57,6 +58,7 @@ mod open_files;
 pub mod rotation;
 pub mod state;
 pub mod statement;
+mod text;
 mod transfer;
 mod zone;
 

@@ -10,6 +10,7 @@
 #[cfg(test)]
 mod attacks;
 mod echo;
+mod heard;
 mod hidden;
 mod mapping;
 mod messages;

@@ -10,7 +10,6 @@
 //! else's. A request names the certificate that it replaces: once that has ended, the request is worth nothing to anybody but its maker, who
 //! gets the same answer again. The reply needs no signature of its own: a new certificate stands in DNS as well.
 
-use data_encoding::BASE64URL_NOPAD;
 use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
 use ringway_transport::{MemberId, Signer};
@@ -18,8 +17,9 @@ use ringway_transport::{MemberId, Signer};
 use crate::cbor::encode;
 use crate::certificate::{Certificate, RingId};
 use crate::identity::noise_public;
-use crate::limits::{ADMISSION_TEXT, ROTATION_REPLY_BYTES, ROTATION_REQUEST_BYTES};
+use crate::limits::{ROTATION_REPLY_BYTES, ROTATION_REQUEST_BYTES};
 use crate::statement::Statement;
+use crate::text::{from_text, to_text};
 
 const OLD_CONTEXT: &[u8] = b"ringway rotation, old key";
 const NEW_CONTEXT: &[u8] = b"ringway rotation, new key";
@@ -157,7 +157,7 @@ impl RotationRequest {
     /// The text to hand over, one line.
     #[must_use]
     pub fn to_text(&self) -> String {
-        format!("{REQUEST_PREFIX}{}", BASE64URL_NOPAD.encode(&self.bytes))
+        to_text(REQUEST_PREFIX, &self.bytes)
     }
 
     /// The canonical bytes.
@@ -256,18 +256,8 @@ impl RotationReply {
     /// The text to hand back, one line.
     #[must_use]
     pub fn to_text(&self) -> String {
-        format!("{REPLY_PREFIX}{}", BASE64URL_NOPAD.encode(&self.to_bytes()))
+        to_text(REPLY_PREFIX, &self.to_bytes())
     }
-}
-
-/// White space may stand anywhere: mail breaks long lines.
-fn from_text(text: &str, prefix: &str) -> Option<Vec<u8>> {
-    if text.len() > ADMISSION_TEXT {
-        return None;
-    }
-    let joined: String = text.split_ascii_whitespace().collect();
-    let encoded = joined.strip_prefix(prefix)?;
-    BASE64URL_NOPAD.decode(encoded.as_bytes()).ok()
 }
 
 #[cfg(test)]

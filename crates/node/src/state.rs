@@ -146,6 +146,17 @@ impl State {
         }))
     }
 
+    /// A number that is another one once another program has changed something here. It costs next to nothing, where a membership is two
+    /// signatures to check.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) fn changes_of_others(&self) -> Result<i64> {
+        self.connection()
+            .query_row("PRAGMA data_version", [], |row| row.get(0))
+            .map_err(self.fail())
+    }
+
     /// Stores a new membership.
     ///
     /// # Errors
@@ -453,6 +464,17 @@ mod tests {
     use super::*;
     use crate::certificate::CertificateFields;
     use crate::identity::Identity;
+
+    #[test]
+    fn what_others_change_shows_and_what_is_changed_here_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let [here, there] = [(); 2].map(|()| State::open(folder.path()).unwrap());
+        let before = here.changes_of_others().unwrap();
+        here.next_incarnation().unwrap();
+        assert_eq!(here.changes_of_others().unwrap(), before);
+        there.next_incarnation().unwrap();
+        assert_ne!(here.changes_of_others().unwrap(), before);
+    }
 
     #[test]
     fn another_certificate_leaves_what_was_counted() {

@@ -5,8 +5,8 @@
 //! two things that no silence can change, and that honest machines show only when they are slow:
 //!
 //! - how late its own timers are handled;
-//! - how long answers take, also those that come after their request was given up. The median counts: fewer than half of
-//!   those who answer cannot lengthen it, and the dead do not answer.
+//! - how long answers take, also those that come after their request was given up. The median counts, and the dead do not answer. Whoever gives half
+//!   of the answers, as two neighbours may, can lengthen it, and so make this member slow to believe in deaths, but nothing else.
 //!
 //! Their larger one, in time-outs, is the *doubt*: 1 for a healthy member, up to [`MAX_DOUBT`]. Time-outs are as many times as long, and what can wait is
 //! done so much less often.

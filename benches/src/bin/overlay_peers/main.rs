@@ -32,6 +32,8 @@
 //! the silent are not. Bytes are those of the network namespace's IPv4 (`IpExt` in `/proc/net/netstat`), headers, handshakes and acknowledgements included: nothing else may use it
 //! meanwhile. Time is from the command until the answer is there, for lookups that begin at a fixed pace.
 
+// Both programs have to draw the same, and neither is a library.
+#[path = "../../../../crates/ringway/src/bench/real/chance.rs"]
 mod chance;
 mod measure;
 mod network;

@@ -105,9 +105,9 @@ pub(crate) fn measure(job: &Job) -> Result<Measured, Failure> {
     let refresh = honest.block_on(bootstrap(&some))?;
     std::thread::sleep(REST);
     let memory = resident().unwrap_or(f64::NAN);
-    let used = Used::now();
+    let used = Used::now()?;
     std::thread::sleep(WATCHED);
-    let idle = used.spent();
+    let idle = used.spent()?;
     let lookups = Lookups::new(job, &nodes, &traitor);
     let attacked = match job.attack.map(|attack| attack.kind) {
         Some(Kind::Silent) => Some(Silence::of(&traitors)?),
@@ -117,9 +117,9 @@ pub(crate) fn measure(job: &Job) -> Result<Measured, Failure> {
         }
         None => None,
     };
-    let used = Used::now();
+    let used = Used::now()?;
     let ended = honest.block_on(lookups.run(job))?;
-    let spent = used.spent().beyond(idle);
+    let spent = used.spent()?.beyond(idle);
     let memory_after = resident().unwrap_or(f64::NAN);
     drop(attacked);
     let count = job.nodes as f64;
@@ -158,11 +158,11 @@ fn form(
 
 /// Each node fills its routing table, a few at once.
 async fn bootstrap(nodes: &[Node]) -> Result<Spent, Failure> {
-    let used = Used::now();
+    let used = Used::now()?;
     for some in nodes.chunks(AT_ONCE) {
         try_join_all(some.iter().map(|node| node.ask(Command::Bootstrap))).await?;
     }
-    Ok(used.spent())
+    Ok(used.spent()?)
 }
 
 /// The traitors forget all others.

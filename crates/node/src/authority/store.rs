@@ -1,20 +1,22 @@
 //! What the authority keeps: members, invites and counters, in SQLite.
 
+mod invites;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+pub(crate) use self::invites::InviteEntry;
+pub use self::invites::OpenInvite;
+use self::invites::withdraw;
+use super::{AuthorityError, InitOptions, KeptServer};
+use crate::certificate::{Certificate, RingId, Role};
+use crate::database::{self, DatabaseError};
+use crate::limits::{BOOTSTRAP_ROUTERS, KEPT_SERVERS};
 use ringway_transport::MemberId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use zeroize::Zeroizing;
-
-use super::{AuthorityError, InitOptions, KeptServer};
-use crate::certificate::{Certificate, Name, RingId, Role};
-use crate::database::{self, DatabaseError};
-use crate::invite::WORDS;
-use crate::limits::{BOOTSTRAP_ROUTERS, KEPT_SERVERS, SPOKEN_TRIES};
 
 const MIGRATIONS: &[&str] = &[
     "
@@ -95,45 +97,6 @@ pub struct MemberEntry {
     pub rotate_until: Option<u64>,
     /// What it is now.
     pub state: MemberState,
-}
-
-/// An invite that nobody has used.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct OpenInvite {
-    /// The name that its user will have.
-    pub name: String,
-    /// Router or leaf.
-    pub role: Role,
-    /// First second at which it can no longer be used, Unix time.
-    pub expires: u64,
-    /// True if that has come.
-    pub expired: bool,
-    /// The number of its spoken form, if it has one.
-    pub number: Option<u32>,
-    /// Wrong tries at its spoken form.
-    pub wrong_tries: u8,
-    /// True if they were too many: the spoken form is good no more.
-    pub burnt: bool,
-}
-
-/// An invite as stored.
-#[derive(Debug)]
-pub(crate) struct InviteEntry {
-    pub(crate) id: [u8; 8],
-    pub(crate) name: Name,
-    pub(crate) role: Role,
-    pub(crate) pre_shared_key: Zeroizing<[u8; 32]>,
-    pub(crate) expires: u64,
-    pub(crate) used_by: Option<MemberId>,
-}
-
-/// What has become of a new invite.
-#[derive(Debug)]
-pub(super) struct Added {
-    /// True if it takes the place of one that nobody has used: so a lost one can be withdrawn.
-    pub(super) withdraws: bool,
-    /// The number of the spoken form, if there is one.
-    pub(super) number: Option<u32>,
 }
 
 /// The authority's database.
@@ -224,111 +187,6 @@ impl Store {
                 |row| row.get(0),
             )
             .map_err(self.fail())
-    }
-
-    /// Stores a new invite; with a spoken form, if there are `words` for it.
-    pub(super) fn add_invite(
-        &mut self,
-        entry: &InviteEntry,
-        words: Option<&[u8; WORDS]>,
-    ) -> std::result::Result<Added, AuthorityError> {
-        let fail = self.fail();
-        let transaction = immediate(&mut self.connection).map_err(&fail)?;
-        let now = crate::clock::unix_seconds();
-        let name = entry.name.as_str();
-        if is_taken(&transaction, name, now).map_err(&fail)? {
-            return Err(AuthorityError::NameTaken(entry.name.clone()));
-        }
-        let withdrawn = withdraw(&transaction, name).map_err(&fail)?;
-        let number: Option<u32> = match words {
-            Some(_) => {
-                let query = "UPDATE ring SET invites = invites + 1 RETURNING invites";
-                let number = transaction.query_row(query, [], |row| row.get(0));
-                Some(number.map_err(&fail)?)
-            }
-            None => None,
-        };
-        let psk: &[u8] = entry.pre_shared_key.as_ref();
-        let words = words.map(|words| &words[..]);
-        let role = entry.role.as_str();
-        transaction
-            .execute(
-                "INSERT INTO invites (id, name, role, psk, expires, number, words)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                params![&entry.id[..], name, role, psk, entry.expires, number, words],
-            )
-            .map_err(&fail)?;
-        transaction.commit().map_err(&fail)?;
-        Ok(Added {
-            withdraws: withdrawn > 0,
-            number,
-        })
-    }
-
-    pub(super) fn invite(&self, id: &[u8; 8]) -> Result<Option<InviteEntry>> {
-        let query = "SELECT name, role, psk, expires, used_by FROM invites WHERE id = ?1";
-        self.connection
-            .query_row(query, params![&id[..]], |row| {
-                let role: String = row.get(1)?;
-                let used_by: Option<[u8; 32]> = row.get(4)?;
-                Ok(InviteEntry {
-                    id: *id,
-                    name: parsed(row, 0)?,
-                    role: role_named(&role),
-                    pre_shared_key: Zeroizing::new(row.get(2)?),
-                    expires: row.get(3)?,
-                    used_by: used_by.map(MemberId::new),
-                })
-            })
-            .optional()
-            .map_err(self.fail())
-    }
-
-    pub(super) fn open_invites(&self, now: u64) -> Result<Vec<OpenInvite>> {
-        let fail = self.fail();
-        let query = "SELECT name, role, expires, number, wrong FROM invites WHERE used_by IS NULL ORDER BY expires, name";
-        let mut statement = self.connection.prepare(query).map_err(&fail)?;
-        let rows = statement
-            .query_map([], |row| {
-                let expires = row.get(2)?;
-                let role: String = row.get(1)?;
-                let wrong_tries = row.get(4)?;
-                Ok(OpenInvite {
-                    name: row.get(0)?,
-                    role: role_named(&role),
-                    expires,
-                    expired: expires <= now,
-                    number: row.get(3)?,
-                    wrong_tries,
-                    burnt: wrong_tries >= SPOKEN_TRIES,
-                })
-            })
-            .map_err(&fail)?;
-        rows.collect::<std::result::Result<_, _>>().map_err(fail)
-    }
-
-    pub(super) fn withdraw_invites(&self, name: &str) -> Result<bool> {
-        Ok(withdraw(&self.connection, name).map_err(self.fail())? > 0)
-    }
-
-    /// Records a new member and spends its invite, both or neither.
-    pub(super) fn use_invite(
-        &mut self,
-        id: &[u8; 8],
-        certificate: &Certificate,
-        now: u64,
-    ) -> Result<()> {
-        let fail = self.fail();
-        let transaction = immediate(&mut self.connection).map_err(&fail)?;
-        let member = certificate.member();
-        transaction
-            .execute(
-                "UPDATE invites SET used_by = ?2, psk = psk WHERE id = ?1 AND used_by IS NULL",
-                params![&id[..], &member.as_bytes()[..]],
-            )
-            .map_err(&fail)?;
-        record(&transaction, certificate, now).map_err(&fail)?;
-        transaction.commit().map_err(&fail)
     }
 
     /// Records a new member that has no invite; one that nobody has used for its name is good no more.
@@ -546,12 +404,6 @@ fn is_taken(connection: &Connection, name: &str, now: u64) -> rusqlite::Result<b
         params![name, now],
         |row| row.get(0),
     )
-}
-
-/// Deletes the invites for the name that nobody has used.
-fn withdraw(connection: &Connection, name: &str) -> rusqlite::Result<usize> {
-    let query = "DELETE FROM invites WHERE name = ?1 AND used_by IS NULL";
-    connection.execute(query, params![name])
 }
 
 /// Adds a new member, and counts the change.

@@ -43,11 +43,15 @@ impl KeyKeeper {
     pub(super) async fn run(self, ending: mpsc::Sender<Ending>) {
         let mut look = tokio::time::interval(LOOK);
         let (mut next_try, mut pause) = (Instant::now(), ROTATION_RETRY_FIRST);
-        let mut seen = 0;
+        let (mut seen, mut changes) = (0, None);
         let ended = loop {
             look.tick().await;
-            if self.is_done_on_disk() {
-                break Ending::Rotated;
+            let now = self.state.changes_of_others().ok();
+            if now.is_none() || now != changes {
+                changes = now;
+                if self.is_done_on_disk() {
+                    break Ending::Rotated;
+                }
             }
             let statement = self.directory.statement();
             let serial = self.membership.certificate.serial();

@@ -209,3 +209,75 @@ fn note(changed: &mut Vec<Place>, place: Place, slot: &mut Slot) {
         changed.push(place);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ringway_transport::{PathRules, Paths};
+
+    use super::*;
+
+    fn member(n: u8) -> MemberId {
+        MemberId::new([n; 32])
+    }
+
+    fn peer(now: Instant) -> Peer {
+        Peer::new(now, Paths::new(PathRules::default(), [0; 32]))
+    }
+
+    fn ready(peers: &mut Peers) -> usize {
+        let mut asked = 0;
+        peers.first_ready(|_| {
+            asked += 1;
+            None::<()>
+        });
+        asked
+    }
+
+    #[test]
+    fn whoever_takes_a_place_inherits_nothing() {
+        let now = Instant::now();
+        let later = now + Duration::from_secs(3_600);
+        let mut peers = Peers::default();
+        for n in [1, 2] {
+            peers.get_or_insert_with(member(n), || peer(now));
+            peers.set_ready(&member(n));
+        }
+        assert_eq!(peers.due(later), [member(1), member(2)]);
+        // Changed, ready and due, and gone.
+        assert!(peers.get_mut(&member(1)).is_some());
+        assert!(peers.remove(&member(1)).is_some());
+        assert!(peers.remove(&member(1)).is_none());
+        assert!(peers.get(&member(1)).is_none());
+        peers.get_or_insert_with(member(3), || peer(later));
+        assert_eq!(peers.len(), 2);
+        assert_eq!(peers.keys().count(), 2);
+        assert_eq!(ready(&mut peers), 1, "only the second waits for its turn");
+        assert_eq!(ready(&mut peers), 0, "and has had it");
+        assert_eq!(peers.due(later), [member(2)], "the third begins later");
+    }
+
+    #[test]
+    fn whoever_gives_packets_stays_first() {
+        let now = Instant::now();
+        let mut peers = Peers::default();
+        for n in [1, 2] {
+            peers.get_or_insert_with(member(n), || peer(now));
+        }
+        peers.set_ready(&member(2));
+        peers.set_ready(&member(1));
+        peers.set_ready(&member(2));
+        let mut left = 2;
+        let mut packets = Vec::new();
+        while peers.any_ready() {
+            let made = peers.first_ready(|_| {
+                left -= 1;
+                (left >= 0).then_some(left)
+            });
+            packets.extend(made);
+        }
+        assert_eq!(packets, [1, 0]);
+        assert_eq!(left, -2, "each is asked once in vain");
+    }
+}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ringway_overlay::{Chord, RingKey};
 use ringway_transport::quic::{DatagramCarrier, MemberDatagram};
-use ringway_transport::{Address, Hello, Incoming, MemberId, Signer as _, Validator};
+use ringway_transport::{Address, Incoming, MemberId, Signer as _, Validator};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
@@ -25,8 +25,8 @@ use super::{Command, MemberHandle, Outcome};
 use crate::certificate::{Certificate, Role};
 use crate::directory::Directory;
 use crate::identity::Identity;
-use crate::limits::{COMMANDS, HELLO_PAUSE, INPUT_BATCH, OUTPUT_BATCH, ROUTE_HOPS};
-use crate::link::{Event, LinkMessage, Links};
+use crate::limits::{COMMANDS, HELLO_PAUSE, INPUT_BATCH, OUTPUT_BATCH};
+use crate::link::{LinkMessage, Links};
 use crate::state::{Membership, State, StateError};
 
 /// How often the member looks after what has no timer of its own.
@@ -67,14 +67,14 @@ pub(crate) struct Runtime {
     pub(super) whereabouts: Whereabouts,
     pub(super) hello_sequence: u64,
     /// Who has asked for our HELLO of late.
-    hellos_given: BTreeMap<MemberId, Instant>,
+    pub(super) hellos_given: BTreeMap<MemberId, Instant>,
     pub(super) started: Instant,
     due: Due,
     /// Events counted since the start, beside those of the parts.
     pub(super) counters: BTreeMap<&'static str, u64>,
     incoming: mpsc::Receiver<Incoming>,
     /// Datagrams of QUIC that links carry.
-    carrier: DatagramCarrier,
+    pub(super) carrier: DatagramCarrier,
     commands: mpsc::Receiver<Command>,
     pub(super) outcomes: mpsc::Sender<Outcome>,
     outcome_queue: mpsc::Receiver<Outcome>,
@@ -429,157 +429,6 @@ impl Runtime {
             if next.is_none() {
                 next = self.links.poll_transmit(now);
             }
-        }
-    }
-
-    fn handle_link_event(&mut self, now: Instant, event: Event) {
-        match event {
-            Event::Up(member) => {
-                self.parents.is_linked_anew(&member);
-                self.offer_paths(now, &member);
-                self.send_hello(now, &member);
-                self.reach_link_up(now, &member);
-                self.parent_linked(now, &member);
-                self.predecessor_linked(&member);
-            }
-            Event::Down(member) => {
-                self.echo_link_down(now, &member);
-                if let (Some(chord), Some(key)) =
-                    (&mut self.chord, ring_key_of(&self.directory, &member))
-                {
-                    chord.handle_unreachable(now, key);
-                }
-            }
-            Event::Message(member, message) => self.handle_message(now, member, message),
-        }
-    }
-
-    fn handle_message(&mut self, now: Instant, member: MemberId, message: LinkMessage) {
-        match message {
-            LinkMessage::Hello(bytes) => self.take_hello(now, member, &bytes),
-            LinkMessage::Ping(bytes) => {
-                let ping = ringway_transport::Ping::decode(&bytes).ok();
-                // Nobody is answered in another's name: it would only serve whoever passes PINGs on.
-                let ping = ping.filter(|ping| ping.challenger == member);
-                let pong =
-                    ping.and_then(|ping| self.validator.handle_ping(now, &ping, &self.identity));
-                if let Some(pong) = pong {
-                    self.links
-                        .send(now, &member, LinkMessage::Pong(pong.encode().into()));
-                }
-            }
-            LinkMessage::Pong(bytes) => match ringway_transport::Pong::decode(&bytes) {
-                Ok(pong) => self.take_pong(now, member, &pong),
-                Err(_) => self.count("pongs_malformed"),
-            },
-            LinkMessage::Overlay(bytes) => self.take_overlay(now, member, &bytes),
-            LinkMessage::Lookup { id, target } => {
-                self.lookup_for_leaf(now, member, id, RingKey::from_bytes(*target))
-            }
-            LinkMessage::LookupReply {
-                id,
-                owner,
-                verified,
-                hops,
-            } => {
-                let owner = owner.map(|owner| RingKey::from_bytes(*owner));
-                let hops = hops.iter().take(ROUTE_HOPS);
-                let hops = hops.map(|hop| RingKey::from_bytes(**hop)).collect();
-                self.parent_answered(now, member, id, (owner, verified, hops));
-            }
-            LinkMessage::EchoReply(number) => self.echo_answered(now, member, number),
-            LinkMessage::HelloWanted => {
-                // Each costs a signature: one a second for each peer is enough.
-                if self.hellos_given.insert(member, now).is_none() {
-                    self.send_hello(now, &member);
-                }
-            }
-            LinkMessage::Quic(bytes) => {
-                let bytes = Vec::from(bytes).into();
-                let datagram = MemberDatagram { member, bytes };
-                if self.carrier.incoming.try_send(datagram).is_err() {
-                    self.count("quic_datagrams_dropped");
-                }
-            }
-            LinkMessage::Message(bytes) => self.message_arrived(member, Vec::from(bytes).into()),
-            // The links' own.
-            LinkMessage::Echo(_)
-            | LinkMessage::Close
-            | LinkMessage::Fragment { .. }
-            | LinkMessage::Received { .. }
-            | LinkMessage::Padding(_) => {}
-            other => self.handle_leaf_message(now, member, other),
-        }
-    }
-
-    pub(super) fn send_hello(&mut self, now: Instant, member: &MemberId) {
-        match self.hello_for(member) {
-            Ok(hello) => {
-                let hello = LinkMessage::Hello(hello.encoded().to_vec().into());
-                self.links.send(now, member, hello);
-            }
-            Err(error) => tracing::error!(%error, "no HELLO can be made"),
-        }
-    }
-
-    fn take_hello(&mut self, now: Instant, member: MemberId, bytes: &[u8]) {
-        match Hello::decode(bytes) {
-            Ok(hello) if hello.member() == member => {
-                let believed = self.believed(&hello);
-                let believes = |address: &Address| believed.contains(address);
-                self.validator.handle_hello_from(now, &hello, &believes);
-                self.reach_progress(now, &member);
-            }
-            Ok(_) => self.count("hellos_of_others"),
-            Err(error) => {
-                tracing::debug!(%member, %error, "a HELLO is refused");
-                self.count("hellos_refused");
-            }
-        }
-    }
-
-    /// A PING goes over the transport of the address that it tests.
-    fn send_ping(&mut self, address: Address, ping: ringway_transport::Ping) {
-        let Address::Quic(socket) = address else {
-            if self.carries(&ping.target, &address) {
-                let message = LinkMessage::Ping(ping.encode().into());
-                self.links
-                    .send_via(Instant::now(), &ping.target, address, &message);
-            }
-            return;
-        };
-        let endpoint = Arc::clone(self.network.quic());
-        let outcomes = self.outcomes.clone();
-        tokio::spawn(async move {
-            let Some(pong) = crate::transfer::ping(&endpoint, socket, &ping).await else {
-                return;
-            };
-            let outcome = Outcome::Pong(ping.target, Box::new(pong));
-            if outcomes.send(outcome).await.is_err() {
-                tracing::debug!("the member's task has ended");
-            }
-        });
-    }
-
-    fn take_pong(&mut self, now: Instant, from: MemberId, pong: &ringway_transport::Pong) {
-        let Some(validated) = self.validator.handle_pong(now, pong) else {
-            self.count("pongs_refused");
-            return;
-        };
-        tracing::debug!(member = %validated.member, address = %validated.address, "an address is proven");
-        if from != validated.member {
-            self.count("pongs_passed_on");
-        }
-        self.offer_paths(now, &validated.member);
-        self.reach_progress(now, &validated.member);
-    }
-
-    /// Tells the link which addresses of the member are proven.
-    fn offer_paths(&mut self, now: Instant, member: &MemberId) {
-        let mut proved = self.validator.proved(now, member);
-        proved.retain(|proved| self.carries(member, &proved.descriptor.address));
-        if !proved.is_empty() {
-            self.links.offer_paths(now, member, &proved);
         }
     }
 

@@ -77,16 +77,16 @@ pub(super) fn measure(
     output.note(&format!("{case}: {} lookups", job.lookups));
     let lookups = planned(ring, job, traitor)?;
     let before = super::resident();
-    let used = Used::now();
+    let used = Used::now().map_err(Failure::failed)?;
     std::thread::sleep(WATCHED);
-    let idle = used.spent();
+    let idle = used.spent().map_err(Failure::failed)?;
     let silence = traitor
         .contains(&true)
         .then(|| ring.silence())
         .transpose()?;
-    let used = Used::now();
+    let used = Used::now().map_err(Failure::failed)?;
     let ended = ring.run(run(lookups));
-    let spent = used.spent().beyond(idle);
+    let spent = used.spent().map_err(Failure::failed)?.beyond(idle);
     let after = super::resident();
     drop(silence);
     let mut figures = looked(&ended?, spent).figures(&case, job);

@@ -1,5 +1,6 @@
 //! What this process and this network namespace have used so far.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use crate::bench::messages::processor_time;
@@ -23,22 +24,24 @@ pub(super) struct Spent {
 }
 
 impl Used {
-    pub(super) fn now() -> Used {
-        Used {
+    /// # Errors
+    /// When the system does not show them: a figure of zero would be none.
+    pub(super) fn now() -> io::Result<Used> {
+        Ok(Used {
             at: Instant::now(),
-            bytes: ip_bytes().unwrap_or(0.0),
+            bytes: ip_bytes()?,
             processor: processor_time(),
-        }
+        })
     }
 
     /// What was used since.
-    pub(super) fn spent(self) -> Spent {
-        let now = Used::now();
-        Spent {
+    pub(super) fn spent(self) -> io::Result<Spent> {
+        let now = Used::now()?;
+        Ok(Spent {
             seconds: now.at.duration_since(self.at).as_secs_f64(),
             bytes: now.bytes - self.bytes,
             processor: now.processor.saturating_sub(self.processor).as_secs_f64(),
-        }
+        })
     }
 }
 
@@ -55,13 +58,17 @@ impl Spent {
 }
 
 /// Bytes of all IPv4 packets that this network namespace has sent.
-fn ip_bytes() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/net/netstat").ok()?;
+fn ip_bytes() -> io::Result<f64> {
+    const FILE: &str = "/proc/net/netstat";
+    let text = std::fs::read_to_string(FILE)?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("IpExt:"));
-    let (names, values) = (lines.next()?, lines.next()?);
-    let mut pairs = names.split_whitespace().zip(values.split_whitespace());
-    let (_, value) = pairs.find(|(name, _)| *name == "OutOctets")?;
-    value.parse().ok()
+    let table = lines.next().zip(lines.next());
+    let value = table.and_then(|(names, values)| {
+        let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+        let (_, value) = pairs.find(|(name, _)| *name == "OutOctets")?;
+        value.parse().ok()
+    });
+    value.ok_or_else(|| io::Error::other(format!("{FILE} says nothing of IpExt's OutOctets")))
 }
 
 /// The value that `share` of the values do not exceed; 0 of none.
@@ -89,6 +96,6 @@ mod tests {
 
     #[test]
     fn packets_of_this_machine_are_counted() {
-        assert!(ip_bytes().is_some());
+        assert!(ip_bytes().unwrap() >= 0.0);
     }
 }
