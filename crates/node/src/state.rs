@@ -469,10 +469,14 @@ mod tests {
     fn what_others_change_shows_and_what_is_changed_here_does_not() {
         let folder = tempfile::tempdir().unwrap();
         let [here, there] = [(); 2].map(|()| State::open(folder.path()).unwrap());
+        let change = |state: &State, table: &str| {
+            let create = format!("CREATE TABLE {table} (only INTEGER)");
+            state.connection().execute(&create, []).unwrap();
+        };
         let before = here.changes_of_others().unwrap();
-        here.next_incarnation().unwrap();
+        change(&here, "one");
         assert_eq!(here.changes_of_others().unwrap(), before);
-        there.next_incarnation().unwrap();
+        change(&there, "two");
         assert_ne!(here.changes_of_others().unwrap(), before);
     }
 
