@@ -7,6 +7,7 @@
 //! | [`packet`] | takes off link headers, tags and tunnels down to TCP and UDP; counts what it passes over |
 //! | [`flow`] | joins packets of a 5-tuple, both directions, in a bounded table |
 //! | [`classify`] | names the application from the first data packets, by signatures that are data |
+//! | [`policy`] | what the organisation allows: rules, decided once per flow |
 //! | [`Pipeline`] | these stages in one; [`FlowRecord`] is what comes out |
 //! | [`samples`] | captures made from published message formats, for demonstrations and tests |
 //! | [`limits`] | every bound, with unit, source and consequence |
@@ -52,6 +53,7 @@ pub mod limits;
 mod offline;
 pub mod packet;
 mod pipeline;
+pub mod policy;
 mod reader;
 mod record;
 pub mod samples;

@@ -108,3 +108,19 @@ pub const MAX_PATTERN: usize = 256;
 /// Bytes of all patterns together that are compiled into the fastest automaton.
 /// Source: chosen: at up to 1 KiB of table a byte this makes 16 MiB. Past it a slower automaton of a few bytes each is used.
 pub const MAX_DFA_PATTERNS: usize = 16_384;
+
+/// Bytes of one policy file.
+/// Source: the same as [`MAX_SIGNATURE_FILE`]. Past it the file is refused.
+pub const MAX_POLICY_FILE: usize = 1_048_576;
+
+/// Rules of one policy.
+/// Source: chosen: they are tried one after the other, some 50 ns each, once per flow. Past it the file is refused.
+pub const MAX_RULES: usize = 1_024;
+
+/// Classes of bandwidth of one policy.
+/// Source: five bits of the connection mark, zero being none. Past it the file is refused.
+pub const MAX_CLASSES: usize = 31;
+
+/// Tests in one policy.
+/// Source: chosen: some for each rule. Past it the file is refused.
+pub const MAX_TRIALS: usize = 8_192;

@@ -7,6 +7,7 @@ mod flows;
 mod given;
 mod links;
 mod made;
+mod policy;
 mod robustness;
 mod signatures;
 

@@ -1,0 +1,175 @@
+//! What the organisation allows: ordered rules, of which the first that matches decides.
+//!
+//! A policy is a TOML file ([`Policy::parse`]; its form is in `docs/reference/policy.md`). It is asked once per flow, when
+//! enough is known ([`Policy::decide`]), and once per file or message of flows that rules on content concern
+//! ([`Policy::judge`]), never per packet. Tests of the policy stand in the same file ([`Policy::try_all`]).
+
+mod applications;
+mod error;
+mod expression;
+mod facts;
+mod file;
+mod matcher;
+mod ranges;
+mod reach;
+mod rule;
+mod schedule;
+mod trial;
+mod trial_file;
+mod words;
+
+use std::net::IpAddr;
+
+pub use applications::GROUPS;
+pub use error::PolicyError;
+pub use facts::{File, FlowFacts, Found, Item};
+use matcher::Match;
+pub use matcher::Way;
+use ranges::Networks;
+pub use rule::{Action, Class, Failure, Rule};
+pub use schedule::Moment;
+pub use trial::{Outcome, Trial};
+
+/// The name that stands for no rule: what happens to flows that none matches.
+pub const DEFAULT_RULE: &str = "default";
+
+/// A policy that was read and found to be in order.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    rules: Vec<Rule>,
+    classes: Vec<Class>,
+    inside: Networks,
+    default: Action,
+    failure: Failure,
+    trials: Vec<Trial>,
+}
+
+/// What the policy says of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The classifier's answer is needed first.
+    NotYet,
+    /// This is what happens.
+    Settled(Plan),
+}
+
+/// What happens to a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What happens to the flow, and to each file and message that no rule on content takes.
+    pub ruling: Ruling,
+    /// Places of the rules on content that come before the one that decided; each file and message is put to them.
+    pub content: Vec<usize>,
+}
+
+/// Who decided what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ruling {
+    /// What happens.
+    pub action: Action,
+    /// Place of the rule in [`Policy::rules`]; `None` is the default.
+    pub rule: Option<usize>,
+    /// Place of the class in [`Policy::classes`].
+    pub class: Option<usize>,
+    /// It is written down.
+    pub audit: bool,
+}
+
+impl Policy {
+    /// Its rules in their order.
+    #[must_use]
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Its classes of bandwidth in their order.
+    #[must_use]
+    pub fn classes(&self) -> &[Class] {
+        &self.classes
+    }
+
+    /// What happens when the gateway cannot do its work.
+    #[must_use]
+    pub fn failure(&self) -> Failure {
+        self.failure
+    }
+
+    /// What happens to the flows of this rule when scanning is not possible.
+    #[must_use]
+    pub fn failure_of(&self, ruling: &Ruling) -> Failure {
+        ruling
+            .rule
+            .and_then(|rule| self.rules.get(rule))
+            .and_then(|rule| rule.failure)
+            .unwrap_or(self.failure)
+    }
+
+    /// The name of the rule that decided, or [`DEFAULT_RULE`].
+    #[must_use]
+    pub fn name_of(&self, ruling: &Ruling) -> &str {
+        ruling
+            .rule
+            .and_then(|rule| self.rules.get(rule))
+            .map_or(DEFAULT_RULE, |rule| rule.name.as_str())
+    }
+
+    /// Where a flow from one address to another goes.
+    #[must_use]
+    pub fn way(&self, client: IpAddr, server: IpAddr) -> Way {
+        match (self.inside.contains(client), self.inside.contains(server)) {
+            (true, false) => Way::Outbound,
+            (false, true) => Way::Inbound,
+            (true, true) => Way::Internal,
+            (false, false) => Way::Transit,
+        }
+    }
+
+    /// What happens to a flow.
+    #[must_use]
+    pub fn decide(&self, flow: &FlowFacts<'_>) -> Decision {
+        let way = self.way(flow.client.ip(), flow.server.ip());
+        let mut content = Vec::new();
+        for (place, rule) in self.rules.iter().enumerate() {
+            match rule.matcher.matches(flow, way) {
+                Match::No => {}
+                Match::NotYet => return Decision::NotYet,
+                Match::Content => content.push(place),
+                Match::Yes => return settled(flow, ruling(place, rule), content),
+            }
+        }
+        let default = Ruling {
+            action: self.default,
+            rule: None,
+            class: None,
+            audit: self.default == Action::Audit,
+        };
+        settled(flow, default, content)
+    }
+
+    /// What happens to a file or message of a flow with this plan.
+    #[must_use]
+    pub fn judge(&self, plan: &Plan, flow: &FlowFacts<'_>, item: &Item<'_>) -> Ruling {
+        plan.content
+            .iter()
+            .filter_map(|&place| Some((place, self.rules.get(place)?)))
+            .find(|(_, rule)| rule.matcher.takes(flow, item))
+            .map_or(plan.ruling, |(place, rule)| ruling(place, rule))
+    }
+}
+
+fn ruling(place: usize, rule: &Rule) -> Ruling {
+    Ruling {
+        action: rule.action,
+        rule: Some(place),
+        class: rule.class,
+        audit: rule.audit || rule.action == Action::Audit,
+    }
+}
+
+/// Rules on content have to know the application, by which what the flow carries is read.
+fn settled(flow: &FlowFacts<'_>, ruling: Ruling, content: Vec<usize>) -> Decision {
+    if !content.is_empty() && flow.found.is_none() {
+        return Decision::NotYet;
+    }
+    Decision::Settled(Plan { ruling, content })
+}

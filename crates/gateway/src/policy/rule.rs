@@ -1,0 +1,73 @@
+//! One rule of a policy, and what it decides.
+
+use super::matcher::Matcher;
+
+/// What happens to a flow, a file or a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// It goes on; the kernel carries the rest of the flow.
+    Allow,
+    /// It is dropped, and both sides of a TCP connection are told.
+    Block,
+    /// It goes on within a class of bandwidth.
+    Shape,
+    /// It goes on, but no file is whole at its receiver before it was found clean.
+    Scan,
+    /// It goes on and is written down.
+    Audit,
+}
+
+impl Action {
+    /// The name used in policies and records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Block => "block",
+            Self::Shape => "shape",
+            Self::Scan => "scan",
+            Self::Audit => "audit",
+        }
+    }
+}
+
+/// What happens when the gateway or its scanner cannot do its work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Failure {
+    /// Traffic goes on.
+    #[default]
+    Open,
+    /// Traffic stops.
+    Closed,
+}
+
+/// A class of bandwidth, shared by the flows that are put into it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// Its name.
+    pub name: String,
+    /// Bits per second that it gets in each direction.
+    pub rate: u64,
+    /// Bits per second that it may borrow up to; the rate where nothing is said.
+    pub ceiling: u64,
+}
+
+/// One rule.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Its name, as records show it.
+    pub name: String,
+    /// Line of the policy file at which it begins.
+    pub line: usize,
+    /// What it decides.
+    pub action: Action,
+    /// Place of the class in [`Policy::classes`](super::Policy::classes).
+    pub class: Option<usize>,
+    /// What it decides is written down.
+    pub audit: bool,
+    /// What happens to its flows when scanning is not possible; the policy's own where it says nothing.
+    pub failure: Option<Failure>,
+    pub(super) matcher: Matcher,
+}

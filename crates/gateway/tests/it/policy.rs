@@ -1,0 +1,267 @@
+//! Policies: what they decide, and which are refused.
+
+use std::collections::BTreeSet;
+
+use ringway_gateway::Confidence;
+use ringway_gateway::L4;
+use ringway_gateway::policy::{
+    Action, Decision, FlowFacts, Found, Item, Moment, Plan, Policy, PolicyError,
+};
+
+use super::at;
+
+const APPLICATIONS: [&str; 6] = ["bittorrent", "edonkey", "http", "tls", "irc", "msnftp"];
+
+fn applications() -> BTreeSet<String> {
+    APPLICATIONS.map(str::to_owned).into()
+}
+
+fn policy(text: &str) -> Policy {
+    Policy::parse(text, &applications()).unwrap_or_else(|errors| panic!("{errors:?}"))
+}
+
+fn faults(text: &str) -> Vec<PolicyError> {
+    Policy::parse(text, &applications()).unwrap_err()
+}
+
+fn flow<'a>(found: Option<&'a str>) -> FlowFacts<'a> {
+    FlowFacts {
+        l4: L4::Tcp,
+        client: at("10.0.0.5:50000"),
+        server: at("192.0.2.9:6881"),
+        found: found.map(|application| Found {
+            application,
+            confidence: Confidence::Certain,
+            host: None,
+            member: None,
+        }),
+        at: Moment::default(),
+    }
+}
+
+fn plan(policy: &Policy, flow: &FlowFacts<'_>) -> Plan {
+    match policy.decide(flow) {
+        Decision::Settled(plan) => plan,
+        Decision::NotYet => panic!("undecided"),
+    }
+}
+
+fn rule(name: &str, conditions: &str, action: &str) -> String {
+    format!("[[rule]]\nname = \"{name}\"\n{conditions}\naction = \"{action}\"\n")
+}
+
+#[test]
+fn the_example_passes_its_own_tests() {
+    let text = include_str!("../../../../examples/policies/office.toml");
+    let mut known = applications();
+    known.extend(["dcc"].map(str::to_owned));
+    let policy = Policy::parse(text, &known).unwrap();
+    let outcomes = policy.try_all();
+    assert_eq!(outcomes.len(), 9);
+    for outcome in outcomes {
+        assert!(outcome.passed, "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_failing_test_says_what_happened_instead() {
+    let text = rule("sharing", "app = \"p2p\"", "block")
+        + "[[test]]\nname = \"t\"\napp = \"http\"\nclient = \"10.0.0.1:1\"\nserver = \"10.0.0.2:80\"\nexpect = \"block\"\n";
+    let outcome = policy(&text).try_all().remove(0);
+    assert!(!outcome.passed);
+    assert_eq!(
+        (outcome.got.as_str(), outcome.line),
+        ("allow by default", 5)
+    );
+}
+
+#[test]
+fn the_first_rule_that_matches_decides() {
+    let policy = policy(
+        &(rule(
+            "one",
+            "app = \"bittorrent\"\nserver = \"192.0.2.0/24\"",
+            "allow",
+        ) + &rule("all", "app = \"bittorrent\"", "block")),
+    );
+    let decided = plan(&policy, &flow(Some("bittorrent")));
+    assert_eq!(policy.name_of(&decided.ruling), "one");
+    let elsewhere = FlowFacts {
+        server: at("198.51.100.1:6881"),
+        ..flow(Some("bittorrent"))
+    };
+    assert_eq!(plan(&policy, &elsewhere).ruling.action, Action::Block);
+}
+
+#[test]
+fn a_flow_waits_for_the_classifier_only_when_that_can_decide() {
+    let policy = policy(
+        &(rule("web", "port = [80, 443]", "allow") + &rule("all", "app = \"bittorrent\"", "block")),
+    );
+    assert_eq!(policy.decide(&flow(None)), Decision::NotYet);
+    let web = FlowFacts {
+        server: at("192.0.2.9:443"),
+        ..flow(None)
+    };
+    assert_eq!(plan(&policy, &web).ruling.action, Action::Allow);
+}
+
+#[test]
+fn a_guess_decides_nothing_unless_it_is_asked_for() {
+    let guessed = |text: &str| {
+        let mut flow = flow(Some("bittorrent"));
+        flow.found = flow.found.map(|found| Found {
+            confidence: Confidence::Guess,
+            ..found
+        });
+        plan(&policy(text), &flow).ruling.action
+    };
+    assert_eq!(
+        guessed(&rule("a", "app = \"bittorrent\"", "block")),
+        Action::Allow
+    );
+    assert_eq!(
+        guessed(&rule(
+            "a",
+            "app = \"bittorrent\"\nconfidence = \"guess\"",
+            "block"
+        )),
+        Action::Block
+    );
+}
+
+#[test]
+fn rules_on_content_judge_what_flows_carry_and_leave_the_rest_to_the_next() {
+    let policy = policy(
+        &(rule("programs", "app = \"http\"\nfile_name = \"*.exe\"", "block")
+            + &rule("words", "app = \"irc\"\nkeyword = \"secret\"", "block")
+            + &rule("files", "app = \"http\"", "scan")),
+    );
+    let web = flow(Some("http"));
+    let decided = plan(&policy, &web);
+    assert_eq!(
+        (decided.ruling.action, decided.content.as_slice()),
+        (Action::Scan, [0].as_slice())
+    );
+    let file = |name| {
+        Item::File(ringway_gateway::policy::File {
+            name: Some(name),
+            ..Default::default()
+        })
+    };
+    assert_eq!(
+        policy.judge(&decided, &web, &file("a.EXE")).action,
+        Action::Block
+    );
+    assert_eq!(
+        policy.judge(&decided, &web, &file("a.txt")).action,
+        Action::Scan
+    );
+    let chat = flow(Some("irc"));
+    let decided = plan(&policy, &chat);
+    assert_eq!(
+        policy
+            .judge(&decided, &chat, &Item::Message("a SECRET"))
+            .action,
+        Action::Block
+    );
+    assert_eq!(
+        policy
+            .judge(&decided, &chat, &Item::Message("nothing"))
+            .action,
+        Action::Allow
+    );
+    assert_eq!(policy.decide(&flow(None)), Decision::NotYet);
+}
+
+#[test]
+fn faults_name_their_lines_and_all_of_them_are_told() {
+    let text = "[gateway]\ndefault = \"scan\"\n[[rule]]\nname = \"a\"\napp = \"bittorent\"\naction = \"block\"\n\
+                [[rule]]\nname = \"b\"\ndirection = \"outbound\"\naction = \"block\"\n";
+    let told: Vec<(usize, String)> = faults(text)
+        .into_iter()
+        .map(|error| (error.line, error.reason))
+        .collect();
+    let wanted = [
+        (2, "default cannot be"),
+        (3, "no application `bittorent`"),
+        (7, "needs `inside`"),
+    ];
+    assert_eq!(told.len(), wanted.len(), "{told:?}");
+    for ((line, reason), (at, part)) in told.iter().zip(wanted) {
+        assert!(*line == at && reason.contains(part), "{line}: {reason}");
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let cases = [
+        (rule("a", "colour = 1", "block"), "unknown field"),
+        (rule("a", "", "burn"), "unknown variant"),
+        (rule("default", "", "block"), "cannot be named"),
+        (
+            rule("a", "l4 = \"tcp\"", "allow") + &rule("a", "", "block"),
+            "already, in line 1",
+        ),
+        (rule("a", "", "shape"), "needs a `class`"),
+        (rule("a", "class = \"x\"", "shape"), "no [classes.x]"),
+        (rule("a", "port = 70000", "block"), "no port"),
+        (
+            rule("a", "client = \"10.0.0.1/8\"", "block"),
+            "bits behind its prefix",
+        ),
+        (rule("a", "client = \"guests\"", "block"), "no network"),
+        (rule("a", "app = []", "block"), "empty list"),
+        (
+            rule("a", "confidence = \"certain\"", "block"),
+            "needs `app`",
+        ),
+        (rule("a", "when = \"1\"", "block"), "true or false"),
+        (rule("a", "time = \"noon\"", "block"), "no span of the week"),
+        (
+            rule("a", "file_size = \"big\"", "block"),
+            "no span of sizes",
+        ),
+        ("[classes.x]\nrate = \"5\"\n".to_owned(), "no rate"),
+        ("[[rule]\n".to_owned(), ""),
+    ];
+    for (text, part) in cases {
+        let errors = faults(&text);
+        assert!(
+            errors.iter().any(|error| error.reason.contains(part)),
+            "{text}: {errors:?}"
+        );
+        assert!(
+            errors.iter().all(|error| error.line > 0),
+            "{text}: {errors:?}"
+        );
+    }
+}
+
+#[test]
+fn rules_that_are_never_reached_are_refused() {
+    let pairs = [
+        ("app = \"p2p\"", "app = \"edonkey\"\nport = 4662"),
+        ("", "app = \"http\""),
+        (
+            "server = \"10.0.0.0/8\"",
+            "server = [\"10.1.0.0/16\", \"10.2.0.1\"]\napp = \"tls\"",
+        ),
+        ("time = \"Mon-Fri\"", "time = \"Tue 08:00-09:00\""),
+        (
+            "app = \"bittorrent\"",
+            "app = \"bittorrent\"\nconfidence = \"certain\"",
+        ),
+        ("keyword = \"a\"", "keyword = \"ab\"\napp = \"irc\""),
+    ];
+    for (first, second) in pairs {
+        let errors = faults(&(rule("first", first, "allow") + &rule("second", second, "block")));
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(
+            errors[0].reason.contains("`second` is never reached"),
+            "{errors:?}"
+        );
+        // The other way round the second rule has something left to decide.
+        policy(&(rule("second", second, "block") + &rule("first", first, "allow")));
+    }
+}
