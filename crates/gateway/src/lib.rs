@@ -8,7 +8,8 @@
 //! | [`flow`] | joins packets of a 5-tuple, both directions, in a bounded table |
 //! | [`classify`] | names the application from the first data packets, by signatures that are data |
 //! | [`policy`] | what the organisation allows: rules, decided once per flow |
-//! | [`Pipeline`] | these stages in one; [`FlowRecord`] is what comes out |
+//! | [`verdict`] | each packet's fate by the policy, resets, the connection cache, events |
+//! | [`Pipeline`] | the stages up to `classify`; [`FlowRecord`] is what comes out |
 //! | [`samples`] | captures made from published message formats, for demonstrations and tests |
 //! | [`limits`] | every bound, with unit, source and consequence |
 //!
@@ -57,11 +58,14 @@ pub mod policy;
 mod reader;
 mod record;
 pub mod samples;
+mod tracker;
+pub mod verdict;
 
 pub use capture::{CaptureError, CaptureReader};
 pub use classify::{Classifier, Confidence, SignatureError, SignatureSet};
 pub use offline::{
-    Interrupted, Summary, built_in_pipeline, classify_capture, classify_file, classify_reader,
+    Interrupted, Summary, built_in_classifier, built_in_pipeline, classify_capture, classify_file,
+    classify_reader,
 };
 pub use packet::{Counters, L4, LinkType};
 pub use pipeline::Pipeline;

@@ -124,3 +124,24 @@ pub const MAX_CLASSES: usize = 31;
 /// Tests in one policy.
 /// Source: chosen: some for each rule. Past it the file is refused.
 pub const MAX_TRIALS: usize = 8_192;
+
+/// Packets of a flow after which it is decided by what is known, the classifier finished or not.
+/// Source: twice [`INSPECT_PACKETS`] each way; bulk that goes one way would otherwise be asked about for ever.
+pub const MAX_UNDECIDED_PACKETS: u64 = 32;
+
+/// Packets of a blocked TCP connection that are answered with resets.
+/// Source: chosen: each end's retransmission and its answer to a reset that came too early (RFC 5961 §3.2). Past it the
+/// kernel drops the rest.
+pub const KILL_PACKETS: u8 = 8;
+
+/// Time for which new connections like a blocked one are dropped at once.
+/// Source: chosen: programs that are blocked call again within seconds. Past it such a connection is looked at anew.
+pub const BLOCKED_FOR: Duration = Duration::from_secs(60);
+
+/// Blocked connections that are remembered.
+/// Source: the same as [`MAX_FLOWS`]. Past it the oldest is forgotten.
+pub const MAX_BLOCKED: usize = 65_536;
+
+/// Events that wait to be polled.
+/// Source: the same as [`MAX_FLOWS`]. Past it the newest event is dropped and counted.
+pub const MAX_EVENTS: usize = 65_536;

@@ -118,11 +118,14 @@ pub fn built_in_pipeline() -> Pipeline {
     Pipeline::new(built_in_classifier(), TableBounds::default())
 }
 
+/// The built-in signatures, compiled.
+#[must_use]
 #[expect(
     clippy::expect_used,
+    clippy::missing_panics_doc,
     reason = "the built-in signatures are part of the program, and a test compiles them"
 )]
-fn built_in_classifier() -> Classifier {
+pub fn built_in_classifier() -> Classifier {
     let compiled: Result<Classifier, SignatureError> =
         Classifier::new(&SignatureSet::built_in(), Bounds::default());
     compiled.expect("the built-in signatures compile")

@@ -1,15 +1,14 @@
-//! The stages in order: packet, flow, classify. No clock, no files: packets in, records out.
+//! The offline stages in one: packet, flow, classify, record. No clock, no files: packets in, records out.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::classify::{
-    BITTORRENT, Classifier, Confidence, Endpoints, Inspection, PEER_TO_PEER, Verdict,
-};
-use crate::flow::{Flow, FlowTable, TableBounds};
-use crate::limits::{MAX_BUFFERED, MAX_READY};
-use crate::packet::{Counters, L4, LinkType, Packet, decode};
+use crate::classify::Classifier;
+use crate::flow::TableBounds;
+use crate::limits::MAX_READY;
+use crate::packet::{Counters, LinkType};
 use crate::record::FlowRecord;
+use crate::tracker::Tracker;
 
 /// Classifies packets into flows.
 ///
@@ -17,11 +16,7 @@ use crate::record::FlowRecord;
 /// at the end [`finish`](Self::finish), and poll again.
 #[derive(Debug)]
 pub struct Pipeline {
-    classifier: Classifier,
-    table: FlowTable<Inspection>,
-    endpoints: Endpoints,
-    counters: Counters,
-    buffered: usize,
+    tracker: Tracker<()>,
     ready: VecDeque<FlowRecord>,
 }
 
@@ -30,22 +25,15 @@ impl Pipeline {
     #[must_use]
     pub fn new(classifier: Classifier, bounds: TableBounds) -> Self {
         Self {
-            classifier,
-            table: FlowTable::new(bounds),
-            endpoints: Endpoints::default(),
-            counters: Counters::default(),
-            buffered: 0,
+            tracker: Tracker::new(classifier, bounds),
             ready: VecDeque::new(),
         }
     }
 
     /// Takes in one packet. `now` counts from any fixed moment; time that runs backwards counts as standing still.
     pub fn handle_packet(&mut self, now: Duration, link: LinkType, bytes: &[u8]) {
-        self.counters.packets = self.counters.packets.saturating_add(1);
-        match decode(link, bytes) {
-            Ok(packet) => self.handle_segment(now, &packet),
-            Err(reason) => self.counters.skip(reason),
-        }
+        self.tracker.handle_packet(now, link, bytes);
+        self.collect();
     }
 
     /// The next finished flow.
@@ -55,99 +43,32 @@ impl Pipeline {
 
     /// Finishes all flows.
     pub fn finish(&mut self) {
-        self.table.finish();
+        self.tracker.finish();
         self.collect();
     }
 
     /// Totals so far.
     #[must_use]
     pub fn counters(&self) -> &Counters {
-        &self.counters
+        self.tracker.counters()
     }
 
     /// Flows that are not finished.
     #[must_use]
     pub fn live_flows(&self) -> usize {
-        self.table.len()
-    }
-
-    fn handle_segment(&mut self, now: Duration, packet: &Packet<'_>) {
-        self.counters.in_flows = self.counters.in_flows.saturating_add(1);
-        let (place, direction) = self.table.handle_packet(now, packet);
-        if let Some(flow) = self.table.flow_mut(place) {
-            let before = flow.attachment.held();
-            let room = MAX_BUFFERED.saturating_sub(self.buffered);
-            let inspecting = !flow.attachment.is_done();
-            self.classifier.handle_packet(flow, direction, packet, room);
-            self.buffered = self
-                .buffered
-                .saturating_sub(before)
-                .saturating_add(flow.attachment.held());
-            if inspecting {
-                note(&mut self.endpoints, flow);
-            }
-        }
-        self.collect();
+        self.tracker.live_flows()
     }
 
     fn collect(&mut self) {
-        while let Some(flow) = self.table.poll_finished() {
-            self.buffered = self.buffered.saturating_sub(flow.attachment.held());
-            let verdict = self.conclude(&flow);
+        while let Some(flow) = self.tracker.poll_finished() {
+            let verdict = self.tracker.conclude(&flow);
             if self.ready.len() < MAX_READY {
-                self.ready.push_back(FlowRecord::new(flow, verdict));
+                self.ready.push_back(FlowRecord::new(&flow, verdict));
             } else {
-                self.counters.records_dropped = self.counters.records_dropped.saturating_add(1);
+                let counters = self.tracker.counters_mut();
+                counters.records_dropped = counters.records_dropped.saturating_add(1);
             }
         }
-        self.counters.evicted = self.table.evicted();
-    }
-
-    /// The flow's own verdict, weighed with what its endpoints were seen speaking elsewhere.
-    fn conclude(&self, flow: &Flow<Inspection>) -> Verdict {
-        let Some(verdict) = flow.attachment.verdict() else {
-            let evidence = if flow.attachment.inspected() == 0 {
-                "no data"
-            } else {
-                "no signature matched the first data packets"
-            };
-            return Verdict::unknown(evidence);
-        };
-        let mut verdict = verdict.clone();
-        if verdict.confidence == Confidence::Guess && verdict.application == BITTORRENT {
-            let known = [flow.client, flow.server]
-                .into_iter()
-                .find(|side| self.endpoints.get(side) == Some(BITTORRENT));
-            if let Some(endpoint) = known {
-                verdict.confidence = Confidence::Likely;
-                verdict.evidence = format!(
-                    "{}; {endpoint} speaks bittorrent in another flow",
-                    verdict.evidence
-                );
-            }
-        }
-        verdict
-    }
-}
-
-/// Remembers who speaks a peer-to-peer application: over UDP both ports are chosen to stay, over TCP the server's.
-fn note(endpoints: &mut Endpoints, flow: &Flow<Inspection>) {
-    let Some(verdict) = flow
-        .attachment
-        .verdict()
-        .filter(|verdict| verdict.confidence == Confidence::Certain)
-    else {
-        return;
-    };
-    let Some(application) = PEER_TO_PEER
-        .into_iter()
-        .find(|name| *name == verdict.application)
-    else {
-        return;
-    };
-    endpoints.note(flow.server, application);
-    if flow.l4 == L4::Udp {
-        endpoints.note(flow.client, application);
     }
 }
 
@@ -174,10 +95,10 @@ mod tests {
         let mut most = 0;
         for (now, bytes) in packets.iter() {
             pipeline.handle_packet(now, LinkType::RawIp, bytes);
-            most = most.max(pipeline.buffered);
+            most = most.max(pipeline.tracker.buffered());
         }
         assert!(most >= 50 * 3_000, "{most}");
         pipeline.finish();
-        assert_eq!(pipeline.buffered, 0);
+        assert_eq!(pipeline.tracker.buffered(), 0);
     }
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 
-use crate::classify::{Confidence, Details, Inspection, Verdict};
+use crate::classify::{Confidence, Details, Verdict};
 use crate::flow::Flow;
 use crate::packet::L4;
 
@@ -45,7 +45,7 @@ pub struct FlowRecord {
 }
 
 impl FlowRecord {
-    pub(crate) fn new(flow: Flow<Inspection>, verdict: Verdict) -> Self {
+    pub(crate) fn new<T>(flow: &Flow<T>, verdict: Verdict) -> Self {
         Self {
             schema: SCHEMA,
             file: None,

@@ -57,7 +57,7 @@ struct Unit<'a> {
 
 impl<'a> Unit<'a> {
     /// The packet's payload by itself.
-    fn of(flow: &Flow<Inspection>, direction: Direction, packet: &Packet<'a>) -> Self {
+    fn of<T>(flow: &Flow<T>, direction: Direction, packet: &Packet<'a>) -> Self {
         Self {
             bytes: packet.payload,
             packet_at: 0,
@@ -124,35 +124,38 @@ impl Classifier {
     }
 
     /// Takes in the next packet of a flow; `room` is how many bytes of stream may still be kept over all flows.
-    pub fn handle_packet(
+    pub fn handle_packet<T: AsMut<Inspection>>(
         &self,
-        flow: &mut Flow<Inspection>,
+        flow: &mut Flow<T>,
         direction: Direction,
         packet: &Packet<'_>,
         room: usize,
     ) {
         if let Some(tcp) = packet.tcp.filter(|tcp| tcp.syn) {
-            flow.attachment.stream(direction).open(tcp.sequence);
+            let inspection = flow.attachment.as_mut();
+            inspection.stream(direction).open(tcp.sequence);
         }
-        let over = flow.attachment.count(direction) >= self.bounds.packets;
-        if over || flow.attachment.is_done() || packet.payload.is_empty() {
+        let inspection = flow.attachment.as_mut();
+        let over = inspection.count(direction) >= self.bounds.packets;
+        if over || inspection.is_done() || packet.payload.is_empty() {
             return;
         }
         self.handle_payload(flow, direction, packet, room);
-        if flow.attachment.is_exhausted(self.bounds.packets) || self.is_settled(&flow.attachment) {
-            flow.attachment.end();
+        let inspection = flow.attachment.as_mut();
+        if inspection.is_exhausted(self.bounds.packets) || self.is_settled(inspection) {
+            inspection.end();
         }
     }
 
-    fn handle_payload(
+    fn handle_payload<T: AsMut<Inspection>>(
         &self,
-        flow: &mut Flow<Inspection>,
+        flow: &mut Flow<T>,
         direction: Direction,
         packet: &Packet<'_>,
         room: usize,
     ) {
         let mut unit = Unit::of(flow, direction, packet);
-        let inspection = &mut flow.attachment;
+        let inspection = flow.attachment.as_mut();
         let Some(tcp) = packet.tcp else {
             inspection.counted(direction);
             self.inspect(inspection, unit);

@@ -20,6 +20,15 @@ pub struct Details {
 }
 
 impl Details {
+    /// The host that the flow named, whichever way.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.sni
+            .as_deref()
+            .or(self.host.as_deref())
+            .or(self.query.as_deref())
+    }
+
     /// Takes over what is not known yet.
     pub(super) fn merge(&mut self, other: Public) {
         self.sni = self.sni.take().or(other.sni);

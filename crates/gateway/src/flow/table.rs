@@ -183,7 +183,9 @@ impl<T: Default> FlowTable<T> {
         self.evicted
     }
 
-    fn flow(&self, place: usize) -> Option<&Flow<T>> {
+    /// The same, to look at.
+    #[must_use]
+    pub fn flow(&self, place: usize) -> Option<&Flow<T>> {
         self.slots.get(place)?.as_ref().map(|slot| &slot.flow)
     }
 

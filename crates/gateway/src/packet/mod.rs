@@ -40,6 +40,8 @@ impl L4 {
 pub struct Tcp {
     /// Sequence number of the first payload byte (or of the SYN).
     pub sequence: u32,
+    /// The number that the sender expects next; without meaning unless `ack` is set.
+    pub acknowledgement: u32,
     /// Opens a connection.
     pub syn: bool,
     /// Acknowledges.

@@ -10,6 +10,7 @@ mod made;
 mod policy;
 mod robustness;
 mod signatures;
+mod verdicts;
 
 use std::net::SocketAddr;
 

@@ -1,0 +1,108 @@
+//! What is written down, in the shape of EVE (Suricata's event format), which collectors of logs know.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::Mode;
+use crate::classify::Confidence;
+use crate::packet::L4;
+use crate::policy::Action;
+
+/// Name and version of the event's form.
+pub(super) const SCHEMA: &str = "ringway.event/1";
+
+/// Why something is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EventKind {
+    /// A rule decided what happens to a flow.
+    Alert,
+    /// A new connection was dropped because one like it had just been blocked.
+    Drop,
+}
+
+/// One event. Serialises to one EVE object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// `ringway.event/1`.
+    pub schema: &'static str,
+    /// When, in UTC: `2026-11-23T06:30:00.000000Z`.
+    pub timestamp: String,
+    /// The flow's number in this run of the gateway.
+    pub flow_id: u64,
+    /// Why it is written down.
+    #[serde(rename = "event_type")]
+    pub kind: EventKind,
+    /// The side that opened the flow.
+    pub src_ip: IpAddr,
+    /// Its port.
+    pub src_port: u16,
+    /// The side that was called.
+    pub dest_ip: IpAddr,
+    /// Its port.
+    pub dest_port: u16,
+    /// `TCP` or `UDP`.
+    pub proto: &'static str,
+    /// The application.
+    pub app_proto: String,
+    /// The decision.
+    pub alert: Alert,
+}
+
+/// The decision of an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Alert {
+    /// `allowed` or `blocked`: what was done; while observing nothing is blocked.
+    pub action: &'static str,
+    /// Name of the rule.
+    pub signature: String,
+    /// What the policy says.
+    pub policy: Action,
+    /// How sure the application is.
+    pub confidence: Confidence,
+    /// What the classifier saw.
+    pub evidence: String,
+    /// Number of the packet within the flow, from 1, at which it was decided.
+    pub packet: u64,
+    /// Whether decisions are carried out.
+    pub mode: Mode,
+}
+
+/// Who talks with whom.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ends {
+    pub(super) l4: L4,
+    pub(super) client: SocketAddr,
+    pub(super) server: SocketAddr,
+    pub(super) serial: u64,
+}
+
+impl Event {
+    pub(super) fn new(now: Duration, kind: EventKind, ends: Ends, app: &str, alert: Alert) -> Self {
+        Self {
+            schema: SCHEMA,
+            timestamp: timestamp(now),
+            flow_id: ends.serial,
+            kind,
+            src_ip: ends.client.ip(),
+            src_port: ends.client.port(),
+            dest_ip: ends.server.ip(),
+            dest_port: ends.server.port(),
+            proto: match ends.l4 {
+                L4::Tcp => "TCP",
+                L4::Udp => "UDP",
+            },
+            app_proto: app.to_owned(),
+            alert,
+        }
+    }
+}
+
+/// RFC 3339 with microseconds; a time that no calendar has is told as the last one.
+fn timestamp(now: Duration) -> String {
+    let micros = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
+    let stamp = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);
+    format!("{stamp:.6}")
+}

@@ -1,0 +1,61 @@
+//! Resets for both ends of a TCP connection that is blocked.
+//!
+//! A reset counts only if its sequence number is exactly the one that the receiver expects next (RFC 5961 §3.2). Of the
+//! sender of a packet that is what it acknowledges; of the other end it is the packet's own number, because the packet
+//! itself is dropped. If something before it was lost too, the other end answers that reset with an acknowledgement
+//! (a challenge), whose number the next reset then has.
+
+use std::net::{IpAddr, SocketAddr};
+
+use etherparse::PacketBuilder;
+
+use crate::packet::{Packet, Tcp};
+use crate::reader::length32;
+
+/// Hops that a reset may go.
+const HOPS: u8 = 64;
+
+/// IP packets that end the connection of this packet, which itself is dropped.
+pub(super) fn resets(packet: &Packet<'_>) -> Vec<Vec<u8>> {
+    let Some(tcp) = packet.tcp.filter(|tcp| !tcp.rst) else {
+        return Vec::new();
+    };
+    let taken = length32(packet.payload.len())
+        .wrapping_add(u32::from(tcp.syn))
+        .wrapping_add(u32::from(tcp.fin));
+    let after = tcp.sequence.wrapping_add(taken);
+    let mut resets = Vec::new();
+    if tcp.ack {
+        let back = Tcp {
+            sequence: tcp.acknowledgement,
+            acknowledgement: after,
+            ..tcp
+        };
+        resets.extend(reset(packet.destination, packet.source, back));
+        resets.extend(reset(packet.source, packet.destination, tcp));
+    } else {
+        // A SYN is answered like a closed port (RFC 9293 §3.10.7.1).
+        let back = Tcp {
+            sequence: 0,
+            acknowledgement: after,
+            ..tcp
+        };
+        resets.extend(reset(packet.destination, packet.source, back));
+    }
+    resets
+}
+
+fn reset(from: SocketAddr, to: SocketAddr, tcp: Tcp) -> Option<Vec<u8>> {
+    let builder = match (from.ip(), to.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => PacketBuilder::ipv4(from.octets(), to.octets(), HOPS),
+        (IpAddr::V6(from), IpAddr::V6(to)) => PacketBuilder::ipv6(from.octets(), to.octets(), HOPS),
+        _ => return None,
+    };
+    let builder = builder
+        .tcp(from.port(), to.port(), tcp.sequence, 0)
+        .rst()
+        .ack(tcp.acknowledgement);
+    let mut bytes = Vec::with_capacity(builder.size(0));
+    builder.write(&mut bytes, &[]).ok()?;
+    Some(bytes)
+}

@@ -1,0 +1,54 @@
+//! What is kept of a flow for its verdict, and what is told when it is over.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::policy::{Action, Plan, Policy};
+use crate::record::FlowRecord;
+
+/// How far the decision on a flow is.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Status {
+    /// Its first packet is being looked at.
+    #[default]
+    New,
+    /// The classifier's answer is waited for.
+    Undecided,
+    /// Decided; the packets of managed flows still come here.
+    Decided(Decided),
+    /// It was dropped at once, like one before it.
+    Refused,
+}
+
+/// A decision and when it was made.
+#[derive(Clone, Debug)]
+pub(super) struct Decided {
+    pub(super) plan: Plan,
+    /// The policy that made the plan; another one may be at work by now.
+    pub(super) policy: Arc<Policy>,
+    /// Packets of the flow that were seen by then, that one included.
+    pub(super) after: u64,
+    /// Packets that were answered with resets.
+    pub(super) killed: u8,
+}
+
+/// A flow that is over, and what the policy said of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DecidedFlow {
+    /// The flow.
+    #[serde(flatten)]
+    pub record: FlowRecord,
+    /// What happens to flows like it.
+    pub action: Action,
+    /// Name of the rule that decided.
+    pub rule: String,
+    /// Name of the class of bandwidth.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// Packets that had been seen when it was decided, that one included. Absent: it was over before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided_after: Option<u64>,
+    /// It was dropped at its first packet because one like it had just been blocked.
+    pub refused: bool,
+}

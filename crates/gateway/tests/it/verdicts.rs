@@ -1,0 +1,315 @@
+//! What happens to packets by a policy: dropped, answered, left to the kernel, refused when they come again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use etherparse::{SlicedPacket, TransportSlice};
+use ringway_gateway::flow::TableBounds;
+use ringway_gateway::policy::{Action, Policy};
+use ringway_gateway::verdict::{
+    DecidedFlow, Event, EventKind, Gateway, Mode, Settings, Settled, Verdict,
+};
+use ringway_gateway::{LinkType, Packets, built_in_classifier};
+
+use super::at;
+
+const BLOCK: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
+
+fn handshake() -> Vec<u8> {
+    [
+        b"\x13BitTorrent protocol".as_slice(),
+        &[0; 8],
+        &[7; 20],
+        &[9; 20],
+    ]
+    .concat()
+}
+
+fn gateway(policy: &str, mode: Mode) -> Gateway {
+    let known: BTreeSet<String> = ["bittorrent", "http"].map(str::to_owned).into();
+    let policy = Policy::parse(policy, &known).unwrap();
+    let settings = Settings {
+        mode,
+        ..Settings::default()
+    };
+    Gateway::new(
+        built_in_classifier(),
+        TableBounds::default(),
+        Arc::new(policy),
+        settings,
+    )
+}
+
+/// A torrent from this port: SYN, SYN+ACK, ACK, handshake, answer, and more from both sides.
+fn torrent(packets: &mut Packets, port: u16) {
+    let mut stream = packets.tcp(([10, 0, 0, 5], port).into(), at("192.0.2.9:6881"));
+    stream.open();
+    stream.client(&handshake());
+    for _ in 0..6 {
+        stream.server(&handshake());
+        stream.client(&[1; 100]);
+    }
+}
+
+/// Verdicts of all packets, `after` seconds later than they say.
+fn run(gateway: &mut Gateway, packets: &Packets, after: u64) -> Vec<Verdict> {
+    packets
+        .iter()
+        .map(|(now, bytes)| {
+            gateway.handle_packet(now + Duration::from_secs(after), LinkType::RawIp, bytes)
+        })
+        .collect()
+}
+
+fn injections(gateway: &mut Gateway) -> Vec<Vec<u8>> {
+    std::iter::from_fn(|| gateway.poll_injection()).collect()
+}
+
+fn events(gateway: &mut Gateway) -> Vec<Event> {
+    std::iter::from_fn(|| gateway.poll_event()).collect()
+}
+
+fn flows(gateway: &mut Gateway) -> Vec<DecidedFlow> {
+    gateway.finish(Duration::from_secs(1_000));
+    std::iter::from_fn(|| gateway.poll_flow()).collect()
+}
+
+/// Sender's and receiver's port, sequence and acknowledgement of a reset.
+fn numbers(packet: &[u8]) -> (u16, u16, u32, u32) {
+    let sliced = SlicedPacket::from_ip(packet).unwrap();
+    let Some(TransportSlice::Tcp(tcp)) = sliced.transport else {
+        panic!("no TCP");
+    };
+    assert!(tcp.rst() && tcp.ack());
+    (
+        tcp.source_port(),
+        tcp.destination_port(),
+        tcp.sequence_number(),
+        tcp.acknowledgment_number(),
+    )
+}
+
+/// Sequence, acknowledgement and payload of a packet.
+fn sent(packets: &Packets, place: usize) -> (u32, u32, u32) {
+    let (_, bytes) = packets.iter().nth(place).unwrap();
+    let sliced = SlicedPacket::from_ip(bytes).unwrap();
+    let Some(TransportSlice::Tcp(tcp)) = sliced.transport else {
+        panic!("no TCP");
+    };
+    let length = u32::try_from(tcp.payload().len()).unwrap();
+    (tcp.sequence_number(), tcp.acknowledgment_number(), length)
+}
+
+#[test]
+fn a_blocked_connection_is_dropped_and_reset_at_both_ends_with_their_exact_numbers() {
+    let mut gateway = gateway(BLOCK, Mode::Enforce);
+    let mut packets = Packets::new();
+    torrent(&mut packets, 50_000);
+    let handshake_at = packets
+        .iter()
+        .position(|(_, bytes)| bytes.ends_with(&handshake()))
+        .unwrap();
+    let verdicts = run(&mut gateway, &packets, 0);
+    assert!(verdicts[..handshake_at].iter().all(|verdict| *verdict
+        == Verdict {
+            pass: true,
+            settled: None
+        }));
+    assert!(
+        verdicts[handshake_at..].iter().all(|verdict| !verdict.pass),
+        "{verdicts:?}"
+    );
+    let resets = injections(&mut gateway);
+    let (sequence, acknowledgement, length) = sent(&packets, handshake_at);
+    // To the client: the number it acknowledged. To the server: the number of the packet that it did not get.
+    assert_eq!(
+        numbers(&resets[0]),
+        (6_881, 50_000, acknowledgement, sequence + length)
+    );
+    assert_eq!(
+        numbers(&resets[1]),
+        (50_000, 6_881, sequence, acknowledgement)
+    );
+    // Eight packets are answered, two resets each; then the kernel is told to drop the rest by itself.
+    assert_eq!(resets.len(), 16);
+    assert_eq!(verdicts[handshake_at + 7].settled, None);
+    assert_eq!(verdicts[handshake_at + 8].settled, Some(Settled::Blocked));
+}
+
+#[test]
+fn who_was_blocked_is_refused_from_any_port_until_its_time_is_over() {
+    let mut gateway = gateway(BLOCK, Mode::Enforce);
+    let mut packets = Packets::new();
+    torrent(&mut packets, 50_000);
+    run(&mut gateway, &packets, 0);
+    injections(&mut gateway);
+    let mut again = Packets::new();
+    torrent(&mut again, 50_001);
+    assert!(
+        run(&mut gateway, &again, 30)
+            .iter()
+            .all(|verdict| !verdict.pass)
+    );
+    assert!(
+        injections(&mut gateway).is_empty(),
+        "a refused connection is not answered"
+    );
+    let mut late = Packets::new();
+    torrent(&mut late, 50_002);
+    let verdicts = run(&mut gateway, &late, 90);
+    assert!(
+        verdicts[0].pass && !verdicts[3].pass,
+        "looked at anew, and blocked again"
+    );
+    let kinds: Vec<(EventKind, u16)> = events(&mut gateway)
+        .iter()
+        .map(|event| (event.kind, event.src_port))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            (EventKind::Alert, 50_000),
+            (EventKind::Drop, 50_001),
+            (EventKind::Alert, 50_002)
+        ]
+    );
+}
+
+#[test]
+fn another_server_port_or_client_is_not_refused() {
+    let mut gateway = gateway(BLOCK, Mode::Enforce);
+    let mut packets = Packets::new();
+    torrent(&mut packets, 50_000);
+    run(&mut gateway, &packets, 0);
+    let mut others = Packets::new();
+    for (client, server) in [
+        ("10.0.0.5:50001", "192.0.2.9:80"),
+        ("10.0.0.6:50001", "192.0.2.9:6881"),
+    ] {
+        let mut stream = others.tcp(at(client), at(server));
+        stream.open();
+        stream.client(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    assert!(
+        run(&mut gateway, &others, 1)
+            .iter()
+            .all(|verdict| verdict.pass)
+    );
+}
+
+#[test]
+fn observing_lets_everything_through_and_tells_what_would_have_happened() {
+    let mut gateway = gateway(BLOCK, Mode::Observe);
+    let mut packets = Packets::new();
+    torrent(&mut packets, 50_000);
+    torrent(&mut packets, 50_001);
+    let verdicts = run(&mut gateway, &packets, 0);
+    assert!(verdicts.iter().all(|verdict| verdict.pass));
+    assert_eq!(verdicts.last().unwrap().settled, Some(Settled::Allowed));
+    assert!(injections(&mut gateway).is_empty());
+    let events = events(&mut gateway);
+    assert_eq!(events.len(), 2);
+    let event = serde_json::to_value(&events[0]).unwrap();
+    assert_eq!(event["event_type"], "alert");
+    assert_eq!(event["alert"]["action"], "allowed");
+    assert_eq!(event["alert"]["policy"], "block");
+    assert_eq!(event["alert"]["signature"], "no-torrents");
+    assert_eq!(event["app_proto"], "bittorrent");
+    assert_eq!(event["alert"]["packet"], 4);
+    let flows = flows(&mut gateway);
+    assert_eq!(
+        (flows[0].action, flows[0].rule.as_str()),
+        (Action::Block, "no-torrents")
+    );
+    assert_eq!(flows[0].decided_after, Some(4));
+}
+
+#[test]
+fn flows_are_shaped_and_allowed_once_for_all() {
+    let policy = "[classes.slow]\nrate = \"1 Mbit/s\"\n[classes.bulk]\nrate = \"1 Mbit/s\"\n\
+                  [[rule]]\nname = \"s\"\napp = \"bittorrent\"\naction = \"shape\"\nclass = \"slow\"\n";
+    let mut gateway = gateway(policy, Mode::Enforce);
+    let mut packets = Packets::new();
+    torrent(&mut packets, 50_000);
+    let verdicts = run(&mut gateway, &packets, 0);
+    // Classes stand in the order of their names: bulk is 0.
+    let shaped = Verdict {
+        pass: true,
+        settled: Some(Settled::Shaped(1)),
+    };
+    assert!(
+        verdicts[3..].iter().all(|verdict| *verdict == shaped),
+        "{verdicts:?}"
+    );
+}
+
+#[test]
+fn what_no_rule_on_applications_can_reach_is_decided_at_its_first_packet() {
+    let policy = format!("[[rule]]\nname = \"web\"\nport = 6881\naction = \"allow\"\n{BLOCK}");
+    let mut gateway = gateway(&policy, Mode::Enforce);
+    let mut packets = Packets::new();
+    torrent(&mut packets, 50_000);
+    let allowed = Verdict {
+        pass: true,
+        settled: Some(Settled::Allowed),
+    };
+    assert!(
+        run(&mut gateway, &packets, 0)
+            .iter()
+            .all(|verdict| *verdict == allowed)
+    );
+}
+
+#[test]
+fn bulk_that_goes_one_way_is_not_asked_about_for_ever() {
+    let mut gateway = gateway(BLOCK, Mode::Enforce);
+    let mut packets = Packets::new();
+    for _ in 0..40 {
+        packets.udp(at("10.0.0.5:40000"), at("192.0.2.9:9000"), &[0xa5; 900]);
+    }
+    let verdicts = run(&mut gateway, &packets, 0);
+    assert_eq!(verdicts[30].settled, None);
+    assert_eq!(verdicts[31].settled, Some(Settled::Allowed));
+}
+
+#[test]
+fn a_flow_that_ends_undecided_is_told_what_would_have_come() {
+    let policy = "[[rule]]\nname = \"unnamed\"\napp = \"unknown\"\naction = \"block\"\n";
+    let mut gateway = gateway(policy, Mode::Enforce);
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:9000"));
+    stream.open();
+    assert!(
+        run(&mut gateway, &packets, 0)
+            .iter()
+            .all(|verdict| verdict.pass)
+    );
+    let flow = flows(&mut gateway).remove(0);
+    assert_eq!((flow.rule.as_str(), flow.decided_after), ("unnamed", None));
+}
+
+#[test]
+fn a_new_policy_counts_for_new_flows_and_the_old_names_stay_with_the_old_ones() {
+    let mut gateway = gateway(BLOCK, Mode::Enforce);
+    let mut packets = Packets::new();
+    torrent(&mut packets, 50_000);
+    run(&mut gateway, &packets, 0);
+    let known: BTreeSet<String> = ["bittorrent".to_owned()].into();
+    let text = "[[rule]]\nname = \"other\"\napp = \"bittorrent\"\naction = \"audit\"\n";
+    gateway.set_policy(Arc::new(Policy::parse(text, &known).unwrap()));
+    let mut later = Packets::new();
+    torrent(&mut later, 50_001);
+    run(&mut gateway, &later, 100);
+    let told: Vec<(String, Action)> = flows(&mut gateway)
+        .into_iter()
+        .map(|flow| (flow.rule, flow.action))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("no-torrents".to_owned(), Action::Block),
+            ("other".to_owned(), Action::Audit)
+        ]
+    );
+}
