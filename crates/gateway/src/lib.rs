@@ -10,6 +10,8 @@
 //! | [`policy`] | what the organisation allows: rules, decided once per flow |
 //! | [`verdict`] | each packet's fate by the policy, resets, the connection cache, events |
 //! | [`Pipeline`] | the stages up to `classify`; [`FlowRecord`] is what comes out |
+//! | [`audit`] | events in SQLite |
+//! | `linux` | the live path: the kernel's queue, marks, packet filter, classes of bandwidth |
 //! | [`samples`] | captures made from published message formats, for demonstrations and tests |
 //! | [`limits`] | every bound, with unit, source and consequence |
 //!
@@ -47,10 +49,13 @@
     clippy::arithmetic_side_effects
 )]
 
+pub mod audit;
 pub mod capture;
 pub mod classify;
 pub mod flow;
 pub mod limits;
+#[cfg(target_os = "linux")]
+pub mod linux;
 mod offline;
 pub mod packet;
 mod pipeline;

@@ -145,3 +145,28 @@ pub const MAX_BLOCKED: usize = 65_536;
 /// Events that wait to be polled.
 /// Source: the same as [`MAX_FLOWS`]. Past it the newest event is dropped and counted.
 pub const MAX_EVENTS: usize = 65_536;
+
+/// Packets that wait in one of the kernel's queues for their verdicts.
+/// Source: measured: verdicts cost the same up to 50 000 held packets. Past it the kernel passes or drops further packets
+/// unseen, as the policy's `failure` says.
+pub const MAX_QUEUED: u32 = 32_768;
+
+/// Bytes of a queue's socket.
+/// Source: chosen: a hundred unsegmented packets of 64 kB. Past it the same as [`MAX_QUEUED`].
+pub const QUEUE_SOCKET_BUFFER: usize = 8_388_608;
+
+/// Verdicts in one system call.
+/// Source: chosen: some 3 kB; more gain nothing that can be measured. Past it another call begins.
+pub const VERDICT_BATCH: usize = 64;
+
+/// Packets taken from a queue before anything else is looked at.
+/// Source: chosen: well below a millisecond. Past it the rest follows in the next turn.
+pub const MAX_BATCH: usize = 64;
+
+/// Rows of the audit.
+/// Source: chosen: some 10 GB. Past it the oldest are forgotten.
+pub const MAX_AUDIT_ROWS: u64 = 20_000_000;
+
+/// Time for which a reader or writer of the audit waits for another one.
+/// Source: chosen: a long search may hold a checkpoint up. Past it the access fails, and is tried again with the next batch.
+pub const AUDIT_BUSY: Duration = Duration::from_secs(5);

@@ -101,6 +101,11 @@ impl<T: Default> Tracker<T> {
         self.table.flow(place)
     }
 
+    /// Flows that are not finished, in no order.
+    pub(crate) fn flows(&self) -> impl Iterator<Item = &Flow<Tracked<T>>> {
+        self.table.flows()
+    }
+
     /// The next finished flow.
     pub(crate) fn poll_finished(&mut self) -> Option<Flow<Tracked<T>>> {
         let flow = self.table.poll_finished()?;

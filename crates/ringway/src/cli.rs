@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub(crate) use bench::{BenchCommand, DtlArgs, OverlayArgs, TransportArgs};
-pub(crate) use gate::{ClassifyArgs, GateCommand};
+pub(crate) use gate::{CheckArgs, ClassifyArgs, GateCommand, ReplayArgs, SignatureArgs};
 pub(crate) use member::{
     CancelArgs, GetArgs, JoinArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, PutArgs, RotateArgs,
     RouteArgs, SendArgs, TransfersArgs,
@@ -109,7 +109,7 @@ pub(crate) enum Command {
     Put(PutArgs),
     /// Find a record of a member
     Get(GetArgs),
-    /// The gateway: which application each flow is
+    /// The gateway: which application each flow is, and what happens to it
     #[command(subcommand, arg_required_else_help = true)]
     Gate(GateCommand),
     /// Measure this machine: the project's own figures, beside their limits

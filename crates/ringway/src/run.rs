@@ -126,6 +126,8 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failu
         Command::Put(args) => records::put(context, args).await?,
         Command::Get(args) => records::get(context, args).await?,
         Command::Gate(GateCommand::Classify(args)) => gate::classify(context, &args)?,
+        Command::Gate(GateCommand::Check(args)) => gate::check(context, &args)?,
+        Command::Gate(GateCommand::Replay(args)) => gate::replay(context, &args)?,
         Command::Bench(command) => bench::run(context, command).await?,
         Command::Completions(args) => pages::completions(context, &args)?,
         Command::Man(args) => pages::man(context, &args)?,

@@ -144,6 +144,11 @@ impl<T: Default> FlowTable<T> {
             .map(|slot| &mut slot.flow)
     }
 
+    /// Live flows, in no order.
+    pub fn flows(&self) -> impl Iterator<Item = &Flow<T>> {
+        self.slots.iter().flatten().map(|slot| &slot.flow)
+    }
+
     /// The next finished flow.
     pub fn poll_finished(&mut self) -> Option<Flow<T>> {
         self.finished.pop_front()

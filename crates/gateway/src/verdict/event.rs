@@ -26,9 +26,12 @@ pub enum EventKind {
 /// One event. Serialises to one EVE object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
+    /// The time since the Unix epoch.
+    #[serde(skip)]
+    pub at: Duration,
     /// `ringway.event/1`.
     pub schema: &'static str,
-    /// When, in UTC: `2026-11-23T06:30:00.000000Z`.
+    /// The same in UTC: `2026-11-23T06:30:00.000000Z`.
     pub timestamp: String,
     /// The flow's number in this run of the gateway.
     pub flow_id: u64,
@@ -82,6 +85,7 @@ pub(super) struct Ends {
 impl Event {
     pub(super) fn new(now: Duration, kind: EventKind, ends: Ends, app: &str, alert: Alert) -> Self {
         Self {
+            at: now,
             schema: SCHEMA,
             timestamp: timestamp(now),
             flow_id: ends.serial,

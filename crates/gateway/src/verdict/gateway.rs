@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::cache::ConnectionCache;
 use super::event::{Alert, Ends, Event, EventKind};
 use super::reset::resets;
-use super::state::{Decided, DecidedFlow, Status};
+use super::state::{Decided, DecidedFlow, LiveFlow, Status};
 use super::{Mode, Settings, Settled, Verdict};
 use crate::classify::{Classifier, Confidence, UNKNOWN, Verdict as Classified};
 use crate::flow::{Flow, TableBounds};
@@ -102,6 +102,39 @@ impl Gateway {
     /// Another policy, for flows that are not decided yet.
     pub fn set_policy(&mut self, policy: Arc<Policy>) {
         self.policy = policy;
+    }
+
+    /// Whether decisions are carried out from now on.
+    pub fn set_mode(&mut self, mode: Mode) {
+        self.settings.mode = mode;
+    }
+
+    /// Flows that are not over, the latest first, at most so many.
+    #[must_use]
+    pub fn flows(&self, most: usize) -> Vec<LiveFlow> {
+        let mut flows: Vec<&Flow<Tracked<Status>>> = self.tracker.flows().collect();
+        flows.sort_unstable_by_key(|flow| std::cmp::Reverse(flow.last_seen));
+        flows.truncate(most);
+        flows.into_iter().map(|flow| self.live(flow)).collect()
+    }
+
+    fn live(&self, flow: &Flow<Tracked<Status>>) -> LiveFlow {
+        let (action, rule, decided_after) = match &flow.attachment.own {
+            Status::Decided(decided) => (
+                Some(decided.plan.ruling.action),
+                Some(decided.policy.name_of(&decided.plan.ruling).to_owned()),
+                Some(decided.after),
+            ),
+            Status::Refused => (Some(Action::Block), Some(CACHE_RULE.to_owned()), Some(1)),
+            Status::New | Status::Undecided => (None, None, None),
+        };
+        LiveFlow {
+            flow_id: flow.serial,
+            record: FlowRecord::new(flow, self.tracker.conclude(flow)),
+            action,
+            rule,
+            decided_after,
+        }
     }
 
     /// The policy at work.

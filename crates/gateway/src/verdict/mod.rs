@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub use event::{Event, EventKind};
 pub use gateway::Gateway;
-pub use state::DecidedFlow;
+pub use state::{DecidedFlow, LiveFlow};
 
 use crate::limits::BLOCKED_FOR;
 

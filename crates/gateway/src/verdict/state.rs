@@ -52,3 +52,22 @@ pub struct DecidedFlow {
     /// It was dropped at its first packet because one like it had just been blocked.
     pub refused: bool,
 }
+
+/// A flow that is not over, as a table of flows shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LiveFlow {
+    /// The flow's number in this run of the gateway.
+    pub flow_id: u64,
+    /// What is known of it so far. Packets that the kernel decided by itself are not counted.
+    #[serde(flatten)]
+    pub record: FlowRecord,
+    /// What happens to it; absent while it is undecided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<Action>,
+    /// Name of the rule that decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// Packets that had been seen when it was decided, that one included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided_after: Option<u64>,
+}

@@ -1,0 +1,214 @@
+//! The audit's database.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, params};
+
+use crate::limits::{AUDIT_BUSY, MAX_AUDIT_ROWS};
+use crate::verdict::Event;
+
+/// Version of the tables, in SQLite's `user_version`.
+const VERSION: i64 = 1;
+
+const TABLES: &str = "
+    CREATE TABLE event (
+        id INTEGER PRIMARY KEY,
+        time INTEGER NOT NULL,
+        flow INTEGER NOT NULL,
+        client TEXT NOT NULL,
+        server TEXT NOT NULL,
+        app TEXT NOT NULL,
+        rule TEXT NOT NULL,
+        action TEXT NOT NULL,
+        body TEXT NOT NULL
+    );
+    CREATE INDEX event_time ON event (time);
+    CREATE INDEX event_client ON event (client, time);
+    CREATE INDEX event_server ON event (server, time);
+    CREATE INDEX event_app ON event (app, time);
+    CREATE INDEX event_rule ON event (rule, time);
+    PRAGMA user_version = 1;
+";
+
+/// Why the audit cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    /// The database fails: its disk is full, or it is damaged.
+    #[error("the audit {0}: {1}")]
+    Database(PathBuf, rusqlite::Error),
+    /// It was written by a later version.
+    #[error(
+        "the audit {0} was written by a later version of this program (form {1}, this one knows {VERSION})"
+    )]
+    Version(PathBuf, i64),
+    /// An event cannot be written as text.
+    #[error("an event cannot be written: {0}")]
+    Event(serde_json::Error),
+}
+
+/// What to look for; what is absent asks nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Search {
+    /// Events of this application.
+    pub app: Option<String>,
+    /// Events of this rule.
+    pub rule: Option<String>,
+    /// Events in which this address takes part.
+    pub address: Option<String>,
+    /// Events not before this time since the Unix epoch.
+    pub since: Option<Duration>,
+    /// At most so many, the latest.
+    pub most: usize,
+}
+
+/// The audit of one gateway.
+#[derive(Debug)]
+pub struct AuditStore {
+    file: PathBuf,
+    connection: Connection,
+}
+
+impl AuditStore {
+    /// Opens the audit to write it; makes it where there is none, readable by its owner alone.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or a later version wrote it.
+    pub fn open(file: &Path) -> Result<Self, AuditError> {
+        let wrong = |error| AuditError::Database(file.to_owned(), error);
+        let connection = Connection::open(file).map_err(wrong)?;
+        connection.busy_timeout(AUDIT_BUSY).map_err(wrong)?;
+        connection
+            .pragma_update(None, "journal_mode", "WAL")
+            .map_err(wrong)?;
+        let store = Self {
+            file: file.to_owned(),
+            connection,
+        };
+        match store.version()? {
+            0 => store.connection.execute_batch(TABLES).map_err(wrong)?,
+            VERSION => {}
+            other => return Err(AuditError::Version(file.to_owned(), other)),
+        }
+        Ok(store)
+    }
+
+    /// Opens an audit to search it, also while a gateway writes it.
+    ///
+    /// # Errors
+    /// There is none, or a later version wrote it.
+    pub fn read(file: &Path) -> Result<Self, AuditError> {
+        let wrong = |error| AuditError::Database(file.to_owned(), error);
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(file, flags).map_err(wrong)?;
+        connection.busy_timeout(AUDIT_BUSY).map_err(wrong)?;
+        let store = Self {
+            file: file.to_owned(),
+            connection,
+        };
+        match store.version()? {
+            VERSION => Ok(store),
+            other => Err(AuditError::Version(file.to_owned(), other)),
+        }
+    }
+
+    fn version(&self) -> Result<i64, AuditError> {
+        self.connection
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .map_err(|error| self.wrong(error))
+    }
+
+    fn wrong(&self, error: rusqlite::Error) -> AuditError {
+        AuditError::Database(self.file.clone(), error)
+    }
+
+    /// Writes events down, all or none of them.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn append(&mut self, events: &[Event]) -> Result<(), AuditError> {
+        let file = self.file.clone();
+        let wrong = |error| AuditError::Database(file.clone(), error);
+        let transaction = self.connection.transaction().map_err(wrong)?;
+        {
+            let mut insert = transaction
+                .prepare_cached(
+                    "INSERT INTO event (time, flow, client, server, app, rule, action, body)
+                     VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                )
+                .map_err(wrong)?;
+            for event in events {
+                let body = serde_json::to_string(event).map_err(AuditError::Event)?;
+                insert
+                    .execute(params![
+                        micros(event.at),
+                        i64::try_from(event.flow_id).unwrap_or(i64::MAX),
+                        event.src_ip.to_string(),
+                        event.dest_ip.to_string(),
+                        event.app_proto,
+                        event.alert.signature,
+                        event.alert.action,
+                        body,
+                    ])
+                    .map_err(wrong)?;
+            }
+        }
+        transaction.commit().map_err(wrong)
+    }
+
+    /// Forgets events before a time since the Unix epoch, and the oldest where there are too many. Answers how many.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn forget_before(&mut self, time: Duration) -> Result<usize, AuditError> {
+        let most = i64::try_from(MAX_AUDIT_ROWS).unwrap_or(i64::MAX);
+        let old = self
+            .connection
+            .execute("DELETE FROM event WHERE time < ?", [micros(time)])
+            .map_err(|error| self.wrong(error))?;
+        let many = self
+            .connection
+            .execute(
+                "DELETE FROM event WHERE id <= (SELECT max(id) FROM event) - ?",
+                [most],
+            )
+            .map_err(|error| self.wrong(error))?;
+        Ok(old.saturating_add(many))
+    }
+
+    /// The latest events that match, oldest first, each as its EVE object.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn search(&self, search: &Search) -> Result<Vec<String>, AuditError> {
+        let wrong = |error| self.wrong(error);
+        let mut query = self
+            .connection
+            .prepare(
+                "SELECT body FROM event
+                 WHERE (?1 IS NULL OR app = ?1) AND (?2 IS NULL OR rule = ?2)
+                   AND (?3 IS NULL OR client = ?3 OR server = ?3) AND time >= ?4
+                 ORDER BY id DESC LIMIT ?5",
+            )
+            .map_err(wrong)?;
+        let rows = query
+            .query_map(
+                params![
+                    search.app,
+                    search.rule,
+                    search.address,
+                    search.since.map_or(0, micros),
+                    i64::try_from(search.most).unwrap_or(i64::MAX),
+                ],
+                |row| row.get::<_, String>(0),
+            )
+            .map_err(wrong)?;
+        let mut found: Vec<String> = rows.collect::<Result<_, _>>().map_err(wrong)?;
+        found.reverse();
+        Ok(found)
+    }
+}
+
+fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}

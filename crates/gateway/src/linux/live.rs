@@ -1,0 +1,201 @@
+//! The loop: packets from the queue through the gateway, and verdicts back.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::inject::Injector;
+use super::marks::Marks;
+use super::queue::Queue;
+use crate::limits::MAX_BATCH;
+use crate::packet::{Counters, LinkType};
+use crate::policy::Policy;
+use crate::verdict::{DecidedFlow, Event, Gateway, LiveFlow, Mode};
+
+/// How long the loop sleeps when there is nothing to do; what it is told waits no longer.
+const NAP: Duration = Duration::from_millis(100);
+
+/// What the loop is told.
+#[derive(Debug)]
+pub enum Order {
+    /// Another policy, for flows that are not decided yet.
+    Policy(Arc<Policy>),
+    /// Whether decisions are carried out.
+    Mode(Mode),
+    /// Tell the flows that are not over, the latest first, at most so many.
+    Flows(usize, Sender<Vec<LiveFlow>>),
+    /// Tell the totals.
+    Totals(Sender<Totals>),
+    /// End.
+    Stop,
+}
+
+/// Totals of one queue.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Packets and what was passed over.
+    pub counters: Counters,
+    /// Flows that are not over.
+    pub flows: usize,
+    /// Packets that were dropped.
+    pub dropped: u64,
+    /// Resets that were sent.
+    pub resets: u64,
+    /// Resets that could not be sent.
+    pub resets_failed: u64,
+    /// Events that were lost because nobody took them.
+    pub events_lost: u64,
+}
+
+/// What the loop tells.
+#[derive(Debug)]
+pub enum Told {
+    /// Something to write down.
+    Event(Box<Event>),
+    /// A flow is over.
+    Over(Box<DecidedFlow>),
+}
+
+/// One queue and its gateway.
+#[derive(Debug)]
+pub struct Live {
+    queue: Queue,
+    gateway: Gateway,
+    injector: Injector,
+    marks: Marks,
+    totals: Totals,
+    /// Verdicts of one read; empty between reads.
+    verdicts: Vec<(u32, bool, Option<u32>)>,
+}
+
+impl Live {
+    /// A loop over this queue.
+    #[must_use]
+    pub fn new(queue: Queue, gateway: Gateway, injector: Injector, marks: Marks) -> Self {
+        Self {
+            queue,
+            gateway,
+            injector,
+            marks,
+            totals: Totals::default(),
+            verdicts: Vec::new(),
+        }
+    }
+
+    /// Runs until it is told to stop, or nobody is left to tell it. `tell` must not wait; it answers whether it took
+    /// what it was given.
+    ///
+    /// # Errors
+    /// The queue fails.
+    pub fn run(
+        &mut self,
+        orders: &Receiver<Order>,
+        tell: &mut dyn FnMut(Told) -> bool,
+    ) -> io::Result<()> {
+        loop {
+            loop {
+                match orders.try_recv() {
+                    Ok(Order::Stop) | Err(TryRecvError::Disconnected) => return Ok(()),
+                    Ok(order) => self.obey(order),
+                    Err(TryRecvError::Empty) => break,
+                }
+            }
+            self.wait()?;
+            self.turn()?;
+            self.report(tell);
+        }
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Policy(policy) => self.gateway.set_policy(policy),
+            Order::Mode(mode) => self.gateway.set_mode(mode),
+            // Whoever asked and has gone needs no answer.
+            Order::Flows(most, answer) => drop(answer.send(self.gateway.flows(most))),
+            Order::Totals(answer) => {
+                let totals = Totals {
+                    counters: self.gateway.counters().clone(),
+                    flows: self.gateway.live_flows(),
+                    events_lost: self
+                        .totals
+                        .events_lost
+                        .saturating_add(self.gateway.events_dropped()),
+                    ..self.totals.clone()
+                };
+                drop(answer.send(totals));
+            }
+            Order::Stop => {}
+        }
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        let nap = Timespec::try_from(NAP).map_err(io::Error::other)?;
+        let mut watched = [PollFd::from_borrowed_fd(self.queue.as_fd(), PollFlags::IN)];
+        match poll(&mut watched, Some(&nap)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes what waits, up to a batch.
+    fn turn(&mut self) -> io::Result<()> {
+        let now = now();
+        for _ in 0..MAX_BATCH {
+            if !self.queue.receive()? {
+                break;
+            }
+            for packet in self.queue.packets() {
+                let verdict = self
+                    .gateway
+                    .handle_packet(now, LinkType::RawIp, packet.bytes);
+                let mark = verdict
+                    .settled
+                    .map(|settled| self.marks.apply(packet.mark, settled));
+                // What is settled goes on to the chain that saves the mark; that one drops what is blocked.
+                self.verdicts
+                    .push((packet.id, verdict.pass || mark.is_some(), mark));
+                if !verdict.pass {
+                    self.totals.dropped = self.totals.dropped.saturating_add(1);
+                }
+            }
+            for (id, accept, mark) in self.verdicts.drain(..) {
+                self.queue.verdict(id, accept, mark)?;
+            }
+            self.inject();
+        }
+        self.queue.flush()
+    }
+
+    fn inject(&mut self) {
+        while let Some(packet) = self.gateway.poll_injection() {
+            let count = if self.injector.send(&packet).is_ok() {
+                &mut self.totals.resets
+            } else {
+                &mut self.totals.resets_failed
+            };
+            *count = count.saturating_add(1);
+        }
+    }
+
+    fn report(&mut self, tell: &mut dyn FnMut(Told) -> bool) {
+        while let Some(event) = self.gateway.poll_event() {
+            if !tell(Told::Event(Box::new(event))) {
+                self.totals.events_lost = self.totals.events_lost.saturating_add(1);
+            }
+        }
+        while let Some(flow) = self.gateway.poll_flow() {
+            tell(Told::Over(Box::new(flow)));
+        }
+    }
+}
+
+/// The time since the Unix epoch.
+fn now() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}

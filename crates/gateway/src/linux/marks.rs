@@ -1,0 +1,123 @@
+//! Verdicts as bits of marks: two for the state, five for the class.
+
+use std::fmt;
+
+use crate::limits::MAX_CLASSES;
+use crate::verdict::Settled;
+
+const STATE: u32 = 0b11;
+const ALLOWED: u32 = 1;
+const BLOCKED: u32 = 2;
+const SHAPED: u32 = 3;
+const STATE_BITS: u32 = 2;
+const BITS: u32 = 7;
+
+/// The bits of marks that are ours: seven in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks {
+    shift: u32,
+}
+
+impl Default for Marks {
+    /// 0x7f000000: Kubernetes, Cilium and Tailscale use lower ones.
+    fn default() -> Self {
+        Self { shift: 24 }
+    }
+}
+
+impl Marks {
+    /// The marks within this mask.
+    ///
+    /// # Errors
+    /// It has not exactly seven bits in a row.
+    pub fn within(mask: u32) -> Result<Self, String> {
+        let shift = mask.trailing_zeros();
+        if shift <= 32_u32.saturating_sub(BITS) && mask >> shift == (1 << BITS) - 1 {
+            return Ok(Self { shift });
+        }
+        Err(format!(
+            "the mask {mask:#x} has not exactly {BITS} bits in a row, as 0x7f000000 has"
+        ))
+    }
+
+    /// All bits that are ours.
+    #[must_use]
+    pub fn mask(self) -> u32 {
+        ((1 << BITS) - 1) << self.shift
+    }
+
+    /// A packet's mark with this verdict; the bits of others stay.
+    #[must_use]
+    pub fn apply(self, mark: u32, settled: Settled) -> u32 {
+        (mark & !self.mask()) | self.value(settled)
+    }
+
+    fn value(self, settled: Settled) -> u32 {
+        let value = match settled {
+            Settled::Allowed => ALLOWED,
+            Settled::Blocked => BLOCKED,
+            Settled::Shaped(class) => {
+                let class = u32::try_from(class.min(MAX_CLASSES.saturating_sub(1))).unwrap_or(0);
+                SHAPED | (class << STATE_BITS)
+            }
+        };
+        value << self.shift
+    }
+
+    /// The state's bits.
+    pub(super) fn state_mask(self) -> Hex {
+        Hex(STATE << self.shift)
+    }
+
+    /// A state and its mask, as the packet filter writes them.
+    pub(super) fn state(self, settled: Settled) -> String {
+        format!("{}/{}", Hex(self.value(settled)), self.state_mask())
+    }
+
+    /// A whole value and its mask, as the packet filter writes them.
+    pub(super) fn whole(self, settled: Settled) -> String {
+        format!("{}/{}", Hex(self.value(settled)), Hex(self.mask()))
+    }
+}
+
+/// A number in the packet filter's own form, so that what it lists can be compared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hex(pub(super) u32);
+
+impl fmt::Display for Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Marks;
+    use crate::limits::MAX_CLASSES;
+    use crate::verdict::Settled;
+
+    #[test]
+    fn only_our_bits_change_and_all_verdicts_differ() {
+        for mask in [0x7f00_0000, 0x7f, 0xfe00_0000] {
+            let marks = Marks::within(mask).unwrap();
+            assert_eq!(marks.mask(), mask);
+            let mut seen = std::collections::BTreeSet::new();
+            let verdicts = [Settled::Allowed, Settled::Blocked]
+                .into_iter()
+                .chain((0..MAX_CLASSES).map(Settled::Shaped));
+            for settled in verdicts {
+                let marked = marks.apply(0xffff_ffff, settled);
+                assert_eq!(marked | mask, 0xffff_ffff);
+                assert_ne!(marked & mask, 0);
+                assert!(seen.insert(marked));
+            }
+        }
+    }
+
+    #[test]
+    fn masks_of_other_shapes_are_refused() {
+        for mask in [0, 0x3f, 0xff, 0x7f0_0001, 0xffff_ffff] {
+            assert!(Marks::within(mask).is_err(), "{mask:#x}");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The live path on Linux: packets from the kernel, verdicts to it, and the rules that make the kernel ask.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`queue`] | packets from netfilter's queue and verdicts to it (NFQUEUE over netlink) |
+//! | [`marks`] | verdicts as bits of packet and connection marks |
+//! | [`rules`] | the packet filter's rules: own chains in the table `mangle` |
+//! | [`shaper`] | classes of bandwidth (HTB) |
+//! | [`inject`] | resets onto the wire |
+//! | [`live`] | the loop over all of it |
+//!
+//! The kernel asks only about flows that are not decided: a verdict travels as a mark on the packet, the chain behind the
+//! queue saves it to the connection, and further packets are decided by that mark alone. Nobody else's chains, qdiscs or
+//! mark bits are touched.
+
+pub mod inject;
+pub mod live;
+pub mod marks;
+pub mod queue;
+pub mod rules;
+pub mod shaper;
+mod tool;
+mod wire;

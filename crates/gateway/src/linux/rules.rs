@@ -1,0 +1,343 @@
+//! The packet filter's rules: two chains of our own in the table `mangle`, and jumps to them.
+//!
+//! `RINGWAY` stands in FORWARD: what is decided is passed or dropped by its connection's mark, and the rest is queued.
+//! `RINGWAY-MARK` stands in POSTROUTING, behind the queue: it saves verdicts that came back as marks of packets, takes the
+//! bits off the packets, and puts the connections of classes into theirs. Rules of the host are neither changed nor moved.
+
+use super::marks::Marks;
+use super::shaper::class_id;
+use super::tool::{Tool, ToolError};
+use crate::verdict::Settled;
+
+const FORWARD: &str = "RINGWAY";
+const POSTROUTING: &str = "RINGWAY-MARK";
+/// Bytes of an interface's name, from `linux/if.h` without the closing zero.
+const NAME: usize = 15;
+
+/// The tools of both versions of IP: save and restore.
+const FAMILIES: [(Tool, Tool); 2] = [
+    (tool("iptables-save"), tool("iptables-restore")),
+    (tool("ip6tables-save"), tool("ip6tables-restore")),
+];
+
+const fn tool(name: &'static str) -> Tool {
+    Tool {
+        name,
+        package: "iptables",
+    }
+}
+
+/// The interfaces of the border.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Border {
+    /// Interfaces towards the organisation.
+    pub inside: Vec<String>,
+    /// Interfaces towards the world.
+    pub outside: Vec<String>,
+    /// They are ports of a bridge; else the machine routes between them.
+    pub bridged: bool,
+}
+
+impl Border {
+    /// Checks the names.
+    ///
+    /// # Errors
+    /// A side is missing, a name is none, or one stands on both sides.
+    pub fn check(&self) -> Result<(), String> {
+        if self.inside.is_empty() || self.outside.is_empty() {
+            return Err("a border needs at least one interface inside and one outside".to_owned());
+        }
+        for name in self.all() {
+            let plain =
+                |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '"' | '\'' | '+' | '!');
+            if name.is_empty() || name.len() > NAME || !name.chars().all(plain) {
+                return Err(format!("`{name}` is no name of an interface"));
+            }
+        }
+        match self.inside.iter().find(|name| self.outside.contains(name)) {
+            Some(name) => Err(format!("`{name}` cannot be inside and outside")),
+            None => Ok(()),
+        }
+    }
+
+    /// All interfaces, those inside first.
+    pub fn all(&self) -> impl Iterator<Item = &str> {
+        self.inside.iter().chain(&self.outside).map(String::as_str)
+    }
+
+    /// The matches of packets that cross the border, both ways.
+    fn crossings(&self) -> Vec<String> {
+        let mut crossings = Vec::new();
+        for inside in &self.inside {
+            for outside in &self.outside {
+                for (from, to) in [(inside, outside), (outside, inside)] {
+                    crossings.push(if self.bridged {
+                        format!(
+                            "-m physdev --physdev-in {from} --physdev-out {to} --physdev-is-bridged"
+                        )
+                    } else {
+                        format!("-i {from} -o {to}")
+                    });
+                }
+            }
+        }
+        crossings
+    }
+
+    /// The matches of packets that leave by the border's interfaces.
+    fn exits(&self) -> Vec<String> {
+        self.all()
+            .map(|name| {
+                if self.bridged {
+                    format!("-m physdev --physdev-out {name} --physdev-is-bridged")
+                } else {
+                    format!("-o {name}")
+                }
+            })
+            .collect()
+    }
+}
+
+/// What the rules are made of.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// The border.
+    pub border: Border,
+    /// Our bits of marks.
+    pub marks: Marks,
+    /// The first queue.
+    pub queue: u16,
+    /// How many queues share the flows, at least 1.
+    pub queues: u16,
+    /// Packets go on when nobody reads the queue; else they are dropped.
+    pub fail_open: bool,
+    /// Number of classes of bandwidth.
+    pub classes: usize,
+}
+
+impl Rules {
+    /// Puts the rules in force, in place of any that an earlier run left.
+    ///
+    /// # Errors
+    /// iptables is missing or refuses.
+    pub fn set_up(&self) -> Result<(), ToolError> {
+        for (save, restore) in FAMILIES {
+            let stale = jumps(&save.run(&["-t", "mangle"], "")?);
+            restore.run(&["--noflush", "--wait"], &self.text(&stale))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the rules out. Nothing is left, also of an earlier run.
+    ///
+    /// # Errors
+    /// iptables is missing or refuses.
+    pub fn take_down() -> Result<(), ToolError> {
+        for (save, restore) in FAMILIES {
+            let saved = save.run(&["-t", "mangle"], "")?;
+            let text = removal(&saved);
+            if !text.is_empty() {
+                restore.run(&["--noflush", "--wait"], &text)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The rules in the form that iptables-restore takes; `stale` are commands that remove earlier jumps.
+    fn text(&self, stale: &[String]) -> String {
+        let mut lines = vec![
+            "*mangle".to_owned(),
+            format!(":{FORWARD} - [0:0]"),
+            format!(":{POSTROUTING} - [0:0]"),
+        ];
+        lines.extend_from_slice(stale);
+        lines.extend(self.forward());
+        lines.extend(self.postrouting());
+        for crossing in self.border.crossings() {
+            lines.push(format!("-A FORWARD {crossing} -j {FORWARD}"));
+        }
+        for exit in self.border.exits() {
+            lines.push(format!("-A POSTROUTING {exit} -j {POSTROUTING}"));
+        }
+        lines.push("COMMIT\n".to_owned());
+        lines.join("\n")
+    }
+
+    fn forward(&self) -> Vec<String> {
+        let known = |settled, target| {
+            let mark = self.marks.state(settled);
+            format!("-A {FORWARD} -m connmark --mark {mark} -j {target}")
+        };
+        let mut lines = vec![
+            known(Settled::Allowed, "RETURN"),
+            known(Settled::Shaped(0), "RETURN"),
+            known(Settled::Blocked, "DROP"),
+        ];
+        let last = self.queue.saturating_add(self.queues.saturating_sub(1));
+        let number = if self.queues > 1 {
+            format!("--queue-balance {}:{last}", self.queue)
+        } else {
+            format!("--queue-num {}", self.queue)
+        };
+        let bypass = if self.fail_open {
+            " --queue-bypass"
+        } else {
+            ""
+        };
+        for protocol in ["tcp", "udp"] {
+            lines.push(format!(
+                "-A {FORWARD} -p {protocol} -j NFQUEUE {number}{bypass}"
+            ));
+        }
+        lines
+    }
+
+    fn postrouting(&self) -> Vec<String> {
+        let (mask, state) = (
+            super::marks::Hex(self.marks.mask()),
+            self.marks.state_mask(),
+        );
+        let verdict = format!("-A {POSTROUTING} -m mark ! --mark 0x0/{state}");
+        let mut lines = vec![
+            format!("{verdict} -j CONNMARK --save-mark --nfmask {mask} --ctmask {mask}"),
+            format!("{verdict} -j MARK --set-xmark 0x0/{mask}"),
+            format!(
+                "-A {POSTROUTING} -m connmark --mark {} -j DROP",
+                self.marks.state(Settled::Blocked)
+            ),
+        ];
+        for class in 0..self.classes {
+            lines.push(format!(
+                "-A {POSTROUTING} -m connmark --mark {} -j CLASSIFY --set-class {}",
+                self.marks.whole(Settled::Shaped(class)),
+                class_id(class)
+            ));
+        }
+        lines
+    }
+}
+
+/// Commands that remove our jumps from what iptables-save printed.
+fn jumps(saved: &str) -> Vec<String> {
+    let ours = |line: &&str| {
+        line.ends_with(&format!(" -j {FORWARD}")) || line.ends_with(&format!(" -j {POSTROUTING}"))
+    };
+    saved
+        .lines()
+        .filter(ours)
+        .filter_map(|line| line.strip_prefix("-A "))
+        .map(|line| format!("-D {line}"))
+        .collect()
+}
+
+/// All that removes our chains and jumps; empty where there are none.
+fn removal(saved: &str) -> String {
+    let chains: Vec<&str> = [FORWARD, POSTROUTING]
+        .into_iter()
+        .filter(|chain| saved.contains(&format!("\n:{chain} ")))
+        .collect();
+    if chains.is_empty() {
+        return String::new();
+    }
+    let mut lines = vec!["*mangle".to_owned()];
+    lines.extend(jumps(saved));
+    lines.extend(chains.iter().map(|chain| format!("-F {chain}")));
+    lines.extend(chains.iter().map(|chain| format!("-X {chain}")));
+    lines.push("COMMIT\n".to_owned());
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Border, Marks, Rules, jumps, removal};
+
+    fn border(bridged: bool) -> Border {
+        Border {
+            inside: vec!["lan0".to_owned()],
+            outside: vec!["wan0".to_owned()],
+            bridged,
+        }
+    }
+
+    fn rules() -> Rules {
+        Rules {
+            border: border(false),
+            marks: Marks::default(),
+            queue: 7,
+            queues: 1,
+            fail_open: true,
+            classes: 1,
+        }
+    }
+
+    #[test]
+    fn decided_connections_never_reach_the_queue() {
+        let text = rules().text(&[]);
+        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        let queue = place("-p tcp -j NFQUEUE --queue-num 7 --queue-bypass");
+        for state in [
+            "0x1000000/0x3000000 -j RETURN",
+            "0x3000000/0x3000000 -j RETURN",
+            "0x2000000/0x3000000 -j DROP",
+        ] {
+            assert!(place(state) < queue);
+        }
+        assert!(text.contains("--save-mark --nfmask 0x7f000000 --ctmask 0x7f000000"));
+        assert!(text.contains("--mark 0x3000000/0x7f000000 -j CLASSIFY --set-class 7a11:10"));
+    }
+
+    #[test]
+    fn several_queues_share_the_flows_and_failing_closed_has_no_bypass() {
+        let text = Rules {
+            queues: 4,
+            fail_open: false,
+            ..rules()
+        }
+        .text(&[]);
+        assert!(
+            text.contains("-p udp -j NFQUEUE --queue-balance 7:10\n"),
+            "{text}"
+        );
+        assert!(!text.contains("bypass"));
+    }
+
+    #[test]
+    fn only_our_own_lines_are_removed() {
+        let saved = "# Generated\n*mangle\n:FORWARD ACCEPT [0:0]\n:RINGWAY - [0:0]\n:RINGWAY-MARK - [0:0]\n\
+                     -A FORWARD -j TCPMSS --clamp-mss-to-pmtu\n-A FORWARD -i lan0 -o wan0 -j RINGWAY\n\
+                     -A POSTROUTING -o wan0 -j RINGWAY-MARK\n-A OTHER -j RINGWAYS\nCOMMIT\n";
+        assert_eq!(
+            jumps(saved),
+            [
+                "-D FORWARD -i lan0 -o wan0 -j RINGWAY",
+                "-D POSTROUTING -o wan0 -j RINGWAY-MARK"
+            ]
+        );
+        let text = removal(saved);
+        assert!(
+            text.ends_with("-F RINGWAY\n-F RINGWAY-MARK\n-X RINGWAY\n-X RINGWAY-MARK\nCOMMIT\n"),
+            "{text}"
+        );
+        assert!(!text.contains("TCPMSS"));
+        assert_eq!(removal("*mangle\n:FORWARD ACCEPT [0:0]\nCOMMIT\n"), "");
+    }
+
+    #[test]
+    fn borders_that_cannot_be_meant_are_refused() {
+        assert!(border(true).check().is_ok());
+        for (inside, outside) in [
+            ("", "wan0"),
+            ("lan0", "lan0"),
+            ("a b", "wan0"),
+            ("averyverylongname", "wan0"),
+            ("eth+", "wan0"),
+        ] {
+            let border = Border {
+                inside: vec![inside.to_owned()],
+                outside: vec![outside.to_owned()],
+                bridged: false,
+            };
+            assert!(border.check().is_err(), "{inside} {outside}");
+        }
+    }
+}

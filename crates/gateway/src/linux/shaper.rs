@@ -1,0 +1,138 @@
+//! Classes of bandwidth: a tree of HTB at each interface of the border, so that both directions are shaped where they leave.
+//!
+//! What is in no class passes beside the tree as if it were not there. An interface that already has a queueing discipline
+//! of somebody's own is left alone, and said so.
+
+use super::tool::{Tool, ToolError};
+use crate::policy::Class;
+
+const TC: Tool = Tool {
+    name: "tc",
+    package: "iproute2",
+};
+/// The tree's handle, so that it is told from others'.
+const HANDLE: &str = "7a11";
+const FIRST_MINOR: usize = 0x10;
+/// What may wait in a class: a tenth of a second at its rate, and at least four unsegmented packets of 64 kB.
+const LEAST_BACKLOG: u64 = 262_144;
+
+/// Why bandwidth cannot be shaped.
+#[derive(Debug, thiserror::Error)]
+pub enum ShaperError {
+    /// A tool failed.
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+    /// Somebody else shapes there.
+    #[error(
+        "interface {0} has a queueing discipline of its own ({1}); the gateway does not replace it: \
+         take it off, or leave classes out of the policy"
+    )]
+    Taken(String, String),
+}
+
+/// The class's name for tc and iptables.
+pub(super) fn class_id(class: usize) -> String {
+    format!("{HANDLE}:{:x}", class.saturating_add(FIRST_MINOR))
+}
+
+/// Puts the classes in force at an interface, in place of any that an earlier run left.
+///
+/// # Errors
+/// tc is missing or refuses, or the interface has a queueing discipline of its own.
+pub fn set_up(interface: &str, classes: &[Class]) -> Result<(), ShaperError> {
+    take_down(interface)?;
+    let shown = TC.run(&["qdisc", "show", "dev", interface, "root"], "")?;
+    if let Some(own) = somebodys(&shown) {
+        return Err(ShaperError::Taken(interface.to_owned(), own));
+    }
+    TC.run(&["-batch", "-"], &tree(interface, classes))?;
+    Ok(())
+}
+
+/// Takes our classes off an interface, if they are there.
+///
+/// # Errors
+/// tc is missing or refuses.
+pub fn take_down(interface: &str) -> Result<(), ToolError> {
+    let shown = TC.run(&["qdisc", "show", "dev", interface, "root"], "")?;
+    if shown.contains(&format!("qdisc htb {HANDLE}: ")) {
+        let handle = format!("{HANDLE}:");
+        TC.run(
+            &["qdisc", "del", "dev", interface, "root", "handle", &handle],
+            "",
+        )?;
+    }
+    Ok(())
+}
+
+/// The queueing discipline that somebody put there: the kernel's own have the handle 0.
+fn somebodys(shown: &str) -> Option<String> {
+    let first = shown.lines().next()?;
+    let mut words = first.split_whitespace();
+    let (kind, handle) = (words.nth(1)?, words.next()?);
+    (handle != "0:" && kind != "noqueue").then(|| format!("{kind} {handle}"))
+}
+
+fn tree(interface: &str, classes: &[Class]) -> String {
+    let most = classes.iter().map(|class| class.ceiling).max().unwrap_or(0);
+    let rate = |bits: u64| format!("{bits}bit");
+    let mut lines = vec![
+        format!("qdisc add dev {interface} root handle {HANDLE}: htb default 0"),
+        format!(
+            "class add dev {interface} parent {HANDLE}: classid {HANDLE}:1 htb rate {} ceil {}",
+            rate(most),
+            rate(most)
+        ),
+    ];
+    for (place, class) in classes.iter().enumerate() {
+        let id = class_id(place);
+        lines.push(format!(
+            "class add dev {interface} parent {HANDLE}:1 classid {id} htb rate {} ceil {}",
+            rate(class.rate),
+            rate(class.ceiling)
+        ));
+        let backlog = (class.ceiling / 80).max(LEAST_BACKLOG);
+        lines.push(format!(
+            "qdisc add dev {interface} parent {id} bfifo limit {backlog}"
+        ));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{somebodys, tree};
+    use crate::policy::Class;
+
+    #[test]
+    fn the_kernels_own_disciplines_are_nobodys() {
+        assert_eq!(somebodys("qdisc noqueue 0: root refcnt 2\n"), None);
+        assert_eq!(somebodys("qdisc mq 0: root \n"), None);
+        assert_eq!(somebodys(""), None);
+        assert_eq!(
+            somebodys("qdisc htb 1: root refcnt 2 r2q 10 default 0x1\n"),
+            Some("htb 1:".to_owned())
+        );
+    }
+
+    #[test]
+    fn each_class_has_its_rate_and_ceiling() {
+        let class = |name: &str, rate, ceiling| Class {
+            name: name.to_owned(),
+            rate,
+            ceiling,
+        };
+        let text = tree(
+            "wan0",
+            &[class("a", 1_000_000, 2_000_000), class("b", 8_000, 8_000)],
+        );
+        for line in [
+            "class add dev wan0 parent 7a11: classid 7a11:1 htb rate 2000000bit ceil 2000000bit",
+            "class add dev wan0 parent 7a11:1 classid 7a11:10 htb rate 1000000bit ceil 2000000bit",
+            "class add dev wan0 parent 7a11:1 classid 7a11:11 htb rate 8000bit ceil 8000bit",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+}

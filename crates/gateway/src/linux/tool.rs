@@ -1,0 +1,65 @@
+//! The system's own tools for packet filters and queues, run to their end.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Where administrators' tools lie when PATH does not say so.
+const ADMINISTRATORS: [&str; 2] = ["/usr/sbin", "/sbin"];
+
+/// A tool that could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// It is not installed.
+    #[error("`{0}` is not installed; it comes with the package {1}")]
+    Missing(&'static str, &'static str),
+    /// It could not be run.
+    #[error("`{0}` cannot be run: {1}")]
+    Run(&'static str, io::Error),
+    /// It refused.
+    #[error("`{0}` refused: {1}")]
+    Refused(&'static str, String),
+}
+
+/// A tool and the Debian package that has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tool {
+    pub(super) name: &'static str,
+    pub(super) package: &'static str,
+}
+
+impl Tool {
+    /// Runs it; answers what it printed.
+    pub(super) fn run(self, arguments: &[&str], input: &str) -> Result<String, ToolError> {
+        let path = self
+            .find()
+            .ok_or(ToolError::Missing(self.name, self.package))?;
+        let wrong = |error| ToolError::Run(self.name, error);
+        let mut child = Command::new(path)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(wrong)?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A tool that refuses its arguments does not read its input; its exit code says more.
+            let _closed = stdin.write_all(input.as_bytes());
+        }
+        let output = child.wait_with_output().map_err(wrong)?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let told = String::from_utf8_lossy(&output.stderr);
+        let told = told.trim().replace('\n', "; ");
+        Err(ToolError::Refused(self.name, told))
+    }
+
+    fn find(self) -> Option<PathBuf> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path)
+            .chain(ADMINISTRATORS.map(PathBuf::from))
+            .map(|folder| folder.join(self.name))
+            .find(|file| file.is_file())
+    }
+}
