@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::classify::{Confidence, Details, Verdict};
 use crate::flow::Flow;
@@ -12,9 +12,10 @@ use crate::packet::L4;
 pub const SCHEMA: &str = "ringway.flow/1";
 
 /// One finished flow. Serialises to one flat object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowRecord {
     /// [`SCHEMA`].
+    #[serde(skip_deserializing, default = "schema")]
     pub schema: &'static str,
     /// The capture it was read from; absent for live traffic.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,6 +43,10 @@ pub struct FlowRecord {
     /// `sni`, `host` and `query`, where known.
     #[serde(flatten)]
     pub details: Details,
+}
+
+fn schema() -> &'static str {
+    SCHEMA
 }
 
 impl FlowRecord {

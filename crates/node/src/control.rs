@@ -6,6 +6,6 @@ mod server;
 
 pub use client::{Client, ClientError};
 pub use message::*;
-pub use server::ControlServerError;
+pub use server::{ControlServerError, ControlSocket};
 
-pub(crate) use server::{ControlSocket, Services, serve};
+pub(crate) use server::{Services, serve};

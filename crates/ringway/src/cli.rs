@@ -12,7 +12,10 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub(crate) use bench::{BenchCommand, DtlArgs, OverlayArgs, TransportArgs};
-pub(crate) use gate::{CheckArgs, ClassifyArgs, GateCommand, ReplayArgs, SignatureArgs};
+pub(crate) use gate::{
+    ApplyArgs, AuditArgs, CheckArgs, ClassifyArgs, ConfirmArgs, DownArgs, FlowsArgs, GateCommand,
+    GateStatusArgs, ReplayArgs, SignatureArgs, UpArgs,
+};
 pub(crate) use member::{
     CancelArgs, GetArgs, JoinArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, PutArgs, RotateArgs,
     RouteArgs, SendArgs, TransfersArgs,

@@ -1,10 +1,17 @@
 //! `ringway gate …`: the gateway's commands.
 
+mod ask;
 mod check;
 mod classify;
+mod daemon;
+mod message;
 mod replay;
 mod rules;
+mod up;
+mod writer;
 
+pub(crate) use ask::{apply, audit, confirm, flows, status};
 pub(crate) use check::check;
 pub(crate) use classify::classify;
 pub(crate) use replay::replay;
+pub(crate) use up::{down, up};

@@ -111,3 +111,35 @@ pub(crate) const BENCH_CHILD_END: Duration = Duration::from_secs(3);
 ///
 /// Source: more than a record may have, so that what is too long is refused and not cut. Past it the rest is not read.
 pub(crate) const RECORD_INPUT: u64 = 4096;
+
+/// Events that wait to be written down.
+/// Source: chosen: a minute of a thousand decisions a second. Past it further ones are lost and counted.
+pub(crate) const AUDIT_BACKLOG: usize = 65_536;
+
+/// Events of one transaction.
+/// Source: chosen: well below a second on a slow disk. Past it another transaction begins.
+pub(crate) const AUDIT_BATCH: usize = 4_096;
+
+/// Time after which the writer looks for other work when no event comes.
+/// Source: chosen. Past it old events are forgotten, if that is due.
+pub(crate) const AUDIT_PAUSE: Duration = Duration::from_secs(1);
+
+/// Time between two looks for events that are no longer kept.
+/// Source: chosen: retention is meant in days. Past it they are forgotten.
+pub(crate) const AUDIT_TIDY: Duration = Duration::from_secs(600);
+
+/// The audit's file in its folder.
+/// Source: chosen; other tools may read it (SQLite).
+pub(crate) const AUDIT_FILE: &str = "audit.db";
+
+/// Bytes of one request to the gateway's daemon.
+/// Source: the largest policy, doubled for the escapes of JSON. Past it the request cannot be read.
+pub(crate) const GATE_REQUEST: u64 = 2_097_152;
+
+/// Time that one request to the gateway's daemon may take.
+/// Source: chosen: iptables may wait for its lock. Past it the connection ends.
+pub(crate) const GATE_REQUEST_TIME: Duration = Duration::from_secs(30);
+
+/// Flows of one queue that are told at once.
+/// Source: chosen: some 3 MB. Past it the older ones are not told.
+pub(crate) const GATE_FLOWS: usize = 10_000;

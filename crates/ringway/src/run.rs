@@ -93,7 +93,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
 fn runtime(command: &Command) -> Result<Runtime, Failure> {
     let daemon = matches!(
         command,
-        Command::Node(_) | Command::Ring(RingCommand::Serve(_))
+        Command::Node(_) | Command::Ring(RingCommand::Serve(_)) | Command::Gate(GateCommand::Up(_))
     );
     let mut builder = if daemon {
         Builder::new_multi_thread()
@@ -125,14 +125,27 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failu
         Command::Route(args) => reach::route(context, args).await?,
         Command::Put(args) => records::put(context, args).await?,
         Command::Get(args) => records::get(context, args).await?,
-        Command::Gate(GateCommand::Classify(args)) => gate::classify(context, &args)?,
-        Command::Gate(GateCommand::Check(args)) => gate::check(context, &args)?,
-        Command::Gate(GateCommand::Replay(args)) => gate::replay(context, &args)?,
+        Command::Gate(command) => gateway(context, command).await?,
         Command::Bench(command) => bench::run(context, command).await?,
         Command::Completions(args) => pages::completions(context, &args)?,
         Command::Man(args) => pages::man(context, &args)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+async fn gateway(context: &Context, command: GateCommand) -> Result<(), Failure> {
+    match command {
+        GateCommand::Classify(args) => gate::classify(context, &args),
+        GateCommand::Check(args) => gate::check(context, &args),
+        GateCommand::Replay(args) => gate::replay(context, &args),
+        GateCommand::Up(args) => gate::up(context, &args).await,
+        GateCommand::Down(args) => gate::down(&args),
+        GateCommand::Status(args) => gate::status(context, &args).await,
+        GateCommand::Flows(args) => gate::flows(context, &args).await,
+        GateCommand::Apply(args) => gate::apply(context, &args).await,
+        GateCommand::Confirm(args) => gate::confirm(context, &args).await,
+        GateCommand::Audit(args) => gate::audit(context, &args),
+    }
 }
 
 /// Help and version go to stdout; a mistake becomes one line.

@@ -6,7 +6,7 @@ use crate::flow::Direction;
 use crate::limits::MAX_DETAIL;
 
 /// What a flow's messages told beyond the application.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Details {
     /// Server name from a TLS ClientHello.
     #[serde(skip_serializing_if = "Option::is_none")]

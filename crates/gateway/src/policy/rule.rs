@@ -71,3 +71,11 @@ pub struct Rule {
     pub failure: Option<Failure>,
     pub(super) matcher: Matcher,
 }
+
+impl Rule {
+    /// Whether what a flow carries has a say: files, messages, keywords.
+    #[must_use]
+    pub fn is_about_content(&self) -> bool {
+        self.matcher.needs_content()
+    }
+}

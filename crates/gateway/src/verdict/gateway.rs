@@ -247,7 +247,9 @@ impl Gateway {
         };
         if ruling.action == Action::Block {
             let shared = SHARED.contains(&verdict.application.as_str());
-            if !shared && !self.settings.blocked_for.is_zero() {
+            // While observing nobody is blocked, and so nobody is to be refused when that changes.
+            let enforcing = self.settings.mode == Mode::Enforce;
+            if enforcing && !shared && !self.settings.blocked_for.is_zero() {
                 let until = now.saturating_add(self.settings.blocked_for);
                 self.cache
                     .block(ends.l4, ends.client.ip(), ends.server, until);

@@ -19,7 +19,7 @@ pub use state::{DecidedFlow, LiveFlow};
 use crate::limits::BLOCKED_FOR;
 
 /// Whether decisions are carried out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Everything goes on; what would have happened is written down.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::policy::{Action, Plan, Policy};
 use crate::record::FlowRecord;
@@ -54,7 +54,7 @@ pub struct DecidedFlow {
 }
 
 /// A flow that is not over, as a table of flows shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveFlow {
     /// The flow's number in this run of the gateway.
     pub flow_id: u64,

@@ -313,3 +313,16 @@ fn a_new_policy_counts_for_new_flows_and_the_old_names_stay_with_the_old_ones() 
         ]
     );
 }
+
+#[test]
+fn who_was_only_observed_is_not_refused_when_the_policy_is_carried_out() {
+    let mut gateway = gateway(BLOCK, Mode::Observe);
+    let mut packets = Packets::new();
+    torrent(&mut packets, 50_000);
+    run(&mut gateway, &packets, 0);
+    gateway.set_mode(Mode::Enforce);
+    let mut later = Packets::new();
+    torrent(&mut later, 50_001);
+    let verdicts = run(&mut gateway, &later, 1);
+    assert!(verdicts[0].pass && !verdicts[3].pass, "{verdicts:?}");
+}

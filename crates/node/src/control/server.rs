@@ -34,7 +34,7 @@ const PING_PAUSE: Duration = Duration::from_millis(500);
 #[derive(Debug, thiserror::Error)]
 pub enum ControlServerError {
     /// Another daemon has it.
-    #[error("a member daemon runs already at {}: stop it first", .0.display())]
+    #[error("a daemon runs already at {}: stop it first", .0.display())]
     Running(PathBuf),
     /// The system refused.
     #[error("the control socket {}: {source}", path.display())]
@@ -48,14 +48,17 @@ pub enum ControlServerError {
 
 /// The listening socket; its file goes with it.
 #[derive(Debug)]
-pub(crate) struct ControlSocket {
+pub struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
 }
 
 impl ControlSocket {
     /// Listens at `path`, for this user only. A socket that a killed daemon has left is replaced.
-    pub(crate) async fn bind(path: &Path) -> Result<ControlSocket, ControlServerError> {
+    ///
+    /// # Errors
+    /// Another daemon has it, or the system refuses.
+    pub async fn bind(path: &Path) -> Result<ControlSocket, ControlServerError> {
         let failed = |source| ControlServerError::Io {
             path: path.to_owned(),
             source,
@@ -71,6 +74,19 @@ impl ControlSocket {
         std::fs::rename(&fresh, path).map_err(failed)?;
         let path = path.to_owned();
         Ok(ControlSocket { listener, path })
+    }
+
+    /// The next connection. What the system refuses for a moment is tried again.
+    pub async fn accept(&self) -> UnixStream {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => return stream,
+                Err(error) => {
+                    tracing::warn!(%error, "accepting a control connection failed");
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+            }
+        }
     }
 }
 
@@ -102,14 +118,7 @@ pub(crate) struct Services {
 pub(crate) async fn serve(socket: ControlSocket, services: Services) {
     let places = Places::new(CONTROL_CONNECTIONS);
     loop {
-        let stream = match socket.listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "accepting a control connection failed");
-                tokio::time::sleep(Duration::from_millis(200)).await;
-                continue;
-            }
-        };
+        let stream = socket.accept().await;
         let services = services.clone();
         let place = places.wait().await;
         tokio::spawn(async move {

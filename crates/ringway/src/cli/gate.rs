@@ -1,8 +1,12 @@
 //! `ringway gate …`: the gateway's commands.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
+
+use super::values;
 
 /// The gateway's commands.
 #[derive(Debug, Subcommand)]
@@ -13,6 +17,20 @@ pub(crate) enum GateCommand {
     Check(CheckArgs),
     /// Say what a policy would have done with captures
     Replay(ReplayArgs),
+    /// Put the gateway to work on this machine: observe, or enforce a policy
+    Up(Box<UpArgs>),
+    /// Remove all that a gateway left in this machine's packet filter
+    Down(DownArgs),
+    /// What the running gateway does and has done
+    Status(GateStatusArgs),
+    /// The flows that the running gateway sees
+    Flows(FlowsArgs),
+    /// Give the running gateway another policy
+    Apply(ApplyArgs),
+    /// Keep the policy that was applied last
+    Confirm(ConfirmArgs),
+    /// Search what the gateway has written down
+    Audit(AuditArgs),
 }
 
 /// Signatures beside the built-in ones.
@@ -82,4 +100,191 @@ pub(crate) struct ReplayArgs {
 
     #[command(flatten)]
     pub(crate) signatures: SignatureArgs,
+}
+
+/// `ringway gate up`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway gate up --policy office.toml --inside lan0 --outside wan0
+  ringway gate up --policy office.toml --inside lan0 --outside wan0 --enforce --eve /var/log/ringway/eve.json
+
+Without --enforce everything goes on, and what would have happened is written down. Needs root, or CAP_NET_ADMIN and
+CAP_NET_RAW, and iptables; classes of bandwidth need tc. Runs until it is told to end (Ctrl-C, SIGTERM), and then takes
+its rules out again. If it is killed, traffic goes on, or stops where the policy says `failure = \"closed\"`.")]
+pub(crate) struct UpArgs {
+    /// The policy
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: PathBuf,
+
+    /// An interface towards the organisation; can be given several times
+    #[arg(long, value_name = "INTERFACE", required = true)]
+    pub(crate) inside: Vec<String>,
+
+    /// An interface towards the world; can be given several times
+    #[arg(long, value_name = "INTERFACE", required = true)]
+    pub(crate) outside: Vec<String>,
+
+    /// The interfaces are ports of a bridge
+    #[arg(long)]
+    pub(crate) bridged: bool,
+
+    /// Carry the policy out
+    #[arg(long)]
+    pub(crate) enforce: bool,
+
+    /// The folder of the audit
+    #[arg(long, value_name = "FOLDER", default_value = "/var/lib/ringway/gate")]
+    pub(crate) state: PathBuf,
+
+    /// For how long the audit is kept
+    #[arg(long, value_name = "TIME", default_value = "90d", value_parser = values::duration)]
+    pub(crate) keep_audit: Duration,
+
+    /// A file to which events are appended as EVE JSON, one a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) eve: Option<PathBuf>,
+
+    /// The control socket
+    #[arg(long, value_name = "PATH", default_value = CONTROL)]
+    pub(crate) control: PathBuf,
+
+    /// The first of the kernel's queues to use
+    #[arg(long, value_name = "N", default_value_t = 7_110)]
+    pub(crate) queue: u16,
+
+    /// How many queues share the flows, each with a thread
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) queues: u16,
+
+    /// The bits of packet and connection marks to use: seven in a row
+    #[arg(long, value_name = "MASK", default_value = "0x7f000000", value_parser = values::mask)]
+    pub(crate) mask: u32,
+
+    /// For how long connections like a blocked one are dropped at once
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration)]
+    pub(crate) blocked_for: Duration,
+
+    /// The time zone of the policy's times, like Europe/Berlin; the machine's if none is given
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) zone: Option<String>,
+
+    /// Leave the rules in the kernel at the end, so that what is decided stays so until the next start
+    #[arg(long)]
+    pub(crate) leave: bool,
+
+    /// End when stdin closes
+    #[arg(long, hide = true)]
+    pub(crate) exit_with_stdin: bool,
+
+    #[command(flatten)]
+    pub(crate) signatures: SignatureArgs,
+}
+
+/// Where the daemon is asked.
+const CONTROL: &str = "/run/ringway/gate.sock";
+
+/// `ringway gate down`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DownArgs {
+    /// Interfaces whose classes of bandwidth are removed too
+    #[arg(value_name = "INTERFACE")]
+    pub(crate) interfaces: Vec<String>,
+}
+
+/// `ringway gate status`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct GateStatusArgs {
+    /// The control socket
+    #[arg(long, value_name = "PATH", default_value = CONTROL)]
+    pub(crate) control: PathBuf,
+}
+
+/// `ringway gate flows`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Packets and bytes are those that came to the gateway: once a flow is decided the kernel carries the rest by itself.")]
+pub(crate) struct FlowsArgs {
+    /// Only this application
+    #[arg(long, value_name = "NAME")]
+    pub(crate) app: Option<String>,
+
+    /// At most so many of each queue, the latest first
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) most: usize,
+
+    /// The control socket
+    #[arg(long, value_name = "PATH", default_value = CONTROL)]
+    pub(crate) control: PathBuf,
+}
+
+/// `ringway gate apply`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway gate apply office.toml --confirm 60s && ringway gate confirm
+  ringway gate apply office.toml --enforce --confirm 5m
+
+The policy is checked and its tests are run first; nothing changes if anything is wrong with it. With --confirm the
+earlier policy and mode come back by themselves unless `ringway gate confirm` comes in time. Decided flows stay decided.")]
+pub(crate) struct ApplyArgs {
+    /// The policy
+    #[arg(value_name = "FILE")]
+    pub(crate) policy: PathBuf,
+
+    /// Go back after this time unless it is confirmed
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) confirm: Option<Duration>,
+
+    /// Carry the policy out from now on
+    #[arg(long, conflicts_with = "observe")]
+    pub(crate) enforce: bool,
+
+    /// Only observe from now on
+    #[arg(long)]
+    pub(crate) observe: bool,
+
+    /// The control socket
+    #[arg(long, value_name = "PATH", default_value = CONTROL)]
+    pub(crate) control: PathBuf,
+}
+
+/// `ringway gate confirm`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ConfirmArgs {
+    /// The control socket
+    #[arg(long, value_name = "PATH", default_value = CONTROL)]
+    pub(crate) control: PathBuf,
+}
+
+/// `ringway gate audit`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway gate audit --since 1h --app bittorrent
+  ringway gate audit --json --most 100000 > events.json")]
+pub(crate) struct AuditArgs {
+    /// Only events of this application
+    #[arg(long, value_name = "NAME")]
+    pub(crate) app: Option<String>,
+
+    /// Only events of this rule
+    #[arg(long, value_name = "NAME")]
+    pub(crate) rule: Option<String>,
+
+    /// Only events in which this address takes part
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) address: Option<IpAddr>,
+
+    /// Only events of this last span of time
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) since: Option<Duration>,
+
+    /// At most so many, the latest
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) most: usize,
+
+    /// The folder of the audit
+    #[arg(long, value_name = "FOLDER", default_value = "/var/lib/ringway/gate")]
+    pub(crate) state: PathBuf,
 }

@@ -66,6 +66,15 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Reads bits of a mark: hexadecimal with `0x`, or decimal.
+pub(super) fn mask(text: &str) -> Result<u32, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.map_err(|_| "a mask is written like 0x7f000000".to_owned())
+}
+
 /// Reads the length of successor lists.
 pub(super) fn successors(text: &str) -> Result<usize, String> {
     match text.parse() {

@@ -37,20 +37,28 @@ pub(crate) fn classifier(set: &SignatureSet) -> Result<Classifier, Failure> {
 /// Reads a policy; each fault has had its line on stderr when this fails.
 pub(crate) fn policy(file: &Path, set: &SignatureSet, json: bool) -> Result<Policy, Failure> {
     let text = read(file, MAX_POLICY_FILE)?;
-    let known: BTreeSet<String> = set
-        .signatures()
-        .iter()
-        .map(|signature| signature.application.clone())
-        .collect();
-    Policy::parse(&text, &known).map_err(|errors| {
-        let mut lines = errors
-            .iter()
-            .map(|error| format!("{}:{}: {}", file.display(), error.line, error.reason));
+    parsed(file, &text, set).map_err(|errors| {
+        let mut lines = errors.into_iter();
         let last = lines.next_back().unwrap_or_default();
         for line in lines {
             report_line(&line, true, json);
         }
         Failure::usage(last)
+    })
+}
+
+/// A policy from its text; a line for each fault.
+pub(crate) fn parsed(file: &Path, text: &str, set: &SignatureSet) -> Result<Policy, Vec<String>> {
+    let known: BTreeSet<String> = set
+        .signatures()
+        .iter()
+        .map(|signature| signature.application.clone())
+        .collect();
+    Policy::parse(text, &known).map_err(|errors| {
+        errors
+            .iter()
+            .map(|error| format!("{}:{}: {}", file.display(), error.line, error.reason))
+            .collect()
     })
 }
 

@@ -10,6 +10,7 @@ mod attacks;
 mod caps;
 mod captures;
 mod demo;
+mod gate;
 mod hidden;
 mod leaves;
 mod members;

@@ -1,0 +1,237 @@
+//! The commands that ask the running gateway, and the one that reads its audit.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use indicatif::{HumanBytes, HumanCount};
+use ringway_gateway::audit::{AuditStore, Search};
+use ringway_gateway::verdict::{LiveFlow, Mode};
+use serde::Serialize;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+
+use super::message::{Reply, Request, Status};
+use crate::cli::{ApplyArgs, AuditArgs, ConfirmArgs, FlowsArgs, GateStatusArgs};
+use crate::failure::{Failure, report_line};
+use crate::limits::AUDIT_FILE;
+use crate::run::Context;
+use crate::table::Table;
+
+/// Shows what the gateway does and has done.
+pub(crate) async fn status(context: &Context, args: &GateStatusArgs) -> Result<(), Failure> {
+    match ask(context, &args.control, &Request::Status).await? {
+        Reply::Status(status) => context
+            .output
+            .either("ringway.gate.status/1", &*status, || text(&status)),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn text(status: &Status) -> String {
+    let mut table = Table::default();
+    let mut field = |name: &str, value: String| table.row(&[name, &value]);
+    let mode = match status.mode {
+        Mode::Observe => "observing",
+        Mode::Enforce => "enforcing",
+    };
+    field(
+        "gateway",
+        format!("{mode}, pid {}, up {} s", status.pid, status.uptime_s),
+    );
+    let mut policy = format!("{}, {} rules", status.policy, status.rules);
+    if let Some(seconds) = status.reverts_in_s {
+        policy.push_str(&format!(", taken back in {seconds} s unless confirmed"));
+    }
+    field("policy", policy);
+    field("flows", HumanCount(status.flows).to_string());
+    field("packets seen", HumanCount(status.packets).to_string());
+    field("dropped", HumanCount(status.dropped).to_string());
+    field(
+        "resets",
+        format!("{} ({} not sent)", status.resets, status.resets_failed),
+    );
+    field(
+        "events",
+        format!("{} ({} lost)", status.events, status.events_lost),
+    );
+    table.text()
+}
+
+/// Shows the flows that are not over.
+pub(crate) async fn flows(context: &Context, args: &FlowsArgs) -> Result<(), Failure> {
+    let flows = match ask(context, &args.control, &Request::Flows { most: args.most }).await? {
+        Reply::Flows(flows) => flows,
+        other => return Err(unexpected(&other)),
+    };
+    let wanted = |flow: &&LiveFlow| args.app.as_ref().is_none_or(|app| *app == flow.record.app);
+    let output = context.output;
+    let mut table = Table::new(&[
+        "FLOW",
+        "APP",
+        "CONFIDENCE",
+        "ACTION",
+        "RULE",
+        "CLIENT",
+        "SERVER",
+        "PACKETS",
+        "BYTES",
+    ]);
+    for flow in flows.iter().filter(wanted) {
+        if output.json() {
+            // The flow's own schema says what it is.
+            output.plain_object(flow)?;
+            continue;
+        }
+        let record = &flow.record;
+        table.row(&[
+            flow.flow_id.to_string(),
+            record.app.clone(),
+            record.confidence.name().to_owned(),
+            flow.action.map_or("-", |action| action.name()).to_owned(),
+            flow.rule.clone().unwrap_or_else(|| "-".to_owned()),
+            SocketAddr::new(record.client_ip, record.client_port).to_string(),
+            SocketAddr::new(record.server_ip, record.server_port).to_string(),
+            record.packets.to_string(),
+            HumanBytes(record.bytes).to_string(),
+        ]);
+    }
+    if !output.json() {
+        for line in table.lines() {
+            output.line(&line)?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts another policy to work.
+pub(crate) async fn apply(context: &Context, args: &ApplyArgs) -> Result<(), Failure> {
+    let text = std::fs::read_to_string(&args.policy).map_err(|error| {
+        Failure::usage(format_args!(
+            "`{}` cannot be read: {error}",
+            args.policy.display()
+        ))
+    })?;
+    let mode = match (args.enforce, args.observe) {
+        (true, _) => Some(Mode::Enforce),
+        (_, true) => Some(Mode::Observe),
+        _ => None,
+    };
+    let request = Request::Apply {
+        file: args.policy.clone(),
+        text,
+        mode,
+        confirm: args.confirm.map(|time| time.as_secs()),
+    };
+    done(context, ask(context, &args.control, &request).await?)
+}
+
+/// Says that the latest policy stays.
+pub(crate) async fn confirm(context: &Context, args: &ConfirmArgs) -> Result<(), Failure> {
+    done(
+        context,
+        ask(context, &args.control, &Request::Confirm).await?,
+    )
+}
+
+fn done(context: &Context, reply: Reply) -> Result<(), Failure> {
+    #[derive(Serialize)]
+    struct Done {
+        done: String,
+    }
+    match reply {
+        Reply::Done(done) => {
+            let text = done.clone();
+            context
+                .output
+                .either("ringway.gate.done/1", &Done { done }, || {
+                    format!("{text}\n")
+                })
+        }
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// Searches the audit.
+pub(crate) fn audit(context: &Context, args: &AuditArgs) -> Result<(), Failure> {
+    let store = AuditStore::read(&args.state.join(AUDIT_FILE)).map_err(Failure::failed)?;
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let found = store
+        .search(&Search {
+            app: args.app.clone(),
+            rule: args.rule.clone(),
+            address: args.address.map(|address| address.to_string()),
+            since: args.since.map(|since| now.saturating_sub(since)),
+            most: args.most,
+        })
+        .map_err(Failure::failed)?;
+    let output = context.output;
+    let mut table = Table::new(&[
+        "TIME", "ACTION", "RULE", "APP", "CLIENT", "SERVER", "EVIDENCE",
+    ]);
+    for body in &found {
+        if output.json() {
+            output.line(body)?;
+            continue;
+        }
+        let Ok(event) = serde_json::from_str::<serde_json::Value>(body) else {
+            continue;
+        };
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or("-").to_owned();
+        let end = |address: &str, port: &str| format!("{}:{}", text(&event[address]), event[port]);
+        table.row(&[
+            text(&event["timestamp"]),
+            text(&event["alert"]["action"]),
+            text(&event["alert"]["signature"]),
+            text(&event["app_proto"]),
+            end("src_ip", "src_port"),
+            end("dest_ip", "dest_port"),
+            text(&event["alert"]["evidence"]),
+        ]);
+    }
+    if !output.json() {
+        for line in table.lines() {
+            output.line(&line)?;
+        }
+    }
+    Ok(())
+}
+
+async fn ask(context: &Context, control: &Path, request: &Request) -> Result<Reply, Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::failed(format_args!(
+            "no gateway answers at {}: {error}; `ringway gate up` starts one",
+            control.display()
+        ))
+    };
+    let mut stream = UnixStream::connect(control).await.map_err(failed)?;
+    let mut line = serde_json::to_vec(request).map_err(Failure::failed)?;
+    line.push(b'\n');
+    stream.write_all(&line).await.map_err(failed)?;
+    let mut answer = String::new();
+    BufReader::new(stream)
+        .read_line(&mut answer)
+        .await
+        .map_err(failed)?;
+    match serde_json::from_str(&answer) {
+        Ok(Reply::Refused(reasons)) => {
+            let json = context.output.json();
+            let mut reasons = reasons.into_iter();
+            let last = reasons.next_back().unwrap_or_default();
+            for reason in reasons {
+                report_line(&reason, true, json);
+            }
+            Err(Failure::usage(last))
+        }
+        Ok(reply) => Ok(reply),
+        Err(error) => Err(Failure::failed(format_args!(
+            "the gateway's answer cannot be read: {error}"
+        ))),
+    }
+}
+
+fn unexpected(reply: &Reply) -> Failure {
+    Failure::failed(format_args!("the gateway gave another answer: {reply:?}"))
+}

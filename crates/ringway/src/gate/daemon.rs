@@ -1,0 +1,264 @@
+//! What the running gateway answers over its control socket.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use ringway_gateway::SignatureSet;
+use ringway_gateway::linux::live::{Order, Totals};
+use ringway_gateway::policy::Policy;
+use ringway_gateway::verdict::{LiveFlow, Mode};
+use ringway_node::control::ControlSocket;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::message::{Reply, Request, Status};
+use super::rules;
+use super::up::{ANSWER, Installation, can_be_carried_out};
+use super::writer::Written;
+use crate::failure::Failure;
+use crate::limits::{GATE_FLOWS, GATE_REQUEST, GATE_REQUEST_TIME};
+
+/// The policy at work, and what to go back to.
+struct State {
+    mode: Mode,
+    name: String,
+    policy: Arc<Policy>,
+    /// What was at work before, and when it comes back.
+    earlier: Option<(Instant, Mode, String, Arc<Policy>)>,
+}
+
+/// The running gateway.
+pub(super) struct Daemon {
+    queues: Vec<Sender<Order>>,
+    written: Arc<Written>,
+    installation: Installation,
+    signatures: SignatureSet,
+    began: Instant,
+    state: Mutex<State>,
+}
+
+impl Daemon {
+    pub(super) fn new(
+        queues: Vec<Sender<Order>>,
+        written: Arc<Written>,
+        installation: Installation,
+        signatures: SignatureSet,
+        mode: Mode,
+        (name, policy): (String, Arc<Policy>),
+    ) -> Daemon {
+        Daemon {
+            queues,
+            written,
+            installation,
+            signatures,
+            began: Instant::now(),
+            state: Mutex::new(State {
+                mode,
+                name,
+                policy,
+                earlier: None,
+            }),
+        }
+    }
+
+    /// Answers for ever, one request at a time, and takes back what nobody confirmed.
+    pub(super) async fn serve(&self, socket: &ControlSocket) {
+        loop {
+            let due = self.state.lock().await.earlier.as_ref().map(|(at, ..)| *at);
+            let revert = async {
+                match due {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                stream = socket.accept() => {
+                    match timeout(GATE_REQUEST_TIME, self.answer(stream)).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(error)) => tracing::debug!(%error, "a control connection ended"),
+                        Err(_) => tracing::debug!("a control connection was too slow"),
+                    }
+                }
+                () = revert => self.revert().await,
+            }
+        }
+    }
+
+    async fn answer(&self, stream: UnixStream) -> std::io::Result<()> {
+        let (reader, mut writer) = stream.into_split();
+        let mut line = Vec::new();
+        BufReader::new(reader.take(GATE_REQUEST))
+            .read_until(b'\n', &mut line)
+            .await?;
+        let reply = match serde_json::from_slice(&line) {
+            Ok(request) => self.reply(request).await,
+            Err(error) => Reply::Refused(vec![format!("no request: {error}")]),
+        };
+        let mut bytes = serde_json::to_vec(&reply)?;
+        bytes.push(b'\n');
+        writer.write_all(&bytes).await
+    }
+
+    async fn reply(&self, request: Request) -> Reply {
+        match request {
+            Request::Status => Reply::Status(Box::new(self.status().await)),
+            Request::Flows { most } => Reply::Flows(self.flows(most.min(GATE_FLOWS))),
+            Request::Apply {
+                file,
+                text,
+                mode,
+                confirm,
+            } => match self.apply(&file, &text, mode, confirm).await {
+                Ok(done) => Reply::Done(done),
+                Err(reasons) => Reply::Refused(reasons),
+            },
+            Request::Confirm => {
+                let mut state = self.state.lock().await;
+                match state.earlier.take() {
+                    Some(_) => Reply::Done(format!("{} stays", state.name)),
+                    None => Reply::Refused(vec!["nothing waits to be confirmed".to_owned()]),
+                }
+            }
+        }
+    }
+
+    async fn status(&self) -> Status {
+        let totals: Vec<Totals> = self.ask(Order::Totals);
+        let state = self.state.lock().await;
+        let sum = |part: &dyn Fn(&Totals) -> u64| totals.iter().map(part).sum();
+        Status {
+            pid: std::process::id(),
+            uptime_s: self.began.elapsed().as_secs(),
+            mode: state.mode,
+            policy: state.name.clone(),
+            rules: state.policy.rules().len(),
+            reverts_in_s: state
+                .earlier
+                .as_ref()
+                .map(|(at, ..)| at.saturating_duration_since(Instant::now()).as_secs()),
+            flows: sum(&|totals| u64::try_from(totals.flows).unwrap_or(u64::MAX)),
+            packets: sum(&|totals| totals.counters.packets),
+            dropped: sum(&|totals| totals.dropped),
+            resets: sum(&|totals| totals.resets),
+            resets_failed: sum(&|totals| totals.resets_failed),
+            evicted: sum(&|totals| totals.counters.evicted),
+            events: self.written.events.load(Ordering::Relaxed),
+            events_lost: self.written.lost.load(Ordering::Relaxed),
+        }
+    }
+
+    fn flows(&self, most: usize) -> Vec<LiveFlow> {
+        let flows: Vec<Vec<LiveFlow>> = self.ask(|answer| Order::Flows(most, answer));
+        flows.into_iter().flatten().collect()
+    }
+
+    /// Asks all queues the same. One that does not answer is left out.
+    fn ask<T>(&self, order: impl Fn(Sender<T>) -> Order) -> Vec<T> {
+        let waiting: Vec<Receiver<T>> = self
+            .queues
+            .iter()
+            .filter_map(|queue| {
+                let (answer, receiver) = channel();
+                queue.send(order(answer)).ok()?;
+                Some(receiver)
+            })
+            .collect();
+        waiting
+            .into_iter()
+            .filter_map(|receiver| receiver.recv_timeout(ANSWER).ok())
+            .collect()
+    }
+
+    /// Reads, tries and puts to work another policy. Nothing changes if anything is wrong with it.
+    async fn apply(
+        &self,
+        file: &Path,
+        text: &str,
+        mode: Option<Mode>,
+        confirm: Option<u64>,
+    ) -> Result<String, Vec<String>> {
+        let policy = rules::parsed(file, text, &self.signatures)?;
+        let failed: Vec<String> = policy
+            .try_all()
+            .into_iter()
+            .filter(|outcome| !outcome.passed)
+            .map(|outcome| {
+                format!(
+                    "{}:{}: test `{}` failed: expected {}, got {}",
+                    file.display(),
+                    outcome.line,
+                    outcome.test,
+                    outcome.expected,
+                    outcome.got
+                )
+            })
+            .collect();
+        if !failed.is_empty() {
+            return Err(failed);
+        }
+        can_be_carried_out(&policy).map_err(|failure| vec![failure.message().to_owned()])?;
+        let mut state = self.state.lock().await;
+        let mode = mode.unwrap_or(state.mode);
+        let policy = Arc::new(policy);
+        self.put(&policy, mode)
+            .map_err(|failure| vec![failure.message().to_owned()])?;
+        let name = file.display().to_string();
+        let told = match confirm {
+            Some(seconds) => {
+                let at = Instant::now() + Duration::from_secs(seconds);
+                // What was confirmed last is what comes back, also after several attempts.
+                let (_, mode, name, policy) = state.earlier.take().unwrap_or_else(|| {
+                    (
+                        at,
+                        state.mode,
+                        state.name.clone(),
+                        Arc::clone(&state.policy),
+                    )
+                });
+                state.earlier = Some((at, mode, name, policy));
+                format!("for {seconds} s, unless `ringway gate confirm` comes")
+            }
+            None => {
+                state.earlier = None;
+                "from now on".to_owned()
+            }
+        };
+        (state.mode, state.policy) = (mode, policy);
+        state.name.clone_from(&name);
+        tracing::info!(policy = name, ?mode, "another policy is at work");
+        Ok(format!("{name} is at work {told}"))
+    }
+
+    async fn revert(&self) {
+        let mut state = self.state.lock().await;
+        let Some((_, mode, name, policy)) = state.earlier.take() else {
+            return;
+        };
+        if let Err(failure) = self.put(&policy, mode) {
+            tracing::error!(
+                reason = failure.message(),
+                "the earlier policy's rules did not come back whole"
+            );
+        }
+        tracing::warn!(
+            policy = name,
+            "nobody confirmed: the earlier policy is back"
+        );
+        (state.mode, state.name, state.policy) = (mode, name, policy);
+    }
+
+    fn put(&self, policy: &Arc<Policy>, mode: Mode) -> Result<(), Failure> {
+        self.installation.set_up(policy, mode)?;
+        for queue in &self.queues {
+            // A loop that has ended is told by `gate status` and at the end.
+            queue.send(Order::Policy(Arc::clone(policy))).ok();
+            queue.send(Order::Mode(mode)).ok();
+        }
+        Ok(())
+    }
+}

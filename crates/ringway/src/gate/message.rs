@@ -1,0 +1,67 @@
+//! What the gateway's daemon is asked over its control socket, and what it answers: one JSON object a line, one request a
+//! connection.
+
+use std::path::PathBuf;
+
+use ringway_gateway::verdict::{LiveFlow, Mode};
+use serde::{Deserialize, Serialize};
+
+/// A request.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "lowercase")]
+pub(super) enum Request {
+    /// What the gateway does and has done.
+    Status,
+    /// The flows that are not over.
+    Flows {
+        /// At most so many of each queue.
+        most: usize,
+    },
+    /// Another policy.
+    Apply {
+        /// What it is called in messages.
+        file: PathBuf,
+        /// Its text.
+        text: String,
+        /// Whether decisions are carried out; unchanged if absent.
+        mode: Option<Mode>,
+        /// Seconds after which everything is as before unless it is confirmed.
+        confirm: Option<u64>,
+    },
+    /// The latest policy stays.
+    Confirm,
+}
+
+/// An answer.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Reply {
+    /// To `Status`.
+    Status(Box<Status>),
+    /// To `Flows`.
+    Flows(Vec<LiveFlow>),
+    /// To `Apply` and `Confirm`: it was done.
+    Done(String),
+    /// It was not, and why: a line each.
+    Refused(Vec<String>),
+}
+
+/// What the gateway does and has done.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Status {
+    pub(super) pid: u32,
+    pub(super) uptime_s: u64,
+    pub(super) mode: Mode,
+    pub(super) policy: String,
+    pub(super) rules: usize,
+    /// Seconds until the policy is taken back unless it is confirmed.
+    pub(super) reverts_in_s: Option<u64>,
+    pub(super) flows: u64,
+    pub(super) packets: u64,
+    pub(super) dropped: u64,
+    pub(super) resets: u64,
+    pub(super) resets_failed: u64,
+    pub(super) evicted: u64,
+    pub(super) events: u64,
+    pub(super) events_lost: u64,
+}

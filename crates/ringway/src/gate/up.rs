@@ -1,0 +1,292 @@
+//! `ringway gate up`: the gateway at work, and `gate down`, which leaves nothing of it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, TrySendError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ringway_gateway::flow::TableBounds;
+use ringway_gateway::linux::inject::Injector;
+use ringway_gateway::linux::live::{Live, Order, Told};
+use ringway_gateway::linux::marks::Marks;
+use ringway_gateway::linux::queue::Queue;
+use ringway_gateway::linux::rules::{Border, Rules};
+use ringway_gateway::linux::shaper;
+use ringway_gateway::policy::{Action, Failure as WhenItFails, Policy};
+use ringway_gateway::verdict::{Gateway, Mode, Settings};
+use ringway_node::control::ControlSocket;
+use serde::Serialize;
+
+use super::daemon::Daemon;
+use super::replay::zone;
+use super::rules;
+use super::writer::{Places, Writer};
+use crate::cli::{DownArgs, UpArgs};
+use crate::failure::Failure;
+use crate::limits::AUDIT_FILE;
+use crate::run::Context;
+use crate::signals::{Signals, shutdown};
+
+/// Puts the gateway to work until it is told to end.
+pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> {
+    let signals = Signals::catch()?;
+    let set = rules::signatures(&args.signatures)?;
+    let policy = Arc::new(rules::policy(&args.policy, &set, context.output.json())?);
+    can_be_carried_out(&policy)?;
+    let installation = Installation::new(args, &policy)?;
+    let settings = Settings {
+        mode: if args.enforce {
+            Mode::Enforce
+        } else {
+            Mode::Observe
+        },
+        blocked_for: args.blocked_for,
+        zone: zone(args.zone.as_deref())?,
+    };
+    make_folder(&args.state)?;
+    if let Some(folder) = args.control.parent() {
+        make_folder(folder)?;
+    }
+    let socket = ControlSocket::bind(&args.control)
+        .await
+        .map_err(Failure::failed)?;
+    let writer = Writer::start(Places {
+        audit: args.state.join(AUDIT_FILE),
+        eve: args.eve.clone(),
+        keep: args.keep_audit,
+    })?;
+    let mut queues = Vec::new();
+    for number in installation.numbers() {
+        let gateway = Gateway::new(
+            rules::classifier(&set)?,
+            TableBounds::default(),
+            Arc::clone(&policy),
+            settings.clone(),
+        );
+        queues.push(QueueThread::start(number, &installation, gateway, &writer)?);
+    }
+    // Last: from here on packets come, and there is somebody to take them.
+    installation.set_up(&policy, settings.mode)?;
+    let daemon = Daemon::new(
+        queues.iter().map(|queue| queue.orders.clone()).collect(),
+        Arc::clone(&writer.written),
+        installation.clone(),
+        set,
+        settings.mode,
+        (args.policy.display().to_string(), Arc::clone(&policy)),
+    );
+    ready(context, args, &settings, &policy)?;
+    tokio::select! {
+        () = daemon.serve(&socket) => {}
+        () = shutdown(signals, args.exit_with_stdin) => {}
+    }
+    drop(socket);
+    let removed = if args.leave {
+        Ok(())
+    } else {
+        installation.take_down()
+    };
+    drop(daemon);
+    for queue in queues {
+        queue.end()?;
+    }
+    drop(writer.sender);
+    // The thread ends once the queues' senders are gone; a panic there was told already.
+    writer.thread.join().ok();
+    removed
+}
+
+/// Says that the gateway is at work.
+fn ready(
+    context: &Context,
+    args: &UpArgs,
+    settings: &Settings,
+    policy: &Policy,
+) -> Result<(), Failure> {
+    let ready = Ready {
+        pid: std::process::id(),
+        mode: settings.mode,
+        rules: policy.rules().len(),
+        inside: &args.inside,
+        outside: &args.outside,
+    };
+    context.output.either("ringway.gate.ready/1", &ready, || {
+        format!(
+            "{} <-> {}: {}, {} rules; `ringway gate flows` shows what it sees",
+            args.inside.join(" "),
+            args.outside.join(" "),
+            match settings.mode {
+                Mode::Observe => "observing",
+                Mode::Enforce => "enforcing",
+            },
+            policy.rules().len(),
+        )
+    })
+}
+
+/// What is printed once the gateway is at work.
+#[derive(Serialize)]
+struct Ready<'a> {
+    pid: u32,
+    mode: Mode,
+    rules: usize,
+    inside: &'a [String],
+    outside: &'a [String],
+}
+
+/// Removes rules and classes, whoever left them.
+pub(crate) fn down(args: &DownArgs) -> Result<(), Failure> {
+    Rules::take_down().map_err(Failure::failed)?;
+    for interface in &args.interfaces {
+        shaper::take_down(interface).map_err(Failure::failed)?;
+    }
+    Ok(())
+}
+
+/// What this version does not do yet is refused, not passed over.
+pub(super) fn can_be_carried_out(policy: &Policy) -> Result<(), Failure> {
+    for rule in policy.rules() {
+        if rule.action == Action::Scan || rule.is_about_content() {
+            return Err(Failure::usage(format_args!(
+                "rule `{}` in line {} looks into files or messages: this version cannot do that on live traffic; \
+                 `gate check` and `gate replay` take it",
+                rule.name, rule.line
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn make_folder(folder: &Path) -> Result<(), Failure> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let made = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder);
+    made.map_err(|error| Failure::failed(format_args!("{}: {error}", folder.display())))
+}
+
+/// What the gateway puts into the system.
+#[derive(Clone, Debug)]
+pub(super) struct Installation {
+    rules: Rules,
+}
+
+impl Installation {
+    fn new(args: &UpArgs, policy: &Policy) -> Result<Installation, Failure> {
+        let border = Border {
+            inside: args.inside.clone(),
+            outside: args.outside.clone(),
+            bridged: args.bridged,
+        };
+        border.check().map_err(Failure::usage)?;
+        for name in border.all() {
+            if !PathBuf::from("/sys/class/net").join(name).exists() {
+                return Err(Failure::usage(format_args!(
+                    "there is no interface `{name}`"
+                )));
+            }
+        }
+        Ok(Installation {
+            rules: Rules {
+                border,
+                marks: Marks::within(args.mask).map_err(Failure::usage)?,
+                queue: args.queue,
+                queues: args.queues,
+                fail_open: policy.failure() == WhenItFails::Open,
+                classes: 0,
+            },
+        })
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = u16> {
+        let first = self.rules.queue;
+        first..=first.saturating_add(self.rules.queues.saturating_sub(1))
+    }
+
+    /// Puts the rules and classes of this policy in force.
+    pub(super) fn set_up(&self, policy: &Policy, mode: Mode) -> Result<(), Failure> {
+        let shaping = mode == Mode::Enforce && !policy.classes().is_empty();
+        for interface in self.rules.border.all() {
+            if shaping {
+                shaper::set_up(interface, policy.classes()).map_err(Failure::failed)?;
+            } else {
+                shaper::take_down(interface).map_err(Failure::failed)?;
+            }
+        }
+        let rules = Rules {
+            fail_open: policy.failure() == WhenItFails::Open,
+            classes: if shaping { policy.classes().len() } else { 0 },
+            ..self.rules.clone()
+        };
+        rules.set_up().map_err(Failure::failed)
+    }
+
+    fn take_down(&self) -> Result<(), Failure> {
+        Rules::take_down().map_err(Failure::failed)?;
+        for interface in self.rules.border.all() {
+            shaper::take_down(interface).map_err(Failure::failed)?;
+        }
+        Ok(())
+    }
+}
+
+/// One queue's loop in a thread of its own.
+struct QueueThread {
+    orders: Sender<Order>,
+    thread: JoinHandle<std::io::Result<()>>,
+}
+
+impl QueueThread {
+    fn start(
+        number: u16,
+        installation: &Installation,
+        gateway: Gateway,
+        writer: &Writer,
+    ) -> Result<QueueThread, Failure> {
+        let told = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::PermissionDenied => Failure::failed(
+                "the gateway needs CAP_NET_ADMIN and CAP_NET_RAW: run it as root or give it both",
+            ),
+            _ => Failure::failed(error),
+        };
+        let rules = &installation.rules;
+        let queue = Queue::open(number, rules.fail_open).map_err(told)?;
+        let injector = Injector::open().map_err(told)?;
+        let mut live = Live::new(queue, gateway, injector, rules.marks);
+        let (orders, received) = channel();
+        let (events, written) = (writer.sender.clone(), Arc::clone(&writer.written));
+        let thread = std::thread::Builder::new()
+            .name(format!("queue-{number}"))
+            .spawn(move || {
+                live.run(&received, &mut |told| match told {
+                    Told::Over(_) => true,
+                    Told::Event(event) => match events.try_send(*event) {
+                        Ok(()) => true,
+                        Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                            written
+                                .lost
+                                .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                            false
+                        }
+                    },
+                })
+            })
+            .map_err(|error| Failure::failed(format_args!("a thread did not start: {error}")))?;
+        Ok(QueueThread { orders, thread })
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        // A loop that has ended already takes no order.
+        self.orders.send(Order::Stop).ok();
+        match self.thread.join() {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Failure::failed(format_args!("a queue failed: {error}"))),
+            Err(_) => Err(Failure::failed("a queue's thread ended by a fault")),
+        }
+    }
+}
+
+/// For how long an answer of a queue's loop is waited for.
+pub(super) const ANSWER: Duration = Duration::from_secs(5);

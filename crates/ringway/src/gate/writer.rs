@@ -1,0 +1,150 @@
+//! The thread that writes events down. Packets never wait for it: what it cannot take is counted as lost.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ringway_gateway::audit::AuditStore;
+use ringway_gateway::verdict::Event;
+
+use crate::failure::Failure;
+use crate::limits::{AUDIT_BACKLOG, AUDIT_BATCH, AUDIT_PAUSE, AUDIT_TIDY};
+
+/// Where events go.
+#[derive(Debug)]
+pub(super) struct Places {
+    pub(super) audit: PathBuf,
+    pub(super) eve: Option<PathBuf>,
+    pub(super) keep: Duration,
+}
+
+/// Counts of what was written and lost.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    pub(super) events: AtomicU64,
+    pub(super) lost: AtomicU64,
+}
+
+/// The running thread; it ends when all senders are gone, with everything written.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) sender: SyncSender<Event>,
+    pub(super) written: Arc<Written>,
+    pub(super) thread: JoinHandle<()>,
+}
+
+impl Writer {
+    /// Opens the places and starts to write.
+    pub(super) fn start(places: Places) -> Result<Writer, Failure> {
+        let audit = AuditStore::open(&places.audit).map_err(Failure::failed)?;
+        let eve = match &places.eve {
+            Some(file) => Some(BufWriter::new(open(file)?)),
+            None => None,
+        };
+        let (sender, receiver) = sync_channel(AUDIT_BACKLOG);
+        let written = Arc::new(Written::default());
+        let mut desk = Desk {
+            audit,
+            eve,
+            keep: places.keep,
+            tidied: None,
+            written: Arc::clone(&written),
+        };
+        let thread = std::thread::Builder::new()
+            .name("audit".to_owned())
+            .spawn(move || desk.write(&receiver))
+            .map_err(|error| Failure::failed(format_args!("a thread did not start: {error}")))?;
+        Ok(Writer {
+            sender,
+            written,
+            thread,
+        })
+    }
+}
+
+fn open(file: &PathBuf) -> Result<File, Failure> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut options = File::options();
+    options.create(true).append(true).mode(0o600);
+    options
+        .open(file)
+        .map_err(|error| Failure::failed(format_args!("{}: {error}", file.display())))
+}
+
+struct Desk {
+    audit: AuditStore,
+    eve: Option<BufWriter<File>>,
+    keep: Duration,
+    tidied: Option<Duration>,
+    written: Arc<Written>,
+}
+
+impl Desk {
+    fn write(&mut self, events: &Receiver<Event>) {
+        let mut batch = Vec::new();
+        loop {
+            match events.recv_timeout(AUDIT_PAUSE) {
+                Ok(event) => batch.push(event),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.flush(&mut batch);
+                    return;
+                }
+            }
+            batch.extend(events.try_iter().take(AUDIT_BATCH));
+            self.flush(&mut batch);
+            self.tidy();
+        }
+    }
+
+    fn flush(&mut self, batch: &mut Vec<Event>) {
+        if batch.is_empty() {
+            return;
+        }
+        let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        match self.audit.append(batch) {
+            Ok(()) => self.written.events.fetch_add(count, Ordering::Relaxed),
+            Err(error) => {
+                // Traffic goes on without its audit: the count says so, and the disk may have room again later.
+                tracing::error!(%error, count, "events are lost");
+                self.written.lost.fetch_add(count, Ordering::Relaxed)
+            }
+        };
+        if let Some(eve) = &mut self.eve
+            && let Err(error) = lines(eve, batch)
+        {
+            tracing::error!(%error, count, "events are missing from the EVE file");
+        }
+        batch.clear();
+    }
+
+    /// Forgets what is older than it is kept.
+    fn tidy(&mut self) {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let due = self
+            .tidied
+            .is_none_or(|tidied| now.saturating_sub(tidied) >= AUDIT_TIDY);
+        if !due {
+            return;
+        }
+        self.tidied = Some(now);
+        if let Err(error) = self.audit.forget_before(now.saturating_sub(self.keep)) {
+            tracing::warn!(%error, "old events stay");
+        }
+    }
+}
+
+fn lines(eve: &mut BufWriter<File>, batch: &[Event]) -> std::io::Result<()> {
+    for event in batch {
+        serde_json::to_writer(&mut *eve, event)?;
+        eve.write_all(b"\n")?;
+    }
+    eve.flush()
+}

@@ -1,0 +1,9 @@
+//! The gateway at a border of its own: a client inside, a server outside, real programs on both sides.
+//!
+//! These need root, `ip`, `iptables` and Python. Where they are missing, each test says so on stderr and passes without
+//! having tested.
+
+mod border;
+mod policies;
+mod torrents;
+mod web;

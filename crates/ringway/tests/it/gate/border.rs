@@ -1,0 +1,174 @@
+//! A client, a gateway and a server, each a host of its own.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use ringway_testbed::{Host, Line, Network, Outcome, Process, Program, wait_until};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::program;
+
+pub(super) const CLIENT: &str = "10.66.0.2";
+pub(super) const SERVER: &str = "198.51.100.9";
+
+/// How long each part may take; generous, the machine is busy.
+pub(super) const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The border; what was started on it ends with it.
+pub(super) struct Border {
+    pub(super) client: Host,
+    pub(super) gateway: Host,
+    pub(super) server: Host,
+    pub(super) inside: String,
+    pub(super) outside: String,
+    pub(super) folder: TempDir,
+    daemon: Option<Process>,
+    _network: Network,
+}
+
+impl Border {
+    /// Lays it out. `None`: something is missing here, and stderr says so.
+    pub(super) fn new(test: &str) -> Option<Border> {
+        let mut network = Network::or_skip(test).unwrap()?;
+        if Command::new("iptables").arg("--version").output().is_err() {
+            eprintln!("SKIPPED {test}: iptables is not installed (./setup.sh --tests)");
+            return None;
+        }
+        let (client, gateway, server) = (
+            network.host("client").unwrap(),
+            network.host("gateway").unwrap(),
+            network.host("server").unwrap(),
+        );
+        let plain = Line::plain();
+        let inside = network
+            .connect(
+                (&client, &format!("{CLIENT}/24")),
+                (&gateway, "10.66.0.1/24"),
+                &plain,
+            )
+            .unwrap();
+        let outside = network
+            .connect(
+                (&gateway, "198.51.100.1/24"),
+                (&server, &format!("{SERVER}/24")),
+                &plain,
+            )
+            .unwrap();
+        gateway
+            .check(&["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+            .unwrap();
+        client
+            .route("default", "10.66.0.1".parse().unwrap())
+            .unwrap();
+        server
+            .route("default", "198.51.100.1".parse().unwrap())
+            .unwrap();
+        Some(Border {
+            inside: inside.second_interface().to_owned(),
+            outside: outside.first_interface().to_owned(),
+            client,
+            gateway,
+            server,
+            folder: tempfile::tempdir().unwrap(),
+            daemon: None,
+            _network: network,
+        })
+    }
+
+    /// A file of the test's folder with this text.
+    pub(super) fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The program on the gateway.
+    pub(super) fn program(&self) -> Program {
+        program().on(&self.gateway)
+    }
+
+    /// Starts the gateway and waits until it is at work.
+    pub(super) fn up(&mut self, policy: &str, more: &[&str]) {
+        let policy = self.file("policy.toml", policy);
+        let (state, control) = (self.path("state"), self.path("gate.sock"));
+        let mut arguments = vec![
+            "--json",
+            "gate",
+            "up",
+            "--exit-with-stdin",
+            "--policy",
+            policy.to_str().unwrap(),
+            "--inside",
+            &self.inside,
+            "--outside",
+            &self.outside,
+            "--state",
+            &state,
+            "--control",
+            &control,
+        ];
+        arguments.extend_from_slice(more);
+        let command = self.program().command(arguments);
+        let log = self.folder.path().join("gateway.log");
+        self.daemon = Some(Process::start(command, &log).unwrap());
+    }
+
+    pub(super) fn daemon(&mut self) -> &mut Process {
+        self.daemon.as_mut().unwrap()
+    }
+
+    /// Asks the running gateway.
+    pub(super) fn ask(&self, words: &[&str]) -> Outcome {
+        let control = self.path("gate.sock");
+        let mut arguments = vec!["--json", "gate"];
+        arguments.extend_from_slice(words);
+        arguments.extend(["--control", &control]);
+        self.program().run(&arguments).unwrap()
+    }
+
+    /// What `gate status` says.
+    pub(super) fn status(&self) -> Value {
+        let outcome = self.ask(&["status"]);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        outcome.objects().unwrap().remove(0)
+    }
+
+    /// The audit, once it is as wanted.
+    pub(super) fn audit_when(&self, wanted: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+        let state = self.path("state");
+        let mut last = Vec::new();
+        let found = wait_until(DEADLINE, || {
+            let outcome = self
+                .program()
+                .run(["--json", "gate", "audit", "--state", &state])?;
+            last = outcome.objects()?;
+            Ok(wanted(&last).then_some(()))
+        });
+        assert!(found.is_ok(), "the audit has {last:#?}");
+        last
+    }
+
+    /// The gateway's rules and classes that are in the kernel.
+    pub(super) fn traces(&self) -> String {
+        let rules = self
+            .gateway
+            .check(&["iptables-save", "-t", "mangle"])
+            .unwrap();
+        let rules6 = self
+            .gateway
+            .check(&["ip6tables-save", "-t", "mangle"])
+            .unwrap();
+        let shaped = self.gateway.check(&["tc", "qdisc", "show"]).unwrap();
+        [rules, rules6, shaped]
+            .concat()
+            .lines()
+            .filter(|line| line.contains("RINGWAY") || line.contains("7a11"))
+            .collect()
+    }
+
+    pub(super) fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+}

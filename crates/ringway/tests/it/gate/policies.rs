@@ -1,0 +1,132 @@
+//! Policies as a user meets them: checked, replayed, and refused with line and reason.
+
+use std::path::Path;
+
+use crate::run;
+
+const BLOCK: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
+
+fn file(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_policy_in_order_passes_and_says_how_much_it_has() {
+    let example = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/policies/office.toml"
+    );
+    let outcome = run(&["gate", "check", example]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(
+        outcome.stdout.ends_with("7 rules, 9 tests passed\n"),
+        "{}",
+        outcome.stdout
+    );
+}
+
+#[test]
+fn each_fault_has_its_line_and_the_exit_code_is_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), "bad.toml", &format!("{BLOCK}colour = 1\n"));
+    let outcome = run(&["gate", "check", &path]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome.stderr.contains("bad.toml:5: unknown field"),
+        "{}",
+        outcome.stderr
+    );
+    let two = format!(
+        "{}{}",
+        BLOCK.replace("bittorrent", "bitorent"),
+        BLOCK.replace("no-t", "so-t").replace("block", "shape")
+    );
+    let path = file(folder.path(), "two.toml", &two);
+    let outcome = run(&["gate", "check", &path]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome.stderr.contains("two.toml:1: ") && outcome.stderr.contains("two.toml:5: "),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn a_failing_test_of_the_policy_gives_exit_code_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let test = "[[test]]\nname = \"web\"\napp = \"http\"\nclient = \"10.0.0.1:1\"\nserver = \"10.0.0.2:80\"\nexpect = \"block\"\n";
+    let path = file(folder.path(), "p.toml", &format!("{BLOCK}{test}"));
+    let outcome = run(&["gate", "check", &path]);
+    assert_eq!(outcome.code, Some(1));
+    assert!(
+        outcome
+            .stdout
+            .contains("p.toml:5: test `web` failed: expected block, got allow by default"),
+        "{}",
+        outcome.stdout
+    );
+    let outcome = run(&["--json", "gate", "check", &path]);
+    let objects = outcome.objects().unwrap();
+    assert_eq!(
+        (&objects[0]["passed"], &objects[0]["schema"]),
+        (&false.into(), &"ringway.gate.check/1".into())
+    );
+}
+
+#[test]
+fn a_replay_says_what_would_have_happened_to_each_flow() {
+    let folder = tempfile::tempdir().unwrap();
+    let samples = ringway_gateway::samples::write(folder.path()).unwrap();
+    let path = file(folder.path(), "p.toml", BLOCK);
+    let mut arguments = vec!["--json", "gate", "replay", "--policy", &path];
+    arguments.extend(samples.iter().map(|sample| sample.to_str().unwrap()));
+    let outcome = run(&arguments);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let flows = outcome.objects().unwrap();
+    for flow in &flows {
+        // A flow that was refused like one before it was never looked at.
+        let blocked = flow["app"] == "bittorrent" && flow["confidence"] != "guess";
+        if flow["rule"] != "connection-cache" {
+            assert_eq!(flow["action"] == "block", blocked, "{flow}");
+        }
+        assert_eq!(flow["schema"], "ringway.gate.replay/1");
+    }
+    assert!(
+        flows
+            .iter()
+            .any(|flow| flow["rule"] == "no-torrents" && flow["decided_after"].is_u64())
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_said_in_one_line() {
+    for arguments in [
+        ["gate", "check", "/nowhere.toml"].as_slice(),
+        &[
+            "gate",
+            "replay",
+            "/nowhere.pcap",
+            "--policy",
+            "/nowhere.toml",
+        ],
+        &[
+            "gate",
+            "up",
+            "--policy",
+            "/nowhere.toml",
+            "--inside",
+            "a",
+            "--outside",
+            "b",
+        ],
+    ] {
+        let outcome = run(arguments);
+        assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
+        assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
+    }
+    let outcome = run(&["gate", "status", "--control", "/nowhere.sock"]);
+    assert_eq!(outcome.code, Some(1));
+    assert!(outcome.stderr.contains("gate up"), "{}", outcome.stderr);
+}

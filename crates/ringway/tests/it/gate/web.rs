@@ -1,0 +1,309 @@
+//! The web through the gateway: shaped, undisturbed by its death, its restart and its end.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use ringway_testbed::wait_until;
+
+use super::border::{Border, CLIENT, DEADLINE, SERVER};
+
+const BULK: &str = "[classes.bulk]\nrate = \"16 Mbit/s\"\n\
+    [[rule]]\nname = \"slow-web\"\napp = \"http\"\naction = \"shape\"\nclass = \"bulk\"\n";
+const NOTHING: &str =
+    "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
+
+/// Answers each connection's request with so many bytes, for ever.
+fn serve(border: &Border, size: usize) {
+    let listener = border
+        .server
+        .enter(|| TcpListener::bind((SERVER, 80)))
+        .unwrap()
+        .unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            std::thread::spawn(move || {
+                let mut request = [0; 4_096];
+                let read = stream.read(&mut request).unwrap_or(0);
+                if read == 0 {
+                    return;
+                }
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n");
+                // A client that has had enough goes.
+                stream.write_all(head.as_bytes()).ok();
+                stream.write_all(&vec![0x5a; size]).ok();
+            });
+        }
+    });
+}
+
+/// Asks for a page; gives the connection.
+fn get(border: &Border) -> TcpStream {
+    let mut stream = border
+        .client
+        .enter(|| TcpStream::connect((SERVER, 80)))
+        .unwrap()
+        .unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream
+        .write_all(format!("GET /a HTTP/1.1\r\nHost: {SERVER}\r\n\r\n").as_bytes())
+        .unwrap();
+    stream
+}
+
+/// Bytes until the end or the time is over.
+fn take(stream: &mut TcpStream, most: usize) -> usize {
+    let mut buffer = vec![0; 65_536];
+    let mut total = 0;
+    while total < most {
+        match stream.read(&mut buffer) {
+            Ok(0) | Err(_) => break,
+            Ok(read) => total += read,
+        }
+    }
+    total
+}
+
+#[test]
+fn a_shaped_flow_gets_the_rate_of_its_class() {
+    let Some(mut border) = Border::new("a shaped flow") else {
+        return;
+    };
+    serve(&border, 20 << 20);
+    border.up(BULK, &["--enforce"]);
+    let mut stream = get(&border);
+    // Past the beginning, which the class's burst and the buffers let through faster.
+    take(&mut stream, 2 << 20);
+    let begun = Instant::now();
+    let bytes = take(&mut stream, 12 << 20);
+    let rate = 8.0 * f64::from(u32::try_from(bytes).unwrap()) / begun.elapsed().as_secs_f64();
+    // Of 16 Mbit/s, headers take 3 to 5 % at most; the rest is TCP's.
+    assert!((14.4e6..16.0e6).contains(&rate), "{rate} bit/s");
+    border.daemon().terminate().unwrap();
+    assert_eq!(border.traces(), "");
+}
+
+#[test]
+fn a_killed_gateway_breaks_no_flow_and_its_next_run_takes_over() {
+    let Some(mut border) = Border::new("a killed gateway") else {
+        return;
+    };
+    serve(&border, 400 << 20);
+    border.up(NOTHING, &["--enforce"]);
+    let mut stream = get(&border);
+    assert_eq!(take(&mut stream, 1 << 20) >> 20, 1);
+    border.daemon().kill().unwrap();
+    assert!(
+        take(&mut stream, 64 << 20) >= 64 << 20,
+        "a flow ended with the gateway"
+    );
+    let mut new = get(&border);
+    assert!(
+        take(&mut new, 1 << 20) >= 1 << 20,
+        "no new flow without the gateway"
+    );
+    border.up(NOTHING, &["--enforce"]);
+    assert!(
+        take(&mut stream, 64 << 20) >= 64 << 20,
+        "a flow ended when the gateway came back"
+    );
+    assert_eq!(border.daemon().terminate().unwrap(), Some(0));
+    assert_eq!(border.traces(), "");
+    assert!(
+        take(&mut stream, 1 << 20) >= 1 << 20,
+        "a flow ended with the gateway's rules"
+    );
+}
+
+#[test]
+fn a_policy_that_fails_closed_stops_undecided_flows_when_the_gateway_is_gone() {
+    let Some(mut border) = Border::new("failing closed") else {
+        return;
+    };
+    serve(&border, 1 << 20);
+    border.up(
+        &format!("[gateway]\nfailure = \"closed\"\n{NOTHING}"),
+        &["--enforce"],
+    );
+    assert!(take(&mut get(&border), 1 << 20) >= 1 << 20);
+    border.daemon().kill().unwrap();
+    let refused = border
+        .client
+        .enter(|| {
+            TcpStream::connect_timeout(
+                &format!("{SERVER}:80").parse().unwrap(),
+                Duration::from_secs(3),
+            )
+        })
+        .unwrap();
+    assert!(refused.is_err(), "a new flow went through");
+    let outcome = border
+        .program()
+        .run(["gate", "down", &border.inside, &border.outside])
+        .unwrap();
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(border.traces(), "");
+    assert!(
+        take(&mut get(&border), 1 << 20) >= 1 << 20,
+        "traffic stays stopped after `gate down`"
+    );
+}
+
+#[test]
+fn rules_and_marks_of_the_host_stay_as_they_are() {
+    let Some(mut border) = Border::new("the host's own rules") else {
+        return;
+    };
+    let own = [
+        [
+            "iptables",
+            "-t",
+            "mangle",
+            "-A",
+            "FORWARD",
+            "-j",
+            "MARK",
+            "--set-xmark",
+            "0x42/0xff",
+        ],
+        [
+            "iptables",
+            "-t",
+            "mangle",
+            "-A",
+            "POSTROUTING",
+            "-m",
+            "mark",
+            "--mark",
+            "0x42/0xff",
+        ],
+    ];
+    for rule in &own {
+        border.gateway.check(rule).unwrap();
+    }
+    let before = border
+        .gateway
+        .check(&["iptables", "-t", "mangle", "-S"])
+        .unwrap();
+    serve(&border, 1 << 20);
+    border.up(NOTHING, &["--enforce"]);
+    assert!(take(&mut get(&border), 1 << 20) >= 1 << 20);
+    // Every packet still has the host's mark when it leaves, those that were queued too.
+    let counted = border
+        .gateway
+        .check(&["iptables", "-t", "mangle", "-L", "-v", "-x"])
+        .unwrap();
+    let packets = |chain: &str, part: &str| {
+        let after = counted.split(&format!("Chain {chain} ")).nth(1).unwrap();
+        let line = after.lines().find(|line| line.contains(part)).unwrap();
+        line.split_whitespace()
+            .next()
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    };
+    let (marked, seen) = (packets("FORWARD", "0x42"), packets("POSTROUTING", "0x42"));
+    assert!(
+        marked > 0 && seen == marked,
+        "{marked} marked, {seen} seen\n{counted}"
+    );
+    border.daemon().terminate().unwrap();
+    let after = border
+        .gateway
+        .check(&["iptables", "-t", "mangle", "-S"])
+        .unwrap();
+    assert_eq!(after, before);
+}
+
+#[test]
+fn an_interface_with_a_discipline_of_its_own_is_left_alone() {
+    let Some(border) = Border::new("the host's own classes") else {
+        return;
+    };
+    border
+        .gateway
+        .check(&[
+            "tc",
+            "qdisc",
+            "add",
+            "dev",
+            &border.outside,
+            "root",
+            "handle",
+            "1:",
+            "htb",
+        ])
+        .unwrap();
+    let policy = border.file("p.toml", BULK);
+    let outcome = border
+        .program()
+        .run([
+            "gate",
+            "up",
+            "--enforce",
+            "--policy",
+            policy.to_str().unwrap(),
+            "--inside",
+            &border.inside,
+            "--outside",
+            &border.outside,
+            "--state",
+            &border.path("state"),
+            "--control",
+            &border.path("gate.sock"),
+        ])
+        .unwrap();
+    assert_eq!(outcome.code, Some(1));
+    assert!(outcome.stderr.contains("htb 1:"), "{}", outcome.stderr);
+    assert_eq!(
+        border.traces(),
+        "",
+        "a gateway that did not start left something"
+    );
+}
+
+#[test]
+fn an_applied_policy_that_nobody_confirms_is_taken_back() {
+    let Some(mut border) = Border::new("a policy on trial") else {
+        return;
+    };
+    serve(&border, 1 << 20);
+    border.up(NOTHING, &["--enforce"]);
+    let closed = border.file("closed.toml", &format!("[gateway]\ninside = \"{CLIENT}\"\n[[rule]]\nname = \"all\"\ndirection = \"outbound\"\naction = \"block\"\n"));
+    let outcome = border.ask(&["apply", closed.to_str().unwrap(), "--confirm", "4s"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(border.status()["reverts_in_s"].is_u64());
+    let connect = |border: &Border| {
+        border
+            .client
+            .enter(|| {
+                TcpStream::connect_timeout(
+                    &format!("{SERVER}:80").parse().unwrap(),
+                    Duration::from_secs(2),
+                )
+            })
+            .unwrap()
+    };
+    assert!(connect(&border).is_err(), "the applied policy does nothing");
+    wait_until(DEADLINE, || {
+        Ok((border.status()["reverts_in_s"].is_null()).then_some(()))
+    })
+    .unwrap();
+    assert!(
+        border.status()["policy"]
+            .as_str()
+            .unwrap()
+            .ends_with("policy.toml")
+    );
+    let wrong = border.file("wrong.toml", "[[rule]]\nname = \"x\"\n");
+    let outcome = border.ask(&["apply", wrong.to_str().unwrap()]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome.stderr.contains("wrong.toml:1: "),
+        "{}",
+        outcome.stderr
+    );
+    let outcome = border.ask(&["confirm"]);
+    assert_eq!(outcome.code, Some(2), "nothing waits: {}", outcome.stderr);
+}
