@@ -6,6 +6,7 @@
 //! | [`capture`] | reads pcap and pcapng files as a stream |
 //! | [`packet`] | takes off link headers, tags and tunnels down to TCP and UDP; counts what it passes over |
 //! | [`flow`] | joins packets of a 5-tuple, both directions, in a bounded table |
+//! | [`stream`] | follows one direction of a TCP connection byte by byte, for inspection of contents |
 //! | [`classify`] | names the application from the first data packets, by signatures that are data |
 //! | [`Pipeline`] | these stages in one; [`FlowRecord`] is what comes out |
 //! | [`samples`] | captures made from published message formats, for demonstrations and tests |
@@ -55,6 +56,7 @@ mod pipeline;
 mod reader;
 mod record;
 pub mod samples;
+pub mod stream;
 
 pub use capture::{CaptureError, CaptureReader};
 pub use classify::{Classifier, Confidence, SignatureError, SignatureSet};

@@ -108,3 +108,25 @@ pub const MAX_PATTERN: usize = 256;
 /// Bytes of all patterns together that are compiled into the fastest automaton.
 /// Source: chosen: at up to 1 KiB of table a byte this makes 16 MiB. Past it a slower automaton of a few bytes each is used.
 pub const MAX_DFA_PATTERNS: usize = 16_384;
+
+/// Bytes of one followed TCP direction that are kept behind a gap, and how far ahead of the gap a segment may end.
+/// Source: chosen: a sixth of Linux's largest receive buffer (`tcp_rmem`, 6 MiB). Past it a further segment behind the gap
+/// is dropped, as a full router would, and its sender repeats it.
+pub const MAX_AHEAD: usize = 1_048_576;
+
+/// Segments of one followed TCP direction that are kept behind a gap.
+/// Source: [`MAX_AHEAD`] in segments of 512 bytes. Past it a further segment behind the gap is dropped.
+pub const MAX_AHEAD_SEGMENTS: usize = 2_048;
+
+/// Bytes charged for each kept segment besides its contents.
+/// Source: measured: a share of a tree node and the allocator's header. It counts against [`MAX_AHEAD`].
+pub const AHEAD_OVERHEAD: usize = 64;
+
+/// Bytes of one followed TCP direction that are remembered after delivery until their receiver acknowledges them.
+/// Source: the same as [`MAX_AHEAD`]. Past it the oldest are forgotten; a repetition of those gives the stream up.
+pub const MAX_UNACKNOWLEDGED: usize = 1_048_576;
+
+/// Time in which a gap in a followed TCP direction must be filled.
+/// Source: RFC 6298 §2.5 (the longest wait for a repetition may be limited to 60 seconds). Past it the stream is given up,
+/// or, where packets behind the gap were held back, they are dropped.
+pub const GAP_TIMEOUT: Duration = Duration::from_secs(60);

@@ -108,6 +108,7 @@ fn transport<'a>(ip: &LaxIpSlice<'a>, captured: usize) -> Result<Packet<'a>, Ski
             truncated: cut,
             tcp: Some(Tcp {
                 sequence: tcp.sequence_number(),
+                acknowledged: tcp.acknowledgment_number(),
                 syn: tcp.syn(),
                 ack: tcp.ack(),
                 fin: tcp.fin(),

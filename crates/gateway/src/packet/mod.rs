@@ -40,6 +40,8 @@ impl L4 {
 pub struct Tcp {
     /// Sequence number of the first payload byte (or of the SYN).
     pub sequence: u32,
+    /// The next number that the sender expects of the other side; says something only with [`ack`](Self::ack).
+    pub acknowledged: u32,
     /// Opens a connection.
     pub syn: bool,
     /// Acknowledges.
