@@ -53,6 +53,7 @@ pub mod limits;
 mod offline;
 pub mod packet;
 mod pipeline;
+mod ranges;
 mod reader;
 mod record;
 pub mod samples;

@@ -118,9 +118,10 @@ pub const MAX_AHEAD: usize = 1_048_576;
 /// Source: [`MAX_AHEAD`] in segments of 512 bytes. Past it a further segment behind the gap is dropped.
 pub const MAX_AHEAD_SEGMENTS: usize = 2_048;
 
-/// Bytes charged for each kept segment besides its contents.
-/// Source: measured: a share of a tree node and the allocator's header. It counts against [`MAX_AHEAD`].
-pub const AHEAD_OVERHEAD: usize = 64;
+/// Bytes charged for each kept segment or fragment besides its contents.
+/// Source: chosen: a share of a tree node and the allocator's header, rounded up. It counts against [`MAX_AHEAD`] and
+/// [`MAX_FRAGMENT_BYTES`].
+pub const PART_OVERHEAD: usize = 64;
 
 /// Bytes of one followed TCP direction that are remembered after delivery until their receiver acknowledges them.
 /// Source: the same as [`MAX_AHEAD`]. Past it the oldest are forgotten; a repetition of those gives the stream up.
@@ -130,3 +131,30 @@ pub const MAX_UNACKNOWLEDGED: usize = 1_048_576;
 /// Source: RFC 6298 §2.5 (the longest wait for a repetition may be limited to 60 seconds). Past it the stream is given up,
 /// or, where packets behind the gap were held back, they are dropped.
 pub const GAP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Bytes of incomplete datagrams, with an allowance for each datagram and fragment.
+/// Source: Linux's `ipfrag_high_thresh` (4 MiB). Past it the datagram that is next to time out is given up.
+pub const MAX_FRAGMENT_BYTES: usize = 4_194_304;
+
+/// Incomplete datagrams.
+/// Source: chosen: a quarter of [`MAX_FRAGMENT_BYTES`] at 1 KiB each. Past it the one that is next to time out is given up.
+pub const MAX_DATAGRAMS: usize = 1_024;
+
+/// Bytes charged for each incomplete datagram besides its fragments.
+/// Source: chosen: its entry in the tables and the largest usual header, rounded up. It counts against
+/// [`MAX_FRAGMENT_BYTES`].
+pub const DATAGRAM_OVERHEAD: usize = 512;
+
+/// Fragments of one datagram.
+/// Source: a datagram of 65 535 bytes in packets of 576 (RFC 791 §3.1: every host accepts that many) has 119. Past it the
+/// datagram is refused.
+pub const MAX_FRAGMENTS: u16 = 128;
+
+/// Time in which the fragments of an IPv4 datagram must come.
+/// Source: RFC 791 §3.2 leaves it to the time to live and suggests 15 seconds; Linux's `ipfrag_time` is 30 seconds. Past it
+/// the datagram counts as cut behind the fragments that came.
+pub const IPV4_REASSEMBLY: Duration = Duration::from_secs(30);
+
+/// Time in which the fragments of an IPv6 datagram must come.
+/// Source: RFC 8200 §4.5 (60 seconds). Past it the datagram counts as cut behind the fragments that came.
+pub const IPV6_REASSEMBLY: Duration = Duration::from_secs(60);

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::kept::{Held, Kept, after};
+use super::held::Held;
 use super::window::{Repeated, Window};
 use super::{Decision, Loss, Output, Place, Refusal, Segment, StreamBounds};
-use crate::limits::AHEAD_OVERHEAD;
+use crate::limits::PART_OVERHEAD;
+use crate::ranges::{Ranges, after};
 use crate::reader::length32;
 
 /// One direction of a TCP connection; the module's documentation says what it guarantees.
@@ -25,7 +26,7 @@ pub struct Stream<T> {
     /// Bytes delivered: the place of the next byte.
     delivered: u64,
     window: Window,
-    kept: Kept,
+    kept: Ranges,
     held: Held<T>,
     /// The place behind the last byte, when a FIN has told it.
     end: Option<u64>,
@@ -46,7 +47,7 @@ impl<T: Copy> Stream<T> {
             next: None,
             delivered: 0,
             window: Window::default(),
-            kept: Kept::default(),
+            kept: Ranges::default(),
             held: Held::default(),
             end: None,
             waiting_since: None,
@@ -240,7 +241,7 @@ impl<T: Copy> Stream<T> {
     fn keep(&mut self, at: u64, payload: &[u8], limit: usize) -> Option<usize> {
         let mut room = limit.saturating_sub(self.held());
         if !self.bounds.fast_pass {
-            room = room.checked_sub(AHEAD_OVERHEAD)?;
+            room = room.checked_sub(PART_OVERHEAD)?;
             if self.held.len() >= self.bounds.ahead_segments {
                 return None;
             }
@@ -368,7 +369,7 @@ impl<T: Copy> Stream<T> {
         while let Some(token) = self.held.take_due(u64::MAX) {
             output.abandoned.push(token);
         }
-        self.kept = Kept::default();
+        self.kept = Ranges::default();
         self.waiting_since = None;
     }
 }

@@ -54,7 +54,7 @@
 //! ```
 
 mod follower;
-mod kept;
+mod held;
 mod window;
 
 #[cfg(test)]

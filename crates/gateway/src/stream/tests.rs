@@ -10,7 +10,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Decision, Loss, Output, Place, Refusal, Segment, Stream, StreamBounds};
-use crate::limits::AHEAD_OVERHEAD;
+use crate::limits::PART_OVERHEAD;
 
 const ROOM: usize = 1 << 20;
 const NOW: Duration = Duration::from_secs(100);
@@ -657,7 +657,7 @@ proptest! {
         let mut run = run(bounds, isn, room);
         for step in &steps {
             run.take(step);
-            let tokens = if fast_pass { 0 } else { 3 * AHEAD_OVERHEAD };
+            let tokens = if fast_pass { 0 } else { 3 * PART_OVERHEAD };
             prop_assert!(run.case.stream.held() <= ahead + unacknowledged + tokens);
         }
     }

@@ -1,18 +1,18 @@
-//! Copies of segments behind a gap, and the tokens of packets that wait there.
+//! Parts of a whole that come in any order: of each byte the first copy is kept.
 
 use std::collections::BTreeMap;
 
-use crate::limits::AHEAD_OVERHEAD;
+use crate::limits::PART_OVERHEAD;
 
-/// Bytes behind a gap by their place in the stream. No two parts overlap: of each byte the first copy is here.
+/// Bytes by their place in the whole. No two parts overlap: of each byte the first copy is here.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(crate) struct Ranges {
     parts: BTreeMap<u64, Box<[u8]>>,
     cost: usize,
 }
 
 /// The place behind `count` bytes from `at`.
-pub(super) fn after(at: u64, count: usize) -> u64 {
+pub(crate) fn after(at: u64, count: usize) -> u64 {
     at.saturating_add(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
@@ -21,18 +21,18 @@ fn between(from: u64, to: u64) -> usize {
     usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX)
 }
 
-impl Kept {
+impl Ranges {
     /// Memory held, with an allowance for each part.
-    pub(super) fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.cost
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
     /// The place behind the last kept byte.
-    pub(super) fn end(&self) -> Option<u64> {
+    pub(crate) fn end(&self) -> Option<u64> {
         self.parts
             .last_key_value()
             .map(|(&at, part)| after(at, part.len()))
@@ -48,7 +48,7 @@ impl Kept {
     }
 
     /// Whether these bytes differ from first copies.
-    pub(super) fn differs(&self, at: u64, bytes: &[u8]) -> bool {
+    pub(crate) fn differs(&self, at: u64, bytes: &[u8]) -> bool {
         self.overlapping(at, after(at, bytes.len()))
             .any(|(start, part)| {
                 let first = part.get(between(start, at)..).unwrap_or_default();
@@ -58,7 +58,7 @@ impl Kept {
     }
 
     /// Puts the first copies in place of these bytes.
-    pub(super) fn correct(&self, at: u64, bytes: &mut [u8]) {
+    pub(crate) fn correct(&self, at: u64, bytes: &mut [u8]) {
         for (start, part) in self.overlapping(at, after(at, bytes.len())) {
             let first = part.get(between(start, at)..).unwrap_or_default();
             let now = bytes.get_mut(between(at, start)..).unwrap_or_default();
@@ -70,7 +70,7 @@ impl Kept {
 
     /// Keeps those of the bytes of which there is no copy yet: all, or none if that costs more than `room` or makes
     /// more than `parts` parts. Answers how many bytes were new.
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &mut self,
         at: u64,
         bytes: &[u8],
@@ -93,7 +93,7 @@ impl Kept {
         let new = holes.iter().fold(0_usize, |sum, &(from, to)| {
             sum.saturating_add(between(from, to))
         });
-        let cost = new.saturating_add(holes.len().saturating_mul(AHEAD_OVERHEAD));
+        let cost = new.saturating_add(holes.len().saturating_mul(PART_OVERHEAD));
         if cost > room || self.parts.len().saturating_add(holes.len()) > parts {
             return None;
         }
@@ -105,8 +105,8 @@ impl Kept {
         Some(new)
     }
 
-    /// Takes out the first part if the stream has come as far as its beginning.
-    pub(super) fn take_due(&mut self, next: u64) -> Option<(u64, Box<[u8]>)> {
+    /// Takes out the first part if it begins at `next` or before.
+    pub(crate) fn take_due(&mut self, next: u64) -> Option<(u64, Box<[u8]>)> {
         let first = self
             .parts
             .first_entry()
@@ -114,51 +114,7 @@ impl Kept {
         let (at, part) = first.remove_entry();
         self.cost = self
             .cost
-            .saturating_sub(part.len().saturating_add(AHEAD_OVERHEAD));
+            .saturating_sub(part.len().saturating_add(PART_OVERHEAD));
         Some((at, part))
-    }
-}
-
-/// Tokens of packets that wait for a gap to be filled, by the place behind their last byte.
-#[derive(Debug)]
-pub(super) struct Held<T> {
-    tokens: BTreeMap<(u64, u64), T>,
-    serial: u64,
-}
-
-impl<T> Default for Held<T> {
-    fn default() -> Self {
-        Self {
-            tokens: BTreeMap::new(),
-            serial: 0,
-        }
-    }
-}
-
-impl<T> Held<T> {
-    pub(super) fn held(&self) -> usize {
-        self.tokens.len().saturating_mul(AHEAD_OVERHEAD)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.tokens.len()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.tokens.is_empty()
-    }
-
-    pub(super) fn push(&mut self, end: u64, token: T) {
-        self.tokens.insert((end, self.serial), token);
-        self.serial = self.serial.wrapping_add(1);
-    }
-
-    /// The next token of which all bytes lie before `next`.
-    pub(super) fn take_due(&mut self, next: u64) -> Option<T> {
-        let first = self
-            .tokens
-            .first_entry()
-            .filter(|token| token.key().0 <= next)?;
-        Some(first.remove())
     }
 }
