@@ -44,6 +44,7 @@ pub enum FragmentStep {
     /// make nothing of it.
     Kept,
     /// Its datagram is whole now: [`Defragmenter::poll_datagram`] has it. This fragment waits for the verdict on it.
+    /// If [`Datagram::overlapped`], the joined datagram goes on in its place: this fragment may have other bytes too.
     Complete,
     /// Nothing new is in it.
     Repeated,

@@ -3,7 +3,9 @@
 
 mod applications;
 mod captures;
+mod cut;
 mod flows;
+mod fragments;
 mod given;
 mod links;
 mod made;
