@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::limits::PART_OVERHEAD;
 
 /// Bytes by their place in the whole. No two parts overlap: of each byte the first copy is here.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ranges {
     parts: BTreeMap<u64, Box<[u8]>>,
     cost: usize,

@@ -170,8 +170,7 @@ impl<'a> Iterator for Extensions<'a> {
         };
         let claimed = usize::from(*extension.bytes.get(1)?);
         let length = match kind {
-            // Ends the walk.
-            44 => self.packet.len(),
+            44 => 8,
             // RFC 4302 §2.2.
             51 => claimed.saturating_add(2).saturating_mul(4),
             _ => claimed.saturating_add(1).saturating_mul(8),

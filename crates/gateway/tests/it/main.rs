@@ -4,6 +4,7 @@
 mod applications;
 mod captures;
 mod cut;
+mod evasion;
 mod flows;
 mod fragments;
 mod given;
