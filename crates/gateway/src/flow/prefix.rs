@@ -172,6 +172,12 @@ mod tests {
         let mut prefix = Prefix::default();
         assert_eq!(prefix.push(0, b"ab", ROOM, true), Pushed::Grown(0));
         assert_eq!(prefix.push(2, b"cd", ROOM, false), Pushed::Apart);
-        assert_eq!(prefix.bytes(), b"ab");
+        assert_eq!(prefix.push(6, b"gh", ROOM, false), Pushed::Apart);
+        assert_eq!((prefix.bytes(), prefix.held()), (&b"ab"[..], 2));
+        let mut behind = Prefix::default();
+        assert_eq!(behind.push(0, b"a", ROOM, false), Pushed::Grown(0));
+        assert_eq!(behind.push(2, b"c", ROOM, true), Pushed::Apart);
+        assert_eq!(behind.push(1, b"b", ROOM, false), Pushed::Grown(1));
+        assert_eq!(behind.bytes(), b"ab", "what follows the cut is not known");
     }
 }

@@ -135,8 +135,8 @@ pub(super) struct Extension<'a> {
     pub(super) bytes: &'a [u8],
 }
 
-/// The extension headers of an IPv6 packet (RFC 8200 §4) up to a fragment header, behind which nothing may be read as
-/// header. etherparse 0.21's own iterator reads past the end of a truncated chain.
+/// The extension headers of an IPv6 packet (RFC 8200 §4); behind the header of a later fragment they mean nothing.
+/// etherparse 0.21's own iterator reads past the end of a truncated chain.
 #[derive(Clone, Debug)]
 pub(super) struct Extensions<'a> {
     packet: &'a [u8],
@@ -175,11 +175,7 @@ impl<'a> Iterator for Extensions<'a> {
             51 => claimed.saturating_add(2).saturating_mul(4),
             _ => claimed.saturating_add(1).saturating_mul(8),
         };
-        self.announced_at = if kind == 44 {
-            self.packet.len()
-        } else {
-            self.at
-        };
+        self.announced_at = self.at;
         self.at = self.at.saturating_add(length);
         Some(extension)
     }

@@ -28,7 +28,7 @@ fn ipv4(head: &[u8], part: &[u8], offset: u16, more: bool) -> Vec<u8> {
     let mut packet = [head, part].concat();
     let length = u16::try_from(packet.len()).unwrap();
     packet[2..4].copy_from_slice(&length.to_be_bytes());
-    let field = offset / 8 | if more { 0x2000 } else { 0 };
+    let field = (offset / 8) | if more { 0x2000 } else { 0 };
     packet[6..8].copy_from_slice(&field.to_be_bytes());
     packet[10..12].fill(0);
     let sum: u32 = packet[..head.len()]

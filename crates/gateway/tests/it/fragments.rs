@@ -270,7 +270,7 @@ fn contradictions_refuse_the_datagram() {
     let parts = fragments(&whole, 24);
     let with = |part: usize, offset: u16, more: bool| {
         let mut packet = parts[part].clone();
-        let field = offset / 8 | if more { 0x2000 } else { 0 };
+        let field = (offset / 8) | if more { 0x2000 } else { 0 };
         packet[6..8].copy_from_slice(&field.to_be_bytes());
         packet
     };
