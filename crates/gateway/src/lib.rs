@@ -4,7 +4,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`capture`] | reads pcap and pcapng files as a stream |
-//! | [`packet`] | takes off link headers, tags and tunnels down to TCP and UDP; counts what it passes over |
+//! | [`packet`] | takes off link headers, tags and tunnels down to TCP and UDP; joins fragments, verifies checksums; counts what it passes over |
 //! | [`flow`] | joins packets of a 5-tuple, both directions, in a bounded table |
 //! | [`stream`] | follows one direction of a TCP connection byte by byte, for inspection of contents |
 //! | [`classify`] | names the application from the first data packets, by signatures that are data |
