@@ -18,8 +18,8 @@
 //!   §3.10.7.4), so a repetition is harmless whatever it contains.
 //!
 //! Where a byte can be kept in none of these ranges, its packet is [dropped](Decision::Drop), as a full router would, and
-//! its sender repeats it. Where a repetition cannot be compared, the stream is [given up](Loss::Forgotten). Nothing is
-//! passed on unseen.
+//! its sender repeats it. Where a repetition cannot be compared, the stream is [given up](Loss::Forgotten). Of a
+//! stream that is followed from its SYN nothing is passed on unseen.
 //!
 //! # Fast pass
 //! With [`StreamBounds::fast_pass`] a packet behind a gap goes on at once and a copy stays, so that the receiver's

@@ -372,3 +372,24 @@ fn embryonic_flows_end_early() {
         assert_eq!(classify(&packets).len(), flows, "{idle:?}");
     }
 }
+
+#[test]
+fn a_table_is_as_new_after_its_end() {
+    let server = at("10.0.0.2:5000");
+    let mut pipeline = small(3);
+    for round in 0..3_u64 {
+        let mut packets = Packets::starting_at(Duration::from_secs(round));
+        for port in 1..=5 {
+            packets.udp(at(&format!("10.0.0.1:{}", 2_000 + port)), server, b"x");
+        }
+        for (now, bytes) in packets.iter() {
+            pipeline.handle_packet(now, LinkType::RawIp, bytes);
+            assert!(pipeline.live_flows() <= 3);
+        }
+        pipeline.finish();
+        let ended: Vec<u16> = std::iter::from_fn(|| pipeline.poll_flow())
+            .map(|flow| flow.client_port)
+            .collect();
+        assert_eq!(ended, [2_001, 2_002, 2_003, 2_004, 2_005], "{round}");
+    }
+}
