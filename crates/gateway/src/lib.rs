@@ -4,8 +4,9 @@
 //! | module | does |
 //! |---|---|
 //! | [`capture`] | reads pcap and pcapng files as a stream |
-//! | [`packet`] | takes off link headers, tags and tunnels down to TCP and UDP; counts what it passes over |
+//! | [`packet`] | takes off link headers, tags and tunnels down to TCP and UDP; joins fragments, verifies checksums; counts what it passes over |
 //! | [`flow`] | joins packets of a 5-tuple, both directions, in a bounded table |
+//! | [`stream`] | follows one direction of a TCP connection byte by byte, for inspection of contents |
 //! | [`classify`] | names the application from the first data packets, by signatures that are data |
 //! | [`policy`] | what the organisation allows: rules, decided once per flow |
 //! | [`verdict`] | each packet's fate by the policy, resets, the connection cache, events |
@@ -60,9 +61,11 @@ mod offline;
 pub mod packet;
 mod pipeline;
 pub mod policy;
+mod ranges;
 mod reader;
 mod record;
 pub mod samples;
+pub mod stream;
 mod tracker;
 pub mod verdict;
 

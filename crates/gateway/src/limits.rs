@@ -24,9 +24,13 @@ pub const MAX_INTERFACES: usize = 4_096;
 pub const MAX_ENCAPSULATION: usize = 8;
 
 /// Flows held at once.
-/// Source: Linux's `nf_conntrack_max` on machines of 1 to 4 GiB. Past it the flow that was idle for longest is delivered
-/// as finished.
+/// Source: Linux's `nf_conntrack_max` on machines of 1 to 4 GiB. At [`FLOW_BYTES`] each this is 128 MiB. Past it a flow is
+/// delivered as finished: of the TCP flows without handshake and data, or else of all, the one that was idle for longest.
 pub const MAX_FLOWS: usize = 65_536;
+
+/// Bytes of one flow in the table, what it holds of its stream ([`MAX_PREFIX`], [`MAX_BUFFERED`]) not counted.
+/// Source: measured: `examples/flow_memory.rs` finds less, also while tables grow. Past it a test fails.
+pub const FLOW_BYTES: usize = 2_048;
 
 /// Idle flows delivered per handled packet.
 /// Source: chosen: keeps the cost of one packet flat after a gap in time. Past it the rest follows with the next packets.
@@ -44,6 +48,11 @@ pub const UDP_IDLE: Duration = Duration::from_secs(360);
 /// Time after which an idle TCP flow is finished.
 /// Source: RFC 5382 §5 REQ-5 (2 hours 4 minutes). Past it a further packet begins a new flow.
 pub const TCP_IDLE: Duration = Duration::from_secs(7_440);
+
+/// Time after which an idle TCP flow is finished whose handshake was not seen to its end and that carried no data.
+/// Source: Linux's `nf_conntrack_tcp_timeout_syn_sent` (120 s), above the longest wait between repetitions of a SYN (64 s).
+/// Past it a further packet begins a new flow.
+pub const TCP_EMBRYONIC: Duration = Duration::from_secs(120);
 
 /// Time for which a closed TCP flow still takes late packets.
 /// Source: RFC 9293 §3.4.2 (2 MSL = 4 minutes). Past it the flow is finished.
@@ -170,3 +179,53 @@ pub const MAX_AUDIT_ROWS: u64 = 20_000_000;
 /// Time for which a reader or writer of the audit waits for another one.
 /// Source: chosen: a long search may hold a checkpoint up. Past it the access fails, and is tried again with the next batch.
 pub const AUDIT_BUSY: Duration = Duration::from_secs(5);
+
+/// Bytes of one followed TCP direction that are kept behind a gap, and how far ahead of the gap a segment may end.
+/// Source: chosen: a sixth of Linux's largest receive buffer (`tcp_rmem`, 6 MiB). Past it a further segment behind the gap
+/// is dropped, as a full router would, and its sender repeats it.
+pub const MAX_AHEAD: usize = 1_048_576;
+
+/// Segments of one followed TCP direction that are kept behind a gap.
+/// Source: [`MAX_AHEAD`] in segments of 512 bytes. Past it a further segment behind the gap is dropped.
+pub const MAX_AHEAD_SEGMENTS: usize = 2_048;
+
+/// Bytes charged for each kept segment or fragment besides its contents.
+/// Source: chosen: a share of a tree node and the allocator's header, rounded up. It counts against [`MAX_AHEAD`] and
+/// [`MAX_FRAGMENT_BYTES`].
+pub const PART_OVERHEAD: usize = 64;
+
+/// Bytes of one followed TCP direction that are remembered after delivery until their receiver acknowledges them.
+/// Source: the same as [`MAX_AHEAD`]. Past it the oldest are forgotten; a repetition of those gives the stream up.
+pub const MAX_UNACKNOWLEDGED: usize = 1_048_576;
+
+/// Time in which a gap in a followed TCP direction must be filled.
+/// Source: RFC 6298 §2.5 (the longest wait for a repetition may be limited to 60 seconds). Past it the stream is given up,
+/// or, where packets behind the gap were held back, they are dropped.
+pub const GAP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Bytes of incomplete datagrams, with an allowance for each datagram and fragment.
+/// Source: Linux's `ipfrag_high_thresh` (4 MiB). Past it the datagram that is next to time out is given up.
+pub const MAX_FRAGMENT_BYTES: usize = 4_194_304;
+
+/// Incomplete datagrams.
+/// Source: chosen: a quarter of [`MAX_FRAGMENT_BYTES`] at 1 KiB each. Past it the one that is next to time out is given up.
+pub const MAX_DATAGRAMS: usize = 1_024;
+
+/// Bytes charged for each incomplete datagram besides its fragments.
+/// Source: chosen: its entry in the tables and the largest usual header, rounded up. It counts against
+/// [`MAX_FRAGMENT_BYTES`].
+pub const DATAGRAM_OVERHEAD: usize = 512;
+
+/// Fragments of one datagram.
+/// Source: a datagram of 65 535 bytes in packets of 576 (RFC 791 §3.1: every host accepts that many) has 119. Past it the
+/// datagram is refused.
+pub const MAX_FRAGMENTS: u16 = 128;
+
+/// Time in which the fragments of an IPv4 datagram must come.
+/// Source: RFC 791 §3.2 leaves it to the time to live and suggests 15 seconds; Linux's `ipfrag_time` is 30 seconds. Past it
+/// the datagram counts as cut behind the fragments that came.
+pub const IPV4_REASSEMBLY: Duration = Duration::from_secs(30);
+
+/// Time in which the fragments of an IPv6 datagram must come.
+/// Source: RFC 8200 §4.5 (60 seconds). Past it the datagram counts as cut behind the fragments that came.
+pub const IPV6_REASSEMBLY: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! The first three stages: packet, flow, classify. What is done with the answers is up to whoever owns the tracker.
+//! The stages between packets and answers: flow, classify. What is done with the answers is up to whoever owns the tracker.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::classify::{
 };
 use crate::flow::{Flow, FlowTable, TableBounds};
 use crate::limits::MAX_BUFFERED;
-use crate::packet::{Counters, L4, LinkType, Packet, decode};
+use crate::packet::{L4, Packet};
 
 /// What the tracker keeps with a flow: the classifier's state, and what its owner keeps there.
 #[derive(Debug, Default)]
@@ -22,13 +22,6 @@ impl<T> AsMut<Inspection> for Tracked<T> {
     }
 }
 
-/// A packet and the place of its flow, valid until the next packet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen<'a> {
-    pub(crate) packet: Packet<'a>,
-    pub(crate) place: usize,
-}
-
 /// Follows flows and classifies them.
 ///
 /// Order of calls: [`handle_packet`](Self::handle_packet), then [`poll_finished`](Self::poll_finished) until it answers
@@ -38,7 +31,6 @@ pub(crate) struct Tracker<T> {
     classifier: Classifier,
     table: FlowTable<Tracked<T>>,
     endpoints: Endpoints,
-    counters: Counters,
     buffered: usize,
 }
 
@@ -48,37 +40,18 @@ impl<T: Default> Tracker<T> {
             classifier,
             table: FlowTable::new(bounds),
             endpoints: Endpoints::default(),
-            counters: Counters::default(),
             buffered: 0,
         }
     }
 
-    /// Takes in one packet. `None`: it takes part in no flow, and the counters say why.
-    pub(crate) fn handle_packet<'a>(
-        &mut self,
-        now: Duration,
-        link: LinkType,
-        bytes: &'a [u8],
-    ) -> Option<Seen<'a>> {
-        self.counters.packets = self.counters.packets.saturating_add(1);
-        match decode(link, bytes) {
-            Ok(packet) => Some(self.handle_segment(now, packet)),
-            Err(reason) => {
-                self.counters.skip(reason);
-                None
-            }
-        }
-    }
-
-    fn handle_segment<'a>(&mut self, now: Duration, packet: Packet<'a>) -> Seen<'a> {
-        self.counters.in_flows = self.counters.in_flows.saturating_add(1);
-        let (place, direction) = self.table.handle_packet(now, &packet);
+    /// Takes in one packet; answers the place of its flow, valid until the next packet.
+    pub(crate) fn handle_packet(&mut self, now: Duration, packet: &Packet<'_>) -> usize {
+        let (place, direction) = self.table.handle_packet(now, packet);
         if let Some(flow) = self.table.flow_mut(place) {
             let before = flow.attachment.inspection.held();
             let room = MAX_BUFFERED.saturating_sub(self.buffered);
             let inspecting = !flow.attachment.inspection.is_done();
-            self.classifier
-                .handle_packet(flow, direction, &packet, room);
+            self.classifier.handle_packet(flow, direction, packet, room);
             self.buffered = self
                 .buffered
                 .saturating_sub(before)
@@ -87,8 +60,7 @@ impl<T: Default> Tracker<T> {
                 note(&mut self.endpoints, flow);
             }
         }
-        self.counters.evicted = self.table.evicted();
-        Seen { packet, place }
+        place
     }
 
     /// The flow of a packet that was just seen.
@@ -112,7 +84,6 @@ impl<T: Default> Tracker<T> {
         self.buffered = self
             .buffered
             .saturating_sub(flow.attachment.inspection.held());
-        self.counters.evicted = self.table.evicted();
         Some(flow)
     }
 
@@ -121,12 +92,9 @@ impl<T: Default> Tracker<T> {
         self.table.finish();
     }
 
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    pub(crate) fn counters_mut(&mut self) -> &mut Counters {
-        &mut self.counters
+    /// Flows that were finished early because the table was full.
+    pub(crate) fn evicted(&self) -> u64 {
+        self.table.evicted()
     }
 
     /// Flows that are not finished.

@@ -56,6 +56,9 @@ pub struct Flow<T> {
     /// What the table's user keeps with the flow.
     pub attachment: T,
     closed: bool,
+    /// Which sides have sent anything.
+    heard: [bool; 2],
+    established: bool,
     opening_sequence: Option<u32>,
 }
 
@@ -90,6 +93,8 @@ impl<T: Default> Flow<T> {
             serial,
             attachment: T::default(),
             closed: false,
+            heard: [false; 2],
+            established: false,
             opening_sequence: opening.map(|tcp| tcp.sequence),
         }
     }
@@ -111,6 +116,14 @@ impl<T> Flow<T> {
         self.bytes = self.bytes.saturating_add(packet.ip_len.into());
         self.last_seen = self.last_seen.max(now);
         self.closed |= packet.tcp.is_some_and(|tcp| tcp.fin || tcp.rst);
+        let side = self.direction(packet).slot();
+        if let Some(heard) = self.heard.get_mut(side) {
+            *heard = true;
+        }
+        // A SYN and a SYN+ACK cost their senders nothing. The third packet of the handshake, or data, show that there is
+        // a connection; both sides must be heard, because anyone can send what looks like a third packet.
+        let third = packet.tcp.is_none_or(|tcp| !tcp.syn && !tcp.rst) && self.heard == [true; 2];
+        self.established |= third || !packet.payload.is_empty();
     }
 
     /// This packet opens the 5-tuple anew: the old connection was closed, and this is no repetition of its SYN.

@@ -1,6 +1,8 @@
 //! The beginning of one TCP direction, put in order. Where segments overlap the first copy wins.
 
 use crate::limits::{MAX_PENDING, MAX_PREFIX};
+use crate::ranges::{Ranges, after};
+use crate::reader::index;
 
 /// What became of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +20,8 @@ pub(crate) enum Pushed {
 pub(crate) struct Prefix {
     next: Option<u32>,
     bytes: Vec<u8>,
-    pending: Vec<(u32, Vec<u8>)>,
+    /// Segments behind a gap, by their place in `bytes`.
+    pending: Ranges,
     closed: bool,
 }
 
@@ -47,6 +50,9 @@ impl Prefix {
         }
         let at = self.bytes.len();
         self.bytes.extend_from_slice(new);
+        if let Some(new) = self.bytes.get_mut(at..) {
+            self.pending.correct(after(0, at), new);
+        }
         self.closed |= cut;
         self.join_pending();
         Pushed::Grown(at)
@@ -59,17 +65,13 @@ impl Prefix {
 
     /// Memory held.
     pub(crate) fn held(&self) -> usize {
-        self.pending
-            .iter()
-            .fold(self.bytes.len(), |sum, (_, segment)| {
-                sum.saturating_add(segment.len())
-            })
+        self.bytes.len().saturating_add(self.pending.held())
     }
 
     /// Gives the memory back; later segments are looked at by themselves.
     pub(crate) fn release(&mut self) {
         self.bytes = Vec::new();
-        self.pending = Vec::new();
+        self.pending = Ranges::default();
         self.closed = true;
     }
 
@@ -79,43 +81,29 @@ impl Prefix {
     }
 
     fn keep_pending(&mut self, sequence: u32, segment: &[u8], room: usize, cut: bool) -> Pushed {
-        if self
+        let ahead = self.next.map_or(0, |next| sequence.wrapping_sub(next));
+        let at = self.bytes.len().saturating_add(index(ahead));
+        let reach = at.saturating_add(segment.len());
+        if self.closed || cut || reach > MAX_PREFIX {
+            return Pushed::Apart;
+        }
+        match self
             .pending
-            .iter()
-            .any(|(other, kept)| *other == sequence && kept.len() >= segment.len())
+            .insert(after(0, at), segment, room, MAX_PENDING)
         {
-            return Pushed::Old;
+            Some(0) => Pushed::Old,
+            _ => Pushed::Apart,
         }
-        let ahead = self.next.map_or(0, |next| {
-            usize::try_from(sequence.wrapping_sub(next)).unwrap_or(usize::MAX)
-        });
-        let reach = self
-            .bytes
-            .len()
-            .saturating_add(ahead)
-            .saturating_add(segment.len());
-        if !self.closed
-            && !cut
-            && self.pending.len() < MAX_PENDING
-            && reach <= MAX_PREFIX
-            && segment.len() <= room
-        {
-            self.pending.push((sequence, segment.to_vec()));
-        }
-        Pushed::Apart
     }
 
     fn join_pending(&mut self) {
-        while let Some(next) = self.next.filter(|_| !self.closed) {
-            let due = self
-                .pending
-                .iter()
-                .position(|(sequence, _)| next.wrapping_sub(*sequence) < 1 << 31);
-            let Some(position) = due else { break };
-            let (sequence, segment) = self.pending.swap_remove(position);
-            let behind = usize::try_from(next.wrapping_sub(sequence)).unwrap_or(usize::MAX);
-            let new = segment.get(behind..).unwrap_or_default();
-            if new.len() > MAX_PREFIX.saturating_sub(self.bytes.len()) {
+        while let Some((at, segment)) = self.pending.take_due(after(0, self.bytes.len())) {
+            let had = self
+                .bytes
+                .len()
+                .saturating_sub(usize::try_from(at).unwrap_or(usize::MAX));
+            let new = segment.get(had..).unwrap_or_default();
+            if self.closed || new.len() > MAX_PREFIX.saturating_sub(self.bytes.len()) {
                 self.closed = true;
                 break;
             }
@@ -155,6 +143,17 @@ mod tests {
     }
 
     #[test]
+    fn the_first_copy_wins_behind_a_gap_too() {
+        let mut prefix = Prefix::default();
+        prefix.open(0);
+        assert_eq!(prefix.push(5, b"ef", ROOM, false), Pushed::Apart);
+        assert_eq!(prefix.push(4, b"dXXgh", ROOM, false), Pushed::Apart);
+        assert_eq!(prefix.push(6, b"XX", ROOM, false), Pushed::Old);
+        assert_eq!(prefix.push(1, b"abcXX", ROOM, false), Pushed::Grown(0));
+        assert_eq!(prefix.bytes(), b"abcdefgh");
+    }
+
+    #[test]
     fn no_more_is_kept_than_allowed() {
         let mut prefix = Prefix::default();
         prefix.push(0, &vec![1; MAX_PREFIX], ROOM, false);
@@ -173,6 +172,12 @@ mod tests {
         let mut prefix = Prefix::default();
         assert_eq!(prefix.push(0, b"ab", ROOM, true), Pushed::Grown(0));
         assert_eq!(prefix.push(2, b"cd", ROOM, false), Pushed::Apart);
-        assert_eq!(prefix.bytes(), b"ab");
+        assert_eq!(prefix.push(6, b"gh", ROOM, false), Pushed::Apart);
+        assert_eq!((prefix.bytes(), prefix.held()), (&b"ab"[..], 2));
+        let mut behind = Prefix::default();
+        assert_eq!(behind.push(0, b"a", ROOM, false), Pushed::Grown(0));
+        assert_eq!(behind.push(2, b"c", ROOM, true), Pushed::Apart);
+        assert_eq!(behind.push(1, b"b", ROOM, false), Pushed::Grown(1));
+        assert_eq!(behind.bytes(), b"ab", "what follows the cut is not known");
     }
 }

@@ -18,6 +18,8 @@ pub struct TableBounds {
     pub udp_idle: Duration,
     /// Idle time of open TCP; see [`limits::TCP_IDLE`].
     pub tcp_idle: Duration,
+    /// Idle time of TCP without handshake and data; see [`limits::TCP_EMBRYONIC`].
+    pub tcp_embryonic: Duration,
     /// Idle time of closed TCP; see [`limits::TCP_CLOSED`].
     pub tcp_closed: Duration,
 }
@@ -28,6 +30,7 @@ impl Default for TableBounds {
             flows: limits::MAX_FLOWS,
             udp_idle: limits::UDP_IDLE,
             tcp_idle: limits::TCP_IDLE,
+            tcp_embryonic: limits::TCP_EMBRYONIC,
             tcp_closed: limits::TCP_CLOSED,
         }
     }
@@ -60,11 +63,29 @@ impl Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Udp,
+    /// Neither was the handshake seen to its end nor any data, whether refused by a reset or not.
+    TcpEmbryonic,
     TcpOpen,
     TcpClosed,
 }
 
-const CLASSES: [Class; 3] = [Class::Udp, Class::TcpOpen, Class::TcpClosed];
+const CLASSES: [Class; 4] = [
+    Class::TcpEmbryonic,
+    Class::TcpClosed,
+    Class::TcpOpen,
+    Class::Udp,
+];
+
+impl Class {
+    fn of<T>(flow: &Flow<T>) -> Self {
+        match flow.l4 {
+            L4::Udp => Self::Udp,
+            L4::Tcp if !flow.established => Self::TcpEmbryonic,
+            L4::Tcp if flow.closed => Self::TcpClosed,
+            L4::Tcp => Self::TcpOpen,
+        }
+    }
+}
 
 #[derive(Debug)]
 struct Slot<T> {
@@ -74,6 +95,10 @@ struct Slot<T> {
 }
 
 /// Live flows.
+///
+/// Memory: at most [`TableBounds::flows`] of [`FLOW_BYTES`](limits::FLOW_BYTES) each, and what the attachments hold on the
+/// heap. When the table is full, TCP flows without handshake and data give way first, then the flow that was idle
+/// for longest.
 ///
 /// Order of calls: [`handle_packet`](Self::handle_packet), then use [`flow_mut`](Self::flow_mut), then drain
 /// [`poll_finished`](Self::poll_finished). At the end [`finish`](Self::finish), and drain again.
@@ -86,6 +111,7 @@ pub struct FlowTable<T> {
     slots: Vec<Option<Slot<T>>>,
     free: Vec<usize>,
     udp: Recency,
+    tcp_embryonic: Recency,
     tcp_open: Recency,
     tcp_closed: Recency,
     finished: VecDeque<Flow<T>>,
@@ -107,6 +133,7 @@ impl<T: Default> FlowTable<T> {
             slots: Vec::new(),
             free: Vec::new(),
             udp: Recency::new(),
+            tcp_embryonic: Recency::new(),
             tcp_open: Recency::new(),
             tcp_closed: Recency::new(),
             finished: VecDeque::new(),
@@ -166,8 +193,9 @@ impl<T: Default> FlowTable<T> {
         self.finished.extend(rest);
         self.index.clear();
         self.free.clear();
-        (self.udp, self.tcp_open, self.tcp_closed) =
-            (Recency::new(), Recency::new(), Recency::new());
+        for class in CLASSES {
+            *self.list(class) = Recency::new();
+        }
     }
 
     /// Live flows.
@@ -200,11 +228,7 @@ impl<T: Default> FlowTable<T> {
         }
         let flow = Flow::begin(packet, self.now, self.serial);
         self.serial = self.serial.saturating_add(1);
-        let class = if packet.l4 == L4::Udp {
-            Class::Udp
-        } else {
-            Class::TcpOpen
-        };
+        let class = Class::of(&flow);
         let slot = Some(Slot { key, class, flow });
         let place = match self.free.pop() {
             Some(place) => place,
@@ -229,10 +253,8 @@ impl<T: Default> FlowTable<T> {
         slot.flow.take_in(packet, now);
         let direction = slot.flow.direction(packet);
         let before = slot.class;
-        if slot.flow.closed {
-            slot.class = Class::TcpClosed;
-        }
-        let after = slot.class;
+        let after = Class::of(&slot.flow);
+        slot.class = after;
         self.list(before).remove(place);
         self.list(after).push(place);
         direction
@@ -255,13 +277,16 @@ impl<T: Default> FlowTable<T> {
         }
     }
 
+    /// Flows without handshake give way first, so that a flood of SYNs displaces nothing but itself; then what was idle
+    /// for longest.
     fn evict(&mut self) {
         let heads = CLASSES.map(|class| self.list(class).oldest());
-        let oldest = heads
+        let [embryonic, rest @ ..] = heads;
+        let oldest = rest
             .into_iter()
             .flatten()
             .min_by_key(|&place| self.flow(place).map(|flow| flow.last_seen));
-        if let Some(place) = oldest {
+        if let Some(place) = embryonic.or(oldest) {
             self.evicted = self.evicted.saturating_add(1);
             self.end(place);
         }
@@ -280,6 +305,7 @@ impl<T: Default> FlowTable<T> {
     fn idle(&self, class: Class) -> Duration {
         match class {
             Class::Udp => self.bounds.udp_idle,
+            Class::TcpEmbryonic => self.bounds.tcp_embryonic,
             Class::TcpOpen => self.bounds.tcp_idle,
             Class::TcpClosed => self.bounds.tcp_closed,
         }
@@ -288,8 +314,29 @@ impl<T: Default> FlowTable<T> {
     fn list(&mut self, class: Class) -> &mut Recency {
         match class {
             Class::Udp => &mut self.udp,
+            Class::TcpEmbryonic => &mut self.tcp_embryonic,
             Class::TcpOpen => &mut self.tcp_open,
             Class::TcpClosed => &mut self.tcp_closed,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Key, Slot};
+    use crate::classify::Inspection;
+    use crate::limits::FLOW_BYTES;
+
+    /// What one flow takes in each table while that is as empty as it gets: a vector has doubled, a hash table is seven
+    /// sixteenths full, and the four lists have an entry of two numbers for each slot.
+    #[test]
+    fn a_flow_takes_less_than_stated() {
+        let slot = 2 * size_of::<Option<Slot<Inspection>>>();
+        let index = (size_of::<(Key, usize)>() + 1) * 16 / 7;
+        let lists = 2 * 4 * 2 * size_of::<usize>();
+        let free = 2 * size_of::<usize>();
+        let total = slot + index + lists + free;
+        println!("{slot} + {index} + {lists} + {free} = {total}");
+        assert!(total <= FLOW_BYTES, "{total}");
     }
 }

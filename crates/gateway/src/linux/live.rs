@@ -118,7 +118,7 @@ impl Live {
             Order::Flows(most, answer) => drop(answer.send(self.gateway.flows(most))),
             Order::Totals(answer) => {
                 let totals = Totals {
-                    counters: self.gateway.counters().clone(),
+                    counters: self.gateway.counters(),
                     flows: self.gateway.live_flows(),
                     events_lost: self
                         .totals

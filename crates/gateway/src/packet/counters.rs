@@ -15,14 +15,18 @@ pub enum Skip {
     TruncatedIp,
     /// The IP header contradicts itself.
     MalformedIp,
-    /// A fragment other than the first: it has no ports.
+    /// A fragment other than the first, and the first was not seen: it has no ports.
     LaterFragment,
+    /// A fragment that contradicts its datagram or itself.
+    RefusedFragment,
     /// IP carries something other than TCP, UDP or a known tunnel, such as ICMP.
     OtherProtocol,
     /// The capture or the fragment ends inside the transport header.
     TruncatedTransport,
     /// The transport header contradicts itself.
     MalformedTransport,
+    /// A checksum is wrong, and they are verified.
+    BadChecksum,
     /// More tags or tunnels than [`MAX_ENCAPSULATION`](crate::limits::MAX_ENCAPSULATION).
     TooDeep,
 }
@@ -37,9 +41,11 @@ impl Skip {
             Self::TruncatedIp => "truncated_ip",
             Self::MalformedIp => "malformed_ip",
             Self::LaterFragment => "later_fragment",
+            Self::RefusedFragment => "refused_fragment",
             Self::OtherProtocol => "other_protocol",
             Self::TruncatedTransport => "truncated_transport",
             Self::MalformedTransport => "malformed_transport",
+            Self::BadChecksum => "bad_checksum",
             Self::TooDeep => "too_deep",
         }
     }
@@ -50,8 +56,12 @@ impl Skip {
 pub struct Counters {
     /// Packets handed in.
     pub packets: u64,
-    /// Of these, packets that belong to a flow.
+    /// Packets that belong to a flow; a datagram that came in fragments counts as one.
     pub in_flows: u64,
+    /// Packets that were fragments of a datagram.
+    pub fragments: u64,
+    /// Datagrams that became whole of their fragments.
+    pub reassembled: u64,
     /// Flows finished before their end because the table was full.
     pub evicted: u64,
     /// Finished flows that nobody polled in time.
@@ -82,6 +92,13 @@ impl Counters {
 impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} packets, {} in flows", self.packets, self.in_flows)?;
+        if self.fragments > 0 {
+            let (fragments, whole) = (self.fragments, self.reassembled);
+            write!(
+                f,
+                ", {fragments} fragments of which {whole} whole datagrams"
+            )?;
+        }
         for (position, (reason, count)) in self.skips().enumerate() {
             let lead = if position == 0 { ", skipped: " } else { ", " };
             write!(f, "{lead}{} {count}", reason.name())?;

@@ -2,14 +2,22 @@
 //!
 //! [`decode`] takes off the link header, tags and tunnels and answers with the innermost TCP segment or UDP datagram.
 //! What is no such thing is named by a [`Skip`], and [`Counters`] adds those up: nothing disappears silently.
+//! [`decode_layer`] answers with fragments too; a [`Defragmenter`] makes datagrams of them. [`Packet::checksum`] verifies.
 
+mod checksum;
 mod counters;
+mod decoder;
+mod defragment;
 mod ip;
 mod link;
 
 use std::net::SocketAddr;
 
+pub use checksum::{Checksum, replace_payload};
 pub use counters::{Counters, Skip};
+pub(crate) use decoder::Decoder;
+pub use defragment::{Datagram, DefragmentBounds, Defragmenter, FragmentFault, FragmentStep};
+pub use ip::Fragment;
 pub use link::LinkType;
 
 /// The transport protocols that make flows.
@@ -40,8 +48,8 @@ impl L4 {
 pub struct Tcp {
     /// Sequence number of the first payload byte (or of the SYN).
     pub sequence: u32,
-    /// The number that the sender expects next; without meaning unless `ack` is set.
-    pub acknowledgement: u32,
+    /// The next number that the sender expects of the other side; says something only with [`ack`](Self::ack).
+    pub acknowledged: u32,
     /// Opens a connection.
     pub syn: bool,
     /// Acknowledges.
@@ -63,6 +71,10 @@ pub struct Packet<'a> {
     pub destination: SocketAddr,
     /// Bytes of the innermost IP packet by its own header, link header and padding not counted.
     pub ip_len: u32,
+    /// The innermost IP header with its options or extension headers.
+    pub ip_header: &'a [u8],
+    /// The transport header and its payload, as far as they were captured.
+    pub segment: &'a [u8],
     /// What the transport carries, as far as it was captured.
     pub payload: &'a [u8],
     /// The payload is shorter than on the wire: snap length, or the first of several fragments.
@@ -71,10 +83,31 @@ pub struct Packet<'a> {
     pub tcp: Option<Tcp>,
 }
 
-/// Decodes a captured packet down to its TCP segment or UDP datagram.
+/// What a captured packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layer<'a> {
+    /// A TCP segment or UDP datagram.
+    Packet(Packet<'a>),
+    /// A fragment, perhaps inside a tunnel, for a [`Defragmenter`].
+    Fragment(Fragment<'a>),
+}
+
+/// Decodes a captured packet down to its TCP segment or UDP datagram, or to the fragment of one. A fragment that was
+/// captured in part counts as for [`decode`]: it cannot be joined with others.
+///
+/// # Errors
+/// The reason why the packet takes part in no flow.
+pub fn decode_layer(link: LinkType, bytes: &[u8]) -> Result<Layer<'_>, Skip> {
+    ip::decode(link.network_layer(bytes)?, true)
+}
+
+/// Decodes a captured packet down to its TCP segment or UDP datagram. A first fragment is a truncated packet.
 ///
 /// # Errors
 /// The reason why the packet takes part in no flow.
 pub fn decode(link: LinkType, bytes: &[u8]) -> Result<Packet<'_>, Skip> {
-    ip::decode(link.network_layer(bytes)?)
+    match ip::decode(link.network_layer(bytes)?, false)? {
+        Layer::Packet(packet) => Ok(packet),
+        Layer::Fragment(_) => Err(Skip::LaterFragment),
+    }
 }

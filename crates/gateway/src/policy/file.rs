@@ -9,7 +9,7 @@ use super::applications::{GROUPS, group};
 use super::error::PolicyError;
 use super::expression::Expression;
 use super::matcher::{Matcher, Way};
-use super::ranges::{self, Networks, Ports, Sizes};
+use super::quantities::{self, Networks, Ports, Sizes};
 use super::reach::unreachable;
 use super::rule::{Action, Class, Failure, Rule};
 use super::schedule::Schedule;
@@ -293,9 +293,9 @@ impl Reading<'_> {
 
 fn class(name: &str, entry: &ClassEntry) -> Result<Class, String> {
     let at = |reason| format!("class `{name}`: {reason}");
-    let rate = ranges::rate(&entry.rate).map_err(at)?;
+    let rate = quantities::rate(&entry.rate).map_err(at)?;
     let ceiling = match &entry.ceiling {
-        Some(ceiling) => ranges::rate(ceiling).map_err(at)?,
+        Some(ceiling) => quantities::rate(ceiling).map_err(at)?,
         None => rate,
     };
     if ceiling < rate {

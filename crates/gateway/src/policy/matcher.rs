@@ -2,7 +2,7 @@
 
 use super::expression::Expression;
 use super::facts::{FlowFacts, Item};
-use super::ranges::{Networks, Ports, Sizes};
+use super::quantities::{Networks, Ports, Sizes};
 use super::schedule::Schedule;
 use super::words::{Keywords, Names, Words};
 use crate::classify::Confidence;

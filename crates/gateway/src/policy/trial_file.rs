@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde::Deserialize;
 
-use super::ranges::bytes;
+use super::quantities::bytes;
 use super::rule::Action;
 use super::schedule::Moment;
 use super::trial::{Trial, TrialFile};

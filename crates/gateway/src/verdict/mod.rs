@@ -5,6 +5,7 @@
 //! and the replay of captures run the same code.
 
 mod cache;
+mod desk;
 mod event;
 mod gateway;
 mod reset;

@@ -27,8 +27,8 @@ pub(super) fn resets(packet: &Packet<'_>) -> Vec<Vec<u8>> {
     let mut resets = Vec::new();
     if tcp.ack {
         let back = Tcp {
-            sequence: tcp.acknowledgement,
-            acknowledgement: after,
+            sequence: tcp.acknowledged,
+            acknowledged: after,
             ..tcp
         };
         resets.extend(reset(packet.destination, packet.source, back));
@@ -37,7 +37,7 @@ pub(super) fn resets(packet: &Packet<'_>) -> Vec<Vec<u8>> {
         // A SYN is answered like a closed port (RFC 9293 §3.10.7.1).
         let back = Tcp {
             sequence: 0,
-            acknowledgement: after,
+            acknowledged: after,
             ..tcp
         };
         resets.extend(reset(packet.destination, packet.source, back));
@@ -54,7 +54,7 @@ fn reset(from: SocketAddr, to: SocketAddr, tcp: Tcp) -> Option<Vec<u8>> {
     let builder = builder
         .tcp(from.port(), to.port(), tcp.sequence, 0)
         .rst()
-        .ack(tcp.acknowledgement);
+        .ack(tcp.acknowledged);
     let mut bytes = Vec::with_capacity(builder.size(0));
     builder.write(&mut bytes, &[]).ok()?;
     Some(bytes)

@@ -243,3 +243,153 @@ fn a_flood_of_flows_keeps_the_table_bounded_and_loses_no_record() {
     records += std::iter::from_fn(|| pipeline.poll_flow()).count();
     assert_eq!(records, 4_000);
 }
+
+/// A SYN without options from each of a million addresses.
+fn flood(
+    pipeline: &mut Pipeline,
+    numbers: std::ops::Range<u32>,
+    on_record: &mut impl FnMut(FlowRecord),
+) {
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.1:4000"), at("192.0.2.9:7000"));
+    stream.open();
+    let mut syn = packets.iter().next().unwrap().1.to_vec();
+    for number in numbers {
+        syn[12..16].copy_from_slice(&(0x0b00_0000 | number).to_be_bytes());
+        // A hundred thousand in a second.
+        let now = Duration::from_secs(10) + Duration::from_micros(10) * number;
+        pipeline.handle_packet(now, LinkType::RawIp, &syn);
+        while let Some(flow) = pipeline.poll_flow() {
+            on_record(flow);
+        }
+        assert!(pipeline.live_flows() <= limits::MAX_FLOWS);
+    }
+}
+
+#[test]
+fn a_million_syns_displace_no_flow_with_data_or_handshake() {
+    let (client, server) = pair();
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(client, server);
+    stream.open();
+    stream.client(&[b"\x13BitTorrent protocol".as_slice(), &[0; 48]].concat());
+    packets.tcp(at("10.1.0.3:50001"), server).open();
+    packets.udp(at("10.1.0.4:50002"), server, b"x");
+    let mut pipeline = ringway_gateway::built_in_pipeline();
+    for (now, bytes) in packets.iter() {
+        pipeline.handle_packet(now, LinkType::RawIp, bytes);
+    }
+    let mut records = 0_u32;
+    let mut count = |flow: FlowRecord| {
+        assert_eq!((flow.packets, flow.bytes), (1, 40));
+        records += 1;
+    };
+    flood(&mut pipeline, 0..500_000, &mut count);
+    let mut later = Packets::starting_at(Duration::from_secs(15));
+    let mut stream = later.tcp(client, server);
+    stream.renumber(1_069, 500_001);
+    stream.server(b"\x13BitTorrent protocol");
+    for (now, bytes) in later.iter() {
+        pipeline.handle_packet(now, LinkType::RawIp, bytes);
+    }
+    flood(&mut pipeline, 500_000..1_000_000, &mut count);
+    let displaced = u64::from(records);
+    assert_eq!(pipeline.counters().evicted, displaced);
+    pipeline.finish();
+    let rest: Vec<FlowRecord> = std::iter::from_fn(|| pipeline.poll_flow()).collect();
+    assert_eq!(displaced + u64::try_from(rest.len()).unwrap(), 1_000_003);
+    assert_eq!(pipeline.counters().records_dropped, 0);
+    // In the order in which they began.
+    let kept: Vec<_> = rest[..3]
+        .iter()
+        .map(|flow| (flow.client_port, flow.packets, flow.app.as_str()))
+        .collect();
+    assert_eq!(
+        kept,
+        [
+            (50_000, 5, "bittorrent"),
+            (50_001, 3, "unknown"),
+            (50_002, 1, "unknown")
+        ]
+    );
+    assert_eq!(rest[0].confidence, ringway_gateway::Confidence::Certain);
+}
+
+#[test]
+fn embryonic_flows_give_way_first() {
+    let server = at("192.0.2.9:7000");
+    let client = |port: u16| (std::net::Ipv4Addr::new(10, 0, 0, 1), 40_000 + port).into();
+    let mut packets = Packets::new();
+    packets.tcp(client(1), server).client(b"data");
+    let mut closed = packets.tcp(client(2), server);
+    closed.open();
+    closed.close();
+    packets.tcp(client(3), server).open();
+    // A SYN and its answer, and a third packet that nobody answered.
+    let mut others = Packets::new();
+    others.tcp(client(4), server).open();
+    let handshake: Vec<Vec<u8>> = others.iter().map(|(_, bytes)| bytes.to_vec()).collect();
+    packets.push(handshake[0].clone());
+    packets.push(handshake[1].clone());
+    others.tcp(client(5), server).open();
+    packets.push(others.iter().last().unwrap().1.to_vec());
+    // A SYN that a reset refused.
+    let mut refused = Packets::new();
+    let mut stream = refused.tcp(client(6), server);
+    stream.open();
+    stream.reset();
+    let refused: Vec<Vec<u8>> = refused.iter().map(|(_, bytes)| bytes.to_vec()).collect();
+    packets.push(refused[0].clone());
+    packets.push(refused[3].clone());
+    let mut pipeline = small(6);
+    let mut ended = Vec::new();
+    for port in 20..26 {
+        packets.udp(client(port), server, b"x");
+    }
+    for (now, bytes) in packets.iter() {
+        pipeline.handle_packet(now, LinkType::RawIp, bytes);
+        ended.extend(
+            std::iter::from_fn(|| pipeline.poll_flow()).map(|flow| flow.client_port - 40_000),
+        );
+    }
+    assert_eq!(ended, [4, 5, 6, 1, 2, 3]);
+}
+
+#[test]
+fn embryonic_flows_end_early() {
+    let (client, server) = pair();
+    for (idle, flows) in [
+        (limits::TCP_EMBRYONIC - Duration::from_secs(1), 1),
+        (limits::TCP_EMBRYONIC * 2, 2),
+    ] {
+        let mut whole = Packets::new();
+        whole.tcp(client, server).open();
+        let syn = whole.iter().next().unwrap().1.to_vec();
+        let mut packets = Packets::new();
+        packets.push(syn.clone());
+        packets.wait(idle);
+        packets.push(syn);
+        assert_eq!(classify(&packets).len(), flows, "{idle:?}");
+    }
+}
+
+#[test]
+fn a_table_is_as_new_after_its_end() {
+    let server = at("10.0.0.2:5000");
+    let mut pipeline = small(3);
+    for round in 0..3_u64 {
+        let mut packets = Packets::starting_at(Duration::from_secs(round));
+        for port in 1..=5 {
+            packets.udp(at(&format!("10.0.0.1:{}", 2_000 + port)), server, b"x");
+        }
+        for (now, bytes) in packets.iter() {
+            pipeline.handle_packet(now, LinkType::RawIp, bytes);
+            assert!(pipeline.live_flows() <= 3);
+        }
+        pipeline.finish();
+        let ended: Vec<u16> = std::iter::from_fn(|| pipeline.poll_flow())
+            .map(|flow| flow.client_port)
+            .collect();
+        assert_eq!(ended, [2_001, 2_002, 2_003, 2_004, 2_005], "{round}");
+    }
+}

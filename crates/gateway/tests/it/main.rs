@@ -3,7 +3,10 @@
 
 mod applications;
 mod captures;
+mod cut;
+mod evasion;
 mod flows;
+mod fragments;
 mod given;
 mod links;
 mod made;
