@@ -9,6 +9,7 @@
 //! | [`stream`] | follows one direction of a TCP connection byte by byte, for inspection of contents |
 //! | [`classify`] | names the application from the first data packets, by signatures that are data |
 //! | [`policy`] | what the organisation allows: rules, decided once per flow |
+//! | [`inspect`] | files and messages in the bytes of flows that rules on content concern |
 //! | [`verdict`] | each packet's fate by the policy, resets, the connection cache, events |
 //! | [`Pipeline`] | the stages up to `classify`; [`FlowRecord`] is what comes out |
 //! | [`audit`] | events in SQLite |
@@ -54,6 +55,7 @@ pub mod audit;
 pub mod capture;
 pub mod classify;
 pub mod flow;
+pub mod inspect;
 pub mod limits;
 #[cfg(target_os = "linux")]
 pub mod linux;

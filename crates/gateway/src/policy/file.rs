@@ -173,7 +173,12 @@ impl Reading<'_> {
         };
         let rules = self.rules(&file.rule, &names);
         let default = self.default(file.gateway.default.as_ref());
-        let trials = self.trials(&file.test, &rules);
+        let names_of_rules: BTreeSet<&str> = file
+            .rule
+            .iter()
+            .map(|rule| rule.get_ref().name.as_str())
+            .collect();
+        let trials = self.trials(&file.test, &names_of_rules);
         if self.errors.is_empty() {
             self.errors = unreachable(&rules);
         }
@@ -271,8 +276,8 @@ impl Reading<'_> {
         rules
     }
 
-    fn trials(&mut self, entries: &[Spanned<TrialEntry>], rules: &[Rule]) -> Vec<Trial> {
-        let known = |name: &str| name == DEFAULT_RULE || rules.iter().any(|rule| rule.name == name);
+    fn trials(&mut self, entries: &[Spanned<TrialEntry>], rules: &BTreeSet<&str>) -> Vec<Trial> {
+        let known = |name: &str| name == DEFAULT_RULE || rules.contains(name);
         entries
             .iter()
             .filter_map(|entry| {

@@ -67,7 +67,11 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
         queues.push(QueueThread::start(number, &installation, gateway, &writer)?);
     }
     // Last: from here on packets come, and there is somebody to take them.
-    installation.set_up(&policy, settings.mode)?;
+    if let Err(failure) = installation.set_up(&policy, settings.mode) {
+        // What was put in before the failure goes out again; that it may fail too is no news beside the first reason.
+        installation.take_down().ok();
+        return Err(failure);
+    }
     let daemon = Daemon::new(
         queues.iter().map(|queue| queue.orders.clone()).collect(),
         Arc::clone(&writer.written),

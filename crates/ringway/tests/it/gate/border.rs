@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use ringway_testbed::{Host, Line, Network, Outcome, Process, Program, wait_until};
+use ringway_testbed::{Host, Line, Network, Outcome, Process, Program, TestbedError, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -138,16 +138,18 @@ impl Border {
     /// The audit, once it is as wanted.
     pub(super) fn audit_when(&self, wanted: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         let state = self.path("state");
-        let mut last = Vec::new();
-        let found = wait_until(DEADLINE, || {
+        wait_until(DEADLINE, || {
             let outcome = self
                 .program()
                 .run(["--json", "gate", "audit", "--state", &state])?;
-            last = outcome.objects()?;
-            Ok(wanted(&last).then_some(()))
-        });
-        assert!(found.is_ok(), "the audit has {last:#?}");
-        last
+            let events = outcome.objects()?;
+            if wanted(&events) {
+                Ok(events)
+            } else {
+                Err(TestbedError(format!("the audit has {events:#?}")))
+            }
+        })
+        .unwrap()
     }
 
     /// The gateway's rules and classes that are in the kernel.

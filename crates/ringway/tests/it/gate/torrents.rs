@@ -12,8 +12,8 @@ use crate::random_bytes;
 
 const BLOCK: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"p2p\"\naction = \"block\"\n";
 const SEED_PORT: &str = "7001";
-/// How long what is blocked is watched: BitTorrent tries again every two seconds.
-const WATCHED: Duration = Duration::from_secs(20);
+/// How long what is blocked is watched: the program tries again every two seconds.
+const WATCHED: Duration = Duration::from_secs(60);
 
 /// A running program; it ends with this.
 struct Torrent {

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use ringway_testbed::wait_until;
+use ringway_testbed::{TestbedError, wait_until};
 
 use super::border::{Border, CLIENT, DEADLINE, SERVER};
 
@@ -287,14 +287,15 @@ fn an_applied_policy_that_nobody_confirms_is_taken_back() {
     };
     assert!(connect(&border).is_err(), "the applied policy does nothing");
     wait_until(DEADLINE, || {
-        Ok((border.status()["reverts_in_s"].is_null()).then_some(()))
+        let status = border.status();
+        let back = status["reverts_in_s"].is_null();
+        back.then_some(()).ok_or(TestbedError(status.to_string()))
     })
     .unwrap();
+    let status = border.status();
     assert!(
-        border.status()["policy"]
-            .as_str()
-            .unwrap()
-            .ends_with("policy.toml")
+        status["policy"].as_str().unwrap().ends_with("policy.toml"),
+        "{status}"
     );
     let wrong = border.file("wrong.toml", "[[rule]]\nname = \"x\"\n");
     let outcome = border.ask(&["apply", wrong.to_str().unwrap()]);

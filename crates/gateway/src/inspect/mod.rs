@@ -1,0 +1,87 @@
+//! What flows carry: files and messages, read from the bytes of both directions in their order.
+//!
+//! One file per protocol. A [`Decoder`] belongs to one connection, is given each direction's bytes as soon as they are
+//! contiguous, in pieces of any size, and tells what it [`Seen`] in them. It holds a bounded part of what it was given, and
+//! when it cannot follow it says so ([`Seen::Lost`]) instead of guessing.
+
+use std::net::SocketAddr;
+
+use crate::flow::Direction;
+
+/// What a decoder tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen<'a> {
+    /// A file is asked for or offered; its bytes may follow on this connection, on another one, or never.
+    Offer(FileHead),
+    /// Bytes of a file begin: all [`Seen::Data`] until [`Seen::End`] belong to it.
+    Begin(FileHead),
+    /// The file's next bytes.
+    Data(&'a [u8]),
+    /// The file is whole: its last byte was in the data before. What is cut off has no end.
+    End,
+    /// A message between people.
+    Message(Message),
+    /// A connection that will be made, and what it will carry.
+    Expect(Expected),
+    /// The decoder cannot follow this connection any more, and why.
+    Lost(&'static str),
+}
+
+/// What is known of a file before its first byte.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileHead {
+    /// Its name without folders, as its receiver would show it (percent and MIME encodings taken off).
+    pub name: Option<String>,
+    /// Its media type in lower case, without parameters.
+    pub kind: Option<String>,
+    /// Its length in bytes.
+    pub size: Option<u64>,
+    /// Who sends its bytes, if they come on this connection.
+    pub sender: Option<Direction>,
+}
+
+/// A message between people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    /// Its text.
+    pub text: String,
+    /// Who wrote it, as the protocol names them.
+    pub from: Option<String>,
+    /// To whom, or where.
+    pub to: Option<String>,
+}
+
+/// A connection that a message announced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// Where it will be made to.
+    pub server: SocketAddr,
+    /// The application that will speak there.
+    pub application: &'static str,
+    /// The file that it will carry.
+    pub file: FileHead,
+}
+
+/// Reads one connection of one protocol.
+pub trait Decoder: std::fmt::Debug + Send {
+    /// Takes in the next bytes of a direction and tells what they complete.
+    fn handle_data(
+        &mut self,
+        direction: Direction,
+        bytes: &[u8],
+        tell: &mut dyn FnMut(Seen<'_>),
+    );
+
+    /// A direction has ended in order (FIN).
+    fn handle_end(&mut self, direction: Direction, tell: &mut dyn FnMut(Seen<'_>));
+
+    /// Bytes that it holds.
+    fn held(&self) -> usize;
+}
+
+/// The decoder of an application; `None`: its contents cannot be read (encrypted, or in pieces that come in any order).
+#[must_use]
+pub fn decoder(application: &str) -> Option<Box<dyn Decoder>> {
+    let _none_yet = application;
+    None
+}
