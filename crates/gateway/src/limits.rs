@@ -108,3 +108,56 @@ pub const MAX_PATTERN: usize = 256;
 /// Bytes of all patterns together that are compiled into the fastest automaton.
 /// Source: chosen: at up to 1 KiB of table a byte this makes 16 MiB. Past it a slower automaton of a few bytes each is used.
 pub const MAX_DFA_PATTERNS: usize = 16_384;
+
+/// Hosts and application protocols of one signature.
+/// Source: chosen: far above the built-in ones. Past it the file is refused.
+pub const MAX_NAMES: usize = 256;
+
+/// Application protocols of one ClientHello that are looked at.
+/// Source: chosen: browsers offer two or three. Past it further ones are not seen.
+pub const MAX_PROTOCOLS: usize = 16;
+
+/// Bytes of a QUIC client's hello that are put together.
+/// Source: chosen: twice what hellos with post-quantum keys take. Past it the server's name is not found.
+pub const MAX_CRYPTO: usize = 8_192;
+
+/// Parts of a QUIC client's hello.
+/// Source: chosen: browsers that shuffle theirs send some twenty. Past it the server's name is not found.
+pub const MAX_CRYPTO_PARTS: usize = 128;
+
+/// Lines of a protocol of text that are looked at.
+/// Source: chosen: openings of IRC and MSN Messenger have fewer than ten. Past it further lines are not seen.
+pub const MAX_TEXT_LINES: usize = 32;
+
+/// Bytes of a message of XML or JSON that are searched for names.
+/// Source: chosen: the head of an XMPP stream has some hundred. Past it names are not seen.
+pub const MAX_TEXT_HEAD: usize = 1_024;
+
+/// Bytes of each side's first turn that are measured for randomness.
+/// Source: the longest first message of BitTorrent's encryption (608 bytes), and room. Past it bytes are counted only.
+pub const MAX_MEASURED: usize = 1_024;
+
+/// Hosts of which is remembered what they contact.
+/// Source: chosen: a quarter of [`MAX_FLOWS`]; some 200 bytes each. Past it the older half is forgotten.
+pub const MAX_HOSTS: usize = 16_384;
+
+/// Peers of a host, in flows that look encrypted, that are told apart.
+/// Source: twice [`MANY_PEERS`]. Past it further peers are not counted.
+pub const MAX_HOST_PEERS: usize = 16;
+
+/// Peers of a host in such flows from which on they are many.
+/// Source: chosen: BitTorrent programs keep fifty; other programs speak so to a few servers. Below it such a flow stays
+/// a guess.
+pub const MANY_PEERS: usize = 8;
+
+/// Ports of these peers from which on they are many.
+/// Source: chosen: peers choose their ports at random; servers share one. Below it such a flow stays a guess.
+pub const MANY_PORTS: usize = 5;
+
+/// Endpoints that were announced and not yet used.
+/// Source: chosen: one for each host that is remembered. Past it the older half is forgotten.
+pub const MAX_ANNOUNCED: usize = 16_384;
+
+/// Endpoints of members that are remembered.
+/// Source: the same as [`MAX_ENDPOINTS`]. Past it no further member is taken in.
+pub const MAX_MEMBERS: usize = 65_536;

@@ -3,12 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::classify::{
-    BITTORRENT, Classifier, Confidence, Endpoints, Inspection, PEER_TO_PEER, Verdict,
-};
-use crate::flow::{Flow, FlowTable, TableBounds};
+use crate::classify::{Classifier, Inspection, Surroundings};
+use crate::flow::{FlowTable, TableBounds};
 use crate::limits::{MAX_BUFFERED, MAX_READY};
-use crate::packet::{Counters, L4, LinkType, Packet, decode};
+use crate::packet::{Counters, LinkType, Packet, decode};
 use crate::record::FlowRecord;
 
 /// Classifies packets into flows.
@@ -19,7 +17,7 @@ use crate::record::FlowRecord;
 pub struct Pipeline {
     classifier: Classifier,
     table: FlowTable<Inspection>,
-    endpoints: Endpoints,
+    surroundings: Surroundings,
     counters: Counters,
     buffered: usize,
     ready: VecDeque<FlowRecord>,
@@ -32,7 +30,7 @@ impl Pipeline {
         Self {
             classifier,
             table: FlowTable::new(bounds),
-            endpoints: Endpoints::default(),
+            surroundings: Surroundings::default(),
             counters: Counters::default(),
             buffered: 0,
             ready: VecDeque::new(),
@@ -71,6 +69,11 @@ impl Pipeline {
         self.table.len()
     }
 
+    /// What is known of other flows; to tell it what the gateway knows otherwise.
+    pub fn surroundings_mut(&mut self) -> &mut Surroundings {
+        &mut self.surroundings
+    }
+
     fn handle_segment(&mut self, now: Duration, packet: &Packet<'_>) {
         self.counters.in_flows = self.counters.in_flows.saturating_add(1);
         let (place, direction) = self.table.handle_packet(now, packet);
@@ -78,13 +81,14 @@ impl Pipeline {
             let before = flow.attachment.held();
             let room = MAX_BUFFERED.saturating_sub(self.buffered);
             let inspecting = !flow.attachment.is_done();
+            let listening = flow.attachment.is_listening();
             self.classifier.handle_packet(flow, direction, packet, room);
             self.buffered = self
                 .buffered
                 .saturating_sub(before)
                 .saturating_add(flow.attachment.held());
-            if inspecting {
-                note(&mut self.endpoints, flow);
+            if inspecting || listening {
+                self.surroundings.note(flow);
             }
         }
         self.collect();
@@ -93,7 +97,7 @@ impl Pipeline {
     fn collect(&mut self) {
         while let Some(flow) = self.table.poll_finished() {
             self.buffered = self.buffered.saturating_sub(flow.attachment.held());
-            let verdict = self.conclude(&flow);
+            let verdict = self.surroundings.conclude(&flow);
             if self.ready.len() < MAX_READY {
                 self.ready.push_back(FlowRecord::new(flow, verdict));
             } else {
@@ -101,53 +105,6 @@ impl Pipeline {
             }
         }
         self.counters.evicted = self.table.evicted();
-    }
-
-    /// The flow's own verdict, weighed with what its endpoints were seen speaking elsewhere.
-    fn conclude(&self, flow: &Flow<Inspection>) -> Verdict {
-        let Some(verdict) = flow.attachment.verdict() else {
-            let evidence = if flow.attachment.inspected() == 0 {
-                "no data"
-            } else {
-                "no signature matched the first data packets"
-            };
-            return Verdict::unknown(evidence);
-        };
-        let mut verdict = verdict.clone();
-        if verdict.confidence == Confidence::Guess && verdict.application == BITTORRENT {
-            let known = [flow.client, flow.server]
-                .into_iter()
-                .find(|side| self.endpoints.get(side) == Some(BITTORRENT));
-            if let Some(endpoint) = known {
-                verdict.confidence = Confidence::Likely;
-                verdict.evidence = format!(
-                    "{}; {endpoint} speaks bittorrent in another flow",
-                    verdict.evidence
-                );
-            }
-        }
-        verdict
-    }
-}
-
-/// Remembers who speaks a peer-to-peer application: over UDP both ports are chosen to stay, over TCP the server's.
-fn note(endpoints: &mut Endpoints, flow: &Flow<Inspection>) {
-    let Some(verdict) = flow
-        .attachment
-        .verdict()
-        .filter(|verdict| verdict.confidence == Confidence::Certain)
-    else {
-        return;
-    };
-    let Some(application) = PEER_TO_PEER
-        .into_iter()
-        .find(|name| *name == verdict.application)
-    else {
-        return;
-    };
-    endpoints.note(flow.server, application);
-    if flow.l4 == L4::Udp {
-        endpoints.note(flow.client, application);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is known of one flow so far.
 
-use super::message::{Details, Memory};
+use super::message::{Announced, Details, Listener, Memory};
+use super::opening::{Opening, Shape};
 use super::{Confidence, UNKNOWN};
 use crate::flow::{Direction, Prefix};
 
@@ -37,6 +38,10 @@ pub struct Inspection {
     verdict: Option<Verdict>,
     /// What the standing verdict is a special form of.
     refines: Vec<String>,
+    /// How a flow opens that nothing has named for certain.
+    opening: Option<Box<Opening>>,
+    listener: Option<Listener>,
+    announced: Option<Announced>,
     done: bool,
 }
 
@@ -96,8 +101,51 @@ impl Inspection {
         &mut self.memory
     }
 
+    /// A message goes on in later packets, which may tell more.
+    pub(super) fn is_unfinished(&self) -> bool {
+        self.memory.unfinished
+    }
+
+    /// Measures a payload for as long as the flow is not known better than by a guess.
+    pub(super) fn measure(&mut self, direction: Direction, payload: &[u8]) {
+        let known = self.verdict.as_ref().map(|verdict| verdict.confidence);
+        if known.is_some_and(|confidence| confidence > Confidence::Guess) {
+            self.opening = None;
+        } else {
+            self.opening
+                .get_or_insert_default()
+                .take_in(direction, payload);
+        }
+    }
+
+    /// The shape of the flow's opening, if it looks encrypted.
+    pub(crate) fn shape(&self) -> Option<Shape> {
+        self.opening.as_ref()?.shape()
+    }
+
+    /// Hears what a conversation announces.
+    pub(super) fn listen(&mut self, payload: &[u8]) {
+        if let Some(listener) = self.memory.listener.take() {
+            self.listener = Some(listener);
+        }
+        if let Some(listener) = self.listener {
+            self.announced = listener(payload).or(self.announced);
+        }
+    }
+
+    /// Later packets may announce other flows.
+    pub(crate) fn is_listening(&self) -> bool {
+        self.listener.is_some()
+    }
+
+    /// What was announced since the last call.
+    pub(crate) fn take_announced(&mut self) -> Option<Announced> {
+        self.announced.take()
+    }
+
     pub(super) fn end(&mut self) {
         self.done = true;
+        self.listener = self.memory.listener.take().or(self.listener);
         self.memory = Memory::default();
         for stream in &mut self.streams {
             stream.release();

@@ -1,9 +1,12 @@
 //! The compiled signatures: one automaton for all patterns, and what follows a hit.
 
+use std::collections::HashSet;
+
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::inspection::{Inspection, Verdict};
-use super::message::{Finding, Message};
+use super::message::{Details, Finding, Message};
+use super::names::Names;
 use super::signature::{Anchor, Sender, Signature, SignatureError, SignatureSet};
 use crate::flow::{Direction, Flow, Pushed};
 use crate::limits::{INSPECT_PACKETS, MAX_DFA_PATTERNS, MAX_SCAN};
@@ -34,8 +37,11 @@ pub struct Classifier {
     automaton: AhoCorasick,
     /// For each pattern of the automaton: its signature and its place there.
     owners: Vec<(usize, usize)>,
-    /// Signatures without patterns.
-    structural: Vec<usize>,
+    /// Signatures that only a check decides, for TCP and for UDP.
+    structural: [Vec<usize>; 2],
+    names: Names,
+    /// Applications of which later messages may reveal a special form.
+    refined: HashSet<String>,
     /// Bytes from a place at which a message may begin that can decide: all that is searched.
     reach: usize,
     bounds: Bounds,
@@ -88,10 +94,21 @@ impl Classifier {
         let signatures = set.signatures().to_vec();
         let mut patterns = Vec::new();
         let mut owners = Vec::new();
-        let mut structural = Vec::new();
+        let mut structural = [Vec::new(), Vec::new()];
+        let mut refined = HashSet::new();
         for (position, signature) in signatures.iter().enumerate() {
-            if signature.patterns.is_empty() {
-                structural.push(position);
+            let [tcp, udp] = &mut structural;
+            match (
+                signature.is_by_name(),
+                signature.patterns.is_empty(),
+                signature.l4,
+            ) {
+                (false, true, L4::Tcp) => tcp.push(position),
+                (false, true, L4::Udp) => udp.push(position),
+                _ => {}
+            }
+            if !signature.is_by_name() {
+                refined.extend(signature.refines.iter().cloned());
             }
             for (place, pattern) in signature.patterns.iter().enumerate() {
                 patterns.push(pattern.bytes.as_slice());
@@ -117,6 +134,8 @@ impl Classifier {
             automaton,
             owners,
             structural,
+            names: Names::new(&signatures),
+            refined,
             reach: reach(&signatures),
             signatures,
             bounds,
@@ -134,14 +153,19 @@ impl Classifier {
         if let Some(tcp) = packet.tcp.filter(|tcp| tcp.syn) {
             flow.attachment.stream(direction).open(tcp.sequence);
         }
-        let over = flow.attachment.count(direction) >= self.bounds.packets;
-        if over || flow.attachment.is_done() || packet.payload.is_empty() {
+        if packet.payload.is_empty() {
             return;
         }
-        self.handle_payload(flow, direction, packet, room);
-        if flow.attachment.is_exhausted(self.bounds.packets) || self.is_settled(&flow.attachment) {
-            flow.attachment.end();
+        let over = flow.attachment.count(direction) >= self.bounds.packets;
+        if !over && !flow.attachment.is_done() {
+            self.handle_payload(flow, direction, packet, room);
+            let settled = self.is_settled(&flow.attachment);
+            if settled || flow.attachment.is_exhausted(self.bounds.packets) {
+                flow.attachment.end();
+            }
         }
+        // Conversations that announce others do so at any time.
+        flow.attachment.listen(packet.payload);
     }
 
     fn handle_payload(
@@ -155,7 +179,11 @@ impl Classifier {
         let inspection = &mut flow.attachment;
         let Some(tcp) = packet.tcp else {
             inspection.counted(direction);
+            inspection
+                .memory()
+                .count_sent(direction, packet.payload.len());
             self.inspect(inspection, unit);
+            inspection.measure(direction, packet.payload);
             return;
         };
         // A SYN's data (fast open) follows the sequence number it takes for itself.
@@ -175,7 +203,12 @@ impl Classifier {
                 let stream = std::mem::take(inspection.stream(direction));
                 unit.bytes = stream.bytes();
                 unit.packet_at = at;
+                let grown = unit.bytes.get(at..).unwrap_or_default();
+                inspection.memory().count_sent(direction, grown.len());
                 self.inspect(inspection, unit);
+                if !unit.midway {
+                    inspection.measure(direction, grown);
+                }
                 *inspection.stream(direction) = stream;
             }
             Pushed::Apart => {
@@ -188,23 +221,19 @@ impl Classifier {
 
     /// A certain verdict that nothing could refine.
     fn is_settled(&self, inspection: &Inspection) -> bool {
-        let Some(verdict) = inspection
+        let certain = inspection
             .verdict()
-            .filter(|verdict| verdict.confidence == super::Confidence::Certain)
-        else {
-            return false;
-        };
-        !self
-            .signatures
-            .iter()
-            .any(|signature| signature.refines.contains(&verdict.application))
+            .filter(|verdict| verdict.confidence == super::Confidence::Certain);
+        !inspection.is_unfinished()
+            && certain.is_some_and(|verdict| !self.refined.contains(&verdict.application))
     }
 
     fn inspect(&self, inspection: &mut Inspection, unit: Unit<'_>) {
         for hit in self.hits(&unit) {
             self.confirm(inspection, &unit, hit);
         }
-        for &signature in &self.structural {
+        let [tcp, udp] = &self.structural;
+        for &signature in if unit.l4 == L4::Tcp { tcp } else { udp } {
             let Some(anchor) = self
                 .signatures
                 .get(signature)
@@ -323,6 +352,9 @@ impl Classifier {
         if !signature.ports.is_empty() && !runs_on(&signature.ports) {
             confidence = confidence.lowered();
         }
+        let named = self
+            .names
+            .of(&self.signatures, &signature.application, &finding);
         inspection.take_in(
             Verdict {
                 application: signature.application.clone(),
@@ -332,6 +364,18 @@ impl Classifier {
             },
             &signature.refines,
         );
+        for one in named {
+            let Some(signature) = self.signatures.get(one.signature) else {
+                continue;
+            };
+            let verdict = Verdict {
+                application: signature.application.clone(),
+                confidence: signature.confidence.min(one.confidence),
+                evidence: format!("{}: {}", signature.name, one.why),
+                details: Details::default(),
+            };
+            inspection.take_in(verdict, &signature.refines);
+        }
     }
 }
 
