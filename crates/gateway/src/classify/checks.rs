@@ -7,7 +7,7 @@ use super::{
     web_torrent, whatsapp, wireguard, xmpp,
 };
 
-const CHECKS: [(&str, Check); 59] = [
+const CHECKS: [(&str, Check); 60] = [
     ("bittorrent.dht", bittorrent::dht),
     ("bittorrent.handshake", bittorrent::handshake),
     ("bittorrent.http_client", bittorrent_http::client),
@@ -24,6 +24,7 @@ const CHECKS: [(&str, Check); 59] = [
     ("directconnect.datagram", direct_connect::datagram),
     ("directconnect.nmdc", direct_connect::nmdc),
     ("discord.ip_discovery", discord::ip_discovery),
+    ("discord.ping", discord::ping),
     ("dns.message", dns::message),
     ("dns.tcp_message", dns::tcp_message),
     ("edonkey.kad", kad::datagram),

@@ -44,3 +44,22 @@ pub(super) fn ip_discovery(message: &Message<'_>, memory: &mut Memory) -> Option
         _ => None,
     }
 }
+
+/// A sign of life between client and voice server: a fixed number and a count, which comes back unchanged.
+pub(super) fn ping(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
+    let mut reader = Reader::new(message.bytes);
+    let fixed = reader.be32()? == 0x1337_cafe;
+    let count = reader.array::<4>()?;
+    if !fixed || !reader.is_empty() {
+        return None;
+    }
+    let echoed = memory
+        .discord
+        .is_some_and(|(from, asked)| from != message.direction && asked == count);
+    memory.discord = Some((message.direction, count));
+    Some(if echoed {
+        Finding::likely("a fixed number with a count, and its echo")
+    } else {
+        Finding::guess("a fixed number with a count")
+    })
+}

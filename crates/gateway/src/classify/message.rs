@@ -6,7 +6,7 @@ use super::quic_crypto::Hello;
 use super::ringway::Exchange;
 use super::tls::Offer;
 use super::utp::Track;
-use super::{Confidence, Details as Public, wireguard};
+use super::{Confidence, Details as Public, skype, wireguard};
 use crate::flow::Direction;
 use crate::limits::{MAX_DETAIL, MAX_TEXT_LINES};
 
@@ -151,8 +151,8 @@ pub(super) struct Memory {
     pub(super) quic: Option<Box<Hello>>,
     /// What a TLS client has offered.
     pub(super) offer: Option<Box<Offer>>,
-    /// Identifier of the first datagram, for protocols that repeat it in the answer.
-    pub(super) skype: Option<(Direction, [u8; 2])>,
+    pub(super) skype: skype::Seen,
+    /// Who has asked, and the number that an answer repeats.
     pub(super) discord: Option<(Direction, [u8; 4])>,
     /// Bytes that each direction has sent, the packet at hand included.
     pub(super) sent: [u32; 2],

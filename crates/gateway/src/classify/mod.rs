@@ -46,8 +46,10 @@ pub use endpoints::Endpoints;
 pub use inspection::{Inspection, Verdict};
 pub use matcher::{Bounds, Classifier};
 pub use message::Details;
+pub(crate) use quic_crypto::initial as quic_initial;
 pub use signature::{Anchor, Pattern, Sender, Signature, SignatureError, SignatureSet};
 pub use surroundings::Surroundings;
+pub(crate) use telegram::keystream as telegram_keystream;
 
 /// How sure a classification is.
 #[derive(

@@ -241,6 +241,47 @@ impl Keys {
     }
 }
 
+/// A client's Initial packet with these frames, padded to a datagram of `size` bytes: what [`Hello`] opens.
+pub(crate) fn initial(
+    version: u32,
+    receiver: &[u8],
+    frames: &[u8],
+    size: usize,
+) -> Option<Vec<u8>> {
+    let keys = Hello::begin(&Initial {
+        version,
+        receiver,
+        datagram: &[],
+        rest: Reader::new(&[]),
+    })?
+    .keys;
+    let kind = types(version).0;
+    let id = u8::try_from(receiver.len()).ok()?;
+    // One byte of packet number; no sender's id, no token; the length takes two bytes.
+    let mut packet = vec![0xc0 | kind << 4];
+    packet.extend_from_slice(&version.to_be_bytes());
+    packet.push(id);
+    packet.extend_from_slice(receiver);
+    packet.extend_from_slice(&[0, 0]);
+    let body = size.checked_sub(packet.len().checked_add(2)?)?;
+    packet.extend_from_slice(&(u16::try_from(body).ok()? | 0x4000).to_be_bytes());
+    let number_at = packet.len();
+    packet.push(0);
+    let mut sealed = frames.to_vec();
+    sealed.resize(body.checked_sub(1 + 16)?, 0);
+    let nonce = Nonce::assume_unique_for_key(keys.iv);
+    let around = Aad::from(packet.as_slice());
+    keys.packet
+        .seal_in_place_append_tag(nonce, around, &mut sealed)
+        .ok()?;
+    packet.extend_from_slice(&sealed);
+    let sample = packet.get(number_at.checked_add(4)?..)?.get(..SAMPLE)?;
+    let [mask, number_mask, ..] = keys.header.new_mask(sample).ok()?;
+    *packet.first_mut()? ^= mask & 0x0f;
+    *packet.get_mut(number_at)? ^= number_mask;
+    Some(packet)
+}
+
 /// RFC 9000 §19.3: ranges, and counts of marks for kind 3.
 fn acknowledgement(reader: &mut Reader<'_>, kind: u8) -> Option<()> {
     variable(reader)?;

@@ -4,13 +4,25 @@
 //! measurements: two bytes of identifier, then a byte whose lower half tells the kind.
 
 use super::message::{Finding, Memory, Message};
+use crate::flow::Direction;
 
 /// Kinds of messages that were observed.
 fn is_kind(byte: u8) -> bool {
     byte & 0x80 == 0 && matches!(byte & 0x0f, 0x2 | 0x3 | 0x5 | 0x7 | 0xd | 0xf)
 }
 
-/// A request, and an answer under the same identifier.
+/// What was seen of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    /// Who asks, and under which identifier last.
+    asked: Option<(Direction, [u8; 2])>,
+    /// Requests that were answered under their identifier.
+    answered: u8,
+    /// The identifier stays the same, as that of a connection does.
+    steady: bool,
+}
+
+/// Two requests under different identifiers, each answered under its own.
 pub(super) fn datagram(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
     let [first, second, kind, _, rest @ ..] = message.bytes else {
         return None;
@@ -21,12 +33,22 @@ pub(super) fn datagram(message: &Message<'_>, memory: &mut Memory) -> Option<Fin
         return None;
     }
     let own = [*first, *second];
-    match memory.skype {
-        None => {
-            memory.skype = (kind & 0x0f == 2).then_some((message.direction, own));
+    let seen = &mut memory.skype;
+    match seen.asked {
+        Some((direction, asked)) if direction != message.direction => {
+            if asked == own && !seen.steady {
+                seen.answered = seen.answered.saturating_add(1);
+            }
+            (seen.answered >= 2).then(|| Finding::guess("answers under the requests' identifiers"))
+        }
+        Some((_, asked)) => {
+            seen.steady |= asked == own;
+            seen.asked = Some((message.direction, own));
             None
         }
-        Some((direction, asked)) => (direction != message.direction && asked == own)
-            .then(|| Finding::guess("an answer under the request's identifier")),
+        None => {
+            seen.asked = (kind & 0x0f == 2).then_some((message.direction, own));
+            None
+        }
     }
 }

@@ -81,12 +81,12 @@ pub(super) fn obfuscated(message: &Message<'_>, memory: &mut Memory) -> Option<F
     if !may_be_obfuscated(head) {
         return None;
     }
-    let key = UnboundCipherKey::new(&AES_256, head.get(8..40)?).ok()?;
-    let key = DecryptingKey::ctr(key).ok()?;
-    let counter: [u8; 16] = head.get(40..56)?.try_into().ok()?;
-    let mut plain = *head;
-    let context = DecryptionContext::Iv128(FixedLength::from(&counter));
-    let plain = key.decrypt(&mut plain, context).ok()?;
+    let stream = keystream(head)?;
+    let plain: Vec<u8> = head
+        .iter()
+        .zip(stream)
+        .map(|(byte, key)| byte ^ key)
+        .collect();
     let name = match plain.get(56..60)? {
         [0xef, 0xef, 0xef, 0xef] => "abridged",
         [0xee, 0xee, 0xee, 0xee] => "intermediate",
@@ -96,6 +96,17 @@ pub(super) fn obfuscated(message: &Message<'_>, memory: &mut Memory) -> Option<F
     Some(Finding::certain(format!(
         "an obfuscated stream that decrypts to the {name} transport"
     )))
+}
+
+/// What the first 64 bytes are encrypted with, by the key and the counter in them.
+pub(crate) fn keystream(head: &[u8; HEAD]) -> Option<[u8; HEAD]> {
+    let key = UnboundCipherKey::new(&AES_256, head.get(8..40)?).ok()?;
+    let key = DecryptingKey::ctr(key).ok()?;
+    let counter: [u8; 16] = head.get(40..56)?.try_into().ok()?;
+    let mut stream = [0; HEAD];
+    let context = DecryptionContext::Iv128(FixedLength::from(&counter));
+    key.decrypt(&mut stream, context).ok()?;
+    Some(stream)
 }
 
 /// The first words must not be what other protocols begin with; that spares the decryption of most streams.

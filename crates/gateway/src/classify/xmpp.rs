@@ -42,7 +42,10 @@ pub(super) fn stream(message: &Message<'_>, memory: &mut Memory) -> Option<Findi
         } else {
             Finding::guess("a stanza")
         }
-    } else if body.starts_with("<stream:") || (named && body.starts_with('<')) {
+    } else if body.starts_with("<stream:")
+        || body.starts_with("</stream:stream>")
+        || (named && body.starts_with('<'))
+    {
         Finding::likely("an element of a stream")
     } else {
         return None;
