@@ -159,5 +159,5 @@ pub const MANY_PORTS: usize = 5;
 pub const MAX_ANNOUNCED: usize = 16_384;
 
 /// Endpoints of members that are remembered.
-/// Source: the same as [`MAX_ENDPOINTS`]. Past it no further member is taken in.
+/// Source: the same as [`MAX_ENDPOINTS`]. Past it the older half is forgotten.
 pub const MAX_MEMBERS: usize = 65_536;

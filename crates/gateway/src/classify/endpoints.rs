@@ -57,7 +57,7 @@ impl<K: Eq + Hash, V> Generations<K, V> {
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.young.len() + self.old.len()
+        self.young.len().saturating_add(self.old.len())
     }
 }
 

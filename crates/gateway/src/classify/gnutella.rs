@@ -28,8 +28,10 @@ pub(super) fn handshake(message: &Message<'_>, _: &mut Memory) -> Option<Finding
     let [.., b'0'..=b'9', b'.', b'0'..=b'9'] = message.bytes.get(..20)? else {
         return None;
     };
-    let agent = agent(message.bytes);
-    Some(Finding::certain(format!("connection request{agent}")))
+    Some(Finding::certain(format!(
+        "connection request{}",
+        agent(message.bytes)
+    )))
 }
 
 /// `GNUTELLA/0.6` and a status.
@@ -54,6 +56,7 @@ pub(super) fn answer(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
     )))
 }
 
+/// Which network the header lines ask for, and the program that sends them.
 fn agent(bytes: &[u8]) -> String {
     let block = bytes
         .iter()
@@ -66,9 +69,16 @@ fn agent(bytes: &[u8]) -> String {
     let known = PROGRAMS
         .iter()
         .find(|program| product.eq_ignore_ascii_case(program));
-    known
-        .map(|program| format!(" of {program}"))
-        .unwrap_or_default()
+    let second = block.is_some_and(|block| {
+        ["accept", "content-type"].iter().any(|name| {
+            header(block, name).is_some_and(|kinds| kinds.contains("application/x-gnutella2"))
+        })
+    });
+    let network = if second { " to Gnutella 2" } else { "" };
+    match known {
+        Some(program) => format!("{network} of {program}"),
+        None => network.to_owned(),
+    }
 }
 
 /// One descriptor in a datagram: its length field must name the rest exactly.
@@ -132,7 +142,7 @@ fn is_marked(body: &[u8]) -> bool {
 pub(super) fn reliable_udp(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
     let mut reader = Reader::new(message.bytes);
     reader.take(3)?;
-    let _flags = reader.u8()?;
+    let flags = reader.u8()?;
     let _sequence = reader.be16()?;
     let part = reader.u8()?;
     let count = reader.u8()?;
@@ -145,11 +155,40 @@ pub(super) fn reliable_udp(message: &Message<'_>, memory: &mut Memory) -> Option
     }
     memory.gnutella.count(message.direction);
     let why = format!("part {part} of {count}");
+    // A message in one part that is not deflated can be read.
+    if part == 1
+        && count == 1
+        && flags & 1 == 0
+        && let Some(name) = second_packet(reader)
+    {
+        return Some(Finding::certain(format!(
+            "{why}, a packet {name} of Gnutella 2"
+        )));
+    }
     Some(if memory.gnutella.both() {
         Finding::certain(why)
     } else {
         Finding::likely(why)
     })
+}
+
+/// The name of Gnutella 2's packet that takes all the bytes: a byte with the lengths of length and name, the length
+/// (little-endian), the name in capitals.
+fn second_packet(mut reader: Reader<'_>) -> Option<&str> {
+    const KNOWN: [&str; 18] = [
+        "PI", "PO", "LNI", "KHL", "KHLR", "KHLA", "HAW", "QHT", "QKR", "QKA", "Q2", "QA", "QH2",
+        "PUSH", "UPROC", "UPROD", "CRAWLR", "CRAWLA",
+    ];
+    let control = reader.u8()?;
+    let mut length = 0_usize;
+    for place in 0..u32::from(control >> 6) {
+        let shift = place.checked_mul(8)?;
+        length |= usize::from(reader.u8()?).checked_shl(shift)?;
+    }
+    let name = reader.take(usize::from(control >> 3 & 7).checked_add(1)?)?;
+    let name = std::str::from_utf8(name).ok()?;
+    let fits = control & 3 == 0 && reader.rest().len() == length;
+    (fits && KNOWN.contains(&name)).then_some(name)
 }
 
 /// A transfer over HTTP: by URN, by index, or named so by its header lines.

@@ -107,7 +107,7 @@ impl Classifier {
                 (false, true, L4::Udp) => udp.push(position),
                 _ => {}
             }
-            if !signature.is_by_name() {
+            if !signature.at_once {
                 refined.extend(signature.refines.iter().cloned());
             }
             for (place, pattern) in signature.patterns.iter().enumerate() {

@@ -93,6 +93,8 @@ pub struct Signature {
     /// Application protocols (RFC 7301) that a ClientHello of a refined application offers.
     pub alpn: Vec<String>,
     pub(super) check: Option<Check>,
+    /// Later messages do not matter to it.
+    pub(super) at_once: bool,
 }
 
 impl Signature {
@@ -274,6 +276,10 @@ impl SignatureEntry {
             host.make_ascii_lowercase();
         }
         let name = self.name;
+        let at_once = match &self.check {
+            Some(check) => checks::decides_at_once(check),
+            None => !self.hosts.is_empty() || !self.alpn.is_empty(),
+        };
         let check = match self.check {
             Some(check) => Some(
                 checks::by_name(&check)
@@ -301,6 +307,7 @@ impl SignatureEntry {
             hosts: self.hosts,
             alpn: self.alpn,
             check,
+            at_once,
         })
     }
 }

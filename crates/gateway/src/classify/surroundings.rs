@@ -70,8 +70,7 @@ impl Surroundings {
         }
         match flow.attachment.verdict() {
             Some(verdict) if verdict.confidence >= Confidence::Likely => {
-                let verdict = verdict.clone();
-                self.note_application(flow, &verdict);
+                self.note_application(flow, verdict);
             }
             _ => {
                 if flow.attachment.shape().is_some_and(is_key_exchange) {
@@ -98,10 +97,15 @@ impl Surroundings {
         if flow.l4 == L4::Udp {
             self.endpoints.note(flow.client, application);
         }
-        // Whoever answers as a server may be a tracker only: the client is the host that takes part.
-        let host = self.host(flow.client.ip());
-        host.bittorrent |= application == BITTORRENT;
-        host.edonkey |= application == EDONKEY;
+        // A tracker or a web server takes no part itself.
+        let serves = ["tracker", "http", "web_socket"];
+        let alike = !serves.iter().any(|word| verdict.evidence.contains(word));
+        let sides = [Some(flow.client), alike.then_some(flow.server)];
+        for side in sides.into_iter().flatten() {
+            let host = self.host(side.ip());
+            host.bittorrent |= application == BITTORRENT;
+            host.edonkey |= application == EDONKEY;
+        }
     }
 
     fn note_peer(&mut self, flow: &Flow<Inspection>) {
