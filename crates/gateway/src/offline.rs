@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use crate::capture::{CaptureError, CaptureReader};
 use crate::classify::{Bounds, Classifier, SignatureError, SignatureSet};
@@ -118,11 +119,17 @@ pub fn built_in_pipeline() -> Pipeline {
     Pipeline::new(built_in_classifier(), TableBounds::default())
 }
 
+/// Compiled once; copies share the automaton.
+fn built_in_classifier() -> Classifier {
+    static BUILT_IN: LazyLock<Classifier> = LazyLock::new(compile_built_in);
+    BUILT_IN.clone()
+}
+
 #[expect(
     clippy::expect_used,
     reason = "the built-in signatures are part of the program, and a test compiles them"
 )]
-fn built_in_classifier() -> Classifier {
+fn compile_built_in() -> Classifier {
     let compiled: Result<Classifier, SignatureError> =
         Classifier::new(&SignatureSet::built_in(), Bounds::default());
     compiled.expect("the built-in signatures compile")

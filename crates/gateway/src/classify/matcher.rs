@@ -31,7 +31,7 @@ impl Default for Bounds {
 }
 
 /// Finds applications by signatures. Has no state of its own: that is the flow's [`Inspection`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Classifier {
     signatures: Vec<Signature>,
     automaton: AhoCorasick,

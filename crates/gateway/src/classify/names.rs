@@ -9,7 +9,7 @@ use super::message::Finding;
 use super::signature::Signature;
 
 /// Names, and the signatures that name them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     hosts: HashMap<String, Vec<usize>>,
     protocols: HashMap<String, Vec<usize>>,

@@ -176,7 +176,10 @@ fn hosts_of_ones_own_are_found_by_their_suffix() {
         if app == "intranet" {
             // Whoever asks chooses the name.
             assert_eq!(flow.confidence, Confidence::Likely);
-            assert_eq!(flow.evidence, "mine: GET request, to a host of corp.example");
+            assert_eq!(
+                flow.evidence,
+                "mine: GET request, to a host of corp.example"
+            );
         }
     }
 }
