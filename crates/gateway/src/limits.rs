@@ -146,12 +146,12 @@ pub const MAX_HOSTS: usize = 16_384;
 pub const MAX_HOST_PEERS: usize = 16;
 
 /// Peers of a host in such flows from which on they are many.
-/// Source: chosen: BitTorrent programs keep fifty; other programs speak so to a few servers. Below it such a flow stays
-/// a guess.
+/// Source: chosen: BitTorrent programs keep fifty; other programs speak so to a few servers. Past it such a flow is
+/// likely, below it a guess.
 pub const MANY_PEERS: usize = 8;
 
 /// Ports of these peers from which on they are many.
-/// Source: chosen: peers choose their ports at random; servers share one. Below it such a flow stays a guess.
+/// Source: chosen: peers choose their ports at random; servers share one. Past it such a flow is likely, below it a guess.
 pub const MANY_PORTS: usize = 5;
 
 /// Endpoints that were announced and not yet used.

@@ -81,13 +81,12 @@ impl Pipeline {
             let before = flow.attachment.held();
             let room = MAX_BUFFERED.saturating_sub(self.buffered);
             let inspecting = !flow.attachment.is_done();
-            let listening = flow.attachment.is_listening();
             self.classifier.handle_packet(flow, direction, packet, room);
             self.buffered = self
                 .buffered
                 .saturating_sub(before)
                 .saturating_add(flow.attachment.held());
-            if inspecting || listening {
+            if flow.attachment.take_news() || inspecting {
                 self.surroundings.note(flow);
             }
         }

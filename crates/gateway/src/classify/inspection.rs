@@ -42,6 +42,9 @@ pub struct Inspection {
     opening: Option<Box<Opening>>,
     listener: Option<Listener>,
     announced: Option<Announced>,
+    /// Directions that have sent data, and whether one of them was new.
+    heard: [bool; 2],
+    news: bool,
     done: bool,
 }
 
@@ -123,6 +126,25 @@ impl Inspection {
         self.opening.as_ref()?.shape()
     }
 
+    /// Notes that a direction has sent data.
+    pub(super) fn hear(&mut self, direction: Direction) {
+        if let Some(heard) = self.heard.get_mut(direction.slot()) {
+            self.news |= !*heard;
+            *heard = true;
+        }
+    }
+
+    /// The side that was called has sent data.
+    pub(super) fn is_answered(&self) -> bool {
+        let [_, from_server] = self.heard;
+        from_server
+    }
+
+    /// The flow may tell others something new: it is inspected or listened to, or a side has spoken for the first time.
+    pub(crate) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.news) || !self.done || self.listener.is_some()
+    }
+
     /// Hears what a conversation announces.
     pub(super) fn listen(&mut self, payload: &[u8]) {
         if let Some(listener) = self.memory.listener.take() {
@@ -131,11 +153,6 @@ impl Inspection {
         if let Some(listener) = self.listener {
             self.announced = listener(payload).or(self.announced);
         }
-    }
-
-    /// Later packets may announce other flows.
-    pub(crate) fn is_listening(&self) -> bool {
-        self.listener.is_some()
     }
 
     /// What was announced since the last call.

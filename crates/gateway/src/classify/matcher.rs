@@ -156,6 +156,7 @@ impl Classifier {
         if packet.payload.is_empty() {
             return;
         }
+        flow.attachment.hear(direction);
         let over = flow.attachment.count(direction) >= self.bounds.packets;
         if !over && !flow.attachment.is_done() {
             self.handle_payload(flow, direction, packet, room);

@@ -16,6 +16,8 @@ fn is_kind(byte: u8) -> bool {
 pub(super) struct Seen {
     /// Who asks, and under which identifier last.
     asked: Option<(Direction, [u8; 2])>,
+    /// That request has no answer yet.
+    open: bool,
     /// Requests that were answered under their identifier.
     answered: u8,
     /// The identifier stays the same, as that of a connection does.
@@ -36,18 +38,22 @@ pub(super) fn datagram(message: &Message<'_>, memory: &mut Memory) -> Option<Fin
     let seen = &mut memory.skype;
     match seen.asked {
         Some((direction, asked)) if direction != message.direction => {
-            if asked == own && !seen.steady {
+            if asked == own && seen.open {
                 seen.answered = seen.answered.saturating_add(1);
             }
-            (seen.answered >= 2).then(|| Finding::guess("answers under the requests' identifiers"))
+            seen.open = false;
+            (seen.answered >= 2 && !seen.steady)
+                .then(|| Finding::guess("answers under the requests' identifiers"))
         }
         Some((_, asked)) => {
             seen.steady |= asked == own;
             seen.asked = Some((message.direction, own));
+            seen.open = true;
             None
         }
         None => {
             seen.asked = (kind & 0x0f == 2).then_some((message.direction, own));
+            seen.open = true;
             None
         }
     }

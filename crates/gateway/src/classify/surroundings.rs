@@ -92,14 +92,18 @@ impl Surroundings {
             .into_iter()
             .find(|name| certain && *name == verdict.application);
         let Some(application) = speaks else { return };
+        // Anybody can send such bytes to a host that does not speak it: a side that was called must have answered.
+        let answered = flow.attachment.is_answered();
         // Over UDP both ports are chosen to stay, over TCP the server's.
-        self.endpoints.note(flow.server, application);
+        if answered {
+            self.endpoints.note(flow.server, application);
+        }
         if flow.l4 == L4::Udp {
             self.endpoints.note(flow.client, application);
         }
         // A tracker or a web server takes no part itself.
         let serves = ["tracker", "http", "web_socket"];
-        let alike = !serves.iter().any(|word| verdict.evidence.contains(word));
+        let alike = answered && !serves.iter().any(|word| verdict.evidence.contains(word));
         let sides = [Some(flow.client), alike.then_some(flow.server)];
         for side in sides.into_iter().flatten() {
             let host = self.host(side.ip());

@@ -93,18 +93,27 @@ fn contact_with_the_dht_makes_it_likely_for_that_host_only() {
 }
 
 #[test]
-fn a_known_port_makes_it_likely_for_others_that_call_it() {
-    let mut packets = Packets::new();
-    packets.udp(at("10.0.0.1:6881"), at("192.0.2.2:6002"), DHT);
-    encrypted(
-        &mut packets,
-        "10.0.0.9:5000",
-        "192.0.2.2:6002",
-        &KEY_EXCHANGE,
-    );
-    let flows = classify(&packets);
-    let flow = flows.iter().find(|flow| flow.client_port == 5_000).unwrap();
-    is(flow, "bittorrent", Likely);
+fn a_port_that_has_answered_makes_it_likely_for_others_that_call_it() {
+    for (answered, confidence) in [(true, Likely), (false, Guess)] {
+        let mut packets = Packets::new();
+        packets.udp(at("10.0.0.1:6881"), at("192.0.2.2:6002"), DHT);
+        if answered {
+            packets.udp(
+                at("192.0.2.2:6002"),
+                at("10.0.0.1:6881"),
+                b"d1:rd2:id20:abcdefghij0123456789e1:t2:aa1:y1:re",
+            );
+        }
+        encrypted(
+            &mut packets,
+            "10.0.0.9:5000",
+            "192.0.2.2:6002",
+            &KEY_EXCHANGE,
+        );
+        let flows = classify(&packets);
+        let flow = flows.iter().find(|flow| flow.client_port == 5_000).unwrap();
+        is(flow, "bittorrent", confidence);
+    }
 }
 
 #[test]
