@@ -134,8 +134,8 @@ pub const MAX_TEXT_LINES: usize = 32;
 pub const MAX_TEXT_HEAD: usize = 1_024;
 
 /// Bytes of each side's first turn that are measured for randomness.
-/// Source: the longest first message of BitTorrent's encryption (608 bytes), and room. Past it bytes are counted only.
-pub const MAX_MEASURED: usize = 1_024;
+/// Source: as many as a byte has values. Past it bytes are counted only.
+pub const MAX_MEASURED: usize = 256;
 
 /// Hosts of which is remembered what they contact.
 /// Source: chosen: a quarter of [`MAX_FLOWS`]; some 200 bytes each. Past it the older half is forgotten.

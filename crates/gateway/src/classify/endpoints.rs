@@ -40,8 +40,9 @@ impl<K: Eq + Hash, V> Generations<K, V> {
     where
         V: Default,
     {
-        let known = self.old.remove(&key);
+        let mut known = None;
         if !self.young.contains_key(&key) {
+            known = self.old.remove(&key);
             self.make_room();
         }
         self.young

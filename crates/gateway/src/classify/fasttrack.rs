@@ -4,6 +4,7 @@
 //! implementation giFT-FastTrack.
 
 use super::http::{Request, header_names};
+use super::http_marks;
 use super::message::{Finding, Memory, Message, is_number};
 use crate::reader::Reader;
 
@@ -11,7 +12,10 @@ use crate::reader::Reader;
 const PLACES: [&str; 4] = ["/.supernode", "/.status", "/.network", "/.files"];
 
 /// A request or an answer of a transfer: `GET /.hash=<40 hex>`, or header lines that begin with `X-Kazaa`.
-pub(super) fn transfer(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
+pub(super) fn transfer(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
+    if !http_marks::of(message, &mut memory.http).kazaa {
+        return None;
+    }
     let end = message.bytes.iter().position(|&byte| byte == b'\n')?;
     let block = message.bytes.get(end.checked_add(1)?..)?;
     let lines = header_names(block).any(|name| {

@@ -1,6 +1,7 @@
 //! Gnutella: handshake, descriptors over UDP, semi-reliable UDP of Gnutella 2, transfers over HTTP.
 
 use super::http::{Request, header, header_names};
+use super::http_marks;
 use super::message::{Finding, Memory, Message};
 use crate::reader::{Reader, index};
 
@@ -192,7 +193,10 @@ fn second_packet(mut reader: Reader<'_>) -> Option<&str> {
 }
 
 /// A transfer over HTTP: by URN, by index, or named so by its header lines.
-pub(super) fn http_transfer(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
+pub(super) fn http_transfer(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
+    if !http_marks::of(message, &mut memory.http).gnutella {
+        return None;
+    }
     let request = Request::parse(message.bytes)?;
     let block = message
         .bytes
@@ -217,9 +221,11 @@ pub(super) fn http_transfer(message: &Message<'_>, _: &mut Memory) -> Option<Fin
     Some(found.with_host(host))
 }
 
-fn is_program(agent: &str) -> bool {
-    let agent = agent.to_ascii_lowercase();
-    PROGRAMS.iter().any(|program| agent.starts_with(program))
+/// The user agent is one of Gnutella's programs.
+pub(super) fn is_program(agent: &str) -> bool {
+    PROGRAMS
+        .iter()
+        .any(|program| http_marks::begins(agent, program))
 }
 
 fn is_own_header(name: &str) -> bool {

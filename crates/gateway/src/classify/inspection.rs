@@ -40,6 +40,8 @@ pub struct Inspection {
     refines: Vec<String>,
     /// How a flow opens that nothing has named for certain.
     opening: Option<Box<Opening>>,
+    /// Both sides have opened since the last look.
+    opened: bool,
     listener: Option<Listener>,
     announced: Option<Announced>,
     /// Directions that have sent data, and whether one of them was new.
@@ -115,15 +117,23 @@ impl Inspection {
         if known.is_some_and(|confidence| confidence > Confidence::Guess) {
             self.opening = None;
         } else {
-            self.opening
-                .get_or_insert_default()
-                .take_in(direction, payload);
+            let opening = self.opening.get_or_insert_default();
+            self.opened |= opening.take_in(direction, payload);
         }
     }
 
     /// The shape of the flow's opening, if it looks encrypted.
     pub(crate) fn shape(&self) -> Option<Shape> {
         self.opening.as_ref()?.shape()
+    }
+
+    /// The shape, once: when both sides have spoken and the client goes on.
+    pub(crate) fn take_opened(&mut self) -> Option<Shape> {
+        if std::mem::take(&mut self.opened) {
+            self.shape()
+        } else {
+            None
+        }
     }
 
     /// Notes that a direction has sent data.

@@ -341,6 +341,7 @@ impl Classifier {
         };
         let message = Message {
             bytes,
+            at: hit.start,
             direction: unit.direction,
             truncated: unit.truncated,
         };

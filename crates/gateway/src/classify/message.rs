@@ -6,7 +6,7 @@ use super::quic_crypto::Hello;
 use super::ringway::Exchange;
 use super::tls::Offer;
 use super::utp::Track;
-use super::{Confidence, Details as Public, skype, wireguard};
+use super::{Confidence, Details as Public, http_marks, skype, wireguard};
 use crate::flow::Direction;
 use crate::limits::{MAX_DETAIL, MAX_TEXT_LINES};
 
@@ -41,6 +41,8 @@ impl Details {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message<'a> {
     pub(super) bytes: &'a [u8],
+    /// Where they begin in the stream or datagram.
+    pub(super) at: usize,
     pub(super) direction: Direction,
     /// The datagram or segment was cut by the capture.
     pub(super) truncated: bool,
@@ -146,8 +148,9 @@ pub(super) struct Memory {
     pub(super) edonkey: Tally,
     pub(super) gnutella: Tally,
     pub(super) utp: Option<Box<Track>>,
-    pub(super) wireguard: wireguard::Seen,
-    pub(super) ringway: Exchange,
+    pub(super) wireguard: Option<Box<wireguard::Seen>>,
+    pub(super) ringway: Option<Box<Exchange>>,
+    pub(super) http: [Option<http_marks::Seen>; 2],
     pub(super) quic: Option<Box<Hello>>,
     /// What a TLS client has offered.
     pub(super) offer: Option<Box<Offer>>,

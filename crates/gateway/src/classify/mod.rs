@@ -16,6 +16,7 @@ mod endpoints;
 mod fasttrack;
 mod gnutella;
 mod http;
+mod http_marks;
 mod inspection;
 mod irc;
 mod kad;

@@ -6,6 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::http::{Request, header};
+use super::http_marks;
 use super::message::{Announced, Finding, Memory, Message, is_number, text_lines};
 
 /// Commands that follow the version's.
@@ -65,7 +66,10 @@ fn has_mime(bytes: &[u8]) -> bool {
 }
 
 /// MSNP inside HTTP, for clients behind a proxy: the gateway's path, or the content's type.
-pub(super) fn gateway(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
+pub(super) fn gateway(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
+    if !http_marks::of(message, &mut memory.http).msn {
+        return None;
+    }
     let request = Request::parse(message.bytes)?;
     let typed = request
         .header("content-type")

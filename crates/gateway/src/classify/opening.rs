@@ -30,8 +30,9 @@ impl Bytes {
             if let Some(word) = self.seen.get_mut(word) {
                 *word |= 1_u64.checked_shl(u32::from(byte & 63)).unwrap_or(0);
             }
-            self.ones = self.ones.saturating_add(byte.count_ones());
         }
+        let ones: u32 = bytes.iter().map(|byte| byte.count_ones()).sum();
+        self.ones = self.ones.saturating_add(ones);
         self.count = self.count.saturating_add(length32(bytes.len()));
     }
 
@@ -74,8 +75,8 @@ pub(crate) struct Shape {
 }
 
 impl Opening {
-    /// Takes in the next payload.
-    pub(super) fn take_in(&mut self, from: Direction, payload: &[u8]) {
+    /// Takes in the next payload; tells whether both sides have spoken and the client goes on.
+    pub(super) fn take_in(&mut self, from: Direction, payload: &[u8]) -> bool {
         let expected = match self.turn {
             0 | 2 => Direction::FromClient,
             _ => Direction::FromServer,
@@ -84,10 +85,11 @@ impl Opening {
             // A conversation that the server opens has no such shape.
             if !self.begun || self.turn.saturating_add(1) >= TURNS {
                 self.turn = TURNS;
-                return;
+                return false;
             }
             self.turn = self.turn.saturating_add(1);
         }
+        let goes_on = from != expected && self.turn == 2;
         self.begun = true;
         let turn = self.turn;
         if let Some(length) = self.lengths.get_mut(turn) {
@@ -98,6 +100,7 @@ impl Opening {
                 MAX_MEASURED.saturating_sub(usize::try_from(bytes.count).unwrap_or(usize::MAX));
             bytes.take_in(payload.get(..room.min(payload.len())).unwrap_or_default());
         }
+        goes_on
     }
 
     /// The shape, if both sides have spoken and all that was measured looks random.

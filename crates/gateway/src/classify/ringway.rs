@@ -6,6 +6,7 @@
 use data_encoding::BASE32_NOPAD;
 
 use super::http::Request;
+use super::http_marks;
 use super::message::{Finding, Memory, Message};
 use super::opening::Bytes;
 use crate::flow::Direction;
@@ -14,7 +15,6 @@ use crate::reader::Reader;
 const INITIATION: u8 = 1;
 const RESPONSE: u8 = 2;
 const DATA: u8 = 3;
-const UNKNOWN: u8 = 4;
 const COOKIE: u8 = 5;
 const OPEN_INITIATION: u8 = 17;
 const OPEN_RESPONSE: u8 = 18;
@@ -40,29 +40,32 @@ pub(super) struct Exchange {
 
 /// A datagram that may be a link's packet.
 pub(super) fn datagram(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
-    if message.truncated {
+    if message.truncated || !may_be(message.bytes) {
         return None;
     }
-    memory.ringway.packet(message.bytes, message.direction)
+    let exchange = memory.ringway.get_or_insert_default();
+    exchange.packet(message.bytes, message.direction)
 }
 
 /// Frames over TCP: two bytes of length, a packet.
 pub(super) fn frames(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
+    if !may_be(message.bytes.get(2..)?) {
+        return None;
+    }
     let mut reader = Reader::new(message.bytes);
     let mut best: Option<Finding> = None;
+    let exchange = memory.ringway.get_or_insert_default();
     // The stream is walked from its beginning each time it grows; what was counted before counts anew.
-    let [from_client, from_server] = &mut memory.ringway.data;
-    match message.direction {
-        Direction::FromClient => *from_client = None,
-        Direction::FromServer => *from_server = None,
+    if let Some(last) = exchange.data.get_mut(message.direction.slot()) {
+        *last = None;
     }
-    memory.ringway.steady = 0;
+    exchange.steady = 0;
     for _ in 0..MAX_FRAMES {
         let Some(length) = reader.be16() else { break };
         let Some(packet) = reader.take(length.into()) else {
             break;
         };
-        let Some(found) = memory.ringway.packet(packet, message.direction) else {
+        let Some(found) = exchange.packet(packet, message.direction) else {
             continue;
         };
         if best
@@ -75,8 +78,20 @@ pub(super) fn frames(message: &Message<'_>, memory: &mut Memory) -> Option<Findi
     best
 }
 
+/// A packet of a known type that is long enough to hold more than its numbers.
+fn may_be(packet: &[u8]) -> bool {
+    packet.len() > 13
+        && matches!(
+            packet.first(),
+            Some(&(INITIATION | RESPONSE | DATA | COOKIE | OPEN_INITIATION | OPEN_RESPONSE))
+        )
+}
+
 /// A WebSocket of the subprotocol `ringway`.
-pub(super) fn web_socket(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
+pub(super) fn web_socket(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
+    if !http_marks::of(message, &mut memory.http).ringway {
+        return None;
+    }
     let request = Request::parse(message.bytes)?;
     let asked = request.header("sec-websocket-protocol")? == "ringway";
     let upgrades = request.header("upgrade")?.eq_ignore_ascii_case("websocket");
@@ -113,7 +128,6 @@ impl Exchange {
                 (bytes.len() == 37 && self.names(from, receiver))
                     .then(|| Finding::certain("a cookie for the initiation's index"))
             }
-            UNKNOWN => None,
             DATA => {
                 let receiver = reader.be32()?;
                 let epoch = reader.be32()?;

@@ -73,7 +73,7 @@ impl Surroundings {
                 self.note_application(flow, verdict);
             }
             _ => {
-                if flow.attachment.shape().is_some_and(is_key_exchange) {
+                if flow.attachment.take_opened().is_some_and(is_key_exchange) {
                     self.note_peer(flow);
                 }
             }
@@ -178,10 +178,12 @@ impl Surroundings {
 
     /// What a flow without a name of its own looks like.
     fn by_shape(&self, flow: &Flow<Inspection>, own: Option<&Verdict>) -> Verdict {
-        let shaped = flow.attachment.shape().and_then(|shape| match flow.l4 {
-            L4::Tcp => self.encrypted_stream(flow, shape),
-            L4::Udp => self.encrypted_datagrams(flow),
-        });
+        let shape = || flow.attachment.shape();
+        let shaped = match flow.l4 {
+            L4::Tcp => shape().and_then(|shape| self.encrypted_stream(flow, shape)),
+            // Few have such surroundings: the bytes are looked at last.
+            L4::Udp => self.encrypted_datagrams(flow).filter(|_| shape().is_some()),
+        };
         match (shaped, own) {
             (Some(shaped), Some(own)) if shaped.confidence <= own.confidence => own.clone(),
             (Some(shaped), _) => shaped,

@@ -7,6 +7,7 @@ use aws_lc_rs::cipher::{AES_256, DecryptingKey, DecryptionContext, UnboundCipher
 use aws_lc_rs::iv::FixedLength;
 
 use super::message::{Finding, Memory, Message};
+use super::opening::Bytes;
 use crate::flow::Direction;
 use crate::reader::{Reader, index};
 
@@ -109,13 +110,11 @@ pub(crate) fn keystream(head: &[u8; HEAD]) -> Option<[u8; HEAD]> {
     Some(stream)
 }
 
-/// The first words must not be what other protocols begin with; that spares the decryption of most streams.
+/// All 64 bytes are random but for the number; that spares the decryption of most streams.
 fn may_be_obfuscated(head: &[u8; HEAD]) -> bool {
-    let [first, second, _, _, rest @ ..] = head;
+    let [first, second, ..] = head;
     let tls = matches!((first, second), (20..=24, 3));
-    // The key and the counter are random: text has no byte of theirs above 127.
-    let text = rest.iter().all(u8::is_ascii);
-    *first != 0xef && !text && !tls && !rest.starts_with(&[0; 4])
+    *first != 0xef && !tls && Bytes::of(head).are_random()
 }
 
 /// Calls: 16 bytes that name the call, then a request to the reflector: twelve bytes 0xff.

@@ -25,7 +25,7 @@ pub(super) fn datagram(message: &Message<'_>, memory: &mut Memory) -> Option<Fin
     let kind = reader.le32()?;
     let first = reader.le32()?;
     let length = message.bytes.len();
-    let seen = &mut memory.wireguard;
+    let seen = memory.wireguard.get_or_insert_default();
     match kind {
         1 if length == 148 => {
             // Keys and tags are random; a cookie's tag is zeros as a rule.

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::http::Request;
+use super::http_marks;
 use super::message::{Announced, Finding, Memory, Message};
 use crate::limits::MAX_TEXT_HEAD;
 use crate::reader::Reader;
@@ -56,7 +57,10 @@ pub(super) fn stream(message: &Message<'_>, memory: &mut Memory) -> Option<Findi
 }
 
 /// A request to a connection manager (XEP-0124).
-pub(super) fn over_http(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
+pub(super) fn over_http(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
+    if !http_marks::of(message, &mut memory.http).xmpp {
+        return None;
+    }
     let request = Request::parse(message.bytes)?;
     let path = request.path();
     let head = message
