@@ -1,6 +1,6 @@
 //! Gnutella: handshake, descriptors over UDP, semi-reliable UDP of Gnutella 2, transfers over HTTP.
 
-use super::http::{Request, header, header_names};
+use super::http::{Request, header_names, headers};
 use super::http_marks;
 use super::message::{Finding, Memory, Message};
 use crate::reader::{Reader, index};
@@ -59,24 +59,22 @@ pub(super) fn answer(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
 
 /// Which network the header lines ask for, and the program that sends them.
 fn agent(bytes: &[u8]) -> String {
-    let block = bytes
-        .iter()
-        .position(|&byte| byte == b'\n')
-        .and_then(|end| bytes.get(end.saturating_add(1)..));
-    let agent = block.and_then(|block| header(block, "user-agent"));
-    let product = agent
-        .and_then(|agent| agent.split([' ', '/']).next())
-        .unwrap_or_default();
-    let known = PROGRAMS
-        .iter()
-        .find(|program| product.eq_ignore_ascii_case(program));
-    let second = block.is_some_and(|block| {
-        ["accept", "content-type"].iter().any(|name| {
-            header(block, name).is_some_and(|kinds| kinds.contains("application/x-gnutella2"))
-        })
-    });
-    let network = if second { " to Gnutella 2" } else { "" };
-    match known {
+    let end = bytes.iter().position(|&byte| byte == b'\n');
+    let block = end.and_then(|end| bytes.get(end.saturating_add(1)..));
+    let (mut network, mut program) = ("", None);
+    for (name, value) in headers(block.unwrap_or_default()) {
+        if name.eq_ignore_ascii_case("user-agent") {
+            let product = value.split([' ', '/']).next().unwrap_or_default();
+            program = PROGRAMS
+                .iter()
+                .find(|program| product.eq_ignore_ascii_case(program));
+        } else if (name.eq_ignore_ascii_case("accept") || name.eq_ignore_ascii_case("content-type"))
+            && value.contains("application/x-gnutella2")
+        {
+            network = " to Gnutella 2";
+        }
+    }
+    match program {
         Some(program) => format!("{network} of {program}"),
         None => network.to_owned(),
     }

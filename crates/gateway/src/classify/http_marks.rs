@@ -31,22 +31,24 @@ pub(super) struct Seen {
 }
 
 /// The marks of a message, from memory where nothing can have changed.
-pub(super) fn of(message: &Message<'_>, memory: &mut [Option<Seen>; 2]) -> Marks {
+pub(super) fn of(message: &Message<'_>, memory: &mut [Option<Box<Seen>>; 2]) -> Marks {
     let Some(place) = memory.get_mut(message.direction.slot()) else {
         return Marks::default();
     };
     let length = message.bytes.len();
-    let known = place.filter(|seen| seen.at == message.at && (seen.ended || seen.length == length));
+    let known = place
+        .as_deref()
+        .filter(|seen| seen.at == message.at && (seen.ended || seen.length == length));
     if let Some(seen) = known {
         return seen.marks;
     }
     let (marks, ended) = look(message.bytes);
-    *place = Some(Seen {
+    *place = Some(Box::new(Seen {
         at: message.at,
         length,
         ended,
         marks,
-    });
+    }));
     marks
 }
 

@@ -1,7 +1,5 @@
 //! The compiled signatures: one automaton for all patterns, and what follows a hit.
 
-use std::collections::HashSet;
-
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::inspection::{Inspection, Verdict};
@@ -41,7 +39,7 @@ pub struct Classifier {
     structural: [Vec<usize>; 2],
     names: Names,
     /// Applications of which later messages may reveal a special form.
-    refined: HashSet<String>,
+    refined: Vec<String>,
     /// Bytes from a place at which a message may begin that can decide: all that is searched.
     reach: usize,
     bounds: Bounds,
@@ -95,7 +93,7 @@ impl Classifier {
         let mut patterns = Vec::new();
         let mut owners = Vec::new();
         let mut structural = [Vec::new(), Vec::new()];
-        let mut refined = HashSet::new();
+        let mut refined: Vec<String> = Vec::new();
         for (position, signature) in signatures.iter().enumerate() {
             let [tcp, udp] = &mut structural;
             match (
@@ -108,7 +106,12 @@ impl Classifier {
                 _ => {}
             }
             if !signature.at_once {
-                refined.extend(signature.refines.iter().cloned());
+                let new = signature
+                    .refines
+                    .iter()
+                    .filter(|name| !refined.contains(name));
+                let new: Vec<String> = new.cloned().collect();
+                refined.extend(new);
             }
             for (place, pattern) in signature.patterns.iter().enumerate() {
                 patterns.push(pattern.bytes.as_slice());

@@ -150,7 +150,7 @@ pub(super) struct Memory {
     pub(super) utp: Option<Box<Track>>,
     pub(super) wireguard: Option<Box<wireguard::Seen>>,
     pub(super) ringway: Option<Box<Exchange>>,
-    pub(super) http: [Option<http_marks::Seen>; 2],
+    pub(super) http: [Option<Box<http_marks::Seen>>; 2],
     pub(super) quic: Option<Box<Hello>>,
     /// What a TLS client has offered.
     pub(super) offer: Option<Box<Offer>>,

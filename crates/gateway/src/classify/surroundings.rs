@@ -70,7 +70,17 @@ impl Surroundings {
         }
         match flow.attachment.verdict() {
             Some(verdict) if verdict.confidence >= Confidence::Likely => {
-                self.note_application(flow, verdict);
+                // Most flows are of no interest to others.
+                let certain = verdict.confidence == Confidence::Certain;
+                let speaks = PEER_TO_PEER
+                    .into_iter()
+                    .find(|name| certain && *name == verdict.application);
+                let matters = speaks.is_some()
+                    || verdict.application == I2P
+                    || verdict.details.member.is_some();
+                if matters && flow.attachment.tell() {
+                    self.note_application(flow, speaks);
+                }
             }
             _ => {
                 if flow.attachment.take_opened().is_some_and(is_key_exchange) {
@@ -80,17 +90,16 @@ impl Surroundings {
         }
     }
 
-    fn note_application(&mut self, flow: &Flow<Inspection>, verdict: &Verdict) {
-        let certain = verdict.confidence == Confidence::Certain;
+    fn note_application(&mut self, flow: &Flow<Inspection>, speaks: Option<&'static str>) {
+        let Some(verdict) = flow.attachment.verdict() else {
+            return;
+        };
         if let Some(member) = verdict.details.member.as_deref() {
             self.know_member(flow.client, member);
         }
         if verdict.application == I2P {
             self.host(flow.client.ip()).i2p = true;
         }
-        let speaks = PEER_TO_PEER
-            .into_iter()
-            .find(|name| certain && *name == verdict.application);
         let Some(application) = speaks else { return };
         // Anybody can send such bytes to a host that does not speak it: a side that was called must have answered.
         let answered = flow.attachment.is_answered();
