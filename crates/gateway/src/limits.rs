@@ -138,7 +138,7 @@ pub const MAX_TEXT_HEAD: usize = 1_024;
 pub const MAX_MEASURED: usize = 256;
 
 /// Hosts of which is remembered what they contact.
-/// Source: chosen: a quarter of [`MAX_FLOWS`]; some 200 bytes each. Past it the older half is forgotten.
+/// Source: chosen: a quarter of [`MAX_FLOWS`]; at most some 600 bytes each. Past it the older half is forgotten.
 pub const MAX_HOSTS: usize = 16_384;
 
 /// Peers of a host, in flows that look encrypted, that are told apart.

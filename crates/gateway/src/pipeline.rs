@@ -136,4 +136,23 @@ mod tests {
         pipeline.finish();
         assert_eq!(pipeline.buffered, 0);
     }
+
+    #[test]
+    fn bytes_of_a_hello_that_never_ends_are_counted_and_given_back() {
+        // A CRYPTO frame with one byte at offset 8 000: the ones before it never come.
+        let frame = [6, 0x5f, 0x40, 1, 7];
+        let hello = crate::classify::quic_initial(1, &[7; 8], &frame, 1_200).unwrap();
+        let mut packets = Packets::new();
+        for port in 1_000..1_050_u16 {
+            let client = ([10, 0, 0, 1], port).into();
+            packets.udp(client, ([192, 0, 2, 1], 443).into(), &hello);
+        }
+        let mut pipeline = built_in_pipeline();
+        for (now, bytes) in packets.iter() {
+            pipeline.handle_packet(now, LinkType::RawIp, bytes);
+        }
+        assert_eq!(pipeline.buffered, 50 * 8_001);
+        pipeline.finish();
+        assert_eq!(pipeline.buffered, 0);
+    }
 }

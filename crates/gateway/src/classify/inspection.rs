@@ -65,12 +65,13 @@ impl Inspection {
         self.counts.iter().map(|&count| u32::from(count)).sum()
     }
 
-    /// Bytes of stream that are kept.
+    /// Bytes of stream that are kept, those of a QUIC client's hello included.
     #[must_use]
     pub fn held(&self) -> usize {
+        let hello = self.memory.quic.as_ref().map_or(0, |hello| hello.held());
         self.streams
             .iter()
-            .fold(0, |sum, stream| sum.saturating_add(stream.held()))
+            .fold(hello, |sum, stream| sum.saturating_add(stream.held()))
     }
 
     /// No further packet will change the verdict.

@@ -183,6 +183,7 @@ impl Classifier {
         let inspection = &mut flow.attachment;
         let Some(tcp) = packet.tcp else {
             inspection.counted(direction);
+            inspection.memory().room = room;
             inspection
                 .memory()
                 .count_sent(direction, packet.payload.len());

@@ -157,6 +157,8 @@ pub(super) struct Memory {
     pub(super) skype: skype::Seen,
     /// Who has asked, and the number that an answer repeats.
     pub(super) discord: Option<(Direction, [u8; 4])>,
+    /// Bytes that may still be kept over all flows.
+    pub(super) room: usize,
     /// Bytes that each direction has sent, the packet at hand included.
     pub(super) sent: [u32; 2],
     /// Packets that acknowledged exactly what the other side had sent.

@@ -4,6 +4,7 @@ use super::message::{Finding, Memory, Message};
 use super::quic_crypto::{Hello, Initial};
 use super::tls::Offer;
 use crate::flow::Direction;
+use crate::limits::MAX_CRYPTO;
 use crate::reader::Reader;
 
 /// RFC 9000 §17.2: a connection id of version 1 has at most 20 bytes.
@@ -71,6 +72,9 @@ fn offered(initial: &Initial<'_>, from: Direction, memory: &mut Memory) -> Optio
         return None;
     }
     if memory.quic.is_none() {
+        if memory.room < MAX_CRYPTO {
+            return None;
+        }
         memory.quic = Hello::begin(initial).map(Box::new);
     }
     let hello = memory.quic.as_mut()?;

@@ -137,6 +137,11 @@ impl Hello {
         self.open
     }
 
+    /// Bytes of the hello that are kept.
+    pub(super) fn held(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Takes in another Initial packet; answers the offer once the hello is whole.
     pub(super) fn take_in(&mut self, initial: &Initial<'_>) -> Option<Offer> {
         if !self.open {
