@@ -239,14 +239,13 @@ impl Classifier {
         }
         let [tcp, udp] = &self.structural;
         for &signature in if unit.l4 == L4::Tcp { tcp } else { udp } {
-            let Some(anchor) = self
-                .signatures
-                .get(signature)
-                .map(|signature| signature.anchor)
-            else {
+            let Some(candidate) = self.signatures.get(signature) else {
                 continue;
             };
-            for start in starts(anchor, &unit) {
+            if is_beaten(candidate, inspection) {
+                continue;
+            }
+            for start in starts(candidate.anchor, &unit) {
                 self.confirm(
                     inspection,
                     &unit,
@@ -407,6 +406,15 @@ fn starts(anchor: Anchor, unit: &Unit<'_>) -> impl Iterator<Item = usize> {
     let first = at_start.then_some(0);
     let second = (at_packet && !(at_start && packet_at == 0)).then_some(packet_at);
     first.into_iter().chain(second)
+}
+
+/// The standing verdict is certain, and of an application that this signature neither finds nor refines.
+fn is_beaten(signature: &Signature, inspection: &Inspection) -> bool {
+    inspection.verdict().is_some_and(|verdict| {
+        verdict.confidence == super::Confidence::Certain
+            && signature.application != verdict.application
+            && !signature.refines.contains(&verdict.application)
+    })
 }
 
 fn is_from(sender: Sender, direction: Direction) -> bool {

@@ -71,7 +71,10 @@ fn handshake(records: &Records, memory: &mut Memory) -> Option<Finding> {
         return Some(Finding::certain("ServerHello"));
     }
     let offer = client_hello(body)?;
-    memory.offer = Some(Box::new(offer.clone()));
+    // Only a hello without application protocols is looked at again.
+    if offer.protocols.is_empty() {
+        memory.offer = Some(Box::new(offer.clone()));
+    }
     Some(
         Finding::certain("ClientHello")
             .with_sni(offer.name)
