@@ -62,6 +62,14 @@ pub const TCP_CLOSED: Duration = Duration::from_secs(240);
 /// Source: the thesis, section 2.1: the first eight packets. Past it the flow keeps what was found.
 pub const INSPECT_PACKETS: u8 = 8;
 
+/// Bytes of a TCP segment that counts as one of the [`INSPECT_PACKETS`].
+/// Source: RFC 9293 §3.7.1 (every host accepts 536). Past it a segment counts no more than once; shorter ones count in part.
+pub const FULL_SEGMENT: usize = 512;
+
+/// Small TCP segments that count as one of the [`INSPECT_PACKETS`] at least.
+/// Source: chosen: a conversation of keystrokes is inspected for 64 segments of each direction. Past it the next one begins.
+pub const SMALL_SEGMENTS: usize = 8;
+
 /// Bytes kept of the beginning of one TCP direction.
 /// Source: RFC 8446 §5.1 (a record of 2^14 bytes). Past it further segments are inspected one by one.
 pub const MAX_PREFIX: usize = 16_384;
@@ -135,8 +143,8 @@ pub const MAX_CLASSES: usize = 31;
 pub const MAX_TRIALS: usize = 8_192;
 
 /// Packets of a flow after which it is decided by what is known, the classifier finished or not.
-/// Source: twice [`INSPECT_PACKETS`] each way; bulk that goes one way would otherwise be asked about for ever.
-pub const MAX_UNDECIDED_PACKETS: u64 = 32;
+/// Source: four times [`INSPECT_PACKETS`] each way; bulk that goes one way would otherwise be asked about for ever.
+pub const MAX_UNDECIDED_PACKETS: u64 = 64;
 
 /// Packets of a blocked TCP connection that are answered with resets.
 /// Source: chosen: each end's retransmission and its answer to a reset that came too early (RFC 5961 §3.2). Past it the
@@ -229,3 +237,56 @@ pub const IPV4_REASSEMBLY: Duration = Duration::from_secs(30);
 /// Time in which the fragments of an IPv6 datagram must come.
 /// Source: RFC 8200 §4.5 (60 seconds). Past it the datagram counts as cut behind the fragments that came.
 pub const IPV6_REASSEMBLY: Duration = Duration::from_secs(60);
+
+/// Hosts and application protocols of one signature.
+/// Source: chosen: far above the built-in ones. Past it the file is refused.
+pub const MAX_NAMES: usize = 256;
+
+/// Application protocols of one ClientHello that are looked at.
+/// Source: chosen: browsers offer two or three. Past it further ones are not seen.
+pub const MAX_PROTOCOLS: usize = 16;
+
+/// Bytes of a QUIC client's hello that are put together.
+/// Source: chosen: twice what hellos with post-quantum keys take. Past it the server's name is not found.
+pub const MAX_CRYPTO: usize = 8_192;
+
+/// Parts of a QUIC client's hello.
+/// Source: chosen: browsers that shuffle theirs send some twenty. Past it the server's name is not found.
+pub const MAX_CRYPTO_PARTS: usize = 128;
+
+/// Lines of a protocol of text that are looked at.
+/// Source: chosen: openings of IRC and MSN Messenger have fewer than ten. Past it further lines are not seen.
+pub const MAX_TEXT_LINES: usize = 32;
+
+/// Bytes of a message of XML or JSON that are searched for names.
+/// Source: chosen: the head of an XMPP stream has some hundred. Past it names are not seen.
+pub const MAX_TEXT_HEAD: usize = 1_024;
+
+/// Bytes of each side's first turn that are measured for randomness.
+/// Source: as many as a byte has values. Past it bytes are counted only.
+pub const MAX_MEASURED: usize = 256;
+
+/// Hosts of which is remembered what they contact.
+/// Source: chosen: a quarter of [`MAX_FLOWS`]; at most some 600 bytes each. Past it the older half is forgotten.
+pub const MAX_HOSTS: usize = 16_384;
+
+/// Peers of a host, in flows that look encrypted, that are told apart.
+/// Source: twice [`MANY_PEERS`]. Past it further peers are not counted.
+pub const MAX_HOST_PEERS: usize = 16;
+
+/// Peers of a host in such flows from which on they are many.
+/// Source: chosen: BitTorrent programs keep fifty; other programs speak so to a few servers. Past it such a flow is
+/// likely, below it a guess.
+pub const MANY_PEERS: usize = 8;
+
+/// Ports of these peers from which on they are many.
+/// Source: chosen: peers choose their ports at random; servers share one. Past it such a flow is likely, below it a guess.
+pub const MANY_PORTS: usize = 5;
+
+/// Endpoints that were announced and not yet used.
+/// Source: chosen: one for each host that is remembered. Past it the older half is forgotten.
+pub const MAX_ANNOUNCED: usize = 16_384;
+
+/// Endpoints of members that are remembered.
+/// Source: the same as [`MAX_ENDPOINTS`]. Past it the older half is forgotten.
+pub const MAX_MEMBERS: usize = 65_536;

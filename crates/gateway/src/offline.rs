@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use crate::capture::{CaptureError, CaptureReader};
 use crate::classify::{Bounds, Classifier, SignatureError, SignatureSet};
@@ -118,14 +119,18 @@ pub fn built_in_pipeline() -> Pipeline {
     Pipeline::new(built_in_classifier(), TableBounds::default())
 }
 
-/// The built-in signatures, compiled.
+/// The built-in signatures, compiled once; copies share the automaton.
 #[must_use]
+pub fn built_in_classifier() -> Classifier {
+    static BUILT_IN: LazyLock<Classifier> = LazyLock::new(compile_built_in);
+    BUILT_IN.clone()
+}
+
 #[expect(
     clippy::expect_used,
-    clippy::missing_panics_doc,
     reason = "the built-in signatures are part of the program, and a test compiles them"
 )]
-pub fn built_in_classifier() -> Classifier {
+fn compile_built_in() -> Classifier {
     let compiled: Result<Classifier, SignatureError> =
         Classifier::new(&SignatureSet::built_in(), Bounds::default());
     compiled.expect("the built-in signatures compile")

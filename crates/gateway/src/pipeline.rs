@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::classify::Classifier;
+use crate::classify::{Classifier, Surroundings};
 use crate::flow::TableBounds;
 use crate::limits::MAX_READY;
 use crate::packet::{Counters, Decoder, LinkType};
@@ -76,6 +76,11 @@ impl Pipeline {
         self.tracker.live_flows()
     }
 
+    /// What is known of other flows; to tell it what the gateway knows otherwise.
+    pub fn surroundings_mut(&mut self) -> &mut Surroundings {
+        self.tracker.surroundings_mut()
+    }
+
     fn collect(&mut self) {
         let counters = self.decoder.counters_mut();
         while let Some(flow) = self.tracker.poll_finished() {
@@ -116,6 +121,25 @@ mod tests {
             most = most.max(pipeline.tracker.buffered());
         }
         assert!(most >= 50 * 3_000, "{most}");
+        pipeline.finish();
+        assert_eq!(pipeline.tracker.buffered(), 0);
+    }
+
+    #[test]
+    fn bytes_of_a_hello_that_never_ends_are_counted_and_given_back() {
+        // A CRYPTO frame with one byte at offset 8 000: the ones before it never come.
+        let frame = [6, 0x5f, 0x40, 1, 7];
+        let hello = crate::classify::quic_initial(1, &[7; 8], &frame, 1_200).unwrap();
+        let mut packets = Packets::new();
+        for port in 1_000..1_050_u16 {
+            let client = ([10, 0, 0, 1], port).into();
+            packets.udp(client, ([192, 0, 2, 1], 443).into(), &hello);
+        }
+        let mut pipeline = built_in_pipeline();
+        for (now, bytes) in packets.iter() {
+            pipeline.handle_packet(now, LinkType::RawIp, bytes);
+        }
+        assert_eq!(pipeline.tracker.buffered(), 50 * 8_001);
         pipeline.finish();
         assert_eq!(pipeline.tracker.buffered(), 0);
     }

@@ -40,7 +40,7 @@ pub struct FlowRecord {
     pub bytes: u64,
     /// The signature that decided and what it saw, or why none did.
     pub evidence: String,
-    /// `sni`, `host` and `query`, where known.
+    /// `sni`, `host`, `query` and `member`, where known.
     #[serde(flatten)]
     pub details: Details,
 }

@@ -2,18 +2,22 @@
 
 use std::time::Duration;
 
-use crate::classify::{
-    BITTORRENT, Classifier, Confidence, Endpoints, Inspection, PEER_TO_PEER, Verdict,
-};
+use crate::classify::{Classifier, Inspection, Surroundings, Verdict};
 use crate::flow::{Flow, FlowTable, TableBounds};
 use crate::limits::MAX_BUFFERED;
-use crate::packet::{L4, Packet};
+use crate::packet::Packet;
 
 /// What the tracker keeps with a flow: the classifier's state, and what its owner keeps there.
 #[derive(Debug, Default)]
 pub(crate) struct Tracked<T> {
     pub(crate) inspection: Inspection,
     pub(crate) own: T,
+}
+
+impl<T> AsRef<Inspection> for Tracked<T> {
+    fn as_ref(&self) -> &Inspection {
+        &self.inspection
+    }
 }
 
 impl<T> AsMut<Inspection> for Tracked<T> {
@@ -30,7 +34,7 @@ impl<T> AsMut<Inspection> for Tracked<T> {
 pub(crate) struct Tracker<T> {
     classifier: Classifier,
     table: FlowTable<Tracked<T>>,
-    endpoints: Endpoints,
+    surroundings: Surroundings,
     buffered: usize,
 }
 
@@ -39,7 +43,7 @@ impl<T: Default> Tracker<T> {
         Self {
             classifier,
             table: FlowTable::new(bounds),
-            endpoints: Endpoints::default(),
+            surroundings: Surroundings::default(),
             buffered: 0,
         }
     }
@@ -56,8 +60,8 @@ impl<T: Default> Tracker<T> {
                 .buffered
                 .saturating_sub(before)
                 .saturating_add(flow.attachment.inspection.held());
-            if inspecting {
-                note(&mut self.endpoints, flow);
+            if flow.attachment.inspection.take_news() || inspecting {
+                self.surroundings.note(flow);
             }
         }
         place
@@ -108,52 +112,13 @@ impl<T: Default> Tracker<T> {
         self.buffered
     }
 
-    /// The flow's own verdict, weighed with what its endpoints were seen speaking elsewhere.
-    pub(crate) fn conclude(&self, flow: &Flow<Tracked<T>>) -> Verdict {
-        let inspection = &flow.attachment.inspection;
-        let Some(verdict) = inspection.verdict() else {
-            let evidence = if inspection.inspected() == 0 {
-                "no data"
-            } else {
-                "no signature matched the first data packets"
-            };
-            return Verdict::unknown(evidence);
-        };
-        let mut verdict = verdict.clone();
-        if verdict.confidence == Confidence::Guess && verdict.application == BITTORRENT {
-            let known = [flow.client, flow.server]
-                .into_iter()
-                .find(|side| self.endpoints.get(side) == Some(BITTORRENT));
-            if let Some(endpoint) = known {
-                verdict.confidence = Confidence::Likely;
-                verdict.evidence = format!(
-                    "{}; {endpoint} speaks bittorrent in another flow",
-                    verdict.evidence
-                );
-            }
-        }
-        verdict
+    /// What is known of other flows.
+    pub(crate) fn surroundings_mut(&mut self) -> &mut Surroundings {
+        &mut self.surroundings
     }
-}
 
-/// Remembers who speaks a peer-to-peer application: over UDP both ports are chosen to stay, over TCP the server's.
-fn note<T>(endpoints: &mut Endpoints, flow: &Flow<Tracked<T>>) {
-    let Some(verdict) = flow
-        .attachment
-        .inspection
-        .verdict()
-        .filter(|verdict| verdict.confidence == Confidence::Certain)
-    else {
-        return;
-    };
-    let Some(application) = PEER_TO_PEER
-        .into_iter()
-        .find(|name| *name == verdict.application)
-    else {
-        return;
-    };
-    endpoints.note(flow.server, application);
-    if flow.l4 == L4::Udp {
-        endpoints.note(flow.client, application);
+    /// The flow's own verdict, weighed with what its endpoints were seen doing elsewhere.
+    pub(crate) fn conclude(&self, flow: &Flow<Tracked<T>>) -> Verdict {
+        self.surroundings.conclude(flow)
     }
 }

@@ -1,6 +1,7 @@
 //! BitTorrent inside HTTP: trackers (BEP 3, BEP 48), web seeds (BEP 17, BEP 19), and programs by their name.
 
 use super::http::Request;
+use super::http_marks;
 use super::message::{Finding, Memory, Message};
 
 /// Product names of programs whose HTTP requests serve BitTorrent.
@@ -20,7 +21,10 @@ const PROGRAMS: [&str; 12] = [
 ];
 
 /// A request to a tracker: announce or scrape.
-pub(super) fn tracker(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
+pub(super) fn tracker(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
+    if !http_marks::of(message, &mut memory.http).info_hash {
+        return None;
+    }
     let request = Request::parse(message.bytes)?;
     let query = request.query()?;
     if query_value(query, "info_hash").is_none_or(|hash| decoded_len(hash) != Some(20)) {
@@ -38,7 +42,10 @@ pub(super) fn tracker(message: &Message<'_>, _: &mut Memory) -> Option<Finding> 
 }
 
 /// A piece asked of a web seed by its info-hash (BEP 17).
-pub(super) fn seed(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
+pub(super) fn seed(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
+    if !http_marks::of(message, &mut memory.http).info_hash {
+        return None;
+    }
     let request = Request::parse(message.bytes)?;
     let query = request.query()?;
     let hash = query_value(query, "info_hash")?;
@@ -47,14 +54,21 @@ pub(super) fn seed(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
 }
 
 /// A request by a BitTorrent program, for a web seed (BEP 19) or for its own needs.
-pub(super) fn client(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
+pub(super) fn client(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
+    if !http_marks::of(message, &mut memory.http).bittorrent {
+        return None;
+    }
     let request = Request::parse(message.bytes)?;
-    let agent = request.header("user-agent")?.to_ascii_lowercase();
-    let program = PROGRAMS
-        .iter()
-        .find(|program| agent.starts_with(*program))?;
+    let program = program(request.header("user-agent")?)?;
     let name = program.trim_end_matches(['/', ' ']);
     Some(Finding::likely(format!("requested by {name}")).with_host(request.host()))
+}
+
+/// The BitTorrent program that this user agent is.
+pub(super) fn program(agent: &str) -> Option<&'static str> {
+    PROGRAMS
+        .into_iter()
+        .find(|program| http_marks::begins(agent, program))
 }
 
 fn query_value<'a>(query: &'a str, key: &str) -> Option<&'a str> {

@@ -1,35 +1,73 @@
 //! The names by which signatures call checks.
 
 use super::message::Check;
-use super::{bittorrent, bittorrent_http, dns, edonkey, gnutella, http, kad, quic, tls, utp};
+use super::{
+    bittorrent, bittorrent_http, direct_connect, discord, dns, edonkey, fasttrack, gnutella, http,
+    irc, kad, libp2p, msn, quic, ringway, skype, soulseek, syncthing, telegram, tls, tor, utp,
+    web_torrent, whatsapp, wireguard, xmpp,
+};
 
-const CHECKS: [(&str, Check); 26] = [
-    ("bittorrent.handshake", bittorrent::handshake),
-    ("bittorrent.messages", bittorrent::messages),
+const CHECKS: [(&str, Check); 60] = [
     ("bittorrent.dht", bittorrent::dht),
-    ("bittorrent.udp_tracker", bittorrent::udp_tracker),
-    ("bittorrent.local_discovery", bittorrent::local_discovery),
-    ("bittorrent.http_tracker", bittorrent_http::tracker),
-    ("bittorrent.http_seed", bittorrent_http::seed),
+    ("bittorrent.handshake", bittorrent::handshake),
     ("bittorrent.http_client", bittorrent_http::client),
+    ("bittorrent.http_seed", bittorrent_http::seed),
+    ("bittorrent.http_tracker", bittorrent_http::tracker),
+    ("bittorrent.local_discovery", bittorrent::local_discovery),
+    ("bittorrent.messages", bittorrent::messages),
+    ("bittorrent.udp_tracker", bittorrent::udp_tracker),
     ("bittorrent.utp", utp::packet),
     ("bittorrent.utp_handshake", utp::handshake),
+    ("bittorrent.web_socket", web_torrent::frame),
+    ("dcc.acknowledgement", irc::acknowledgement),
+    ("directconnect.adc", direct_connect::adc),
+    ("directconnect.datagram", direct_connect::datagram),
+    ("directconnect.nmdc", direct_connect::nmdc),
+    ("discord.ip_discovery", discord::ip_discovery),
+    ("discord.ping", discord::ping),
     ("dns.message", dns::message),
     ("dns.tcp_message", dns::tcp_message),
+    ("edonkey.kad", kad::datagram),
     ("edonkey.tcp", edonkey::tcp),
     ("edonkey.udp", edonkey::udp),
-    ("edonkey.kad", kad::datagram),
-    ("gnutella.handshake", gnutella::handshake),
+    ("fasttrack.ping", fasttrack::ping),
+    ("fasttrack.push", fasttrack::push),
+    ("fasttrack.transfer", fasttrack::transfer),
     ("gnutella.answer", gnutella::answer),
     ("gnutella.descriptor", gnutella::descriptor),
-    ("gnutella.reliable_udp", gnutella::reliable_udp),
+    ("gnutella.handshake", gnutella::handshake),
     ("gnutella.http", gnutella::http_transfer),
     ("gnutella.push", gnutella::push),
+    ("gnutella.reliable_udp", gnutella::reliable_udp),
     ("http.request", http::request),
     ("http.response", http::response),
-    ("quic.long_header", quic::long_header),
+    ("irc.lines", irc::lines),
+    ("libp2p.multistream", libp2p::multistream),
+    ("msn.gateway", msn::gateway),
+    ("msn.messenger", msn::messenger),
+    ("msnftp.lines", msn::file_transfer),
     ("quic.google", quic::google),
+    ("quic.long_header", quic::long_header),
+    ("ringway.datagram", ringway::datagram),
+    ("ringway.frames", ringway::frames),
+    ("ringway.web_socket", ringway::web_socket),
+    ("skype.datagram", skype::datagram),
+    ("soulseek.login", soulseek::login),
+    ("soulseek.peer_init", soulseek::peer_init),
+    ("soulseek.welcome", soulseek::welcome),
+    ("syncthing.discovery", syncthing::discovery),
+    ("syncthing.hello", syncthing::hello),
+    ("syncthing.relay", syncthing::relay),
+    ("telegram.obfuscated", telegram::obfuscated),
+    ("telegram.plain", telegram::plain),
+    ("telegram.reflector", telegram::reflector),
     ("tls.record", tls::record),
+    ("tor.client_hello", tor::client_hello),
+    ("whatsapp.prologue", whatsapp::prologue),
+    ("wireguard.datagram", wireguard::datagram),
+    ("xmpp.bytestream", xmpp::bytestream),
+    ("xmpp.over_http", xmpp::over_http),
+    ("xmpp.stream", xmpp::stream),
 ];
 
 /// The check of this name.
@@ -38,4 +76,9 @@ pub(super) fn by_name(name: &str) -> Option<Check> {
         .iter()
         .find(|(known, _)| *known == name)
         .map(|(_, check)| *check)
+}
+
+/// Whether a check looks at the very message that its refined application was found by; no later one can fit then.
+pub(super) fn decides_at_once(name: &str) -> bool {
+    name == "tor.client_hello"
 }

@@ -1,35 +1,91 @@
-//! Endpoints that were seen speaking a peer-to-peer protocol: evidence for their other flows.
+//! Bounded memories: endpoints that were seen speaking a peer-to-peer protocol, and what else is told of other flows.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::SocketAddr;
 
 use crate::limits::MAX_ENDPOINTS;
 
-/// A bounded memory of endpoints and what they speak.
+/// A bounded map.
 ///
 /// Two generations: when the younger is full the older is dropped, so that use costs the same at any size.
-#[derive(Debug, Default)]
+#[derive(Debug)]
+pub(super) struct Generations<K, V> {
+    bound: usize,
+    young: HashMap<K, V>,
+    old: HashMap<K, V>,
+}
+
+impl<K: Eq + Hash, V> Generations<K, V> {
+    /// Holds at most this many entries.
+    pub(super) fn new(bound: usize) -> Self {
+        Self {
+            bound,
+            young: HashMap::new(),
+            old: HashMap::new(),
+        }
+    }
+
+    pub(super) fn insert(&mut self, key: K, value: V) {
+        self.make_room();
+        self.young.insert(key, value);
+    }
+
+    pub(super) fn get(&self, key: &K) -> Option<&V> {
+        self.young.get(key).or_else(|| self.old.get(key))
+    }
+
+    /// What is remembered of a key, to be changed; it counts as young again.
+    pub(super) fn entry(&mut self, key: K) -> &mut V
+    where
+        V: Default,
+    {
+        let mut known = None;
+        if !self.young.contains_key(&key) {
+            known = self.old.remove(&key);
+            self.make_room();
+        }
+        self.young
+            .entry(key)
+            .or_insert_with(|| known.unwrap_or_default())
+    }
+
+    fn make_room(&mut self) {
+        if self.young.len() >= self.bound.div_euclid(2) {
+            self.old = std::mem::take(&mut self.young);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.young.len().saturating_add(self.old.len())
+    }
+}
+
+/// A bounded memory of endpoints and what they speak.
+#[derive(Debug)]
 pub struct Endpoints {
-    young: HashMap<SocketAddr, &'static str>,
-    old: HashMap<SocketAddr, &'static str>,
+    known: Generations<SocketAddr, &'static str>,
+}
+
+impl Default for Endpoints {
+    fn default() -> Self {
+        Self {
+            known: Generations::new(MAX_ENDPOINTS),
+        }
+    }
 }
 
 impl Endpoints {
     /// Remembers that an endpoint speaks an application.
     pub fn note(&mut self, endpoint: SocketAddr, application: &'static str) {
-        if self.young.len() >= MAX_ENDPOINTS.div_euclid(2) {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(endpoint, application);
+        self.known.insert(endpoint, application);
     }
 
     /// What an endpoint was last seen speaking.
     #[must_use]
     pub fn get(&self, endpoint: &SocketAddr) -> Option<&'static str> {
-        self.young
-            .get(endpoint)
-            .or_else(|| self.old.get(endpoint))
-            .copied()
+        self.known.get(endpoint).copied()
     }
 }
 
@@ -52,7 +108,7 @@ mod tests {
         let mut endpoints = Endpoints::default();
         for number in 0..=MAX_ENDPOINTS {
             endpoints.note(endpoint(number), "bittorrent");
-            assert!(endpoints.young.len() + endpoints.old.len() <= MAX_ENDPOINTS);
+            assert!(endpoints.known.len() <= MAX_ENDPOINTS);
         }
         assert_eq!(endpoints.get(&endpoint(0)), None);
         assert_eq!(endpoints.get(&endpoint(MAX_ENDPOINTS)), Some("bittorrent"));

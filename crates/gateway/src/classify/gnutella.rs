@@ -1,6 +1,7 @@
 //! Gnutella: handshake, descriptors over UDP, semi-reliable UDP of Gnutella 2, transfers over HTTP.
 
-use super::http::{Request, header, header_names};
+use super::http::{Request, header_names, headers};
+use super::http_marks;
 use super::message::{Finding, Memory, Message};
 use crate::reader::{Reader, index};
 
@@ -28,8 +29,10 @@ pub(super) fn handshake(message: &Message<'_>, _: &mut Memory) -> Option<Finding
     let [.., b'0'..=b'9', b'.', b'0'..=b'9'] = message.bytes.get(..20)? else {
         return None;
     };
-    let agent = agent(message.bytes);
-    Some(Finding::certain(format!("connection request{agent}")))
+    Some(Finding::certain(format!(
+        "connection request{}",
+        agent(message.bytes)
+    )))
 }
 
 /// `GNUTELLA/0.6` and a status.
@@ -54,21 +57,27 @@ pub(super) fn answer(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
     )))
 }
 
+/// Which network the header lines ask for, and the program that sends them.
 fn agent(bytes: &[u8]) -> String {
-    let block = bytes
-        .iter()
-        .position(|&byte| byte == b'\n')
-        .and_then(|end| bytes.get(end.saturating_add(1)..));
-    let agent = block.and_then(|block| header(block, "user-agent"));
-    let product = agent
-        .and_then(|agent| agent.split([' ', '/']).next())
-        .unwrap_or_default();
-    let known = PROGRAMS
-        .iter()
-        .find(|program| product.eq_ignore_ascii_case(program));
-    known
-        .map(|program| format!(" of {program}"))
-        .unwrap_or_default()
+    let end = bytes.iter().position(|&byte| byte == b'\n');
+    let block = end.and_then(|end| bytes.get(end.saturating_add(1)..));
+    let (mut network, mut program) = ("", None);
+    for (name, value) in headers(block.unwrap_or_default()) {
+        if name.eq_ignore_ascii_case("user-agent") {
+            let product = value.split([' ', '/']).next().unwrap_or_default();
+            program = PROGRAMS
+                .iter()
+                .find(|program| product.eq_ignore_ascii_case(program));
+        } else if (name.eq_ignore_ascii_case("accept") || name.eq_ignore_ascii_case("content-type"))
+            && value.contains("application/x-gnutella2")
+        {
+            network = " to Gnutella 2";
+        }
+    }
+    match program {
+        Some(program) => format!("{network} of {program}"),
+        None => network.to_owned(),
+    }
 }
 
 /// One descriptor in a datagram: its length field must name the rest exactly.
@@ -132,7 +141,7 @@ fn is_marked(body: &[u8]) -> bool {
 pub(super) fn reliable_udp(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
     let mut reader = Reader::new(message.bytes);
     reader.take(3)?;
-    let _flags = reader.u8()?;
+    let flags = reader.u8()?;
     let _sequence = reader.be16()?;
     let part = reader.u8()?;
     let count = reader.u8()?;
@@ -145,6 +154,16 @@ pub(super) fn reliable_udp(message: &Message<'_>, memory: &mut Memory) -> Option
     }
     memory.gnutella.count(message.direction);
     let why = format!("part {part} of {count}");
+    // A message in one part that is not deflated can be read.
+    if part == 1
+        && count == 1
+        && flags & 1 == 0
+        && let Some(name) = second_packet(reader)
+    {
+        return Some(Finding::certain(format!(
+            "{why}, a packet {name} of Gnutella 2"
+        )));
+    }
     Some(if memory.gnutella.both() {
         Finding::certain(why)
     } else {
@@ -152,8 +171,30 @@ pub(super) fn reliable_udp(message: &Message<'_>, memory: &mut Memory) -> Option
     })
 }
 
+/// The name of Gnutella 2's packet that takes all the bytes: a byte with the lengths of length and name, the length
+/// (little-endian), the name in capitals.
+fn second_packet(mut reader: Reader<'_>) -> Option<&str> {
+    const KNOWN: [&str; 18] = [
+        "PI", "PO", "LNI", "KHL", "KHLR", "KHLA", "HAW", "QHT", "QKR", "QKA", "Q2", "QA", "QH2",
+        "PUSH", "UPROC", "UPROD", "CRAWLR", "CRAWLA",
+    ];
+    let control = reader.u8()?;
+    let mut length = 0_usize;
+    for place in 0..u32::from(control >> 6) {
+        let shift = place.checked_mul(8)?;
+        length |= usize::from(reader.u8()?).checked_shl(shift)?;
+    }
+    let name = reader.take(usize::from(control >> 3 & 7).checked_add(1)?)?;
+    let name = std::str::from_utf8(name).ok()?;
+    let fits = control & 3 == 0 && reader.rest().len() == length;
+    (fits && KNOWN.contains(&name)).then_some(name)
+}
+
 /// A transfer over HTTP: by URN, by index, or named so by its header lines.
-pub(super) fn http_transfer(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
+pub(super) fn http_transfer(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
+    if !http_marks::of(message, &mut memory.http).gnutella {
+        return None;
+    }
     let request = Request::parse(message.bytes)?;
     let block = message
         .bytes
@@ -178,9 +219,11 @@ pub(super) fn http_transfer(message: &Message<'_>, _: &mut Memory) -> Option<Fin
     Some(found.with_host(host))
 }
 
-fn is_program(agent: &str) -> bool {
-    let agent = agent.to_ascii_lowercase();
-    PROGRAMS.iter().any(|program| agent.starts_with(program))
+/// The user agent is one of Gnutella's programs.
+pub(super) fn is_program(agent: &str) -> bool {
+    PROGRAMS
+        .iter()
+        .any(|program| http_marks::begins(agent, program))
 }
 
 fn is_own_header(name: &str) -> bool {

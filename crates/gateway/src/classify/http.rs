@@ -63,17 +63,21 @@ impl<'a> Request<'a> {
 
 /// The value of a header line in a block of lines; the block may be incomplete.
 pub(super) fn header<'a>(block: &'a [u8], name: &str) -> Option<&'a str> {
-    lines(block).find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        key.trim_end()
-            .eq_ignore_ascii_case(name)
-            .then(|| value.trim())
-    })
+    headers(block)
+        .find(|(key, _)| key.trim_end().eq_ignore_ascii_case(name))
+        .map(|(_, value)| value)
 }
 
 /// The names of the header lines in a block.
 pub(super) fn header_names(block: &[u8]) -> impl Iterator<Item = &str> {
-    lines(block).filter_map(|line| line.split_once(':').map(|(name, _)| name))
+    headers(block).map(|(name, _)| name)
+}
+
+/// Names and values of the header lines in a block.
+pub(super) fn headers(block: &[u8]) -> impl Iterator<Item = (&str, &str)> {
+    lines(block)
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name, value.trim()))
 }
 
 fn lines(block: &[u8]) -> impl Iterator<Item = &str> {

@@ -1,8 +1,10 @@
 //! What is known of one flow so far.
 
-use super::message::{Details, Memory};
+use super::message::{Announced, Details, Listener, Memory};
+use super::opening::{Opening, Shape};
 use super::{Confidence, UNKNOWN};
 use crate::flow::{Direction, Prefix};
+use crate::limits::{FULL_SEGMENT, SMALL_SEGMENTS};
 
 /// The application of a flow, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,10 +35,23 @@ impl Verdict {
 pub struct Inspection {
     streams: [Prefix; 2],
     counts: [u8; 2],
+    /// Eighths of a packet that segments have made up since the last whole one.
+    parts: [u8; 2],
     memory: Memory,
     verdict: Option<Verdict>,
     /// What the standing verdict is a special form of.
     refines: Vec<String>,
+    /// How a flow opens that nothing has named for certain.
+    opening: Option<Box<Opening>>,
+    /// Both sides have opened since the last look.
+    opened: bool,
+    listener: Option<Listener>,
+    announced: Option<Announced>,
+    /// Directions that have sent data, and whether one of them was new.
+    heard: [bool; 2],
+    news: bool,
+    /// Others know what is spoken here; and whether they know of an answer.
+    told: Option<bool>,
     done: bool,
 }
 
@@ -53,12 +68,13 @@ impl Inspection {
         self.counts.iter().map(|&count| u32::from(count)).sum()
     }
 
-    /// Bytes of stream that are kept.
+    /// Bytes of stream that are kept, those of a QUIC client's hello included.
     #[must_use]
     pub fn held(&self) -> usize {
+        let hello = self.memory.quic.as_ref().map_or(0, |hello| hello.held());
         self.streams
             .iter()
-            .fold(0, |sum, stream| sum.saturating_add(stream.held()))
+            .fold(hello, |sum, stream| sum.saturating_add(stream.held()))
     }
 
     /// No further packet will change the verdict.
@@ -80,6 +96,20 @@ impl Inspection {
         }
     }
 
+    /// Counts a segment of a stream. Small ones count in part, so that a sender who splits what it says in many does not
+    /// get past the inspection; and a little in any case, so that the inspection ends.
+    pub(super) fn counted_segment(&mut self, direction: Direction, length: usize) {
+        let Some(part) = self.parts.get_mut(direction.slot()) else {
+            return;
+        };
+        let eighths = length.saturating_mul(SMALL_SEGMENTS) / FULL_SEGMENT;
+        *part = part.saturating_add(u8::try_from(eighths.max(1)).unwrap_or(u8::MAX));
+        if usize::from(*part) >= SMALL_SEGMENTS {
+            *part = 0;
+            self.counted(direction);
+        }
+    }
+
     pub(super) fn is_exhausted(&self, packets: u8) -> bool {
         self.counts.iter().all(|&count| count >= packets)
     }
@@ -96,8 +126,81 @@ impl Inspection {
         &mut self.memory
     }
 
+    /// A message goes on in later packets, which may tell more.
+    pub(super) fn is_unfinished(&self) -> bool {
+        self.memory.unfinished
+    }
+
+    /// Measures a payload for as long as the flow is not known better than by a guess.
+    pub(super) fn measure(&mut self, direction: Direction, payload: &[u8]) {
+        let known = self.verdict.as_ref().map(|verdict| verdict.confidence);
+        if known.is_some_and(|confidence| confidence > Confidence::Guess) {
+            self.opening = None;
+        } else {
+            let opening = self.opening.get_or_insert_default();
+            self.opened |= opening.take_in(direction, payload);
+        }
+    }
+
+    /// The shape of the flow's opening, if it looks encrypted.
+    pub(crate) fn shape(&self) -> Option<Shape> {
+        self.opening.as_ref()?.shape()
+    }
+
+    /// The shape, once: when both sides have spoken and the client goes on.
+    pub(crate) fn take_opened(&mut self) -> Option<Shape> {
+        if std::mem::take(&mut self.opened) {
+            self.shape()
+        } else {
+            None
+        }
+    }
+
+    /// Notes that a direction has sent data.
+    pub(super) fn hear(&mut self, direction: Direction) {
+        if let Some(heard) = self.heard.get_mut(direction.slot()) {
+            self.news |= !*heard;
+            *heard = true;
+        }
+    }
+
+    /// The side that was called has sent data.
+    pub(super) fn is_answered(&self) -> bool {
+        let [_, from_server] = self.heard;
+        from_server
+    }
+
+    /// Others are told what is spoken here, and again once it is answered; `false` if they know.
+    pub(super) fn tell(&mut self) -> bool {
+        let answered = self.is_answered();
+        let new = self.told.is_none_or(|before| answered && !before);
+        self.told = Some(answered);
+        new
+    }
+
+    /// The flow may tell others something new: it is inspected or listened to, or a side has spoken for the first time.
+    pub(crate) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.news) || !self.done || self.listener.is_some()
+    }
+
+    /// Hears what a conversation announces.
+    pub(super) fn listen(&mut self, payload: &[u8]) {
+        if let Some(listener) = self.memory.listener.take() {
+            self.listener = Some(listener);
+        }
+        if let Some(listener) = self.listener {
+            self.announced = listener(payload).or(self.announced);
+        }
+    }
+
+    /// What was announced since the last call.
+    pub(crate) fn take_announced(&mut self) -> Option<Announced> {
+        self.announced.take()
+    }
+
     pub(super) fn end(&mut self) {
         self.done = true;
+        self.listener = self.memory.listener.take().or(self.listener);
         self.memory = Memory::default();
         for stream in &mut self.streams {
             stream.release();
@@ -156,6 +259,12 @@ mod tests {
             assert_eq!(winner([special, general]), expected);
             assert_eq!(winner([general, special]), expected);
         }
+    }
+
+    #[test]
+    fn what_is_kept_for_each_flow_stays_small() {
+        // Times the flows that are held at once: 34 MiB, without what is behind pointers.
+        assert!(size_of::<Inspection>() <= 520);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::inspection::{Inspection, Verdict};
-use super::message::{Finding, Message};
+use super::message::{Details, Finding, Message};
+use super::names::Names;
 use super::signature::{Anchor, Sender, Signature, SignatureError, SignatureSet};
 use crate::flow::{Direction, Flow, Pushed};
 use crate::limits::{INSPECT_PACKETS, MAX_DFA_PATTERNS, MAX_SCAN};
@@ -34,8 +35,11 @@ pub struct Classifier {
     automaton: AhoCorasick,
     /// For each pattern of the automaton: its signature and its place there.
     owners: Vec<(usize, usize)>,
-    /// Signatures without patterns.
-    structural: Vec<usize>,
+    /// Signatures that only a check decides, for TCP and for UDP.
+    structural: [Vec<usize>; 2],
+    names: Names,
+    /// Applications of which later messages may reveal a special form.
+    refined: Vec<String>,
     /// Bytes from a place at which a message may begin that can decide: all that is searched.
     reach: usize,
     bounds: Bounds,
@@ -88,10 +92,26 @@ impl Classifier {
         let signatures = set.signatures().to_vec();
         let mut patterns = Vec::new();
         let mut owners = Vec::new();
-        let mut structural = Vec::new();
+        let mut structural = [Vec::new(), Vec::new()];
+        let mut refined: Vec<String> = Vec::new();
         for (position, signature) in signatures.iter().enumerate() {
-            if signature.patterns.is_empty() {
-                structural.push(position);
+            let [tcp, udp] = &mut structural;
+            match (
+                signature.is_by_name(),
+                signature.patterns.is_empty(),
+                signature.l4,
+            ) {
+                (false, true, L4::Tcp) => tcp.push(position),
+                (false, true, L4::Udp) => udp.push(position),
+                _ => {}
+            }
+            if !signature.at_once {
+                let new = signature
+                    .refines
+                    .iter()
+                    .filter(|name| !refined.contains(name));
+                let new: Vec<String> = new.cloned().collect();
+                refined.extend(new);
             }
             for (place, pattern) in signature.patterns.iter().enumerate() {
                 patterns.push(pattern.bytes.as_slice());
@@ -117,6 +137,8 @@ impl Classifier {
             automaton,
             owners,
             structural,
+            names: Names::new(&signatures),
+            refined,
             reach: reach(&signatures),
             signatures,
             bounds,
@@ -135,16 +157,21 @@ impl Classifier {
             let inspection = flow.attachment.as_mut();
             inspection.stream(direction).open(tcp.sequence);
         }
-        let inspection = flow.attachment.as_mut();
-        let over = inspection.count(direction) >= self.bounds.packets;
-        if over || inspection.is_done() || packet.payload.is_empty() {
+        if packet.payload.is_empty() {
             return;
         }
-        self.handle_payload(flow, direction, packet, room);
         let inspection = flow.attachment.as_mut();
-        if inspection.is_exhausted(self.bounds.packets) || self.is_settled(inspection) {
-            inspection.end();
+        inspection.hear(direction);
+        let over = inspection.count(direction) >= self.bounds.packets;
+        if !over && !inspection.is_done() {
+            self.handle_payload(flow, direction, packet, room);
+            let inspection = flow.attachment.as_mut();
+            if self.is_settled(inspection) || inspection.is_exhausted(self.bounds.packets) {
+                inspection.end();
+            }
         }
+        // Conversations that announce others do so at any time.
+        flow.attachment.as_mut().listen(packet.payload);
     }
 
     fn handle_payload<T: AsMut<Inspection>>(
@@ -158,7 +185,12 @@ impl Classifier {
         let inspection = flow.attachment.as_mut();
         let Some(tcp) = packet.tcp else {
             inspection.counted(direction);
+            inspection.memory().room = room;
+            inspection
+                .memory()
+                .count_sent(direction, packet.payload.len());
             self.inspect(inspection, unit);
+            inspection.measure(direction, packet.payload);
             return;
         };
         // A SYN's data (fast open) follows the sequence number it takes for itself.
@@ -173,12 +205,17 @@ impl Classifier {
         {
             Pushed::Old => {}
             Pushed::Grown(at) => {
-                inspection.counted(direction);
+                inspection.counted_segment(direction, packet.payload.len());
                 // Taken out while checks use the rest of the inspection.
                 let stream = std::mem::take(inspection.stream(direction));
                 unit.bytes = stream.bytes();
                 unit.packet_at = at;
+                let grown = unit.bytes.get(at..).unwrap_or_default();
+                inspection.memory().count_sent(direction, grown.len());
                 self.inspect(inspection, unit);
+                if !unit.midway {
+                    inspection.measure(direction, grown);
+                }
                 *inspection.stream(direction) = stream;
             }
             Pushed::Apart => {
@@ -191,31 +228,26 @@ impl Classifier {
 
     /// A certain verdict that nothing could refine.
     fn is_settled(&self, inspection: &Inspection) -> bool {
-        let Some(verdict) = inspection
+        let certain = inspection
             .verdict()
-            .filter(|verdict| verdict.confidence == super::Confidence::Certain)
-        else {
-            return false;
-        };
-        !self
-            .signatures
-            .iter()
-            .any(|signature| signature.refines.contains(&verdict.application))
+            .filter(|verdict| verdict.confidence == super::Confidence::Certain);
+        !inspection.is_unfinished()
+            && certain.is_some_and(|verdict| !self.refined.contains(&verdict.application))
     }
 
     fn inspect(&self, inspection: &mut Inspection, unit: Unit<'_>) {
         for hit in self.hits(&unit) {
             self.confirm(inspection, &unit, hit);
         }
-        for &signature in &self.structural {
-            let Some(anchor) = self
-                .signatures
-                .get(signature)
-                .map(|signature| signature.anchor)
-            else {
+        let [tcp, udp] = &self.structural;
+        for &signature in if unit.l4 == L4::Tcp { tcp } else { udp } {
+            let Some(candidate) = self.signatures.get(signature) else {
                 continue;
             };
-            for start in starts(anchor, &unit) {
+            if is_beaten(candidate, inspection) {
+                continue;
+            }
+            for start in starts(candidate.anchor, &unit) {
                 self.confirm(
                     inspection,
                     &unit,
@@ -314,6 +346,7 @@ impl Classifier {
         };
         let message = Message {
             bytes,
+            at: hit.start,
             direction: unit.direction,
             truncated: unit.truncated,
         };
@@ -326,6 +359,9 @@ impl Classifier {
         if !signature.ports.is_empty() && !runs_on(&signature.ports) {
             confidence = confidence.lowered();
         }
+        let named = self
+            .names
+            .of(&self.signatures, &signature.application, &finding);
         inspection.take_in(
             Verdict {
                 application: signature.application.clone(),
@@ -335,6 +371,18 @@ impl Classifier {
             },
             &signature.refines,
         );
+        for one in named {
+            let Some(signature) = self.signatures.get(one.signature) else {
+                continue;
+            };
+            let verdict = Verdict {
+                application: signature.application.clone(),
+                confidence: signature.confidence.min(one.confidence),
+                evidence: format!("{}: {}", signature.name, one.why),
+                details: Details::default(),
+            };
+            inspection.take_in(verdict, &signature.refines);
+        }
     }
 }
 
@@ -360,6 +408,15 @@ fn starts(anchor: Anchor, unit: &Unit<'_>) -> impl Iterator<Item = usize> {
     let first = at_start.then_some(0);
     let second = (at_packet && !(at_start && packet_at == 0)).then_some(packet_at);
     first.into_iter().chain(second)
+}
+
+/// The standing verdict is certain, and of an application that this signature neither finds nor refines.
+fn is_beaten(signature: &Signature, inspection: &Inspection) -> bool {
+    inspection.verdict().is_some_and(|verdict| {
+        verdict.confidence == super::Confidence::Certain
+            && signature.application != verdict.application
+            && !signature.refines.contains(&verdict.application)
+    })
 }
 
 fn is_from(sender: Sender, direction: Direction) -> bool {

@@ -1,9 +1,14 @@
 //! What a check is given and what it answers.
 
+use std::net::SocketAddr;
+
+use super::quic_crypto::Hello;
+use super::ringway::Exchange;
+use super::tls::Offer;
 use super::utp::Track;
-use super::{Confidence, Details as Public};
+use super::{Confidence, Details as Public, http_marks, skype, wireguard};
 use crate::flow::Direction;
-use crate::limits::MAX_DETAIL;
+use crate::limits::{MAX_DETAIL, MAX_TEXT_LINES};
 
 /// What a flow's messages told beyond the application.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -17,6 +22,9 @@ pub struct Details {
     /// Name that a DNS message asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
+    /// Member of a ring that the traffic belongs to, as Ringway writes it (base 32).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
 }
 
 impl Details {
@@ -34,6 +42,7 @@ impl Details {
         self.sni = self.sni.take().or(other.sni);
         self.host = self.host.take().or(other.host);
         self.query = self.query.take().or(other.query);
+        self.member = self.member.take().or(other.member);
     }
 }
 
@@ -41,6 +50,8 @@ impl Details {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message<'a> {
     pub(super) bytes: &'a [u8],
+    /// Where they begin in the stream or datagram.
+    pub(super) at: usize,
     pub(super) direction: Direction,
     /// The datagram or segment was cut by the capture.
     pub(super) truncated: bool,
@@ -52,6 +63,8 @@ pub(super) struct Finding {
     pub(super) confidence: Confidence,
     pub(super) why: String,
     pub(super) details: Details,
+    /// Application protocols that a ClientHello offers (RFC 7301).
+    pub(super) protocols: Vec<String>,
 }
 
 impl Finding {
@@ -60,6 +73,7 @@ impl Finding {
             confidence,
             why: why.into(),
             details: Details::default(),
+            protocols: Vec::new(),
         }
     }
 
@@ -89,7 +103,29 @@ impl Finding {
         self.details.query = query;
         self
     }
+
+    pub(super) fn with_member(mut self, member: Option<String>) -> Self {
+        self.details.member = member;
+        self
+    }
+
+    pub(super) fn with_protocols(mut self, protocols: Vec<String>) -> Self {
+        self.protocols = protocols;
+        self
+    }
 }
+
+/// An endpoint at which a conversation says that another one will take place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Announced {
+    pub(crate) endpoint: SocketAddr,
+    pub(crate) application: &'static str,
+    /// What announced it, as evidence shows it.
+    pub(crate) by: &'static str,
+}
+
+/// Looks for an announcement in one payload.
+pub(super) type Listener = fn(&[u8]) -> Option<Announced>;
 
 /// Valid messages seen of one protocol, by direction.
 #[derive(Clone, Copy, Debug, Default)]
@@ -121,6 +157,27 @@ pub(super) struct Memory {
     pub(super) edonkey: Tally,
     pub(super) gnutella: Tally,
     pub(super) utp: Option<Box<Track>>,
+    pub(super) wireguard: Option<Box<wireguard::Seen>>,
+    pub(super) ringway: Option<Box<Exchange>>,
+    pub(super) http: [Option<Box<http_marks::Seen>>; 2],
+    pub(super) quic: Option<Box<Hello>>,
+    /// What a TLS client has offered.
+    pub(super) offer: Option<Box<Offer>>,
+    pub(super) skype: skype::Seen,
+    /// Who has asked, and the number that an answer repeats.
+    pub(super) discord: Option<(Direction, [u8; 4])>,
+    /// Bytes that may still be kept over all flows.
+    pub(super) room: usize,
+    /// Bytes that each direction has sent, the packet at hand included.
+    pub(super) sent: [u32; 2],
+    /// Packets that acknowledged exactly what the other side had sent.
+    pub(super) acknowledged: u8,
+    /// A stream was tried as obfuscated MTProto already.
+    pub(super) telegram_tried: bool,
+    /// Later packets of this flow may announce other flows.
+    pub(super) listener: Option<Listener>,
+    /// A message goes on in later packets; the flow is not settled before.
+    pub(super) unfinished: bool,
 }
 
 /// A check: confirms the structure of a message, or answers `None`.
@@ -131,4 +188,19 @@ pub(super) fn text(bytes: &[u8]) -> Option<String> {
     let bytes = bytes.get(..bytes.len().min(MAX_DETAIL))?;
     let printable = !bytes.is_empty() && bytes.iter().all(|&byte| byte.is_ascii_graphic());
     printable.then(|| String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// Complete lines of text at the beginning, without their ends; a line that is no text ends them.
+pub(super) fn text_lines(bytes: &[u8]) -> impl Iterator<Item = &str> {
+    bytes
+        .split_inclusive(|&byte| byte == b'\n')
+        .take(MAX_TEXT_LINES)
+        .take_while(|line| line.ends_with(b"\n"))
+        .map_while(|line| std::str::from_utf8(line).ok())
+        .map(str::trim_ascii_end)
+}
+
+/// A number in decimal digits and nothing else, of this many at most.
+pub(super) fn is_number(text: &str, digits: usize) -> bool {
+    (1..=digits).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -8,25 +8,49 @@ mod bencode;
 mod bittorrent;
 mod bittorrent_http;
 mod checks;
+mod direct_connect;
+mod discord;
 mod dns;
 mod edonkey;
 mod endpoints;
+mod fasttrack;
 mod gnutella;
 mod http;
+mod http_marks;
 mod inspection;
+mod irc;
 mod kad;
+mod libp2p;
 mod matcher;
 mod message;
+mod msn;
+mod names;
+mod opening;
 mod quic;
+mod quic_crypto;
+mod ringway;
 mod signature;
+mod skype;
+mod soulseek;
+mod surroundings;
+mod syncthing;
+mod telegram;
 mod tls;
+mod tor;
 mod utp;
+mod web_torrent;
+mod whatsapp;
+mod wireguard;
+mod xmpp;
 
 pub use endpoints::Endpoints;
 pub use inspection::{Inspection, Verdict};
 pub use matcher::{Bounds, Classifier};
 pub use message::Details;
+pub(crate) use quic_crypto::initial as quic_initial;
 pub use signature::{Anchor, Pattern, Sender, Signature, SignatureError, SignatureSet};
+pub use surroundings::Surroundings;
+pub(crate) use telegram::keystream as telegram_keystream;
 
 /// How sure a classification is.
 #[derive(
@@ -67,5 +91,17 @@ impl Confidence {
 pub const UNKNOWN: &str = "unknown";
 /// Name of BitTorrent in records and signatures.
 pub const BITTORRENT: &str = "bittorrent";
-/// Applications whose endpoints are remembered, because their users move from port to port and hide some flows.
-pub const PEER_TO_PEER: [&str; 3] = [BITTORRENT, "edonkey", "gnutella"];
+/// Name of I2P.
+pub const I2P: &str = "i2p";
+/// Name of Ringway's own traffic.
+pub const RINGWAY: &str = "ringway";
+/// Applications of file sharing. Their endpoints are remembered, because their users move from port to port and hide
+/// some flows.
+pub const PEER_TO_PEER: [&str; 6] = [
+    BITTORRENT,
+    "edonkey",
+    "gnutella",
+    "fasttrack",
+    "directconnect",
+    "soulseek",
+];

@@ -1,6 +1,10 @@
 //! QUIC by its long header (RFC 8999, RFC 9000), and Google's QUIC before it.
 
 use super::message::{Finding, Memory, Message};
+use super::quic_crypto::{Hello, Initial};
+use super::tls::Offer;
+use crate::flow::Direction;
+use crate::limits::MAX_CRYPTO;
 use crate::reader::Reader;
 
 /// RFC 9000 §17.2: a connection id of version 1 has at most 20 bytes.
@@ -12,7 +16,7 @@ const MIN_INITIAL: usize = 1_200;
 const GOOGLE_46: u32 = 0x5130_3436;
 
 /// A datagram with a long header.
-pub(super) fn long_header(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
+pub(super) fn long_header(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
     let mut reader = Reader::new(message.bytes);
     let first = reader.u8()?;
     if first & 0x80 == 0 {
@@ -22,12 +26,16 @@ pub(super) fn long_header(message: &Message<'_>, _: &mut Memory) -> Option<Findi
     if version == GOOGLE_46 {
         return google_46(message.bytes, reader);
     }
-    for _ in 0..2 {
+    let mut receiver: &[u8] = &[];
+    for place in 0..2 {
         let length = reader.u8()?;
         if length > MAX_CONNECTION_ID {
             return None;
         }
-        reader.take(length.into())?;
+        let id = reader.take(length.into())?;
+        if place == 0 {
+            receiver = id;
+        }
     }
     if version == 0 {
         return negotiation(reader);
@@ -40,10 +48,39 @@ pub(super) fn long_header(message: &Message<'_>, _: &mut Memory) -> Option<Findi
     let confirmed = first & 0x40 != 0 && fits(first, version, reader, message);
     let why = format!("long header with version {version:#010x}");
     match (confirmed, known) {
-        (true, true) => Some(Finding::certain(why)),
+        (true, true) => {
+            let finding = Finding::certain(why);
+            let initial = Initial {
+                version,
+                receiver,
+                datagram: message.bytes,
+                rest: reader,
+            };
+            Some(match offered(&initial, message.direction, memory) {
+                Some(offer) => finding.with_sni(offer.name).with_protocols(offer.protocols),
+                None => finding,
+            })
+        }
         (true, false) => Some(Finding::likely(why)),
         (false, _) => None,
     }
+}
+
+/// What the ClientHello in the client's first packets offers, once it is there whole.
+fn offered(initial: &Initial<'_>, from: Direction, memory: &mut Memory) -> Option<Offer> {
+    if from != Direction::FromClient || !initial.is_initial() {
+        return None;
+    }
+    if memory.quic.is_none() {
+        if memory.room < MAX_CRYPTO {
+            return None;
+        }
+        memory.quic = Hello::begin(initial).map(Box::new);
+    }
+    let hello = memory.quic.as_mut()?;
+    let offer = hello.take_in(initial);
+    memory.unfinished = hello.is_open();
+    offer
 }
 
 /// Google's version 46 follows an early draft: both connection id lengths in one byte, 0 or 8 bytes each.
@@ -63,13 +100,17 @@ fn negotiation(mut reader: Reader<'_>) -> Option<Finding> {
     known.then(|| Finding::likely("version negotiation that offers a known version"))
 }
 
-fn fits(first: u8, version: u32, mut reader: Reader<'_>, message: &Message<'_>) -> bool {
-    // RFC 9369 §3.2: version 2 numbers the types differently.
-    let (initial, retry) = if version == 0x6b33_43cf {
+/// RFC 9369 §3.2: version 2 numbers the types differently. Types of Initial and Retry.
+pub(super) fn types(version: u32) -> (u8, u8) {
+    if version == 0x6b33_43cf {
         (1, 0)
     } else {
         (0, 3)
-    };
+    }
+}
+
+fn fits(first: u8, version: u32, mut reader: Reader<'_>, message: &Message<'_>) -> bool {
+    let (initial, retry) = types(version);
     let kind = first >> 4 & 3;
     if kind == retry {
         return reader.rest().len() >= 16;
@@ -85,11 +126,11 @@ fn fits(first: u8, version: u32, mut reader: Reader<'_>, message: &Message<'_>) 
     let inside = length
         .is_some_and(|length| message.truncated || (length >= 16 && length <= reader.rest().len()));
     // A server's Initial may be small when it only acknowledges.
-    inside && (whole || message.direction == crate::flow::Direction::FromServer)
+    inside && (whole || message.direction == Direction::FromServer)
 }
 
 /// RFC 9000 §16.
-fn variable(reader: &mut Reader<'_>) -> Option<u64> {
+pub(super) fn variable(reader: &mut Reader<'_>) -> Option<u64> {
     let first = *reader.rest().first()?;
     match first >> 6 {
         0 => reader.u8().map(u64::from),

@@ -5,11 +5,16 @@ use toml::Spanned;
 
 use super::message::Check;
 use super::{Confidence, checks};
-use crate::limits::{MAX_PATTERN, MAX_PATTERNS, MAX_SCAN, MAX_SIGNATURE_FILE, MAX_SIGNATURES};
+use crate::limits::{
+    MAX_DETAIL, MAX_NAMES, MAX_PATTERN, MAX_PATTERNS, MAX_SCAN, MAX_SIGNATURE_FILE, MAX_SIGNATURES,
+};
 use crate::packet::L4;
 
-const BUILT_IN: [&str; 2] = [
+const BUILT_IN: [&str; 5] = [
     include_str!("../../signatures/peer_to_peer.toml"),
+    include_str!("../../signatures/messengers.toml"),
+    include_str!("../../signatures/private.toml"),
+    include_str!("../../signatures/names.toml"),
     include_str!("../../signatures/web.toml"),
 ];
 
@@ -65,7 +70,7 @@ pub struct Signature {
     pub name: String,
     /// The application it tells of.
     pub application: String,
-    /// The transport.
+    /// The transport. Of no meaning for a signature of names, whose transport is that of what it refines.
     pub l4: L4,
     /// Ports that are usual; on others the confidence is one step lower. Empty: no port is usual.
     pub ports: Vec<u16>,
@@ -83,7 +88,20 @@ pub struct Signature {
     pub all: bool,
     /// What to find. Without patterns the check sees every message.
     pub patterns: Vec<Pattern>,
+    /// Hosts, with all below them, that a message of a refined application names. In lower case.
+    pub hosts: Vec<String>,
+    /// Application protocols (RFC 7301) that a ClientHello of a refined application offers.
+    pub alpn: Vec<String>,
     pub(super) check: Option<Check>,
+    /// Later messages do not matter to it.
+    pub(super) at_once: bool,
+}
+
+impl Signature {
+    /// Names decide, in messages that other signatures have confirmed.
+    pub(super) fn is_by_name(&self) -> bool {
+        !self.hosts.is_empty() || !self.alpn.is_empty()
+    }
 }
 
 /// Signatures that are used together.
@@ -104,7 +122,7 @@ struct SignatureFile {
 struct SignatureEntry {
     name: String,
     application: String,
-    l4: L4,
+    l4: Option<L4>,
     #[serde(default)]
     ports: Vec<u16>,
     #[serde(default)]
@@ -119,6 +137,10 @@ struct SignatureEntry {
     #[serde(default, rename = "match")]
     matching: Matching,
     check: Option<String>,
+    #[serde(default)]
+    hosts: Vec<String>,
+    #[serde(default)]
+    alpn: Vec<String>,
     #[serde(default)]
     pattern: Vec<PatternEntry>,
 }
@@ -216,23 +238,48 @@ impl SignatureSet {
 }
 
 impl SignatureEntry {
-    fn resolve(self) -> Result<Signature, String> {
+    /// What is wrong with the entry as a whole.
+    fn fault(&self) -> Option<String> {
+        let matches = !self.pattern.is_empty() || self.check.is_some();
+        let named = !self.hosts.is_empty() || !self.alpn.is_empty();
+        Some(match (matches, named) {
+            (false, false) => "has neither a pattern nor a check nor names".to_owned(),
+            (true, true) => {
+                "has both names and a pattern or check: make two signatures of it".to_owned()
+            }
+            (true, false) if self.l4.is_none() => "has no l4: tcp or udp".to_owned(),
+            (true, false) if self.pattern.is_empty() && self.anchor == Anchor::Anywhere => {
+                "has no pattern, so its anchor must be start or packet".to_owned()
+            }
+            (true, false) if self.pattern.len() > MAX_PATTERNS => {
+                format!("has more than {MAX_PATTERNS} patterns")
+            }
+            (false, true) if self.refines.is_empty() => {
+                "has names, so it must say what it refines".to_owned()
+            }
+            (false, true) if self.hosts.len().saturating_add(self.alpn.len()) > MAX_NAMES => {
+                format!("has more than {MAX_NAMES} names")
+            }
+            (false, true) => {
+                let wrong = self.hosts.iter().find(|host| !is_host(host))?;
+                format!("names no host: {wrong}")
+            }
+            _ => return None,
+        })
+    }
+
+    fn resolve(mut self) -> Result<Signature, String> {
+        if let Some(fault) = self.fault() {
+            return Err(format!("signature {} {fault}", self.name));
+        }
+        for host in &mut self.hosts {
+            host.make_ascii_lowercase();
+        }
         let name = self.name;
-        if self.pattern.is_empty() && self.check.is_none() {
-            return Err(format!(
-                "signature {name} has neither a pattern nor a check"
-            ));
-        }
-        if self.pattern.is_empty() && self.anchor == Anchor::Anywhere {
-            return Err(format!(
-                "signature {name} has no pattern, so its anchor must be start or packet"
-            ));
-        }
-        if self.pattern.len() > MAX_PATTERNS {
-            return Err(format!(
-                "signature {name} has more than {MAX_PATTERNS} patterns"
-            ));
-        }
+        let at_once = match &self.check {
+            Some(check) => checks::decides_at_once(check),
+            None => !self.hosts.is_empty() || !self.alpn.is_empty(),
+        };
         let check = match self.check {
             Some(check) => Some(
                 checks::by_name(&check)
@@ -249,7 +296,7 @@ impl SignatureEntry {
             patterns: patterns.map_err(|reason| format!("signature {name}: {reason}"))?,
             name,
             application: self.application,
-            l4: self.l4,
+            l4: self.l4.unwrap_or(L4::Tcp),
             ports: self.ports,
             only_ports: self.only_ports,
             direction: self.direction,
@@ -257,7 +304,10 @@ impl SignatureEntry {
             anchor: self.anchor,
             refines: self.refines,
             all: matches!(self.matching, Matching::All),
+            hosts: self.hosts,
+            alpn: self.alpn,
             check,
+            at_once,
         })
     }
 }
@@ -279,6 +329,14 @@ impl PatternEntry {
         }
         Ok(Pattern { bytes, at: self.at })
     }
+}
+
+/// Labels with single dots between them, at most as long as a record holds.
+fn is_host(host: &str) -> bool {
+    host.len() <= MAX_DETAIL
+        && host
+            .split('.')
+            .all(|label| !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_graphic()))
 }
 
 fn from_hex(hex: &str) -> Result<Vec<u8>, String> {
@@ -339,6 +397,22 @@ mod tests {
                 "no known check: no.such",
             ),
             (entry("").as_str(), 2, "neither a pattern nor a check"),
+            (
+                entry("hosts = [\"a.example\"]").as_str(),
+                2,
+                "must say what it refines",
+            ),
+            (
+                entry("refines = [\"tls\"]\nhosts = [\"a..example\"]").as_str(),
+                2,
+                "names no host: a..example",
+            ),
+            (
+                entry("refines = [\"tls\"]\nhosts = [\"a.example\"]\ncheck = \"tls.record\"")
+                    .as_str(),
+                2,
+                "make two signatures",
+            ),
             (
                 entry("[[signature.pattern]]\nhex = \"1x\"").as_str(),
                 2,

@@ -3,7 +3,7 @@
 use tls_parser::{parse_tls_handshake_client_hello, parse_tls_handshake_server_hello};
 
 use super::message::{Finding, Memory, Message, text};
-use crate::limits::MAX_PREFIX;
+use crate::limits::{MAX_PREFIX, MAX_PROTOCOLS};
 use crate::reader::Reader;
 
 const HANDSHAKE: u8 = 22;
@@ -12,6 +12,15 @@ const SERVER_HELLO: u8 = 2;
 const CERTIFICATE: u8 = 11;
 /// RFC 5246 §6.2.3: a protected record may add 2 048 bytes to 2^14.
 const MAX_RECORD: u16 = 18_432;
+
+/// What a ClientHello offers, as far as it tells applications apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Offer {
+    /// RFC 6066 §3: the server's name.
+    pub(super) name: Option<String>,
+    /// RFC 7301: application protocols.
+    pub(super) protocols: Vec<String>,
+}
 
 /// What the records at the beginning of a stream hold.
 #[derive(Debug, Default)]
@@ -24,11 +33,11 @@ struct Records {
 }
 
 /// A stream of TLS records.
-pub(super) fn record(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
+pub(super) fn record(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
     let first = *message.bytes.first()?;
     let records = walk(message.bytes)?;
     if first == HANDSHAKE {
-        return handshake(&records);
+        return handshake(&records, memory);
     }
     match records.whole {
         0 => None,
@@ -39,7 +48,7 @@ pub(super) fn record(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
     }
 }
 
-fn handshake(records: &Records) -> Option<Finding> {
+fn handshake(records: &Records, memory: &mut Memory) -> Option<Finding> {
     let mut reader = Reader::new(&records.handshake);
     let kind = reader.u8()?;
     let [high, middle, low] = reader.array::<3>()?;
@@ -61,8 +70,34 @@ fn handshake(records: &Records) -> Option<Finding> {
         parse_tls_handshake_server_hello(body).ok()?;
         return Some(Finding::certain("ServerHello"));
     }
+    let offer = client_hello(body)?;
+    // Only a hello without application protocols is looked at again.
+    if offer.protocols.is_empty() {
+        memory.offer = Some(Box::new(offer.clone()));
+    }
+    Some(
+        Finding::certain("ClientHello")
+            .with_sni(offer.name)
+            .with_protocols(offer.protocols),
+    )
+}
+
+/// Reads a ClientHello without its type and length; `None` if it is none.
+pub(super) fn client_hello(body: &[u8]) -> Option<Offer> {
     let (_, hello) = parse_tls_handshake_client_hello(body).ok()?;
-    Some(Finding::certain("ClientHello").with_sni(hello.ext.and_then(server_name)))
+    let mut offer = Offer::default();
+    let mut reader = Reader::new(hello.ext.unwrap_or_default());
+    while let Some(kind) = reader.be16() {
+        let Some(body) = reader.be16().and_then(|length| reader.take(length.into())) else {
+            break;
+        };
+        match kind {
+            0 => offer.name = server_name(body),
+            16 => offer.protocols = protocols(body),
+            _ => {}
+        }
+    }
+    Some(offer)
 }
 
 /// Walks the records; `None` if the bytes are no records.
@@ -99,20 +134,26 @@ fn is_version(version: u16) -> bool {
     (0x0300..=0x0304).contains(&version)
 }
 
-/// RFC 6066 §3: the host name in the extensions of a ClientHello.
-fn server_name(extensions: &[u8]) -> Option<String> {
-    let mut reader = Reader::new(extensions);
-    loop {
-        let kind = reader.be16()?;
-        let length = reader.be16()?;
-        let body = reader.take(length.into())?;
-        if kind == 0 {
-            let mut list = Reader::new(body);
-            list.be16()?;
-            let is_host = list.u8()? == 0;
-            let length = list.be16()?;
-            let name = list.take(length.into())?;
-            return if is_host { text(name) } else { None };
-        }
+/// RFC 6066 §3: the host name in the extension.
+fn server_name(extension: &[u8]) -> Option<String> {
+    let mut list = Reader::new(extension);
+    list.be16()?;
+    let is_host = list.u8()? == 0;
+    let length = list.be16()?;
+    let name = list.take(length.into())?;
+    if is_host { text(name) } else { None }
+}
+
+/// RFC 7301 §3.1: the names in the extension.
+fn protocols(extension: &[u8]) -> Vec<String> {
+    let mut list = Reader::new(extension);
+    list.be16();
+    let mut names = Vec::new();
+    while names.len() < MAX_PROTOCOLS {
+        let Some(name) = list.u8().and_then(|length| list.take(length.into())) else {
+            break;
+        };
+        names.extend(text(name));
     }
+    names
 }

@@ -65,12 +65,7 @@ pub struct Expected {
 /// Reads one connection of one protocol.
 pub trait Decoder: std::fmt::Debug + Send {
     /// Takes in the next bytes of a direction and tells what they complete.
-    fn handle_data(
-        &mut self,
-        direction: Direction,
-        bytes: &[u8],
-        tell: &mut dyn FnMut(Seen<'_>),
-    );
+    fn handle_data(&mut self, direction: Direction, bytes: &[u8], tell: &mut dyn FnMut(Seen<'_>));
 
     /// A direction has ended in order (FIN).
     fn handle_end(&mut self, direction: Direction, tell: &mut dyn FnMut(Seen<'_>));

@@ -14,6 +14,7 @@ pub(super) fn sample() -> Sample {
     peer(&mut sample);
     utp(&mut sample);
     local_discovery(&mut sample);
+    web_torrent(&mut sample);
     sample
 }
 
@@ -166,4 +167,29 @@ fn local_discovery(sample: &mut Sample) {
     let (client, group) = (inside(5, 6_771), ([239, 192, 152, 143], 6_771).into());
     sample.expect(L4::Udp, client, group, APP);
     sample.packets.udp(client, group, search.as_bytes());
+}
+
+/// A tracker's announcement in a masked WebSocket frame (RFC 6455 §5.2).
+fn web_torrent(sample: &mut Sample) {
+    let hash = "abcdefghij0123456789";
+    let announce = format!(
+        "{{\"numwant\":5,\"action\":\"announce\",\"info_hash\":\"{hash}\",\"peer_id\":\"-WW0001-abcdefghijkl\"}}"
+    );
+    let mask = [0x37, 0xfa, 0x21, 0x3d];
+    let masked: Vec<u8> = announce
+        .bytes()
+        .zip(mask.iter().cycle())
+        .map(|(byte, key)| byte ^ key)
+        .collect();
+    let length = u8::try_from(masked.len()).unwrap_or(0) | 0x80;
+    let mut stream = sample.tcp(inside(5, 49_330), outside(82, 80), APP);
+    stream.client(
+        b"GET / HTTP/1.1\r\nHost: tracker.example.org\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: c2FtcGxlc2FtcGxlMTIzNA==\r\n\r\n",
+    );
+    stream.server(
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+    );
+    stream.client(&joined(&[&[0x81, length], &mask, &masked]));
+    stream.close();
 }

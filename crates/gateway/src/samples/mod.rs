@@ -5,9 +5,14 @@
 //! test itself on a machine that has no captures. [`Packets`] is the workshop they are made in.
 
 mod bittorrent;
+mod calls;
 mod edonkey;
 mod gnutella;
+mod hidden;
+mod messengers;
 mod packets;
+mod private;
+mod sharing;
 mod web;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -103,12 +108,17 @@ impl Sample {
     }
 }
 
-fn samples() -> [Sample; 4] {
+fn samples() -> [Sample; 9] {
     [
         bittorrent::sample(),
         edonkey::sample(),
         gnutella::sample(),
         web::sample(),
+        sharing::sample(),
+        messengers::sample(),
+        calls::sample(),
+        private::sample(),
+        hidden::sample(),
     ]
 }
 

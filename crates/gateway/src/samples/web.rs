@@ -1,6 +1,7 @@
 //! What a border sees most: names, web pages, encrypted connections; and a flow of no known kind.
 
 use super::{Sample, inside, joined, noise, outside};
+use crate::classify::quic_initial;
 use crate::packet::L4;
 
 pub(super) fn sample() -> Sample {
@@ -35,10 +36,18 @@ pub(super) fn sample() -> Sample {
     stream.close();
 
     let mut stream = sample.tcp(inside(8, 49_601), outside(43, 443), "tls");
-    stream.client(&client_hello("www.example.com"));
+    stream.client(&client_hello("www.example.com", &[b"h2", b"http/1.1"]));
     stream.server(&server_hello());
     stream.client(&joined(&[&[23, 3, 3, 0, 40], &noise(31, 40)]));
     stream.close();
+
+    let (client, server) = (inside(8, 49_603), outside(45, 443));
+    sample.udp(
+        client,
+        server,
+        "quic",
+        &[&quic_hello("quic.example.com", &[b"h3"])],
+    );
 
     let mut stream = sample.tcp(inside(8, 49_602), outside(44, 7_777), "unknown");
     stream.client(&noise(32, 90));
@@ -59,14 +68,38 @@ fn handshake_record(kind: u8, body: &[u8]) -> Vec<u8> {
     joined(&[&[22, 3, 1], &counted(&message)])
 }
 
-/// RFC 8446 §4.1.2 with the extensions that matter: server name (RFC 6066) and supported versions.
-fn client_hello(name: &str) -> Vec<u8> {
+/// A ClientHello in a record.
+pub(super) fn client_hello(name: &str, protocols: &[&[u8]]) -> Vec<u8> {
+    handshake_record(1, &hello_body(name, protocols))
+}
+
+/// A client's first datagram over QUIC, with its hello.
+pub(super) fn quic_hello(name: &str, protocols: &[&[u8]]) -> Vec<u8> {
+    let message = joined(&[&[1, 0], &counted(&hello_body(name, protocols))]);
+    // A CRYPTO frame from offset 0; the length takes two bytes.
+    let length = u16::try_from(message.len()).unwrap_or(0) | 0x4000;
+    let frame = joined(&[&[6, 0], &length.to_be_bytes(), &message]);
+    quic_initial(1, &noise(37, 8), &frame, 1_200).unwrap_or_default()
+}
+
+/// RFC 8446 §4.1.2 with the extensions that matter: server name (RFC 6066), application protocols (RFC 7301), and
+/// supported versions.
+fn hello_body(name: &str, protocols: &[&[u8]]) -> Vec<u8> {
     let host = joined(&[&[0], &counted(name.as_bytes())]);
     let server_name = joined(&[&[0, 0], &counted(&counted(&host))]);
+    let listed: Vec<u8> = protocols
+        .iter()
+        .flat_map(|name| joined(&[&[u8::try_from(name.len()).unwrap_or(0)], name]))
+        .collect();
+    let offered = joined(&[&[0, 16], &counted(&counted(&listed))]);
     let versions = joined(&[&[0, 43], &counted(&[2, 3, 4])]);
-    let extensions = counted(&joined(&[&server_name, &versions]));
+    let extensions = counted(&joined(&[
+        if name.is_empty() { &[] } else { &server_name },
+        if protocols.is_empty() { &[] } else { &offered },
+        &versions,
+    ]));
     let suites = counted(&[0x13, 0x01, 0x13, 0x02]);
-    let body = joined(&[
+    joined(&[
         &[3, 3],
         &noise(34, 32),
         &[32],
@@ -74,8 +107,7 @@ fn client_hello(name: &str) -> Vec<u8> {
         &suites,
         &[1, 0],
         &extensions,
-    ]);
-    handshake_record(1, &body)
+    ])
 }
 
 fn server_hello() -> Vec<u8> {

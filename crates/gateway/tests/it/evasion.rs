@@ -241,13 +241,25 @@ fn run(wire: &Wire, verify: bool) -> Verdicts {
 
 /// All changes at once, with every sample; lists all differences, because one alone says little.
 #[track_caller]
+/// Verdicts that may change, and why.
+fn may_change(name: &str, (application, confidence): &(String, Confidence)) -> bool {
+    let likely = *confidence == Confidence::Likely;
+    match application.as_str() {
+        // These were announced by address in another flow's text. The samples are made again with IPv6, the texts not.
+        "dcc" | "msnftp" => likely,
+        // Known by how many datagrams of which sizes there are: copies are datagrams too.
+        "edonkey" => likely && (name == "twice" || name == "late"),
+        _ => false,
+    }
+}
+
 fn assert_same(name: &str, verify: bool, change: impl Fn(&[Part]) -> Wire) {
     let mut differences = Vec::new();
     for (sample, parts) in every_sample() {
         let (before, after) = (run(&wire(&parts), false), run(&change(&parts), verify));
         for (flow, verdict) in &before {
-            if after.get(flow) != Some(verdict) {
-                let now = after.get(flow);
+            let now = after.get(flow);
+            if now != Some(verdict) && !may_change(name, verdict) {
                 differences.push(format!("{sample} {flow:?}: {verdict:?} became {now:?}"));
             }
         }

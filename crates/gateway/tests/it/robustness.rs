@@ -20,7 +20,7 @@ const LINKS: [LinkType; 7] = [
 ];
 
 /// First bytes that lead deep into the checks.
-const HEADS: [&[u8]; 16] = [
+const HEADS: [&[u8]; 48] = [
     b"",
     b"\x13BitTorrent protocol",
     b"d1:ad2:id20:",
@@ -37,6 +37,38 @@ const HEADS: [&[u8]; 16] = [
     b"\x41\x00",
     b"\x00\x00\x00\x05\x04",
     b"\x12\x34\x01\x00\x00\x01",
+    b"GET /.hash=0123456789abcdef0123456789abcdef01234567/",
+    b"GIVE 1234567",
+    b"\x27\0\0\0\xa9\x80KaZaA",
+    b"$Lock a Pk=b|$ADCGET file ",
+    b"HSUP ADBASE AD",
+    b"URES ",
+    b"\x09\0\0\0\x01\x01\0\0\0",
+    b"\x05\0\0\0\0",
+    b"\x30\0\0\0\x01\0\0\0\x02\0\0\0",
+    b"VER 1 MSNP8\r\nMSG 1 N 9\r\n",
+    b"USR a@b 1\r\n",
+    b"NICK a\r\nUSER a 0 * :a\r\n:a PRIVMSG b :\x01DCC SEND ",
+    b"<?xml ?><stream:stream to='",
+    b"<iq><streamhost host='1.2.3.4' port='",
+    b"\x05\x01\0\x05\x01\0\x03\x28",
+    b"\xef\x0a",
+    b"\xef\x7f\xff\xff\xff",
+    b"\xee\xee\xee\xee",
+    b"ED\0\x01\0\0\x04\x08\x09\x08\x02WA\x05\x02\0\x01\x03\x12",
+    b"\0\x01\0\x46",
+    b"\x13\x37\xca\xfe",
+    b"\x01\0\0\0",
+    b"\x04\0\0\0",
+    b"\x2e\xa7\xd9\x0b\x0a\x20",
+    b"\x9e\x79\xbc\x40\0\0\0\x02",
+    b"\x13/multistream/1.0.0\n",
+    b"\x81\xfe\xff\xff",
+    b"\x81\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+    b"\x01\x11\x22\x33\x44\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+    b"\x11\x11\x22\x33\x44",
+    b"\x01\x20\x01\x11\x22\x33\x44",
+    b"\xc0\x00\x00\x00\x01\x08\x01\x02\x03\x04\x05\x06\x07\x08\x00\x00\x40\x80",
 ];
 
 fn payload() -> impl Strategy<Value = Vec<u8>> {
@@ -58,7 +90,7 @@ proptest! {
     }
 
     #[test]
-    fn changed_samples_never_panic(which in 0_usize..4, changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40)) {
+    fn changed_samples_never_panic(which in 0_usize..9, changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40)) {
         let (name, mut file) = samples::captures().swap_remove(which);
         for (place, value) in changes {
             let place = place.index(file.len());
@@ -70,7 +102,7 @@ proptest! {
     #[test]
     fn random_signature_files_never_panic(lines in prop::collection::vec(prop::sample::select(vec![
         "[[signature]]", "name = \"a\"", "application = \"b\"", "l4 = \"tcp\"", "confidence = \"guess\"",
-        "[[signature.pattern]]", "hex = \"0\"", "text = \"é\"", "at = 99999999999", "at = -1", "check = \"x\"", "= é",
+        "[[signature.pattern]]", "refines = [\"tls\"]", "hosts = [\"a.\"]", "alpn = [\"x\"]", "hex = \"0\"", "text = \"é\"", "at = 99999999999", "at = -1", "check = \"x\"", "= é",
     ]), 0..12)) {
         let text = lines.join("\n");
         if let Err(error) = SignatureSet::parse(&text) {

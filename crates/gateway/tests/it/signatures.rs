@@ -160,6 +160,30 @@ fn more_patterns_than_the_fast_automaton_takes_still_match() {
     );
 }
 
+#[test]
+fn hosts_of_ones_own_are_found_by_their_suffix() {
+    let mine = "[[signature]]\nname = \"mine\"\napplication = \"intranet\"\nconfidence = \"certain\"\n\
+                refines = [\"http\"]\nhosts = [\"Corp.Example\"]\n";
+    for (host, app) in [
+        ("corp.example", "intranet"),
+        ("wiki.CORP.example:8080", "intranet"),
+        ("mycorp.example", "http"),
+        ("corp.example.org", "http"),
+    ] {
+        let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let flow = classify_with(mine, &conversation(request.as_bytes(), b""));
+        assert_eq!(flow.app, app, "{host}");
+        if app == "intranet" {
+            // Whoever asks chooses the name.
+            assert_eq!(flow.confidence, Confidence::Likely);
+            assert_eq!(
+                flow.evidence,
+                "mine: GET request, to a host of corp.example"
+            );
+        }
+    }
+}
+
 const REFERENCE: &str = include_str!("../../../../docs/reference/classification.md");
 
 #[test]

@@ -265,12 +265,12 @@ fn what_no_rule_on_applications_can_reach_is_decided_at_its_first_packet() {
 fn bulk_that_goes_one_way_is_not_asked_about_for_ever() {
     let mut gateway = gateway(BLOCK, Mode::Enforce);
     let mut packets = Packets::new();
-    for _ in 0..40 {
+    for _ in 0..80 {
         packets.udp(at("10.0.0.5:40000"), at("192.0.2.9:9000"), &[0xa5; 900]);
     }
     let verdicts = run(&mut gateway, &packets, 0);
-    assert_eq!(verdicts[30].settled, None);
-    assert_eq!(verdicts[31].settled, Some(Settled::Allowed));
+    assert_eq!(verdicts[62].settled, None);
+    assert_eq!(verdicts[63].settled, Some(Settled::Allowed));
 }
 
 #[test]

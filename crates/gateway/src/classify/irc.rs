@@ -1,0 +1,172 @@
+//! IRC (RFC 2812, IRCv3 capability negotiation) and DCC, the connections between its clients.
+//!
+//! A DCC connection is announced in a private message between two \x01, or shows itself: the receiver of a file
+//! answers with the number of bytes it has, in four bytes.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use super::message::{Announced, Finding, Memory, Message, is_number, text_lines};
+use crate::flow::Direction;
+use crate::reader::Reader;
+
+/// How much a line says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Line {
+    /// A nickname.
+    Nick,
+    /// A user's four fields.
+    User,
+    /// Fits other protocols of lines as well.
+    Weak,
+    /// Little else looks so.
+    Strong,
+    /// A numbered answer of a named server.
+    Numeric,
+}
+
+/// Lines of IRC.
+pub(super) fn lines(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
+    let (mut nick, mut user, mut strong) = (false, false, 0_u8);
+    let mut numeric = false;
+    for line in text_lines(message.bytes).filter(|line| !line.is_empty()) {
+        match kind(line)? {
+            Line::Nick => nick = true,
+            Line::User => user = true,
+            Line::Weak => {}
+            Line::Strong => strong = strong.saturating_add(1),
+            Line::Numeric => numeric = true,
+        }
+    }
+    let found = if nick && user {
+        Finding::certain("NICK and USER")
+    } else if numeric {
+        Finding::certain("a server's numbered answer")
+    } else if strong >= 2 {
+        Finding::certain(format!("{strong} lines of IRC"))
+    } else if strong == 1 || user {
+        Finding::likely("one line of IRC")
+    } else if nick {
+        Finding::guess("NICK")
+    } else {
+        return None;
+    };
+    memory.listener = Some(offer);
+    Some(found)
+}
+
+/// RFC 2812 §2.3.1: a source, a command, parameters, and the last one behind a colon.
+fn kind(line: &str) -> Option<Line> {
+    let (source, rest) = match line.strip_prefix(':') {
+        Some(rest) => {
+            let (source, rest) = rest.split_once(' ')?;
+            (Some(source), rest)
+        }
+        None => (None, line),
+    };
+    let (head, trailing) = match rest.split_once(" :") {
+        Some((head, trailing)) => (head, Some(trailing)),
+        None => (rest, None),
+    };
+    let mut words = head.split(' ');
+    let command = words.next()?;
+    let first = words.next();
+    let parameters = usize::from(first.is_some())
+        .saturating_add(words.count())
+        .saturating_add(trailing.is_some().into());
+    let channel = first.is_some_and(|name| name.starts_with(['#', '&']));
+    match command {
+        "NICK" => (parameters >= 1).then_some(Line::Nick),
+        "USER" => (parameters == 4).then_some(Line::User),
+        "PASS" | "PING" | "PONG" | "QUIT" | "ERROR" | "AUTHENTICATE" => {
+            (parameters >= 1).then_some(Line::Weak)
+        }
+        "CAP" => first
+            .is_some_and(|word| matches!(word, "LS" | "REQ" | "LIST" | "END") || source.is_some())
+            .then_some(Line::Strong),
+        "JOIN" | "PART" | "TOPIC" => {
+            (channel || trailing.is_some_and(|name| name.starts_with('#'))).then_some(Line::Strong)
+        }
+        "MODE" | "WHO" | "WHOIS" | "ISON" | "KICK" => (parameters >= 1).then_some(Line::Weak),
+        "PRIVMSG" | "NOTICE" => {
+            (first.is_some() && (trailing.is_some() || parameters == 2)).then_some(Line::Strong)
+        }
+        _ => {
+            let numbered = command.len() == 3 && is_number(command, 3);
+            (numbered && source.is_some() && parameters >= 2).then_some(Line::Numeric)
+        }
+    }
+}
+
+/// `DCC SEND name address port size` or `DCC CHAT chat address port` between two \x01.
+fn offer(payload: &[u8]) -> Option<Announced> {
+    let start = payload
+        .windows(5)
+        .position(|window| window == b"\x01DCC ")?;
+    let rest = payload.get(start.checked_add(5)?..)?;
+    let end = rest.iter().position(|&byte| byte == 1)?;
+    let rest = std::str::from_utf8(rest.get(..end)?).ok()?;
+    let words: Vec<&str> = rest.split(' ').collect();
+    if !matches!(words.first(), Some(&("SEND" | "CHAT" | "TSEND" | "SCHAT"))) {
+        return None;
+    }
+    // The name may have spaces: the first pair that is an address and a port counts.
+    let endpoint = words.windows(2).skip(2).find_map(|pair| {
+        let [address, port] = pair else { return None };
+        let address: IpAddr = match address.parse::<u32>() {
+            Ok(bits) if bits > 0x00ff_ffff => Ipv4Addr::from_bits(bits).into(),
+            _ => address.parse().ok()?,
+        };
+        let port: u16 = port.parse().ok().filter(|port| *port > 0)?;
+        Some(SocketAddr::new(address, port))
+    })?;
+    Some(Announced {
+        endpoint,
+        application: "dcc",
+        by: "an offer in IRC",
+    })
+}
+
+/// A packet of four bytes that is the number of bytes the other side has sent.
+pub(super) fn acknowledgement(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
+    if message.bytes.len() != 4 {
+        return None;
+    }
+    let value = Reader::new(message.bytes).be32()?;
+    let [from_client, from_server] = memory.sent;
+    let received = match message.direction {
+        Direction::FromClient => from_server,
+        Direction::FromServer => from_client,
+    };
+    if value != received || value < 64 {
+        return None;
+    }
+    memory.acknowledged = memory.acknowledged.saturating_add(1);
+    Some(match memory.acknowledged {
+        1 => Finding::guess("four bytes that count what was received"),
+        count => Finding::likely(format!("{count} packets that count what was received")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::offer;
+
+    #[test]
+    fn offers_name_address_and_port_also_behind_spaces() {
+        let endpoint = |text: &[u8]| offer(text).map(|offer| offer.endpoint.to_string());
+        assert_eq!(
+            endpoint(b":a!b@c PRIVMSG d :\x01DCC SEND my file.ogg 3325256711 5000 1234\x01\r\n")
+                .as_deref(),
+            Some("198.51.100.7:5000")
+        );
+        assert_eq!(
+            endpoint(b"PRIVMSG d :\x01DCC CHAT chat 2001:db8::7 5001\x01\r\n").as_deref(),
+            Some("[2001:db8::7]:5001")
+        );
+        assert_eq!(
+            endpoint(b"PRIVMSG d :\x01DCC SEND f 3325256711 0 12 7\x01\r\n"),
+            None
+        );
+        assert_eq!(endpoint(b"PRIVMSG d :\x01VERSION\x01\r\n"), None);
+    }
+}

@@ -1,0 +1,332 @@
+//! What other flows tell of a flow: who speaks what, whom a host contacts, what was announced.
+//!
+//! Encrypted peer-to-peer flows have no bytes to go by. They have a shape ([`Shape`]), and a host that contacts a DHT, a
+//! tracker, or many peers at ports of their own choice. Both together make a flow likely, never certain.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::endpoints::{Endpoints, Generations};
+use super::inspection::{Inspection, Verdict};
+use super::message::Announced;
+use super::opening::Shape;
+use super::{BITTORRENT, Confidence, I2P, PEER_TO_PEER};
+use crate::flow::Flow;
+use crate::limits::{
+    MANY_PEERS, MANY_PORTS, MAX_ANNOUNCED, MAX_HOST_PEERS, MAX_HOSTS, MAX_MEMBERS,
+};
+use crate::packet::L4;
+
+const EDONKEY: &str = "edonkey";
+
+/// What is remembered of a host.
+#[derive(Clone, Debug, Default)]
+struct Host {
+    bittorrent: bool,
+    edonkey: bool,
+    i2p: bool,
+    /// Peers in flows that look encrypted.
+    peers: Vec<SocketAddr>,
+}
+
+impl Host {
+    fn has_many_peers(&self) -> bool {
+        let mut ports: Vec<u16> = self.peers.iter().map(SocketAddr::port).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        self.peers.len() >= MANY_PEERS && ports.len() >= MANY_PORTS
+    }
+}
+
+/// A bounded memory of what was seen of endpoints and hosts.
+#[derive(Debug)]
+pub struct Surroundings {
+    endpoints: Endpoints,
+    hosts: Generations<IpAddr, Host>,
+    announced: Generations<SocketAddr, Announced>,
+    members: Generations<SocketAddr, String>,
+}
+
+impl Default for Surroundings {
+    fn default() -> Self {
+        Self {
+            endpoints: Endpoints::default(),
+            hosts: Generations::new(MAX_HOSTS),
+            announced: Generations::new(MAX_ANNOUNCED),
+            members: Generations::new(MAX_MEMBERS),
+        }
+    }
+}
+
+impl Surroundings {
+    /// Tells at which endpoint a member of a ring listens; its Ringway flows then name it.
+    pub fn know_member(&mut self, endpoint: SocketAddr, member: &str) {
+        self.members.insert(endpoint, member.to_owned());
+    }
+
+    /// Takes in what a flow's latest packet told. Call it after each inspected packet.
+    pub fn note(&mut self, flow: &mut Flow<impl AsRef<Inspection> + AsMut<Inspection>>) {
+        if let Some(announced) = flow.attachment.as_mut().take_announced() {
+            self.announced.insert(announced.endpoint, announced);
+        }
+        match flow.attachment.as_ref().verdict() {
+            Some(verdict) if verdict.confidence >= Confidence::Likely => {
+                // Most flows are of no interest to others.
+                let certain = verdict.confidence == Confidence::Certain;
+                let speaks = PEER_TO_PEER
+                    .into_iter()
+                    .find(|name| certain && *name == verdict.application);
+                let matters = speaks.is_some()
+                    || verdict.application == I2P
+                    || verdict.details.member.is_some();
+                if matters && flow.attachment.as_mut().tell() {
+                    self.note_application(flow, speaks);
+                }
+            }
+            _ => {
+                if flow
+                    .attachment
+                    .as_mut()
+                    .take_opened()
+                    .is_some_and(is_key_exchange)
+                {
+                    self.note_peer(flow);
+                }
+            }
+        }
+    }
+
+    fn note_application(
+        &mut self,
+        flow: &Flow<impl AsRef<Inspection>>,
+        speaks: Option<&'static str>,
+    ) {
+        let Some(verdict) = flow.attachment.as_ref().verdict() else {
+            return;
+        };
+        if let Some(member) = verdict.details.member.as_deref() {
+            self.know_member(flow.client, member);
+        }
+        if verdict.application == I2P {
+            self.host(flow.client.ip()).i2p = true;
+        }
+        let Some(application) = speaks else { return };
+        // Anybody can send such bytes to a host that does not speak it: a side that was called must have answered.
+        let answered = flow.attachment.as_ref().is_answered();
+        // Over UDP both ports are chosen to stay, over TCP the server's.
+        if answered {
+            self.endpoints.note(flow.server, application);
+        }
+        if flow.l4 == L4::Udp {
+            self.endpoints.note(flow.client, application);
+        }
+        // A tracker or a web server takes no part itself.
+        let serves = ["tracker", "http", "web_socket"];
+        let alike = answered && !serves.iter().any(|word| verdict.evidence.contains(word));
+        let sides = [Some(flow.client), alike.then_some(flow.server)];
+        for side in sides.into_iter().flatten() {
+            let host = self.host(side.ip());
+            host.bittorrent |= application == BITTORRENT;
+            host.edonkey |= application == EDONKEY;
+        }
+    }
+
+    fn note_peer(&mut self, flow: &Flow<impl AsRef<Inspection>>) {
+        for (own, other) in [(flow.client, flow.server), (flow.server, flow.client)] {
+            let host = self.host(own.ip());
+            if host.peers.len() < MAX_HOST_PEERS && !host.peers.contains(&other) {
+                host.peers.push(other);
+            }
+        }
+    }
+
+    fn host(&mut self, address: IpAddr) -> &mut Host {
+        self.hosts.entry(address)
+    }
+
+    /// The flow's own verdict, weighed with its surroundings.
+    #[must_use]
+    pub fn conclude(&self, flow: &Flow<impl AsRef<Inspection>>) -> Verdict {
+        let own = flow.attachment.as_ref().verdict();
+        let mut verdict = match own {
+            Some(verdict) if verdict.confidence > Confidence::Guess => verdict.clone(),
+            Some(verdict) => self
+                .confirmed(flow, verdict)
+                .or_else(|| self.announced(flow))
+                .unwrap_or_else(|| self.by_shape(flow, Some(verdict))),
+            None => self
+                .announced(flow)
+                .unwrap_or_else(|| self.by_shape(flow, None)),
+        };
+        if verdict.application == super::RINGWAY && verdict.details.member.is_none() {
+            // The other end is the gateway's own, or another member: the side that called comes first.
+            verdict.details.member = [flow.client, flow.server]
+                .iter()
+                .find_map(|side| self.members.get(side))
+                .cloned();
+        }
+        verdict
+    }
+
+    /// A guess that one of its endpoints confirms by what it speaks elsewhere.
+    fn confirmed(&self, flow: &Flow<impl AsRef<Inspection>>, verdict: &Verdict) -> Option<Verdict> {
+        let application = PEER_TO_PEER
+            .into_iter()
+            .find(|name| *name == verdict.application)?;
+        let endpoint = self.speaker(flow, application)?;
+        let mut verdict = verdict.clone();
+        verdict.confidence = Confidence::Likely;
+        verdict.evidence = format!(
+            "{}; {endpoint} speaks {application} in another flow",
+            verdict.evidence
+        );
+        Some(verdict)
+    }
+
+    fn speaker(
+        &self,
+        flow: &Flow<impl AsRef<Inspection>>,
+        application: &str,
+    ) -> Option<SocketAddr> {
+        [flow.client, flow.server]
+            .into_iter()
+            .find(|side| self.endpoints.get(side) == Some(application))
+    }
+
+    fn announced(&self, flow: &Flow<impl AsRef<Inspection>>) -> Option<Verdict> {
+        let announced = self.announced.get(&flow.server)?;
+        let evidence = format!("announced: {} was named by {}", flow.server, announced.by);
+        Some(made(announced.application, Confidence::Likely, evidence))
+    }
+
+    /// What a flow without a name of its own looks like.
+    fn by_shape(&self, flow: &Flow<impl AsRef<Inspection>>, own: Option<&Verdict>) -> Verdict {
+        let shape = || flow.attachment.as_ref().shape();
+        let shaped = match flow.l4 {
+            L4::Tcp => shape().and_then(|shape| self.encrypted_stream(flow, shape)),
+            // Few have such surroundings: the bytes are looked at last.
+            L4::Udp => self.encrypted_datagrams(flow).filter(|_| shape().is_some()),
+        };
+        match (shaped, own) {
+            (Some(shaped), Some(own)) if shaped.confidence <= own.confidence => own.clone(),
+            (Some(shaped), _) => shaped,
+            (None, Some(own)) => own.clone(),
+            (None, None) => Verdict::unknown(if flow.attachment.as_ref().inspected() == 0 {
+                "no data"
+            } else {
+                "no signature matched the first data packets"
+            }),
+        }
+    }
+
+    fn encrypted_stream(
+        &self,
+        flow: &Flow<impl AsRef<Inspection>>,
+        shape: Shape,
+    ) -> Option<Verdict> {
+        let Shape {
+            client,
+            server,
+            third,
+        } = shape;
+        let sizes = format!("random bytes: {client}, then {server}, then {third}");
+        let likely = |application, evidence: &str| {
+            made(
+                application,
+                Confidence::Likely,
+                format!("behaviour.encrypted: {sizes}; {evidence}"),
+            )
+        };
+        let caller = self.hosts.get(&flow.client.ip());
+        let called = self.hosts.get(&flow.server.ip());
+        let hosts = || [caller, called].into_iter().flatten();
+        if is_obfuscated_edonkey(shape) {
+            if self.endpoints.get(&flow.server) == Some(EDONKEY) {
+                return Some(likely(
+                    EDONKEY,
+                    "the server's port speaks edonkey in another flow",
+                ));
+            }
+            if hosts().any(|host| host.edonkey && !host.bittorrent) {
+                return Some(likely(EDONKEY, "the host speaks edonkey in another flow"));
+            }
+        }
+        if is_key_exchange(shape) {
+            if self.endpoints.get(&flow.server) == Some(BITTORRENT) {
+                return Some(likely(
+                    BITTORRENT,
+                    "the server's port speaks bittorrent in another flow",
+                ));
+            }
+            if hosts().any(|host| host.bittorrent) {
+                return Some(likely(
+                    BITTORRENT,
+                    "the host contacts its DHT, a tracker or a peer",
+                ));
+            }
+            if hosts().any(Host::has_many_peers) {
+                return Some(likely(
+                    BITTORRENT,
+                    "the host has many such peers at many ports",
+                ));
+            }
+        }
+        // NTCP2: a key of 32 bytes, options or padding, each way.
+        let ntcp2 = (64..=287).contains(&client) && (64..=287).contains(&server);
+        if ntcp2 && hosts().any(|host| host.i2p) {
+            return Some(likely(I2P, "the host fetches the addresses of routers"));
+        }
+        let guess = |application, evidence: &str| {
+            made(
+                application,
+                Confidence::Guess,
+                format!("behaviour.encrypted: {sizes}; {evidence}"),
+            )
+        };
+        if is_key_exchange(shape) {
+            return Some(guess(BITTORRENT, "the sizes of its key exchange"));
+        }
+        // obfs4: a key and a mark with up to 8 KiB of padding between them.
+        let obfs4 = (609..=8_192).contains(&client) && (96..=8_192).contains(&server);
+        obfs4.then(|| guess("tor", "the sizes of a bridge's disguise (obfs4)"))
+    }
+
+    fn encrypted_datagrams(&self, flow: &Flow<impl AsRef<Inspection>>) -> Option<Verdict> {
+        let by_port = [EDONKEY, BITTORRENT].into_iter().find_map(|application| {
+            let endpoint = self.speaker(flow, application)?;
+            let evidence = format!(
+                "behaviour.encrypted: random datagrams; {endpoint} speaks {application} in another flow"
+            );
+            Some(made(application, Confidence::Likely, evidence))
+        });
+        by_port.or_else(|| {
+            let host = self.hosts.get(&flow.client.ip())?;
+            let evidence =
+                "behaviour.encrypted: random datagrams; the host fetches the addresses of routers";
+            host.i2p
+                .then(|| made(I2P, Confidence::Likely, evidence.to_owned()))
+        })
+    }
+}
+
+/// BitTorrent's message stream encryption: a key of 96 bytes and up to 512 of padding each way; then at least two
+/// hashes, a check, what is offered, and two lengths.
+fn is_key_exchange(shape: Shape) -> bool {
+    (96..=608).contains(&shape.client)
+        && (96..=608).contains(&shape.server)
+        && (shape.third == 0 || shape.third >= 56)
+}
+
+/// eMule's obfuscation: a random byte, a key's part, three numbers and up to 255 bytes of padding; a number, a choice
+/// and padding back; then the hello.
+fn is_obfuscated_edonkey(shape: Shape) -> bool {
+    (12..=267).contains(&shape.client) && (6..=608).contains(&shape.server) && shape.third >= 28
+}
+
+fn made(application: &str, confidence: Confidence, evidence: String) -> Verdict {
+    Verdict {
+        application: application.to_owned(),
+        confidence,
+        evidence,
+        details: super::Details::default(),
+    }
+}

@@ -1,0 +1,164 @@
+//! Encrypted peer-to-peer flows: their shape, and what their host does otherwise.
+
+use ringway_gateway::Confidence::{Guess, Likely};
+use ringway_gateway::{FlowRecord, Packets, samples};
+
+use super::{is, unknown};
+use crate::{at, classify};
+
+const DHT: &[u8] = b"d1:ad2:id20:abcdefghij0123456789e1:q4:ping1:t2:aa1:y1:qe";
+
+/// Random bytes, other ones for each seed.
+fn random(seed: u64, count: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..count)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_be_bytes()[0]
+        })
+        .collect()
+}
+
+/// A conversation of random bytes with turns of these sizes.
+fn encrypted(packets: &mut Packets, client: &str, server: &str, sizes: &[usize]) {
+    let mut stream = packets.tcp(at(client), at(server));
+    stream.open();
+    for (turn, size) in sizes.iter().enumerate() {
+        let seed = u64::try_from(turn * 1_000 + size).unwrap() + 17;
+        let bytes = random(seed, *size);
+        if turn % 2 == 0 {
+            stream.client(&bytes);
+        } else {
+            stream.server(&bytes);
+        }
+    }
+}
+
+fn of(flows: &[FlowRecord], port: u16) -> &FlowRecord {
+    flows.iter().find(|flow| flow.server_port == port).unwrap()
+}
+
+const KEY_EXCHANGE: [usize; 4] = [300, 200, 130, 90];
+
+#[test]
+fn the_sizes_of_a_key_exchange_alone_are_a_guess() {
+    for (sizes, app) in [
+        (KEY_EXCHANGE.as_slice(), "bittorrent"),
+        (&[96, 608], "bittorrent"),
+        (&[95, 200, 130], "unknown"),
+        (&[300, 609, 130], "unknown"),
+        (&[300, 200, 40], "unknown"),
+        (&[300], "unknown"),
+        (&[48, 80, 191, 54], "unknown"),
+        (&[2_000, 1_500, 300], "tor"),
+    ] {
+        let mut packets = Packets::new();
+        encrypted(&mut packets, "10.0.0.1:5000", "192.0.2.1:6000", sizes);
+        let flows = classify(&packets);
+        is(&flows[0], app, Guess);
+    }
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.1:5000"), at("192.0.2.1:6000"));
+    stream.open();
+    stream.client(&b"a text that is no encrypted message at all. ".repeat(5));
+    stream.server(&random(1, 200));
+    unknown(&classify(&packets)[0]);
+}
+
+#[test]
+fn contact_with_the_dht_makes_it_likely_for_that_host_only() {
+    let mut packets = Packets::new();
+    encrypted(
+        &mut packets,
+        "10.0.0.1:5000",
+        "192.0.2.1:6001",
+        &KEY_EXCHANGE,
+    );
+    packets.udp(at("10.0.0.1:6881"), at("192.0.2.2:6002"), DHT);
+    encrypted(
+        &mut packets,
+        "10.0.0.2:5000",
+        "192.0.2.1:6003",
+        &KEY_EXCHANGE,
+    );
+    let flows = classify(&packets);
+    is(of(&flows, 6_001), "bittorrent", Likely);
+    assert_eq!(
+        of(&flows, 6_001).evidence,
+        "behaviour.encrypted: random bytes: 300, then 200, then 130; the host contacts its DHT, a tracker or a peer"
+    );
+    is(of(&flows, 6_003), "bittorrent", Guess);
+}
+
+#[test]
+fn a_port_that_has_answered_makes_it_likely_for_others_that_call_it() {
+    for (answered, confidence) in [(true, Likely), (false, Guess)] {
+        let mut packets = Packets::new();
+        packets.udp(at("10.0.0.1:6881"), at("192.0.2.2:6002"), DHT);
+        if answered {
+            packets.udp(
+                at("192.0.2.2:6002"),
+                at("10.0.0.1:6881"),
+                b"d1:rd2:id20:abcdefghij0123456789e1:t2:aa1:y1:re",
+            );
+        }
+        encrypted(
+            &mut packets,
+            "10.0.0.9:5000",
+            "192.0.2.2:6002",
+            &KEY_EXCHANGE,
+        );
+        let flows = classify(&packets);
+        let flow = flows.iter().find(|flow| flow.client_port == 5_000).unwrap();
+        is(flow, "bittorrent", confidence);
+    }
+}
+
+#[test]
+fn many_peers_at_many_ports_make_it_likely() {
+    for (peers, ports, confidence) in [(8, 8, Likely), (7, 7, Guess), (8, 1, Guess)] {
+        let mut packets = Packets::new();
+        for peer in 0..peers {
+            let server = format!("192.0.2.{}:{}", peer + 1, 6_000 + peer % ports);
+            let client = format!("10.0.0.1:{}", 5_000 + peer);
+            encrypted(&mut packets, &client, &server, &KEY_EXCHANGE);
+        }
+        for flow in classify(&packets) {
+            is(&flow, "bittorrent", confidence);
+        }
+    }
+}
+
+#[test]
+fn edonkeys_obfuscation_needs_contact_with_kad() {
+    let shape = [21, 19, 110, 120];
+    let kad = [&[0xe4, 0x21, 2][..], &random(1, 32)].concat();
+    let answer = [&[0xe4, 0x29][..], &random(1, 16), &[1], &random(2, 25)].concat();
+    let mut packets = Packets::new();
+    encrypted(&mut packets, "10.0.0.1:5000", "192.0.2.1:6001", &shape);
+    packets.udp(at("10.0.0.1:4672"), at("192.0.2.2:6002"), &kad);
+    packets.udp(at("192.0.2.2:6002"), at("10.0.0.1:4672"), &answer);
+    encrypted(&mut packets, "10.0.0.2:5000", "192.0.2.1:6003", &shape);
+    packets.udp(at("10.0.0.1:4672"), at("192.0.2.3:6004"), &random(3, 60));
+    packets.udp(at("192.0.2.3:6004"), at("10.0.0.1:4672"), &random(4, 90));
+    let flows = classify(&packets);
+    is(of(&flows, 6_001), "edonkey", Likely);
+    unknown(of(&flows, 6_003));
+    is(of(&flows, 6_004), "edonkey", Likely);
+}
+
+#[test]
+fn i2p_needs_contact_with_its_reseed_hosts() {
+    let expected = samples::expected();
+    assert!(expected.iter().any(|one| one.app == "i2p"));
+    let mut packets = Packets::new();
+    encrypted(
+        &mut packets,
+        "10.0.0.1:5000",
+        "192.0.2.1:6001",
+        &[80, 90, 300],
+    );
+    unknown(&classify(&packets)[0]);
+}
