@@ -12,6 +12,7 @@
 //! | [`inspect`] | files and messages in the bytes of flows that rules on content concern |
 //! | [`verdict`] | each packet's fate by the policy, resets, the connection cache, events |
 //! | [`Pipeline`] | the stages up to `classify`; [`FlowRecord`] is what comes out |
+//! | [`scan`] | scanners of files |
 //! | [`audit`] | events in SQLite |
 //! | `linux` | the live path: the kernel's queue, marks, packet filter, classes of bandwidth |
 //! | [`samples`] | captures made from published message formats, for demonstrations and tests |
@@ -67,6 +68,7 @@ mod ranges;
 mod reader;
 mod record;
 pub mod samples;
+pub mod scan;
 pub mod stream;
 mod tracker;
 pub mod verdict;

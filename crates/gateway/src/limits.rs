@@ -290,3 +290,56 @@ pub const MAX_ANNOUNCED: usize = 16_384;
 /// Endpoints of members that are remembered.
 /// Source: the same as [`MAX_ENDPOINTS`]. Past it the older half is forgotten.
 pub const MAX_MEMBERS: usize = 65_536;
+
+/// Bytes of a file that are scanned at once.
+/// Source: the thesis, section 5.4: 20 to 40 kB. Past it the next window begins.
+pub const SCAN_WINDOW: usize = 32_768;
+
+/// Bytes of a window that are scanned again with the next one.
+/// Source: chosen: longer than any pattern of usual rules. Past it a pattern that lies across a boundary is found only where
+/// the scanner sees whole files.
+pub const SCAN_OVERLAP: usize = 4_096;
+
+/// Time after which the packet that may be a file's last is looked at as such.
+/// Source: chosen: below the least retransmission time-out of Linux (200 ms). Past it what there is of its window is scanned.
+pub const SCAN_PAUSE: Duration = Duration::from_millis(50);
+
+/// Bytes of a connection that are kept while nobody knows which application it is.
+/// Source: chosen: [`INSPECT_PACKETS`] unsegmented packets of 64 kB. Past it the contents are not read.
+pub const MAX_EARLY: usize = 524_288;
+
+/// Bytes that all connections whose contents are followed may hold together.
+/// Source: chosen: a quarter of a gateway with 1 GiB. Past it packets behind gaps are dropped, and their senders repeat them.
+pub const MAX_CONTENT: usize = 268_435_456;
+
+/// Time for which an announced connection is waited for.
+/// Source: chosen: people take a while to accept a file. Past it the connection is like any other.
+pub const EXPECTED_FOR: Duration = Duration::from_secs(300);
+
+/// Announced connections that are remembered.
+/// Source: chosen. Past it the oldest is forgotten.
+pub const MAX_EXPECTED: usize = 16_384;
+
+/// Bytes of a message that are written down.
+/// Source: chosen. Past it the text is cut.
+pub const MAX_TEXT: usize = 4_096;
+
+/// Time in which a scanner must answer.
+/// Source: chosen: below the time after which TCP gives up. Past it the policy's `failure` decides.
+pub const SCAN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Files that one scanner follows at once.
+/// Source: half of clamd's usual `MaxThreads` times its queue. Past it the one that stood still for longest is given up.
+pub const MAX_SCAN_SESSIONS: usize = 512;
+
+/// Time after which a file that stands still is not followed by the scanner any more.
+/// Source: chosen: below clamd's own `ReadTimeout` (120 s). Past it the file counts as not scanned.
+pub const SCAN_IDLE: Duration = Duration::from_secs(100);
+
+/// Bytes of a scanner's answer.
+/// Source: chosen: names of findings have some dozens. Past it the answer counts as none.
+pub const MAX_SCAN_ANSWER: usize = 4_096;
+
+/// Windows that wait for a scanner.
+/// Source: chosen: some 150 MB. Past it a further one counts as not scanned, and the policy's `failure` decides.
+pub const MAX_SCAN_BACKLOG: usize = 4_096;

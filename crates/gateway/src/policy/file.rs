@@ -59,6 +59,8 @@ struct RuleEntry {
     action: Action,
     class: Option<String>,
     audit: Option<bool>,
+    #[serde(default)]
+    audit_text: bool,
     failure: Option<Failure>,
     l4: Option<L4>,
     app: Option<OneOrMany>,
@@ -327,6 +329,9 @@ fn rule(entry: &RuleEntry, line: usize, names: &Known<'_>) -> Result<Rule, Strin
     if entry.action == Action::Shape && class.is_none() {
         return Err("`shape` needs a `class`".to_owned());
     }
+    if entry.audit_text && entry.audit == Some(false) {
+        return Err("`audit_text` without `audit` writes nothing down".to_owned());
+    }
     if entry.action == Action::Block && class.is_some() {
         return Err("what is blocked needs no `class`".to_owned());
     }
@@ -335,7 +340,10 @@ fn rule(entry: &RuleEntry, line: usize, names: &Known<'_>) -> Result<Rule, Strin
         line,
         action: entry.action,
         class,
-        audit: entry.audit.unwrap_or(entry.action == Action::Audit),
+        audit: entry
+            .audit
+            .unwrap_or(entry.action == Action::Audit || entry.audit_text),
+        texts: entry.audit_text,
         failure: entry.failure,
         matcher: matcher(entry, names)?,
     })

@@ -62,6 +62,16 @@ pub struct Plan {
     pub content: Vec<usize>,
 }
 
+impl Plan {
+    /// What the flow carries has to be read for it.
+    #[must_use]
+    pub fn looks_into_content(&self) -> bool {
+        let ruling = &self.ruling;
+        let goes_on = ruling.action != Action::Block;
+        !self.content.is_empty() || (goes_on && (ruling.action == Action::Scan || ruling.audit))
+    }
+}
+
 /// Who decided what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ruling {
@@ -73,6 +83,16 @@ pub struct Ruling {
     pub class: Option<usize>,
     /// It is written down.
     pub audit: bool,
+}
+
+impl Ruling {
+    /// It goes on, by no rule.
+    pub(crate) const ALLOW: Self = Self {
+        action: Action::Allow,
+        rule: None,
+        class: None,
+        audit: false,
+    };
 }
 
 impl Policy {
@@ -111,6 +131,23 @@ impl Policy {
             .rule
             .and_then(|rule| self.rules.get(rule))
             .map_or(DEFAULT_RULE, |rule| rule.name.as_str())
+    }
+
+    /// Whether what flows carry has a say anywhere, is scanned or is written down.
+    #[must_use]
+    pub fn looks_into_content(&self) -> bool {
+        let looks =
+            |rule: &Rule| rule.is_about_content() || rule.action == Action::Scan || rule.audit;
+        self.default == Action::Audit || self.rules.iter().any(looks)
+    }
+
+    /// Whether texts of messages are written down by the rule that decided.
+    #[must_use]
+    pub fn keeps_texts(&self, ruling: &Ruling) -> bool {
+        ruling
+            .rule
+            .and_then(|rule| self.rules.get(rule))
+            .is_some_and(|rule| rule.texts)
     }
 
     /// Where a flow from one address to another goes.

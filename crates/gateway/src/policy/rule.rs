@@ -67,6 +67,8 @@ pub struct Rule {
     pub class: Option<usize>,
     /// What it decides is written down.
     pub audit: bool,
+    /// The texts of messages are written down too.
+    pub texts: bool,
     /// What happens to its flows when scanning is not possible; the policy's own where it says nothing.
     pub failure: Option<Failure>,
     pub(super) matcher: Matcher,

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cache::ConnectionCache;
+use super::content::Content;
 use super::event::{Alert, Ends, Event, EventKind};
-use super::reset::resets;
-use super::state::{Decided, DecidedFlow, LiveFlow, Status};
-use super::{Mode, Settings, Settled, Verdict};
+use super::expected::Announcements;
+use super::reset::{Broken, resets};
+use super::state::{Decided, DecidedFlow, LiveFlow, State, Status};
+use super::{FlowId, Mode, ScanJob, Settings, Settled, Verdict};
 use crate::classify::{Classifier, Confidence, UNKNOWN, Verdict as Classified};
 use crate::flow::{Flow, TableBounds};
+use crate::inspect::decoder;
 use crate::limits::{KILL_PACKETS, MAX_EVENTS, MAX_READY, MAX_UNDECIDED_PACKETS};
 use crate::packet::{L4, Packet};
 use crate::policy::{Action, Decision, FlowFacts, Found, Moment, Plan, Policy, Ruling};
@@ -24,15 +27,17 @@ const CACHE_RULE: &str = "connection-cache";
 
 /// A packet and the place of its flow, valid until the next packet.
 #[derive(Clone, Copy)]
-struct Seen<'a> {
-    packet: &'a Packet<'a>,
-    place: usize,
+pub(super) struct Seen<'a> {
+    pub(super) packet: &'a Packet<'a>,
+    pub(super) place: usize,
+    /// The caller's name for the packet.
+    pub(super) token: u64,
 }
 
 /// Flows and what is decided on them.
 #[derive(Debug)]
 pub(super) struct Desk {
-    tracker: Tracker<Status>,
+    pub(super) tracker: Tracker<State>,
     pub(super) policy: Arc<Policy>,
     pub(super) settings: Settings,
     cache: ConnectionCache,
@@ -41,6 +46,15 @@ pub(super) struct Desk {
     pub(super) events_dropped: u64,
     pub(super) over: VecDeque<DecidedFlow>,
     pub(super) over_dropped: u64,
+    /// Flows whose contents are followed, some of which may be over.
+    pub(super) followed: Vec<FlowId>,
+    /// Bytes that they hold.
+    pub(super) content_held: usize,
+    pub(super) announced: Announcements,
+    pub(super) released: VecDeque<(u64, Verdict)>,
+    pub(super) scans: VecDeque<ScanJob>,
+    /// The payload to put in place of the packet's own, of the packet that was just handled.
+    pub(super) rewritten: Option<Vec<u8>>,
 }
 
 impl Desk {
@@ -60,12 +74,31 @@ impl Desk {
             events_dropped: 0,
             over: VecDeque::new(),
             over_dropped: 0,
+            followed: Vec::new(),
+            content_held: 0,
+            announced: Announcements::default(),
+            released: VecDeque::new(),
+            scans: VecDeque::new(),
+            rewritten: None,
         }
     }
 
-    pub(super) fn handle_packet(&mut self, now: Duration, packet: &Packet<'_>) -> Verdict {
+    pub(super) fn handle_packet(
+        &mut self,
+        now: Duration,
+        token: u64,
+        packet: &Packet<'_>,
+    ) -> Verdict {
         let place = self.tracker.handle_packet(now, packet);
-        self.verdict(now, Seen { packet, place })
+        self.rewritten = None;
+        self.verdict(
+            now,
+            Seen {
+                packet,
+                place,
+                token,
+            },
+        )
     }
 
     pub(super) fn finish(&mut self) {
@@ -82,14 +115,14 @@ impl Desk {
 
     /// Flows that are not over, the latest first, at most so many.
     pub(super) fn flows(&self, most: usize) -> Vec<LiveFlow> {
-        let mut flows: Vec<&Flow<Tracked<Status>>> = self.tracker.flows().collect();
+        let mut flows: Vec<&Flow<Tracked<State>>> = self.tracker.flows().collect();
         flows.sort_unstable_by_key(|flow| std::cmp::Reverse(flow.last_seen));
         flows.truncate(most);
         flows.into_iter().map(|flow| self.live(flow)).collect()
     }
 
-    fn live(&self, flow: &Flow<Tracked<Status>>) -> LiveFlow {
-        let (action, rule, decided_after) = match &flow.attachment.own {
+    fn live(&self, flow: &Flow<Tracked<State>>) -> LiveFlow {
+        let (action, rule, decided_after) = match &flow.attachment.own.status {
             Status::Decided(decided) => (
                 Some(decided.plan.ruling.action),
                 Some(decided.policy.name_of(&decided.plan.ruling).to_owned()),
@@ -107,15 +140,16 @@ impl Desk {
         }
     }
 
-    fn verdict(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
+    pub(super) fn verdict(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
         let Some(flow) = self.tracker.flow_mut(seen.place) else {
             return Verdict::PASS;
         };
-        match &mut flow.attachment.own {
+        match &mut flow.attachment.own.status {
+            Status::Decided(_) if flow.attachment.own.content.is_some() => self.read_on(now, seen),
             Status::Decided(decided) => {
                 let verdict = standing(decided, seen.packet);
                 if verdict == Verdict::DROP && self.settings.mode == Mode::Enforce {
-                    self.injections.extend(resets(seen.packet));
+                    self.injections.extend(resets(&Broken::by(seen.packet)));
                 }
                 verdict
             }
@@ -127,14 +161,19 @@ impl Desk {
 
     /// The first packet of a flow: it may be one that was just blocked, or be decided without the classifier.
     fn first(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
+        let announced = self.tracker.flow(seen.place).and_then(|flow| {
+            let expected = self.announced.take(now, flow.server)?;
+            Some(Box::new(expected))
+        });
         let Some(flow) = self.tracker.flow_mut(seen.place) else {
             return Verdict::PASS;
         };
         let (l4, client, server) = (flow.l4, flow.client, flow.server);
-        flow.attachment.own = Status::Undecided;
+        flow.attachment.own.status = Status::Undecided;
+        flow.attachment.own.announced = announced;
         let enforcing = self.settings.mode == Mode::Enforce;
         if enforcing && !flow.midway && self.cache.holds(l4, client.ip(), server, now) {
-            flow.attachment.own = Status::Refused;
+            flow.attachment.own.status = Status::Refused;
             let ends = ends(flow);
             self.refused(now, ends);
             return Verdict::DROP;
@@ -142,28 +181,53 @@ impl Desk {
         let facts = facts(flow, None, Moment::of(now, &self.settings.zone));
         match self.policy.decide(&facts) {
             Decision::Settled(plan) => self.settle(now, seen, plan),
-            Decision::NotYet => self.undecided(now, seen),
+            Decision::NotYet => {
+                // Of a connection that was picked up midway nobody knows where its messages begin.
+                if l4 == L4::Tcp && !flow.midway && self.policy.looks_into_content() {
+                    let id = FlowId {
+                        place: seen.place,
+                        serial: flow.serial,
+                    };
+                    flow.attachment.own.content =
+                        Some(Box::new(Content::new(self.settings.scan_window)));
+                    self.followed.push(id);
+                }
+                self.undecided(now, seen)
+            }
         }
     }
 
-    /// Asks the policy once the classifier has finished, or has seen enough packets that it will not.
+    /// Asks the policy once the classifier has finished, has seen enough packets that it will not, or has found something
+    /// whose contents have to be read from the beginning.
     fn undecided(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
-        let Some(flow) = self.tracker.flow_mut(seen.place) else {
+        let followed = self.keep(now, seen);
+        if let Some(verdict) = followed
+            && verdict != Verdict::PASS
+        {
+            return verdict;
+        }
+        let Some(flow) = self.tracker.flow(seen.place) else {
             return Verdict::PASS;
         };
-        if !flow.attachment.inspection.is_done() && flow.packets < MAX_UNDECIDED_PACKETS {
+        let own = &flow.attachment.own;
+        let finished = flow.attachment.inspection.is_done()
+            || flow.packets >= MAX_UNDECIDED_PACKETS
+            || own.announced.is_some();
+        let named = flow.attachment.inspection.verdict().is_some();
+        let readable = own.content.is_some() && named;
+        if !(finished || readable) {
             return Verdict::PASS;
         }
-        let Some(plan) = self.plan(now, seen.place) else {
-            return Verdict::PASS;
-        };
-        self.settle(now, seen, plan)
+        match self.plan(now, seen.place) {
+            Some(plan) if finished || plan.looks_into_content() => self.settle(now, seen, plan),
+            _ => Verdict::PASS,
+        }
     }
 
     /// What the policy says of a flow that the classifier will say no more of.
     fn plan(&self, now: Duration, place: usize) -> Option<Plan> {
         let flow = self.tracker.flow(place)?;
-        let verdict = self.tracker.conclude(flow);
+        let verdict = self.found(flow);
         let facts = facts(flow, Some(&verdict), Moment::of(now, &self.settings.zone));
         match self.policy.decide(&facts) {
             Decision::Settled(plan) => Some(plan),
@@ -171,55 +235,92 @@ impl Desk {
         }
     }
 
+    /// What the classifier found, or another flow had announced.
+    fn found(&self, flow: &Flow<Tracked<State>>) -> Classified {
+        let found = self.tracker.conclude(flow);
+        match &flow.attachment.own.announced {
+            Some(announced) if found.confidence < Confidence::Certain => Classified {
+                application: announced.application.to_owned(),
+                confidence: Confidence::Certain,
+                evidence: "announced by another flow".to_owned(),
+                ..found
+            },
+            _ => found,
+        }
+    }
+
     fn settle(&mut self, now: Duration, seen: Seen<'_>, plan: Plan) -> Verdict {
         let ruling = plan.ruling;
         let policy = Arc::clone(&self.policy);
-        let (ends, after) = {
-            let Some(flow) = self.tracker.flow_mut(seen.place) else {
-                return Verdict::PASS;
-            };
-            let after = flow.packets;
-            flow.attachment.own = Status::Decided(Decided {
-                plan,
-                policy,
-                after,
-                killed: 0,
-            });
-            (ends(flow), after)
-        };
-        let verdict = match self.tracker.flow(seen.place) {
-            Some(flow) => self.tracker.conclude(flow),
+        let found = match self.tracker.flow(seen.place) {
+            Some(flow) => Box::new(self.found(flow)),
             None => return Verdict::PASS,
         };
+        let reads = plan.looks_into_content();
+        let Some(flow) = self.tracker.flow_mut(seen.place) else {
+            return Verdict::PASS;
+        };
+        let (ends, after) = (ends(flow), flow.packets);
+        let decoder = reads.then(|| {
+            let head = flow.attachment.own.announced.take();
+            drop(head);
+            decoder(&found.application)
+        });
+        flow.attachment.own.status = Status::Decided(Decided {
+            plan,
+            policy,
+            after,
+            killed: 0,
+            found: found.clone(),
+        });
         if ruling.action == Action::Block {
-            let shared = SHARED.contains(&verdict.application.as_str());
-            // While observing nobody is blocked, and so nobody is to be refused when that changes.
-            let enforcing = self.settings.mode == Mode::Enforce;
-            if enforcing && !shared && !self.settings.blocked_for.is_zero() {
-                let until = now.saturating_add(self.settings.blocked_for);
-                self.cache
-                    .block(ends.l4, ends.client.ip(), ends.server, until);
-            }
+            self.remember_blocked(now, ends, &found.application);
         }
         if ruling.audit || ruling.action == Action::Block {
-            let alert = Alert {
-                action: self.done(&ruling),
-                signature: self.policy.name_of(&ruling).to_owned(),
-                policy: ruling.action,
-                confidence: verdict.confidence,
-                evidence: verdict.evidence,
-                packet: after,
-                mode: self.settings.mode,
-            };
+            let alert = self.alert(&self.policy, &ruling, &found, after);
             self.note(Event::new(
                 now,
                 EventKind::Alert,
                 ends,
-                &verdict.application,
+                &found.application,
                 alert,
             ));
         }
-        self.verdict(now, seen)
+        match decoder.flatten() {
+            Some(decoder) => self.begin_reading(now, seen, decoder),
+            None => {
+                self.stop_following(seen.place, Verdict::PASS);
+                self.verdict(now, seen)
+            }
+        }
+    }
+
+    /// While observing nobody is blocked, and so nobody is to be refused when that changes.
+    pub(super) fn remember_blocked(&mut self, now: Duration, ends: Ends, application: &str) {
+        let enforcing = self.settings.mode == Mode::Enforce;
+        if enforcing && !SHARED.contains(&application) && !self.settings.blocked_for.is_zero() {
+            let until = now.saturating_add(self.settings.blocked_for);
+            self.cache
+                .block(ends.l4, ends.client.ip(), ends.server, until);
+        }
+    }
+
+    pub(super) fn alert(
+        &self,
+        policy: &Policy,
+        ruling: &Ruling,
+        found: &Classified,
+        packet: u64,
+    ) -> Alert {
+        Alert {
+            action: self.done(ruling),
+            signature: policy.name_of(ruling).to_owned(),
+            policy: ruling.action,
+            confidence: found.confidence,
+            evidence: found.evidence.clone(),
+            packet,
+            mode: self.settings.mode,
+        }
     }
 
     fn refused(&mut self, now: Duration, ends: Ends) {
@@ -245,7 +346,7 @@ impl Desk {
         }
     }
 
-    fn note(&mut self, event: Event) {
+    pub(super) fn note(&mut self, event: Event) {
         if self.events.len() < MAX_EVENTS {
             self.events.push_back(event);
         } else {
@@ -255,7 +356,13 @@ impl Desk {
 
     /// Takes in the flows that have ended.
     pub(super) fn collect(&mut self, now: Duration) {
-        while let Some(flow) = self.tracker.poll_finished() {
+        while let Some(mut flow) = self.tracker.poll_finished() {
+            if let Some(mut content) = flow.attachment.own.content.take() {
+                self.content_held = self.content_held.saturating_sub(content.held());
+                let waiting = content.take_held();
+                self.released
+                    .extend(waiting.into_iter().map(|token| (token, Verdict::DROP)));
+            }
             let over = self.conclude(now, &flow);
             if self.over.len() < MAX_READY {
                 self.over.push_back(over);
@@ -266,21 +373,21 @@ impl Desk {
     }
 
     /// What is told of a flow that is over. One that ended undecided is told what would have happened.
-    fn conclude(&self, now: Duration, flow: &Flow<Tracked<Status>>) -> DecidedFlow {
+    fn conclude(&self, now: Duration, flow: &Flow<Tracked<State>>) -> DecidedFlow {
         let verdict = self.tracker.conclude(flow);
-        let (ruling, policy, decided_after) = match &flow.attachment.own {
+        let (ruling, policy, decided_after) = match &flow.attachment.own.status {
             Status::Decided(decided) => (decided.plan.ruling, &decided.policy, Some(decided.after)),
             Status::Refused => (BLOCK, &self.policy, Some(1)),
             Status::New | Status::Undecided => {
                 let facts = facts(flow, Some(&verdict), Moment::of(now, &self.settings.zone));
                 let ruling = match self.policy.decide(&facts) {
                     Decision::Settled(plan) => plan.ruling,
-                    Decision::NotYet => ALLOW,
+                    Decision::NotYet => Ruling::ALLOW,
                 };
                 (ruling, &self.policy, None)
             }
         };
-        let refused = matches!(flow.attachment.own, Status::Refused);
+        let refused = matches!(flow.attachment.own.status, Status::Refused);
         let rule = if refused {
             CACHE_RULE
         } else {
@@ -301,8 +408,8 @@ impl Desk {
 }
 
 /// What the policy is asked about.
-fn facts<'a>(
-    flow: &Flow<Tracked<Status>>,
+pub(super) fn facts<'a>(
+    flow: &Flow<Tracked<State>>,
     verdict: Option<&'a Classified>,
     at: Moment,
 ) -> FlowFacts<'a> {
@@ -320,16 +427,9 @@ fn facts<'a>(
     }
 }
 
-const ALLOW: Ruling = Ruling {
-    action: Action::Allow,
-    rule: None,
-    class: None,
-    audit: false,
-};
-
 const BLOCK: Ruling = Ruling {
     action: Action::Block,
-    ..ALLOW
+    ..Ruling::ALLOW
 };
 
 /// What happens to a packet of a decided flow.
@@ -350,11 +450,12 @@ fn standing(decided: &mut Decided, packet: &Packet<'_>) -> Verdict {
     };
     Verdict {
         pass: settled != Settled::Blocked,
+        held: false,
         settled: Some(settled),
     }
 }
 
-fn ends(flow: &Flow<Tracked<Status>>) -> Ends {
+pub(super) fn ends(flow: &Flow<Tracked<State>>) -> Ends {
     Ends {
         l4: flow.l4,
         client: flow.client,

@@ -21,6 +21,10 @@ pub enum EventKind {
     Alert,
     /// A new connection was dropped because one like it had just been blocked.
     Drop,
+    /// A file went by, or was refused.
+    FileInfo,
+    /// A message went by, or was refused.
+    Message,
 }
 
 /// One event. Serialises to one EVE object.
@@ -52,6 +56,48 @@ pub struct Event {
     pub app_proto: String,
     /// The decision.
     pub alert: Alert,
+    /// The file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fileinfo: Option<FileInfo>,
+    /// The message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<Text>,
+}
+
+/// A file that went by, or was refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FileInfo {
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filename: Option<String>,
+    /// Its media type, as announced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mimetype: Option<String>,
+    /// Bytes that went by; where none did, its length as announced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// SHA-256 of a whole file, in hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// What a scanner found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
+}
+
+/// A message that went by, or was refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Text {
+    /// Who wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// To whom.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// Its length in bytes.
+    pub size: u64,
+    /// Its text, if the rule says that texts are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// The decision of an event.
@@ -100,6 +146,8 @@ impl Event {
             },
             app_proto: app.to_owned(),
             alert,
+            fileinfo: None,
+            message: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::desk::Desk;
 use super::event::Event;
 use super::state::{DecidedFlow, LiveFlow};
-use super::{Mode, Settings, Settled, Verdict};
+use super::{Mode, ScanJob, Scanned, Settings, Settled, Verdict};
 use crate::classify::Classifier;
 use crate::flow::TableBounds;
 use crate::packet::{Counters, Decoder, LinkType};
@@ -42,19 +42,64 @@ impl Gateway {
     /// What takes part in no flow goes on, fragments too: the one that makes a datagram whole gets the verdict on it.
     /// (On the live path the kernel has joined them before.)
     pub fn handle_packet(&mut self, now: Duration, link: LinkType, bytes: &[u8]) -> Verdict {
+        self.handle_queued(now, 0, link, bytes)
+    }
+
+    /// The same for a packet that can wait; [`poll_released`](Self::poll_released) calls it by its token then.
+    pub fn handle_queued(
+        &mut self,
+        now: Duration,
+        token: u64,
+        link: LinkType,
+        bytes: &[u8],
+    ) -> Verdict {
         let (desk, mut verdict) = (&mut self.desk, Verdict::PASS);
         self.decoder.handle_packet(now, link, bytes, &mut |packet| {
-            verdict = desk.handle_packet(now, packet);
+            verdict = desk.handle_packet(now, token, packet);
         });
         desk.collect(now);
         match desk.settings.mode {
             Mode::Enforce => verdict,
             // The kernel carries what is decided, whatever that is.
             Mode::Observe => Verdict {
-                pass: true,
+                pass: !verdict.held,
+                held: verdict.held,
                 settled: verdict.settled.map(|_| Settled::Allowed),
             },
         }
+    }
+
+    /// The payload that has to take the place of the latest packet's own, of the same length, if it goes on or waits: it
+    /// repeats bytes that were seen before, with others.
+    pub fn take_rewritten(&mut self) -> Option<Vec<u8>> {
+        self.desk.rewritten.take()
+    }
+
+    /// The next packet that has waited, by its token, and what becomes of it.
+    pub fn poll_released(&mut self) -> Option<(u64, Verdict)> {
+        self.desk.released.pop_front()
+    }
+
+    /// The next window of a file to scan.
+    pub fn poll_scan(&mut self) -> Option<ScanJob> {
+        self.desk.scans.pop_front()
+    }
+
+    /// What a scanner says of a window.
+    pub fn handle_scanned(&mut self, now: Duration, job: &ScanJob, scanned: &Scanned) {
+        self.desk.handle_scanned(now, job, scanned);
+    }
+
+    /// Contents of flows are followed: [`handle_timeout`](Self::handle_timeout) is to be called every few hundredths of a
+    /// second, packets or not.
+    #[must_use]
+    pub fn is_following(&self) -> bool {
+        self.desk.is_following()
+    }
+
+    /// Does what is due by now for flows whose contents are followed.
+    pub fn handle_timeout(&mut self, now: Duration) {
+        self.desk.handle_timeout(now);
     }
 
     /// The next packet to send, a whole IP packet: resets for both ends of what is blocked.
@@ -76,7 +121,7 @@ impl Gateway {
     pub fn finish(&mut self, now: Duration) {
         let desk = &mut self.desk;
         self.decoder.finish(&mut |packet| {
-            desk.handle_packet(now, packet);
+            desk.handle_packet(now, 0, packet);
         });
         desk.finish();
         desk.collect(now);

@@ -5,19 +5,23 @@
 //! and the replay of captures run the same code.
 
 mod cache;
+mod content;
 mod desk;
 mod event;
+mod expected;
 mod gateway;
+mod reading;
 mod reset;
 mod state;
 
 use std::time::Duration;
 
-pub use event::{Event, EventKind};
+pub use event::{Event, EventKind, FileInfo, Text};
 pub use gateway::Gateway;
 pub use state::{DecidedFlow, LiveFlow};
 
-use crate::limits::BLOCKED_FOR;
+use crate::flow::Direction;
+use crate::limits::{BLOCKED_FOR, SCAN_WINDOW};
 
 /// Whether decisions are carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -39,6 +43,8 @@ pub struct Settings {
     pub blocked_for: Duration,
     /// The zone of the policy's times.
     pub zone: jiff::tz::TimeZone,
+    /// Bytes of a file that are scanned at once; the papers found 20 to 40 kB best.
+    pub scan_window: usize,
 }
 
 impl Default for Settings {
@@ -47,6 +53,7 @@ impl Default for Settings {
             mode: Mode::Observe,
             blocked_for: BLOCKED_FOR,
             zone: jiff::tz::TimeZone::UTC,
+            scan_window: SCAN_WINDOW,
         }
     }
 }
@@ -67,6 +74,8 @@ pub enum Settled {
 pub struct Verdict {
     /// It goes on.
     pub pass: bool,
+    /// It waits: [`Gateway::poll_released`] says when it goes on, or that it is dropped.
+    pub held: bool,
     /// What the kernel may do with the rest of the flow.
     pub settled: Option<Settled>,
 }
@@ -75,11 +84,57 @@ impl Verdict {
     /// It goes on, and the next one is asked about too.
     pub(crate) const PASS: Self = Self {
         pass: true,
+        held: false,
         settled: None,
     };
     /// It is dropped, and the next one is asked about too.
     pub(crate) const DROP: Self = Self {
         pass: false,
+        ..Self::PASS
+    };
+    /// It waits.
+    pub(crate) const HOLD: Self = Self {
+        pass: false,
+        held: true,
         settled: None,
     };
+}
+
+/// A flow, as scans are told about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowId {
+    place: usize,
+    serial: u64,
+}
+
+/// Bytes of a file to scan. Windows of one direction of a flow are answered in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScanJob {
+    /// The flow.
+    pub flow: FlowId,
+    /// Who sends the file.
+    pub direction: Direction,
+    /// The window's number in this direction, from 1.
+    pub number: u32,
+    /// The end of the window before, so that what lies across is found, and the new bytes.
+    pub bytes: Vec<u8>,
+    /// How many of the bytes were in the window before.
+    pub repeated: usize,
+    /// The file begins with it.
+    pub first: bool,
+    /// The file ends with it.
+    pub last: bool,
+    /// The file's name.
+    pub name: Option<String>,
+}
+
+/// What a scanner found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scanned {
+    /// Nothing.
+    Clean,
+    /// Something, by this name.
+    Found(String),
+    /// It could not look, and why; the policy says what follows.
+    Failed(String),
 }

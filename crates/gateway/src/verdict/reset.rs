@@ -15,12 +15,33 @@ use crate::reader::length32;
 /// Hops that a reset may go.
 const HOPS: u8 = 64;
 
+/// A packet that is dropped, as far as its connection's resets need to know it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Broken {
+    source: SocketAddr,
+    destination: SocketAddr,
+    tcp: Option<Tcp>,
+    length: u32,
+}
+
+impl Broken {
+    pub(super) fn by(packet: &Packet<'_>) -> Self {
+        Self {
+            source: packet.source,
+            destination: packet.destination,
+            tcp: packet.tcp,
+            length: length32(packet.payload.len()),
+        }
+    }
+}
+
 /// IP packets that end the connection of this packet, which itself is dropped.
-pub(super) fn resets(packet: &Packet<'_>) -> Vec<Vec<u8>> {
+pub(super) fn resets(packet: &Broken) -> Vec<Vec<u8>> {
     let Some(tcp) = packet.tcp.filter(|tcp| !tcp.rst) else {
         return Vec::new();
     };
-    let taken = length32(packet.payload.len())
+    let taken = packet
+        .length
         .wrapping_add(u32::from(tcp.syn))
         .wrapping_add(u32::from(tcp.fin));
     let after = tcp.sequence.wrapping_add(taken);

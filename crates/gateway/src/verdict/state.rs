@@ -4,8 +4,21 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::content::Content;
+use crate::classify::Verdict as Classified;
+use crate::inspect::Expected;
 use crate::policy::{Action, Plan, Policy};
 use crate::record::FlowRecord;
+
+/// What is kept of a flow.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) status: Status,
+    /// What it carries is followed.
+    pub(super) content: Option<Box<Content>>,
+    /// It was announced by another flow, which said what it is.
+    pub(super) announced: Option<Box<Expected>>,
+}
 
 /// How far the decision on a flow is.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +44,8 @@ pub(super) struct Decided {
     pub(super) after: u64,
     /// Packets that were answered with resets.
     pub(super) killed: u8,
+    /// What the classifier had found.
+    pub(super) found: Box<Classified>,
 }
 
 /// A flow that is over, and what the policy said of it.

@@ -114,6 +114,7 @@ fn a_blocked_connection_is_dropped_and_reset_at_both_ends_with_their_exact_numbe
     assert!(verdicts[..handshake_at].iter().all(|verdict| *verdict
         == Verdict {
             pass: true,
+            held: false,
             settled: None
         }));
     assert!(
@@ -236,6 +237,7 @@ fn flows_are_shaped_and_allowed_once_for_all() {
     // Classes stand in the order of their names: bulk is 0.
     let shaped = Verdict {
         pass: true,
+        held: false,
         settled: Some(Settled::Shaped(1)),
     };
     assert!(
@@ -252,6 +254,7 @@ fn what_no_rule_on_applications_can_reach_is_decided_at_its_first_packet() {
     torrent(&mut packets, 50_000);
     let allowed = Verdict {
         pass: true,
+        held: false,
         settled: Some(Settled::Allowed),
     };
     assert!(

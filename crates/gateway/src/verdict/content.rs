@@ -1,0 +1,600 @@
+//! One managed connection: its bytes in order, the files and messages in them, and the packets that wait for a scan.
+//!
+//! A connection is followed from its first packet on when rules on content might concern it, because what it carries
+//! first (a file's name) comes before anybody knows which application it is. Its bytes are kept until then, and read from
+//! the beginning.
+//!
+//! **How a scan holds.** Packets go on while a window of a file fills. The packet that completes a window waits until the
+//! window was found clean, and all that follow it in its direction wait behind it; so the last packet of a file is never
+//! at its receiver before all of the file was found clean. Where nobody says how long a file is, each packet might be the
+//! last: it waits for the next one, for the end, or for a pause, upon which what there is of the window is scanned.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+use super::reset::Broken;
+use crate::flow::Direction;
+use crate::inspect::{Decoder, Expected, FileHead, Message, Seen};
+use crate::limits::{MAX_EARLY, SCAN_OVERLAP, SCAN_PAUSE};
+use crate::packet::Packet;
+use crate::policy::{Action, File, Item, Ruling};
+use crate::stream::{Decision, Output, Place, Segment, Stream, StreamBounds};
+
+/// What is asked and told while packets are taken in.
+pub(super) trait Counsel {
+    /// What happens to a file or message.
+    fn judge(&self, item: &Item<'_>) -> Ruling;
+    /// Something to write down.
+    fn note(&mut self, note: Note);
+    /// A connection that was announced.
+    fn expect(&mut self, expected: Expected);
+    /// A window to scan.
+    fn scan(&mut self, window: Window);
+}
+
+/// Something that a connection carried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Note {
+    /// A file was offered or asked for, and may not come.
+    Refused(FileHead, Ruling),
+    /// A file is whole.
+    File {
+        head: FileHead,
+        ruling: Ruling,
+        bytes: u64,
+        sha256: [u8; 32],
+    },
+    /// A message went by.
+    Message(Message, Ruling),
+}
+
+/// Bytes of a file to scan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) direction: Direction,
+    /// Counts from 1 in each direction of a connection.
+    pub(super) number: u32,
+    /// The end of the window before, and the new bytes.
+    pub(super) bytes: Vec<u8>,
+    /// How many of the bytes were in the window before.
+    pub(super) repeated: usize,
+    /// The file begins with it.
+    pub(super) first: bool,
+    /// The file ends with it.
+    pub(super) last: bool,
+    pub(super) name: Option<String>,
+    pub(super) ruling: Ruling,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Pass,
+    Drop,
+    Hold,
+}
+
+/// Why a connection is not followed any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// What it carries is blocked.
+    Blocked(Ruling),
+    /// It cannot be followed, and why.
+    Lost(&'static str),
+}
+
+/// The answer about one packet.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub(super) fate: Option<Fate>,
+    /// Its payload is to be replaced by this one.
+    pub(super) rewritten: Option<Vec<u8>>,
+    pub(super) stop: Option<Stop>,
+}
+
+/// A packet that waits.
+#[derive(Debug)]
+struct Held {
+    token: u64,
+    /// The window that has to be clean; `None`: it may be a file's last, and what comes next decides.
+    needs: Option<u32>,
+    broken: Broken,
+}
+
+/// A file under way.
+#[derive(Debug)]
+struct Transfer {
+    head: FileHead,
+    ruling: Ruling,
+    bytes: u64,
+    hash: Sha256,
+    window: Vec<u8>,
+    repeated: usize,
+    begun: bool,
+}
+
+/// One direction.
+#[derive(Debug)]
+struct Way {
+    stream: Stream<u64>,
+    transfer: Option<Transfer>,
+    held: VecDeque<Held>,
+    issued: u32,
+    clean: u32,
+    /// When the packet that may be a file's last has waited long enough.
+    pause: Option<Duration>,
+}
+
+/// Who reads the bytes.
+#[derive(Debug)]
+enum Reader {
+    /// Nobody yet; they are kept in the order of their arrival.
+    Waiting(Vec<(Direction, Vec<u8>)>, usize),
+    Reading(Box<dyn Decoder>),
+}
+
+/// A connection whose contents are followed.
+#[derive(Debug)]
+pub(super) struct Content {
+    ways: [Way; 2],
+    reader: Reader,
+    output: Output<u64>,
+    window: usize,
+}
+
+impl Content {
+    /// Follows a connection from its next packet on. `window`: bytes of a file that are scanned at once.
+    pub(super) fn new(window: usize) -> Self {
+        let way = || Way {
+            stream: Stream::new(StreamBounds::default()),
+            transfer: None,
+            held: VecDeque::new(),
+            issued: 0,
+            clean: 0,
+            pause: None,
+        };
+        Self {
+            ways: [way(), way()],
+            reader: Reader::Waiting(Vec::new(), 0),
+            output: Output::default(),
+            window,
+        }
+    }
+
+    /// Memory that it holds.
+    pub(super) fn held(&self) -> usize {
+        let reader = match &self.reader {
+            Reader::Waiting(_, bytes) => *bytes,
+            Reader::Reading(decoder) => decoder.held(),
+        };
+        self.ways.iter().fold(reader, |sum, way| {
+            let window = way.transfer.as_ref().map_or(0, |file| file.window.len());
+            sum.saturating_add(way.stream.held()).saturating_add(window)
+        })
+    }
+
+    /// Gives it to a decoder, which reads from the beginning. What it finds there is the packet's that just came.
+    pub(super) fn read_by(
+        &mut self,
+        decoder: Box<dyn Decoder>,
+        counsel: &mut dyn Counsel,
+    ) -> Option<Stop> {
+        let waiting = std::mem::replace(&mut self.reader, Reader::Reading(decoder));
+        let Reader::Waiting(pieces, _) = waiting else {
+            return None;
+        };
+        for (direction, bytes) in pieces {
+            let stop = self.read(direction, &bytes, counsel);
+            if stop.is_some() {
+                return stop;
+            }
+        }
+        None
+    }
+
+    /// Takes in a packet. `room` is how many more bytes all connections together may hold.
+    pub(super) fn handle_packet(
+        &mut self,
+        now: Duration,
+        direction: Direction,
+        (packet, token): (&Packet<'_>, u64),
+        room: usize,
+        counsel: &mut dyn Counsel,
+    ) -> Answer {
+        let (Some(segment), Some(tcp)) = (Segment::of(packet, token), packet.tcp) else {
+            return Answer::default();
+        };
+        if tcp.ack {
+            let [from_client, from_server] = &mut self.ways;
+            let other = match direction {
+                Direction::FromClient => from_server,
+                Direction::FromServer => from_client,
+            };
+            other.stream.handle_acknowledgement(tcp.acknowledged);
+        }
+        self.output.clear();
+        let mut output = std::mem::take(&mut self.output);
+        let way = self.way(direction);
+        let ended = way.stream.is_ended();
+        let decision = way.stream.handle_segment(now, &segment, room, &mut output);
+        let mut answer = Answer::default();
+        let place = match decision {
+            Decision::Pass => Place::Old,
+            Decision::Deliver => Place::Next,
+            Decision::Ahead => Place::Ahead,
+            Decision::Conflict(place) => {
+                answer.rewritten = Some(std::mem::take(&mut output.rewritten));
+                place
+            }
+            Decision::Drop(_) => {
+                answer.fate = Some(Fate::Drop);
+                Place::Old
+            }
+            Decision::Lost(loss) => {
+                answer.stop = Some(Stop::Lost(loss.name()));
+                Place::Old
+            }
+        };
+        let issued = self.way(direction).issued;
+        if answer.stop.is_none() && place == Place::Next {
+            answer.stop = self.read(direction, &output.bytes, counsel);
+            if answer.stop.is_none() && !ended && self.way(direction).stream.is_ended() {
+                answer.stop = self.end(direction, counsel);
+            }
+            self.way(direction).decide_tail(issued);
+        }
+        self.output = output;
+        if answer.fate.is_none() && answer.stop.is_none() {
+            answer.fate = Some(self.way(direction).place(now, packet, token));
+        }
+        answer
+    }
+
+    /// What becomes of a packet whose bytes were taken in before anybody read them.
+    pub(super) fn place_now(
+        &mut self,
+        now: Duration,
+        direction: Direction,
+        (packet, token): (&Packet<'_>, u64),
+    ) -> Fate {
+        self.way(direction).place(now, packet, token)
+    }
+
+    /// The next packet that has waited long enough, and goes on.
+    pub(super) fn poll_released(&mut self) -> Option<u64> {
+        self.ways.iter_mut().find_map(|way| {
+            let first = way.held.front()?;
+            let due = first.needs.is_some_and(|needs| needs <= way.clean);
+            if due {
+                way.held.pop_front().map(|held| held.token)
+            } else {
+                None
+            }
+        })
+    }
+
+    /// All packets that wait, in no order; they are not waited for any more.
+    pub(super) fn take_held(&mut self) -> Vec<u64> {
+        self.ways
+            .iter_mut()
+            .flat_map(|way| way.held.drain(..))
+            .map(|held| held.token)
+            .collect()
+    }
+
+    /// The first packet that waits in a direction, as what breaks the connection if it is dropped.
+    pub(super) fn first_held(&self, direction: Direction) -> Option<Broken> {
+        let way = self.ways.get(direction.slot())?;
+        way.held.front().map(|held| held.broken)
+    }
+
+    /// A window was found clean.
+    pub(super) fn handle_clean(&mut self, direction: Direction, number: u32) {
+        let way = self.way(direction);
+        way.clean = way.clean.max(number.min(way.issued));
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    pub(super) fn poll_timeout(&self) -> Option<Duration> {
+        self.ways
+            .iter()
+            .flat_map(|way| [way.pause, way.stream.poll_timeout()])
+            .flatten()
+            .min()
+    }
+
+    /// Does what is due: scans what there is when a file of unknown length pauses, gives up what has a gap for too long.
+    pub(super) fn handle_timeout(
+        &mut self,
+        now: Duration,
+        counsel: &mut dyn Counsel,
+    ) -> Option<Stop> {
+        for direction in [Direction::FromClient, Direction::FromServer] {
+            let mut output = std::mem::take(&mut self.output);
+            let way = self.way(direction);
+            let lost = way.stream.handle_timeout(now, &mut output);
+            if way.pause.is_some_and(|pause| pause <= now) {
+                way.pause = None;
+                way.scan_rest(direction, false, counsel);
+                for held in way.held.iter_mut().filter(|held| held.needs.is_none()) {
+                    held.needs = Some(way.issued);
+                }
+            }
+            self.output = output;
+            if let Some(loss) = lost {
+                return Some(Stop::Lost(loss.name()));
+            }
+        }
+        None
+    }
+
+    fn way(&mut self, direction: Direction) -> &mut Way {
+        let [from_client, from_server] = &mut self.ways;
+        match direction {
+            Direction::FromClient => from_client,
+            Direction::FromServer => from_server,
+        }
+    }
+
+    fn read(
+        &mut self,
+        direction: Direction,
+        bytes: &[u8],
+        counsel: &mut dyn Counsel,
+    ) -> Option<Stop> {
+        match &mut self.reader {
+            Reader::Waiting(pieces, total) => {
+                *total = total.saturating_add(bytes.len());
+                if *total > MAX_EARLY {
+                    return Some(Stop::Lost("too much before the application was known"));
+                }
+                pieces.push((direction, bytes.to_vec()));
+                None
+            }
+            Reader::Reading(decoder) => {
+                let mut course = Course {
+                    ways: &mut self.ways,
+                    direction,
+                    window: self.window,
+                    counsel,
+                    stop: None,
+                };
+                decoder.handle_data(direction, bytes, &mut |seen| course.take(seen));
+                course.stop
+            }
+        }
+    }
+
+    fn end(&mut self, direction: Direction, counsel: &mut dyn Counsel) -> Option<Stop> {
+        let Reader::Reading(decoder) = &mut self.reader else {
+            return None;
+        };
+        let mut course = Course {
+            ways: &mut self.ways,
+            direction,
+            window: self.window,
+            counsel,
+            stop: None,
+        };
+        decoder.handle_end(direction, &mut |seen| course.take(seen));
+        let stop = course.stop;
+        // What ends without its end is cut off; what came of it is scanned before the end goes on.
+        self.way(direction).scan_rest(direction, true, counsel);
+        stop
+    }
+}
+
+/// What a decoder tells, on its way into the connection's state.
+struct Course<'a> {
+    ways: &'a mut [Way; 2],
+    direction: Direction,
+    window: usize,
+    counsel: &'a mut dyn Counsel,
+    stop: Option<Stop>,
+}
+
+impl Course<'_> {
+    fn take(&mut self, seen: Seen<'_>) {
+        if self.stop.is_some() {
+            return;
+        }
+        match seen {
+            Seen::Offer(head) => {
+                let ruling = self.counsel.judge(&Item::File(head.facts()));
+                if ruling.action == Action::Block {
+                    self.counsel.note(Note::Refused(head, ruling));
+                    self.stop = Some(Stop::Blocked(ruling));
+                }
+            }
+            Seen::Begin(head) => self.begin(head),
+            Seen::Data(bytes) => self.data(bytes),
+            Seen::End => self.finish(),
+            Seen::Message(message) => {
+                let ruling = self.counsel.judge(&Item::Message(&message.text));
+                if ruling.action == Action::Block {
+                    self.stop = Some(Stop::Blocked(ruling));
+                }
+                if ruling.audit || ruling.action == Action::Block {
+                    self.counsel.note(Note::Message(message, ruling));
+                }
+            }
+            Seen::Expect(expected) => self.counsel.expect(expected),
+            Seen::Lost(reason) => self.stop = Some(Stop::Lost(reason)),
+        }
+    }
+
+    fn way(&mut self) -> &mut Way {
+        let [from_client, from_server] = &mut *self.ways;
+        match self.direction {
+            Direction::FromClient => from_client,
+            Direction::FromServer => from_server,
+        }
+    }
+
+    fn begin(&mut self, head: FileHead) {
+        let ruling = self.counsel.judge(&Item::File(head.facts()));
+        if ruling.action == Action::Block {
+            self.counsel.note(Note::Refused(head, ruling));
+            self.stop = Some(Stop::Blocked(ruling));
+            return;
+        }
+        self.way().transfer = Some(Transfer {
+            head,
+            ruling,
+            bytes: 0,
+            hash: Sha256::new(),
+            window: Vec::new(),
+            repeated: 0,
+            begun: false,
+        });
+    }
+
+    fn data(&mut self, bytes: &[u8]) {
+        let (direction, window) = (self.direction, self.window);
+        let [from_client, from_server] = &mut *self.ways;
+        let way = match direction {
+            Direction::FromClient => from_client,
+            Direction::FromServer => from_server,
+        };
+        let Some(file) = &mut way.transfer else {
+            return;
+        };
+        file.bytes = file
+            .bytes
+            .saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        if file.ruling.audit {
+            file.hash.update(bytes);
+        }
+        if !file.is_scanned() {
+            return;
+        }
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let fresh = file.window.len().saturating_sub(file.repeated);
+            let room = window.saturating_sub(fresh).max(1);
+            let (now, later) = rest.split_at(room.min(rest.len()));
+            file.window.extend_from_slice(now);
+            rest = later;
+            if file.window.len().saturating_sub(file.repeated) >= window {
+                way.issued = way.issued.saturating_add(1);
+                let number = way.issued;
+                self.counsel.scan(file.cut(direction, number, false));
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        let direction = self.direction;
+        let [from_client, from_server] = &mut *self.ways;
+        let way = match direction {
+            Direction::FromClient => from_client,
+            Direction::FromServer => from_server,
+        };
+        way.scan_rest(direction, true, self.counsel);
+        let Some(file) = way.transfer.take() else {
+            return;
+        };
+        if file.ruling.audit {
+            self.counsel.note(Note::File {
+                head: file.head,
+                ruling: file.ruling,
+                bytes: file.bytes,
+                sha256: file.hash.finalize().into(),
+            });
+        }
+    }
+}
+
+impl Way {
+    /// Whether a packet goes on or waits.
+    fn place(&mut self, now: Duration, packet: &Packet<'_>, token: u64) -> Fate {
+        let endless = self
+            .transfer
+            .as_ref()
+            .is_some_and(|file| file.is_scanned() && file.head.size.is_none());
+        let carries = !packet.payload.is_empty() || packet.tcp.is_some_and(|tcp| tcp.fin);
+        let behind = self.issued > self.clean;
+        // A repetition of a packet that waits must wait like it.
+        let tail = self.held.iter().any(|held| held.needs.is_none());
+        if !carries || !(behind || endless || tail) {
+            return Fate::Pass;
+        }
+        let needs = if behind { Some(self.issued) } else { None };
+        if needs.is_none() {
+            self.pause = Some(now.saturating_add(SCAN_PAUSE));
+        }
+        self.held.push_back(Held {
+            token,
+            needs,
+            broken: Broken::by(packet),
+        });
+        Fate::Hold
+    }
+
+    /// New bytes have come, so that what waited as the last of a file was not; unless they ended the file, and it was the
+    /// last of its data. `issued`: windows before these bytes.
+    fn decide_tail(&mut self, issued: u32) {
+        let needs = if self.issued > issued {
+            self.issued
+        } else {
+            self.clean
+        };
+        for held in self.held.iter_mut().filter(|held| held.needs.is_none()) {
+            held.needs = Some(needs);
+        }
+    }
+
+    /// Scans what there is of a window. `last`: the file ends here.
+    fn scan_rest(&mut self, direction: Direction, last: bool, counsel: &mut dyn Counsel) {
+        let Some(file) = &mut self.transfer else {
+            return;
+        };
+        let fresh = file.window.len() > file.repeated;
+        if !file.is_scanned() || !(fresh || (last && file.begun)) {
+            return;
+        }
+        self.issued = self.issued.saturating_add(1);
+        counsel.scan(file.cut(direction, self.issued, last));
+    }
+}
+
+impl Transfer {
+    fn is_scanned(&self) -> bool {
+        self.ruling.action == Action::Scan
+    }
+
+    /// Takes the window for scanning; its end stays, because signatures may lie across.
+    fn cut(&mut self, direction: Direction, number: u32, last: bool) -> Window {
+        let keep = self.window.len().saturating_sub(SCAN_OVERLAP);
+        let overlap = self.window.get(keep..).unwrap_or_default().to_vec();
+        let repeated = std::mem::replace(&mut self.repeated, overlap.len());
+        let first = !std::mem::replace(&mut self.begun, true);
+        Window {
+            direction,
+            number,
+            bytes: std::mem::replace(&mut self.window, overlap),
+            repeated,
+            first,
+            last,
+            name: self.head.name.clone(),
+            ruling: self.ruling,
+        }
+    }
+}
+
+impl FileHead {
+    /// What the policy is asked about.
+    pub(super) fn facts(&self) -> File<'_> {
+        let name = self.name.as_deref();
+        let extension = name
+            .and_then(|name| name.rsplit_once('.'))
+            .map(|(_, end)| end);
+        File {
+            name,
+            kind: self.kind.as_deref().or(extension),
+            size: self.size,
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Connections that others have announced: transfers of chat programs come from any port to any port.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::inspect::Expected;
+use crate::limits::{EXPECTED_FOR, MAX_EXPECTED};
+
+/// Announced connections, by where they will go.
+#[derive(Debug, Default)]
+pub(super) struct Announcements {
+    by_server: HashMap<SocketAddr, (Duration, Expected)>,
+    order: VecDeque<(Duration, SocketAddr)>,
+}
+
+impl Announcements {
+    pub(super) fn add(&mut self, now: Duration, expected: Expected) {
+        let until = now.saturating_add(EXPECTED_FOR);
+        self.order.push_back((until, expected.server));
+        self.by_server.insert(expected.server, (until, expected));
+        while self.order.len() > MAX_EXPECTED {
+            self.forget_oldest();
+        }
+    }
+
+    /// Takes what was announced for a connection to this server.
+    pub(super) fn take(&mut self, now: Duration, server: SocketAddr) -> Option<Expected> {
+        while self.order.front().is_some_and(|(until, _)| *until <= now) {
+            self.forget_oldest();
+        }
+        self.by_server.remove(&server).map(|(_, expected)| expected)
+    }
+
+    /// Forgets the oldest announcement, unless the same place was announced again since.
+    fn forget_oldest(&mut self) {
+        let Some((noted, server)) = self.order.pop_front() else {
+            return;
+        };
+        if self
+            .by_server
+            .get(&server)
+            .is_some_and(|(until, _)| *until <= noted)
+        {
+            self.by_server.remove(&server);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Announcements;
+    use crate::inspect::{Expected, FileHead};
+    use crate::limits::{EXPECTED_FOR, MAX_EXPECTED};
+
+    fn expected(port: u16, ip: u32) -> Expected {
+        Expected {
+            server: (std::net::Ipv4Addr::from(ip), port).into(),
+            application: "dcc",
+            file: FileHead::default(),
+        }
+    }
+
+    #[test]
+    fn an_announcement_counts_once_and_for_a_time() {
+        let mut announced = Announcements::default();
+        let (first, server) = (expected(1, 7), expected(1, 7).server);
+        announced.add(Duration::ZERO, first.clone());
+        assert_eq!(announced.take(Duration::ZERO, server), Some(first.clone()));
+        assert_eq!(announced.take(Duration::ZERO, server), None);
+        announced.add(Duration::ZERO, first.clone());
+        assert_eq!(announced.take(EXPECTED_FOR, server), None);
+        announced.add(Duration::ZERO, first.clone());
+        announced.add(EXPECTED_FOR / 2, first);
+        assert!(announced.take(EXPECTED_FOR, server).is_some());
+    }
+
+    #[test]
+    fn no_more_are_kept_than_allowed() {
+        let mut announced = Announcements::default();
+        for ip in 0..u32::try_from(MAX_EXPECTED).unwrap() * 2 {
+            announced.add(Duration::ZERO, expected(1, ip));
+        }
+        assert_eq!(announced.by_server.len(), MAX_EXPECTED);
+        assert_eq!(announced.order.len(), MAX_EXPECTED);
+    }
+}

@@ -1,0 +1,493 @@
+//! The desk's other half: flows whose contents are read, judged, held back and scanned.
+
+use std::time::Duration;
+
+use super::content::{Answer, Content, Counsel, Fate, Note, Stop, Window};
+use super::desk::{Desk, Seen, ends, facts};
+use super::event::{Event, EventKind, FileInfo, Text};
+use super::reset::resets;
+use super::state::{Decided, Status};
+use super::{FlowId, Mode, ScanJob, Scanned, Verdict};
+use crate::flow::Direction;
+use crate::inspect::{Decoder, Expected, FileHead};
+use crate::limits::{MAX_CONTENT, MAX_TEXT};
+use crate::policy::{Action, Failure, FlowFacts, Item, Moment, Plan, Ruling};
+
+/// Who is asked while a packet is taken in, and what was told meanwhile.
+struct Bench<'a> {
+    decided: Option<&'a Decided>,
+    facts: FlowFacts<'a>,
+    notes: Vec<Note>,
+    expected: Vec<Expected>,
+    windows: Vec<Window>,
+}
+
+impl Counsel for Bench<'_> {
+    fn judge(&self, item: &Item<'_>) -> Ruling {
+        match self.decided {
+            Some(decided) => decided.policy.judge(&decided.plan, &self.facts, item),
+            None => Ruling::ALLOW,
+        }
+    }
+
+    fn note(&mut self, note: Note) {
+        self.notes.push(note);
+    }
+
+    fn expect(&mut self, expected: Expected) {
+        self.expected.push(expected);
+    }
+
+    fn scan(&mut self, window: Window) {
+        self.windows.push(window);
+    }
+}
+
+/// What came of taking in a packet or a moment.
+struct Outcome<T> {
+    answer: T,
+    told: Told,
+}
+
+/// What was told meanwhile.
+struct Told {
+    notes: Vec<Note>,
+    expected: Vec<Expected>,
+    windows: Vec<Window>,
+}
+
+impl Desk {
+    /// Keeps the bytes of a flow that is not decided, if its contents are followed.
+    pub(super) fn keep(&mut self, now: Duration, seen: Seen<'_>) -> Option<Verdict> {
+        self.tracker
+            .flow(seen.place)?
+            .attachment
+            .own
+            .content
+            .as_ref()?;
+        Some(self.take_in(now, seen))
+    }
+
+    /// A packet of a decided flow whose contents are read.
+    pub(super) fn read_on(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
+        let verdict = self.take_in(now, seen);
+        let followed = self
+            .tracker
+            .flow(seen.place)
+            .is_some_and(|flow| flow.attachment.own.content.is_some());
+        if followed {
+            verdict
+        } else {
+            // It is not read any more: what was decided stands for this packet too, unless it was blocked with it.
+            match verdict {
+                Verdict::PASS => self.verdict(now, seen),
+                other => other,
+            }
+        }
+    }
+
+    /// A decided flow is read from its beginning; the packet at hand stands for what is found.
+    pub(super) fn begin_reading(
+        &mut self,
+        now: Duration,
+        seen: Seen<'_>,
+        decoder: Box<dyn Decoder>,
+    ) -> Verdict {
+        let direction = match self.tracker.flow(seen.place) {
+            Some(flow) => flow.direction(seen.packet),
+            None => return Verdict::PASS,
+        };
+        let outcome = self.with_content(now, seen.place, |content, bench| {
+            let stop = content.read_by(decoder, bench);
+            let waits = stop.is_none()
+                && content.place_now(now, direction, (seen.packet, seen.token)) == Fate::Hold;
+            (stop, waits)
+        });
+        let Some(outcome) = outcome else {
+            // Followed by nobody: it was picked up midway, or decided before it could be.
+            return self.verdict(now, seen);
+        };
+        let (stop, waits) = outcome.answer;
+        self.settle_outcome(now, seen.place, outcome.told);
+        match stop {
+            Some(stop) => self.stopped(now, seen, stop),
+            None if waits => Verdict::HOLD,
+            None => Verdict::PASS,
+        }
+    }
+
+    fn take_in(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
+        let direction = match self.tracker.flow(seen.place) {
+            Some(flow) => flow.direction(seen.packet),
+            None => return Verdict::PASS,
+        };
+        let room = MAX_CONTENT.saturating_sub(self.content_held);
+        let outcome = self.with_content(now, seen.place, |content, bench| {
+            content.handle_packet(now, direction, (seen.packet, seen.token), room, bench)
+        });
+        let Some(outcome) = outcome else {
+            return Verdict::PASS;
+        };
+        self.settle_outcome(now, seen.place, outcome.told);
+        let Answer {
+            fate,
+            rewritten,
+            stop,
+        } = outcome.answer;
+        self.rewritten = rewritten;
+        if let Some(stop) = stop {
+            return self.stopped(now, seen, stop);
+        }
+        self.release(seen.place);
+        match fate {
+            Some(Fate::Drop) => Verdict::DROP,
+            Some(Fate::Hold) => Verdict::HOLD,
+            Some(Fate::Pass) | None => Verdict::PASS,
+        }
+    }
+
+    /// Lets a flow's content work, with somebody to ask.
+    fn with_content<T>(
+        &mut self,
+        now: Duration,
+        place: usize,
+        work: impl FnOnce(&mut Content, &mut Bench<'_>) -> T,
+    ) -> Option<Outcome<T>> {
+        let at = Moment::of(now, &self.settings.zone);
+        let flow = self.tracker.flow_mut(place)?;
+        let mut content = flow.attachment.own.content.take()?;
+        let before = content.held();
+        let flow = self.tracker.flow(place)?;
+        let decided = match &flow.attachment.own.status {
+            Status::Decided(decided) => Some(decided),
+            Status::New | Status::Undecided | Status::Refused => None,
+        };
+        let mut bench = Bench {
+            decided,
+            facts: facts(flow, decided.map(|decided| &*decided.found), at),
+            notes: Vec::new(),
+            expected: Vec::new(),
+            windows: Vec::new(),
+        };
+        let answer = work(&mut content, &mut bench);
+        let outcome = Outcome {
+            answer,
+            told: Told {
+                notes: bench.notes,
+                expected: bench.expected,
+                windows: bench.windows,
+            },
+        };
+        self.content_held = self
+            .content_held
+            .saturating_sub(before)
+            .saturating_add(content.held());
+        if let Some(flow) = self.tracker.flow_mut(place) {
+            flow.attachment.own.content = Some(content);
+        }
+        Some(outcome)
+    }
+
+    /// Passes on what was told: events, announcements, windows to scan.
+    fn settle_outcome(&mut self, now: Duration, place: usize, told: Told) {
+        let Some(serial) = self.tracker.flow(place).map(|flow| flow.serial) else {
+            return;
+        };
+        for expected in told.expected {
+            self.announced.add(now, expected);
+        }
+        let observing = self.settings.mode == Mode::Observe;
+        for window in told.windows {
+            self.scans.push_back(ScanJob {
+                flow: FlowId { place, serial },
+                direction: window.direction,
+                number: window.number,
+                bytes: window.bytes,
+                repeated: window.repeated,
+                first: window.first,
+                last: window.last,
+                name: window.name,
+            });
+            if observing
+                && let Some(flow) = self.tracker.flow_mut(place)
+                && let Some(content) = &mut flow.attachment.own.content
+            {
+                // Nothing waits while observing; what the scan finds is written down all the same.
+                content.handle_clean(window.direction, window.number);
+            }
+        }
+        for note in told.notes {
+            self.note_of(now, place, note);
+        }
+    }
+
+    fn note_of(&mut self, now: Duration, place: usize, note: Note) {
+        let Some(flow) = self.tracker.flow(place) else {
+            return;
+        };
+        let Status::Decided(decided) = &flow.attachment.own.status else {
+            return;
+        };
+        let ruling = match &note {
+            Note::Refused(_, ruling) | Note::File { ruling, .. } | Note::Message(_, ruling) => {
+                *ruling
+            }
+        };
+        let texts = decided.policy.keeps_texts(&ruling);
+        let alert = self.alert(&decided.policy, &ruling, &decided.found, flow.packets);
+        let mut event = Event::new(
+            now,
+            EventKind::FileInfo,
+            ends(flow),
+            &decided.found.application,
+            alert,
+        );
+        match note {
+            Note::Refused(head, _) => event.fileinfo = Some(info(head, None)),
+            Note::File {
+                head,
+                bytes,
+                sha256,
+                ..
+            } => event.fileinfo = Some(info(head, Some((bytes, sha256)))),
+            Note::Message(message, _) => {
+                event.kind = EventKind::Message;
+                event.message = Some(Text {
+                    size: u64::try_from(message.text.len()).unwrap_or(u64::MAX),
+                    text: texts.then(|| cut(message.text)),
+                    from: message.from,
+                    to: message.to,
+                });
+            }
+        }
+        self.note(event);
+    }
+
+    /// The contents are blocked, or cannot be read any more.
+    fn stopped(&mut self, now: Duration, seen: Seen<'_>, stop: Stop) -> Verdict {
+        match stop {
+            Stop::Blocked(ruling) => {
+                self.block(now, seen.place, ruling);
+                self.verdict(now, seen)
+            }
+            Stop::Lost(reason) => match self.give_up(now, seen.place, reason) {
+                Failure::Open => Verdict::PASS,
+                Failure::Closed => self.verdict(now, seen),
+            },
+        }
+    }
+
+    /// Nobody reads this flow any more; the policy says what becomes of it.
+    fn give_up(&mut self, now: Duration, place: usize, reason: &str) -> Failure {
+        let Some(flow) = self.tracker.flow(place) else {
+            return Failure::Open;
+        };
+        let Status::Decided(decided) = &flow.attachment.own.status else {
+            // Not decided yet: what it carries will not be known, the rest will.
+            self.stop_following(place, Verdict::PASS);
+            return Failure::Open;
+        };
+        let ruling = decided.plan.ruling;
+        let failure = decided.policy.failure_of(&ruling);
+        let mut alert = self.alert(&decided.policy, &ruling, &decided.found, flow.packets);
+        alert.evidence = format!("its contents cannot be read: {reason}");
+        if failure == Failure::Closed && self.settings.mode == Mode::Enforce {
+            alert.action = "blocked";
+        }
+        let event = Event::new(
+            now,
+            EventKind::Alert,
+            ends(flow),
+            &decided.found.application,
+            alert,
+        );
+        self.note(event);
+        match failure {
+            Failure::Open => self.stop_following(place, Verdict::PASS),
+            Failure::Closed => self.block(
+                now,
+                place,
+                Ruling {
+                    action: Action::Block,
+                    ..ruling
+                },
+            ),
+        }
+        failure
+    }
+
+    /// Blocks a flow for what it carries. What waits of it never arrives.
+    fn block(&mut self, now: Duration, place: usize, ruling: Ruling) {
+        let Some(flow) = self.tracker.flow_mut(place) else {
+            return;
+        };
+        let ends = ends(flow);
+        let Status::Decided(decided) = &mut flow.attachment.own.status else {
+            return;
+        };
+        decided.plan = Plan {
+            ruling,
+            content: Vec::new(),
+        };
+        decided.killed = 0;
+        let application = decided.found.application.clone();
+        if let Some(content) = &flow.attachment.own.content
+            && self.settings.mode == Mode::Enforce
+        {
+            for direction in [Direction::FromClient, Direction::FromServer] {
+                if let Some(broken) = content.first_held(direction) {
+                    self.injections.extend(resets(&broken));
+                }
+            }
+        }
+        self.remember_blocked(now, ends, &application);
+        let fate = match self.settings.mode {
+            Mode::Enforce => Verdict::DROP,
+            Mode::Observe => Verdict::PASS,
+        };
+        self.stop_following(place, fate);
+    }
+
+    /// Forgets a flow's contents; what waits of it gets this verdict.
+    pub(super) fn stop_following(&mut self, place: usize, verdict: Verdict) {
+        let Some(flow) = self.tracker.flow_mut(place) else {
+            return;
+        };
+        let Some(mut content) = flow.attachment.own.content.take() else {
+            return;
+        };
+        self.content_held = self.content_held.saturating_sub(content.held());
+        let waiting = content.take_held();
+        self.released
+            .extend(waiting.into_iter().map(|token| (token, verdict)));
+    }
+
+    /// Lets go what has waited long enough.
+    fn release(&mut self, place: usize) {
+        let Some(flow) = self.tracker.flow_mut(place) else {
+            return;
+        };
+        if let Some(content) = &mut flow.attachment.own.content {
+            while let Some(token) = content.poll_released() {
+                self.released.push_back((token, Verdict::PASS));
+            }
+        }
+    }
+
+    /// What a scanner says of a window.
+    pub(super) fn handle_scanned(&mut self, now: Duration, job: &ScanJob, scanned: &Scanned) {
+        let place = job.flow.place;
+        let there = self
+            .tracker
+            .flow(place)
+            .is_some_and(|flow| flow.serial == job.flow.serial);
+        if !there {
+            return;
+        }
+        match scanned {
+            Scanned::Clean => {
+                if let Some(flow) = self.tracker.flow_mut(place)
+                    && let Some(content) = &mut flow.attachment.own.content
+                {
+                    content.handle_clean(job.direction, job.number);
+                }
+                self.release(place);
+            }
+            Scanned::Found(name) => self.found_in(now, job, name),
+            Scanned::Failed(reason) => {
+                self.give_up(now, place, reason);
+            }
+        }
+    }
+
+    fn found_in(&mut self, now: Duration, job: &ScanJob, name: &str) {
+        let Some(flow) = self.tracker.flow(job.flow.place) else {
+            return;
+        };
+        let Status::Decided(decided) = &flow.attachment.own.status else {
+            return;
+        };
+        let ruling = Ruling {
+            action: Action::Block,
+            ..decided.plan.ruling
+        };
+        let mut alert = self.alert(&decided.policy, &ruling, &decided.found, flow.packets);
+        alert.evidence = format!("the scanner found {name}");
+        let mut event = Event::new(
+            now,
+            EventKind::FileInfo,
+            ends(flow),
+            &decided.found.application,
+            alert,
+        );
+        event.fileinfo = Some(FileInfo {
+            filename: job.name.clone(),
+            found: Some(name.to_owned()),
+            ..FileInfo::default()
+        });
+        self.note(event);
+        if self.settings.mode == Mode::Enforce {
+            self.block(now, job.flow.place, ruling);
+        }
+    }
+
+    /// Contents of flows are followed, and [`handle_timeout`](Self::handle_timeout) has work.
+    pub(super) fn is_following(&self) -> bool {
+        !self.followed.is_empty()
+    }
+
+    /// Does what is due for flows whose contents are followed.
+    pub(super) fn handle_timeout(&mut self, now: Duration) {
+        let mut followed = std::mem::take(&mut self.followed);
+        followed.retain(|id| self.tick(now, *id));
+        // Flows that began meanwhile.
+        followed.append(&mut self.followed);
+        self.followed = followed;
+    }
+
+    /// Whether the flow is still followed.
+    fn tick(&mut self, now: Duration, id: FlowId) -> bool {
+        let content = self
+            .tracker
+            .flow(id.place)
+            .filter(|flow| flow.serial == id.serial)
+            .and_then(|flow| flow.attachment.own.content.as_ref());
+        let Some(content) = content else {
+            return false;
+        };
+        if content.poll_timeout().is_none_or(|due| due > now) {
+            return true;
+        }
+        let outcome = self.with_content(now, id.place, |content, bench| {
+            content.handle_timeout(now, bench)
+        });
+        if let Some(outcome) = outcome {
+            self.settle_outcome(now, id.place, outcome.told);
+            match outcome.answer {
+                Some(Stop::Blocked(ruling)) => self.block(now, id.place, ruling),
+                Some(Stop::Lost(reason)) => {
+                    self.give_up(now, id.place, reason);
+                }
+                None => {}
+            }
+        }
+        self.release(id.place);
+        true
+    }
+}
+
+fn info(head: FileHead, whole: Option<(u64, [u8; 32])>) -> FileInfo {
+    FileInfo {
+        filename: head.name,
+        mimetype: head.kind,
+        size: whole.map(|(bytes, _)| bytes).or(head.size),
+        sha256: whole.map(|(_, hash)| data_encoding::HEXLOWER.encode(&hash)),
+        found: None,
+    }
+}
+
+/// The text as far as it is written down.
+fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MAX_TEXT));
+    text
+}
