@@ -343,3 +343,20 @@ pub const MAX_SCAN_ANSWER: usize = 4_096;
 /// Windows that wait for a scanner.
 /// Source: chosen: some 150 MB. Past it a further one counts as not scanned, and the policy's `failure` decides.
 pub const MAX_SCAN_BACKLOG: usize = 4_096;
+
+/// Bytes of the head of one HTTP message, or of one part of a form.
+/// Source: chosen: above what servers take (nginx four lines of 8 KiB, Node 16 KiB). Past it the connection counts as lost.
+pub const MAX_HTTP_HEAD: usize = 65_536;
+
+/// Bytes of one line of a chunked HTTP body: a chunk's size with its extensions, or a line of the trailer.
+/// Source: Apache's `LimitRequestLine` (8 190). Past it the connection counts as lost.
+pub const MAX_CHUNK_LINE: usize = 8_192;
+
+/// HTTP requests of one connection that wait for their answers.
+/// Source: chosen: browsers that pipelined sent 32 at most. Past it the connection counts as lost.
+pub const MAX_PIPELINED: usize = 64;
+
+/// Bytes of a file name that a decoder tells.
+/// Source: chosen: four times what Linux's `NAME_MAX` (255) takes. Past it its beginning is cut off, as its end says what
+/// kind it is.
+pub const MAX_FILE_NAME: usize = 1_024;

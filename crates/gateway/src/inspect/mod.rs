@@ -4,6 +4,10 @@
 //! contiguous, in pieces of any size, and tells what it [`Seen`] in them. It holds a bounded part of what it was given, and
 //! when it cannot follow it says so ([`Seen::Lost`]) instead of guessing.
 
+mod held;
+mod http;
+mod names;
+
 use std::net::SocketAddr;
 
 use crate::flow::Direction;
@@ -77,6 +81,8 @@ pub trait Decoder: std::fmt::Debug + Send {
 /// The decoder of an application; `None`: its contents cannot be read (encrypted, or in pieces that come in any order).
 #[must_use]
 pub fn decoder(application: &str) -> Option<Box<dyn Decoder>> {
-    let _none_yet = application;
-    None
+    match application {
+        "http" => Some(Box::new(http::Exchange::web())),
+        _ => None,
+    }
 }

@@ -8,6 +8,7 @@ mod evasion;
 mod flows;
 mod fragments;
 mod given;
+mod inspect;
 mod links;
 mod made;
 mod policy;
