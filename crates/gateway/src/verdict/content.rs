@@ -142,11 +142,14 @@ pub(super) struct Content {
     reader: Reader,
     output: Output<u64>,
     window: usize,
+    /// Packets may be held; while observing they are not.
+    holds: bool,
 }
 
 impl Content {
-    /// Follows a connection from its next packet on. `window`: bytes of a file that are scanned at once.
-    pub(super) fn new(window: usize) -> Self {
+    /// Follows a connection from its next packet on. `window`: bytes of a file that are scanned at once; `holds`: packets
+    /// wait for their scan.
+    pub(super) fn new(window: usize, holds: bool) -> Self {
         let way = || Way {
             stream: Stream::new(StreamBounds::default()),
             transfer: None,
@@ -160,6 +163,7 @@ impl Content {
             reader: Reader::Waiting(Vec::new(), 0),
             output: Output::default(),
             window,
+            holds,
         }
     }
 
@@ -237,29 +241,32 @@ impl Content {
                 Place::Old
             }
         };
-        let issued = self.way(direction).issued;
         if answer.stop.is_none() && place == Place::Next {
             answer.stop = self.read(direction, &output.bytes, counsel);
             if answer.stop.is_none() && !ended && self.way(direction).stream.is_ended() {
                 answer.stop = self.end(direction, counsel);
             }
-            self.way(direction).decide_tail(issued);
+            self.way(direction).decide_tail();
         }
         self.output = output;
         if answer.fate.is_none() && answer.stop.is_none() {
-            answer.fate = Some(self.way(direction).place(now, packet, token));
+            answer.fate = Some(self.place_now(now, direction, (packet, token)));
         }
         answer
     }
 
-    /// What becomes of a packet whose bytes were taken in before anybody read them.
+    /// What becomes of a packet whose bytes were taken in.
     pub(super) fn place_now(
         &mut self,
         now: Duration,
         direction: Direction,
         (packet, token): (&Packet<'_>, u64),
     ) -> Fate {
-        self.way(direction).place(now, packet, token)
+        if self.holds {
+            self.way(direction).place(now, packet, token)
+        } else {
+            Fate::Pass
+        }
     }
 
     /// The next packet that has waited long enough, and goes on.
@@ -521,7 +528,11 @@ impl Way {
         if !carries || !(behind || endless || tail) {
             return Fate::Pass;
         }
-        let needs = if behind { Some(self.issued) } else { None };
+        let needs = if endless || tail {
+            None
+        } else {
+            Some(self.issued)
+        };
         if needs.is_none() {
             self.pause = Some(now.saturating_add(SCAN_PAUSE));
         }
@@ -534,15 +545,11 @@ impl Way {
     }
 
     /// New bytes have come, so that what waited as the last of a file was not; unless they ended the file, and it was the
-    /// last of its data. `issued`: windows before these bytes.
-    fn decide_tail(&mut self, issued: u32) {
-        let needs = if self.issued > issued {
-            self.issued
-        } else {
-            self.clean
-        };
+    /// last of its data. Either way it waits for the windows that were begun.
+    fn decide_tail(&mut self) {
+        let issued = self.issued;
         for held in self.held.iter_mut().filter(|held| held.needs.is_none()) {
-            held.needs = Some(needs);
+            held.needs = Some(issued);
         }
     }
 

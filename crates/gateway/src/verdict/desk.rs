@@ -188,8 +188,8 @@ impl Desk {
                         place: seen.place,
                         serial: flow.serial,
                     };
-                    flow.attachment.own.content =
-                        Some(Box::new(Content::new(self.settings.scan_window)));
+                    let content = Content::new(self.settings.scan_window, enforcing);
+                    flow.attachment.own.content = Some(Box::new(content));
                     self.followed.push(id);
                 }
                 self.undecided(now, seen)

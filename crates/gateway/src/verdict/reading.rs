@@ -196,7 +196,6 @@ impl Desk {
         for expected in told.expected {
             self.announced.add(now, expected);
         }
-        let observing = self.settings.mode == Mode::Observe;
         for window in told.windows {
             self.scans.push_back(ScanJob {
                 flow: FlowId { place, serial },
@@ -208,13 +207,6 @@ impl Desk {
                 last: window.last,
                 name: window.name,
             });
-            if observing
-                && let Some(flow) = self.tracker.flow_mut(place)
-                && let Some(content) = &mut flow.attachment.own.content
-            {
-                // Nothing waits while observing; what the scan finds is written down all the same.
-                content.handle_clean(window.direction, window.number);
-            }
         }
         for note in told.notes {
             self.note_of(now, place, note);

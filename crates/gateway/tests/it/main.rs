@@ -3,6 +3,7 @@
 
 mod applications;
 mod captures;
+mod contents;
 mod cut;
 mod evasion;
 mod flows;

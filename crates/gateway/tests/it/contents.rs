@@ -1,0 +1,416 @@
+//! Files and messages inside flows: names that may not pass, windows that wait for their scan, virus and receiver.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use etherparse::{SlicedPacket, TransportSlice};
+use ringway_gateway::flow::TableBounds;
+use ringway_gateway::policy::Policy;
+use ringway_gateway::verdict::{Event, EventKind, Gateway, Mode, ScanJob, Scanned, Settings};
+use ringway_gateway::{LinkType, Packets, built_in_classifier};
+
+use super::at;
+
+const NAMES: &str =
+    "[[rule]]\nname = \"programs\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n";
+const SCAN: &str = "[[rule]]\nname = \"scan\"\napp = \"http\"\naction = \"scan\"\naudit = true\n";
+/// What the scanner of these tests takes for a virus.
+const VIRUS: &[u8] = b"X5O!P%@AP[4-PZX54(P^)7CC)7}-NOT-QUITE-EICAR";
+const WINDOW: usize = 8_192;
+const SEGMENT: usize = 1_000;
+
+fn gateway(policy: &str, mode: Mode) -> Gateway {
+    let known: BTreeSet<String> = ["http"].map(str::to_owned).into();
+    let settings = Settings {
+        mode,
+        scan_window: WINDOW,
+        ..Settings::default()
+    };
+    let policy = Arc::new(Policy::parse(policy, &known).unwrap());
+    Gateway::new(
+        built_in_classifier(),
+        TableBounds::default(),
+        policy,
+        settings,
+    )
+}
+
+/// A download: request, then an answer in segments.
+fn download(name: &str, head: &str, body: &[u8]) -> Packets {
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
+    stream.open();
+    stream.client(format!("GET /{name} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
+    let answer = [format!("HTTP/1.1 200 OK\r\n{head}\r\n").as_bytes(), body].concat();
+    for segment in answer.chunks(SEGMENT) {
+        stream.server(segment);
+    }
+    packets
+}
+
+/// What arrives at the receiver of the server's bytes when the scanner answers after some more packets have come.
+struct Run {
+    arrived: Vec<u8>,
+    held_at_once: usize,
+    windows: Vec<ScanJob>,
+    resets: usize,
+    events: Vec<Event>,
+}
+
+fn payload(packet: &[u8]) -> (u16, u32, Vec<u8>) {
+    let sliced = SlicedPacket::from_ip(packet).unwrap();
+    let Some(TransportSlice::Tcp(tcp)) = sliced.transport else {
+        panic!("no TCP");
+    };
+    (
+        tcp.source_port(),
+        tcp.sequence_number(),
+        tcp.payload().to_vec(),
+    )
+}
+
+/// Runs packets through the gateway; a scan takes as long as `lag` packets.
+fn run(gateway: &mut Gateway, packets: &Packets, lag: usize, ends: bool) -> Run {
+    let mut out = Run {
+        arrived: Vec::new(),
+        held_at_once: 0,
+        windows: Vec::new(),
+        resets: 0,
+        events: Vec::new(),
+    };
+    let mut pieces: Vec<(u32, Vec<u8>)> = Vec::new();
+    let mut waiting: HashMap<u64, Vec<u8>> = HashMap::new();
+    let mut scans: Vec<(usize, ScanJob)> = Vec::new();
+    let all: Vec<(Duration, Vec<u8>)> = packets
+        .iter()
+        .map(|(now, bytes)| (now, bytes.to_vec()))
+        .collect();
+    let last = all.last().map_or(Duration::ZERO, |(now, _)| *now);
+    let idle = (0..400_u32).map(|tick| (last + Duration::from_millis(10) * tick, Vec::new()));
+    let turns = all.into_iter().chain(idle.take(if ends { 400 } else { 0 }));
+    for (turn, (now, bytes)) in turns.enumerate() {
+        if !bytes.is_empty() {
+            let token = u64::try_from(turn).unwrap();
+            let verdict = gateway.handle_queued(now, token, LinkType::RawIp, &bytes);
+            if verdict.held {
+                waiting.insert(token, bytes);
+            } else if verdict.pass {
+                pieces.push((payload(&bytes).1, bytes));
+            }
+        }
+        gateway.handle_timeout(now);
+        while let Some(job) = gateway.poll_scan() {
+            out.windows.push(job.clone());
+            scans.push((turn + lag, job));
+        }
+        out.held_at_once = out.held_at_once.max(waiting.len());
+        let (due, later): (Vec<_>, Vec<_>) = scans.into_iter().partition(|(at, _)| *at <= turn);
+        scans = later;
+        for (_, job) in due {
+            let found = job.bytes.windows(VIRUS.len()).any(|part| part == VIRUS);
+            let scanned = if found {
+                Scanned::Found("virus".to_owned())
+            } else {
+                Scanned::Clean
+            };
+            gateway.handle_scanned(now, &job, &scanned);
+        }
+        while let Some((token, verdict)) = gateway.poll_released() {
+            let bytes = waiting.remove(&token).unwrap();
+            if verdict.pass {
+                pieces.push((payload(&bytes).1, bytes));
+            }
+        }
+        while gateway.poll_injection().is_some() {
+            out.resets += 1;
+        }
+        out.events
+            .extend(std::iter::from_fn(|| gateway.poll_event()));
+    }
+    assert!(
+        !ends || waiting.is_empty(),
+        "{} packets wait for ever",
+        waiting.len()
+    );
+    // In order of their numbers, as the receiver reads them; a gap ends it.
+    let mut server: Vec<(u32, Vec<u8>)> = pieces
+        .into_iter()
+        .map(|(_, bytes)| payload(&bytes))
+        .filter(|(port, _, payload)| *port == 80 && !payload.is_empty())
+        .map(|(_, sequence, payload)| (sequence, payload))
+        .collect();
+    server.sort_unstable_by_key(|(sequence, _)| *sequence);
+    let mut next = server.first().map(|(sequence, _)| *sequence);
+    for (sequence, payload) in server {
+        if next != Some(sequence) {
+            break;
+        }
+        next = Some(sequence.wrapping_add(u32::try_from(payload.len()).unwrap()));
+        out.arrived.extend(payload);
+    }
+    out
+}
+
+fn length(body: &[u8]) -> String {
+    format!("Content-Length: {}\r\n", body.len())
+}
+
+fn noise(size: usize) -> Vec<u8> {
+    (0..size).map(|place| (place * 31 % 251) as u8).collect()
+}
+
+#[test]
+fn a_file_name_is_stopped_before_the_server_hears_it() {
+    let mut gateway = gateway(NAMES, Mode::Enforce);
+    let body = noise(3_000);
+    let packets = download("tools/Setup.EXE", &length(&body), &body);
+    let run = run(&mut gateway, &packets, 0, true);
+    assert!(run.arrived.is_empty() && run.resets >= 2);
+    let kinds: Vec<EventKind> = run.events.iter().map(|event| event.kind).collect();
+    assert_eq!(kinds, [EventKind::FileInfo]);
+    let event = serde_json::to_value(&run.events[0]).unwrap();
+    assert_eq!(event["fileinfo"]["filename"], "Setup.EXE");
+    assert_eq!(event["alert"]["signature"], "programs");
+    assert_eq!(event["alert"]["action"], "blocked");
+}
+
+#[test]
+fn other_names_pass_and_a_later_request_on_the_same_connection_is_seen() {
+    let mut gateway = gateway(NAMES, Mode::Enforce);
+    let body = noise(3_000);
+    let packets = download("a.txt", &length(&body), &body);
+    assert!(
+        run(&mut gateway, &packets, 0, true)
+            .arrived
+            .ends_with(&body)
+    );
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50001"), at("192.0.2.9:80"));
+    stream.open();
+    for name in ["a.txt", "b.txt", "c.exe"] {
+        stream.client(format!("GET /{name} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
+        stream.server(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    }
+    let run = run(&mut gateway, &packets, 0, true);
+    assert_eq!(
+        run.arrived.len(),
+        2 * 40,
+        "{}",
+        String::from_utf8_lossy(&run.arrived)
+    );
+}
+
+#[test]
+fn clean_files_arrive_whole_however_long_the_scan_takes() {
+    for lag in [0, 1, 7, 40] {
+        for size in [0, 1, 100, WINDOW - 1, WINDOW, WINDOW + 1, 5 * WINDOW + 17] {
+            let body = noise(size);
+            let chunked = [format!("{size:x}\r\n").as_bytes(), &body, b"\r\n0\r\n\r\n"].concat();
+            let ways = [
+                (length(&body), body.clone()),
+                (
+                    "Transfer-Encoding: chunked\r\n".to_owned(),
+                    if size == 0 {
+                        b"0\r\n\r\n".to_vec()
+                    } else {
+                        chunked
+                    },
+                ),
+                (String::new(), body.clone()),
+            ];
+            for (head, bytes) in ways {
+                let mut gateway = gateway(SCAN, Mode::Enforce);
+                let packets = download("a.bin", &head, &bytes);
+                let run = run(&mut gateway, &packets, lag, true);
+                assert!(
+                    run.arrived.ends_with(&bytes),
+                    "{lag} {size} {head}: {} arrived",
+                    run.arrived.len()
+                );
+                let scanned: usize = run
+                    .windows
+                    .iter()
+                    .map(|job| job.bytes.len() - job.repeated)
+                    .sum();
+                assert_eq!(scanned, size, "{lag} {head}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_virus_at_any_place_never_arrives_whole() {
+    let size = 3 * WINDOW + 500;
+    let boundaries = [WINDOW, 2 * WINDOW, 3 * WINDOW];
+    let around = boundaries
+        .iter()
+        .flat_map(|boundary| (boundary - VIRUS.len() - 1)..=(boundary + 1));
+    for place in around.chain([0, 1, size - VIRUS.len()]) {
+        let mut body = noise(size);
+        body[place..place + VIRUS.len()].copy_from_slice(VIRUS);
+        for head in [length(&body), String::new()] {
+            let mut gateway = gateway(SCAN, Mode::Enforce);
+            let packets = download("a.bin", &head, &body);
+            let run = run(&mut gateway, &packets, 3, true);
+            let whole = head.len() + body.len();
+            assert!(run.arrived.len() < whole, "{place} {head}");
+            assert!(!run.arrived.ends_with(&body[size - 1..]) || run.arrived.len() < whole);
+            assert!(run.resets >= 2, "{place} {head}: {} resets", run.resets);
+            assert!(run.events.iter().any(|event| {
+                event
+                    .fileinfo
+                    .as_ref()
+                    .is_some_and(|file| file.found.as_deref() == Some("virus"))
+            }));
+        }
+    }
+}
+
+#[test]
+fn a_whole_file_is_told_with_its_hash() {
+    let mut gateway = gateway(SCAN, Mode::Enforce);
+    let body = b"hello world";
+    let run = run(
+        &mut gateway,
+        &download("greeting.txt", &length(body), body),
+        0,
+        true,
+    );
+    let files: Vec<_> = run
+        .events
+        .iter()
+        .filter_map(|event| event.fileinfo.clone())
+        .collect();
+    assert_eq!(files.len(), 1, "{:?}", run.events);
+    assert_eq!(files[0].filename.as_deref(), Some("greeting.txt"));
+    assert_eq!(files[0].size, Some(11));
+    assert_eq!(
+        files[0].sha256.as_deref(),
+        Some("b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9")
+    );
+}
+
+#[test]
+fn packets_of_other_flows_go_on_while_one_waits() {
+    let mut gateway = gateway(SCAN, Mode::Enforce);
+    let body = noise(4 * WINDOW);
+    let packets = download("a.bin", &length(&body), &body);
+    let run = run(&mut gateway, &packets, usize::MAX / 2, false);
+    assert!(run.held_at_once > 10, "{}", run.held_at_once);
+    let mut others = Packets::new();
+    let mut stream = others.tcp(at("10.0.0.6:50000"), at("192.0.2.9:443"));
+    stream.open();
+    stream.client(b"\x16\x03\x01");
+    for (now, bytes) in others.iter() {
+        assert!(gateway.handle_packet(now, LinkType::RawIp, bytes).pass);
+    }
+}
+
+#[test]
+fn a_scanner_that_fails_lets_files_pass_or_stops_them_as_the_policy_says() {
+    let body = noise(3 * WINDOW);
+    let packets = download("a.bin", &length(&body), &body);
+    for (failure, passes) in [("open", true), ("closed", false)] {
+        let policy = format!("{SCAN}failure = \"{failure}\"\n");
+        let mut gateway = gateway(&policy, Mode::Enforce);
+        let mut verdicts = Vec::new();
+        for (turn, (now, bytes)) in packets.iter().enumerate() {
+            let token = u64::try_from(turn).unwrap();
+            verdicts.push(gateway.handle_queued(now, token, LinkType::RawIp, bytes));
+            while let Some(job) = gateway.poll_scan() {
+                gateway.handle_scanned(now, &job, &Scanned::Failed("gone".to_owned()));
+            }
+        }
+        let released: Vec<bool> = std::iter::from_fn(|| gateway.poll_released())
+            .map(|(_, verdict)| verdict.pass)
+            .collect();
+        assert!(
+            released.iter().all(|passed| *passed == passes) && !released.is_empty(),
+            "{failure}"
+        );
+        assert_eq!(
+            verdicts.last().unwrap().pass,
+            passes,
+            "{failure}: {verdicts:?}"
+        );
+        let events: Vec<Event> = std::iter::from_fn(|| gateway.poll_event()).collect();
+        assert!(
+            events
+                .iter()
+                .any(|event| event.alert.evidence.contains("gone"))
+        );
+    }
+}
+
+#[test]
+fn observing_holds_nothing_and_tells_what_it_found() {
+    let mut gateway = gateway(SCAN, Mode::Observe);
+    let mut body = noise(2 * WINDOW);
+    body[100..100 + VIRUS.len()].copy_from_slice(VIRUS);
+    let run = run(
+        &mut gateway,
+        &download("a.bin", &length(&body), &body),
+        2,
+        true,
+    );
+    assert!(run.arrived.ends_with(&body));
+    assert_eq!((run.held_at_once, run.resets), (0, 0));
+    let found = run.events.iter().any(|event| {
+        event.alert.action == "allowed"
+            && event
+                .fileinfo
+                .as_ref()
+                .is_some_and(|file| file.found.is_some())
+    });
+    assert!(found, "{:?}", run.events);
+}
+
+#[test]
+fn a_repetition_of_a_held_packet_waits_like_it() {
+    let mut gateway = gateway(SCAN, Mode::Enforce);
+    let body = noise(500);
+    let packets = download("a.bin", &length(&body), &body);
+    let mut last = None;
+    for (turn, (now, bytes)) in packets.iter().enumerate() {
+        let verdict =
+            gateway.handle_queued(now, u64::try_from(turn).unwrap(), LinkType::RawIp, bytes);
+        if payload(bytes).0 == 80 && !payload(bytes).2.is_empty() {
+            assert!(verdict.held, "the only packet of a file goes on unscanned");
+            last = Some((now, bytes));
+        }
+    }
+    let (now, bytes) = last.unwrap();
+    assert!(gateway.handle_queued(now, 99, LinkType::RawIp, bytes).held);
+    let job = gateway.poll_scan().unwrap();
+    gateway.handle_scanned(now, &job, &Scanned::Clean);
+    let released =
+        std::iter::from_fn(|| gateway.poll_released()).filter(|(_, verdict)| verdict.pass);
+    assert_eq!(released.count(), 2);
+}
+
+#[test]
+fn other_bytes_in_a_repetition_are_replaced_by_the_first_ones() {
+    let mut gateway = gateway(NAMES, Mode::Enforce);
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
+    stream.open();
+    stream.client(b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n");
+    let all: Vec<_> = packets
+        .iter()
+        .map(|(now, bytes)| (now, bytes.to_vec()))
+        .collect();
+    for (now, bytes) in &all {
+        assert!(gateway.handle_packet(*now, LinkType::RawIp, bytes).pass);
+    }
+    let (now, mut other) = all.last().unwrap().clone();
+    let place = other.windows(5).position(|part| part == b"a.txt").unwrap();
+    other[place..place + 5].copy_from_slice(b"b.exe");
+    assert!(gateway.handle_packet(now, LinkType::RawIp, &other).pass);
+    let rewritten = gateway.take_rewritten().unwrap();
+    assert!(
+        rewritten.starts_with(b"GET /a.txt"),
+        "{}",
+        String::from_utf8_lossy(&rewritten)
+    );
+}
