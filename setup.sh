@@ -27,11 +27,11 @@ fi
 # What the tests can do without: those that need it say loudly that they are skipped.
 useful=() servers=()
 if [[ ${1:-} == --tests || ${1:-} == --bench ]]; then
-    for need in ip:iproute2 nft:nftables miniupnpd:miniupnpd-nftables python3:python3 nginx:nginx-light postfix:postfix dovecot:dovecot-imapd /usr/lib/dovecot/pop3:dovecot-pop3d procmail:procmail knotd:knot unbound:unbound named:bind9; do
+    for need in ip:iproute2 nft:nftables iptables:iptables clamd:clamav-daemon miniupnpd:miniupnpd-nftables python3:python3 nginx:nginx-light postfix:postfix dovecot:dovecot-imapd /usr/lib/dovecot/pop3:dovecot-pop3d procmail:procmail knotd:knot unbound:unbound named:bind9; do
         command=${need%%:*} package=${need#*:}
         if PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null 2>&1; then
             say "$command is there"
-        elif [[ $package =~ ^(nginx|postfix|dovecot|procmail|knot|unbound|bind9) ]]; then
+        elif [[ $package =~ ^(nginx|postfix|dovecot|procmail|knot|unbound|bind9|clamav) ]]; then
             servers+=("$package")
         else
             useful+=("$package")
@@ -39,7 +39,7 @@ if [[ ${1:-} == --tests || ${1:-} == --bench ]]; then
     done
 fi
 # Another Python may stand before the system's, which is the one that apt installs for.
-if [[ ${1:-} == --bench ]] && ! /usr/bin/python3 -c 'import libtorrent' 2>/dev/null; then
+if [[ ${1:-} == --tests || ${1:-} == --bench ]] && ! /usr/bin/python3 -c 'import libtorrent' 2>/dev/null; then
     useful+=(python3-libtorrent)
 fi
 

@@ -7,6 +7,7 @@
 //! | module | does |
 //! |---|---|
 //! | `program` | [`Program`]: runs commands to their end, within a deadline |
+//! | `clamd` | [`Clamd`]: a virus scanner with signatures of the test's own |
 //! | `miniupnpd` | [`Miniupnpd`]: a home router's daemon that gives ports away |
 //! | `nameserver` | [`Knot`], [`Bind`]: a zone that can be updated |
 //! | `nginx` | [`Nginx`]: a web server that passes a path on |
@@ -32,6 +33,7 @@
 //! # }
 //! ```
 
+mod clamd;
 mod miniupnpd;
 mod nameserver;
 mod network;
@@ -44,6 +46,7 @@ mod ring;
 mod unbound;
 mod wait;
 
+pub use clamd::Clamd;
 pub use miniupnpd::Miniupnpd;
 pub use nameserver::{Bind, Knot};
 pub use network::{Host, Line, Link, Network, Rule, Traffic};

@@ -1,5 +1,6 @@
 //! The loop: packets from the queue through the gateway, and verdicts back.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -8,16 +9,19 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::desk::ScanDesk;
 use super::inject::Injector;
 use super::marks::Marks;
 use super::queue::Queue;
 use crate::limits::MAX_BATCH;
-use crate::packet::{Counters, LinkType};
+use crate::packet::{Counters, LinkType, replace_payload};
 use crate::policy::Policy;
-use crate::verdict::{DecidedFlow, Event, Gateway, LiveFlow, Mode};
+use crate::verdict::{DecidedFlow, Event, Gateway, LiveFlow, Mode, Scanned};
 
 /// How long the loop sleeps when there is nothing to do; what it is told waits no longer.
 const NAP: Duration = Duration::from_millis(100);
+/// The same while contents of flows are followed, whose pauses have to be noticed.
+const SHORT_NAP: Duration = Duration::from_millis(10);
 
 /// What the loop is told.
 #[derive(Debug)]
@@ -43,6 +47,10 @@ pub struct Totals {
     pub flows: usize,
     /// Packets that were dropped.
     pub dropped: u64,
+    /// Packets that wait for a scan.
+    pub held: u64,
+    /// Windows of files that were scanned.
+    pub scanned: u64,
     /// Resets that were sent.
     pub resets: u64,
     /// Resets that could not be sent.
@@ -68,21 +76,41 @@ pub struct Live {
     injector: Injector,
     marks: Marks,
     totals: Totals,
+    scans: ScanDesk,
     /// Verdicts of one read; empty between reads.
-    verdicts: Vec<(u32, bool, Option<u32>)>,
+    verdicts: Vec<Given>,
+    /// Packets that wait and have to leave with other bytes.
+    changed: HashMap<u32, Vec<u8>>,
+}
+
+/// A verdict as the queue takes it.
+#[derive(Debug)]
+struct Given {
+    id: u32,
+    accept: bool,
+    mark: Option<u32>,
+    changed: Option<Vec<u8>>,
 }
 
 impl Live {
-    /// A loop over this queue.
+    /// A loop over this queue. `scans`: who scans files.
     #[must_use]
-    pub fn new(queue: Queue, gateway: Gateway, injector: Injector, marks: Marks) -> Self {
+    pub fn new(
+        queue: Queue,
+        gateway: Gateway,
+        injector: Injector,
+        marks: Marks,
+        scans: ScanDesk,
+    ) -> Self {
         Self {
             queue,
             gateway,
             injector,
             marks,
             totals: Totals::default(),
+            scans,
             verdicts: Vec::new(),
+            changed: HashMap::new(),
         }
     }
 
@@ -133,41 +161,109 @@ impl Live {
     }
 
     fn wait(&self) -> io::Result<()> {
-        let nap = Timespec::try_from(NAP).map_err(io::Error::other)?;
-        let mut watched = [PollFd::from_borrowed_fd(self.queue.as_fd(), PollFlags::IN)];
+        let nap = if self.gateway.is_following() {
+            SHORT_NAP
+        } else {
+            NAP
+        };
+        let nap = Timespec::try_from(nap).map_err(io::Error::other)?;
+        let mut watched = [
+            PollFd::from_borrowed_fd(self.queue.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.scans.as_fd(), PollFlags::IN),
+        ];
         match poll(&mut watched, Some(&nap)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Takes what waits, up to a batch.
+    /// Takes what waits, up to a batch, and what scanners have found.
     fn turn(&mut self) -> io::Result<()> {
         let now = now();
         for _ in 0..MAX_BATCH {
             if !self.queue.receive()? {
                 break;
             }
-            for packet in self.queue.packets() {
-                let verdict = self
-                    .gateway
-                    .handle_packet(now, LinkType::RawIp, packet.bytes);
-                let mark = verdict
-                    .settled
-                    .map(|settled| self.marks.apply(packet.mark, settled));
-                // What is settled goes on to the chain that saves the mark; that one drops what is blocked.
-                self.verdicts
-                    .push((packet.id, verdict.pass || mark.is_some(), mark));
-                if !verdict.pass {
-                    self.totals.dropped = self.totals.dropped.saturating_add(1);
-                }
+            self.decide(now);
+            for given in self.verdicts.drain(..) {
+                let Given {
+                    id,
+                    accept,
+                    mark,
+                    changed,
+                } = given;
+                self.queue.verdict(id, accept, mark, changed.as_deref())?;
             }
-            for (id, accept, mark) in self.verdicts.drain(..) {
-                self.queue.verdict(id, accept, mark)?;
-            }
-            self.inject();
+            self.follow(now)?;
         }
+        self.scans.collect(&mut |job, scanned| {
+            self.totals.scanned = self.totals.scanned.saturating_add(1);
+            self.gateway.handle_scanned(now, job, scanned);
+        });
+        self.gateway.handle_timeout(now);
+        self.follow(now)?;
         self.queue.flush()
+    }
+
+    /// Asks the gateway about the packets of one read.
+    fn decide(&mut self, now: Duration) {
+        for packet in self.queue.packets() {
+            let verdict =
+                self.gateway
+                    .handle_queued(now, packet.id.into(), LinkType::RawIp, packet.bytes);
+            let mark = verdict
+                .settled
+                .map(|settled| self.marks.apply(packet.mark, settled));
+            let mut changed = None;
+            let mut spoilt = packet.cut && verdict.held;
+            if let Some(payload) = self.gateway.take_rewritten() {
+                let mut bytes = packet.bytes.to_vec();
+                spoilt |= packet.cut || !replace_payload(LinkType::RawIp, &mut bytes, &payload);
+                changed = Some(bytes);
+            }
+            if verdict.held && !spoilt {
+                self.totals.held = self.totals.held.saturating_add(1);
+                if let Some(bytes) = changed {
+                    self.changed.insert(packet.id, bytes);
+                }
+                continue;
+            }
+            // What is settled goes on to the chain that saves the mark; that one drops what is blocked.
+            let accept = (verdict.pass || mark.is_some()) && !spoilt;
+            if !verdict.pass || spoilt {
+                self.totals.dropped = self.totals.dropped.saturating_add(1);
+            }
+            self.verdicts.push(Given {
+                id: packet.id,
+                accept,
+                mark,
+                changed,
+            });
+        }
+    }
+
+    /// Lets go what has waited, sends resets, and hands windows to the scanners.
+    fn follow(&mut self, now: Duration) -> io::Result<()> {
+        while let Some(job) = self.gateway.poll_scan() {
+            if let Err((job, why)) = self.scans.submit(job) {
+                self.gateway
+                    .handle_scanned(now, &job, &Scanned::Failed(why.to_owned()));
+            }
+        }
+        while let Some((token, verdict)) = self.gateway.poll_released() {
+            let Ok(id) = u32::try_from(token) else {
+                continue;
+            };
+            let changed = self.changed.remove(&id);
+            self.totals.held = self.totals.held.saturating_sub(1);
+            if !verdict.pass {
+                self.totals.dropped = self.totals.dropped.saturating_add(1);
+            }
+            self.queue
+                .verdict(id, verdict.pass, None, changed.as_deref())?;
+        }
+        self.inject();
+        Ok(())
     }
 
     fn inject(&mut self) {

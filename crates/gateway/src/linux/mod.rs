@@ -7,12 +7,14 @@
 //! | [`rules`] | the packet filter's rules: own chains in the table `mangle` |
 //! | [`shaper`] | classes of bandwidth (HTB) |
 //! | [`inject`] | resets onto the wire |
+//! | [`desk`] | scanners in threads of their own |
 //! | [`live`] | the loop over all of it |
 //!
 //! The kernel asks only about flows that are not decided: a verdict travels as a mark on the packet, the chain behind the
 //! queue saves it to the connection, and further packets are decided by that mark alone. Nobody else's chains, qdiscs or
 //! mark bits are touched.
 
+pub mod desk;
 pub mod inject;
 pub mod live;
 pub mod marks;

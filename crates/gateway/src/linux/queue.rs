@@ -92,12 +92,18 @@ impl Queue {
         })
     }
 
-    /// Gives a verdict; it leaves with the next [`flush`](Self::flush), or when enough have come together.
+    /// Gives a verdict, with another mark or other bytes if the packet is to have them; it leaves with the next [`flush`](Self::flush), or when enough have come together.
     ///
     /// # Errors
     /// The socket fails.
-    pub fn verdict(&mut self, id: u32, accept: bool, mark: Option<u32>) -> io::Result<()> {
-        self.out.verdict(self.number, id, accept, mark);
+    pub fn verdict(
+        &mut self,
+        id: u32,
+        accept: bool,
+        mark: Option<u32>,
+        changed: Option<&[u8]>,
+    ) -> io::Result<()> {
+        self.out.verdict(self.number, id, accept, mark, changed);
         self.waiting = self.waiting.saturating_add(1);
         if self.waiting < VERDICT_BATCH {
             return Ok(());

@@ -162,8 +162,15 @@ impl Outgoing {
         self.end();
     }
 
-    /// A verdict; a mark if the packet is to have another one, bytes if it is to be changed.
-    pub(super) fn verdict(&mut self, queue: u16, id: u32, accept: bool, mark: Option<u32>) {
+    /// A verdict; a mark if the packet is to have another one, bytes from the IP header on if it is to be changed.
+    pub(super) fn verdict(
+        &mut self,
+        queue: u16,
+        id: u32,
+        accept: bool,
+        mark: Option<u32>,
+        changed: Option<&[u8]>,
+    ) {
         self.begin(VERDICT, REQUEST, queue);
         let mut header = [0; 8];
         header[..4].copy_from_slice(&u32::from(accept).to_be_bytes());
@@ -171,6 +178,9 @@ impl Outgoing {
         self.attribute(VERDICT_HEADER, &header);
         if let Some(mark) = mark {
             self.attribute(MARK, &mark.to_be_bytes());
+        }
+        if let Some(bytes) = changed {
+            self.attribute(PAYLOAD, bytes);
         }
         self.end();
     }

@@ -169,6 +169,18 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
 
+    /// Where clamd listens, for rules that scan: the path of its socket, or HOST:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) clamd: Option<String>,
+
+    /// Threads that scan, for each queue
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) scanners: u16,
+
+    /// Bytes of a file that are looked at at once
+    #[arg(long, value_name = "BYTES", default_value_t = 32_768, value_parser = clap::value_parser!(u32).range(1_024..=16_777_216))]
+    pub(crate) scan_window: u32,
+
     /// Leave the rules in the kernel at the end, so that what is decided stays so until the next start
     #[arg(long)]
     pub(crate) leave: bool,

@@ -46,6 +46,10 @@ fn text(status: &Status) -> String {
     field("policy", policy);
     field("flows", HumanCount(status.flows).to_string());
     field("packets seen", HumanCount(status.packets).to_string());
+    field(
+        "scans",
+        format!("{} windows, {} packets wait", status.scanned, status.held),
+    );
     field("dropped", HumanCount(status.dropped).to_string());
     field(
         "resets",

@@ -39,6 +39,8 @@ pub(super) struct Daemon {
     installation: Installation,
     signatures: SignatureSet,
     began: Instant,
+    /// There is a scanner.
+    scans: bool,
     state: Mutex<State>,
 }
 
@@ -48,7 +50,7 @@ impl Daemon {
         written: Arc<Written>,
         installation: Installation,
         signatures: SignatureSet,
-        mode: Mode,
+        (mode, scans): (Mode, bool),
         (name, policy): (String, Arc<Policy>),
     ) -> Daemon {
         Daemon {
@@ -57,6 +59,7 @@ impl Daemon {
             installation,
             signatures,
             began: Instant::now(),
+            scans,
             state: Mutex::new(State {
                 mode,
                 name,
@@ -144,6 +147,8 @@ impl Daemon {
             flows: sum(&|totals| u64::try_from(totals.flows).unwrap_or(u64::MAX)),
             packets: sum(&|totals| totals.counters.packets),
             dropped: sum(&|totals| totals.dropped),
+            held: sum(&|totals| totals.held),
+            scanned: sum(&|totals| totals.scanned),
             resets: sum(&|totals| totals.resets),
             resets_failed: sum(&|totals| totals.resets_failed),
             evicted: sum(&|totals| totals.counters.evicted),
@@ -201,7 +206,8 @@ impl Daemon {
         if !failed.is_empty() {
             return Err(failed);
         }
-        can_be_carried_out(&policy).map_err(|failure| vec![failure.message().to_owned()])?;
+        can_be_carried_out(&policy, self.scans)
+            .map_err(|failure| vec![failure.message().to_owned()])?;
         let mut state = self.state.lock().await;
         let mode = mode.unwrap_or(state.mode);
         let policy = Arc::new(policy);

@@ -59,6 +59,8 @@ pub(super) struct Status {
     pub(super) flows: u64,
     pub(super) packets: u64,
     pub(super) dropped: u64,
+    pub(super) held: u64,
+    pub(super) scanned: u64,
     pub(super) resets: u64,
     pub(super) resets_failed: u64,
     pub(super) evicted: u64,

@@ -6,7 +6,9 @@ use std::sync::mpsc::{Sender, TrySendError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ringway_gateway::SignatureSet;
 use ringway_gateway::flow::TableBounds;
+use ringway_gateway::linux::desk::ScanDesk;
 use ringway_gateway::linux::inject::Injector;
 use ringway_gateway::linux::live::{Live, Order, Told};
 use ringway_gateway::linux::marks::Marks;
@@ -14,6 +16,7 @@ use ringway_gateway::linux::queue::Queue;
 use ringway_gateway::linux::rules::{Border, Rules};
 use ringway_gateway::linux::shaper;
 use ringway_gateway::policy::{Action, Failure as WhenItFails, Policy};
+use ringway_gateway::scan::{Clamd, Scanner};
 use ringway_gateway::verdict::{Gateway, Mode, Settings};
 use ringway_node::control::ControlSocket;
 use serde::Serialize;
@@ -33,17 +36,12 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
     let signals = Signals::catch()?;
     let set = rules::signatures(&args.signatures)?;
     let policy = Arc::new(rules::policy(&args.policy, &set, context.output.json())?);
-    can_be_carried_out(&policy)?;
+    can_be_carried_out(&policy, args.clamd.is_some())?;
+    if let Some(address) = &args.clamd {
+        present(address);
+    }
     let installation = Installation::new(args, &policy)?;
-    let settings = Settings {
-        mode: if args.enforce {
-            Mode::Enforce
-        } else {
-            Mode::Observe
-        },
-        blocked_for: args.blocked_for,
-        zone: zone(args.zone.as_deref())?,
-    };
+    let settings = settings(args)?;
     make_folder(&args.state)?;
     if let Some(folder) = args.control.parent() {
         make_folder(folder)?;
@@ -56,16 +54,7 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
         eve: args.eve.clone(),
         keep: args.keep_audit,
     })?;
-    let mut queues = Vec::new();
-    for number in installation.numbers() {
-        let gateway = Gateway::new(
-            rules::classifier(&set)?,
-            TableBounds::default(),
-            Arc::clone(&policy),
-            settings.clone(),
-        );
-        queues.push(QueueThread::start(number, &installation, gateway, &writer)?);
-    }
+    let queues = start_queues(args, &set, &policy, &installation, &settings, &writer)?;
     // Last: from here on packets come, and there is somebody to take them.
     if let Err(failure) = installation.set_up(&policy, settings.mode) {
         // What was put in before the failure goes out again; that it may fail too is no news beside the first reason.
@@ -77,7 +66,7 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
         Arc::clone(&writer.written),
         installation.clone(),
         set,
-        settings.mode,
+        (settings.mode, args.clamd.is_some()),
         (args.policy.display().to_string(), Arc::clone(&policy)),
     );
     ready(context, args, &settings, &policy)?;
@@ -99,6 +88,49 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
     // The thread ends once the queues' senders are gone; a panic there was told already.
     writer.thread.join().ok();
     removed
+}
+
+/// How the gateway works.
+fn settings(args: &UpArgs) -> Result<Settings, Failure> {
+    Ok(Settings {
+        mode: if args.enforce {
+            Mode::Enforce
+        } else {
+            Mode::Observe
+        },
+        blocked_for: args.blocked_for,
+        zone: zone(args.zone.as_deref())?,
+        scan_window: usize::try_from(args.scan_window).unwrap_or(usize::MAX),
+    })
+}
+
+/// A gateway and a thread for each queue.
+fn start_queues(
+    args: &UpArgs,
+    set: &SignatureSet,
+    policy: &Arc<Policy>,
+    installation: &Installation,
+    settings: &Settings,
+    writer: &Writer,
+) -> Result<Vec<QueueThread>, Failure> {
+    let mut queues = Vec::new();
+    for number in installation.numbers() {
+        let gateway = Gateway::new(
+            rules::classifier(set)?,
+            TableBounds::default(),
+            Arc::clone(policy),
+            settings.clone(),
+        );
+        let scans = scanners(args)?;
+        queues.push(QueueThread::start(
+            number,
+            installation,
+            gateway,
+            scans,
+            writer,
+        )?);
+    }
+    Ok(queues)
 }
 
 /// Says that the gateway is at work.
@@ -148,15 +180,40 @@ pub(crate) fn down(args: &DownArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What this version does not do yet is refused, not passed over.
-pub(super) fn can_be_carried_out(policy: &Policy) -> Result<(), Failure> {
+/// Says so if the scanner does not answer now; it may come later, and until then the policy's `failure` decides.
+fn present(address: &str) {
+    if let Err(error) = Clamd::new(address).ping() {
+        tracing::warn!(address, %error, "clamd does not answer");
+    }
+}
+
+/// The scanners of one queue: each thread has a connection of its own to the daemon for each file.
+fn scanners(args: &UpArgs) -> Result<ScanDesk, Failure> {
+    let mut scanners: Vec<Box<dyn Scanner>> = Vec::new();
+    if let Some(address) = &args.clamd {
+        for _ in 0..args.scanners {
+            scanners.push(Box::new(Clamd::new(address)));
+        }
+    }
+    ScanDesk::start(scanners)
+        .map_err(|error| Failure::failed(format_args!("the scanners did not start: {error}")))
+}
+
+/// What this policy asks and this run cannot do is refused, not passed over.
+pub(super) fn can_be_carried_out(policy: &Policy, scans: bool) -> Result<(), Failure> {
     for rule in policy.rules() {
-        if rule.action == Action::Scan || rule.is_about_content() {
-            return Err(Failure::usage(format_args!(
-                "rule `{}` in line {} looks into files or messages: this version cannot do that on live traffic; \
-                 `gate check` and `gate replay` take it",
+        let refused = |why| {
+            Err(Failure::usage(format_args!(
+                "rule `{}` in line {} {why}",
                 rule.name, rule.line
-            )));
+            )))
+        };
+        if rule.action == Action::Scan && !scans {
+            return refused("scans files, and there is no scanner: name one with --clamd");
+        }
+        let reads = rule.action == Action::Scan || rule.is_about_content();
+        if rule.class.is_some() && reads {
+            return refused("cannot look into contents and put their flow into a class at once");
         }
     }
     Ok(())
@@ -247,6 +304,7 @@ impl QueueThread {
         number: u16,
         installation: &Installation,
         gateway: Gateway,
+        scans: ScanDesk,
         writer: &Writer,
     ) -> Result<QueueThread, Failure> {
         let told = |error: std::io::Error| match error.kind() {
@@ -258,7 +316,7 @@ impl QueueThread {
         let rules = &installation.rules;
         let queue = Queue::open(number, rules.fail_open).map_err(told)?;
         let injector = Injector::open().map_err(told)?;
-        let mut live = Live::new(queue, gateway, injector, rules.marks);
+        let mut live = Live::new(queue, gateway, injector, rules.marks, scans);
         let (orders, received) = channel();
         let (events, written) = (writer.sender.clone(), Arc::clone(&writer.written));
         let thread = std::thread::Builder::new()

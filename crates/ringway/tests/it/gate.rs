@@ -5,5 +5,6 @@
 
 mod border;
 mod policies;
+mod scans;
 mod torrents;
 mod web;

@@ -16,6 +16,13 @@ pub(super) const SERVER: &str = "198.51.100.9";
 /// How long each part may take; generous, the machine is busy.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 
+/// Says that a test is skipped for want of a program.
+#[expect(clippy::print_stderr, reason = "a skipped test says so loudly")]
+pub(super) fn skipped<T>(test: &str, program: &str) -> Option<T> {
+    eprintln!("SKIPPED: {test}: {program} is not installed (./setup.sh --tests)");
+    None
+}
+
 /// The border; what was started on it ends with it.
 pub(super) struct Border {
     pub(super) client: Host,
@@ -33,8 +40,7 @@ impl Border {
     pub(super) fn new(test: &str) -> Option<Border> {
         let mut network = Network::or_skip(test).unwrap()?;
         if Command::new("iptables").arg("--version").output().is_err() {
-            eprintln!("SKIPPED {test}: iptables is not installed (./setup.sh --tests)");
-            return None;
+            return skipped(test, "iptables");
         }
         let (client, gateway, server) = (
             network.host("client").unwrap(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ringway_testbed::Host;
 
-use super::border::{Border, DEADLINE, SERVER};
+use super::border::{Border, DEADLINE, SERVER, skipped};
 use crate::random_bytes;
 
 const BLOCK: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"p2p\"\naction = \"block\"\n";
@@ -72,8 +72,7 @@ fn border(test: &str) -> Option<Border> {
         .stderr(Stdio::null())
         .status();
     if !there.is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED {test}: python3-libtorrent is not installed (./setup.sh --tests)");
-        return None;
+        return skipped(test, "python3-libtorrent");
     }
     let border = Border::new(test)?;
     std::fs::write(
@@ -152,4 +151,22 @@ fn an_observed_torrent_comes_through_and_is_written_down() {
     assert_eq!(events[0]["app_proto"], "bittorrent");
     assert_eq!(events[0]["alert"]["action"], "allowed");
     assert_eq!(events[0]["alert"]["policy"], "block");
+}
+
+#[test]
+fn encrypted_torrents_are_blocked_where_the_policy_acts_on_guesses() {
+    let Some(mut border) = border("a blocked torrent, encrypted") else {
+        return;
+    };
+    // Nothing but its shape tells of it here: the host speaks to no tracker and to one peer only.
+    let policy = BLOCK.replace("action", "confidence = \"guess\"\naction");
+    border.up(&policy, &["--enforce"]);
+    let (_seed, fetch) = seed_and_fetch(&border, "encrypted");
+    assert!(
+        !fetch.says("done", WATCHED),
+        "the torrent came through\n{}",
+        border.daemon().log_text()
+    );
+    let events = border.audit_when(|events| !events.is_empty());
+    assert_eq!(events[0]["app_proto"], "bittorrent");
 }

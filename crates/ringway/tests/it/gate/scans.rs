@@ -1,0 +1,223 @@
+//! Files through a gateway that scans, with a real clamd.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringway_testbed::Clamd;
+
+use super::border::{Border, DEADLINE, SERVER, skipped};
+use crate::random_bytes;
+
+const VIRUS: &[u8] = b"X5O!P%@AP[4-PZX54(P^)7CC)7}$RINGWAY-TEST-FILE!$H+H*";
+const SCAN: &str = "[[rule]]\nname = \"scan\"\napp = \"http\"\naction = \"scan\"\naudit = true\n";
+const WINDOW: usize = 32_768;
+
+/// A border with a web server and a scanner. `None`: something is missing here, and stderr says so.
+fn border(test: &str) -> Option<(Border, Clamd)> {
+    let border = Border::new(test)?;
+    let Some(clamd) = Clamd::start("Ringway.Test", VIRUS).unwrap() else {
+        return skipped(test, "clamd");
+    };
+    Some((border, clamd))
+}
+
+fn up(border: &mut Border, clamd: &Clamd, policy: &str) {
+    border.up(
+        policy,
+        &["--enforce", "--clamd", clamd.socket().to_str().unwrap()],
+    );
+}
+
+/// A web server that gives this file to everybody, with its length or without.
+fn serve(border: &Border, port: u16, body: Vec<u8>, length: bool) {
+    let listener = border
+        .server
+        .enter(|| TcpListener::bind((SERVER, port)))
+        .unwrap()
+        .unwrap();
+    let body = Arc::new(body);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let body = Arc::clone(&body);
+            std::thread::spawn(move || {
+                let mut request = [0; 4_096];
+                stream.read(&mut request).ok();
+                let size = format!("Content-Length: {}\r\n", body.len());
+                let head = format!("HTTP/1.1 200 OK\r\n{}\r\n", if length { &size } else { "" });
+                // A client whose connection was reset gets no more.
+                stream.write_all(head.as_bytes()).ok();
+                stream.write_all(&body).ok();
+            });
+        }
+    });
+}
+
+/// Downloads a file; gives what arrived of its body.
+fn fetch(border: &Border, port: u16, name: &str) -> Vec<u8> {
+    let stream = border
+        .client
+        .enter(|| {
+            TcpStream::connect_timeout(
+                &format!("{SERVER}:{port}").parse().unwrap(),
+                Duration::from_secs(3),
+            )
+        })
+        .unwrap();
+    let Ok(mut stream) = stream else {
+        return Vec::new();
+    };
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let request = format!("GET /{name} HTTP/1.1\r\nHost: {SERVER}\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    // A reset is an answer too.
+    stream.read_to_end(&mut bytes).ok();
+    match bytes.windows(4).position(|part| part == b"\r\n\r\n") {
+        Some(end) => bytes.split_off(end + 4),
+        None => Vec::new(),
+    }
+}
+
+#[test]
+fn clean_files_arrive_whole_and_are_written_down_with_their_hash() {
+    let Some((mut border, clamd)) = border("clean files") else {
+        return;
+    };
+    let body = random_bytes("clean", 5 << 20);
+    serve(&border, 8_001, body.clone(), true);
+    serve(&border, 8_002, body.clone(), false);
+    up(&mut border, &clamd, SCAN);
+    for port in [8_001, 8_002] {
+        assert!(
+            fetch(&border, port, "clean.bin") == body,
+            "port {port}: {}",
+            border.status()
+        );
+    }
+    let events = border.audit_when(|events| {
+        events
+            .iter()
+            .filter(|event| event["fileinfo"]["sha256"].is_string())
+            .count()
+            == 2
+    });
+    let event = events
+        .iter()
+        .find(|event| event["fileinfo"]["sha256"].is_string())
+        .unwrap();
+    assert_eq!(event["fileinfo"]["filename"], "clean.bin");
+    assert_eq!(event["fileinfo"]["size"], 5 << 20);
+    let status = border.status();
+    assert_eq!(status["held"], 0, "{status}");
+    assert!(status["scanned"].as_u64().unwrap() >= 2 * 160, "{status}");
+}
+
+#[test]
+fn a_virus_across_any_boundary_of_windows_never_arrives_whole() {
+    let Some((mut border, clamd)) = border("a virus") else {
+        return;
+    };
+    up(&mut border, &clamd, SCAN);
+    let size = 4 * WINDOW + 100;
+    let places = [
+        0,
+        WINDOW - 1,
+        WINDOW - VIRUS.len() / 2,
+        2 * WINDOW - 10,
+        3 * WINDOW - VIRUS.len(),
+        4 * WINDOW - 1,
+        size - VIRUS.len(),
+    ];
+    for (number, place) in places.into_iter().enumerate() {
+        let mut body = random_bytes("virus", size);
+        body[place..place + VIRUS.len()].copy_from_slice(VIRUS);
+        for (length, port) in [(true, 8_100), (false, 8_200)] {
+            let port = port + u16::try_from(number).unwrap();
+            serve(&border, port, body.clone(), length);
+            let arrived = fetch(&border, port, "virus.bin");
+            assert!(arrived.len() < size, "{place} {length}: all of it arrived");
+        }
+    }
+    let events = border.audit_when(|events| {
+        let found = events
+            .iter()
+            .filter(|event| event["fileinfo"]["found"].is_string());
+        found.count() == 2 * places.len()
+    });
+    let event = events
+        .iter()
+        .find(|event| event["fileinfo"]["found"].is_string())
+        .unwrap();
+    assert_eq!(event["alert"]["action"], "blocked");
+    assert!(
+        event["fileinfo"]["found"]
+            .as_str()
+            .unwrap()
+            .contains("Ringway.Test"),
+        "{event}"
+    );
+}
+
+#[test]
+fn a_virus_in_an_archive_is_found() {
+    let Some((mut border, clamd)) = border("a virus in an archive") else {
+        return;
+    };
+    let folder = border.path("");
+    std::fs::write(border.folder.path().join("inner.txt"), VIRUS).unwrap();
+    let script = "import sys, zipfile\nz = zipfile.ZipFile(sys.argv[1] + '/a.zip', 'w', zipfile.ZIP_DEFLATED)\n\
+                  z.write(sys.argv[1] + '/inner.txt', 'inner.txt')\nz.close()\n";
+    border
+        .gateway
+        .check(&["/usr/bin/python3", "-c", script, &folder])
+        .unwrap();
+    let archive = std::fs::read(border.folder.path().join("a.zip")).unwrap();
+    assert!(
+        !archive.windows(VIRUS.len()).any(|part| part == VIRUS),
+        "the archive is not packed"
+    );
+    serve(&border, 8_001, archive.clone(), true);
+    up(&mut border, &clamd, SCAN);
+    assert!(fetch(&border, 8_001, "a.zip").len() < archive.len());
+}
+
+#[test]
+fn without_a_scanner_that_answers_the_policy_decides() {
+    let Some((mut border, clamd)) = border("a scanner that hangs") else {
+        return;
+    };
+    let body = random_bytes("hung", 200_000);
+    serve(&border, 8_001, body.clone(), true);
+    up(&mut border, &clamd, SCAN);
+    assert!(fetch(&border, 8_001, "a.bin") == body);
+    clamd.hang().unwrap();
+    assert!(
+        fetch(&border, 8_001, "b.bin") == body,
+        "open: the file came late or not at all"
+    );
+    let closed = border.file("closed.toml", &format!("{SCAN}failure = \"closed\"\n"));
+    let outcome = border.ask(&["apply", closed.to_str().unwrap()]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(
+        fetch(&border, 8_001, "c.bin").len() < body.len(),
+        "closed: the file came unscanned"
+    );
+}
+
+#[test]
+fn a_file_name_is_refused_and_others_come() {
+    let Some(mut border) = Border::new("file names") else {
+        return;
+    };
+    let body = random_bytes("names", 100_000);
+    serve(&border, 8_001, body.clone(), true);
+    let policy = "[[rule]]\nname = \"programs\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\naudit = true\n";
+    border.up(policy, &["--enforce"]);
+    assert!(fetch(&border, 8_001, "notes.txt") == body);
+    assert!(fetch(&border, 8_001, "Setup.exe").is_empty());
+    let events = border.audit_when(|events| !events.is_empty());
+    assert_eq!(events.last().unwrap()["fileinfo"]["filename"], "Setup.exe");
+}
