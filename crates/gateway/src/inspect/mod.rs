@@ -4,12 +4,19 @@
 //! contiguous, in pieces of any size, and tells what it [`Seen`] in them. It holds a bounded part of what it was given, and
 //! when it cannot follow it says so ([`Seen::Lost`]) instead of guessing.
 
+mod dcc;
 mod held;
 mod http;
+mod irc;
+mod msn;
+mod msnftp;
 mod names;
+mod push;
+mod reading;
 
 use std::net::SocketAddr;
 
+use self::reading::UntilLost;
 use crate::flow::Direction;
 
 /// What a decoder tells.
@@ -82,7 +89,29 @@ pub trait Decoder: std::fmt::Debug + Send {
 #[must_use]
 pub fn decoder(application: &str) -> Option<Box<dyn Decoder>> {
     match application {
-        "http" => Some(Box::new(http::Exchange::web())),
+        "http" => Some(UntilLost::decoder(http::Exchange::web())),
+        "gnutella" => Some(UntilLost::decoder(push::Transfer::gnutella())),
+        "fasttrack" => Some(UntilLost::decoder(push::Transfer::fasttrack())),
+        "msn" => Some(UntilLost::decoder(msn::Msn::default())),
+        "irc" => Some(UntilLost::decoder(irc::Irc::default())),
+        "dcc-chat" => Some(UntilLost::decoder(irc::Chat::default())),
+        _ => expected(application, FileHead::default()),
+    }
+}
+
+/// The decoder of a connection that was announced ([`Seen::Expect`]), with what was told of its file.
+#[must_use]
+pub fn expected(application: &str, file: FileHead) -> Option<Box<dyn Decoder>> {
+    match application {
+        "dcc" => Some(dcc(file)),
+        "msnftp" => Some(UntilLost::decoder(msnftp::Msnftp::new(file))),
+        "http" | "gnutella" | "fasttrack" | "msn" | "irc" | "dcc-chat" => decoder(application),
         _ => None,
     }
+}
+
+/// The decoder of a file sent from client to client of IRC.
+#[must_use]
+pub fn dcc(file: FileHead) -> Box<dyn Decoder> {
+    UntilLost::decoder(dcc::Dcc::new(file))
 }
