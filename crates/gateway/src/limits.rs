@@ -258,3 +258,15 @@ pub const MAX_MSN_MESSAGE: usize = 65_536;
 /// File offers of one connection that are remembered until their transfer begins.
 /// Source: chosen: people offer a few at once. Past it the oldest is forgotten, and its transfer has no name.
 pub const MAX_FILE_OFFERS: usize = 32;
+
+/// Bytes of one XMPP stanza.
+/// Source: Prosody takes 262 144 from a client. Past it the connection counts as lost.
+pub const MAX_STANZA: usize = 262_144;
+
+/// Nesting of one XMPP stanza.
+/// Source: chosen: forwarded messages in archives nest some ten deep. Past it the connection counts as lost.
+pub const MAX_XML_DEPTH: usize = 64;
+
+/// Elements of one XMPP stanza.
+/// Source: chosen: rosters of a thousand people. Past it the connection counts as lost.
+pub const MAX_XML_ELEMENTS: usize = 4_096;

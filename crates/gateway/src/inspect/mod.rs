@@ -4,6 +4,7 @@
 //! contiguous, in pieces of any size, and tells what it [`Seen`] in them. It holds a bounded part of what it was given, and
 //! when it cannot follow it says so ([`Seen::Lost`]) instead of guessing.
 
+mod bytestream;
 mod dcc;
 mod held;
 mod http;
@@ -13,6 +14,7 @@ mod msnftp;
 mod names;
 mod push;
 mod reading;
+mod xmpp;
 
 use std::net::SocketAddr;
 
@@ -93,6 +95,7 @@ pub fn decoder(application: &str) -> Option<Box<dyn Decoder>> {
         "gnutella" => Some(UntilLost::decoder(push::Transfer::gnutella())),
         "fasttrack" => Some(UntilLost::decoder(push::Transfer::fasttrack())),
         "msn" => Some(UntilLost::decoder(msn::Msn::default())),
+        "xmpp" => Some(UntilLost::decoder(xmpp::Xmpp::default())),
         "irc" => Some(UntilLost::decoder(irc::Irc::default())),
         "dcc-chat" => Some(UntilLost::decoder(irc::Chat::default())),
         _ => expected(application, FileHead::default()),
@@ -104,8 +107,11 @@ pub fn decoder(application: &str) -> Option<Box<dyn Decoder>> {
 pub fn expected(application: &str, file: FileHead) -> Option<Box<dyn Decoder>> {
     match application {
         "dcc" => Some(dcc(file)),
+        "xmpp-bytestream" => Some(bytestream(file)),
         "msnftp" => Some(UntilLost::decoder(msnftp::Msnftp::new(file))),
-        "http" | "gnutella" | "fasttrack" | "msn" | "irc" | "dcc-chat" => decoder(application),
+        "http" | "gnutella" | "fasttrack" | "msn" | "xmpp" | "irc" | "dcc-chat" => {
+            decoder(application)
+        }
         _ => None,
     }
 }
@@ -114,4 +120,10 @@ pub fn expected(application: &str, file: FileHead) -> Option<Box<dyn Decoder>> {
 #[must_use]
 pub fn dcc(file: FileHead) -> Box<dyn Decoder> {
     UntilLost::decoder(dcc::Dcc::new(file))
+}
+
+/// The decoder of a file sent from client to client of XMPP.
+#[must_use]
+pub fn bytestream(file: FileHead) -> Box<dyn Decoder> {
+    UntilLost::decoder(bytestream::Bytestream::new(file))
 }

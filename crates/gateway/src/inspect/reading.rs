@@ -119,6 +119,11 @@ impl Carried {
         self.got.max(self.head.size.unwrap_or_default())
     }
 
+    /// Whether all came that was announced.
+    pub(super) fn is_whole(&self) -> bool {
+        self.head.size == Some(self.got)
+    }
+
     pub(super) fn data(
         &mut self,
         sender: Direction,
@@ -138,7 +143,7 @@ impl Carried {
         if !data.is_empty() {
             self.got = self.got.saturating_add(count(data));
             tell(Seen::Data(data));
-            if self.head.size == Some(self.got) {
+            if self.is_whole() {
                 tell(Seen::End);
             }
         }

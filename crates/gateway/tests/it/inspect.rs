@@ -4,6 +4,7 @@ mod http;
 mod irc;
 mod msn;
 mod push;
+mod xmpp;
 
 use proptest::prelude::*;
 use ringway_gateway::flow::Direction;
@@ -154,7 +155,14 @@ fn run(application: &str, steps: &[Step]) -> Vec<Told> {
 
 /// Conversations that lead deep into each decoder.
 fn seeds() -> Vec<(&'static str, Vec<Step>)> {
-    [http::seeds(), irc::seeds(), msn::seeds(), push::seeds()].concat()
+    [
+        http::seeds(),
+        irc::seeds(),
+        msn::seeds(),
+        push::seeds(),
+        xmpp::seeds(),
+    ]
+    .concat()
 }
 
 #[derive(Clone, Debug)]
