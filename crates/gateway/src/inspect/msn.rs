@@ -92,17 +92,16 @@ impl Msn {
         let (head, body) = payload.split_once("\r\n\r\n").unwrap_or((&payload, ""));
         let kind = field(head, "Content-Type").and_then(|kind| kind.split(';').next());
         let kind = kind.map(|kind| kind.trim().to_ascii_lowercase());
+        // The second and further parts of a long text have no type.
+        let is_text = kind.is_some() || field(head, "Chunk").is_some();
         match kind.as_deref() {
             Some("text/x-msmsgsinvite") => self.handle_invitation(body, tell),
-            // The second and further parts of a long text have no type.
-            Some("text/plain") | None if kind.is_some() || field(head, "Chunk").is_some() => {
-                if !body.is_empty() {
-                    tell(Seen::Message(Message {
-                        text: body.to_owned(),
-                        from,
-                        to: None,
-                    }));
-                }
+            Some("text/plain") | None if is_text && !body.is_empty() => {
+                tell(Seen::Message(Message {
+                    text: body.to_owned(),
+                    from,
+                    to: None,
+                }));
             }
             _ => {}
         }
