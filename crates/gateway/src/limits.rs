@@ -360,3 +360,27 @@ pub const MAX_PIPELINED: usize = 64;
 /// Source: chosen: four times what Linux's `NAME_MAX` (255) takes. Past it its beginning is cut off, as its end says what
 /// kind it is.
 pub const MAX_FILE_NAME: usize = 1_024;
+
+/// Bytes of one line of a text protocol (IRC, DCC chat, MSN).
+/// Source: IRCv3 message tags (8 191) and RFC 1459 §2.3 (512), rounded up. Past it the connection counts as lost.
+pub const MAX_CHAT_LINE: usize = 16_384;
+
+/// Bytes of one MSN message.
+/// Source: chosen: the servers took 1 664 at most. Past it the connection counts as lost.
+pub const MAX_MSN_MESSAGE: usize = 65_536;
+
+/// File offers of one connection that are remembered until their transfer begins.
+/// Source: chosen: people offer a few at once. Past it the oldest is forgotten, and its transfer has no name.
+pub const MAX_FILE_OFFERS: usize = 32;
+
+/// Bytes of one XMPP stanza.
+/// Source: Prosody takes 262 144 from a client. Past it the connection counts as lost.
+pub const MAX_STANZA: usize = 262_144;
+
+/// Nesting of one XMPP stanza.
+/// Source: chosen: forwarded messages in archives nest some ten deep. Past it the connection counts as lost.
+pub const MAX_XML_DEPTH: usize = 64;
+
+/// Elements of one XMPP stanza.
+/// Source: chosen: rosters of a thousand people. Past it the connection counts as lost.
+pub const MAX_XML_ELEMENTS: usize = 4_096;

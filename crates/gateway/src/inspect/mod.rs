@@ -4,12 +4,21 @@
 //! contiguous, in pieces of any size, and tells what it [`Seen`] in them. It holds a bounded part of what it was given, and
 //! when it cannot follow it says so ([`Seen::Lost`]) instead of guessing.
 
+mod bytestream;
+mod dcc;
 mod held;
 mod http;
+mod irc;
+mod msn;
+mod msnftp;
 mod names;
+mod push;
+mod reading;
+mod xmpp;
 
 use std::net::SocketAddr;
 
+use self::reading::UntilLost;
 use crate::flow::Direction;
 
 /// What a decoder tells.
@@ -66,6 +75,18 @@ pub struct Expected {
     pub file: FileHead,
 }
 
+impl Expected {
+    /// The application as policies and records call it: a transfer of a chat program's own belongs to that.
+    #[must_use]
+    pub fn known_as(&self) -> &'static str {
+        match self.application {
+            "dcc-chat" => "dcc",
+            "xmpp-bytestream" => "xmpp",
+            other => other,
+        }
+    }
+}
+
 /// Reads one connection of one protocol.
 pub trait Decoder: std::fmt::Debug + Send {
     /// Takes in the next bytes of a direction and tells what they complete.
@@ -82,7 +103,39 @@ pub trait Decoder: std::fmt::Debug + Send {
 #[must_use]
 pub fn decoder(application: &str) -> Option<Box<dyn Decoder>> {
     match application {
-        "http" => Some(Box::new(http::Exchange::web())),
+        "http" => Some(UntilLost::decoder(http::Exchange::web())),
+        "gnutella" => Some(UntilLost::decoder(push::Transfer::gnutella())),
+        "fasttrack" => Some(UntilLost::decoder(push::Transfer::fasttrack())),
+        "msn" => Some(UntilLost::decoder(msn::Msn::default())),
+        "xmpp" => Some(UntilLost::decoder(xmpp::Xmpp::default())),
+        "irc" => Some(UntilLost::decoder(irc::Irc::default())),
+        "dcc-chat" => Some(UntilLost::decoder(irc::Chat::default())),
+        _ => expected(application, FileHead::default()),
+    }
+}
+
+/// The decoder of a connection that was announced ([`Seen::Expect`]), with what was told of its file.
+#[must_use]
+pub fn expected(application: &str, file: FileHead) -> Option<Box<dyn Decoder>> {
+    match application {
+        "dcc" => Some(dcc(file)),
+        "xmpp-bytestream" => Some(bytestream(file)),
+        "msnftp" => Some(UntilLost::decoder(msnftp::Msnftp::new(file))),
+        "http" | "gnutella" | "fasttrack" | "msn" | "xmpp" | "irc" | "dcc-chat" => {
+            decoder(application)
+        }
         _ => None,
     }
+}
+
+/// The decoder of a file sent from client to client of IRC.
+#[must_use]
+pub fn dcc(file: FileHead) -> Box<dyn Decoder> {
+    UntilLost::decoder(dcc::Dcc::new(file))
+}
+
+/// The decoder of a file sent from client to client of XMPP.
+#[must_use]
+pub fn bytestream(file: FileHead) -> Box<dyn Decoder> {
+    UntilLost::decoder(bytestream::Bytestream::new(file))
 }

@@ -8,7 +8,6 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
             "bittorrent",
             "edonkey",
             "gnutella",
-            "gnutella2",
             "fasttrack",
             "directconnect",
             "soulseek",
@@ -22,7 +21,7 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
             "msn", "irc", "xmpp", "skype", "telegram", "whatsapp", "discord",
         ],
     ),
-    ("chat-files", &["msnftp", "dcc", "xmpp-bytestream"]),
+    ("chat-files", &["msnftp", "dcc"]),
     ("anonymity", &["tor", "i2p"]),
     ("web", &["http", "tls", "quic"]),
 ];

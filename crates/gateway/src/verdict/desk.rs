@@ -13,7 +13,7 @@ use super::state::{Decided, DecidedFlow, LiveFlow, State, Status};
 use super::{FlowId, Mode, ScanJob, Settings, Settled, Verdict};
 use crate::classify::{Classifier, Confidence, UNKNOWN, Verdict as Classified};
 use crate::flow::{Flow, TableBounds};
-use crate::inspect::decoder;
+use crate::inspect::{decoder, expected};
 use crate::limits::{KILL_PACKETS, MAX_EVENTS, MAX_READY, MAX_UNDECIDED_PACKETS};
 use crate::packet::{L4, Packet};
 use crate::policy::{Action, Decision, FlowFacts, Found, Moment, Plan, Policy, Ruling};
@@ -240,7 +240,7 @@ impl Desk {
         let found = self.tracker.conclude(flow);
         match &flow.attachment.own.announced {
             Some(announced) if found.confidence < Confidence::Certain => Classified {
-                application: announced.application.to_owned(),
+                application: announced.known_as().to_owned(),
                 confidence: Confidence::Certain,
                 evidence: "announced by another flow".to_owned(),
                 ..found
@@ -261,10 +261,9 @@ impl Desk {
             return Verdict::PASS;
         };
         let (ends, after) = (ends(flow), flow.packets);
-        let decoder = reads.then(|| {
-            let head = flow.attachment.own.announced.take();
-            drop(head);
-            decoder(&found.application)
+        let decoder = reads.then(|| match flow.attachment.own.announced.take() {
+            Some(announced) => expected(announced.application, announced.file),
+            None => decoder(&found.application),
         });
         flow.attachment.own.status = Status::Decided(Decided {
             plan,

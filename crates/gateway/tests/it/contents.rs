@@ -70,6 +70,27 @@ fn payload(packet: &[u8]) -> (u16, u32, Vec<u8>) {
     )
 }
 
+/// The server's bytes in the order of their numbers, as the receiver reads them; a gap ends it.
+fn received(pieces: Vec<(u32, Vec<u8>)>) -> Vec<u8> {
+    let mut arrived = Vec::new();
+    let mut server: Vec<(u32, Vec<u8>)> = pieces
+        .into_iter()
+        .map(|(_, bytes)| payload(&bytes))
+        .filter(|(port, _, payload)| *port == 80 && !payload.is_empty())
+        .map(|(_, sequence, payload)| (sequence, payload))
+        .collect();
+    server.sort_unstable_by_key(|(sequence, _)| *sequence);
+    let mut next = server.first().map(|(sequence, _)| *sequence);
+    for (sequence, payload) in server {
+        if next != Some(sequence) {
+            break;
+        }
+        next = Some(sequence.wrapping_add(u32::try_from(payload.len()).unwrap()));
+        arrived.extend(payload);
+    }
+    arrived
+}
+
 /// Runs packets through the gateway; a scan takes as long as `lag` packets.
 fn run(gateway: &mut Gateway, packets: &Packets, lag: usize, ends: bool) -> Run {
     let mut out = Run {
@@ -133,22 +154,7 @@ fn run(gateway: &mut Gateway, packets: &Packets, lag: usize, ends: bool) -> Run 
         "{} packets wait for ever",
         waiting.len()
     );
-    // In order of their numbers, as the receiver reads them; a gap ends it.
-    let mut server: Vec<(u32, Vec<u8>)> = pieces
-        .into_iter()
-        .map(|(_, bytes)| payload(&bytes))
-        .filter(|(port, _, payload)| *port == 80 && !payload.is_empty())
-        .map(|(_, sequence, payload)| (sequence, payload))
-        .collect();
-    server.sort_unstable_by_key(|(sequence, _)| *sequence);
-    let mut next = server.first().map(|(sequence, _)| *sequence);
-    for (sequence, payload) in server {
-        if next != Some(sequence) {
-            break;
-        }
-        next = Some(sequence.wrapping_add(u32::try_from(payload.len()).unwrap()));
-        out.arrived.extend(payload);
-    }
+    out.arrived = received(pieces);
     out
 }
 

@@ -1,6 +1,10 @@
 //! What decoders tell, however their input is cut.
 
 mod http;
+mod irc;
+mod msn;
+mod push;
+mod xmpp;
 
 use proptest::prelude::*;
 use ringway_gateway::flow::Direction;
@@ -151,7 +155,14 @@ fn run(application: &str, steps: &[Step]) -> Vec<Told> {
 
 /// Conversations that lead deep into each decoder.
 fn seeds() -> Vec<(&'static str, Vec<Step>)> {
-    [http::seeds()].concat()
+    [
+        http::seeds(),
+        irc::seeds(),
+        msn::seeds(),
+        push::seeds(),
+        xmpp::seeds(),
+    ]
+    .concat()
 }
 
 #[derive(Clone, Debug)]
@@ -205,7 +216,7 @@ fn mutate(steps: &mut [Step], mutations: &[Mutation]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_500))]
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
 
     #[test]
     fn cuts_change_nothing_also_in_damaged_input(

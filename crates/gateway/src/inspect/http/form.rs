@@ -4,6 +4,7 @@ use super::head::Fields;
 use crate::flow::Direction;
 use crate::inspect::held::{Held, Reason};
 use crate::inspect::names::{in_disposition, media_type};
+use crate::inspect::reading::Tell;
 use crate::inspect::{FileHead, Seen};
 use crate::limits::MAX_HTTP_HEAD;
 
@@ -57,11 +58,7 @@ impl Form {
         tail.saturating_add(self.mark.capacity())
     }
 
-    pub(super) fn handle_data(
-        &mut self,
-        mut input: &[u8],
-        tell: &mut dyn FnMut(Seen<'_>),
-    ) -> Result<(), Reason> {
+    pub(super) fn handle_data(&mut self, mut input: &[u8], tell: Tell<'_>) -> Result<(), Reason> {
         loop {
             match self.state {
                 State::Content { is_file } => {
@@ -94,12 +91,7 @@ impl Form {
     }
 
     /// Looks for the next boundary and tells what is before it.
-    fn content(
-        &mut self,
-        input: &mut &[u8],
-        is_file: bool,
-        tell: &mut dyn FnMut(Seen<'_>),
-    ) -> Result<(), Reason> {
+    fn content(&mut self, input: &mut &[u8], is_file: bool, tell: Tell<'_>) -> Result<(), Reason> {
         let (part, rest) = input.split_at(input.len().min(WINDOW));
         let mut bytes = std::mem::take(&mut self.tail);
         let kept = bytes.len();
@@ -140,7 +132,7 @@ impl Form {
     }
 
     /// A part begins: one that has a file name, or a type that a field of a form does not have, is a file.
-    fn begin(&mut self, head: &[u8], tell: &mut dyn FnMut(Seen<'_>)) -> Result<(), Reason> {
+    fn begin(&mut self, head: &[u8], tell: Tell<'_>) -> Result<(), Reason> {
         let fields = Fields::parse(head)?;
         let name = fields.all("content-disposition").find_map(in_disposition);
         let kind = fields.all("content-type").find_map(media_type);

@@ -11,7 +11,8 @@ use self::form::Form;
 use self::head::{Answer, Fields, Request};
 use super::held::{Held, Reason};
 use super::names::{file_name, in_target};
-use super::{Decoder, FileHead, Seen};
+use super::reading::{Reading, Tell};
+use super::{FileHead, Seen};
 use crate::flow::Direction;
 use crate::limits::{MAX_HTTP_HEAD, MAX_PIPELINED};
 
@@ -59,7 +60,6 @@ pub(super) struct Exchange {
     asked: VecDeque<Asked>,
     /// A name for files whose request has none.
     announced: Option<String>,
-    lost: bool,
 }
 
 impl Exchange {
@@ -76,18 +76,13 @@ impl Exchange {
             answers: Side::default(),
             asked: VecDeque::new(),
             announced,
-            lost: false,
         }
     }
 
-    fn handle_requests(
-        &mut self,
-        mut input: &[u8],
-        tell: &mut dyn FnMut(Seen<'_>),
-    ) -> Result<(), Reason> {
+    fn handle_requests(&mut self, input: &mut &[u8], tell: Tell<'_>) -> Result<(), Reason> {
         loop {
             if self.requests.body.is_some() {
-                if !self.requests.handle_body(&mut input, tell)? {
+                if !self.requests.handle_body(input, tell)? {
                     return Ok(());
                 }
                 continue;
@@ -96,7 +91,7 @@ impl Exchange {
             if !input.is_empty() && self.asked.iter().any(|asked| asked.connect) {
                 return Err("tunnel");
             }
-            match self.requests.held.head(&mut input, MAX_HTTP_HEAD)? {
+            match self.requests.held.head(input, MAX_HTTP_HEAD)? {
                 None => return Ok(()),
                 // RFC 9112 §2.2: an empty line before a request is passed over.
                 Some(head) if head == b"\r\n" => {}
@@ -105,11 +100,7 @@ impl Exchange {
         }
     }
 
-    fn handle_request(
-        &mut self,
-        head: &[u8],
-        tell: &mut dyn FnMut(Seen<'_>),
-    ) -> Result<(), Reason> {
+    fn handle_request(&mut self, head: &[u8], tell: Tell<'_>) -> Result<(), Reason> {
         let request = Request::parse(head)?;
         let body = request.body()?;
         let name = self.dialect.name(&request.target);
@@ -144,7 +135,7 @@ impl Exchange {
         request: &Request,
         body: &Body,
         in_target: Option<&String>,
-        tell: &mut dyn FnMut(Seen<'_>),
+        tell: Tell<'_>,
     ) -> Result<Sink, Reason> {
         if matches!(body, Body::Length(0)) {
             return Ok(Sink::Ignore);
@@ -171,14 +162,10 @@ impl Exchange {
         Ok(Sink::File)
     }
 
-    fn handle_answers(
-        &mut self,
-        mut input: &[u8],
-        tell: &mut dyn FnMut(Seen<'_>),
-    ) -> Result<(), Reason> {
+    fn handle_answers(&mut self, input: &mut &[u8], tell: Tell<'_>) -> Result<(), Reason> {
         loop {
             if self.answers.body.is_some() {
-                if !self.answers.handle_body(&mut input, tell)? {
+                if !self.answers.handle_body(input, tell)? {
                     return Ok(());
                 }
                 continue;
@@ -187,7 +174,7 @@ impl Exchange {
             if !input.is_empty() && self.asked.is_empty() {
                 return Err("an answer without its request");
             }
-            let Some(mut head) = self.answers.held.head(&mut input, MAX_HTTP_HEAD)? else {
+            let Some(mut head) = self.answers.held.head(input, MAX_HTTP_HEAD)? else {
                 return Ok(());
             };
             // Early programs left out the version.
@@ -198,7 +185,7 @@ impl Exchange {
         }
     }
 
-    fn handle_answer(&mut self, head: &[u8], tell: &mut dyn FnMut(Seen<'_>)) -> Result<(), Reason> {
+    fn handle_answer(&mut self, head: &[u8], tell: Tell<'_>) -> Result<(), Reason> {
         let answer = Answer::parse(head)?;
         if matches!(answer.status, 100 | 102..=199) {
             return Ok(());
@@ -234,11 +221,7 @@ impl Exchange {
 
 impl Side {
     /// Whether the body is over.
-    fn handle_body(
-        &mut self,
-        input: &mut &[u8],
-        tell: &mut dyn FnMut(Seen<'_>),
-    ) -> Result<bool, Reason> {
+    fn handle_body(&mut self, input: &mut &[u8], tell: Tell<'_>) -> Result<bool, Reason> {
         let Some((body, sink)) = &mut self.body else {
             return Ok(true);
         };
@@ -269,32 +252,27 @@ impl Side {
     }
 }
 
-impl Decoder for Exchange {
-    fn handle_data(&mut self, direction: Direction, bytes: &[u8], tell: &mut dyn FnMut(Seen<'_>)) {
-        if self.lost {
-            return;
-        }
-        let handled = if direction == self.asker {
-            self.handle_requests(bytes, tell)
+impl Reading for Exchange {
+    fn read(
+        &mut self,
+        direction: Direction,
+        input: &mut &[u8],
+        tell: Tell<'_>,
+    ) -> Result<(), Reason> {
+        if direction == self.asker {
+            self.handle_requests(input, tell)
         } else {
-            self.handle_answers(bytes, tell)
-        };
-        if let Err(reason) = handled {
-            *self = Self::new(self.dialect, self.asker, None);
-            self.lost = true;
-            tell(Seen::Lost(reason));
+            self.handle_answers(input, tell)
         }
     }
 
-    fn handle_end(&mut self, direction: Direction, tell: &mut dyn FnMut(Seen<'_>)) {
-        if direction == self.asker || self.lost {
-            return;
-        }
-        if let Some((Body::Close, sink)) = self.answers.body.take()
-            && matches!(sink, Sink::File)
+    fn end(&mut self, direction: Direction, tell: Tell<'_>) -> Result<(), Reason> {
+        if direction != self.asker
+            && let Some((Body::Close, Sink::File)) = self.answers.body.take()
         {
             tell(Seen::End);
         }
+        Ok(())
     }
 
     fn held(&self) -> usize {

@@ -1,0 +1,237 @@
+//! XMPP: messages, offers of files, files inside the stream, and the connections made for others.
+
+mod element;
+mod inband;
+mod stanza;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use self::element::{Element, Space};
+use self::inband::InBand;
+use self::stanza::Stanzas;
+use super::held::Reason;
+use super::names::{file_name, media_type};
+use super::reading::{Both, Reading, Tell, head_size};
+use super::{Expected, FileHead, Message, Seen};
+use crate::flow::Direction;
+use crate::limits::{MAX_DETAIL, MAX_FILE_OFFERS};
+
+/// A connection of a client, or of two servers.
+#[derive(Debug, Default)]
+pub(super) struct Xmpp {
+    stanzas: Both<Stanzas>,
+    offers: Offers,
+    in_band: Both<Option<InBand>>,
+}
+
+/// Files offered, by the identifiers of their streams.
+#[derive(Debug, Default)]
+struct Offers(VecDeque<(String, FileHead)>);
+
+impl Offers {
+    fn remember(&mut self, stream: Option<&str>, head: &FileHead) {
+        let Some(stream) = stream.filter(|stream| stream.len() <= MAX_DETAIL) else {
+            return;
+        };
+        self.0.retain(|(other, _)| other != stream);
+        if self.0.len() >= MAX_FILE_OFFERS {
+            self.0.pop_front();
+        }
+        self.0.push_back((stream.to_owned(), head.clone()));
+    }
+
+    fn find(&self, stream: Option<&str>) -> Option<FileHead> {
+        let found = self
+            .0
+            .iter()
+            .find(|(other, _)| Some(other.as_str()) == stream);
+        found.map(|(_, head)| head.clone())
+    }
+}
+
+impl Xmpp {
+    fn handle_stanza(
+        &mut self,
+        direction: Direction,
+        stanza: &Element,
+        tell: Tell<'_>,
+    ) -> Result<(), Reason> {
+        let from_server = direction == Direction::FromServer;
+        if from_server && stanza.is("proceed", Space::Tls) {
+            return Err("encrypted");
+        }
+        if from_server && stanza.is("compressed", Space::Compression) {
+            return Err("compressed");
+        }
+        tell_messages(stanza, tell);
+        for child in &stanza.children {
+            match (child.space, child.name.as_str()) {
+                (Space::Initiation, "si") => self.handle_initiation(child, tell),
+                (Space::Jingle, "jingle") => self.handle_jingle(child, tell),
+                (Space::Bytestreams, "query") => {
+                    let file = self.offers.find(child.attribute("sid"));
+                    tell_hosts(child, "streamhost", file, tell);
+                }
+                (Space::Upload, "request") => tell_upload(child, tell),
+                (Space::InBand, "data") => self.handle_data(direction, child, tell)?,
+                (Space::InBand, "close") => self.handle_close(child, tell),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// XEP-0095 and XEP-0096: the file's name and size stand in attributes.
+    fn handle_initiation(&mut self, offer: &Element, tell: Tell<'_>) {
+        let Some(file) = offer.child("file") else {
+            return;
+        };
+        let head = FileHead {
+            name: file.attribute("name").and_then(file_name),
+            kind: offer.attribute("mime-type").and_then(media_type),
+            size: file.attribute("size").and_then(|size| size.parse().ok()),
+            sender: None,
+        };
+        self.offers.remember(offer.attribute("id"), &head);
+        tell(Seen::Offer(head));
+    }
+
+    /// XEP-0234 and XEP-0260: contents with a description and a transport each.
+    fn handle_jingle(&mut self, jingle: &Element, tell: Tell<'_>) {
+        let session = jingle.attribute("sid");
+        let action = jingle.attribute("action");
+        for content in jingle.children.iter().filter(|part| part.name == "content") {
+            let mut parts = content.children.iter();
+            let described = parts.find(|part| part.space == Space::JingleFile);
+            let transport = content.child("transport");
+            let stream = transport.and_then(|transport| transport.attribute("sid"));
+            let head = described
+                .and_then(|description| description.below("file"))
+                .map(described_file);
+            if let Some(head) = &head {
+                self.offers.remember(session, head);
+                self.offers.remember(stream, head);
+                if matches!(action, Some("session-initiate" | "content-add")) {
+                    tell(Seen::Offer(head.clone()));
+                }
+            }
+            let known = || self.offers.find(stream).or(self.offers.find(session));
+            if let Some(hosts) = transport.filter(|part| part.space == Space::JingleBytestreams) {
+                tell_hosts(hosts, "candidate", head.clone().or_else(known), tell);
+            }
+        }
+    }
+
+    fn handle_data(
+        &mut self,
+        direction: Direction,
+        data: &Element,
+        tell: Tell<'_>,
+    ) -> Result<(), Reason> {
+        let stream = data.attribute("sid");
+        let stream = stream.filter(|stream| stream.len() <= MAX_DETAIL);
+        let stream = stream.ok_or("in-band data without a stream")?;
+        let open = self.in_band.of(direction);
+        let file = match open {
+            Some(file) if file.is(stream) => file,
+            Some(file) if !file.is_whole() => return Err("several files at once"),
+            _ => {
+                let head = self.offers.find(Some(stream)).unwrap_or_default();
+                open.insert(InBand::new(stream, head))
+            }
+        };
+        file.handle_data(direction, data.attribute("seq"), &data.text, tell)
+    }
+
+    fn handle_close(&mut self, close: &Element, tell: Tell<'_>) {
+        let stream = close.attribute("sid").unwrap_or_default();
+        for direction in [Direction::FromClient, Direction::FromServer] {
+            let open = self.in_band.of(direction);
+            if let Some(mut file) = open.take_if(|file| file.is(stream)) {
+                file.end(direction, tell);
+            }
+        }
+    }
+}
+
+/// Bodies of a message, and of those that it forwards.
+fn tell_messages(element: &Element, tell: Tell<'_>) {
+    for child in &element.children {
+        if element.name == "message" && child.name == "body" && !child.text.is_empty() {
+            tell(Seen::Message(Message {
+                text: child.text.clone(),
+                from: element.attribute("from").map(str::to_owned),
+                to: element.attribute("to").map(str::to_owned),
+            }));
+        }
+        tell_messages(child, tell);
+    }
+}
+
+/// A file of XEP-0234: its properties are elements.
+fn described_file(file: &Element) -> FileHead {
+    let property = |name: &str| file.child(name).map(|child| child.text.trim());
+    FileHead {
+        name: property("name").and_then(file_name),
+        kind: property("media-type").and_then(media_type),
+        size: property("size").and_then(|size| size.parse().ok()),
+        sender: None,
+    }
+}
+
+/// A slot for an upload over HTTP (XEP-0363).
+fn tell_upload(request: &Element, tell: Tell<'_>) {
+    tell(Seen::Offer(FileHead {
+        name: request.attribute("filename").and_then(file_name),
+        kind: request.attribute("content-type").and_then(media_type),
+        size: request.attribute("size").and_then(|size| size.parse().ok()),
+        sender: None,
+    }));
+}
+
+/// Hosts that wait for a bytestream. Those known by a name only cannot be told.
+fn tell_hosts(hosts: &Element, name: &str, file: Option<FileHead>, tell: Tell<'_>) {
+    let file = file.unwrap_or_default();
+    for host in hosts.children.iter().filter(|host| host.name == name) {
+        let ip = host
+            .attribute("host")
+            .and_then(|ip| ip.parse::<IpAddr>().ok());
+        let port = host.attribute("port").and_then(|port| port.parse().ok());
+        if let Some((ip, port)) = ip.zip(port) {
+            tell(Seen::Expect(Expected {
+                server: SocketAddr::new(ip, port),
+                application: "xmpp-bytestream",
+                file: file.clone(),
+            }));
+        }
+    }
+}
+
+impl Reading for Xmpp {
+    fn read(
+        &mut self,
+        direction: Direction,
+        input: &mut &[u8],
+        tell: Tell<'_>,
+    ) -> Result<(), Reason> {
+        while let Some(stanza) = self.stanzas.of(direction).next(input)? {
+            let stanza = Element::parse(&stanza)?;
+            self.handle_stanza(direction, &stanza, tell)?;
+        }
+        Ok(())
+    }
+
+    fn held(&self) -> usize {
+        let offers = self.offers.0.iter().map(|(stream, head)| {
+            let texts = stream.capacity().saturating_add(head_size(head));
+            texts.saturating_add(size_of::<(String, FileHead)>())
+        });
+        let offers = offers.fold(0, usize::saturating_add);
+        let in_band = self
+            .in_band
+            .sum(|file| file.as_ref().map_or(0, InBand::held));
+        let stanzas = self.stanzas.sum(Stanzas::held);
+        offers.saturating_add(in_band).saturating_add(stanzas)
+    }
+}
