@@ -420,3 +420,116 @@ fn other_bytes_in_a_repetition_are_replaced_by_the_first_ones() {
         String::from_utf8_lossy(&rewritten)
     );
 }
+
+const CHAT: &str = "[[rule]]\nname = \"word\"\napp = [\"irc\", \"dcc\"]\nkeyword = \"nightingale\"\naction = \"block\"\n\
+    [[rule]]\nname = \"talk\"\napp = [\"irc\", \"dcc\"]\naction = \"scan\"\naudit_text = true\n";
+
+fn chat_gateway() -> Gateway {
+    let known: BTreeSet<String> = ["irc", "dcc"].map(str::to_owned).into();
+    let policy = Arc::new(Policy::parse(CHAT, &known).unwrap());
+    let settings = Settings {
+        mode: Mode::Enforce,
+        ..Settings::default()
+    };
+    Gateway::new(
+        built_in_classifier(),
+        TableBounds::default(),
+        policy,
+        settings,
+    )
+}
+
+fn opening(packets: &mut Packets, lines: &[&[u8]]) {
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:6667"));
+    stream.open();
+    stream.client(b"NICK kea\r\nUSER kea 0 * :Kea\r\n");
+    stream.server(b":irc.example 001 kea :Welcome\r\n");
+    for line in lines {
+        stream.client(line);
+    }
+}
+
+#[test]
+fn a_word_in_a_chat_stops_it_and_what_was_said_before_is_written_down() {
+    let mut gateway = chat_gateway();
+    let mut packets = Packets::new();
+    opening(
+        &mut packets,
+        &[
+            b"PRIVMSG #birds :good morning\r\n",
+            b"PRIVMSG #birds :project NIGHTINGALE is late\r\n",
+            b"PRIVMSG #birds :anybody there?\r\n",
+        ],
+    );
+    let verdicts: Vec<bool> = packets
+        .iter()
+        .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).pass)
+        .collect();
+    let blocked: Vec<usize> = (0..verdicts.len())
+        .filter(|place| !verdicts[*place])
+        .collect();
+    assert_eq!(
+        blocked,
+        [verdicts.len() - 2, verdicts.len() - 1],
+        "{verdicts:?}"
+    );
+    let events: Vec<Event> = std::iter::from_fn(|| gateway.poll_event()).collect();
+    let texts: Vec<(String, Option<String>)> = events
+        .iter()
+        .filter_map(|event| {
+            Some((
+                event.alert.signature.clone(),
+                event.message.as_ref()?.text.clone(),
+            ))
+        })
+        .collect();
+    // The rule on the word keeps no texts.
+    assert_eq!(
+        texts,
+        [
+            ("talk".to_owned(), Some("good morning".to_owned())),
+            ("word".to_owned(), None)
+        ]
+    );
+}
+
+#[test]
+fn a_file_that_a_chat_announced_is_known_from_its_first_packet_and_scanned() {
+    let mut gateway = chat_gateway();
+    let mut packets = Packets::new();
+    // 198.51.100.7 as a number, as DCC writes it.
+    opening(
+        &mut packets,
+        &[b"PRIVMSG owl :\x01DCC SEND song.ogg 3325256711 5000 700\x01\r\n"],
+    );
+    let mut file = noise(700);
+    file[300..300 + VIRUS.len()].copy_from_slice(VIRUS);
+    let mut transfer = packets.tcp(at("10.0.0.8:40000"), at("198.51.100.7:5000"));
+    transfer.open();
+    transfer.server(&file);
+    let mut held = Vec::new();
+    for (turn, (now, bytes)) in packets.iter().enumerate() {
+        let token = u64::try_from(turn).unwrap();
+        if gateway
+            .handle_queued(now, token, LinkType::RawIp, bytes)
+            .held
+        {
+            held.push(token);
+        }
+    }
+    assert_eq!(held.len(), 1, "the file's only packet waits");
+    let job = gateway.poll_scan().unwrap();
+    assert_eq!(
+        (job.name.as_deref(), job.bytes.as_slice(), job.last),
+        (Some("song.ogg"), file.as_slice(), true)
+    );
+    gateway.handle_scanned(Duration::ZERO, &job, &Scanned::Found("virus".to_owned()));
+    let (token, verdict) = gateway.poll_released().unwrap();
+    assert!(token == held[0] && !verdict.pass);
+    let events: Vec<Event> = std::iter::from_fn(|| gateway.poll_event()).collect();
+    assert!(
+        events
+            .iter()
+            .any(|event| event.app_proto == "dcc" && event.kind == EventKind::FileInfo)
+    );
+}
