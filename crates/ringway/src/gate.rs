@@ -10,7 +10,7 @@ mod rules;
 mod up;
 mod writer;
 
-pub(crate) use ask::{apply, audit, confirm, flows, status};
+pub(crate) use ask::{apply, audit, confirm, flows, status, why};
 pub(crate) use check::check;
 pub(crate) use classify::classify;
 pub(crate) use replay::replay;

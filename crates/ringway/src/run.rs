@@ -142,6 +142,7 @@ async fn gateway(context: &Context, command: GateCommand) -> Result<(), Failure>
         GateCommand::Down(args) => gate::down(&args),
         GateCommand::Status(args) => gate::status(context, &args).await,
         GateCommand::Flows(args) => gate::flows(context, &args).await,
+        GateCommand::Why(args) => gate::why(context, &args).await,
         GateCommand::Apply(args) => gate::apply(context, &args).await,
         GateCommand::Confirm(args) => gate::confirm(context, &args).await,
         GateCommand::Audit(args) => gate::audit(context, &args),

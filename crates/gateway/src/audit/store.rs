@@ -56,6 +56,8 @@ pub struct Search {
     pub rule: Option<String>,
     /// Events in which this address takes part.
     pub address: Option<String>,
+    /// Events of the flow of this number. Numbers begin anew with each start of the gateway.
+    pub flow: Option<u64>,
     /// Events not before this time since the Unix epoch.
     pub since: Option<Duration>,
     /// At most so many, the latest.
@@ -188,6 +190,7 @@ impl AuditStore {
                 "SELECT body FROM event
                  WHERE (?1 IS NULL OR app = ?1) AND (?2 IS NULL OR rule = ?2)
                    AND (?3 IS NULL OR client = ?3 OR server = ?3) AND time >= ?4
+                   AND (?6 IS NULL OR flow = ?6)
                  ORDER BY id DESC LIMIT ?5",
             )
             .map_err(wrong)?;
@@ -199,6 +202,9 @@ impl AuditStore {
                     search.address,
                     search.since.map_or(0, micros),
                     i64::try_from(search.most).unwrap_or(i64::MAX),
+                    search
+                        .flow
+                        .map(|flow| i64::try_from(flow).unwrap_or(i64::MAX)),
                 ],
                 |row| row.get::<_, String>(0),
             )

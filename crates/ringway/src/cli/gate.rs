@@ -25,6 +25,8 @@ pub(crate) enum GateCommand {
     Status(GateStatusArgs),
     /// The flows that the running gateway sees
     Flows(FlowsArgs),
+    /// Why a flow got what it got
+    Why(WhyArgs),
     /// Give the running gateway another policy
     Apply(ApplyArgs),
     /// Keep the policy that was applied last
@@ -230,6 +232,18 @@ pub(crate) struct FlowsArgs {
     pub(crate) control: PathBuf,
 }
 
+/// `ringway gate why`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WhyArgs {
+    /// The flow's number in `ringway gate flows`
+    #[arg(value_name = "FLOW")]
+    pub(crate) flow: u64,
+
+    /// The control socket
+    #[arg(long, value_name = "PATH", default_value = CONTROL)]
+    pub(crate) control: PathBuf,
+}
+
 /// `ringway gate apply`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
@@ -287,6 +301,10 @@ pub(crate) struct AuditArgs {
     /// Only events in which this address takes part
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) address: Option<IpAddr>,
+
+    /// Only events of the flow of this number; numbers begin anew with each start of the gateway
+    #[arg(long, value_name = "N")]
+    pub(crate) flow: Option<u64>,
 
     /// Only events of this last span of time
     #[arg(long, value_name = "TIME", value_parser = values::duration)]

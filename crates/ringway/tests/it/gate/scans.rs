@@ -44,7 +44,9 @@ fn serve(border: &Border, port: u16, body: Vec<u8>, length: bool) {
             let body = Arc::clone(&body);
             std::thread::spawn(move || {
                 let mut request = [0; 4_096];
-                stream.read(&mut request).ok();
+                if stream.read(&mut request).unwrap_or(0) == 0 {
+                    return;
+                }
                 let size = format!("Content-Length: {}\r\n", body.len());
                 let head = format!("HTTP/1.1 200 OK\r\n{}\r\n", if length { &size } else { "" });
                 // A client whose connection was reset gets no more.

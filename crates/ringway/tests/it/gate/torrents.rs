@@ -148,6 +148,19 @@ fn an_observed_torrent_comes_through_and_is_written_down() {
     let (_seed, fetch) = seed_and_fetch(&border, "plain");
     assert!(fetch.says("done", DEADLINE));
     let events = border.audit_when(|events| !events.is_empty());
+    let flow = events[0]["flow_id"].to_string();
+    let why = border.ask(&["why", &flow]).objects().unwrap().remove(0);
+    assert_eq!(
+        (&why["rule"], &why["action"]),
+        (&"no-torrents".into(), &"block".into())
+    );
+    assert!(
+        why["evidence"]
+            .as_str()
+            .unwrap()
+            .contains("bittorrent.handshake"),
+        "{why}"
+    );
     assert_eq!(events[0]["app_proto"], "bittorrent");
     assert_eq!(events[0]["alert"]["action"], "allowed");
     assert_eq!(events[0]["alert"]["policy"], "block");
