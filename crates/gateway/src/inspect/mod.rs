@@ -88,6 +88,12 @@ impl Expected {
 }
 
 /// Reads one connection of one protocol.
+///
+/// Each direction carries one file at a time, but files of both may overlap: an upload whose answer begins before it is over.
+/// What [`Decoder::handle_data`] and [`Decoder::handle_end`] tell of [`Seen::Begin`], [`Seen::Data`] and [`Seen::End`]
+/// always belongs to a file that the handled direction sends. Offers, messages and expectations may stand between.
+///
+/// The pieces in which the input comes change nothing but the pieces of the data.
 pub trait Decoder: std::fmt::Debug + Send {
     /// Takes in the next bytes of a direction and tells what they complete.
     fn handle_data(&mut self, direction: Direction, bytes: &[u8], tell: &mut dyn FnMut(Seen<'_>));

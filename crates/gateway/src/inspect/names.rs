@@ -136,7 +136,12 @@ pub(super) fn encoded_words(value: &str) -> String {
 }
 
 /// The text of an encoded word and its length, both without the leading `=?`.
-fn encoded_word(word: &str) -> Option<(String, usize)> {
+fn encoded_word(rest: &str) -> Option<(String, usize)> {
+    // RFC 2047 §2 allows 75 characters. Programs exceed it, but the search for the end must have one.
+    let most = rest.len().min(MAX_FILE_NAME);
+    let word = (most.saturating_sub(3)..=most)
+        .rev()
+        .find_map(|end| rest.get(..end))?;
     let mut parts = word.splitn(3, '?');
     let (charset, encoding, rest) = (parts.next()?, parts.next()?, parts.next()?);
     let (payload, after) = rest.split_once("?=")?;

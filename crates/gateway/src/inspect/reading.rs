@@ -62,6 +62,14 @@ impl<T: Reading> Decoder for UntilLost<T> {
     }
 }
 
+/// The other direction.
+pub(super) fn opposite(direction: Direction) -> Direction {
+    match direction {
+        Direction::FromClient => Direction::FromServer,
+        Direction::FromServer => Direction::FromClient,
+    }
+}
+
 /// Something of each direction.
 #[derive(Debug, Default)]
 pub(super) struct Both<T> {

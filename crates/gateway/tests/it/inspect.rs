@@ -101,33 +101,62 @@ fn add(told: &mut Vec<Told>, seen: Seen<'_>) {
 /// A decoder that is made anew for each run.
 type Make<'a> = &'a dyn Fn() -> Box<dyn Decoder>;
 
+/// What was told, and what must hold between its parts.
+#[derive(Default)]
+struct Record {
+    told: Vec<Told>,
+    /// Directions with an open file.
+    open: Vec<Direction>,
+}
+
+impl Record {
+    /// Adds what was seen while a direction was handled: files belong to it, and nothing follows a loss.
+    fn add(&mut self, direction: Direction, seen: Seen<'_>) {
+        assert!(!matches!(self.told.last(), Some(Told::Lost(_))), "{seen:?}");
+        match &seen {
+            Seen::Begin(head) => {
+                assert_eq!(head.sender, Some(direction));
+                // One that is cut off has no end.
+                self.open.retain(|open| *open != direction);
+                self.open.push(direction);
+            }
+            Seen::Data(_) => assert!(self.open.contains(&direction), "{seen:?}"),
+            Seen::End => {
+                assert!(self.open.contains(&direction));
+                self.open.retain(|open| *open != direction);
+            }
+            _ => {}
+        }
+        add(&mut self.told, seen);
+    }
+}
+
 /// What a decoder tells when each step comes in pieces of these lengths, again and again.
 fn run_cut(make: Make<'_>, steps: &[Step], lengths: &[usize]) -> Vec<Told> {
+    use Direction::{FromClient, FromServer};
     let mut decoder = make();
-    let mut told = Vec::new();
+    let mut record = Record::default();
     let mut lengths = lengths.iter().cycle();
     for step in steps {
         let (direction, mut bytes) = match step {
-            Step::Client(bytes) => (Direction::FromClient, bytes.as_slice()),
-            Step::Server(bytes) => (Direction::FromServer, bytes.as_slice()),
-            Step::ClientEnds => {
-                decoder.handle_end(Direction::FromClient, &mut |seen| add(&mut told, seen));
-                continue;
-            }
-            Step::ServerEnds => {
-                decoder.handle_end(Direction::FromServer, &mut |seen| add(&mut told, seen));
+            Step::Client(bytes) => (FromClient, bytes.as_slice()),
+            Step::Server(bytes) => (FromServer, bytes.as_slice()),
+            Step::ClientEnds | Step::ServerEnds => {
+                let from_client = matches!(step, Step::ClientEnds);
+                let direction = if from_client { FromClient } else { FromServer };
+                decoder.handle_end(direction, &mut |seen| record.add(direction, seen));
                 continue;
             }
         };
         while !bytes.is_empty() {
             let length = (*lengths.next().unwrap()).clamp(1, bytes.len());
             let (piece, rest) = bytes.split_at(length);
-            decoder.handle_data(direction, piece, &mut |seen| add(&mut told, seen));
+            decoder.handle_data(direction, piece, &mut |seen| record.add(direction, seen));
             assert!(decoder.held() < 2_000_000);
             bytes = rest;
         }
     }
-    told
+    record.told
 }
 
 /// What a decoder tells; the same for all cuts of the input in two, and byte by byte.

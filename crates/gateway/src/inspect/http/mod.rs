@@ -11,7 +11,7 @@ use self::form::Form;
 use self::head::{Answer, Fields, Request};
 use super::held::{Held, Reason};
 use super::names::{file_name, in_target};
-use super::reading::{Reading, Tell};
+use super::reading::{Reading, Tell, opposite};
 use super::{FileHead, Seen};
 use crate::flow::Direction;
 use crate::limits::{MAX_HTTP_HEAD, MAX_PIPELINED};
@@ -309,13 +309,5 @@ impl Dialect {
             let mut tags = fields.all("x-kazaatag");
             tags.find_map(|value| file_name(value.strip_prefix(tag)?))
         })
-    }
-}
-
-/// The other direction.
-pub(super) fn opposite(direction: Direction) -> Direction {
-    match direction {
-        Direction::FromClient => Direction::FromServer,
-        Direction::FromServer => Direction::FromClient,
     }
 }

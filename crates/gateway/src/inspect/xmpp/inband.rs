@@ -14,6 +14,7 @@ pub(super) struct InBand {
     file: Carried,
     /// The number of the next block.
     next: u16,
+    closed: bool,
 }
 
 impl InBand {
@@ -22,6 +23,7 @@ impl InBand {
             stream: stream.to_owned(),
             file: Carried::new(head),
             next: 0,
+            closed: false,
         }
     }
 
@@ -54,7 +56,16 @@ impl InBand {
         self.file.data(sender, &mut data.as_slice(), tell)
     }
 
-    /// Either side has closed the stream.
+    /// Its receiver has closed the stream.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// The stream is closed.
     pub(super) fn end(&mut self, sender: Direction, tell: Tell<'_>) {
         self.file.end(sender, tell);
     }

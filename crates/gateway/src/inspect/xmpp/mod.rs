@@ -12,7 +12,7 @@ use self::inband::InBand;
 use self::stanza::Stanzas;
 use super::held::Reason;
 use super::names::{file_name, media_type};
-use super::reading::{Both, Reading, Tell, head_size};
+use super::reading::{Both, Reading, Tell, head_size, opposite};
 use super::{Expected, FileHead, Message, Seen};
 use crate::flow::Direction;
 use crate::limits::{MAX_DETAIL, MAX_FILE_OFFERS};
@@ -75,7 +75,7 @@ impl Xmpp {
                 }
                 (Space::Upload, "request") => tell_upload(child, tell),
                 (Space::InBand, "data") => self.handle_data(direction, child, tell)?,
-                (Space::InBand, "close") => self.handle_close(child, tell),
+                (Space::InBand, "close") => self.handle_close(direction, child, tell),
                 _ => {}
             }
         }
@@ -144,13 +144,22 @@ impl Xmpp {
         file.handle_data(direction, data.attribute("seq"), &data.text, tell)
     }
 
-    fn handle_close(&mut self, close: &Element, tell: Tell<'_>) {
+    /// Either side may close a stream. The end is told among the bytes of the file's own direction: its sender answers.
+    fn handle_close(&mut self, direction: Direction, close: &Element, tell: Tell<'_>) {
         let stream = close.attribute("sid").unwrap_or_default();
-        for direction in [Direction::FromClient, Direction::FromServer] {
-            let open = self.in_band.of(direction);
-            if let Some(mut file) = open.take_if(|file| file.is(stream)) {
-                file.end(direction, tell);
-            }
+        if let Some(file) = self.in_band.of(opposite(direction))
+            && file.is(stream)
+        {
+            file.close();
+        }
+        if let Some(mut file) = self.in_band.of(direction).take_if(|file| file.is(stream)) {
+            file.end(direction, tell);
+        }
+    }
+
+    fn end_closed(&mut self, direction: Direction, tell: Tell<'_>) {
+        if let Some(mut file) = self.in_band.of(direction).take_if(|file| file.is_closed()) {
+            file.end(direction, tell);
         }
     }
 }
@@ -215,10 +224,18 @@ impl Reading for Xmpp {
         input: &mut &[u8],
         tell: Tell<'_>,
     ) -> Result<(), Reason> {
+        if !input.is_empty() {
+            self.end_closed(direction, tell);
+        }
         while let Some(stanza) = self.stanzas.of(direction).next(input)? {
             let stanza = Element::parse(&stanza)?;
             self.handle_stanza(direction, &stanza, tell)?;
         }
+        Ok(())
+    }
+
+    fn end(&mut self, direction: Direction, tell: Tell<'_>) -> Result<(), Reason> {
+        self.end_closed(direction, tell);
         Ok(())
     }
 

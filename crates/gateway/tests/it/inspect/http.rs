@@ -525,3 +525,85 @@ fn bounds_hold() {
     let told = super::run_cut(&make, &many, &[1_000]);
     assert_eq!(told, [Told::Lost("too many requests without answers")]);
 }
+
+#[test]
+fn malformed_answers_are_lost() {
+    let cases = [
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "a length and a transfer coding",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding : chunked\r\n\r\n",
+            "a malformed or folded header line",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n",
+            "a malformed or folded header line",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 2\r\n\r\n",
+            "two different lengths",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\n",
+            "an unknown transfer coding",
+        ),
+        ("HTTP/1.1 20 OK\r\n\r\n", "a malformed first line"),
+        ("HTTP/1.1 600 OK\r\n\r\n", "a malformed answer"),
+        ("HTTP/2.0 200 OK\r\n\r\n", "another version of HTTP"),
+        (
+            "HTTP/1.1 101 No\r\n\r\n",
+            "a change of protocol that nobody asked for",
+        ),
+        ("\r\nHTTP/1.1 200 OK\r\n\r\n", "a malformed answer"),
+        ("ICY 200 OK\r\n\r\n", "another version of HTTP"),
+    ];
+    for (answer, reason) in cases {
+        let told = http(&[client("GET /a HTTP/1.1\r\n\r\n"), server(answer)]);
+        assert_eq!(
+            told,
+            [offer("a", FromServer), Told::Lost(reason)],
+            "{answer:?}"
+        );
+    }
+}
+
+#[test]
+fn files_of_both_directions_overlap() {
+    let told = http(&[
+        client("PUT /up.bin HTTP/1.1\r\nContent-Length: 4\r\n\r\nab"),
+        server("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx"),
+        client("cd"),
+        server("y"),
+    ]);
+    assert_eq!(
+        told,
+        [
+            begin(Some("up.bin"), None, Some(4), FromClient),
+            data("ab"),
+            begin(None, None, Some(2), FromServer),
+            data("xcd"),
+            Told::End,
+            data("y"),
+            Told::End,
+        ]
+    );
+}
+
+#[test]
+fn long_names_keep_their_end() {
+    let name = "\u{20ac}".repeat(1_000) + ".exe";
+    let told = super::run_cut(
+        &|| super::made("http"),
+        &[client(format!(
+            "PUT /x HTTP/1.1\r\nContent-Disposition: a; filename={name}\r\nContent-Length: 1\r\n\r\nx"
+        ))],
+        &[usize::MAX],
+    );
+    let Told::Begin(head) = &told[0] else {
+        panic!("{told:?}")
+    };
+    let shown = head.name.as_deref().unwrap();
+    assert!(shown.len() <= 1_024 && shown.len() > 1_000 && shown.ends_with("\u{20ac}.exe"));
+}

@@ -205,6 +205,18 @@ fn in_band_blocks_are_joined() {
 }
 
 #[test]
+fn a_file_that_its_receiver_closes_ends_with_its_senders_next_bytes() {
+    let sent = client(block("s2", 0, "eA=="));
+    let closed = server(close("s2"));
+    let told = xmpp(&[sent.clone(), closed.clone()]);
+    assert_eq!(told.last(), Some(&data("x")));
+    for answer in [client("<iq type='result'/>"), Step::ClientEnds] {
+        let told = xmpp(&[sent.clone(), closed.clone(), answer]);
+        assert_eq!(told[1..], [data("x"), Told::End]);
+    }
+}
+
+#[test]
 fn cut_in_band_files_have_no_end() {
     let told = xmpp(&[client(SI), client(block("s1", 0, "YWJj") + &close("s1"))]);
     assert_eq!(told.last(), Some(&data("abc")));
