@@ -384,3 +384,7 @@ pub const MAX_XML_DEPTH: usize = 64;
 /// Elements of one XMPP stanza.
 /// Source: chosen: rosters of a thousand people. Past it the connection counts as lost.
 pub const MAX_XML_ELEMENTS: usize = 4_096;
+
+/// Header lines of one HTTP message, or lines of its trailer, whose contents are inspected.
+/// Source: Apache's `LimitRequestFields`. Past it the connection counts as lost.
+pub const MAX_HEAD_LINES: usize = 100;

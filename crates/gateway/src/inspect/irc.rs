@@ -78,10 +78,10 @@ impl Irc {
             return Ok(());
         };
         let from_client = direction == Direction::FromClient;
-        let sender = match line.nick() {
+        // What a client says of itself is passed on by no server.
+        let sender = match self.nick.as_deref().filter(|_| from_client) {
             Some(nick) => Some(nick),
-            None if from_client => self.nick.as_deref(),
-            None => None,
+            None => line.nick(),
         };
         let command = line.command.to_ascii_uppercase();
         match (command.as_str(), line.parameters.as_slice()) {

@@ -13,9 +13,9 @@ use crate::limits::{MAX_CHAT_LINE, MAX_DETAIL, MAX_FILE_OFFERS, MAX_MSN_MESSAGE}
 /// Where a sender waits if it does not say where.
 const MSNFTP_PORT: u16 = 6891;
 /// Commands with a payload whose length is their last word.
-const WITH_PAYLOAD: [&str; 18] = [
-    "MSG", "UUX", "UBX", "NOT", "ADL", "RML", "FQY", "UUN", "UBN", "GCF", "UBM", "UUM", "PAG",
-    "IPG", "PUT", "DEL", "NFY", "SDG",
+const WITH_PAYLOAD: [&str; 19] = [
+    "MSG", "QRY", "UUX", "UBX", "NOT", "ADL", "RML", "FQY", "UUN", "UBN", "GCF", "UBM", "UUM",
+    "PAG", "IPG", "PUT", "DEL", "NFY", "SDG",
 ];
 
 /// A connection to a notification server or a switchboard.
@@ -58,10 +58,9 @@ impl Msn {
             let account = account.filter(|account| account.len() <= MAX_DETAIL);
             self.account = account.map(str::to_owned).or(self.account.take());
         }
-        // The answer to a QRY has none.
-        let has_payload = WITH_PAYLOAD.contains(&command) || (command == "QRY" && from_client);
-        let length = arguments.last().filter(|_| has_payload);
+        let length = arguments.last().filter(|_| WITH_PAYLOAD.contains(&command));
         let length = length.and_then(|length| length.parse::<u64>().ok());
+        // A number that stands alone is that of a request which is answered.
         let Some(length) = length.filter(|_| arguments.len() > 1 || command == "NOT") else {
             return if command == "MSG" {
                 Err("a message without a length")

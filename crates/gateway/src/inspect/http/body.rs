@@ -1,7 +1,7 @@
 //! Where the body of an HTTP message ends (RFC 9112 §6.3 and §7).
 
 use crate::inspect::held::{Held, Reason, count, up_to};
-use crate::limits::{MAX_CHUNK_LINE, MAX_HTTP_HEADERS};
+use crate::limits::{MAX_CHUNK_LINE, MAX_HEAD_LINES};
 
 /// The rest of a body.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Chunks {
                     return Ok(Some(Piece::End));
                 }
                 *lines = lines.saturating_add(1);
-                if *lines > MAX_HTTP_HEADERS || !is_field(line) {
+                if *lines > MAX_HEAD_LINES || !is_field(line) {
                     return Err("a malformed trailer");
                 }
                 continue;

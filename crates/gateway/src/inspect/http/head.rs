@@ -3,7 +3,7 @@
 use super::body::Body;
 use crate::inspect::held::Reason;
 use crate::inspect::names::{in_disposition, media_type, parameter, text};
-use crate::limits::MAX_HTTP_HEADERS;
+use crate::limits::MAX_HEAD_LINES;
 
 /// The header lines of a message.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Request {
             return Err("http/2");
         }
         check_line_ends(head)?;
-        let mut lines = [httparse::EMPTY_HEADER; MAX_HTTP_HEADERS];
+        let mut lines = [httparse::EMPTY_HEADER; MAX_HEAD_LINES];
         let mut request = httparse::Request::new(&mut lines);
         let whole = request.parse(head).map_err(reason)?;
         let (Some(method), Some(target), true) =
@@ -57,7 +57,7 @@ impl Request {
 impl Answer {
     pub(super) fn parse(head: &[u8]) -> Result<Self, Reason> {
         check_line_ends(head)?;
-        let mut lines = [httparse::EMPTY_HEADER; MAX_HTTP_HEADERS];
+        let mut lines = [httparse::EMPTY_HEADER; MAX_HEAD_LINES];
         let mut answer = httparse::Response::new(&mut lines);
         let whole = answer.parse(head).map_err(reason)?;
         let (Some(status @ 100..=599), true) = (answer.code, whole.is_complete()) else {
@@ -105,7 +105,7 @@ impl Fields {
 
     pub(super) fn parse(head: &[u8]) -> Result<Self, Reason> {
         check_line_ends(head)?;
-        let mut lines = [httparse::EMPTY_HEADER; MAX_HTTP_HEADERS];
+        let mut lines = [httparse::EMPTY_HEADER; MAX_HEAD_LINES];
         match httparse::parse_headers(head, &mut lines).map_err(reason)? {
             httparse::Status::Complete((_, lines)) => Ok(Self::new(lines, None)),
             httparse::Status::Partial => Err("a malformed head"),

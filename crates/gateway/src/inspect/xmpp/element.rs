@@ -16,6 +16,8 @@ pub(super) enum Space {
     Other,
     Tls,
     Compression,
+    /// RFC 6120 §7.
+    Binding,
     /// XEP-0047.
     InBand,
     /// XEP-0095.
@@ -37,6 +39,7 @@ impl Space {
         match name {
             "urn:ietf:params:xml:ns:xmpp-tls" => Self::Tls,
             "http://jabber.org/protocol/compress" => Self::Compression,
+            "urn:ietf:params:xml:ns:xmpp-bind" => Self::Binding,
             "http://jabber.org/protocol/ibb" => Self::InBand,
             "http://jabber.org/protocol/si" => Self::Initiation,
             "http://jabber.org/protocol/bytestreams" => Self::Bytestreams,
@@ -114,8 +117,7 @@ impl Element {
             _ => Space::Other,
         };
         let mut attributes = Vec::new();
-        // Comparing all names with each other would cost the square of their number.
-        for attribute in start.attributes().with_checks(false) {
+        for attribute in start.attributes() {
             let attribute = attribute.or(Err(MALFORMED))?;
             let value = quick_xml::escape::unescape(&attribute.value).or(Err(MALFORMED))?;
             attributes.push((attribute.key.0.to_owned(), value.into_owned()));

@@ -17,12 +17,17 @@ use super::{Expected, FileHead, Message, Seen};
 use crate::flow::Direction;
 use crate::limits::{MAX_DETAIL, MAX_FILE_OFFERS};
 
+/// Bytes of an address (RFC 7622 §3.1: three parts of 1 023 and what separates them).
+const MAX_ADDRESS: usize = 3_071;
+
 /// A connection of a client, or of two servers.
 #[derive(Debug, Default)]
 pub(super) struct Xmpp {
     stanzas: Both<Stanzas>,
     offers: Offers,
     in_band: Both<Option<InBand>>,
+    /// The client's address: it need not name itself.
+    account: Option<String>,
 }
 
 /// Files offered, by the identifiers of their streams.
@@ -64,7 +69,8 @@ impl Xmpp {
         if from_server && stanza.is("compressed", Space::Compression) {
             return Err("compressed");
         }
-        tell_messages(stanza, tell);
+        let account = self.account.as_deref().filter(|_| !from_server);
+        tell_messages(stanza, account, tell);
         for child in &stanza.children {
             match (child.space, child.name.as_str()) {
                 (Space::Initiation, "si") => self.handle_initiation(child, tell),
@@ -74,6 +80,10 @@ impl Xmpp {
                     tell_hosts(child, "streamhost", file, tell);
                 }
                 (Space::Upload, "request") => tell_upload(child, tell),
+                (Space::Binding, "bind") if from_server => {
+                    let account = child.child("jid").map(|jid| jid.text.clone());
+                    self.account = account.filter(|account| account.len() <= MAX_ADDRESS);
+                }
                 (Space::InBand, "data") => self.handle_data(direction, child, tell)?,
                 (Space::InBand, "close") => self.handle_close(direction, child, tell),
                 _ => {}
@@ -165,16 +175,16 @@ impl Xmpp {
 }
 
 /// Bodies of a message, and of those that it forwards.
-fn tell_messages(element: &Element, tell: Tell<'_>) {
+fn tell_messages(element: &Element, account: Option<&str>, tell: Tell<'_>) {
     for child in &element.children {
         if element.name == "message" && child.name == "body" && !child.text.is_empty() {
             tell(Seen::Message(Message {
                 text: child.text.clone(),
-                from: element.attribute("from").map(str::to_owned),
+                from: element.attribute("from").or(account).map(str::to_owned),
                 to: element.attribute("to").map(str::to_owned),
             }));
         }
-        tell_messages(child, tell);
+        tell_messages(child, None, tell);
     }
 }
 
@@ -249,6 +259,9 @@ impl Reading for Xmpp {
             .in_band
             .sum(|file| file.as_ref().map_or(0, InBand::held));
         let stanzas = self.stanzas.sum(Stanzas::held);
-        offers.saturating_add(in_band).saturating_add(stanzas)
+        let account = self.account.as_ref().map_or(0, String::capacity);
+        [offers, in_band, account]
+            .into_iter()
+            .fold(stanzas, usize::saturating_add)
     }
 }

@@ -505,6 +505,11 @@ fn tunnels_and_other_versions_are_lost() {
 fn an_answer_without_its_request_is_lost() {
     let told = http(&[server("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx")]);
     assert_eq!(told, [Told::Lost("an answer without its request")]);
+    // Its first byte says so.
+    assert_eq!(
+        http(&[server("H")]),
+        [Told::Lost("an answer without its request")]
+    );
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn messages_are_told_with_their_people() {
             client(
                 "privmsg bob :\x01ACTION waves\x01\r\nPRIVMSG bob :\x01VERSION\x01\r\nPRIVMSG bob\r\n",
             ),
-            client(b"PRIVMSG bob :caf\xe9\r\n"),
+            client(b":mallory!u@h PRIVMSG bob :caf\xe9\r\n"),
         ],
     );
     assert_eq!(

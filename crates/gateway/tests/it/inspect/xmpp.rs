@@ -93,6 +93,26 @@ fn bodies_are_messages() {
 }
 
 #[test]
+fn a_client_that_does_not_name_itself_is_known_by_its_binding() {
+    let told = xmpp(&[
+        client("<message><body>who</body></message>"),
+        server(
+            "<iq type='result'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><jid>a@x/1</jid></bind></iq>",
+        ),
+        client("<message to='b@x'><body>me</body></message>"),
+        server("<message><body>server</body></message>"),
+    ]);
+    assert_eq!(
+        told,
+        [
+            message("who", None, None),
+            message("me", Some("a@x/1"), Some("b@x")),
+            message("server", None, None),
+        ]
+    );
+}
+
+#[test]
 fn offers_name_the_connections_that_follow() {
     let told = xmpp(&[client(OPEN), client(SI), client(HOSTS)]);
     let expect = |server: &str| {
@@ -282,6 +302,7 @@ fn what_xmpp_forbids_is_lost() {
         ("<a>&e;</a>", "malformed XML"),
         ("<a></b>", "malformed XML"),
         ("<a b=c/>", "malformed XML"),
+        ("<message to='a' to='b'/>", "malformed XML"),
         ("<a <b/>", "malformed XML"),
         ("</a>", "an end without its beginning"),
         ("hello", "text between stanzas"),
