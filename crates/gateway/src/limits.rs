@@ -304,6 +304,10 @@ pub const SCAN_OVERLAP: usize = 4_096;
 /// Source: chosen: below the least retransmission time-out of Linux (200 ms). Past it what there is of its window is scanned.
 pub const SCAN_PAUSE: Duration = Duration::from_millis(50);
 
+/// Time between two looks at all connections whose contents are followed.
+/// Source: a fifth of [`SCAN_PAUSE`]. Past it what is due is done.
+pub const FOLLOW_LOOK: Duration = Duration::from_millis(10);
+
 /// Bytes of a connection that are kept while nobody knows which application it is.
 /// Source: chosen: [`INSPECT_PACKETS`] unsegmented packets of 64 kB. Past it the contents are not read.
 pub const MAX_EARLY: usize = 524_288;

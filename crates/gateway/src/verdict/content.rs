@@ -432,14 +432,6 @@ impl Course<'_> {
         }
     }
 
-    fn way(&mut self) -> &mut Way {
-        let [from_client, from_server] = &mut *self.ways;
-        match self.direction {
-            Direction::FromClient => from_client,
-            Direction::FromServer => from_server,
-        }
-    }
-
     fn begin(&mut self, head: FileHead) {
         let ruling = self.counsel.judge(&Item::File(head.facts()));
         if ruling.action == Action::Block {
@@ -447,7 +439,15 @@ impl Course<'_> {
             self.stop = Some(Stop::Blocked(ruling));
             return;
         }
-        self.way().transfer = Some(Transfer {
+        let direction = self.direction;
+        let [from_client, from_server] = &mut *self.ways;
+        let way = match direction {
+            Direction::FromClient => from_client,
+            Direction::FromServer => from_server,
+        };
+        // One that has no end was cut off by this one; what came of it is looked at all the same.
+        way.scan_rest(direction, true, self.counsel);
+        way.transfer = Some(Transfer {
             head,
             ruling,
             bytes: 0,

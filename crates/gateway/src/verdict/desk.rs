@@ -48,6 +48,8 @@ pub(super) struct Desk {
     pub(super) over_dropped: u64,
     /// Flows whose contents are followed, some of which may be over.
     pub(super) followed: Vec<FlowId>,
+    /// When they are looked at next.
+    pub(super) next_look: Duration,
     /// Bytes that they hold.
     pub(super) content_held: usize,
     pub(super) announced: Announcements,
@@ -75,6 +77,7 @@ impl Desk {
             over: VecDeque::new(),
             over_dropped: 0,
             followed: Vec::new(),
+            next_look: Duration::ZERO,
             content_held: 0,
             announced: Announcements::default(),
             released: VecDeque::new(),
@@ -420,7 +423,7 @@ pub(super) fn facts<'a>(
             application: &verdict.application,
             confidence: verdict.confidence,
             host: verdict.details.name(),
-            member: None,
+            member: verdict.details.member.as_deref(),
         }),
         at,
     }

@@ -10,7 +10,7 @@ use super::state::{Decided, Status};
 use super::{FlowId, Mode, ScanJob, Scanned, Verdict};
 use crate::flow::Direction;
 use crate::inspect::{Decoder, Expected, FileHead};
-use crate::limits::{MAX_CONTENT, MAX_TEXT};
+use crate::limits::{FOLLOW_LOOK, MAX_CONTENT, MAX_TEXT};
 use crate::policy::{Action, Failure, FlowFacts, Item, Moment, Plan, Ruling};
 
 /// Who is asked while a packet is taken in, and what was told meanwhile.
@@ -430,6 +430,11 @@ impl Desk {
 
     /// Does what is due for flows whose contents are followed.
     pub(super) fn handle_timeout(&mut self, now: Duration) {
+        // All of them are looked at: not at each packet.
+        if now < self.next_look {
+            return;
+        }
+        self.next_look = now.saturating_add(FOLLOW_LOOK);
         let mut followed = std::mem::take(&mut self.followed);
         followed.retain(|id| self.tick(now, *id));
         // Flows that began meanwhile.

@@ -200,6 +200,11 @@ const CONTROL: &str = "/run/ringway/gate.sock";
 
 /// `ringway gate down`.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway gate down lan0 wan0
+
+Nothing of the gateway is left then. While one runs, stop that first: it would go on asking a queue that gets nothing.")]
 pub(crate) struct DownArgs {
     /// Interfaces whose classes of bandwidth are removed too
     #[arg(value_name = "INTERFACE")]
@@ -208,6 +213,10 @@ pub(crate) struct DownArgs {
 
 /// `ringway gate status`.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway gate status
+  ringway gate status --json | jq .events_lost")]
 pub(crate) struct GateStatusArgs {
     /// The control socket
     #[arg(long, value_name = "PATH", default_value = CONTROL)]
@@ -217,6 +226,10 @@ pub(crate) struct GateStatusArgs {
 /// `ringway gate flows`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
+Examples:
+  ringway gate flows
+  ringway gate flows --app bittorrent --json | jq .evidence
+
 Packets and bytes are those that came to the gateway: once a flow is decided the kernel carries the rest by itself.")]
 pub(crate) struct FlowsArgs {
     /// Only this application
@@ -234,6 +247,10 @@ pub(crate) struct FlowsArgs {
 
 /// `ringway gate why`.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway gate flows --app bittorrent
+  ringway gate why 17")]
 pub(crate) struct WhyArgs {
     /// The flow's number in `ringway gate flows`
     #[arg(value_name = "FLOW")]
@@ -277,6 +294,9 @@ pub(crate) struct ApplyArgs {
 
 /// `ringway gate confirm`.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway gate apply office.toml --confirm 60s && ringway gate confirm")]
 pub(crate) struct ConfirmArgs {
     /// The control socket
     #[arg(long, value_name = "PATH", default_value = CONTROL)]
