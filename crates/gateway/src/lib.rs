@@ -52,6 +52,7 @@
     clippy::arithmetic_side_effects
 )]
 
+#[cfg(unix)]
 pub mod audit;
 pub mod capture;
 pub mod classify;

@@ -1,5 +1,7 @@
 //! The audit's database.
 
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -37,6 +39,9 @@ pub enum AuditError {
     /// The database fails: its disk is full, or it is damaged.
     #[error("the audit {0}: {1}")]
     Database(PathBuf, rusqlite::Error),
+    /// Its file cannot be made.
+    #[error("the audit {0}: {1}")]
+    File(PathBuf, std::io::Error),
     /// It was written by a later version.
     #[error(
         "the audit {0} was written by a later version of this program (form {1}, this one knows {VERSION})"
@@ -78,6 +83,13 @@ impl AuditStore {
     /// The file cannot be opened, or a later version wrote it.
     pub fn open(file: &Path) -> Result<Self, AuditError> {
         let wrong = |error| AuditError::Database(file.to_owned(), error);
+        // SQLite makes its other files as it finds this one.
+        let made = File::options()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(file);
+        made.map_err(|error| AuditError::File(file.to_owned(), error))?;
         let connection = Connection::open(file).map_err(wrong)?;
         connection.busy_timeout(AUDIT_BUSY).map_err(wrong)?;
         connection

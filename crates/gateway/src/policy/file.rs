@@ -18,6 +18,7 @@ use super::trial_file::TrialEntry;
 use super::words::{Keywords, Names, Words};
 use super::{DEFAULT_RULE, Policy};
 use crate::classify::Confidence;
+use crate::inspect::FileHead;
 use crate::limits::{MAX_CLASSES, MAX_POLICY_FILE, MAX_RULES, MAX_TRIALS};
 use crate::packet::L4;
 
@@ -335,6 +336,10 @@ fn rule(entry: &RuleEntry, line: usize, names: &Known<'_>) -> Result<Rule, Strin
     if entry.action == Action::Block && class.is_some() {
         return Err("what is blocked needs no `class`".to_owned());
     }
+    let matcher = matcher(entry, names)?;
+    if entry.action == Action::Scan || matcher.needs_content() {
+        readable(&matcher)?;
+    }
     Ok(Rule {
         name: entry.name.clone(),
         line,
@@ -345,8 +350,24 @@ fn rule(entry: &RuleEntry, line: usize, names: &Known<'_>) -> Result<Rule, Strin
             .unwrap_or(entry.action == Action::Audit || entry.audit_text),
         texts: entry.audit_text,
         failure: entry.failure,
-        matcher: matcher(entry, names)?,
+        matcher,
     })
+}
+
+/// What nobody can read cannot be filtered or scanned: a rule that only names such applications would do nothing.
+fn readable(matcher: &Matcher) -> Result<(), String> {
+    let Some(apps) = &matcher.apps else {
+        return Ok(());
+    };
+    let read = |app: &str| crate::inspect::expected(app, FileHead::default()).is_some();
+    if apps.iter().any(read) {
+        return Ok(());
+    }
+    let named: Vec<&str> = apps.iter().collect();
+    Err(format!(
+        "it looks into files or messages, and those of {} cannot be read (encrypted, or in pieces that come in any order)",
+        named.join(", ")
+    ))
 }
 
 fn matcher(entry: &RuleEntry, names: &Known<'_>) -> Result<Matcher, String> {

@@ -86,6 +86,10 @@ impl Words {
             || self.0.binary_search(&word.to_lowercase()).is_ok()
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
     pub(super) fn covers(&self, other: &Self) -> bool {
         holds_all(&self.0, &other.0)
     }

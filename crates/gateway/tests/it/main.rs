@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod applications;
+mod audit;
 mod captures;
 mod contents;
 mod cut;

@@ -217,6 +217,11 @@ fn what_cannot_be_meant_is_refused() {
             "needs `app`",
         ),
         (rule("a", "when = \"1\"", "block"), "true or false"),
+        (rule("a", "app = \"tls\"", "scan"), "cannot be read"),
+        (
+            rule("a", "app = \"bittorrent\"\nfile_name = \"*.iso\"", "block"),
+            "cannot be read",
+        ),
         (rule("a", "time = \"noon\"", "block"), "no span of the week"),
         (
             rule("a", "file_size = \"big\"", "block"),

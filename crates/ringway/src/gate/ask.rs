@@ -193,9 +193,7 @@ fn done(context: &Context, reply: Reply) -> Result<(), Failure> {
             let text = done.clone();
             context
                 .output
-                .either("ringway.gate.done/1", &Done { done }, || {
-                    format!("{text}\n")
-                })
+                .either("ringway.gate.done/1", &Done { done }, || text)
         }
         other => Err(unexpected(&other)),
     }

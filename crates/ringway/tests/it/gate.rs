@@ -5,6 +5,7 @@
 
 mod border;
 mod policies;
+mod resets;
 mod scans;
 mod torrents;
 mod web;

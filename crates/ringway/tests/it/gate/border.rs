@@ -12,6 +12,7 @@ use crate::program;
 
 pub(super) const CLIENT: &str = "10.66.0.2";
 pub(super) const SERVER: &str = "198.51.100.9";
+pub(super) const SERVER_V6: &str = "2001:db8:2::9";
 
 /// How long each part may take; generous, the machine is busy.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
@@ -30,6 +31,8 @@ pub(super) struct Border {
     pub(super) server: Host,
     pub(super) inside: String,
     pub(super) outside: String,
+    client_interface: String,
+    server_interface: String,
     pub(super) folder: TempDir,
     daemon: Option<Process>,
     _network: Network,
@@ -38,6 +41,11 @@ pub(super) struct Border {
 impl Border {
     /// Lays it out. `None`: something is missing here, and stderr says so.
     pub(super) fn new(test: &str) -> Option<Border> {
+        Border::over(test, &Line::plain())
+    }
+
+    /// The same with this line towards the server.
+    pub(super) fn over(test: &str, line: &Line) -> Option<Border> {
         let mut network = Network::or_skip(test).unwrap()?;
         if Command::new("iptables").arg("--version").output().is_err() {
             return skipped(test, "iptables");
@@ -59,7 +67,7 @@ impl Border {
             .connect(
                 (&gateway, "198.51.100.1/24"),
                 (&server, &format!("{SERVER}/24")),
-                &plain,
+                line,
             )
             .unwrap();
         gateway
@@ -74,6 +82,8 @@ impl Border {
         Some(Border {
             inside: inside.second_interface().to_owned(),
             outside: outside.first_interface().to_owned(),
+            client_interface: inside.first_interface().to_owned(),
+            server_interface: outside.second_interface().to_owned(),
             client,
             gateway,
             server,
@@ -81,6 +91,45 @@ impl Border {
             daemon: None,
             _network: network,
         })
+    }
+
+    /// Gives all three IPv6 as well.
+    pub(super) fn with_ipv6(&self) {
+        let ip = |host: &Host, words: &[&str]| {
+            let words: Vec<&str> = [&["ip", "-6"], words].concat();
+            host.check(&words).unwrap();
+        };
+        self.gateway
+            .check(&["sysctl", "-qw", "net.ipv6.conf.all.forwarding=1"])
+            .unwrap();
+        let (inside, outside) = (&self.inside, &self.outside);
+        // Without duplicate address detection the addresses are there at once.
+        ip(
+            &self.gateway,
+            &["addr", "add", "2001:db8:1::1/64", "dev", inside, "nodad"],
+        );
+        ip(
+            &self.gateway,
+            &["addr", "add", "2001:db8:2::1/64", "dev", outside, "nodad"],
+        );
+        let (client, server) = (&self.client_interface, &self.server_interface);
+        ip(
+            &self.client,
+            &["addr", "add", "2001:db8:1::2/64", "dev", client, "nodad"],
+        );
+        let address = format!("{SERVER_V6}/64");
+        ip(
+            &self.server,
+            &["addr", "add", &address, "dev", server, "nodad"],
+        );
+        ip(
+            &self.client,
+            &["route", "add", "default", "via", "2001:db8:1::1"],
+        );
+        ip(
+            &self.server,
+            &["route", "add", "default", "via", "2001:db8:2::1"],
+        );
     }
 
     /// A file of the test's folder with this text.

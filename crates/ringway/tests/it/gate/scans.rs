@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringway_testbed::Clamd;
+use ringway_testbed::{Clamd, Line};
 
 use super::border::{Border, DEADLINE, SERVER, skipped};
 use crate::random_bytes;
@@ -16,7 +16,12 @@ const WINDOW: usize = 32_768;
 
 /// A border with a web server and a scanner. `None`: something is missing here, and stderr says so.
 fn border(test: &str) -> Option<(Border, Clamd)> {
-    let border = Border::new(test)?;
+    border_over(test, &Line::plain())
+}
+
+/// The same with this line towards the server.
+fn border_over(test: &str, line: &Line) -> Option<(Border, Clamd)> {
+    let border = Border::over(test, line)?;
     let Some(clamd) = Clamd::start("Ringway.Test", VIRUS).unwrap() else {
         return skipped(test, "clamd");
     };
@@ -222,4 +227,25 @@ fn a_file_name_is_refused_and_others_come() {
     assert!(fetch(&border, 8_001, "Setup.exe").is_empty());
     let events = border.audit_when(|events| !events.is_empty());
     assert_eq!(events.last().unwrap()["fileinfo"]["filename"], "Setup.exe");
+}
+
+#[test]
+fn files_are_scanned_whole_over_a_line_that_loses_packets() {
+    let line = Line::plain().delay_ms(5).loss(0.05);
+    let Some((mut border, clamd)) = border_over("scans over a lossy line", &line) else {
+        return;
+    };
+    let body = random_bytes("lossy", 1 << 20);
+    serve(&border, 8_001, body.clone(), true);
+    let mut spoilt = body.clone();
+    spoilt[700_000..700_000 + VIRUS.len()].copy_from_slice(VIRUS);
+    serve(&border, 8_002, spoilt, true);
+    up(&mut border, &clamd, SCAN);
+    assert!(
+        fetch(&border, 8_001, "clean.bin") == body,
+        "{}",
+        border.status()
+    );
+    assert!(fetch(&border, 8_002, "spoilt.bin").len() < body.len());
+    assert_eq!(border.status()["held"], 0, "{}", border.status());
 }
