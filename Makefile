@@ -2,7 +2,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup setup-tests setup-bench demo test format lint docs tidy check model fuzz bench bench-transport bench-dtl bench-overlay bench-kademlia release
+.PHONY: help setup setup-tests setup-bench demo test format lint docs tidy check model fuzz bench bench-transport bench-dtl bench-overlay bench-kademlia bench-gate release
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,12 @@ bench-overlay: setup ## look points up in rings with traitors (hours; OVERLAY="-
 
 # Traffic is counted for a whole network namespace: in one of its own, where the system allows that, nobody else's is in it.
 KADEMLIA ?= --traitors 5,20,30
+bench-gate: setup-tests ## measure what crosses the gateway beside forwarding and NAT (root; GATE="--clamd PATH" to scan too): target/bench/gate.json
+	$(CARGO) build --locked --release --package ringway
+	mkdir -p target/bench
+	target/release/ringway bench gate --json $(GATE) > target/bench/gate.json
+	@cat target/bench/gate.json
+
 bench-kademlia: setup ## look points up in real rings and beside libp2p's Kademlia (two hours; KADEMLIA="--quick" for a quarter): target/bench/kademlia.json
 	$(CARGO) build --locked --release --package ringway
 	$(CARGO) build --locked --release --package ringway-benches --bin overlay-peers

@@ -4,6 +4,7 @@ mod authority;
 mod beside;
 mod dtl;
 mod figure;
+mod gate;
 mod idle;
 mod limit;
 mod messages;
@@ -29,6 +30,7 @@ pub(crate) async fn run(context: &Context, command: BenchCommand) -> Result<(), 
         BenchCommand::Dtl(args) => dtl::run(output, &args),
         BenchCommand::Overlay(args) if args.real => real::run(output, &args),
         BenchCommand::Overlay(args) => overlay::run(output, &args),
+        BenchCommand::Gate(args) => gate::run(output, &args),
     });
     done.await.unwrap_or_else(|error| {
         Err(Failure::failed(format_args!(

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-pub(crate) use bench::{BenchCommand, DtlArgs, OverlayArgs, TransportArgs};
+pub(crate) use bench::{BenchCommand, DtlArgs, GateBenchArgs, OverlayArgs, TransportArgs};
 pub(crate) use gate::{
     ApplyArgs, AuditArgs, CheckArgs, ClassifyArgs, ConfirmArgs, DownArgs, FlowsArgs, GateCommand,
     GateStatusArgs, ReplayArgs, SignatureArgs, UpArgs, WhyArgs,

@@ -262,12 +262,18 @@ impl Live {
             self.queue
                 .verdict(id, verdict.pass, None, changed.as_deref())?;
         }
-        self.inject();
-        Ok(())
+        self.inject()
     }
 
-    fn inject(&mut self) {
+    /// Sends resets, behind the packets that were passed on before: one that overtook the end of a handshake would take
+    /// the connection from a server that has not seen it yet.
+    fn inject(&mut self) -> io::Result<()> {
+        let mut behind = false;
         while let Some(packet) = self.gateway.poll_injection() {
+            if !behind {
+                self.queue.flush()?;
+                behind = true;
+            }
             let count = if self.injector.send(&packet).is_ok() {
                 &mut self.totals.resets
             } else {
@@ -275,6 +281,7 @@ impl Live {
             };
             *count = count.saturating_add(1);
         }
+        Ok(())
     }
 
     fn report(&mut self, tell: &mut dyn FnMut(Told) -> bool) {

@@ -13,6 +13,30 @@ pub(crate) enum BenchCommand {
     Dtl(DtlArgs),
     /// Lookups in rings with traitors, churn and loss: by the verified rule, the paper's and plain Chord
     Overlay(OverlayArgs),
+    /// What crosses the gateway, beside plain forwarding and NAT, in namespaces of their own
+    Gate(GateBenchArgs),
+}
+
+/// `ringway bench gate`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway bench gate --quick
+  ringway bench gate --clamd /run/clamav/clamd.ctl --json > gate.json
+
+Three namespaces; a hundred clients load files of 2 MB over HTTP, one and eight connections only send. Forwarding, NAT and
+the gateway's configurations take turns, and each is shown as a share of NAT. Client, server and gateway share this
+machine's cores. Needs root, iproute2 and iptables.")]
+pub(crate) struct GateBenchArgs {
+    /// One round of 2 seconds each; ends within a minute
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Rounds
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) rounds: usize,
+    /// Where clamd listens, for the configuration that scans
+    #[arg(long, value_name = "PATH")]
+    pub(crate) clamd: Option<PathBuf>,
 }
 
 /// `ringway bench transport`.

@@ -1,0 +1,144 @@
+//! `ringway bench gate`: what crosses the gateway, beside plain forwarding and forwarding with address translation.
+//!
+//! The papers' ladder: three namespaces, client, gateway and server; a hundred clients that load files of 2 MB over HTTP, and
+//! connections that only send. The configurations take turns, so that all of them see the same machine.
+
+mod border;
+mod load;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use self::border::{Border, Running};
+use self::load::{Kind, Load};
+use super::figure::{Figure, show};
+use crate::cli::GateBenchArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// How the machine in the middle is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Setup {
+    Forward,
+    Translate,
+    /// A gateway with this policy, beside address translation.
+    Gateway(&'static str),
+}
+
+/// A configuration and its name.
+const LADDER: [(&str, Setup); 6] = [
+    ("forwarding", Setup::Forward),
+    (NAT, Setup::Translate),
+    ("classification, nothing managed", Setup::Gateway(CLASSIFY)),
+    ("file-name filter", Setup::Gateway(FILTER)),
+    ("filter and audit of files", Setup::Gateway(AUDIT)),
+    (SCANNING, Setup::Gateway(SCAN)),
+];
+const NAT: &str = "forwarding with NAT";
+const SCANNING: &str = "filter, audit and scan (clamd)";
+
+const CLASSIFY: &str = "[[rule]]\nname = \"p\"\napp = \"p2p\"\naction = \"block\"\n";
+const FILTER: &str =
+    "[[rule]]\nname = \"n\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n";
+const AUDIT: &str = "[[rule]]\nname = \"n\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n\
+    [[rule]]\nname = \"a\"\napp = \"http\"\naction = \"audit\"\n";
+const SCAN: &str = "[[rule]]\nname = \"n\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n\
+    [[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\naudit = true\n";
+
+/// Measures all configurations, in turns.
+pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
+    let (rounds, time) = if args.quick {
+        (1, Duration::from_secs(2))
+    } else {
+        (args.rounds.max(1), Duration::from_secs(6))
+    };
+    let border = Border::lay()?;
+    let load = Load::serve(&border)?;
+    let kinds = [Kind::Files(100), Kind::Bulk(1), Kind::Bulk(8)];
+    let mut runs: Vec<(usize, Kind, f64)> = Vec::new();
+    for round in 0..rounds {
+        for (place, (name, setup)) in LADDER.iter().enumerate() {
+            let Some(running) = start(&border, *setup, args.clamd.as_ref())? else {
+                if round == 0 {
+                    output.note(&format!("{name}: left out, it needs --clamd"));
+                }
+                continue;
+            };
+            for kind in kinds {
+                let rate = load.measure(&border, kind, time)?;
+                output.note(&format!(
+                    "round {} of {rounds}, {name}, {}: {rate:.2} Gbit/s",
+                    round + 1,
+                    kind.name()
+                ));
+                runs.push((place, kind, rate));
+            }
+            running.end()?;
+        }
+    }
+    let of = |place: usize, kind: Kind| -> Vec<f64> {
+        let same = runs.iter().filter(|run| run.0 == place && run.1 == kind);
+        same.map(|run| run.2).collect()
+    };
+    let baseline = LADDER
+        .iter()
+        .position(|(name, _)| *name == NAT)
+        .unwrap_or(0);
+    let mut figures = Vec::new();
+    for (place, (name, _)) in LADDER.iter().enumerate() {
+        for kind in kinds {
+            let rates = of(place, kind);
+            if rates.is_empty() {
+                continue;
+            }
+            let case = format!("{name}, {}", kind.name());
+            figures.push(
+                Figure::new("gate", case, "throughput", "Gbit/s", &rates)
+                    .against(NAT, &of(baseline, kind)),
+            );
+        }
+    }
+    show(output, &figures)
+}
+
+/// `None`: it cannot be had here.
+fn start(
+    border: &Border,
+    setup: Setup,
+    clamd: Option<&PathBuf>,
+) -> Result<Option<Running>, Failure> {
+    match setup {
+        Setup::Forward => Ok(Some(Running::plain())),
+        Setup::Translate => Ok(Some(border.translate()?)),
+        Setup::Gateway(SCAN) if clamd.is_none() => Ok(None),
+        Setup::Gateway(policy) => {
+            let clamd = clamd.filter(|_| policy == SCAN);
+            Ok(Some(border.gateway(policy, clamd)?))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringway_gateway::SignatureSet;
+    use ringway_gateway::policy::Policy;
+
+    use super::{LADDER, Setup};
+
+    #[test]
+    fn the_policies_of_the_ladder_are_in_order() {
+        let known = SignatureSet::built_in()
+            .signatures()
+            .iter()
+            .map(|signature| signature.application.clone())
+            .collect();
+        let mut count = 0;
+        for (name, setup) in LADDER {
+            if let Setup::Gateway(policy) = setup {
+                assert!(Policy::parse(policy, &known).is_ok(), "{name}");
+                count += 1;
+            }
+        }
+        assert_eq!(count, 4);
+    }
+}

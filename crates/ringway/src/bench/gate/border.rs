@@ -1,0 +1,234 @@
+//! Three namespaces in a row, and what runs in the middle one.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader};
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use tempfile::TempDir;
+
+use crate::failure::Failure;
+
+pub(super) const SERVER: &str = "198.51.100.9";
+
+/// Which of the three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Client,
+    Gateway,
+    Server,
+}
+
+/// The namespaces; they are removed with this.
+#[derive(Debug)]
+pub(super) struct Border {
+    prefix: String,
+    folder: TempDir,
+}
+
+impl Border {
+    /// Lays them out. Needs root and `ip`.
+    pub(super) fn lay() -> Result<Border, Failure> {
+        let folder = tempfile::tempdir().map_err(Failure::failed)?;
+        let border = Border {
+            prefix: format!("rwb{}", std::process::id()),
+            folder,
+        };
+        for side in [Side::Client, Side::Gateway, Side::Server] {
+            border.ip(&["netns", "add", &border.name(side)])?;
+            border.inside(side, &["ip", "link", "set", "lo", "up"])?;
+        }
+        let (client, gateway, server) = (
+            border.name(Side::Client),
+            border.name(Side::Gateway),
+            border.name(Side::Server),
+        );
+        border.ip(&[
+            "link", "add", "lan0", "netns", &gateway, "type", "veth", "peer", "name", "eth0",
+            "netns", &client,
+        ])?;
+        border.ip(&[
+            "link", "add", "wan0", "netns", &gateway, "type", "veth", "peer", "name", "eth0",
+            "netns", &server,
+        ])?;
+        let ends = [
+            (Side::Client, "eth0", "10.66.0.2/24".to_owned()),
+            (Side::Gateway, "lan0", "10.66.0.1/24".to_owned()),
+            (Side::Gateway, "wan0", "198.51.100.1/24".to_owned()),
+            (Side::Server, "eth0", format!("{SERVER}/24")),
+        ];
+        for (side, interface, address) in ends {
+            border.inside(side, &["ip", "addr", "add", &address, "dev", interface])?;
+            border.inside(side, &["ip", "link", "set", interface, "up"])?;
+        }
+        border.inside(
+            Side::Client,
+            &["ip", "route", "add", "default", "via", "10.66.0.1"],
+        )?;
+        border.inside(
+            Side::Server,
+            &["ip", "route", "add", "default", "via", "198.51.100.1"],
+        )?;
+        border.inside(Side::Gateway, &["sysctl", "-qw", "net.ipv4.ip_forward=1"])?;
+        Ok(border)
+    }
+
+    fn name(&self, side: Side) -> String {
+        let end = match side {
+            Side::Client => 'c',
+            Side::Gateway => 'g',
+            Side::Server => 's',
+        };
+        format!("{}{end}", self.prefix)
+    }
+
+    fn ip(&self, words: &[&str]) -> Result<(), Failure> {
+        check(Command::new("ip").args(words))
+    }
+
+    fn inside(&self, side: Side, words: &[&str]) -> Result<(), Failure> {
+        check(
+            Command::new("ip")
+                .args(["netns", "exec", &self.name(side)])
+                .args(words),
+        )
+    }
+
+    /// Does something on a thread that stays in a namespace: its sockets belong there.
+    pub(super) fn at<T: Send + 'static>(
+        &self,
+        side: Side,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<std::thread::JoinHandle<io::Result<T>>> {
+        let namespace = File::open(format!("/run/netns/{}", self.name(side)))?;
+        std::thread::Builder::new()
+            .stack_size(256 << 10)
+            .spawn(move || {
+                move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+                Ok(work())
+            })
+    }
+
+    /// Address translation towards the server.
+    pub(super) fn translate(&self) -> Result<Running, Failure> {
+        let rule = [
+            "-t",
+            "nat",
+            "-A",
+            "POSTROUTING",
+            "-o",
+            "wan0",
+            "-j",
+            "MASQUERADE",
+        ];
+        self.inside(Side::Gateway, &[&["iptables"], rule.as_slice()].concat())?;
+        Ok(Running {
+            gateway: None,
+            undo: Some(vec![
+                "netns".to_owned(),
+                "exec".to_owned(),
+                self.name(Side::Gateway),
+                "iptables".to_owned(),
+                "-t".to_owned(),
+                "nat".to_owned(),
+                "-F".to_owned(),
+            ]),
+        })
+    }
+
+    /// A gateway with this policy, and address translation.
+    pub(super) fn gateway(
+        &self,
+        policy: &str,
+        clamd: Option<&PathBuf>,
+    ) -> Result<Running, Failure> {
+        let mut running = self.translate()?;
+        let path = |name: &str| self.folder.path().join(name);
+        std::fs::write(path("policy.toml"), policy).map_err(Failure::failed)?;
+        let program = std::env::current_exe().map_err(Failure::failed)?;
+        let mut command = Command::new("ip");
+        command
+            .args(["netns", "exec", &self.name(Side::Gateway)])
+            .arg(program)
+            .args(["--json", "gate", "up", "--exit-with-stdin", "--enforce"])
+            .args(["--inside", "lan0", "--outside", "wan0", "--policy"])
+            .arg(path("policy.toml"))
+            .arg("--state")
+            .arg(path("state"))
+            .arg("--control")
+            .arg(path("gate.sock"));
+        if let Some(clamd) = clamd {
+            command.arg("--clamd").arg(clamd);
+        }
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(Failure::failed)?;
+        let mut ready = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            BufReader::new(stdout)
+                .read_line(&mut ready)
+                .map_err(Failure::failed)?;
+        }
+        running.gateway = Some(child);
+        if ready.is_empty() {
+            running.end()?;
+            return Err(Failure::failed("the gateway did not start"));
+        }
+        Ok(running)
+    }
+}
+
+impl Drop for Border {
+    fn drop(&mut self) {
+        for side in [Side::Client, Side::Gateway, Side::Server] {
+            // Nobody is left to tell.
+            self.ip(&["netns", "del", &self.name(side)]).ok();
+        }
+    }
+}
+
+/// What runs in the middle, and how it is undone.
+#[derive(Debug)]
+pub(super) struct Running {
+    gateway: Option<Child>,
+    undo: Option<Vec<String>>,
+}
+
+impl Running {
+    /// Nothing.
+    pub(super) fn plain() -> Running {
+        Running {
+            gateway: None,
+            undo: None,
+        }
+    }
+
+    /// Ends it.
+    pub(super) fn end(mut self) -> Result<(), Failure> {
+        if let Some(mut gateway) = self.gateway.take() {
+            drop(gateway.stdin.take());
+            gateway.wait().map_err(Failure::failed)?;
+        }
+        match self.undo.take() {
+            Some(words) => check(Command::new("ip").args(words)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn check(command: &mut Command) -> Result<(), Failure> {
+    let output = command
+        .output()
+        .map_err(|error| Failure::failed(format_args!("`ip` cannot be run: {error}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(Failure::failed(format_args!(
+        "{command:?} failed ({}); this benchmark needs root, iproute2 and iptables",
+        String::from_utf8_lossy(&output.stderr).trim()
+    )))
+}

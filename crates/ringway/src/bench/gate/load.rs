@@ -1,0 +1,141 @@
+//! What crosses the border: files over HTTP, each on a connection of its own, and connections that only send.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::border::{Border, SERVER, Side};
+use crate::failure::Failure;
+
+/// Bytes of a file, as in the papers.
+const FILE: usize = 2_000_000;
+const FILES: u16 = 80;
+const BULK: u16 = 5_001;
+/// Time at the beginning of a measurement that does not count.
+const WARM: Duration = Duration::from_millis(500);
+
+/// What is loaded, and by how many at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Files of 2 MB.
+    Files(usize),
+    /// Bytes without end.
+    Bulk(usize),
+}
+
+impl Kind {
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Files(clients) => format!("{clients} clients, files of 2 MB"),
+            Self::Bulk(1) => "1 connection".to_owned(),
+            Self::Bulk(connections) => format!("{connections} connections"),
+        }
+    }
+}
+
+/// The servers; they end with the program.
+#[derive(Debug)]
+pub(super) struct Load;
+
+impl Load {
+    /// Starts both servers.
+    pub(super) fn serve(border: &Border) -> Result<Load, Failure> {
+        for (port, whole) in [(FILES, true), (BULK, false)] {
+            let bound = border
+                .at(Side::Server, move || TcpListener::bind((SERVER, port)))
+                .map_err(Failure::failed)?;
+            let listener = bound
+                .join()
+                .map_err(|_| Failure::failed("a server's thread ended by a fault"))?
+                .and_then(|bound| bound)
+                .map_err(Failure::failed)?;
+            std::thread::spawn(move || {
+                for stream in listener.incoming().map_while(Result::ok) {
+                    // A client that has had enough goes.
+                    std::thread::spawn(move || answer(stream, whole).ok());
+                }
+            });
+        }
+        Ok(Load)
+    }
+
+    /// Gbit/s of payload that arrive.
+    pub(super) fn measure(
+        &self,
+        border: &Border,
+        kind: Kind,
+        time: Duration,
+    ) -> Result<f64, Failure> {
+        let (clients, port) = match kind {
+            Kind::Files(clients) => (clients, FILES),
+            Kind::Bulk(clients) => (clients, BULK),
+        };
+        let (bytes, over) = (
+            Arc::new(AtomicU64::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let mut threads = Vec::new();
+        for _ in 0..clients {
+            let (bytes, over) = (Arc::clone(&bytes), Arc::clone(&over));
+            let thread = border.at(Side::Client, move || {
+                while !over.load(Ordering::Relaxed) {
+                    // A connection that fails is made again; what did not arrive does not count.
+                    fetch(port, &bytes, &over).ok();
+                }
+            });
+            threads.push(thread.map_err(Failure::failed)?);
+        }
+        std::thread::sleep(WARM);
+        let (began, before) = (Instant::now(), bytes.load(Ordering::Relaxed));
+        std::thread::sleep(time);
+        let arrived = bytes.load(Ordering::Relaxed).saturating_sub(before);
+        let took = began.elapsed();
+        over.store(true, Ordering::Relaxed);
+        for thread in threads {
+            thread
+                .join()
+                .map_err(|_| Failure::failed("a client's thread ended by a fault"))?
+                .map_err(Failure::failed)?;
+        }
+        #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "a rate")]
+        let bits = arrived as f64 * 8.0;
+        Ok(bits / took.as_secs_f64() / 1e9)
+    }
+}
+
+fn answer(mut stream: TcpStream, whole: bool) -> io::Result<()> {
+    let zeros = vec![0_u8; 65_536];
+    let mut request = [0; 1_024];
+    if stream.read(&mut request)? == 0 {
+        return Ok(());
+    }
+    if whole {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: {FILE}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes())?;
+    }
+    let mut left = if whole { FILE } else { usize::MAX };
+    while left > 0 {
+        let part = zeros.get(..left.min(zeros.len())).unwrap_or_default();
+        stream.write_all(part)?;
+        left = left.saturating_sub(part.len());
+    }
+    Ok(())
+}
+
+fn fetch(port: u16, bytes: &AtomicU64, over: &AtomicBool) -> io::Result<()> {
+    let mut stream = TcpStream::connect((SERVER, port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    stream.write_all(b"GET /file.bin HTTP/1.1\r\nHost: server\r\n\r\n")?;
+    let mut buffer = vec![0; 131_072];
+    while !over.load(Ordering::Relaxed) {
+        match stream.read(&mut buffer)? {
+            0 => break,
+            read => bytes.fetch_add(u64::try_from(read).unwrap_or(0), Ordering::Relaxed),
+        };
+    }
+    Ok(())
+}
