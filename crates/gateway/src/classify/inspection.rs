@@ -4,7 +4,7 @@ use super::message::{Announced, Details, Listener, Memory};
 use super::opening::{Opening, Shape};
 use super::{Confidence, UNKNOWN};
 use crate::flow::{Direction, Prefix};
-use crate::limits::{FULL_SEGMENT, SMALL_SEGMENTS};
+use crate::limits::{ETHERNET_SEGMENT, FULL_SEGMENT, MAX_PREFIX, ONE_SIDED, SMALL_SEGMENTS};
 
 /// The application of a flow, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +102,14 @@ impl Inspection {
         let Some(part) = self.parts.get_mut(direction.slot()) else {
             return;
         };
+        if length > MAX_PREFIX {
+            // What a card or the kernel has joined to more than is kept counts as what it was on the wire.
+            let packets = u8::try_from(length.div_ceil(ETHERNET_SEGMENT)).unwrap_or(u8::MAX);
+            if let Some(count) = self.counts.get_mut(direction.slot()) {
+                *count = count.saturating_add(packets);
+            }
+            return;
+        }
         let eighths = length.saturating_mul(SMALL_SEGMENTS) / FULL_SEGMENT;
         *part = part.saturating_add(u8::try_from(eighths.max(1)).unwrap_or(u8::MAX));
         if usize::from(*part) >= SMALL_SEGMENTS {
@@ -110,8 +118,11 @@ impl Inspection {
         }
     }
 
+    /// Both directions have had their turn, or one has gone on for so long that the other will not say more of it.
     pub(super) fn is_exhausted(&self, packets: u8) -> bool {
+        let long = packets.saturating_mul(ONE_SIDED);
         self.counts.iter().all(|&count| count >= packets)
+            || self.counts.iter().any(|&count| count >= long)
     }
 
     pub(super) fn stream(&mut self, direction: Direction) -> &mut Prefix {
