@@ -59,6 +59,7 @@ pub mod classify;
 pub mod flow;
 pub mod inspect;
 pub mod limits;
+mod lines;
 #[cfg(target_os = "linux")]
 pub mod linux;
 mod offline;

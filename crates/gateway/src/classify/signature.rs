@@ -8,6 +8,7 @@ use super::{Confidence, checks};
 use crate::limits::{
     MAX_DETAIL, MAX_NAMES, MAX_PATTERN, MAX_PATTERNS, MAX_SCAN, MAX_SIGNATURE_FILE, MAX_SIGNATURES,
 };
+use crate::lines::line_of;
 use crate::packet::L4;
 
 const BUILT_IN: [&str; 5] = [
@@ -358,18 +359,6 @@ fn from_hex(hex: &str) -> Result<Vec<u8>, String> {
 
 fn fault(line: usize, reason: String) -> SignatureError {
     SignatureError { line, reason }
-}
-
-fn line_of(text: &str, offset: usize) -> usize {
-    let before = text
-        .as_bytes()
-        .get(..offset.min(text.len()))
-        .unwrap_or_default();
-    before
-        .iter()
-        .filter(|&&byte| byte == b'\n')
-        .count()
-        .saturating_add(1)
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use super::{DEFAULT_RULE, Policy};
 use crate::classify::Confidence;
 use crate::inspect::FileHead;
 use crate::limits::{MAX_CLASSES, MAX_POLICY_FILE, MAX_RULES, MAX_TRIALS};
+use crate::lines::line_of;
 use crate::packet::L4;
 
 #[derive(Deserialize)]
@@ -458,17 +459,4 @@ fn resolve(
         }
     }
     Ok(networks)
-}
-
-/// The line, from 1, of an offset into the text.
-fn line_of(text: &str, offset: usize) -> usize {
-    let before = text
-        .as_bytes()
-        .get(..offset.min(text.len()))
-        .unwrap_or_default();
-    before
-        .iter()
-        .filter(|&&byte| byte == b'\n')
-        .count()
-        .saturating_add(1)
 }

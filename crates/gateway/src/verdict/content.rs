@@ -9,18 +9,18 @@
 //! at its receiver before all of the file was found clean. Where nobody says how long a file is, each packet might be the
 //! last: it waits for the next one, for the end, or for a pause, upon which what there is of the window is scanned.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use sha2::{Digest as _, Sha256};
+use sha2::Digest as _;
 
 use super::reset::Broken;
+use super::way::{Fate, Transfer, Way, Window};
 use crate::flow::Direction;
 use crate::inspect::{Decoder, Expected, FileHead, Message, Seen};
-use crate::limits::{MAX_EARLY, SCAN_OVERLAP, SCAN_PAUSE};
+use crate::limits::MAX_EARLY;
 use crate::packet::Packet;
-use crate::policy::{Action, File, Item, Ruling};
-use crate::stream::{Decision, Output, Place, Segment, Stream, StreamBounds};
+use crate::policy::{Action, Item, Ruling};
+use crate::stream::{Decision, Output, Place, Segment};
 
 /// What is asked and told while packets are taken in.
 pub(super) trait Counsel {
@@ -50,32 +50,6 @@ pub(super) enum Note {
     Message(Message, Ruling),
 }
 
-/// Bytes of a file to scan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Window {
-    pub(super) direction: Direction,
-    /// Counts from 1 in each direction of a connection.
-    pub(super) number: u32,
-    /// The end of the window before, and the new bytes.
-    pub(super) bytes: Vec<u8>,
-    /// How many of the bytes were in the window before.
-    pub(super) repeated: usize,
-    /// The file begins with it.
-    pub(super) first: bool,
-    /// The file ends with it.
-    pub(super) last: bool,
-    pub(super) name: Option<String>,
-    pub(super) ruling: Ruling,
-}
-
-/// What becomes of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    Pass,
-    Drop,
-    Hold,
-}
-
 /// Why a connection is not followed any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
@@ -92,39 +66,6 @@ pub(super) struct Answer {
     /// Its payload is to be replaced by this one.
     pub(super) rewritten: Option<Vec<u8>>,
     pub(super) stop: Option<Stop>,
-}
-
-/// A packet that waits.
-#[derive(Debug)]
-struct Held {
-    token: u64,
-    /// The window that has to be clean; `None`: it may be a file's last, and what comes next decides.
-    needs: Option<u32>,
-    broken: Broken,
-}
-
-/// A file under way.
-#[derive(Debug)]
-struct Transfer {
-    head: FileHead,
-    ruling: Ruling,
-    bytes: u64,
-    hash: Sha256,
-    window: Vec<u8>,
-    repeated: usize,
-    begun: bool,
-}
-
-/// One direction.
-#[derive(Debug)]
-struct Way {
-    stream: Stream<u64>,
-    transfer: Option<Transfer>,
-    held: VecDeque<Held>,
-    issued: u32,
-    clean: u32,
-    /// When the packet that may be a file's last has waited long enough.
-    pause: Option<Duration>,
 }
 
 /// Who reads the bytes.
@@ -150,16 +91,8 @@ impl Content {
     /// Follows a connection from its next packet on. `window`: bytes of a file that are scanned at once; `holds`: packets
     /// wait for their scan.
     pub(super) fn new(window: usize, holds: bool) -> Self {
-        let way = || Way {
-            stream: Stream::new(StreamBounds::default()),
-            transfer: None,
-            held: VecDeque::new(),
-            issued: 0,
-            clean: 0,
-            pause: None,
-        };
         Self {
-            ways: [way(), way()],
+            ways: [Way::new(), Way::new()],
             reader: Reader::Waiting(Vec::new(), 0),
             output: Output::default(),
             window,
@@ -211,12 +144,13 @@ impl Content {
             return Answer::default();
         };
         if tcp.ack {
-            let [from_client, from_server] = &mut self.ways;
             let other = match direction {
-                Direction::FromClient => from_server,
-                Direction::FromServer => from_client,
+                Direction::FromClient => Direction::FromServer,
+                Direction::FromServer => Direction::FromClient,
             };
-            other.stream.handle_acknowledgement(tcp.acknowledged);
+            self.way(other)
+                .stream
+                .handle_acknowledgement(tcp.acknowledged);
         }
         self.output.clear();
         let mut output = std::mem::take(&mut self.output);
@@ -338,11 +272,7 @@ impl Content {
     }
 
     fn way(&mut self, direction: Direction) -> &mut Way {
-        let [from_client, from_server] = &mut self.ways;
-        match direction {
-            Direction::FromClient => from_client,
-            Direction::FromServer => from_server,
-        }
+        way_of(&mut self.ways, direction)
     }
 
     fn read(
@@ -440,65 +370,20 @@ impl Course<'_> {
             return;
         }
         let direction = self.direction;
-        let [from_client, from_server] = &mut *self.ways;
-        let way = match direction {
-            Direction::FromClient => from_client,
-            Direction::FromServer => from_server,
-        };
+        let way = way_of(self.ways, direction);
         // One that has no end was cut off by this one; what came of it is looked at all the same.
         way.scan_rest(direction, true, self.counsel);
-        way.transfer = Some(Transfer {
-            head,
-            ruling,
-            bytes: 0,
-            hash: Sha256::new(),
-            window: Vec::new(),
-            repeated: 0,
-            begun: false,
-        });
+        way.transfer = Some(Transfer::new(head, ruling));
     }
 
     fn data(&mut self, bytes: &[u8]) {
         let (direction, window) = (self.direction, self.window);
-        let [from_client, from_server] = &mut *self.ways;
-        let way = match direction {
-            Direction::FromClient => from_client,
-            Direction::FromServer => from_server,
-        };
-        let Some(file) = &mut way.transfer else {
-            return;
-        };
-        file.bytes = file
-            .bytes
-            .saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-        if file.ruling.audit {
-            file.hash.update(bytes);
-        }
-        if !file.is_scanned() {
-            return;
-        }
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let fresh = file.window.len().saturating_sub(file.repeated);
-            let room = window.saturating_sub(fresh).max(1);
-            let (now, later) = rest.split_at(room.min(rest.len()));
-            file.window.extend_from_slice(now);
-            rest = later;
-            if file.window.len().saturating_sub(file.repeated) >= window {
-                way.issued = way.issued.saturating_add(1);
-                let number = way.issued;
-                self.counsel.scan(file.cut(direction, number, false));
-            }
-        }
+        way_of(self.ways, direction).take_in(direction, bytes, window, self.counsel);
     }
 
     fn finish(&mut self) {
         let direction = self.direction;
-        let [from_client, from_server] = &mut *self.ways;
-        let way = match direction {
-            Direction::FromClient => from_client,
-            Direction::FromServer => from_server,
-        };
+        let way = way_of(self.ways, direction);
         way.scan_rest(direction, true, self.counsel);
         let Some(file) = way.transfer.take() else {
             return;
@@ -514,94 +399,10 @@ impl Course<'_> {
     }
 }
 
-impl Way {
-    /// Whether a packet goes on or waits.
-    fn place(&mut self, now: Duration, packet: &Packet<'_>, token: u64) -> Fate {
-        let endless = self
-            .transfer
-            .as_ref()
-            .is_some_and(|file| file.is_scanned() && file.head.size.is_none());
-        let carries = !packet.payload.is_empty() || packet.tcp.is_some_and(|tcp| tcp.fin);
-        let behind = self.issued > self.clean;
-        // A repetition of a packet that waits must wait like it.
-        let tail = self.held.iter().any(|held| held.needs.is_none());
-        if !carries || !(behind || endless || tail) {
-            return Fate::Pass;
-        }
-        let needs = if endless || tail {
-            None
-        } else {
-            Some(self.issued)
-        };
-        if needs.is_none() {
-            self.pause = Some(now.saturating_add(SCAN_PAUSE));
-        }
-        self.held.push_back(Held {
-            token,
-            needs,
-            broken: Broken::by(packet),
-        });
-        Fate::Hold
-    }
-
-    /// New bytes have come, so that what waited as the last of a file was not; unless they ended the file, and it was the
-    /// last of its data. Either way it waits for the windows that were begun.
-    fn decide_tail(&mut self) {
-        let issued = self.issued;
-        for held in self.held.iter_mut().filter(|held| held.needs.is_none()) {
-            held.needs = Some(issued);
-        }
-    }
-
-    /// Scans what there is of a window. `last`: the file ends here.
-    fn scan_rest(&mut self, direction: Direction, last: bool, counsel: &mut dyn Counsel) {
-        let Some(file) = &mut self.transfer else {
-            return;
-        };
-        let fresh = file.window.len() > file.repeated;
-        if !file.is_scanned() || !(fresh || (last && file.begun)) {
-            return;
-        }
-        self.issued = self.issued.saturating_add(1);
-        counsel.scan(file.cut(direction, self.issued, last));
-    }
-}
-
-impl Transfer {
-    fn is_scanned(&self) -> bool {
-        self.ruling.action == Action::Scan
-    }
-
-    /// Takes the window for scanning; its end stays, because signatures may lie across.
-    fn cut(&mut self, direction: Direction, number: u32, last: bool) -> Window {
-        let keep = self.window.len().saturating_sub(SCAN_OVERLAP);
-        let overlap = self.window.get(keep..).unwrap_or_default().to_vec();
-        let repeated = std::mem::replace(&mut self.repeated, overlap.len());
-        let first = !std::mem::replace(&mut self.begun, true);
-        Window {
-            direction,
-            number,
-            bytes: std::mem::replace(&mut self.window, overlap),
-            repeated,
-            first,
-            last,
-            name: self.head.name.clone(),
-            ruling: self.ruling,
-        }
-    }
-}
-
-impl FileHead {
-    /// What the policy is asked about.
-    pub(super) fn facts(&self) -> File<'_> {
-        let name = self.name.as_deref();
-        let extension = name
-            .and_then(|name| name.rsplit_once('.'))
-            .map(|(_, end)| end);
-        File {
-            name,
-            kind: self.kind.as_deref().or(extension),
-            size: self.size,
-        }
+fn way_of(ways: &mut [Way; 2], direction: Direction) -> &mut Way {
+    let [from_client, from_server] = ways;
+    match direction {
+        Direction::FromClient => from_client,
+        Direction::FromServer => from_server,
     }
 }

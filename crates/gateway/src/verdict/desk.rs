@@ -136,10 +136,21 @@ impl Desk {
         };
         LiveFlow {
             flow_id: flow.serial,
-            record: FlowRecord::new(flow, self.tracker.conclude(flow)),
+            record: FlowRecord::new(flow, self.known(flow)),
             action,
             rule,
             decided_after,
+        }
+    }
+
+    /// What a flow is called: as the decision found it, unless more is known by now.
+    fn known(&self, flow: &Flow<Tracked<State>>) -> Classified {
+        let now = self.found(flow);
+        match &flow.attachment.own.status {
+            Status::Decided(decided) if decided.found.confidence >= now.confidence => {
+                (*decided.found).clone()
+            }
+            _ => now,
         }
     }
 
@@ -165,7 +176,7 @@ impl Desk {
     /// The first packet of a flow: it may be one that was just blocked, or be decided without the classifier.
     fn first(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
         let announced = self.tracker.flow(seen.place).and_then(|flow| {
-            let expected = self.announced.take(now, flow.server)?;
+            let expected = self.announced.get(now, flow.server)?;
             Some(Box::new(expected))
         });
         let Some(flow) = self.tracker.flow_mut(seen.place) else {
@@ -213,9 +224,11 @@ impl Desk {
             return Verdict::PASS;
         };
         let own = &flow.attachment.own;
+        // An announcement counts once there is data: what that certainly is counts more, or any host could pass for a chat's.
+        let announced = own.announced.is_some() && flow.attachment.inspection.inspected() > 0;
         let finished = flow.attachment.inspection.is_done()
             || flow.packets >= MAX_UNDECIDED_PACKETS
-            || own.announced.is_some();
+            || announced;
         let named = flow.attachment.inspection.verdict().is_some();
         let readable = own.content.is_some() && named;
         if !(finished || readable) {
@@ -376,7 +389,7 @@ impl Desk {
 
     /// What is told of a flow that is over. One that ended undecided is told what would have happened.
     fn conclude(&self, now: Duration, flow: &Flow<Tracked<State>>) -> DecidedFlow {
-        let verdict = self.tracker.conclude(flow);
+        let verdict = self.known(flow);
         let (ruling, policy, decided_after) = match &flow.attachment.own.status {
             Status::Decided(decided) => (decided.plan.ruling, &decided.policy, Some(decided.after)),
             Status::Refused => (BLOCK, &self.policy, Some(1)),

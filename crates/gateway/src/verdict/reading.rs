@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use super::content::{Answer, Content, Counsel, Fate, Note, Stop, Window};
+use super::content::{Answer, Content, Counsel, Note, Stop};
 use super::desk::{Desk, Seen, ends, facts};
 use super::event::{Event, EventKind, FileInfo, Text};
 use super::reset::resets;
 use super::state::{Decided, Status};
+use super::way::{Fate, Window};
 use super::{FlowId, Mode, ScanJob, Scanned, Verdict};
 use crate::flow::Direction;
 use crate::inspect::{Decoder, Expected, FileHead};
@@ -134,7 +135,8 @@ impl Desk {
             rewritten,
             stop,
         } = outcome.answer;
-        self.rewritten = rewritten;
+        // While observing nothing is changed, not even what would fool somebody.
+        self.rewritten = rewritten.filter(|_| self.settings.mode == Mode::Enforce);
         if let Some(stop) = stop {
             return self.stopped(now, seen, stop);
         }

@@ -532,4 +532,70 @@ fn a_file_that_a_chat_announced_is_known_from_its_first_packet_and_scanned() {
             .iter()
             .any(|event| event.app_proto == "dcc" && event.kind == EventKind::FileInfo)
     );
+    let flow = gateway
+        .flows(9)
+        .into_iter()
+        .find(|flow| flow.record.server_port == 5_000)
+        .unwrap();
+    assert_eq!(flow.record.app, "dcc");
+    assert!(
+        flow.record.evidence.contains("announced"),
+        "{}",
+        flow.record.evidence
+    );
+}
+
+#[test]
+fn an_announcement_makes_nothing_of_what_is_certainly_something_else() {
+    let policy = "[[rule]]\nname = \"torrents\"\napp = \"bittorrent\"\naction = \"block\"\n\
+        [[rule]]\nname = \"talk\"\napp = [\"irc\", \"dcc\"]\naction = \"audit\"\n";
+    let known: BTreeSet<String> = ["irc", "dcc", "bittorrent"].map(str::to_owned).into();
+    let settings = Settings {
+        mode: Mode::Enforce,
+        ..Settings::default()
+    };
+    let mut gateway = Gateway::new(
+        built_in_classifier(),
+        TableBounds::default(),
+        Arc::new(Policy::parse(policy, &known).unwrap()),
+        settings,
+    );
+    let mut packets = Packets::new();
+    opening(
+        &mut packets,
+        &[b"PRIVMSG owl :\x01DCC SEND song.ogg 3325256711 5000 700\x01\r\n"],
+    );
+    let mut torrent = packets.tcp(at("10.0.0.8:40000"), at("198.51.100.7:5000"));
+    torrent.open();
+    torrent.client(&[b"\x13BitTorrent protocol".as_slice(), &[0; 48]].concat());
+    let verdicts: Vec<bool> = packets
+        .iter()
+        .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).pass)
+        .collect();
+    assert_eq!(
+        verdicts.last(),
+        Some(&false),
+        "a torrent passed for a chat's file"
+    );
+}
+
+#[test]
+fn observing_changes_no_bytes() {
+    let mut gateway = gateway(NAMES, Mode::Observe);
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
+    stream.open();
+    stream.client(b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n");
+    let all: Vec<_> = packets
+        .iter()
+        .map(|(now, bytes)| (now, bytes.to_vec()))
+        .collect();
+    for (now, bytes) in &all {
+        gateway.handle_packet(*now, LinkType::RawIp, bytes);
+    }
+    let (now, mut other) = all.last().unwrap().clone();
+    let place = other.windows(5).position(|part| part == b"a.txt").unwrap();
+    other[place..place + 5].copy_from_slice(b"b.exe");
+    assert!(gateway.handle_packet(now, LinkType::RawIp, &other).pass);
+    assert_eq!(gateway.take_rewritten(), None);
 }

@@ -1,0 +1,229 @@
+//! One direction of a managed connection: the file under way, its windows, and the packets that wait for them.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+use super::content::Counsel;
+use super::reset::Broken;
+use crate::flow::Direction;
+use crate::inspect::FileHead;
+use crate::limits::{SCAN_OVERLAP, SCAN_PAUSE};
+use crate::packet::Packet;
+use crate::policy::{Action, File, Ruling};
+use crate::stream::{Stream, StreamBounds};
+
+/// Bytes of a file to scan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) direction: Direction,
+    /// Counts from 1 in each direction of a connection.
+    pub(super) number: u32,
+    /// The end of the window before, and the new bytes.
+    pub(super) bytes: Vec<u8>,
+    /// How many of the bytes were in the window before.
+    pub(super) repeated: usize,
+    /// The file begins with it.
+    pub(super) first: bool,
+    /// The file ends with it.
+    pub(super) last: bool,
+    pub(super) name: Option<String>,
+    pub(super) ruling: Ruling,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Pass,
+    Drop,
+    Hold,
+}
+
+/// A packet that waits.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) token: u64,
+    /// The window that has to be clean; `None`: it may be a file's last, and what comes next decides.
+    pub(super) needs: Option<u32>,
+    pub(super) broken: Broken,
+}
+
+/// A file under way.
+#[derive(Debug)]
+pub(super) struct Transfer {
+    pub(super) head: FileHead,
+    pub(super) ruling: Ruling,
+    pub(super) bytes: u64,
+    pub(super) hash: Sha256,
+    pub(super) window: Vec<u8>,
+    repeated: usize,
+    begun: bool,
+}
+
+/// One direction.
+#[derive(Debug)]
+pub(super) struct Way {
+    pub(super) stream: Stream<u64>,
+    pub(super) transfer: Option<Transfer>,
+    pub(super) held: VecDeque<Held>,
+    pub(super) issued: u32,
+    pub(super) clean: u32,
+    /// When the packet that may be a file's last has waited long enough.
+    pub(super) pause: Option<Duration>,
+}
+
+impl Way {
+    pub(super) fn new() -> Self {
+        Self {
+            stream: Stream::new(StreamBounds::default()),
+            transfer: None,
+            held: VecDeque::new(),
+            issued: 0,
+            clean: 0,
+            pause: None,
+        }
+    }
+
+    /// Takes in the next bytes of a file, and has each window scanned that they complete.
+    pub(super) fn take_in(
+        &mut self,
+        direction: Direction,
+        bytes: &[u8],
+        window: usize,
+        counsel: &mut dyn Counsel,
+    ) {
+        let Some(file) = &mut self.transfer else {
+            return;
+        };
+        file.bytes = file
+            .bytes
+            .saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        if file.ruling.audit {
+            file.hash.update(bytes);
+        }
+        if !file.is_scanned() {
+            return;
+        }
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let fresh = file.window.len().saturating_sub(file.repeated);
+            let room = window.saturating_sub(fresh).max(1);
+            let (now, later) = rest.split_at(room.min(rest.len()));
+            file.window.extend_from_slice(now);
+            rest = later;
+            if file.window.len().saturating_sub(file.repeated) >= window {
+                self.issued = self.issued.saturating_add(1);
+                let number = self.issued;
+                counsel.scan(file.cut(direction, number, false));
+            }
+        }
+    }
+
+    /// Whether a packet goes on or waits.
+    pub(super) fn place(&mut self, now: Duration, packet: &Packet<'_>, token: u64) -> Fate {
+        let endless = self
+            .transfer
+            .as_ref()
+            .is_some_and(|file| file.is_scanned() && file.head.size.is_none());
+        let carries = !packet.payload.is_empty() || packet.tcp.is_some_and(|tcp| tcp.fin);
+        let behind = self.issued > self.clean;
+        // A repetition of a packet that waits must wait like it.
+        let tail = self.held.iter().any(|held| held.needs.is_none());
+        if !carries || !(behind || endless || tail) {
+            return Fate::Pass;
+        }
+        let needs = if endless || tail {
+            None
+        } else {
+            Some(self.issued)
+        };
+        if needs.is_none() {
+            self.pause = Some(now.saturating_add(SCAN_PAUSE));
+        }
+        self.held.push_back(Held {
+            token,
+            needs,
+            broken: Broken::by(packet),
+        });
+        Fate::Hold
+    }
+
+    /// New bytes have come, so that what waited as the last of a file was not; unless they ended the file, and it was the
+    /// last of its data. Either way it waits for the windows that were begun.
+    pub(super) fn decide_tail(&mut self) {
+        let issued = self.issued;
+        for held in self.held.iter_mut().filter(|held| held.needs.is_none()) {
+            held.needs = Some(issued);
+        }
+    }
+
+    /// Scans what there is of a window. `last`: the file ends here.
+    pub(super) fn scan_rest(
+        &mut self,
+        direction: Direction,
+        last: bool,
+        counsel: &mut dyn Counsel,
+    ) {
+        let Some(file) = &mut self.transfer else {
+            return;
+        };
+        let fresh = file.window.len() > file.repeated;
+        if !file.is_scanned() || !(fresh || (last && file.begun)) {
+            return;
+        }
+        self.issued = self.issued.saturating_add(1);
+        counsel.scan(file.cut(direction, self.issued, last));
+    }
+}
+
+impl Transfer {
+    pub(super) fn new(head: FileHead, ruling: Ruling) -> Self {
+        Self {
+            head,
+            ruling,
+            bytes: 0,
+            hash: Sha256::new(),
+            window: Vec::new(),
+            repeated: 0,
+            begun: false,
+        }
+    }
+
+    fn is_scanned(&self) -> bool {
+        self.ruling.action == Action::Scan
+    }
+
+    /// Takes the window for scanning; its end stays, because signatures may lie across.
+    fn cut(&mut self, direction: Direction, number: u32, last: bool) -> Window {
+        let keep = self.window.len().saturating_sub(SCAN_OVERLAP);
+        let overlap = self.window.get(keep..).unwrap_or_default().to_vec();
+        let repeated = std::mem::replace(&mut self.repeated, overlap.len());
+        let first = !std::mem::replace(&mut self.begun, true);
+        Window {
+            direction,
+            number,
+            bytes: std::mem::replace(&mut self.window, overlap),
+            repeated,
+            first,
+            last,
+            name: self.head.name.clone(),
+            ruling: self.ruling,
+        }
+    }
+}
+
+impl FileHead {
+    /// What the policy is asked about.
+    pub(super) fn facts(&self) -> File<'_> {
+        let name = self.name.as_deref();
+        let extension = name
+            .and_then(|name| name.rsplit_once('.'))
+            .map(|(_, end)| end);
+        File {
+            name,
+            kind: self.kind.as_deref().or(extension),
+            size: self.size,
+        }
+    }
+}
