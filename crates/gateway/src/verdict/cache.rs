@@ -110,6 +110,19 @@ mod tests {
     }
 
     #[test]
+    fn a_renewed_one_ends_on_time_behind_later_ones() {
+        let mut cache = ConnectionCache::default();
+        let client = |last| std::net::IpAddr::from([10, 0, 0, last]);
+        let server = ([192, 0, 2, 1], 6881).into();
+        cache.block(L4::Tcp, client(1), server, s(60));
+        cache.block(L4::Tcp, client(1), server, s(90));
+        cache.block(L4::Tcp, client(2), server, s(95));
+        assert!(cache.holds(L4::Tcp, client(1), server, s(61)));
+        assert!(!cache.holds(L4::Tcp, client(1), server, s(92)));
+        assert!(cache.holds(L4::Tcp, client(2), server, s(92)));
+    }
+
+    #[test]
     fn no_more_are_kept_than_allowed() {
         let mut cache = ConnectionCache::default();
         for place in 0..u32::try_from(MAX_BLOCKED).unwrap() + 1_000 {

@@ -128,16 +128,10 @@ impl Way {
             .is_some_and(|file| file.is_scanned() && file.head.size.is_none());
         let carries = !packet.payload.is_empty() || packet.tcp.is_some_and(|tcp| tcp.fin);
         let behind = self.issued > self.clean;
-        // A repetition of a packet that waits must wait like it.
-        let tail = self.held.iter().any(|held| held.needs.is_none());
-        if !carries || !(behind || endless || tail) {
+        if !carries || !(behind || endless) {
             return Fate::Pass;
         }
-        let needs = if endless || tail {
-            None
-        } else {
-            Some(self.issued)
-        };
+        let needs = if endless { None } else { Some(self.issued) };
         if needs.is_none() {
             self.pause = Some(now.saturating_add(SCAN_PAUSE));
         }

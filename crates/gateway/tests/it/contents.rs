@@ -8,7 +8,7 @@ use etherparse::{SlicedPacket, TransportSlice};
 use ringway_gateway::flow::TableBounds;
 use ringway_gateway::policy::Policy;
 use ringway_gateway::verdict::{Event, EventKind, Gateway, Mode, ScanJob, Scanned, Settings};
-use ringway_gateway::{LinkType, Packets, built_in_classifier};
+use ringway_gateway::{Confidence, LinkType, Packets, built_in_classifier};
 
 use super::at;
 
@@ -537,9 +537,10 @@ fn a_file_that_a_chat_announced_is_known_from_its_first_packet_and_scanned() {
         .into_iter()
         .find(|flow| flow.record.server_port == 5_000)
         .unwrap();
-    assert_eq!(flow.record.app, "dcc");
-    assert!(
-        flow.record.evidence.contains("announced"),
+    let told = (flow.record.app.as_str(), flow.record.confidence);
+    assert_eq!(
+        told,
+        ("dcc", Confidence::Certain),
         "{}",
         flow.record.evidence
     );

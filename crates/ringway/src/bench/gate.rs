@@ -6,7 +6,6 @@
 mod border;
 mod load;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use self::border::{Border, Running};
@@ -58,7 +57,7 @@ pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
     let mut runs: Vec<(usize, Kind, f64)> = Vec::new();
     for round in 0..rounds {
         for (place, (name, setup)) in LADDER.iter().enumerate() {
-            let Some(running) = start(&border, *setup, args.clamd.as_ref())? else {
+            let Some(running) = start(&border, *setup, args)? else {
                 if round == 0 {
                     output.note(&format!("{name}: left out, it needs --clamd"));
                 }
@@ -102,18 +101,14 @@ pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
 }
 
 /// `None`: it cannot be had here.
-fn start(
-    border: &Border,
-    setup: Setup,
-    clamd: Option<&PathBuf>,
-) -> Result<Option<Running>, Failure> {
+fn start(border: &Border, setup: Setup, args: &GateBenchArgs) -> Result<Option<Running>, Failure> {
     match setup {
         Setup::Forward => Ok(Some(Running::plain())),
         Setup::Translate => Ok(Some(border.translate()?)),
-        Setup::Gateway(SCAN) if clamd.is_none() => Ok(None),
+        Setup::Gateway(SCAN) if args.clamd.is_none() => Ok(None),
         Setup::Gateway(policy) => {
-            let clamd = clamd.filter(|_| policy == SCAN);
-            Ok(Some(border.gateway(policy, clamd)?))
+            let clamd = args.clamd.as_ref().filter(|_| policy == SCAN);
+            Ok(Some(border.gateway(policy, args.queues, clamd)?))
         }
     }
 }

@@ -34,6 +34,9 @@ pub(crate) struct GateBenchArgs {
     /// Rounds
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) rounds: usize,
+    /// How many queues the gateway has, each with a thread
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) queues: u16,
     /// Where clamd listens, for the configuration that scans
     #[arg(long, value_name = "PATH")]
     pub(crate) clamd: Option<PathBuf>,

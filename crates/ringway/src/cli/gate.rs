@@ -195,6 +195,14 @@ pub(crate) struct UpArgs {
     pub(crate) signatures: SignatureArgs,
 }
 
+/// Where the running gateway is asked.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ControlArgs {
+    /// The control socket
+    #[arg(long = "control", value_name = "PATH", default_value = CONTROL)]
+    pub(crate) socket: PathBuf,
+}
+
 /// Where the daemon is asked.
 const CONTROL: &str = "/run/ringway/gate.sock";
 
@@ -218,9 +226,8 @@ Examples:
   ringway gate status
   ringway gate status --json | jq .events_lost")]
 pub(crate) struct GateStatusArgs {
-    /// The control socket
-    #[arg(long, value_name = "PATH", default_value = CONTROL)]
-    pub(crate) control: PathBuf,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
 }
 
 /// `ringway gate flows`.
@@ -240,9 +247,8 @@ pub(crate) struct FlowsArgs {
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) most: usize,
 
-    /// The control socket
-    #[arg(long, value_name = "PATH", default_value = CONTROL)]
-    pub(crate) control: PathBuf,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
 }
 
 /// `ringway gate why`.
@@ -256,9 +262,8 @@ pub(crate) struct WhyArgs {
     #[arg(value_name = "FLOW")]
     pub(crate) flow: u64,
 
-    /// The control socket
-    #[arg(long, value_name = "PATH", default_value = CONTROL)]
-    pub(crate) control: PathBuf,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
 }
 
 /// `ringway gate apply`.
@@ -287,9 +292,8 @@ pub(crate) struct ApplyArgs {
     #[arg(long)]
     pub(crate) observe: bool,
 
-    /// The control socket
-    #[arg(long, value_name = "PATH", default_value = CONTROL)]
-    pub(crate) control: PathBuf,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
 }
 
 /// `ringway gate confirm`.
@@ -298,9 +302,8 @@ pub(crate) struct ApplyArgs {
 Examples:
   ringway gate apply office.toml --confirm 60s && ringway gate confirm")]
 pub(crate) struct ConfirmArgs {
-    /// The control socket
-    #[arg(long, value_name = "PATH", default_value = CONTROL)]
-    pub(crate) control: PathBuf,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
 }
 
 /// `ringway gate audit`.

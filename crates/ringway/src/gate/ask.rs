@@ -20,7 +20,7 @@ use crate::table::Table;
 
 /// Shows what the gateway does and has done.
 pub(crate) async fn status(context: &Context, args: &GateStatusArgs) -> Result<(), Failure> {
-    match ask(context, &args.control, &Request::Status).await? {
+    match ask(context, &args.control.socket, &Request::Status).await? {
         Reply::Status(status) => context
             .output
             .either("ringway.gate.status/1", &*status, || text(&status)),
@@ -64,7 +64,13 @@ fn text(status: &Status) -> String {
 
 /// Shows the flows that are not over.
 pub(crate) async fn flows(context: &Context, args: &FlowsArgs) -> Result<(), Failure> {
-    let flows = match ask(context, &args.control, &Request::Flows { most: args.most }).await? {
+    let flows = match ask(
+        context,
+        &args.control.socket,
+        &Request::Flows { most: args.most },
+    )
+    .await?
+    {
         Reply::Flows(flows) => flows,
         other => return Err(unexpected(&other)),
     };
@@ -111,7 +117,7 @@ pub(crate) async fn flows(context: &Context, args: &FlowsArgs) -> Result<(), Fai
 /// Says why a flow got what it got.
 pub(crate) async fn why(context: &Context, args: &WhyArgs) -> Result<(), Failure> {
     let most = usize::MAX;
-    let flows = match ask(context, &args.control, &Request::Flows { most }).await? {
+    let flows = match ask(context, &args.control.socket, &Request::Flows { most }).await? {
         Reply::Flows(flows) => flows,
         other => return Err(unexpected(&other)),
     };
@@ -172,14 +178,14 @@ pub(crate) async fn apply(context: &Context, args: &ApplyArgs) -> Result<(), Fai
         mode,
         confirm: args.confirm.map(|time| time.as_secs()),
     };
-    done(context, ask(context, &args.control, &request).await?)
+    done(context, ask(context, &args.control.socket, &request).await?)
 }
 
 /// Says that the latest policy stays.
 pub(crate) async fn confirm(context: &Context, args: &ConfirmArgs) -> Result<(), Failure> {
     done(
         context,
-        ask(context, &args.control, &Request::Confirm).await?,
+        ask(context, &args.control.socket, &Request::Confirm).await?,
     )
 }
 

@@ -142,6 +142,7 @@ impl Border {
     pub(super) fn gateway(
         &self,
         policy: &str,
+        queues: u16,
         clamd: Option<&PathBuf>,
     ) -> Result<Running, Failure> {
         let mut running = self.translate()?;
@@ -155,6 +156,8 @@ impl Border {
             .args(["--json", "gate", "up", "--exit-with-stdin", "--enforce"])
             .args(["--inside", "lan0", "--outside", "wan0", "--policy"])
             .arg(path("policy.toml"))
+            .arg("--queues")
+            .arg(queues.to_string())
             .arg("--state")
             .arg(path("state"))
             .arg("--control")
