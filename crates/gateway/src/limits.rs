@@ -139,7 +139,7 @@ pub const MAX_DFA_PATTERNS: usize = 16_384;
 pub const MAX_POLICY_FILE: usize = 1_048_576;
 
 /// Rules of one policy.
-/// Source: chosen: they are tried one after the other, some 50 ns each, once per flow. Past it the file is refused.
+/// Source: chosen: they are tried one after the other, once per flow. Past it the file is refused.
 pub const MAX_RULES: usize = 1_024;
 
 /// Classes of bandwidth of one policy.
@@ -172,21 +172,21 @@ pub const MAX_BLOCKED: usize = 65_536;
 pub const MAX_EVENTS: usize = 65_536;
 
 /// Packets that wait in one of the kernel's queues for their verdicts.
-/// Source: measured: verdicts cost the same up to 50 000 held packets. Past it the kernel passes or drops further packets
+/// Source: measured in a prototype: verdicts cost the same up to 50 000 held packets. Past it the kernel passes or drops further packets
 /// unseen, as the policy's `failure` says.
 pub const MAX_QUEUED: u32 = 32_768;
 
 /// Bytes of a queue's socket.
-/// Source: measured: at 8 MiB a hundred downloads of joined packets of 64 kB fill it, and what a full socket lets through
-/// unseen overtakes what waits. Past it the same as [`MAX_QUEUED`].
+/// Source: chosen: some four thousand joined packets of 64 kB; memory is taken only while they wait. Past it the same as
+/// [`MAX_QUEUED`].
 pub const QUEUE_SOCKET_BUFFER: usize = 268_435_456;
 
 /// Verdicts in one system call.
-/// Source: chosen: some 3 kB; more gain nothing that can be measured. Past it another call begins.
+/// Source: chosen: some 3 kB. Past it another call begins.
 pub const VERDICT_BATCH: usize = 64;
 
 /// Packets taken from a queue before anything else is looked at.
-/// Source: chosen: well below a millisecond. Past it the rest follows in the next turn.
+/// Source: chosen. Past it the rest follows in the next turn.
 pub const MAX_BATCH: usize = 64;
 
 /// Rows of the audit.

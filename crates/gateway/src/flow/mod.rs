@@ -30,6 +30,49 @@ impl Direction {
             Self::FromServer => 1,
         }
     }
+
+    /// The other side.
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::FromClient => Self::FromServer,
+            Self::FromServer => Self::FromClient,
+        }
+    }
+}
+
+/// Something of each direction.
+#[derive(Debug, Default)]
+pub(crate) struct Both<T> {
+    client: T,
+    server: T,
+}
+
+impl<T> Both<T> {
+    pub(crate) fn of(&mut self, direction: Direction) -> &mut T {
+        match direction {
+            Direction::FromClient => &mut self.client,
+            Direction::FromServer => &mut self.server,
+        }
+    }
+
+    pub(crate) fn get(&self, direction: Direction) -> &T {
+        match direction {
+            Direction::FromClient => &self.client,
+            Direction::FromServer => &self.server,
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        [&self.client, &self.server].into_iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        [&mut self.client, &mut self.server].into_iter()
+    }
+
+    pub(crate) fn sum(&self, size: impl Fn(&T) -> usize) -> usize {
+        size(&self.client).saturating_add(size(&self.server))
+    }
 }
 
 /// One flow: both directions of a 5-tuple.

@@ -2,8 +2,8 @@
 
 use super::FileHead;
 use super::held::{Held, Reason};
-use super::reading::{Both, Carried, Reading, Tell};
-use crate::flow::Direction;
+use super::reading::{Carried, Reading, Tell};
+use crate::flow::{Both, Direction};
 
 /// One bytestream.
 #[derive(Debug)]

@@ -4,9 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::held::{Held, Reason};
 use super::names::{file_name, text};
-use super::reading::{Both, Reading, Tell};
+use super::reading::{Reading, Tell};
 use super::{Expected, FileHead, Message, Seen};
-use crate::flow::Direction;
+use crate::flow::{Both, Direction};
 use crate::limits::{MAX_CHAT_LINE, MAX_DETAIL};
 
 /// Parameters of a message (RFC 2812 §2.3).

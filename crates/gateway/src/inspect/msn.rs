@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::held::{Held, Reason, count, up_to};
 use super::names::{file_name, text};
-use super::reading::{Both, Reading, Tell, head_size};
+use super::reading::{Reading, Tell, head_size};
 use super::{Expected, FileHead, Message, Seen};
-use crate::flow::Direction;
+use crate::flow::{Both, Direction};
 use crate::limits::{MAX_CHAT_LINE, MAX_DETAIL, MAX_FILE_OFFERS, MAX_MSN_MESSAGE};
 
 /// Where a sender waits if it does not say where.

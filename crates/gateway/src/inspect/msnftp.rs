@@ -1,9 +1,9 @@
 //! MSN's file transfer: a few lines, then the file in blocks from the side that named its size.
 
 use super::held::{Held, Reason, count, up_to};
-use super::reading::{Both, Reading, Tell, head_size};
+use super::reading::{Reading, Tell, head_size};
 use super::{FileHead, Seen};
-use crate::flow::Direction;
+use crate::flow::{Both, Direction};
 use crate::limits::MAX_CHAT_LINE;
 
 /// Kind of block, and length in two bytes.

@@ -2,7 +2,7 @@
 
 use super::held::{Held, Reason, count, up_to};
 use super::{Decoder, FileHead, Seen};
-use crate::flow::Direction;
+use crate::flow::{Both, Direction};
 
 /// Tells what was seen.
 pub(super) type Tell<'a> = &'a mut dyn FnMut(Seen<'_>);
@@ -67,26 +67,6 @@ pub(super) fn opposite(direction: Direction) -> Direction {
     match direction {
         Direction::FromClient => Direction::FromServer,
         Direction::FromServer => Direction::FromClient,
-    }
-}
-
-/// Something of each direction.
-#[derive(Debug, Default)]
-pub(super) struct Both<T> {
-    client: T,
-    server: T,
-}
-
-impl<T> Both<T> {
-    pub(super) fn of(&mut self, direction: Direction) -> &mut T {
-        match direction {
-            Direction::FromClient => &mut self.client,
-            Direction::FromServer => &mut self.server,
-        }
-    }
-
-    pub(super) fn sum(&self, size: impl Fn(&T) -> usize) -> usize {
-        size(&self.client).saturating_add(size(&self.server))
     }
 }
 

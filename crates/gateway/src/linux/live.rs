@@ -8,7 +8,6 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::desk::ScanDesk;
 use super::inject::Injector;
@@ -125,7 +124,6 @@ impl Live {
         orders: &Receiver<Order>,
         tell: &mut dyn FnMut(Told) -> bool,
     ) -> io::Result<()> {
-        self.stay();
         loop {
             loop {
                 match orders.try_recv() {
@@ -137,27 +135,6 @@ impl Live {
             self.wait()?;
             self.turn()?;
             self.report(tell);
-        }
-    }
-
-    /// Stays on one processor: packets that are passed on there and then here overtake each other, and TCP takes that for
-    /// loss.
-    fn stay(&self) {
-        let Ok(allowed) = sched_getaffinity(None) else {
-            return;
-        };
-        let count = usize::try_from(allowed.count()).unwrap_or(0);
-        let Some(nth) = usize::from(self.queue.number()).checked_rem(count) else {
-            return;
-        };
-        let own = (0..CpuSet::MAX_CPU)
-            .filter(|cpu| allowed.is_set(*cpu))
-            .nth(nth);
-        if let Some(own) = own {
-            let mut only = CpuSet::new();
-            only.set(own);
-            // Where it may not be chosen, the system chooses.
-            let _left = sched_setaffinity(None, &only);
         }
     }
 

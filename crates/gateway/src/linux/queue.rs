@@ -70,12 +70,6 @@ impl Queue {
         }
     }
 
-    /// Its number.
-    #[must_use]
-    pub fn number(&self) -> u16 {
-        self.number
-    }
-
     /// Takes what the kernel has; gives false if there is nothing at the moment.
     ///
     /// # Errors

@@ -38,6 +38,12 @@ pub struct Stream<T> {
     lost: Option<Loss>,
 }
 
+impl<T: Copy> Default for Stream<T> {
+    fn default() -> Self {
+        Self::new(StreamBounds::default())
+    }
+}
+
 impl<T: Copy> Stream<T> {
     /// A stream of which nothing was seen.
     #[must_use]

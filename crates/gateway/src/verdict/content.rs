@@ -15,7 +15,7 @@ use sha2::Digest as _;
 
 use super::reset::Broken;
 use super::way::{Fate, Transfer, Way, Window};
-use crate::flow::Direction;
+use crate::flow::{Both, Direction};
 use crate::inspect::{Decoder, Expected, FileHead, Message, Seen};
 use crate::limits::MAX_EARLY;
 use crate::packet::Packet;
@@ -79,7 +79,7 @@ enum Reader {
 /// A connection whose contents are followed.
 #[derive(Debug)]
 pub(super) struct Content {
-    ways: [Way; 2],
+    ways: Both<Way>,
     reader: Reader,
     output: Output<u64>,
     window: usize,
@@ -92,7 +92,7 @@ impl Content {
     /// wait for their scan.
     pub(super) fn new(window: usize, holds: bool) -> Self {
         Self {
-            ways: [Way::new(), Way::new()],
+            ways: Both::default(),
             reader: Reader::Waiting(Vec::new(), 0),
             output: Output::default(),
             window,
@@ -144,11 +144,7 @@ impl Content {
             return Answer::default();
         };
         if tcp.ack {
-            let other = match direction {
-                Direction::FromClient => Direction::FromServer,
-                Direction::FromServer => Direction::FromClient,
-            };
-            self.way(other)
+            self.way(direction.other())
                 .stream
                 .handle_acknowledgement(tcp.acknowledged);
         }
@@ -227,7 +223,7 @@ impl Content {
 
     /// The first packet that waits in a direction, as what breaks the connection if it is dropped.
     pub(super) fn first_held(&self, direction: Direction) -> Option<Broken> {
-        let way = self.ways.get(direction.slot())?;
+        let way = self.ways.get(direction);
         way.held.front().map(|held| held.broken)
     }
 
@@ -272,7 +268,7 @@ impl Content {
     }
 
     fn way(&mut self, direction: Direction) -> &mut Way {
-        way_of(&mut self.ways, direction)
+        self.ways.of(direction)
     }
 
     fn read(
@@ -325,7 +321,7 @@ impl Content {
 
 /// What a decoder tells, on its way into the connection's state.
 struct Course<'a> {
-    ways: &'a mut [Way; 2],
+    ways: &'a mut Both<Way>,
     direction: Direction,
     window: usize,
     counsel: &'a mut dyn Counsel,
@@ -370,7 +366,7 @@ impl Course<'_> {
             return;
         }
         let direction = self.direction;
-        let way = way_of(self.ways, direction);
+        let way = self.ways.of(direction);
         // One that has no end was cut off by this one; what came of it is looked at all the same.
         way.scan_rest(direction, true, self.counsel);
         way.transfer = Some(Transfer::new(head, ruling));
@@ -378,12 +374,14 @@ impl Course<'_> {
 
     fn data(&mut self, bytes: &[u8]) {
         let (direction, window) = (self.direction, self.window);
-        way_of(self.ways, direction).take_in(direction, bytes, window, self.counsel);
+        self.ways
+            .of(direction)
+            .take_in(direction, bytes, window, self.counsel);
     }
 
     fn finish(&mut self) {
         let direction = self.direction;
-        let way = way_of(self.ways, direction);
+        let way = self.ways.of(direction);
         way.scan_rest(direction, true, self.counsel);
         let Some(file) = way.transfer.take() else {
             return;
@@ -396,13 +394,5 @@ impl Course<'_> {
                 sha256: file.hash.finalize().into(),
             });
         }
-    }
-}
-
-fn way_of(ways: &mut [Way; 2], direction: Direction) -> &mut Way {
-    let [from_client, from_server] = ways;
-    match direction {
-        Direction::FromClient => from_client,
-        Direction::FromServer => from_server,
     }
 }

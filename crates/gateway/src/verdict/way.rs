@@ -12,7 +12,7 @@ use crate::inspect::FileHead;
 use crate::limits::{SCAN_OVERLAP, SCAN_PAUSE};
 use crate::packet::Packet;
 use crate::policy::{Action, File, Ruling};
-use crate::stream::{Stream, StreamBounds};
+use crate::stream::Stream;
 
 /// Bytes of a file to scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(super) struct Transfer {
 }
 
 /// One direction.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Way {
     pub(super) stream: Stream<u64>,
     pub(super) transfer: Option<Transfer>,
@@ -74,17 +74,6 @@ pub(super) struct Way {
 }
 
 impl Way {
-    pub(super) fn new() -> Self {
-        Self {
-            stream: Stream::new(StreamBounds::default()),
-            transfer: None,
-            held: VecDeque::new(),
-            issued: 0,
-            clean: 0,
-            pause: None,
-        }
-    }
-
     /// Takes in the next bytes of a file, and has each window scanned that they complete.
     pub(super) fn take_in(
         &mut self,

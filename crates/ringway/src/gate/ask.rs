@@ -44,6 +44,15 @@ fn text(status: &Status) -> String {
         policy.push_str(&format!(", taken back in {seconds} s unless confirmed"));
     }
     field("policy", policy);
+    if status.queues < status.queues_begun {
+        field(
+            "queues",
+            format!(
+                "only {} of {} answer: start the gateway anew, its log says why",
+                status.queues, status.queues_begun
+            ),
+        );
+    }
     field("flows", HumanCount(status.flows).to_string());
     field("packets seen", HumanCount(status.packets).to_string());
     field(

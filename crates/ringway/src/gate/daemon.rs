@@ -144,6 +144,8 @@ impl Daemon {
                 .earlier
                 .as_ref()
                 .map(|(at, ..)| at.saturating_duration_since(Instant::now()).as_secs()),
+            queues: u64::try_from(totals.len()).unwrap_or(u64::MAX),
+            queues_begun: u64::try_from(self.queues.len()).unwrap_or(u64::MAX),
             flows: sum(&|totals| u64::try_from(totals.flows).unwrap_or(u64::MAX)),
             packets: sum(&|totals| totals.counters.packets),
             dropped: sum(&|totals| totals.dropped),
@@ -261,7 +263,7 @@ impl Daemon {
     fn put(&self, policy: &Arc<Policy>, mode: Mode) -> Result<(), Failure> {
         self.installation.set_up(policy, mode)?;
         for queue in &self.queues {
-            // A loop that has ended is told by `gate status` and at the end.
+            // A loop that has ended has said so in the log, and `gate status` misses it.
             queue.send(Order::Policy(Arc::clone(policy))).ok();
             queue.send(Order::Mode(mode)).ok();
         }

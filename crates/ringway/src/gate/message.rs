@@ -56,6 +56,9 @@ pub(super) struct Status {
     pub(super) rules: usize,
     /// Seconds until the policy is taken back unless it is confirmed.
     pub(super) reverts_in_s: Option<u64>,
+    /// Queues whose loops answer, and how many there should be.
+    pub(super) queues: u64,
+    pub(super) queues_begun: u64,
     pub(super) flows: u64,
     pub(super) packets: u64,
     pub(super) dropped: u64,

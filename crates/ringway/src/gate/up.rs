@@ -322,7 +322,7 @@ impl QueueThread {
         let thread = std::thread::Builder::new()
             .name(format!("queue-{number}"))
             .spawn(move || {
-                live.run(&received, &mut |told| match told {
+                let ended = live.run(&received, &mut |told| match told {
                     Told::Over(_) => true,
                     Told::Event(event) => match events.try_send(*event) {
                         Ok(()) => true,
@@ -333,7 +333,11 @@ impl QueueThread {
                             false
                         }
                     },
-                })
+                });
+                if let Err(error) = &ended {
+                    tracing::error!(number, %error, "a queue's loop has ended: its packets go on or stop as the policy's failure says");
+                }
+                ended
             })
             .map_err(|error| Failure::failed(format_args!("a thread did not start: {error}")))?;
         Ok(QueueThread { orders, thread })

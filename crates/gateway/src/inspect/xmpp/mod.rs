@@ -12,9 +12,9 @@ use self::inband::InBand;
 use self::stanza::Stanzas;
 use super::held::Reason;
 use super::names::{file_name, media_type};
-use super::reading::{Both, Reading, Tell, head_size, opposite};
+use super::reading::{Reading, Tell, head_size, opposite};
 use super::{Expected, FileHead, Message, Seen};
-use crate::flow::Direction;
+use crate::flow::{Both, Direction};
 use crate::limits::{MAX_DETAIL, MAX_FILE_OFFERS};
 
 /// Bytes of an address (RFC 7622 §3.1: three parts of 1 023 and what separates them).
