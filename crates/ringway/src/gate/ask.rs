@@ -216,7 +216,14 @@ fn done(context: &Context, reply: Reply) -> Result<(), Failure> {
 
 /// Searches the audit.
 pub(crate) fn audit(context: &Context, args: &AuditArgs) -> Result<(), Failure> {
-    let store = AuditStore::read(&args.state.join(AUDIT_FILE)).map_err(Failure::failed)?;
+    let file = args.state.join(AUDIT_FILE);
+    let store = AuditStore::read(&file).map_err(|error| match file.try_exists() {
+        Ok(false) => Failure::failed(format_args!(
+            "there is no audit in {}: no gateway has written one there (--state names its folder)",
+            args.state.display()
+        )),
+        _ => Failure::failed(error),
+    })?;
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -264,8 +271,12 @@ pub(crate) fn audit(context: &Context, args: &AuditArgs) -> Result<(), Failure> 
 
 async fn ask(context: &Context, control: &Path, request: &Request) -> Result<Reply, Failure> {
     let failed = |error: std::io::Error| {
+        let mend = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => "ask as the user who runs it",
+            _ => "`ringway gate up` starts one",
+        };
         Failure::failed(format_args!(
-            "no gateway answers at {}: {error}; `ringway gate up` starts one",
+            "no gateway answers at {}: {error}; {mend}",
             control.display()
         ))
     };

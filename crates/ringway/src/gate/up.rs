@@ -225,7 +225,15 @@ fn make_folder(folder: &Path) -> Result<(), Failure> {
         .recursive(true)
         .mode(0o700)
         .create(folder);
-    made.map_err(|error| Failure::failed(format_args!("{}: {error}", folder.display())))
+    made.map_err(|error| {
+        let mend = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => {
+                ": run it as root, or name other folders (--state, --control)"
+            }
+            _ => "",
+        };
+        Failure::failed(format_args!("{}: {error}{mend}", folder.display()))
+    })
 }
 
 /// What the gateway puts into the system.

@@ -126,6 +126,13 @@ fn what_cannot_be_read_is_said_in_one_line() {
         assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
         assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
     }
+    let outcome = run(&["gate", "audit", "--state", "/nowhere"]);
+    assert_eq!(outcome.code, Some(1));
+    assert!(
+        outcome.stderr.contains("no gateway has written one"),
+        "{}",
+        outcome.stderr
+    );
     let outcome = run(&["gate", "status", "--control", "/nowhere.sock"]);
     assert_eq!(outcome.code, Some(1));
     assert!(outcome.stderr.contains("gate up"), "{}", outcome.stderr);
