@@ -401,3 +401,17 @@ pub const MAX_XML_ELEMENTS: usize = 4_096;
 /// Header lines of one HTTP message, or lines of its trailer, whose contents are inspected.
 /// Source: Apache's `LimitRequestFields`. Past it the connection counts as lost.
 pub const MAX_HEAD_LINES: usize = 100;
+
+/// Bytes of a file that have to be left for the kernel to pass them on unseen.
+/// Source: one unsegmented packet. Below it the file stays in the queue, which costs no more.
+pub const MIN_UNSEEN: u64 = 65_536;
+
+/// Bytes of a stream that may go by unseen while the receiver lacks some of them.
+/// Source: RFC 9293 §3.4: numbers are compared within half of 2^32; less a window of 16 MiB. Past it the contents are not read any
+/// more when the client does not wait for the end.
+pub const MAX_AMBIGUOUS: u64 = 2_130_706_432;
+
+/// Packets of new flows taken in a row while followed connections have some that wait.
+/// Source: chosen: the first packets of flows wait for a third as many of followed ones, and these get their third under a flood of new
+/// flows. Past it one of theirs is taken.
+pub const MAX_STREAK: u8 = 2;

@@ -118,9 +118,15 @@ impl Inspection {
         }
     }
 
-    /// Both directions have had their turn, or one has gone on for so long that the other will not say more of it.
+    /// Both directions have had their turn, or one has gone on for so long that the other will not say more of it: sooner
+    /// where it is certain what is spoken.
     pub(super) fn is_exhausted(&self, packets: u8) -> bool {
-        let long = packets.saturating_mul(ONE_SIDED);
+        let certain = |verdict: &Verdict| verdict.confidence == Confidence::Certain;
+        let long = if self.verdict.as_ref().is_some_and(certain) {
+            packets
+        } else {
+            packets.saturating_mul(ONE_SIDED)
+        };
         self.counts.iter().all(|&count| count >= packets)
             || self.counts.iter().any(|&count| count >= long)
     }

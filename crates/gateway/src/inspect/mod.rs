@@ -101,6 +101,21 @@ pub trait Decoder: std::fmt::Debug + Send {
     /// A direction has ended in order (FIN).
     fn handle_end(&mut self, direction: Direction, tell: &mut dyn FnMut(Seen<'_>));
 
+    /// How many bytes of a direction are certain to come that are a file's data and nothing else, and behind which nothing
+    /// follows that the other direction has not asked for first. 0: none, or nobody knows.
+    fn certain_data(&self, _direction: Direction) -> u64 {
+        0
+    }
+
+    /// As many of the [certain](Self::certain_data) bytes went by unseen; no [`Seen::Data`] is told of them.
+    fn handle_unseen(
+        &mut self,
+        _direction: Direction,
+        _bytes: u64,
+        _tell: &mut dyn FnMut(Seen<'_>),
+    ) {
+    }
+
     /// Bytes that it holds.
     fn held(&self) -> usize;
 }

@@ -20,6 +20,19 @@ pub(super) trait Reading: std::fmt::Debug + Send {
         Ok(())
     }
 
+    fn certain_data(&self, _direction: Direction) -> u64 {
+        0
+    }
+
+    fn pass_over(
+        &mut self,
+        _direction: Direction,
+        _bytes: u64,
+        _tell: Tell<'_>,
+    ) -> Result<(), Reason> {
+        Ok(())
+    }
+
     fn held(&self) -> usize;
 }
 
@@ -51,6 +64,20 @@ impl<T: Reading> Decoder for UntilLost<T> {
     fn handle_end(&mut self, direction: Direction, tell: &mut dyn FnMut(Seen<'_>)) {
         if let Some(reading) = &mut self.0
             && let Err(reason) = reading.end(direction, tell)
+        {
+            self.0 = None;
+            tell(Seen::Lost(reason));
+        }
+    }
+
+    fn certain_data(&self, direction: Direction) -> u64 {
+        let reading = self.0.as_ref();
+        reading.map_or(0, |reading| reading.certain_data(direction))
+    }
+
+    fn handle_unseen(&mut self, direction: Direction, bytes: u64, tell: &mut dyn FnMut(Seen<'_>)) {
+        if let Some(reading) = &mut self.0
+            && let Err(reason) = reading.pass_over(direction, bytes, tell)
         {
             self.0 = None;
             tell(Seen::Lost(reason));

@@ -11,8 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::desk::ScanDesk;
 use super::inject::Injector;
+use super::lanes::{Lanes, Ticket};
 use super::marks::Marks;
-use super::queue::Queue;
 use crate::limits::MAX_BATCH;
 use crate::packet::{Counters, LinkType, replace_payload};
 use crate::policy::Policy;
@@ -68,10 +68,10 @@ pub enum Told {
     Over(Box<DecidedFlow>),
 }
 
-/// One queue and its gateway.
+/// Two queues and their gateway.
 #[derive(Debug)]
 pub struct Live {
-    queue: Queue,
+    lanes: Lanes,
     gateway: Gateway,
     injector: Injector,
     marks: Marks,
@@ -79,38 +79,45 @@ pub struct Live {
     scans: ScanDesk,
     /// Verdicts of one read; empty between reads.
     verdicts: Vec<Given>,
-    /// Packets that wait and have to leave with other bytes.
-    changed: HashMap<u32, Vec<u8>>,
+    /// What packets that wait have to leave with.
+    waiting: HashMap<u64, Leaving>,
+}
+
+/// What a packet that waits has to leave with.
+#[derive(Debug)]
+struct Leaving {
+    mark: Option<u32>,
+    changed: Option<Vec<u8>>,
 }
 
 /// A verdict as the queue takes it.
 #[derive(Debug)]
 struct Given {
-    id: u32,
+    ticket: Ticket,
     accept: bool,
     mark: Option<u32>,
     changed: Option<Vec<u8>>,
 }
 
 impl Live {
-    /// A loop over this queue. `scans`: who scans files.
+    /// A loop over these queues. `scans`: who scans files.
     #[must_use]
     pub fn new(
-        queue: Queue,
+        lanes: Lanes,
         gateway: Gateway,
         injector: Injector,
         marks: Marks,
         scans: ScanDesk,
     ) -> Self {
         Self {
-            queue,
+            lanes,
             gateway,
             injector,
             marks,
             totals: Totals::default(),
             scans,
             verdicts: Vec::new(),
-            changed: HashMap::new(),
+            waiting: HashMap::new(),
         }
     }
 
@@ -167,8 +174,10 @@ impl Live {
             NAP
         };
         let nap = Timespec::try_from(nap).map_err(io::Error::other)?;
+        let [new, followed] = self.lanes.sockets();
         let mut watched = [
-            PollFd::from_borrowed_fd(self.queue.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(new, PollFlags::IN),
+            PollFd::from_borrowed_fd(followed, PollFlags::IN),
             PollFd::from_borrowed_fd(self.scans.as_fd(), PollFlags::IN),
         ];
         match poll(&mut watched, Some(&nap)) {
@@ -181,18 +190,19 @@ impl Live {
     fn turn(&mut self) -> io::Result<()> {
         let now = now();
         for _ in 0..MAX_BATCH {
-            if !self.queue.receive()? {
+            if !self.lanes.receive()? {
                 break;
             }
             self.decide(now);
             for given in self.verdicts.drain(..) {
                 let Given {
-                    id,
+                    ticket,
                     accept,
                     mark,
                     changed,
                 } = given;
-                self.queue.verdict(id, accept, mark, changed.as_deref())?;
+                self.lanes
+                    .verdict(ticket, accept, mark, changed.as_deref())?;
             }
             self.follow(now)?;
         }
@@ -202,15 +212,16 @@ impl Live {
         });
         self.gateway.handle_timeout(now);
         self.follow(now)?;
-        self.queue.flush()
+        self.lanes.flush()
     }
 
     /// Asks the gateway about the packets of one read.
     fn decide(&mut self, now: Duration) {
-        for packet in self.queue.packets() {
-            let verdict =
-                self.gateway
-                    .handle_queued(now, packet.id.into(), LinkType::RawIp, packet.bytes);
+        for (ticket, packet) in self.lanes.packets() {
+            let token = ticket.token();
+            let verdict = self
+                .gateway
+                .handle_queued(now, token, LinkType::RawIp, packet.bytes);
             let mark = verdict
                 .settled
                 .map(|settled| self.marks.apply(packet.mark, settled));
@@ -223,8 +234,8 @@ impl Live {
             }
             if verdict.held && !spoilt {
                 self.totals.held = self.totals.held.saturating_add(1);
-                if let Some(bytes) = changed {
-                    self.changed.insert(packet.id, bytes);
+                if mark.is_some() || changed.is_some() {
+                    self.waiting.insert(token, Leaving { mark, changed });
                 }
                 continue;
             }
@@ -234,7 +245,7 @@ impl Live {
                 self.totals.dropped = self.totals.dropped.saturating_add(1);
             }
             self.verdicts.push(Given {
-                id: packet.id,
+                ticket,
                 accept,
                 mark,
                 changed,
@@ -251,16 +262,18 @@ impl Live {
             }
         }
         while let Some((token, verdict)) = self.gateway.poll_released() {
-            let Ok(id) = u32::try_from(token) else {
+            let Some(ticket) = Ticket::of(token) else {
                 continue;
             };
-            let changed = self.changed.remove(&id);
+            let leaving = self.waiting.remove(&token);
+            let mark = leaving.as_ref().and_then(|leaving| leaving.mark);
+            let changed = leaving.and_then(|leaving| leaving.changed);
             self.totals.held = self.totals.held.saturating_sub(1);
             if !verdict.pass {
                 self.totals.dropped = self.totals.dropped.saturating_add(1);
             }
-            self.queue
-                .verdict(id, verdict.pass, None, changed.as_deref())?;
+            self.lanes
+                .verdict(ticket, verdict.pass, mark, changed.as_deref())?;
         }
         self.inject()
     }
@@ -271,7 +284,7 @@ impl Live {
         let mut behind = false;
         while let Some(packet) = self.gateway.poll_injection() {
             if !behind {
-                self.queue.flush()?;
+                self.lanes.flush()?;
                 behind = true;
             }
             let count = if self.injector.send(&packet).is_ok() {

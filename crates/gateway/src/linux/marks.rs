@@ -9,6 +9,9 @@ const STATE: u32 = 0b11;
 const ALLOWED: u32 = 1;
 const BLOCKED: u32 = 2;
 const SHAPED: u32 = 3;
+/// In place of a class where the state's bits are zero: it is not decided for good.
+const ANSWERS_PASS: u32 = 1;
+const WATCHED: u32 = 2;
 const STATE_BITS: u32 = 2;
 const BITS: u32 = 7;
 
@@ -56,6 +59,8 @@ impl Marks {
         let value = match settled {
             Settled::Allowed => ALLOWED,
             Settled::Blocked => BLOCKED,
+            Settled::AnswersPass => ANSWERS_PASS << STATE_BITS,
+            Settled::Watched => WATCHED << STATE_BITS,
             Settled::Shaped(class) => {
                 let class = u32::try_from(class.min(MAX_CLASSES.saturating_sub(1))).unwrap_or(0);
                 SHAPED | (class << STATE_BITS)
@@ -102,7 +107,13 @@ mod tests {
             let marks = Marks::within(mask).unwrap();
             assert_eq!(marks.mask(), mask);
             let mut seen = std::collections::BTreeSet::new();
-            let verdicts = [Settled::Allowed, Settled::Blocked]
+            let some = [
+                Settled::Allowed,
+                Settled::Blocked,
+                Settled::AnswersPass,
+                Settled::Watched,
+            ];
+            let verdicts = some
                 .into_iter()
                 .chain((0..MAX_CLASSES).map(Settled::Shaped));
             for settled in verdicts {

@@ -3,6 +3,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`queue`] | packets from netfilter's queue and verdicts to it (NFQUEUE over netlink) |
+//! | [`lanes`] | two queues for one gateway, so that files do not keep others waiting |
 //! | [`marks`] | verdicts as bits of packet and connection marks |
 //! | [`rules`] | the packet filter's rules: own chains in the table `mangle` |
 //! | [`shaper`] | classes of bandwidth (HTB) |
@@ -11,11 +12,14 @@
 //! | [`live`] | the loop over all of it |
 //!
 //! The kernel asks only about flows that are not decided: a verdict travels as a mark on the packet, the chain behind the
-//! queue saves it to the connection, and further packets are decided by that mark alone. Nobody else's chains, qdiscs or
-//! mark bits are touched.
+//! queue saves it to the connection, and further packets are decided by that mark alone. Segments that only acknowledge are
+//! asked about where contents are followed, and the rest of a file of which nothing more need be known is not. Nobody else's
+//! chains, qdiscs or mark bits are touched.
 
+mod bare;
 pub mod desk;
 pub mod inject;
+pub mod lanes;
 pub mod live;
 pub mod marks;
 pub mod queue;

@@ -1,9 +1,13 @@
 //! The packet filter's rules: two chains of our own in the table `mangle`, and jumps to them.
 //!
-//! `RINGWAY` stands in FORWARD: what is decided is passed or dropped by its connection's mark, and the rest is queued.
+//! `RINGWAY` stands in FORWARD: what is decided is passed or dropped by its connection's mark, segments that say nothing are
+//! passed where nobody follows the connection, and the rest is queued.
 //! `RINGWAY-MARK` stands in POSTROUTING, behind the queue: it saves verdicts that came back as marks of packets, takes the
 //! bits off the packets, and puts the connections of classes into theirs. Rules of the host are neither changed nor moved.
 
+use std::ops::RangeInclusive;
+
+use super::bare::{self, Program};
 use super::marks::Marks;
 use super::shaper::class_id;
 use super::tool::{Tool, ToolError};
@@ -14,10 +18,26 @@ const POSTROUTING: &str = "RINGWAY-MARK";
 /// Bytes of an interface's name, from `linux/if.h` without the closing zero.
 const NAME: usize = 15;
 
-/// The tools of both versions of IP: save and restore.
-const FAMILIES: [(Tool, Tool); 2] = [
-    (tool("iptables-save"), tool("iptables-restore")),
-    (tool("ip6tables-save"), tool("ip6tables-restore")),
+/// The tools of a version of IP.
+#[derive(Clone, Copy, Debug)]
+struct Family {
+    save: Tool,
+    restore: Tool,
+    /// Finds segments that say nothing.
+    bare: Program,
+}
+
+const FAMILIES: [Family; 2] = [
+    Family {
+        save: tool("iptables-save"),
+        restore: tool("iptables-restore"),
+        bare: bare::IPV4,
+    },
+    Family {
+        save: tool("ip6tables-save"),
+        restore: tool("ip6tables-restore"),
+        bare: bare::IPV6,
+    },
 ];
 
 const fn tool(name: &'static str) -> Tool {
@@ -107,7 +127,7 @@ pub struct Rules {
     pub marks: Marks,
     /// The first queue.
     pub queue: u16,
-    /// How many queues share the flows, at least 1.
+    /// How many pairs of queues share the flows, at least 1.
     pub queues: u16,
     /// Packets go on when nobody reads the queue; else they are dropped.
     pub fail_open: bool,
@@ -116,16 +136,38 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Puts the rules in force, in place of any that an earlier run left.
+    /// The numbers of the queues: for new flows, and for connections whose contents are followed.
+    #[must_use]
+    pub fn numbers(&self) -> (RangeInclusive<u16>, RangeInclusive<u16>) {
+        let more = self.queues.saturating_sub(1);
+        let second = self.queue.saturating_add(self.queues);
+        (
+            self.queue..=self.queue.saturating_add(more),
+            second..=second.saturating_add(more),
+        )
+    }
+
+    /// Puts the rules in force, in place of any that an earlier run left. Answers whether segments without data are left to
+    /// the kernel; they are not where it has no match `bpf`.
     ///
     /// # Errors
     /// iptables is missing or refuses.
-    pub fn set_up(&self) -> Result<(), ToolError> {
-        for (save, restore) in FAMILIES {
+    pub fn set_up(&self) -> Result<bool, ToolError> {
+        let mut spared = true;
+        for Family {
+            save,
+            restore,
+            bare,
+        } in FAMILIES
+        {
             let stale = jumps(&save.run(&["-t", "mangle"], "")?);
-            restore.run(&["--noflush", "--wait"], &self.text(&stale))?;
+            let put = |bare| restore.run(&["--noflush", "--wait"], &self.text(&stale, bare));
+            if put(Some(bare)).is_err() {
+                spared = false;
+                put(None)?;
+            }
         }
-        Ok(())
+        Ok(spared)
     }
 
     /// Takes the rules out. Nothing is left, also of an earlier run.
@@ -133,7 +175,7 @@ impl Rules {
     /// # Errors
     /// iptables is missing or refuses.
     pub fn take_down() -> Result<(), ToolError> {
-        for (save, restore) in FAMILIES {
+        for Family { save, restore, .. } in FAMILIES {
             let saved = save.run(&["-t", "mangle"], "")?;
             let text = removal(&saved);
             if !text.is_empty() {
@@ -144,14 +186,14 @@ impl Rules {
     }
 
     /// The rules in the form that iptables-restore takes; `stale` are commands that remove earlier jumps.
-    fn text(&self, stale: &[String]) -> String {
+    fn text(&self, stale: &[String], bare: Option<Program>) -> String {
         let mut lines = vec![
             "*mangle".to_owned(),
             format!(":{FORWARD} - [0:0]"),
             format!(":{POSTROUTING} - [0:0]"),
         ];
         lines.extend_from_slice(stale);
-        lines.extend(self.forward());
+        lines.extend(self.forward(bare));
         lines.extend(self.postrouting());
         for crossing in self.border.crossings() {
             lines.push(format!("-A FORWARD {crossing} -j {FORWARD}"));
@@ -163,7 +205,7 @@ impl Rules {
         lines.join("\n")
     }
 
-    fn forward(&self) -> Vec<String> {
+    fn forward(&self, bare: Option<Program>) -> Vec<String> {
         let known = |settled, target| {
             let mark = self.marks.state(settled);
             format!("-A {FORWARD} -m connmark --mark {mark} -j {target}")
@@ -172,40 +214,61 @@ impl Rules {
             known(Settled::Allowed, "RETURN"),
             known(Settled::Shaped(0), "RETURN"),
             known(Settled::Blocked, "DROP"),
+            format!(
+                "-A {FORWARD} -m connmark --mark {} -m conntrack --ctdir REPLY -j RETURN",
+                self.marks.whole(Settled::AnswersPass)
+            ),
         ];
-        let last = self.queue.saturating_add(self.queues.saturating_sub(1));
-        let number = if self.queues > 1 {
-            format!("--queue-balance {}:{last}", self.queue)
-        } else {
-            format!("--queue-num {}", self.queue)
-        };
+        // Whoever follows a connection has to know what its receivers have.
+        lines.extend(bare.map(|program| {
+            let watched = self.marks.whole(Settled::Watched);
+            format!(
+                "-A {FORWARD} -p tcp -m connmark ! --mark {watched} -m bpf --bytecode \"{program}\" -j RETURN"
+            )
+        }));
         let bypass = if self.fail_open {
             " --queue-bypass"
         } else {
             ""
         };
-        for protocol in ["tcp", "udp"] {
+        let (fresh, followed) = self.numbers();
+        let none = format!("0x0/{}", super::marks::Hex(self.marks.mask()));
+        for (what, numbers) in [
+            (format!("tcp -m connmark ! --mark {none}"), followed),
+            ("tcp".to_owned(), fresh.clone()),
+            ("udp".to_owned(), fresh),
+        ] {
+            let (first, last) = (numbers.start(), numbers.end());
+            let number = if first == last {
+                format!("--queue-num {first}")
+            } else {
+                format!("--queue-balance {first}:{last}")
+            };
             lines.push(format!(
-                "-A {FORWARD} -p {protocol} -j NFQUEUE {number}{bypass}"
+                "-A {FORWARD} -p {what} -j NFQUEUE {number}{bypass}"
             ));
         }
         lines
     }
 
     fn postrouting(&self) -> Vec<String> {
-        let (mask, state) = (
-            super::marks::Hex(self.marks.mask()),
-            self.marks.state_mask(),
-        );
-        let verdict = format!("-A {POSTROUTING} -m mark ! --mark 0x0/{state}");
-        let mut lines = vec![
+        let mask = super::marks::Hex(self.marks.mask());
+        let verdict = format!("-A {POSTROUTING} -m mark ! --mark 0x0/{mask}");
+        let mut lines = Vec::new();
+        if self.classes == 0 {
+            // All others are done here: most packets.
+            lines.push(format!(
+                "-A {POSTROUTING} -m mark --mark 0x0/{mask} -j RETURN"
+            ));
+        }
+        lines.extend([
             format!("{verdict} -j CONNMARK --save-mark --nfmask {mask} --ctmask {mask}"),
             format!("{verdict} -j MARK --set-xmark 0x0/{mask}"),
             format!(
                 "-A {POSTROUTING} -m connmark --mark {} -j DROP",
                 self.marks.state(Settled::Blocked)
             ),
-        ];
+        ]);
         for class in 0..self.classes {
             lines.push(format!(
                 "-A {POSTROUTING} -m connmark --mark {} -j CLASSIFY --set-class {}",
@@ -272,9 +335,12 @@ mod tests {
 
     #[test]
     fn decided_connections_never_reach_the_queue() {
-        let text = rules().text(&[]);
+        let text = rules().text(&[], Some(super::bare::IPV4));
         let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
-        let queue = place("-p tcp -j NFQUEUE --queue-num 7 --queue-bypass");
+        let queue = place(
+            "-p tcp -m connmark ! --mark 0x0/0x7f000000 -j NFQUEUE --queue-num 8 --queue-bypass",
+        );
+        assert!(place("-p tcp -j NFQUEUE --queue-num 7 --queue-bypass") > queue);
         for state in [
             "0x1000000/0x3000000 -j RETURN",
             "0x3000000/0x3000000 -j RETURN",
@@ -282,6 +348,8 @@ mod tests {
         ] {
             assert!(place(state) < queue);
         }
+        assert!(place("! --mark 0x8000000/0x7f000000 -m bpf --bytecode \"17,") < queue);
+        assert!(place("--mark 0x4000000/0x7f000000 -m conntrack --ctdir REPLY -j RETURN") < queue);
         assert!(text.contains("--save-mark --nfmask 0x7f000000 --ctmask 0x7f000000"));
         assert!(text.contains("--mark 0x3000000/0x7f000000 -j CLASSIFY --set-class 7a11:10"));
     }
@@ -293,12 +361,14 @@ mod tests {
             fail_open: false,
             ..rules()
         }
-        .text(&[]);
-        assert!(
-            text.contains("-p udp -j NFQUEUE --queue-balance 7:10\n"),
-            "{text}"
-        );
-        assert!(!text.contains("bypass"));
+        .text(&[], None);
+        for queues in [
+            "-p udp -j NFQUEUE --queue-balance 7:10\n",
+            "0x0/0x7f000000 -j NFQUEUE --queue-balance 11:14\n",
+        ] {
+            assert!(text.contains(queues), "{text}");
+        }
+        assert!(!text.contains("bypass") && !text.contains("bpf"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::held::Held;
 use super::window::{Repeated, Window};
 use super::{Decision, Loss, Output, Place, Refusal, Segment, StreamBounds};
-use crate::limits::PART_OVERHEAD;
+use crate::limits::{MAX_AMBIGUOUS, PART_OVERHEAD};
 use crate::ranges::{Ranges, after};
 use crate::reader::length32;
 
@@ -35,6 +35,8 @@ pub struct Stream<T> {
     /// The receiver has acknowledged a number of this stream.
     confirmed: bool,
     reset: bool,
+    /// Bytes of it went by unseen.
+    passed_over: bool,
     lost: Option<Loss>,
 }
 
@@ -60,6 +62,7 @@ impl<T: Copy> Stream<T> {
             midway: false,
             confirmed: false,
             reset: false,
+            passed_over: false,
             lost: None,
         }
     }
@@ -117,6 +120,42 @@ impl<T: Copy> Stream<T> {
             self.confirmed = true;
             self.window.acknowledge(left);
         }
+    }
+
+    /// The next `bytes` bytes went by unseen, or go by so; `acknowledged` is how far the receiver has them. Answers whether
+    /// it can be: the receiver may have nothing behind them, and has to have them all if numbers would be ambiguous.
+    pub fn pass_over(&mut self, bytes: u64, acknowledged: u32) -> bool {
+        let Some(next) = self.next else { return false };
+        // Numbers are those of the stream modulo 2^32 (RFC 9293 §3.4).
+        let low = u32::try_from(bytes & u64::from(u32::MAX)).unwrap_or(0);
+        let next = next.wrapping_add(low);
+        let missing = next.wrapping_sub(acknowledged);
+        let plain = bytes <= MAX_AMBIGUOUS && u64::from(missing) <= bytes;
+        if self.lost.is_some() || !self.kept.is_empty() || !(missing == 0 || plain) {
+            return false;
+        }
+        self.next = Some(next);
+        self.delivered = self.delivered.saturating_add(bytes);
+        self.window = Window::default();
+        self.passed_over = true;
+        true
+    }
+
+    /// Nothing lies behind a gap.
+    #[must_use]
+    pub fn is_contiguous(&self) -> bool {
+        self.kept.is_empty() && self.held.is_empty()
+    }
+
+    /// The receiver says that it has bytes which did not come by here, of a stream of which some were
+    /// [passed over](Self::pass_over): there they can have come by unseen.
+    #[must_use]
+    pub fn has_missed(&self, acknowledged: u32) -> bool {
+        let next = self
+            .next
+            .filter(|_| self.passed_over && self.lost.is_none());
+        // The FIN takes one number behind the last byte.
+        next.is_some_and(|next| acknowledged.wrapping_sub(next).cast_signed() > 1)
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due: a gap is open for too long then.

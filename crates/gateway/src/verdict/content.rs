@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use sha2::Digest as _;
 
+use super::Settled;
 use super::reset::Broken;
 use super::way::{Fate, Transfer, Way, Window};
 use crate::flow::{Both, Direction};
 use crate::inspect::{Decoder, Expected, FileHead, Message, Seen};
-use crate::limits::MAX_EARLY;
+use crate::limits::{MAX_EARLY, MIN_UNSEEN};
 use crate::packet::Packet;
 use crate::policy::{Action, Item, Ruling};
 use crate::stream::{Decision, Output, Place, Segment};
@@ -65,6 +66,8 @@ pub(super) struct Answer {
     pub(super) fate: Option<Fate>,
     /// Its payload is to be replaced by this one.
     pub(super) rewritten: Option<Vec<u8>>,
+    /// What may happen to further packets unasked, if that changes with this one.
+    pub(super) settled: Option<Settled>,
     pub(super) stop: Option<Stop>,
 }
 
@@ -85,6 +88,10 @@ pub(super) struct Content {
     window: usize,
     /// Packets may be held; while observing they are not.
     holds: bool,
+    /// So many bytes of the server's go by unseen, the rest of a file.
+    unseen: Option<u64>,
+    /// Who carries packets is told that all of them come here.
+    watched: bool,
 }
 
 impl Content {
@@ -97,6 +104,8 @@ impl Content {
             output: Output::default(),
             window,
             holds,
+            unseen: None,
+            watched: false,
         }
     }
 
@@ -143,17 +152,34 @@ impl Content {
         let (Some(segment), Some(tcp)) = (Segment::of(packet, token), packet.tcp) else {
             return Answer::default();
         };
+        let mut answer = Answer::default();
+        if self.unseen.is_some() {
+            if direction == Direction::FromServer {
+                answer.fate = Some(Fate::Pass);
+                return answer;
+            }
+            if segment.payload.is_empty() {
+                return answer;
+            }
+            if let Some(stop) = self.look_again(tcp.acknowledged, counsel) {
+                answer.stop = Some(stop);
+                return answer;
+            }
+            self.watched = false;
+        }
         if tcp.ack {
-            self.way(direction.other())
-                .stream
-                .handle_acknowledgement(tcp.acknowledged);
+            let stream = &mut self.way(direction.other()).stream;
+            if stream.has_missed(tcp.acknowledged) {
+                answer.stop = Some(Stop::Lost("bytes came by unseen"));
+                return answer;
+            }
+            stream.handle_acknowledgement(tcp.acknowledged);
         }
         self.output.clear();
         let mut output = std::mem::take(&mut self.output);
         let way = self.way(direction);
         let ended = way.stream.is_ended();
         let decision = way.stream.handle_segment(now, &segment, room, &mut output);
-        let mut answer = Answer::default();
         let place = match decision {
             Decision::Pass => Place::Old,
             Decision::Deliver => Place::Next,
@@ -177,12 +203,67 @@ impl Content {
                 answer.stop = self.end(direction, counsel);
             }
             self.way(direction).decide_tail();
+            if answer.stop.is_none() && answer.rewritten.is_none() {
+                answer.settled = self.look_away(direction);
+            }
         }
         self.output = output;
         if answer.fate.is_none() && answer.stop.is_none() {
             answer.fate = Some(self.place_now(now, direction, (packet, token)));
+            answer.settled = answer.settled.or_else(|| self.watch());
         }
         answer
+    }
+
+    /// What is read has to come here, whole and with its acknowledgements; said once.
+    fn watch(&mut self) -> Option<Settled> {
+        let new = matches!(self.reader, Reader::Reading(_)) && !self.watched;
+        self.watched |= new;
+        new.then_some(Settled::Watched)
+    }
+
+    /// Lets the rest of a file go by unseen, if nobody need look at it: it is neither scanned nor written down, its end is
+    /// known, and nothing can follow it that the client does not ask for first.
+    fn look_away(&mut self, direction: Direction) -> Option<Settled> {
+        let Reader::Reading(decoder) = &self.reader else {
+            return None;
+        };
+        let bytes = decoder.certain_data(direction);
+        if direction != Direction::FromServer || bytes < MIN_UNSEEN {
+            return None;
+        }
+        let way = self.ways.get(direction);
+        let idle = way.transfer.as_ref().is_some_and(Transfer::is_passed_on);
+        let quiet = self
+            .ways
+            .iter()
+            .all(|way| way.held.is_empty() && way.stream.is_contiguous());
+        if !idle || !quiet {
+            return None;
+        }
+        self.unseen = Some(bytes);
+        Some(Settled::AnswersPass)
+    }
+
+    /// The client says something while the server's bytes go by unseen: they are read again from the file's end on.
+    fn look_again(&mut self, acknowledged: u32, counsel: &mut dyn Counsel) -> Option<Stop> {
+        let bytes = self.unseen.take()?;
+        let direction = Direction::FromServer;
+        if !self.way(direction).stream.pass_over(bytes, acknowledged) {
+            return Some(Stop::Lost("a request before the end of a large file"));
+        }
+        let Reader::Reading(decoder) = &mut self.reader else {
+            return None;
+        };
+        let mut course = Course {
+            ways: &mut self.ways,
+            direction,
+            window: self.window,
+            counsel,
+            stop: None,
+        };
+        decoder.handle_unseen(direction, bytes, &mut |seen| course.take(seen));
+        course.stop
     }
 
     /// What becomes of a packet whose bytes were taken in.

@@ -68,6 +68,11 @@ pub enum Settled {
     Blocked,
     /// They go on in this class, counted from 0 in [`Policy::classes`](crate::policy::Policy::classes).
     Shaped(usize),
+    /// Those of the server go on: a file is under way of which nothing more need be known. Those of the client are asked
+    /// about: one of them may ask for another file.
+    AnswersPass,
+    /// Those of both are asked about again.
+    Watched,
 }
 
 /// What happens to one packet.
@@ -77,7 +82,7 @@ pub struct Verdict {
     pub pass: bool,
     /// It waits: [`Gateway::poll_released`] says when it goes on, or that it is dropped.
     pub held: bool,
-    /// What the kernel may do with the rest of the flow.
+    /// What the kernel may do with the rest of the flow, from the moment on at which this packet goes on.
     pub settled: Option<Settled>,
 }
 

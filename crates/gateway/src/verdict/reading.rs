@@ -133,6 +133,7 @@ impl Desk {
         let Answer {
             fate,
             rewritten,
+            settled,
             stop,
         } = outcome.answer;
         // While observing nothing is changed, not even what would fool somebody.
@@ -143,8 +144,14 @@ impl Desk {
         self.release(seen.place);
         match fate {
             Some(Fate::Drop) => Verdict::DROP,
-            Some(Fate::Hold) => Verdict::HOLD,
-            Some(Fate::Pass) | None => Verdict::PASS,
+            Some(Fate::Hold) => Verdict {
+                settled,
+                ..Verdict::HOLD
+            },
+            Some(Fate::Pass) | None => Verdict {
+                settled,
+                ..Verdict::PASS
+            },
         }
     }
 

@@ -173,6 +173,11 @@ impl Transfer {
         }
     }
 
+    /// Nobody looks at its bytes.
+    pub(super) fn is_passed_on(&self) -> bool {
+        self.ruling.action == Action::Allow && !self.ruling.audit
+    }
+
     fn is_scanned(&self) -> bool {
         self.ruling.action == Action::Scan
     }

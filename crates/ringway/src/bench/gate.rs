@@ -24,17 +24,36 @@ enum Setup {
     Gateway(&'static str),
 }
 
-/// A configuration and its name.
-const LADDER: [(&str, Setup); 6] = [
-    ("forwarding", Setup::Forward),
-    (NAT, Setup::Translate),
-    ("classification, nothing managed", Setup::Gateway(CLASSIFY)),
-    ("file-name filter", Setup::Gateway(FILTER)),
-    ("filter and audit of files", Setup::Gateway(AUDIT)),
-    (SCANNING, Setup::Gateway(SCAN)),
+/// A configuration.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    /// The word for `--only`.
+    word: &'static str,
+    name: &'static str,
+    setup: Setup,
+}
+
+const LADDER: [Step; 6] = [
+    step("forward", "forwarding", Setup::Forward),
+    step("nat", NAT, Setup::Translate),
+    step(
+        "classify",
+        "classification, nothing managed",
+        Setup::Gateway(CLASSIFY),
+    ),
+    step("filter", "file-name filter", Setup::Gateway(FILTER)),
+    step("audit", "filter and audit of files", Setup::Gateway(AUDIT)),
+    step(
+        "scan",
+        "filter, audit and scan (clamd)",
+        Setup::Gateway(SCAN),
+    ),
 ];
 const NAT: &str = "forwarding with NAT";
-const SCANNING: &str = "filter, audit and scan (clamd)";
+
+const fn step(word: &'static str, name: &'static str, setup: Setup) -> Step {
+    Step { word, name, setup }
+}
 
 const CLASSIFY: &str = "[[rule]]\nname = \"p\"\napp = \"p2p\"\naction = \"block\"\n";
 const FILTER: &str =
@@ -44,19 +63,20 @@ const AUDIT: &str = "[[rule]]\nname = \"n\"\napp = \"http\"\nfile_name = \"*.exe
 const SCAN: &str = "[[rule]]\nname = \"n\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n\
     [[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\naudit = true\n";
 
-/// Measures all configurations, in turns.
+/// Measures the configurations, in turns.
 pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
+    let steps = chosen(&args.only)?;
     let (rounds, time) = if args.quick {
         (1, Duration::from_secs(2))
     } else {
-        (args.rounds.max(1), Duration::from_secs(6))
+        (args.rounds.max(1), Duration::from_secs(args.seconds))
     };
     let border = Border::lay()?;
     let load = Load::serve(&border)?;
     let kinds = [Kind::Files(100), Kind::Bulk(1), Kind::Bulk(8)];
-    let mut runs: Vec<(usize, Kind, f64)> = Vec::new();
+    let mut runs: Vec<(&str, Kind, f64)> = Vec::new();
     for round in 0..rounds {
-        for (place, (name, setup)) in LADDER.iter().enumerate() {
+        for Step { word, name, setup } in &steps {
             let Some(running) = start(&border, *setup, args)? else {
                 if round == 0 {
                     output.note(&format!("{name}: left out, it needs --clamd"));
@@ -70,34 +90,44 @@ pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
                     round + 1,
                     kind.name()
                 ));
-                runs.push((place, kind, rate));
+                runs.push((word, kind, rate));
             }
             running.end()?;
         }
     }
-    let of = |place: usize, kind: Kind| -> Vec<f64> {
-        let same = runs.iter().filter(|run| run.0 == place && run.1 == kind);
+    let of = |word: &str, kind: Kind| -> Vec<f64> {
+        let same = runs.iter().filter(|run| run.0 == word && run.1 == kind);
         same.map(|run| run.2).collect()
     };
-    let baseline = LADDER
-        .iter()
-        .position(|(name, _)| *name == NAT)
-        .unwrap_or(0);
     let mut figures = Vec::new();
-    for (place, (name, _)) in LADDER.iter().enumerate() {
+    for step in &steps {
         for kind in kinds {
-            let rates = of(place, kind);
+            let rates = of(step.word, kind);
             if rates.is_empty() {
                 continue;
             }
-            let case = format!("{name}, {}", kind.name());
+            let case = format!("{}, {}", step.name, kind.name());
             figures.push(
                 Figure::new("gate", case, "throughput", "Gbit/s", &rates)
-                    .against(NAT, &of(baseline, kind)),
+                    .against(NAT, &of("nat", kind)),
             );
         }
     }
     show(output, &figures)
+}
+
+/// The configurations that were asked for.
+fn chosen(only: &[String]) -> Result<Vec<Step>, Failure> {
+    let only: Vec<String> = only.iter().map(|word| word.trim().to_lowercase()).collect();
+    let known = |word: &String| LADDER.iter().any(|step| step.word == *word);
+    if let Some(word) = only.iter().find(|word| !known(word)) {
+        return Err(Failure::usage(format_args!(
+            "`{word}` is no configuration; there are {}",
+            LADDER.map(|step| step.word).join(", ")
+        )));
+    }
+    let asked = |step: &Step| only.is_empty() || only.iter().any(|word| word == step.word);
+    Ok(LADDER.into_iter().filter(asked).collect())
 }
 
 /// `None`: it cannot be had here.
@@ -118,7 +148,7 @@ mod tests {
     use ringway_gateway::SignatureSet;
     use ringway_gateway::policy::Policy;
 
-    use super::{LADDER, Setup};
+    use super::{LADDER, Setup, Step};
 
     #[test]
     fn the_policies_of_the_ladder_are_in_order() {
@@ -128,7 +158,7 @@ mod tests {
             .map(|signature| signature.application.clone())
             .collect();
         let mut count = 0;
-        for (name, setup) in LADDER {
+        for Step { name, setup, .. } in LADDER {
             if let Setup::Gateway(policy) = setup {
                 assert!(Policy::parse(policy, &known).is_ok(), "{name}");
                 count += 1;

@@ -23,6 +23,7 @@ pub(crate) enum BenchCommand {
 Examples:
   ringway bench gate --quick
   ringway bench gate --clamd /run/clamav/clamd.ctl --json > gate.json
+  ringway bench gate --only nat,filter --rounds 5
 
 Three namespaces; a hundred clients load files of 2 MB over HTTP, one and eight connections only send. Forwarding, NAT and
 the gateway's configurations take turns, and each is shown as a share of NAT. Client, server and gateway share this
@@ -34,6 +35,12 @@ pub(crate) struct GateBenchArgs {
     /// Rounds
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) rounds: usize,
+    /// Seconds of each measurement
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    pub(crate) seconds: u64,
+    /// Only these of forward, nat, classify, filter, audit, scan; shares are told where nat is one of them
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
     /// How many queues the gateway has, each with a thread
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) queues: u16,

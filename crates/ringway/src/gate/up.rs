@@ -10,9 +10,9 @@ use ringway_gateway::SignatureSet;
 use ringway_gateway::flow::TableBounds;
 use ringway_gateway::linux::desk::ScanDesk;
 use ringway_gateway::linux::inject::Injector;
+use ringway_gateway::linux::lanes::Lanes;
 use ringway_gateway::linux::live::{Live, Order, Told};
 use ringway_gateway::linux::marks::Marks;
-use ringway_gateway::linux::queue::Queue;
 use ringway_gateway::linux::rules::{Border, Rules};
 use ringway_gateway::linux::shaper;
 use ringway_gateway::policy::{Action, Failure as WhenItFails, Policy};
@@ -114,7 +114,7 @@ fn start_queues(
     writer: &Writer,
 ) -> Result<Vec<QueueThread>, Failure> {
     let mut queues = Vec::new();
-    for number in installation.numbers() {
+    for numbers in installation.numbers() {
         let gateway = Gateway::new(
             rules::classifier(set)?,
             TableBounds::default(),
@@ -123,7 +123,7 @@ fn start_queues(
         );
         let scans = scanners(args)?;
         queues.push(QueueThread::start(
-            number,
+            numbers,
             installation,
             gateway,
             scans,
@@ -269,9 +269,9 @@ impl Installation {
         })
     }
 
-    fn numbers(&self) -> impl Iterator<Item = u16> {
-        let first = self.rules.queue;
-        first..=first.saturating_add(self.rules.queues.saturating_sub(1))
+    fn numbers(&self) -> impl Iterator<Item = (u16, u16)> {
+        let (new, followed) = self.rules.numbers();
+        new.zip(followed)
     }
 
     /// Puts the rules and classes of this policy in force.
@@ -289,7 +289,12 @@ impl Installation {
             classes: if shaping { policy.classes().len() } else { 0 },
             ..self.rules.clone()
         };
-        rules.set_up().map_err(Failure::failed)
+        if !rules.set_up().map_err(Failure::failed)? {
+            tracing::warn!(
+                "the packet filter has no match `bpf` (xt_bpf): segments without data are queued too, which costs throughput"
+            );
+        }
+        Ok(())
     }
 
     fn take_down(&self) -> Result<(), Failure> {
@@ -309,7 +314,7 @@ struct QueueThread {
 
 impl QueueThread {
     fn start(
-        number: u16,
+        (number, followed): (u16, u16),
         installation: &Installation,
         gateway: Gateway,
         scans: ScanDesk,
@@ -322,9 +327,9 @@ impl QueueThread {
             _ => Failure::failed(error),
         };
         let rules = &installation.rules;
-        let queue = Queue::open(number, rules.fail_open).map_err(told)?;
+        let lanes = Lanes::open(number, followed, rules.fail_open).map_err(told)?;
         let injector = Injector::open().map_err(told)?;
-        let mut live = Live::new(queue, gateway, injector, rules.marks, scans);
+        let mut live = Live::new(lanes, gateway, injector, rules.marks, scans);
         let (orders, received) = channel();
         let (events, written) = (writer.sender.clone(), Arc::clone(&writer.written));
         let thread = std::thread::Builder::new()

@@ -275,6 +275,33 @@ impl Reading for Exchange {
         Ok(())
     }
 
+    fn certain_data(&self, direction: Direction) -> u64 {
+        let nothing_asked =
+            self.asked.is_empty() && self.requests.body.is_none() && self.requests.held.len() == 0;
+        match &self.answers.body {
+            Some((Body::Length(left), Sink::File))
+                if direction != self.asker && nothing_asked && self.dialect == Dialect::Web =>
+            {
+                *left
+            }
+            _ => 0,
+        }
+    }
+
+    fn pass_over(
+        &mut self,
+        direction: Direction,
+        bytes: u64,
+        tell: Tell<'_>,
+    ) -> Result<(), Reason> {
+        if direction != self.asker
+            && let Some((Body::Length(left), _)) = &mut self.answers.body
+        {
+            *left = left.saturating_sub(bytes);
+        }
+        self.read(direction, &mut [].as_slice(), tell)
+    }
+
     fn held(&self) -> usize {
         let names = self.asked.iter().filter_map(|asked| asked.name.as_ref());
         let names = names.fold(0_usize, |sum, name| sum.saturating_add(name.capacity()));

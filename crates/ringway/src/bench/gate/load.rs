@@ -51,6 +51,9 @@ impl Load {
                 .map_err(|_| Failure::failed("a server's thread ended by a fault"))?
                 .and_then(|bound| bound)
                 .map_err(Failure::failed)?;
+            // The papers' servers had what became CUBIC; the system's own may be another one.
+            rustix::net::sockopt::set_tcp_congestion(&listener, "cubic")
+                .map_err(Failure::failed)?;
             std::thread::spawn(move || {
                 for stream in listener.incoming().map_while(Result::ok) {
                     // A client that has had enough goes.

@@ -1,0 +1,169 @@
+//! Two of the kernel's queues in front of one gateway: connections whose contents are followed have their own, which is
+//! looked at when the other one is empty, and has its share when it is not: a flood of new flows must not stop files.
+//!
+//! So nobody's first packets, chats and calls wait behind files that are being scanned. It keeps files fast, too: a sender
+//! that has once seen a short way across sends large pieces.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use super::queue::{Queue, Queued};
+use crate::limits::MAX_STREAK;
+
+/// One of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// Flows of which nobody knows yet what they carry.
+    New,
+    /// Connections whose contents are followed.
+    Followed,
+}
+
+/// A packet's name in both: its lane and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket {
+    lane: Lane,
+    id: u32,
+}
+
+/// The bit of a token that says the lane.
+const FOLLOWED: u64 = 1 << 32;
+
+impl Ticket {
+    /// As a gateway is told it.
+    pub(super) fn token(self) -> u64 {
+        let lane = match self.lane {
+            Lane::New => 0,
+            Lane::Followed => FOLLOWED,
+        };
+        u64::from(self.id) | lane
+    }
+
+    /// Back from that; `None`: it was never one.
+    pub(super) fn of(token: u64) -> Option<Self> {
+        let lane = if token & FOLLOWED == 0 {
+            Lane::New
+        } else {
+            Lane::Followed
+        };
+        let id = u32::try_from(token & !FOLLOWED).ok()?;
+        Some(Self { lane, id })
+    }
+}
+
+/// Both queues.
+#[derive(Debug)]
+pub struct Lanes {
+    new: Queue,
+    followed: Queue,
+    latest: Lane,
+    /// Reads of the first lane since the other one had a turn.
+    streak: u8,
+}
+
+impl Lanes {
+    /// Binds queue `number` for new flows and queue `followed` for those whose contents are followed.
+    ///
+    /// # Errors
+    /// As [`Queue::open`].
+    pub fn open(number: u16, followed: u16, fail_open: bool) -> io::Result<Self> {
+        Ok(Self {
+            new: Queue::open(number, fail_open)?,
+            followed: Queue::open(followed, fail_open)?,
+            latest: Lane::New,
+            streak: 0,
+        })
+    }
+
+    /// What to wait for.
+    pub(super) fn sockets(&self) -> [BorrowedFd<'_>; 2] {
+        [self.new.as_fd(), self.followed.as_fd()]
+    }
+
+    /// Takes what the kernel has; gives false if there is nothing at the moment. A flow moves from one lane to the other
+    /// by our own verdict only, so that its packets stay in order.
+    pub(super) fn receive(&mut self) -> io::Result<bool> {
+        let turns = if self.streak < MAX_STREAK {
+            [Lane::New, Lane::Followed]
+        } else {
+            [Lane::Followed, Lane::New]
+        };
+        for lane in turns {
+            if self.queue(lane).receive()? {
+                self.latest = lane;
+                self.streak = match lane {
+                    Lane::New => self.streak.saturating_add(1),
+                    Lane::Followed => 0,
+                };
+                return Ok(true);
+            }
+            if lane == Lane::New {
+                // Their verdicts do not wait for those of a whole turn.
+                self.new.flush()?;
+            }
+        }
+        self.streak = 0;
+        Ok(false)
+    }
+
+    /// The packets of the latest [`receive`](Self::receive).
+    pub(super) fn packets(&self) -> impl Iterator<Item = (Ticket, Queued<'_>)> {
+        let lane = self.latest;
+        let queue = match lane {
+            Lane::New => &self.new,
+            Lane::Followed => &self.followed,
+        };
+        queue.packets().map(move |packet| {
+            (
+                Ticket {
+                    lane,
+                    id: packet.id,
+                },
+                packet,
+            )
+        })
+    }
+
+    /// As [`Queue::verdict`].
+    pub(super) fn verdict(
+        &mut self,
+        ticket: Ticket,
+        accept: bool,
+        mark: Option<u32>,
+        changed: Option<&[u8]>,
+    ) -> io::Result<()> {
+        self.queue(ticket.lane)
+            .verdict(ticket.id, accept, mark, changed)
+    }
+
+    /// Sends the verdicts that wait.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.new.flush()?;
+        self.followed.flush()
+    }
+
+    fn queue(&mut self, lane: Lane) -> &mut Queue {
+        match lane {
+            Lane::New => &mut self.new,
+            Lane::Followed => &mut self.followed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lane, Ticket};
+
+    #[test]
+    fn tokens_keep_lanes_and_numbers_apart() {
+        let mut tokens = std::collections::BTreeSet::new();
+        for lane in [Lane::New, Lane::Followed] {
+            for id in [0, 1, u32::MAX] {
+                let ticket = Ticket { lane, id };
+                assert!(tokens.insert(ticket.token()));
+                assert_eq!(Ticket::of(ticket.token()), Some(ticket));
+            }
+        }
+        assert_eq!(Ticket::of(1 << 33), None);
+    }
+}
