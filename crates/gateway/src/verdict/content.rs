@@ -165,7 +165,6 @@ impl Content {
                 answer.stop = Some(stop);
                 return answer;
             }
-            self.watched = false;
         }
         if tcp.ack {
             let stream = &mut self.way(direction.other()).stream;
@@ -242,6 +241,7 @@ impl Content {
             return None;
         }
         self.unseen = Some(bytes);
+        self.watched = false;
         Some(Settled::AnswersPass)
     }
 

@@ -16,6 +16,7 @@ mod made;
 mod policy;
 mod robustness;
 mod signatures;
+mod spared;
 mod verdicts;
 
 use std::net::SocketAddr;

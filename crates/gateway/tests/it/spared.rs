@@ -1,0 +1,357 @@
+//! Packets that the kernel passes on unasked while contents are followed: the rest of a file of which nothing more need be
+//! known, and acknowledgements of connections that nobody follows.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use etherparse::{SlicedPacket, TransportSlice};
+use ringway_gateway::flow::TableBounds;
+use ringway_gateway::policy::Policy;
+use ringway_gateway::verdict::{EventKind, Gateway, Mode, Settings, Settled};
+use ringway_gateway::{LinkType, Packets, built_in_classifier};
+
+use super::at;
+
+const NAMES: &str =
+    "[[rule]]\nname = \"programs\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n";
+const LARGE: usize = 300_000;
+const NAMED: &str = "Content-Disposition: attachment; filename=\"game.exe\"\r\n";
+
+/// A gateway, and a kernel that keeps one connection's mark as the rules do.
+struct Border {
+    gateway: Gateway,
+    mark: Option<Settled>,
+    asked: usize,
+    passed: usize,
+    dropped: usize,
+}
+
+impl Border {
+    fn new(policy: &str) -> Self {
+        let known: BTreeSet<String> = ["http"].map(str::to_owned).into();
+        let settings = Settings {
+            mode: Mode::Enforce,
+            ..Settings::default()
+        };
+        let policy = Arc::new(Policy::parse(policy, &known).unwrap());
+        let gateway = Gateway::new(
+            built_in_classifier(),
+            TableBounds::default(),
+            policy,
+            settings,
+        );
+        Self {
+            gateway,
+            mark: None,
+            asked: 0,
+            passed: 0,
+            dropped: 0,
+        }
+    }
+
+    /// Takes the packets after `from`; scans find nothing, at once.
+    fn carry(&mut self, packets: &Packets, from: usize) -> usize {
+        for (number, (now, bytes)) in packets.iter().enumerate().skip(from) {
+            match self.mark {
+                Some(Settled::Allowed | Settled::Shaped(_)) => self.passed += 1,
+                Some(Settled::Blocked) => self.dropped += 1,
+                Some(Settled::AnswersPass) if by_server(bytes) => self.passed += 1,
+                mark if mark != Some(Settled::Watched) && is_bare(bytes) => self.passed += 1,
+                _ => {
+                    self.asked += 1;
+                    let token = u64::try_from(number).unwrap();
+                    let verdict = self
+                        .gateway
+                        .handle_queued(now, token, LinkType::RawIp, bytes);
+                    self.mark = verdict.settled.or(self.mark);
+                    self.passed += usize::from(verdict.pass);
+                    self.dropped += usize::from(!verdict.pass && !verdict.held);
+                }
+            }
+            while let Some(job) = self.gateway.poll_scan() {
+                let clean = ringway_gateway::verdict::Scanned::Clean;
+                self.gateway.handle_scanned(now, &job, &clean);
+            }
+            while self.gateway.poll_released().is_some() {
+                self.passed += 1;
+            }
+        }
+        packets.iter().count()
+    }
+
+    fn evidence(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.gateway.poll_event())
+            .filter(|event| matches!(event.kind, EventKind::Alert | EventKind::FileInfo))
+            .map(|event| format!("{event:?}"))
+            .collect()
+    }
+}
+
+fn tcp(bytes: &[u8]) -> (u16, bool, usize) {
+    let sliced = SlicedPacket::from_ip(bytes).unwrap();
+    let Some(TransportSlice::Tcp(tcp)) = sliced.transport else {
+        panic!("no TCP");
+    };
+    let control = tcp.syn() || tcp.fin() || tcp.rst();
+    (tcp.source_port(), control, tcp.payload().len())
+}
+
+fn by_server(bytes: &[u8]) -> bool {
+    tcp(bytes).0 == 80
+}
+
+fn is_bare(bytes: &[u8]) -> bool {
+    let (_, control, length) = tcp(bytes);
+    !control && length == 0
+}
+
+fn ask(name: &str) -> Vec<u8> {
+    format!("GET /{name} HTTP/1.1\r\nHost: h\r\n\r\n").into_bytes()
+}
+
+fn answer(length: usize, more: &str) -> Vec<u8> {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n{more}\r\n").into_bytes()
+}
+
+/// A large file, and then `second` on the same connection.
+fn two(second: &str, head: &str) -> Packets {
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
+    stream.open();
+    stream.client(&ask("film.bin"));
+    stream.server(&answer(LARGE, ""));
+    stream.server(&vec![0; LARGE]);
+    stream.client(&ask(second));
+    stream.server(&answer(5_000, head));
+    stream.server(&[1; 5_000]);
+    packets
+}
+
+#[test]
+fn the_rest_of_a_file_that_nobody_looks_into_is_not_asked_about() {
+    let mut border = Border::new(NAMES);
+    let packets = two("note.txt", "");
+    let count = border.carry(&packets, 0);
+    assert!(count > 200, "{count}");
+    assert!(border.asked < 20, "{}", border.asked);
+    assert_eq!((border.passed, border.dropped), (count, 0));
+    assert!(border.evidence().is_empty());
+}
+
+#[test]
+fn what_is_asked_for_next_is_judged_by_its_name() {
+    for (second, head) in [("game.exe", ""), ("download", NAMED)] {
+        let mut border = Border::new(NAMES);
+        border.carry(&two(second, head), 0);
+        assert!(border.dropped > 0, "{second}");
+        let evidence = border.evidence();
+        assert!(
+            evidence.iter().any(|line| line.contains("game.exe")),
+            "{evidence:?}"
+        );
+    }
+}
+
+#[test]
+fn so_it_is_behind_every_large_file() {
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
+    stream.open();
+    for part in 0..3 {
+        stream.client(&ask(&format!("part-{part}")));
+        stream.server(&answer(LARGE, ""));
+        stream.server(&vec![0; LARGE]);
+    }
+    stream.client(&ask("last"));
+    stream.server(&answer(5_000, NAMED));
+    let mut border = Border::new(NAMES);
+    let count = border.carry(&packets, 0);
+    assert!(border.asked < count / 10, "{} of {count}", border.asked);
+    assert!(border.evidence().concat().contains("game.exe"));
+}
+
+#[test]
+fn what_was_asked_for_before_is_judged_too() {
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
+    stream.open();
+    stream.client(&ask("film.bin"));
+    stream.client(&ask("second"));
+    stream.server(&answer(LARGE, ""));
+    stream.server(&vec![0; LARGE]);
+    stream.server(&answer(5_000, NAMED));
+    let mut border = Border::new(NAMES);
+    border.carry(&packets, 0);
+    assert!(border.evidence().concat().contains("game.exe"));
+}
+
+#[test]
+fn who_has_bytes_that_nobody_saw_is_not_believed_to_be_followed() {
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
+    stream.open();
+    stream.client(&ask("film.bin"));
+    stream.server(&answer(LARGE, ""));
+    stream.server(&vec![0; LARGE]);
+    let mut border = Border::new(NAMES);
+    let done = border.carry(&packets, 0);
+    let (client, server) = last_numbers(&packets);
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
+    stream.renumber(client, server);
+    stream.client(&ask("second"));
+    let done = border.carry(&packets, done);
+    assert!(border.evidence().is_empty());
+    // An answer passed while the request was on its way; the next segment acknowledges it.
+    let client = last_numbers(&packets).1;
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
+    stream.renumber(client, server.wrapping_add(5_000));
+    stream.client(&ask("third"));
+    border.carry(&packets, done);
+    let evidence = border.evidence().concat();
+    assert!(evidence.contains("bytes came by unseen"), "{evidence}");
+}
+
+#[test]
+fn what_is_scanned_or_written_down_is_seen_whole() {
+    for rule in ["action = \"scan\"", "action = \"audit\""] {
+        let policy = format!("[[rule]]\nname = \"r\"\napp = \"http\"\n{rule}\n");
+        let mut border = Border::new(&policy);
+        let count = border.carry(&two("note.txt", ""), 0);
+        // The handshake's last segment comes before anybody follows the connection.
+        assert_eq!(border.asked, count - 1, "{rule}");
+        assert_eq!(border.passed, count, "{rule}");
+    }
+}
+
+#[test]
+fn answers_of_unknown_length_and_short_ones_are_seen_whole() {
+    let chunked = [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n493e0\r\n".to_vec(),
+        vec![0; LARGE],
+        b"\r\n0\r\n\r\n".to_vec(),
+    ];
+    let until_closed = [b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), vec![0; LARGE]];
+    let short = [answer(60_000, ""), vec![0; 60_000]];
+    for answer in [chunked.concat(), until_closed.concat(), short.concat()] {
+        let mut packets = Packets::new();
+        let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
+        stream.open();
+        stream.client(&ask("film.bin"));
+        stream.server(&answer);
+        let mut border = Border::new(NAMES);
+        let count = border.carry(&packets, 0);
+        assert_eq!(border.asked, count - 1);
+    }
+}
+
+#[test]
+fn a_request_before_the_end_of_a_file_is_answered_under_the_same_eyes() {
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
+    stream.open();
+    stream.client(&ask("film.bin"));
+    stream.server(&answer(LARGE, ""));
+    stream.server(&vec![0; LARGE / 2]);
+    stream.client(&ask("second"));
+    stream.server(&vec![0; LARGE / 2]);
+    stream.server(&answer(5_000, NAMED));
+    let mut border = Border::new(NAMES);
+    border.carry(&packets, 0);
+    assert!(border.dropped > 0);
+    let evidence = border.evidence();
+    assert!(
+        evidence.iter().any(|line| line.contains("game.exe")),
+        "{evidence:?}"
+    );
+}
+
+#[test]
+fn files_of_any_size_are_followed_by_what_is_asked_next() {
+    for length in [3_u64 << 30, 9 << 30] {
+        for waits in [true, false] {
+            let mut packets = Packets::new();
+            let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
+            stream.open();
+            stream.client(&ask("film.bin"));
+            stream
+                .server(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").as_bytes());
+            let mut border = Border::new(NAMES);
+            let done = border.carry(&packets, 0);
+            let (client, server) = last_numbers(&packets);
+            let end = server.wrapping_add(u32::try_from(length & 0xffff_ffff).unwrap());
+            let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
+            // The film has gone by, but for its last bytes if the client did not wait.
+            stream.renumber(client, end.wrapping_sub(if waits { 0 } else { 5_000 }));
+            stream.client(&ask("second"));
+            stream.renumber(client.wrapping_add(31), end);
+            stream.server(&answer(5_000, NAMED));
+            border.carry(&packets, done);
+            let evidence = border.evidence().concat();
+            let expected = if waits {
+                "game.exe"
+            } else {
+                "a request before the end of a large file"
+            };
+            assert!(evidence.contains(expected), "{length} {waits}: {evidence}");
+        }
+    }
+}
+
+/// The numbers that both sides go on with after the packets so far.
+fn last_numbers(packets: &Packets) -> (u32, u32) {
+    let (_, bytes) = packets.iter().last().unwrap();
+    let sliced = SlicedPacket::from_ip(bytes).unwrap();
+    let Some(TransportSlice::Tcp(tcp)) = sliced.transport else {
+        panic!("no TCP");
+    };
+    let length = u32::try_from(tcp.payload().len()).unwrap();
+    (
+        tcp.acknowledgment_number(),
+        tcp.sequence_number().wrapping_add(length),
+    )
+}
+
+#[test]
+fn an_answer_that_came_before_its_request_is_not_taken_for_nothing() {
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
+    stream.open();
+    stream.client(&ask("film.bin"));
+    stream.server(&answer(LARGE, ""));
+    stream.server(&vec![0; LARGE]);
+    // The server guesses what will be asked for next, and sends it where nobody looks.
+    stream.server(&answer(5_000, NAMED));
+    stream.client(&ask("second"));
+    stream.server(&[1; 5_000]);
+    let mut border = Border::new(NAMES);
+    border.carry(&packets, 0);
+    let evidence = border.evidence().concat();
+    assert!(evidence.contains("cannot be read"), "{evidence}");
+}
+
+#[test]
+fn what_is_certain_is_decided_after_eight_packets_of_one_side() {
+    let policy = "[[rule]]\nname = \"r\"\napp = \"edonkey\"\naction = \"block\"\n";
+    let known: BTreeSet<String> = ["http", "edonkey"].map(str::to_owned).into();
+    assert!(Policy::parse(policy, &known).is_ok());
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
+    stream.open();
+    stream.client(&ask("film.bin"));
+    stream.server(&answer(LARGE, ""));
+    stream.server(&vec![0; LARGE]);
+    let mut gateway = Gateway::new(
+        built_in_classifier(),
+        TableBounds::default(),
+        Arc::new(Policy::parse(policy, &known).unwrap()),
+        Settings::default(),
+    );
+    let decided = packets.iter().position(|(now, bytes)| {
+        let verdict = gateway.handle_queued(now, 0, LinkType::RawIp, bytes);
+        verdict.settled == Some(Settled::Allowed)
+    });
+    assert!(
+        decided.is_some_and(|place| (10..=14).contains(&place)),
+        "{decided:?}"
+    );
+}
