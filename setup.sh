@@ -27,7 +27,7 @@ fi
 # What the tests can do without: those that need it say loudly that they are skipped.
 useful=() servers=()
 if [[ ${1:-} == --tests || ${1:-} == --bench ]]; then
-    for need in ip:iproute2 nft:nftables iptables:iptables clamd:clamav-daemon miniupnpd:miniupnpd-nftables python3:python3 nginx:nginx-light postfix:postfix dovecot:dovecot-imapd /usr/lib/dovecot/pop3:dovecot-pop3d procmail:procmail knotd:knot unbound:unbound named:bind9; do
+    for need in ip:iproute2 nft:nftables iptables:iptables clamd:clamav-daemon miniupnpd:miniupnpd-nftables python3:python3 nginx:nginx-light curl:curl postfix:postfix dovecot:dovecot-imapd /usr/lib/dovecot/pop3:dovecot-pop3d procmail:procmail knotd:knot unbound:unbound named:bind9; do
         command=${need%%:*} package=${need#*:}
         if PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null 2>&1; then
             say "$command is there"

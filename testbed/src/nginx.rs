@@ -1,4 +1,4 @@
-//! A web server with TLS in front of a member's `ws`.
+//! Web servers: one with TLS in front of a member's `ws`, and one that gives files.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -47,10 +47,6 @@ impl Nginx {
         address: IpAddr,
         server: &WebServer<'_>,
     ) -> Result<Option<Nginx>, TestbedError> {
-        let places = ["/usr/sbin/nginx", "/usr/bin/nginx"].map(PathBuf::from);
-        let Some(program) = places.into_iter().find(|path| path.is_file()) else {
-            return Ok(None);
-        };
         let wrong = |error: std::io::Error| TestbedError::of("starting nginx", error);
         let folder = tempfile::tempdir().map_err(wrong)?;
         let made = rcgen::generate_simple_self_signed([server.name.to_owned()]);
@@ -59,11 +55,44 @@ impl Nginx {
         write("cert.pem", &made.cert.pem()).map_err(wrong)?;
         write("key.pem", &made.signing_key.serialize_pem()).map_err(wrong)?;
         write("nginx.conf", &configuration(folder.path(), address, server)).map_err(wrong)?;
+        Nginx::run_in(folder, run)
+    }
+
+    /// One without TLS that gives what `location` says, in nginx's own words, at this address.
+    ///
+    /// # Errors
+    /// As for [`Self::start`].
+    pub fn serve_by(
+        run: impl FnOnce(PathBuf) -> Command,
+        listen: SocketAddr,
+        location: &str,
+    ) -> Result<Option<Nginx>, TestbedError> {
+        let wrong = |error: std::io::Error| TestbedError::of("starting nginx", error);
+        let folder = tempfile::tempdir().map_err(wrong)?;
+        let server = format!("listen {listen};\n {location}");
+        fs::write(
+            folder.path().join("nginx.conf"),
+            around(folder.path(), &server),
+        )
+        .map_err(wrong)?;
+        Nginx::run_in(folder, run)
+    }
+
+    fn run_in(
+        folder: TempDir,
+        run: impl FnOnce(PathBuf) -> Command,
+    ) -> Result<Option<Nginx>, TestbedError> {
+        let places = ["/usr/sbin/nginx", "/usr/bin/nginx"].map(PathBuf::from);
+        let Some(program) = places.into_iter().find(|path| path.is_file()) else {
+            return Ok(None);
+        };
         let mut command = run(program);
         command.arg("-p").arg(folder.path());
         command.arg("-c").arg("nginx.conf");
         command.stdin(Stdio::null()).stdout(Stdio::null());
-        let child = command.spawn().map_err(wrong)?;
+        let child = command
+            .spawn()
+            .map_err(|error| TestbedError::of("starting nginx", error))?;
         Ok(Some(Nginx { child, folder }))
     }
 
@@ -83,7 +112,6 @@ impl Drop for Nginx {
 }
 
 fn configuration(folder: &Path, address: IpAddr, server: &WebServer<'_>) -> String {
-    let here = folder.display();
     let listen = SocketAddr::new(address, server.port);
     let WebServer {
         name,
@@ -91,14 +119,23 @@ fn configuration(folder: &Path, address: IpAddr, server: &WebServer<'_>) -> Stri
         upstream,
         ..
     } = server;
+    let server = format!(
+        "listen {listen} ssl;\n server_name {name};\n\
+         ssl_certificate cert.pem;\n ssl_certificate_key key.pem;\n\
+         location {path} {{\n proxy_pass http://{upstream};\n proxy_http_version 1.1;\n\
+         proxy_set_header Upgrade $http_upgrade;\n proxy_set_header Connection upgrade;\n }}"
+    );
+    around(folder, &server)
+}
+
+/// The configuration around a server's own.
+fn around(folder: &Path, server: &str) -> String {
+    let here = folder.display();
     format!(
         "daemon off;\nmaster_process off;\npid {here}/pid;\nerror_log {here}/error.log;\n\
          events {{ worker_connections 64; }}\n\
          http {{\n access_log off;\n client_body_temp_path {here}/body;\n proxy_temp_path {here}/proxy;\n\
          fastcgi_temp_path {here}/f;\n uwsgi_temp_path {here}/u;\n scgi_temp_path {here}/s;\n\
-         server {{\n listen {listen} ssl;\n server_name {name};\n\
-         ssl_certificate cert.pem;\n ssl_certificate_key key.pem;\n\
-         location {path} {{\n proxy_pass http://{upstream};\n proxy_http_version 1.1;\n\
-         proxy_set_header Upgrade $http_upgrade;\n proxy_set_header Connection upgrade;\n }}\n }}\n}}\n"
+         server {{\n {server}\n }}\n}}\n"
     )
 }

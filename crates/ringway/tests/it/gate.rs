@@ -4,6 +4,7 @@
 //! having tested.
 
 mod border;
+mod files;
 mod policies;
 mod resets;
 mod scans;
