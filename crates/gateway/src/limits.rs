@@ -353,9 +353,10 @@ pub const SCAN_IDLE: Duration = Duration::from_secs(100);
 /// Source: chosen: names of findings have some dozens. Past it the answer counts as none.
 pub const MAX_SCAN_ANSWER: usize = 4_096;
 
-/// Windows that wait for a scanner.
-/// Source: chosen: some 150 MB. Past it a further one counts as not scanned, and the policy's `failure` decides.
-pub const MAX_SCAN_BACKLOG: usize = 4_096;
+/// Bytes of windows that wait for one scanner.
+/// Source: chosen: some four thousand windows of 32 KiB; who sends them waits with them, so that it takes thousands of files at once. Past it
+/// a further window counts as not scanned, and the policy's `failure` decides.
+pub const MAX_SCAN_BACKLOG: usize = 134_217_728;
 
 /// Bytes of the head of one HTTP message, or of one part of a form.
 /// Source: chosen: above what servers take (nginx four lines of 8 KiB, Node 16 KiB). Past it the connection counts as lost.

@@ -4,7 +4,8 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SendError, Sender, channel};
 use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -24,7 +25,9 @@ pub struct ScanDesk {
 
 #[derive(Debug)]
 struct Thread {
-    jobs: SyncSender<ScanJob>,
+    jobs: Sender<ScanJob>,
+    /// Bytes of the windows that wait.
+    waiting: Arc<AtomicUsize>,
     _handle: JoinHandle<()>,
 }
 
@@ -38,13 +41,16 @@ impl ScanDesk {
         let (found, findings) = channel();
         let mut threads = Vec::new();
         for (number, mut scanner) in scanners.into_iter().enumerate() {
-            let (jobs, received) = sync_channel::<ScanJob>(MAX_SCAN_BACKLOG);
+            let (jobs, received) = channel::<ScanJob>();
+            let waiting = Arc::new(AtomicUsize::new(0));
+            let taken = Arc::clone(&waiting);
             let (found, bell) = (found.clone(), Arc::clone(&bell));
             let handle = std::thread::Builder::new()
                 .name(format!("scan-{number}"))
                 .spawn(move || {
                     for job in received {
                         let scanned = scanner.scan(&job);
+                        taken.fetch_sub(job.bytes.len(), Ordering::Relaxed);
                         if found.send((job, scanned)).is_err() {
                             return;
                         }
@@ -54,6 +60,7 @@ impl ScanDesk {
                 })?;
             threads.push(Thread {
                 jobs,
+                waiting,
                 _handle: handle,
             });
         }
@@ -77,10 +84,14 @@ impl ScanDesk {
         let Some(thread) = self.threads.get(place) else {
             return Err((job, "there is no scanner"));
         };
-        thread.jobs.try_send(job).map_err(|error| match error {
-            TrySendError::Full(job) => (job, "the scanner is too far behind"),
-            TrySendError::Disconnected(job) => (job, "the scanner has ended"),
-        })
+        let bytes = job.bytes.len();
+        let waiting = thread.waiting.fetch_add(bytes, Ordering::Relaxed);
+        if waiting.saturating_add(bytes) > MAX_SCAN_BACKLOG {
+            thread.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            return Err((job, "the scanner is too far behind"));
+        }
+        let sent = thread.jobs.send(job);
+        sent.map_err(|SendError(job)| (job, "the scanner has ended"))
     }
 
     /// Takes what was found since the last time.
@@ -96,5 +107,66 @@ impl ScanDesk {
 impl AsFd for ScanDesk {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+    use std::time::Duration;
+
+    use super::ScanDesk;
+    use crate::flow::Direction;
+    use crate::limits::MAX_SCAN_BACKLOG;
+    use crate::scan::Scanner;
+    use crate::verdict::{FlowId, ScanJob, Scanned};
+
+    /// Waits for a word before each answer.
+    struct Slow(Receiver<()>);
+
+    impl Scanner for Slow {
+        fn scan(&mut self, _job: &ScanJob) -> Scanned {
+            self.0.recv().ok();
+            Scanned::Clean
+        }
+    }
+
+    fn job(number: u32, bytes: usize) -> ScanJob {
+        ScanJob {
+            flow: FlowId::default(),
+            direction: Direction::FromServer,
+            number,
+            bytes: vec![0; bytes],
+            repeated: 0,
+            first: number == 1,
+            last: false,
+            name: None,
+        }
+    }
+
+    #[test]
+    fn many_small_windows_wait_and_too_many_bytes_do_not() {
+        let (word, words) = channel();
+        let desk = ScanDesk::start(vec![Box::new(Slow(words))]).unwrap();
+        let many = 20_000;
+        for number in 1..=many {
+            assert!(desk.submit(job(number, 1_024)).is_ok(), "{number}");
+        }
+        let refused = desk.submit(job(many + 1, MAX_SCAN_BACKLOG));
+        assert_eq!(refused.unwrap_err().1, "the scanner is too far behind");
+        for _ in 0..many {
+            word.send(()).unwrap();
+        }
+        let mut next = 1;
+        while next <= many {
+            desk.collect(&mut |job, _| {
+                assert_eq!(job.number, next);
+                next += 1;
+            });
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // What was answered does not count any more.
+        word.send(()).unwrap();
+        assert!(desk.submit(job(next, MAX_SCAN_BACKLOG)).is_ok());
     }
 }

@@ -107,7 +107,7 @@ impl Verdict {
 }
 
 /// A flow, as scans are told about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FlowId {
     place: usize,
     serial: u64,

@@ -20,6 +20,8 @@ use crate::output::Output;
 enum Setup {
     Forward,
     Translate,
+    /// Every packet is queued and accepted, beside address translation.
+    Accept,
     /// A gateway with this policy, beside address translation.
     Gateway(&'static str),
 }
@@ -33,9 +35,10 @@ struct Step {
     setup: Setup,
 }
 
-const LADDER: [Step; 6] = [
+const LADDER: [Step; 7] = [
     step("forward", "forwarding", Setup::Forward),
     step("nat", NAT, Setup::Translate),
+    step("queue", "every packet queued and accepted", Setup::Accept),
     step(
         "classify",
         "classification, nothing managed",
@@ -49,6 +52,8 @@ const LADDER: [Step; 6] = [
         Setup::Gateway(SCAN),
     ),
 ];
+/// Sizes of scan windows, in KiB, as in the papers.
+const WINDOWS: [usize; 8] = [1, 4, 8, 16, 32, 48, 64, 120];
 const NAT: &str = "forwarding with NAT";
 
 const fn step(word: &'static str, name: &'static str, setup: Setup) -> Step {
@@ -61,7 +66,8 @@ const FILTER: &str =
 const AUDIT: &str = "[[rule]]\nname = \"n\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n\
     [[rule]]\nname = \"a\"\napp = \"http\"\naction = \"audit\"\n";
 const SCAN: &str = "[[rule]]\nname = \"n\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n\
-    [[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\naudit = true\n";
+    [[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\naudit = true\n\
+    [[rule]]\nname = \"k\"\napp = \"irc\"\nkeyword = \"forbidden\"\naction = \"block\"\n";
 
 /// Measures the configurations, in turns.
 pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
@@ -73,6 +79,12 @@ pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
     };
     let border = Border::lay()?;
     let load = Load::serve(&border)?;
+    if args.windows {
+        return windows(output, args, (&border, &load), (rounds, time));
+    }
+    if args.chat {
+        return chat(output, args, (&border, &load), (rounds, time));
+    }
     let kinds = [Kind::Files(100), Kind::Bulk(1), Kind::Bulk(8)];
     let mut runs: Vec<(&str, Kind, f64)> = Vec::new();
     for round in 0..rounds {
@@ -116,6 +128,89 @@ pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
     show(output, &figures)
 }
 
+/// What the size of the windows in which files are scanned does.
+fn windows(
+    output: Output,
+    args: &GateBenchArgs,
+    (border, load): (&Border, &Load),
+    (rounds, time): (usize, Duration),
+) -> Result<(), Failure> {
+    let Some(clamd) = &args.clamd else {
+        return Err(Failure::usage("--windows needs --clamd"));
+    };
+    let kind = Kind::Files(100);
+    let mut rates = vec![Vec::new(); WINDOWS.len()];
+    for round in 0..rounds {
+        for (kib, rates) in WINDOWS.into_iter().zip(&mut rates) {
+            let window = kib.saturating_mul(1_024);
+            let running = border.gateway(SCAN, args.queues, Some(clamd), Some(window))?;
+            let rate = load.measure(border, kind, time)?;
+            running.end()?;
+            output.note(&format!(
+                "round {} of {rounds}, windows of {kib} KiB: {rate:.2} Gbit/s",
+                round + 1
+            ));
+            rates.push(rate);
+        }
+    }
+    let figures: Vec<Figure> = WINDOWS
+        .into_iter()
+        .zip(&rates)
+        .map(|(kib, rates)| {
+            let case = format!("scan in windows of {kib} KiB, {}", kind.name());
+            Figure::new("gate", case, "throughput", "Gbit/s", rates)
+        })
+        .collect();
+    show(output, &figures)
+}
+
+/// How long a line of chat takes there and back while others load files that are scanned.
+fn chat(
+    output: Output,
+    args: &GateBenchArgs,
+    (border, load): (&Border, &Load),
+    (rounds, time): (usize, Duration),
+) -> Result<(), Failure> {
+    let steps: Vec<Step> = chosen(&args.only)?;
+    let mut figures = Vec::new();
+    for Step { name, setup, .. } in steps {
+        let mut times = [Vec::new(), Vec::new()];
+        for round in 0..rounds {
+            let Some(running) = start(border, setup, args)? else {
+                output.note(&format!("{name}: left out, it needs --clamd"));
+                break;
+            };
+            for (downloads, times) in [0, 50].into_iter().zip(&mut times) {
+                let mut lines = load.chat(border, downloads, time)?;
+                lines.sort_unstable();
+                let at = |share: usize| {
+                    let place = lines.len().saturating_mul(share) / 100;
+                    lines.get(place.min(lines.len().saturating_sub(1)))
+                };
+                let (Some(median), Some(late)) = (at(50), at(99)) else {
+                    return Err(Failure::failed(format_args!("{name}: no line came back")));
+                };
+                output.note(&format!(
+                    "round {} of {rounds}, {name}, beside {downloads} downloads: {median:?}, one in a hundred {late:?}",
+                    round + 1
+                ));
+                times.push((median.as_secs_f64() * 1e3, late.as_secs_f64() * 1e3));
+            }
+            running.end()?;
+        }
+        for (downloads, times) in [0, 50].into_iter().zip(&times) {
+            let (medians, late): (Vec<f64>, Vec<f64>) = times.iter().copied().unzip();
+            if medians.is_empty() {
+                continue;
+            }
+            let case = format!("{name}, chat beside {downloads} downloads");
+            figures.push(Figure::new("gate", case.clone(), "median", "ms", &medians));
+            figures.push(Figure::new("gate", case, "99th in a hundred", "ms", &late));
+        }
+    }
+    show(output, &figures)
+}
+
 /// The configurations that were asked for.
 fn chosen(only: &[String]) -> Result<Vec<Step>, Failure> {
     let only: Vec<String> = only.iter().map(|word| word.trim().to_lowercase()).collect();
@@ -135,10 +230,11 @@ fn start(border: &Border, setup: Setup, args: &GateBenchArgs) -> Result<Option<R
     match setup {
         Setup::Forward => Ok(Some(Running::plain())),
         Setup::Translate => Ok(Some(border.translate()?)),
+        Setup::Accept => Ok(Some(border.accept()?)),
         Setup::Gateway(SCAN) if args.clamd.is_none() => Ok(None),
         Setup::Gateway(policy) => {
             let clamd = args.clamd.as_ref().filter(|_| policy == SCAN);
-            Ok(Some(border.gateway(policy, args.queues, clamd)?))
+            Ok(Some(border.gateway(policy, args.queues, clamd, None)?))
         }
     }
 }
@@ -164,6 +260,6 @@ mod tests {
                 count += 1;
             }
         }
-        assert_eq!(count, 4);
+        assert_eq!(count, 4, "gateways");
     }
 }

@@ -24,6 +24,8 @@ Examples:
   ringway bench gate --quick
   ringway bench gate --clamd /run/clamav/clamd.ctl --json > gate.json
   ringway bench gate --only nat,filter --rounds 5
+  ringway bench gate --windows --clamd /run/clamav/clamd.ctl
+  ringway bench gate --chat --only nat,scan --clamd /run/clamav/clamd.ctl
 
 Three namespaces; a hundred clients load files of 2 MB over HTTP, one and eight connections only send. Forwarding, NAT and
 the gateway's configurations take turns, and each is shown as a share of NAT. Client, server and gateway share this
@@ -38,7 +40,13 @@ pub(crate) struct GateBenchArgs {
     /// Seconds of each measurement
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub(crate) seconds: u64,
-    /// Only these of forward, nat, classify, filter, audit, scan; shares are told where nat is one of them
+    /// How throughput depends on the size of scan windows instead, from 1 to 120 KiB; needs --clamd
+    #[arg(long, conflicts_with_all = ["chat", "only"])]
+    pub(crate) windows: bool,
+    /// How long a line of chat takes there and back instead, alone and beside 50 downloads
+    #[arg(long)]
+    pub(crate) chat: bool,
+    /// Only these of forward, nat, queue, classify, filter, audit, scan; shares are told where nat is one of them
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// How many queues the gateway has, each with a thread

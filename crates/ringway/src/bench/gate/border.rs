@@ -5,13 +5,22 @@ use std::io::{self, BufRead as _, BufReader};
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
+use ringway_gateway::limits::MAX_BATCH;
+use ringway_gateway::linux::queue::Queue;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tempfile::TempDir;
 
 use crate::failure::Failure;
 
 pub(super) const SERVER: &str = "198.51.100.9";
+
+/// The number of the queue whose packets are all accepted.
+const ACCEPTED: u16 = 7_300;
 
 /// Which of the three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +135,7 @@ impl Border {
         self.inside(Side::Gateway, &[&["iptables"], rule.as_slice()].concat())?;
         Ok(Running {
             gateway: None,
+            accepting: None,
             undo: Some(vec![
                 "netns".to_owned(),
                 "exec".to_owned(),
@@ -138,12 +148,35 @@ impl Border {
         })
     }
 
+    /// Every packet is queued and accepted, and nothing else, with address translation: what the queue alone costs.
+    pub(super) fn accept(&self) -> Result<Running, Failure> {
+        let mut running = self.translate()?;
+        let over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&over);
+        let thread = self.at(Side::Gateway, move || accept_all(&told));
+        running.accepting = Some(Accepting {
+            over,
+            thread: thread.map_err(Failure::failed)?,
+        });
+        let number = ACCEPTED.to_string();
+        let rule = ["-I", "FORWARD", "-j", "NFQUEUE", "--queue-num"];
+        let whole = [rule.as_slice(), &[&number, "--queue-bypass"]].concat();
+        self.inside(Side::Gateway, &[&["iptables"], whole.as_slice()].concat())?;
+        // The rule goes with the translation's.
+        if let Some(undo) = &mut running.undo {
+            undo.truncate(3);
+            undo.extend(["sh", "-c", "iptables -F FORWARD; iptables -t nat -F"].map(str::to_owned));
+        }
+        Ok(running)
+    }
+
     /// A gateway with this policy, and address translation.
     pub(super) fn gateway(
         &self,
         policy: &str,
         queues: u16,
         clamd: Option<&PathBuf>,
+        window: Option<usize>,
     ) -> Result<Running, Failure> {
         let mut running = self.translate()?;
         let path = |name: &str| self.folder.path().join(name);
@@ -162,6 +195,9 @@ impl Border {
             .arg(path("state"))
             .arg("--control")
             .arg(path("gate.sock"));
+        if let Some(window) = window {
+            command.arg("--scan-window").arg(window.to_string());
+        }
         if let Some(clamd) = clamd {
             command.arg("--clamd").arg(clamd);
         }
@@ -194,10 +230,18 @@ impl Drop for Border {
     }
 }
 
+/// Whoever accepts all packets.
+#[derive(Debug)]
+struct Accepting {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<io::Result<io::Result<()>>>,
+}
+
 /// What runs in the middle, and how it is undone.
 #[derive(Debug)]
 pub(super) struct Running {
     gateway: Option<Child>,
+    accepting: Option<Accepting>,
     undo: Option<Vec<String>>,
 }
 
@@ -206,6 +250,7 @@ impl Running {
     pub(super) fn plain() -> Running {
         Running {
             gateway: None,
+            accepting: None,
             undo: None,
         }
     }
@@ -216,11 +261,44 @@ impl Running {
             drop(gateway.stdin.take());
             gateway.wait().map_err(Failure::failed)?;
         }
+        if let Some(Accepting { over, thread }) = self.accepting.take() {
+            over.store(true, Ordering::Relaxed);
+            thread
+                .join()
+                .map_err(|_| Failure::failed("the accepting thread ended by a fault"))?
+                .and_then(|ended| ended)
+                .map_err(Failure::failed)?;
+        }
         match self.undo.take() {
             Some(words) => check(Command::new("ip").args(words)),
             None => Ok(()),
         }
     }
+}
+
+/// Accepts all that comes until it is over.
+fn accept_all(over: &AtomicBool) -> io::Result<()> {
+    let mut queue = Queue::open(ACCEPTED, true)?;
+    let nap = Timespec {
+        tv_sec: 0,
+        tv_nsec: 100_000_000,
+    };
+    let mut ids = Vec::new();
+    while !over.load(Ordering::Relaxed) {
+        let mut watched = [PollFd::from_borrowed_fd(queue.as_fd(), PollFlags::IN)];
+        poll(&mut watched, Some(&nap))?;
+        for _ in 0..MAX_BATCH {
+            if !queue.receive()? {
+                break;
+            }
+            ids.extend(queue.packets().map(|packet| packet.id));
+            for id in ids.drain(..) {
+                queue.verdict(id, true, None, None)?;
+            }
+        }
+        queue.flush()?;
+    }
+    Ok(())
 }
 
 fn check(command: &mut Command) -> Result<(), Failure> {

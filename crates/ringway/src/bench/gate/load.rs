@@ -13,6 +13,7 @@ use crate::failure::Failure;
 const FILE: usize = 2_000_000;
 const FILES: u16 = 80;
 const BULK: u16 = 5_001;
+const CHAT: u16 = 6_667;
 /// Time at the beginning of a measurement that does not count.
 const WARM: Duration = Duration::from_millis(500);
 
@@ -42,7 +43,7 @@ pub(super) struct Load;
 impl Load {
     /// Starts both servers.
     pub(super) fn serve(border: &Border) -> Result<Load, Failure> {
-        for (port, whole) in [(FILES, true), (BULK, false)] {
+        for port in [FILES, BULK, CHAT] {
             let bound = border
                 .at(Side::Server, move || TcpListener::bind((SERVER, port)))
                 .map_err(Failure::failed)?;
@@ -57,7 +58,13 @@ impl Load {
             std::thread::spawn(move || {
                 for stream in listener.incoming().map_while(Result::ok) {
                     // A client that has had enough goes.
-                    std::thread::spawn(move || answer(stream, whole).ok());
+                    std::thread::spawn(move || {
+                        if port == CHAT {
+                            echo(stream).ok()
+                        } else {
+                            answer(stream, port == FILES).ok()
+                        }
+                    });
                 }
             });
         }
@@ -105,6 +112,60 @@ impl Load {
         #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "a rate")]
         let bits = arrived as f64 * 8.0;
         Ok(bits / took.as_secs_f64() / 1e9)
+    }
+
+    /// Times that lines take there and back, while so many clients load files.
+    pub(super) fn chat(
+        &self,
+        border: &Border,
+        downloads: usize,
+        time: Duration,
+    ) -> Result<Vec<Duration>, Failure> {
+        let times = border
+            .at(Side::Client, move || lines(time.saturating_add(WARM)))
+            .map_err(Failure::failed)?;
+        self.measure(border, Kind::Files(downloads), time)?;
+        times
+            .join()
+            .map_err(|_| Failure::failed("the chat ended by a fault"))?
+            .and_then(|times| times)
+            .map_err(Failure::failed)
+    }
+}
+
+/// A line of chat as IRC's clients write it.
+const LINE: &[u8] = b"PRIVMSG #ring :how long does this take\r\n";
+
+/// Says a line and waits for its echo, again and again; those of the beginning do not count.
+fn lines(time: Duration) -> io::Result<Vec<Duration>> {
+    let mut stream = TcpStream::connect((SERVER, CHAT))?;
+    stream.set_nodelay(true)?;
+    stream.write_all(b"NICK founder\r\nUSER founder 0 * :founder\r\n")?;
+    let mut buffer = [0; 1_024];
+    let mut read = stream.read(&mut buffer)?;
+    let (began, mut times) = (Instant::now(), Vec::new());
+    while read > 0 && began.elapsed() < time {
+        let said = Instant::now();
+        stream.write_all(LINE)?;
+        read = stream.read(&mut buffer)?;
+        if began.elapsed() > WARM {
+            times.push(said.elapsed());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(times)
+}
+
+/// A server of chat, which says what it is told.
+fn echo(mut stream: TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut buffer = [0; 1_024];
+    loop {
+        let read = stream.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(());
+        }
+        stream.write_all(buffer.get(..read).unwrap_or_default())?;
     }
 }
 
