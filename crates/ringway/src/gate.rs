@@ -5,6 +5,7 @@ mod check;
 mod classify;
 mod daemon;
 mod message;
+mod metrics;
 mod replay;
 mod rules;
 mod up;

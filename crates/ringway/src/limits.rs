@@ -140,6 +140,14 @@ pub(crate) const GATE_REQUEST: u64 = 2_097_152;
 /// Source: chosen: iptables may wait for its lock. Past it the connection ends.
 pub(crate) const GATE_REQUEST_TIME: Duration = Duration::from_secs(30);
 
+/// Time that one connection for metrics may take; others wait meanwhile.
+/// Source: half of Prometheus' own 10 seconds. Past it the connection ends.
+pub(crate) const METRICS_TIME: Duration = Duration::from_secs(5);
+
+/// Pause after a connection for metrics could not be taken.
+/// Source: chosen: no more than ten lines of log a second. Past it the next one is taken.
+pub(crate) const METRICS_PAUSE: Duration = Duration::from_millis(100);
+
 /// Flows of one queue that are told at once.
 /// Source: chosen: some 3 MB. Past it the older ones are not told.
 pub(crate) const GATE_FLOWS: usize = 10_000;

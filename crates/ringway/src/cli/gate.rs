@@ -1,6 +1,6 @@
 //! `ringway gate …`: the gateway's commands.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -146,6 +146,10 @@ pub(crate) struct UpArgs {
     /// A file to which events are appended as EVE JSON, one a line
     #[arg(long, value_name = "FILE")]
     pub(crate) eve: Option<PathBuf>,
+
+    /// Where Prometheus gets its figures, at /metrics: an address of this machine that only it can reach
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) metrics: Option<SocketAddr>,
 
     /// The control socket
     #[arg(long, value_name = "PATH", default_value = CONTROL)]

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::message::{Reply, Request, Status};
 use super::rules;
 use super::up::{ANSWER, Installation, can_be_carried_out};
-use super::writer::Written;
+use super::writer::{Ended, Written};
 use crate::failure::Failure;
 use crate::limits::{GATE_FLOWS, GATE_REQUEST, GATE_REQUEST_TIME};
 
@@ -130,7 +130,12 @@ impl Daemon {
         }
     }
 
-    async fn status(&self) -> Status {
+    /// Flows that are over.
+    pub(super) fn ended(&self) -> Vec<Ended> {
+        self.written.ended()
+    }
+
+    pub(super) async fn status(&self) -> Status {
         let totals: Vec<Totals> = self.ask(Order::Totals);
         let state = self.state.lock().await;
         let sum = |part: &dyn Fn(&Totals) -> u64| totals.iter().map(part).sum();

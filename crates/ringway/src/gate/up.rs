@@ -1,5 +1,6 @@
 //! `ringway gate up`: the gateway at work, and `gate down`, which leaves nothing of it.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, TrySendError, channel};
@@ -20,11 +21,12 @@ use ringway_gateway::scan::{Clamd, Scanner};
 use ringway_gateway::verdict::{Gateway, Mode, Settings};
 use ringway_node::control::ControlSocket;
 use serde::Serialize;
+use tokio::net::TcpListener;
 
 use super::daemon::Daemon;
 use super::replay::zone;
-use super::rules;
 use super::writer::{Places, Writer};
+use super::{metrics, rules};
 use crate::cli::{DownArgs, UpArgs};
 use crate::failure::Failure;
 use crate::limits::AUDIT_FILE;
@@ -49,6 +51,10 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
     let socket = ControlSocket::bind(&args.control)
         .await
         .map_err(Failure::failed)?;
+    let measured_at = match args.metrics {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
     let writer = Writer::start(Places {
         audit: args.state.join(AUDIT_FILE),
         eve: args.eve.clone(),
@@ -72,6 +78,7 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
     ready(context, args, &settings, &policy)?;
     tokio::select! {
         () = daemon.serve(&socket) => {}
+        () = measured(measured_at, &daemon) => {}
         () = shutdown(signals, args.exit_with_stdin) => {}
     }
     drop(socket);
@@ -88,6 +95,23 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
     // The thread ends once the queues' senders are gone; a panic there was told already.
     writer.thread.join().ok();
     removed
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|error| {
+        Failure::failed(format_args!(
+            "metrics cannot be given at {address}: {error} (--metrics)"
+        ))
+    })
+}
+
+/// Gives metrics for ever, if anybody wants them.
+async fn measured(listener: Option<TcpListener>, daemon: &Daemon) {
+    match listener {
+        Some(listener) => metrics::serve(listener, daemon).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// How the gateway works.
@@ -336,7 +360,10 @@ impl QueueThread {
             .name(format!("queue-{number}"))
             .spawn(move || {
                 let ended = live.run(&received, &mut |told| match told {
-                    Told::Over(_) => true,
+                    Told::Over(flow) => {
+                        written.end(*flow);
+                        true
+                    }
                     Told::Event(event) => match events.try_send(*event) {
                         Ok(()) => true,
                         Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {

@@ -1,16 +1,17 @@
 //! The thread that writes events down. Packets never wait for it: what it cannot take is counted as lost.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ringway_gateway::audit::AuditStore;
-use ringway_gateway::verdict::Event;
+use ringway_gateway::verdict::{DecidedFlow, Event};
 
 use crate::failure::Failure;
 use crate::limits::{AUDIT_BACKLOG, AUDIT_BATCH, AUDIT_PAUSE, AUDIT_TIDY};
@@ -28,6 +29,45 @@ pub(super) struct Places {
 pub(super) struct Written {
     pub(super) events: AtomicU64,
     pub(super) lost: AtomicU64,
+    /// Flows that are over, by application and action; there are as many as signatures name.
+    flows: Mutex<BTreeMap<Kind, (u64, u64)>>,
+}
+
+/// An application and what the policy said.
+type Kind = (String, &'static str);
+
+/// Flows of one application that are over and of which the policy said the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ended {
+    pub(super) app: String,
+    pub(super) action: &'static str,
+    pub(super) flows: u64,
+    pub(super) bytes: u64,
+}
+
+impl Written {
+    /// Counts a flow that is over.
+    pub(super) fn end(&self, flow: DecidedFlow) {
+        let mut flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
+        let kind = (flow.record.app, flow.action.name());
+        let (count, bytes) = flows.entry(kind).or_default();
+        *count = count.saturating_add(1);
+        *bytes = bytes.saturating_add(flow.record.bytes);
+    }
+
+    /// What was counted, by application.
+    pub(super) fn ended(&self) -> Vec<Ended> {
+        let flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
+        flows
+            .iter()
+            .map(|((app, action), (flows, bytes))| Ended {
+                app: app.clone(),
+                action,
+                flows: *flows,
+                bytes: *bytes,
+            })
+            .collect()
+    }
 }
 
 /// The running thread; it ends when all senders are gone, with everything written.

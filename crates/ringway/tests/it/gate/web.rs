@@ -308,3 +308,52 @@ fn an_applied_policy_that_nobody_confirms_is_taken_back() {
     let outcome = border.ask(&["confirm"]);
     assert_eq!(outcome.code, Some(2), "nothing waits: {}", outcome.stderr);
 }
+
+#[test]
+fn metrics_are_given_and_who_says_nothing_does_not_stop_them() {
+    let Some(mut border) = Border::new("metrics") else {
+        return;
+    };
+    serve(&border, 1_000);
+    border.up(NOTHING, &["--enforce", "--metrics", "127.0.0.1:9710"]);
+    border.status();
+    let mut stream = get(&border);
+    assert!(take(&mut stream, usize::MAX) > 1_000);
+    drop(stream);
+    let scrape = |path: &str| -> Result<String, TestbedError> {
+        let wrong = |error: std::io::Error| TestbedError(error.to_string());
+        let connect = || TcpStream::connect("127.0.0.1:9710");
+        let mut stream = border.gateway.enter(connect)?.map_err(wrong)?;
+        stream.set_read_timeout(Some(DEADLINE)).map_err(wrong)?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: gateway\r\n\r\n");
+        stream.write_all(request.as_bytes()).map_err(wrong)?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).map_err(wrong)?;
+        Ok(text)
+    };
+    let text = wait_until(DEADLINE, || {
+        let text = scrape("/metrics")?;
+        let asked = text.lines().any(|line| {
+            let packets = line.strip_prefix("ringway_gate_packets_total ");
+            packets.is_some_and(|count| count != "0")
+        });
+        if asked {
+            Ok(text)
+        } else {
+            Err(TestbedError(text))
+        }
+    })
+    .unwrap();
+    assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
+    assert!(text.contains("application/openmetrics-text"), "{text}");
+    assert!(text.contains("\nringway_gate_enforcing 1\n"), "{text}");
+    assert!(scrape("/").unwrap().starts_with("HTTP/1.1 404"));
+    // Somebody who says nothing keeps the next one waiting for some seconds only.
+    let silent = border
+        .gateway
+        .enter(|| TcpStream::connect("127.0.0.1:9710"))
+        .unwrap()
+        .unwrap();
+    assert!(scrape("/metrics").unwrap().contains("# EOF"));
+    drop(silent);
+}

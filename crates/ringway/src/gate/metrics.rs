@@ -1,0 +1,188 @@
+//! Figures for Prometheus, over HTTP at an address of their own.
+
+use std::convert::Infallible;
+use std::fmt;
+
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::time::{sleep, timeout};
+
+use super::daemon::Daemon;
+use super::message::Status;
+use super::writer::Ended;
+use crate::limits::{METRICS_PAUSE, METRICS_TIME};
+
+/// OpenMetrics, as Prometheus asks for it.
+const KIND: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+/// Answers for ever, one connection at a time.
+pub(super) async fn serve(listener: TcpListener, daemon: &Daemon) {
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "nobody can be given metrics at the moment");
+                sleep(METRICS_PAUSE).await;
+                continue;
+            }
+        };
+        let service = service_fn(|request| answer(request, daemon));
+        let connection = http1::Builder::new()
+            .keep_alive(false)
+            .serve_connection(TokioIo::new(stream), service);
+        match timeout(METRICS_TIME, connection).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "whoever asked for metrics was lost"),
+            Err(_) => tracing::debug!("whoever asked for metrics was too slow"),
+        }
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    daemon: &Daemon,
+) -> Result<Response<String>, Infallible> {
+    let refuse = |status: StatusCode| {
+        let mut response = Response::new(String::new());
+        *response.status_mut() = status;
+        response
+    };
+    if request.uri().path() != "/metrics" {
+        return Ok(refuse(StatusCode::NOT_FOUND));
+    }
+    if request.method() != Method::GET {
+        return Ok(refuse(StatusCode::METHOD_NOT_ALLOWED));
+    }
+    Ok(match text(&daemon.status().await, &daemon.ended()) {
+        Ok(text) => {
+            let mut response = Response::new(text);
+            response.headers_mut().insert(CONTENT_TYPE, KIND);
+            response
+        }
+        Err(fmt::Error) => refuse(StatusCode::INTERNAL_SERVER_ERROR),
+    })
+}
+
+/// All figures in OpenMetrics' text.
+fn text(status: &Status, ended: &[Ended]) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix("ringway_gate");
+    let mut count = |name, help, value| {
+        let counter: Counter = Counter::default();
+        counter.inc_by(value);
+        registry.register(name, help, counter);
+    };
+    count("packets", "Packets that were asked about", status.packets);
+    count(
+        "dropped",
+        "Packets that were dropped of them",
+        status.dropped,
+    );
+    count(
+        "scanned",
+        "Windows of files that were scanned",
+        status.scanned,
+    );
+    count("resets", "Resets that were sent", status.resets);
+    count(
+        "resets_failed",
+        "Resets that could not be sent",
+        status.resets_failed,
+    );
+    count(
+        "evicted",
+        "Flows that were forgotten early because there were too many",
+        status.evicted,
+    );
+    count("events", "Events that were written down", status.events);
+    count("events_lost", "Events that were lost", status.events_lost);
+    let mut gauge = |name, help, value| {
+        let gauge: Gauge = Gauge::default();
+        gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        registry.register(name, help, gauge);
+    };
+    gauge("flows", "Flows that are not over", status.flows);
+    gauge("held", "Packets that wait for a scan", status.held);
+    gauge("queues", "Queues that are at work", status.queues);
+    gauge(
+        "queues_begun",
+        "Queues that should be at work",
+        status.queues_begun,
+    );
+    gauge(
+        "enforcing",
+        "1: the policy is carried out, 0: it is observed only",
+        u64::from(status.mode == ringway_gateway::verdict::Mode::Enforce),
+    );
+    gauge("uptime_seconds", "Time since the start", status.uptime_s);
+    flows(&mut registry, ended);
+    let mut text = String::new();
+    encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+/// Flows that are over, by kind.
+fn flows(registry: &mut Registry, ended: &[Ended]) {
+    let by_kind = |value: &dyn Fn(&Ended) -> u64| {
+        let family = Family::<Vec<(String, String)>, Counter>::default();
+        for one in ended {
+            let labels = vec![
+                ("app".to_owned(), one.app.clone()),
+                ("action".to_owned(), one.action.to_owned()),
+            ];
+            family.get_or_create(&labels).inc_by(value(one));
+        }
+        family
+    };
+    registry.register(
+        "flows_ended",
+        "Flows that are over, by application and by what the policy said of them",
+        by_kind(&|one| one.flows),
+    );
+    registry.register(
+        "flows_ended_bytes",
+        "Bytes of these flows that were asked about",
+        by_kind(&|one| one.bytes),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ended, Status, text};
+
+    #[test]
+    fn every_figure_has_a_line_that_prometheus_reads() {
+        let status = Status {
+            packets: 7,
+            held: 3,
+            ..Status::default()
+        };
+        let ended = [Ended {
+            app: "bittorrent".to_owned(),
+            action: "block",
+            flows: 2,
+            bytes: 900,
+        }];
+        let text = text(&status, &ended).unwrap();
+        for line in [
+            "ringway_gate_packets_total 7",
+            "ringway_gate_held 3",
+            "ringway_gate_enforcing 0",
+            "ringway_gate_flows_ended_total{app=\"bittorrent\",action=\"block\"} 2",
+            "ringway_gate_flows_ended_bytes_total{app=\"bittorrent\",action=\"block\"} 900",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
+    }
+}
