@@ -105,9 +105,30 @@ impl Process {
         self.signal(Signal::TERM)
     }
 
-    fn signal(&mut self, signal: Signal) -> Result<Option<i32>, TestbedError> {
+    /// Makes it stand still (SIGSTOP) until [`resume`](Self::resume).
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn pause(&mut self) -> Result<(), TestbedError> {
+        self.send(Signal::STOP)
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn resume(&mut self) -> Result<(), TestbedError> {
+        self.send(Signal::CONT)
+    }
+
+    fn send(&mut self, signal: Signal) -> Result<(), TestbedError> {
         let pid = Pid::from_child(&self.child);
-        kill_process(pid, signal).map_err(|error| TestbedError::of("sending a signal", error))?;
+        kill_process(pid, signal).map_err(|error| TestbedError::of("sending a signal", error))
+    }
+
+    fn signal(&mut self, signal: Signal) -> Result<Option<i32>, TestbedError> {
+        self.send(signal)?;
+        let pid = self.id();
         wait_until(END, || {
             let status = self
                 .child
@@ -115,7 +136,7 @@ impl Process {
                 .map_err(|error| TestbedError::of("waiting", error))?;
             status
                 .map(|status| status.code())
-                .ok_or_else(|| TestbedError(format!("process {pid:?} runs")))
+                .ok_or_else(|| TestbedError(format!("process {pid} runs")))
         })
     }
 }

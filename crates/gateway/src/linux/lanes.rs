@@ -136,6 +136,12 @@ impl Lanes {
             .verdict(ticket.id, accept, mark, changed)
     }
 
+    /// As [`Queue::set_fail_open`], for both.
+    pub(super) fn set_fail_open(&mut self, fail_open: bool) -> io::Result<()> {
+        self.new.set_fail_open(fail_open)?;
+        self.followed.set_fail_open(fail_open)
+    }
+
     /// Sends the verdicts that wait.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.new.flush()?;

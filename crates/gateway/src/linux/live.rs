@@ -15,7 +15,7 @@ use super::lanes::{Lanes, Ticket};
 use super::marks::Marks;
 use crate::limits::MAX_BATCH;
 use crate::packet::{Counters, LinkType, replace_payload};
-use crate::policy::Policy;
+use crate::policy::{Failure, Policy};
 use crate::verdict::{DecidedFlow, Event, Gateway, LiveFlow, Mode, Scanned};
 
 /// How long the loop sleeps when there is nothing to do; what it is told waits no longer.
@@ -135,7 +135,7 @@ impl Live {
             loop {
                 match orders.try_recv() {
                     Ok(Order::Stop) | Err(TryRecvError::Disconnected) => return Ok(()),
-                    Ok(order) => self.obey(order),
+                    Ok(order) => self.obey(order)?,
                     Err(TryRecvError::Empty) => break,
                 }
             }
@@ -145,9 +145,13 @@ impl Live {
         }
     }
 
-    fn obey(&mut self, order: Order) {
+    fn obey(&mut self, order: Order) -> io::Result<()> {
         match order {
-            Order::Policy(policy) => self.gateway.set_policy(policy),
+            Order::Policy(policy) => {
+                self.lanes
+                    .set_fail_open(policy.failure() == Failure::Open)?;
+                self.gateway.set_policy(policy);
+            }
             Order::Mode(mode) => self.gateway.set_mode(mode),
             // Whoever asked and has gone needs no answer.
             Order::Flows(most, answer) => drop(answer.send(self.gateway.flows(most))),
@@ -165,6 +169,7 @@ impl Live {
             }
             Order::Stop => {}
         }
+        Ok(())
     }
 
     fn wait(&self) -> io::Result<()> {

@@ -111,6 +111,16 @@ impl Queue {
         self.flush()
     }
 
+    /// Says what happens from now on to packets that come when it is full.
+    ///
+    /// # Errors
+    /// The socket fails.
+    pub fn set_fail_open(&mut self, fail_open: bool) -> io::Result<()> {
+        self.flush()?;
+        self.out.when_full(self.number, fail_open);
+        self.send()
+    }
+
     /// Sends the verdicts that wait.
     ///
     /// # Errors

@@ -156,10 +156,21 @@ impl Outgoing {
         parameters[..4].copy_from_slice(&0xffff_u32.to_be_bytes());
         self.attribute(CONFIG_PARAMETERS, &parameters);
         self.attribute(CONFIG_LENGTH, &length.to_be_bytes());
+        self.flags(fail_open);
+        self.end();
+    }
+
+    /// Says anew what happens when a bound queue is full.
+    pub(super) fn when_full(&mut self, queue: u16, fail_open: bool) {
+        self.begin(CONFIG, REQUEST, queue);
+        self.flags(fail_open);
+        self.end();
+    }
+
+    fn flags(&mut self, fail_open: bool) {
         let flags = FLAG_GSO | if fail_open { FLAG_FAIL_OPEN } else { 0 };
         self.attribute(CONFIG_FLAGS, &flags.to_be_bytes());
         self.attribute(CONFIG_MASK, &(FLAG_GSO | FLAG_FAIL_OPEN).to_be_bytes());
-        self.end();
     }
 
     /// A verdict; a mark if the packet is to have another one, bytes from the IP header on if it is to be changed.

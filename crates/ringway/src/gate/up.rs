@@ -274,6 +274,14 @@ impl Installation {
             bridged: args.bridged,
         };
         border.check().map_err(Failure::usage)?;
+        let pairs = args.queues.saturating_mul(2);
+        if args.queue.checked_add(pairs.saturating_sub(1)).is_none() {
+            return Err(Failure::usage(format_args!(
+                "there are no {pairs} queues from {} on (--queue, --queues): the last one is {}",
+                args.queue,
+                u16::MAX
+            )));
+        }
         for name in border.all() {
             if !PathBuf::from("/sys/class/net").join(name).exists() {
                 return Err(Failure::usage(format_args!(

@@ -4,6 +4,7 @@
 //! having tested.
 
 mod border;
+mod faults;
 mod files;
 mod policies;
 mod resets;

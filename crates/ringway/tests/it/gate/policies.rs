@@ -137,3 +137,31 @@ fn what_cannot_be_read_is_said_in_one_line() {
     assert_eq!(outcome.code, Some(1));
     assert!(outcome.stderr.contains("gate up"), "{}", outcome.stderr);
 }
+
+#[test]
+fn queues_that_there_are_not_are_refused_before_anything_is_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = folder.path().join("policy.toml");
+    std::fs::write(&policy, "").unwrap();
+    let policy = policy.to_str().unwrap();
+    let outcome = run(&[
+        "gate",
+        "up",
+        "--policy",
+        policy,
+        "--inside",
+        "a",
+        "--outside",
+        "b",
+        "--queue",
+        "65530",
+        "--queues",
+        "4",
+    ]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("there are no 8 queues from 65530"),
+        "{}",
+        outcome.stderr
+    );
+}
