@@ -29,19 +29,30 @@ name = "rest"
 action = "audit"
 "#;
 
-static RULES: LazyLock<Arc<Policy>> = LazyLock::new(|| {
+/// One that lets the kernel carry the rest of files.
+const NAMES: &str =
+    "[[rule]]\nname = \"n\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n";
+
+static RULES: LazyLock<[Arc<Policy>; 2]> = LazyLock::new(|| {
     let known: BTreeSet<String> = ["http".to_owned()].into();
-    Arc::new(Policy::parse(POLICY, &known).expect("the policy is in order"))
+    [POLICY, NAMES]
+        .map(|text| Arc::new(Policy::parse(text, &known).expect("the policy is in order")))
 });
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    for policy in &*RULES {
+        run(data, policy);
+    }
+});
+
+fn run(data: &[u8], policy: &Arc<Policy>) {
     let settings = Settings {
         mode: Mode::Enforce,
         scan_window: 64,
         ..Settings::default()
     };
     let bounds = TableBounds::default();
-    let mut gateway = Gateway::new(built_in_classifier(), bounds, Arc::clone(&RULES), settings);
+    let mut gateway = Gateway::new(built_in_classifier(), bounds, Arc::clone(policy), settings);
     let Ok(mut reader) = CaptureReader::new("fuzz", data) else {
         return;
     };
@@ -65,4 +76,4 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         while gateway.poll_event().is_some() {}
     }
     gateway.finish(now);
-});
+}
