@@ -252,18 +252,9 @@ impl Content {
         if !self.way(direction).stream.pass_over(bytes, acknowledged) {
             return Some(Stop::Lost("a request before the end of a large file"));
         }
-        let Reader::Reading(decoder) = &mut self.reader else {
-            return None;
-        };
-        let mut course = Course {
-            ways: &mut self.ways,
-            direction,
-            window: self.window,
-            counsel,
-            stop: None,
-        };
-        decoder.handle_unseen(direction, bytes, &mut |seen| course.take(seen));
-        course.stop
+        self.decode(direction, counsel, |decoder, tell| {
+            decoder.handle_unseen(direction, bytes, tell);
+        })
     }
 
     /// What becomes of a packet whose bytes were taken in.
@@ -367,21 +358,19 @@ impl Content {
                 pieces.push((direction, bytes.to_vec()));
                 None
             }
-            Reader::Reading(decoder) => {
-                let mut course = Course {
-                    ways: &mut self.ways,
-                    direction,
-                    window: self.window,
-                    counsel,
-                    stop: None,
-                };
-                decoder.handle_data(direction, bytes, &mut |seen| course.take(seen));
-                course.stop
-            }
+            Reader::Reading(_) => self.decode(direction, counsel, |decoder, tell| {
+                decoder.handle_data(direction, bytes, tell);
+            }),
         }
     }
 
-    fn end(&mut self, direction: Direction, counsel: &mut dyn Counsel) -> Option<Stop> {
+    /// Lets the decoder work, if there is one, and does with what it tells what the policy says.
+    fn decode(
+        &mut self,
+        direction: Direction,
+        counsel: &mut dyn Counsel,
+        work: impl FnOnce(&mut dyn Decoder, &mut dyn FnMut(Seen<'_>)),
+    ) -> Option<Stop> {
         let Reader::Reading(decoder) = &mut self.reader else {
             return None;
         };
@@ -392,8 +381,17 @@ impl Content {
             counsel,
             stop: None,
         };
-        decoder.handle_end(direction, &mut |seen| course.take(seen));
-        let stop = course.stop;
+        work(decoder.as_mut(), &mut |seen| course.take(seen));
+        course.stop
+    }
+
+    fn end(&mut self, direction: Direction, counsel: &mut dyn Counsel) -> Option<Stop> {
+        if matches!(self.reader, Reader::Waiting(..)) {
+            return None;
+        }
+        let stop = self.decode(direction, counsel, |decoder, tell| {
+            decoder.handle_end(direction, tell);
+        });
         // What ends without its end is cut off; what came of it is scanned before the end goes on.
         self.way(direction).scan_rest(direction, true, counsel);
         stop
