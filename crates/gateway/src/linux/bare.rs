@@ -1,7 +1,7 @@
 //! Which TCP segments say nothing but how far their sender has received: without data, SYN, FIN and RST.
 //!
-//! Half of all packets are such. Nothing is decided by them, so that the kernel passes them on wherever nobody follows
-//! the connection. It finds them by a program of the classic packet filter (`xt_bpf`), which sees packets from the IP
+//! While a file goes by that nobody looks into they are all that its receiver sends, and the kernel passes them on. It finds
+//! them by a program of the classic packet filter (`xt_bpf`), which sees packets from the IP
 //! header on.
 
 use std::fmt;

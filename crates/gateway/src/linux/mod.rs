@@ -12,9 +12,9 @@
 //! | [`live`] | the loop over all of it |
 //!
 //! The kernel asks only about flows that are not decided: a verdict travels as a mark on the packet, the chain behind the
-//! queue saves it to the connection, and further packets are decided by that mark alone. Segments that only acknowledge are
-//! asked about where contents are followed, and the rest of a file of which nothing more need be known is not. Nobody else's
-//! chains, qdiscs or mark bits are touched.
+//! queue saves it to the connection, and further packets are decided by that mark alone. The rest of a file
+//! of which nothing more need be known is not asked about, and neither is what only acknowledges it. Nobody else's chains,
+//! qdiscs or mark bits are touched.
 
 mod bare;
 pub mod desk;

@@ -1,7 +1,7 @@
 //! The packet filter's rules: two chains of our own in the table `mangle`, and jumps to them.
 //!
-//! `RINGWAY` stands in FORWARD: what is decided is passed or dropped by its connection's mark, segments that say nothing are
-//! passed where nobody follows the connection, and the rest is queued.
+//! `RINGWAY` stands in FORWARD: what is decided is passed or dropped by its connection's mark, what the
+//! server sends is passed while a file goes by that nobody looks into, with segments that say nothing, and the rest is queued.
 //! `RINGWAY-MARK` stands in POSTROUTING, behind the queue: it saves verdicts that came back as marks of packets, takes the
 //! bits off the packets, and puts the connections of classes into theirs. Rules of the host are neither changed nor moved.
 
@@ -219,11 +219,11 @@ impl Rules {
                 self.marks.whole(Settled::AnswersPass)
             ),
         ];
-        // Whoever follows a connection has to know what its receivers have.
+        // Elsewhere they are asked about: they tell what a receiver has, and answer resets that did not fit.
         lines.extend(bare.map(|program| {
-            let watched = self.marks.whole(Settled::Watched);
+            let passing = self.marks.whole(Settled::AnswersPass);
             format!(
-                "-A {FORWARD} -p tcp -m connmark ! --mark {watched} -m bpf --bytecode \"{program}\" -j RETURN"
+                "-A {FORWARD} -p tcp -m connmark --mark {passing} -m bpf --bytecode \"{program}\" -j RETURN"
             )
         }));
         let bypass = if self.fail_open {
@@ -348,7 +348,7 @@ mod tests {
         ] {
             assert!(place(state) < queue);
         }
-        assert!(place("! --mark 0x8000000/0x7f000000 -m bpf --bytecode \"17,") < queue);
+        assert!(place("--mark 0x4000000/0x7f000000 -m bpf --bytecode \"17,") < queue);
         assert!(place("--mark 0x4000000/0x7f000000 -m conntrack --ctdir REPLY -j RETURN") < queue);
         assert!(text.contains("--save-mark --nfmask 0x7f000000 --ctmask 0x7f000000"));
         assert!(text.contains("--mark 0x3000000/0x7f000000 -j CLASSIFY --set-class 7a11:10"));

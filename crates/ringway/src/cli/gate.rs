@@ -155,11 +155,11 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "PATH", default_value = CONTROL)]
     pub(crate) control: PathBuf,
 
-    /// The first of the kernel's queues to use
+    /// The first of the kernel's queues to use; each of --queues takes two
     #[arg(long, value_name = "N", default_value_t = 7_110)]
     pub(crate) queue: u16,
 
-    /// How many queues share the flows, each with a thread
+    /// How many pairs of queues share the flows, by their addresses, each with a thread
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) queues: u16,
 

@@ -323,7 +323,7 @@ impl Installation {
         };
         if !rules.set_up().map_err(Failure::failed)? {
             tracing::warn!(
-                "the packet filter has no match `bpf` (xt_bpf): segments without data are queued too, which costs throughput"
+                "the packet filter has no match `bpf` (xt_bpf): what only acknowledges a file is queued too, which costs throughput"
             );
         }
         Ok(())
