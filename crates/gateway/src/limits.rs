@@ -83,8 +83,13 @@ pub const SMALL_SEGMENTS: usize = 8;
 pub const MAX_PREFIX: usize = 16_384;
 
 /// Bytes of stream beginnings kept over all flows.
-/// Source: chosen: an eighth of a gateway with 1 GiB. Past it segments are inspected one by one, unassembled.
+/// Source: chosen: an eighth of a gateway with 1 GiB. Past it the flow that has kept bytes for longest is inspected packet by
+/// packet from then on.
 pub const MAX_BUFFERED: usize = 134_217_728;
+
+/// Bytes of [`MAX_BUFFERED`] that are left free for flows that are new.
+/// Source: chosen: sixteen flows with both directions at [`MAX_PREFIX`].
+pub const MAX_FRESH: usize = 524_288;
 
 /// Segments of one TCP direction that wait for a gap to be filled.
 /// Source: [`INSPECT_PACKETS`]. Past it a further segment is inspected by itself.
@@ -322,7 +327,8 @@ pub const FOLLOW_LOOK: Duration = Duration::from_millis(10);
 pub const MAX_EARLY: usize = 524_288;
 
 /// Bytes that all connections whose contents are followed may hold together.
-/// Source: chosen: a quarter of a gateway with 1 GiB. Past it packets behind gaps are dropped, and their senders repeat them.
+/// Source: chosen: a quarter of a gateway with 1 GiB. Less [`MAX_EARLY`], whoever has been unknown for longest is not followed
+/// any more; past it packets behind gaps are dropped, and their senders repeat them.
 pub const MAX_CONTENT: usize = 268_435_456;
 
 /// Time for which an announced connection is waited for.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::classify::{Classifier, Inspection, Surroundings, Verdict};
-use crate::flow::{Flow, FlowTable, TableBounds};
-use crate::limits::MAX_BUFFERED;
+use crate::flow::{Flow, FlowTable, Seniority, TableBounds};
+use crate::limits::{MAX_BUFFERED, MAX_FRESH};
 use crate::packet::Packet;
 
 /// What the tracker keeps with a flow: the classifier's state, and what its owner keeps there.
@@ -36,6 +36,8 @@ pub(crate) struct Tracker<T> {
     table: FlowTable<Tracked<T>>,
     surroundings: Surroundings,
     buffered: usize,
+    /// Flows that hold some of what is buffered.
+    holders: Seniority,
 }
 
 impl<T: Default> Tracker<T> {
@@ -45,6 +47,7 @@ impl<T: Default> Tracker<T> {
             table: FlowTable::new(bounds),
             surroundings: Surroundings::default(),
             buffered: 0,
+            holders: Seniority::default(),
         }
     }
 
@@ -56,15 +59,42 @@ impl<T: Default> Tracker<T> {
             let room = MAX_BUFFERED.saturating_sub(self.buffered);
             let inspecting = !flow.attachment.inspection.is_done();
             self.classifier.handle_packet(flow, direction, packet, room);
-            self.buffered = self
-                .buffered
-                .saturating_sub(before)
-                .saturating_add(flow.attachment.inspection.held());
+            let (serial, after) = (flow.serial, flow.attachment.inspection.held());
+            self.buffered = self.buffered.saturating_sub(before).saturating_add(after);
             if flow.attachment.inspection.take_news() || inspecting {
                 self.surroundings.note(flow);
             }
+            if before == 0 && after > 0 {
+                self.holders.push(place, serial, holds(&self.table));
+            }
         }
+        self.make_room();
         place
+    }
+
+    /// Whoever has kept bytes for longest without being known gives way to flows that are new: or a few thousand
+    /// connections that say little and stay would hide all others.
+    fn make_room(&mut self) {
+        while self.buffered.saturating_add(MAX_FRESH) > MAX_BUFFERED {
+            let Some(oldest) = self.holders.pop(holds(&self.table)) else {
+                return;
+            };
+            self.release(oldest, Inspection::release);
+        }
+    }
+
+    /// Nobody wants to know more of a flow.
+    pub(crate) fn end_inspection(&mut self, place: usize) {
+        self.release(place, Inspection::end);
+    }
+
+    fn release(&mut self, place: usize, how: impl FnOnce(&mut Inspection)) {
+        if let Some(flow) = self.table.flow_mut(place) {
+            let inspection = &mut flow.attachment.inspection;
+            self.buffered = self.buffered.saturating_sub(inspection.held());
+            how(inspection);
+            self.buffered = self.buffered.saturating_add(inspection.held());
+        }
     }
 
     /// The flow of a packet that was just seen.
@@ -120,5 +150,14 @@ impl<T: Default> Tracker<T> {
     /// The flow's own verdict, weighed with what its endpoints were seen doing elsewhere.
     pub(crate) fn conclude(&self, flow: &Flow<Tracked<T>>) -> Verdict {
         self.surroundings.conclude(flow)
+    }
+}
+
+/// Whether a flow is still there, and keeps bytes.
+fn holds<T: Default>(table: &FlowTable<Tracked<T>>) -> impl FnMut(usize, u64) -> bool {
+    |place, serial| {
+        table
+            .flow(place)
+            .is_some_and(|flow| flow.serial == serial && flow.attachment.inspection.held() > 0)
     }
 }

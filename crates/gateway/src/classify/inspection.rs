@@ -215,13 +215,20 @@ impl Inspection {
         self.announced.take()
     }
 
-    pub(super) fn end(&mut self) {
-        self.done = true;
-        self.listener = self.memory.listener.take().or(self.listener);
-        self.memory = Memory::default();
+    /// Gives back what is kept of the streams: what comes is looked at packet by packet.
+    pub(crate) fn release(&mut self) {
+        self.memory.quic = None;
         for stream in &mut self.streams {
             stream.release();
         }
+    }
+
+    /// Looks at no further packet.
+    pub(crate) fn end(&mut self) {
+        self.done = true;
+        self.listener = self.memory.listener.take().or(self.listener);
+        self.release();
+        self.memory = Memory::default();
     }
 
     /// Weighs a new verdict against the standing one. A special form of an application wins over it when it is at

@@ -4,12 +4,14 @@
 
 mod prefix;
 mod recency;
+mod seniority;
 mod table;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 pub(crate) use prefix::{Prefix, Pushed};
+pub(crate) use seniority::Seniority;
 pub use table::{FlowTable, TableBounds};
 
 use crate::packet::{L4, Packet};

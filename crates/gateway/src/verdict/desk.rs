@@ -12,7 +12,7 @@ use super::reset::{Broken, resets};
 use super::state::{Decided, DecidedFlow, LiveFlow, State, Status};
 use super::{FlowId, Mode, ScanJob, Settings, Settled, Verdict};
 use crate::classify::{Classifier, Confidence, UNKNOWN, Verdict as Classified};
-use crate::flow::{Flow, TableBounds};
+use crate::flow::{Flow, Seniority, TableBounds};
 use crate::inspect::{decoder, expected};
 use crate::limits::{KILL_PACKETS, MAX_EVENTS, MAX_READY, MAX_UNDECIDED_PACKETS};
 use crate::packet::{L4, Packet};
@@ -48,6 +48,8 @@ pub(super) struct Desk {
     pub(super) over_dropped: u64,
     /// Flows whose contents are followed, some of which may be over.
     pub(super) followed: Vec<FlowId>,
+    /// Those of them that are not decided, the first one first.
+    pub(super) early: Seniority,
     /// When they are looked at next.
     pub(super) next_look: Duration,
     /// Bytes that they hold.
@@ -77,6 +79,7 @@ impl Desk {
             over: VecDeque::new(),
             over_dropped: 0,
             followed: Vec::new(),
+            early: Seniority::default(),
             next_look: Duration::ZERO,
             content_held: 0,
             announced: Announcements::default(),
@@ -205,6 +208,8 @@ impl Desk {
                     let content = Content::new(self.settings.scan_window, enforcing);
                     flow.attachment.own.content = Some(Box::new(content));
                     self.followed.push(id);
+                    self.early
+                        .push(id.place, id.serial, is_early(&self.tracker));
                 }
                 self.undecided(now, seen)
             }
@@ -290,6 +295,7 @@ impl Desk {
         });
         if ruling.action == Action::Block {
             self.remember_blocked(now, ends, &found.application);
+            self.tracker.end_inspection(seen.place);
         }
         if ruling.audit || ruling.action == Action::Block {
             let alert = self.alert(&self.policy, &ruling, &found, after);
@@ -419,6 +425,17 @@ impl Desk {
             refused,
             record: FlowRecord::new(flow, verdict),
         }
+    }
+}
+
+/// Whether a flow is still followed without anybody knowing what it is.
+pub(super) fn is_early(tracker: &Tracker<State>) -> impl FnMut(usize, u64) -> bool {
+    |place, serial| {
+        tracker.flow(place).is_some_and(|flow| {
+            let own = &flow.attachment.own;
+            let undecided = matches!(own.status, Status::New | Status::Undecided);
+            flow.serial == serial && undecided && own.content.is_some()
+        })
     }
 }
 

@@ -169,4 +169,10 @@ impl Gateway {
     pub fn live_flows(&self) -> usize {
         self.desk.live_flows()
     }
+
+    /// Bytes of contents that are kept.
+    #[cfg(test)]
+    pub(crate) fn content_held(&self) -> usize {
+        self.desk.content_held
+    }
 }

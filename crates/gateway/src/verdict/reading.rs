@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::content::{Answer, Content, Counsel, Note, Stop};
-use super::desk::{Desk, Seen, ends, facts};
+use super::desk::{Desk, Seen, ends, facts, is_early};
 use super::event::{Event, EventKind, FileInfo, Text};
 use super::reset::resets;
 use super::state::{Decided, Status};
@@ -11,7 +11,7 @@ use super::way::{Fate, Window};
 use super::{FlowId, Mode, ScanJob, Scanned, Verdict};
 use crate::flow::Direction;
 use crate::inspect::{Decoder, Expected, FileHead};
-use crate::limits::{FOLLOW_LOOK, MAX_CONTENT, MAX_TEXT};
+use crate::limits::{FOLLOW_LOOK, MAX_CONTENT, MAX_EARLY, MAX_TEXT};
 use crate::policy::{Action, Failure, FlowFacts, Item, Moment, Plan, Ruling};
 
 /// Who is asked while a packet is taken in, and what was told meanwhile.
@@ -105,7 +105,8 @@ impl Desk {
             (stop, waits)
         });
         let Some(outcome) = outcome else {
-            // Followed by nobody: it was picked up midway, or decided before it could be.
+            // Followed by nobody: it was picked up midway, or given up before anybody knew what it is.
+            self.give_up(now, seen.place, "it was not followed from its beginning");
             return self.verdict(now, seen);
         };
         let (stop, waits) = outcome.answer;
@@ -122,6 +123,7 @@ impl Desk {
             Some(flow) => flow.direction(seen.packet),
             None => return Verdict::PASS,
         };
+        self.make_room();
         let room = MAX_CONTENT.saturating_sub(self.content_held);
         let outcome = self.with_content(now, seen.place, |content, bench| {
             content.handle_packet(now, direction, (seen.packet, seen.token), room, bench)
@@ -152,6 +154,16 @@ impl Desk {
                 settled,
                 ..Verdict::PASS
             },
+        }
+    }
+
+    /// Whoever has kept bytes for longest without being known gives way to connections that are new.
+    fn make_room(&mut self) {
+        while self.content_held.saturating_add(MAX_EARLY) > MAX_CONTENT {
+            let Some(oldest) = self.early.pop(is_early(&self.tracker)) else {
+                return;
+            };
+            self.stop_following(oldest, Verdict::PASS);
         }
     }
 
@@ -342,6 +354,7 @@ impl Desk {
             }
         }
         self.remember_blocked(now, ends, &application);
+        self.tracker.end_inspection(place);
         let fate = match self.settings.mode {
             Mode::Enforce => Verdict::DROP,
             Mode::Observe => Verdict::PASS,
@@ -496,4 +509,45 @@ fn info(head: FileHead, whole: Option<(u64, [u8; 32])>) -> FileInfo {
 fn cut(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(MAX_TEXT));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use crate::flow::TableBounds;
+    use crate::limits::MAX_CONTENT;
+    use crate::policy::Policy;
+    use crate::verdict::{Gateway, Mode, Settings};
+    use crate::{LinkType, Packets, built_in_classifier};
+
+    /// Connections that say a lot before anybody knows what they are, and then stay.
+    #[test]
+    fn what_is_kept_before_anybody_knows_what_it_is_stays_within_its_bound() {
+        let known: BTreeSet<String> = ["http".to_owned()].into();
+        let policy = "[[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\n";
+        let mut gateway = Gateway::new(
+            built_in_classifier(),
+            TableBounds::default(),
+            Arc::new(Policy::parse(policy, &known).unwrap()),
+            Settings {
+                mode: Mode::Enforce,
+                ..Settings::default()
+            },
+        );
+        let (each, mut most) = (80_000, 0);
+        for port in 1_000..5_000_u16 {
+            let mut packets = Packets::new();
+            let client = ([10, 0, 0, 1], port).into();
+            let mut stream = packets.tcp(client, ([192, 0, 2, 1], 7_000).into());
+            stream.open();
+            stream.server(&vec![1; each]);
+            for (now, bytes) in packets.iter() {
+                let _ = gateway.handle_packet(now, LinkType::RawIp, bytes);
+                most = most.max(gateway.content_held());
+            }
+        }
+        assert!(most > MAX_CONTENT / 2 && most <= MAX_CONTENT, "{most}");
+    }
 }

@@ -5,6 +5,7 @@ mod applications;
 mod audit;
 mod captures;
 mod contents;
+mod crowds;
 mod cut;
 mod evasion;
 mod flows;

@@ -1,0 +1,139 @@
+//! Thousands of connections that keep what they have said to themselves: those that come after them are known all the same.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringway_gateway::flow::TableBounds;
+use ringway_gateway::limits::MAX_UNDECIDED_PACKETS;
+use ringway_gateway::policy::{Action, Policy};
+use ringway_gateway::verdict::{EventKind, Gateway, Mode, Settings};
+use ringway_gateway::{LinkType, Packets, built_in_classifier};
+
+use super::at;
+
+/// More connections than the bytes that are kept for all of them have room for.
+const CROWD: u16 = 9_000;
+const SCAN: &str =
+    "[[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\nfailure = \"closed\"\n";
+const REQUEST: &[u8] = b"GET /file.bin HTTP/1.1\r\nHost: server\r\n\r\n";
+
+fn gateway(policy: &str) -> Gateway {
+    let known: BTreeSet<String> = ["http"].map(str::to_owned).into();
+    let settings = Settings {
+        mode: Mode::Enforce,
+        ..Settings::default()
+    };
+    let policy = Arc::new(Policy::parse(policy, &known).unwrap());
+    Gateway::new(
+        built_in_classifier(),
+        TableBounds::default(),
+        policy,
+        settings,
+    )
+}
+
+/// Takes the packets of one connection after the other; what is written down is thrown away.
+fn crowd(gateway: &mut Gateway, answer: &[u8], said: &[u8]) {
+    for port in 1_000..1_000 + CROWD {
+        let mut packets = Packets::new();
+        let client = ([10, 0, 0, 1], port).into();
+        let mut stream = packets.tcp(client, at("192.0.2.1:80"));
+        stream.open();
+        stream.client(said);
+        stream.server(answer);
+        for (now, bytes) in packets.iter() {
+            let _ = gateway.handle_packet(now, LinkType::RawIp, bytes);
+        }
+        while gateway.poll_event().is_some() || gateway.poll_injection().is_some() {}
+    }
+}
+
+/// How the last connection fares: its packets' verdicts, and what was decided.
+fn last(gateway: &mut Gateway, packets: &Packets) -> (Vec<bool>, Option<Action>) {
+    let passed = packets
+        .iter()
+        .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).pass)
+        .collect();
+    let live = gateway.flows(1);
+    (passed, live.first().and_then(|flow| flow.action))
+}
+
+#[test]
+fn connections_that_were_stopped_hide_no_others() {
+    let mut gateway = gateway(SCAN);
+    crowd(&mut gateway, &[0; 14_480], REQUEST);
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.2:4000"), at("192.0.2.1:80"));
+    stream.open();
+    stream.client(REQUEST);
+    stream.server(&[0; 14_480]);
+    let (passed, action) = last(&mut gateway, &packets);
+    let (before, after) = passed.split_at(4);
+    assert_eq!(
+        (before, after.contains(&true)),
+        ([true; 4].as_slice(), false)
+    );
+    assert_eq!(action, Some(Action::Block));
+}
+
+#[test]
+fn connections_that_say_nothing_known_and_stay_hide_no_others() {
+    for policy in [
+        "[[rule]]\nname = \"b\"\napp = \"http\"\naction = \"block\"\n",
+        SCAN,
+    ] {
+        let mut gateway = gateway(policy);
+        crowd(&mut gateway, &[1; 16_000], &[1; 8_000]);
+        let mut packets = Packets::new();
+        let mut stream = packets.tcp(at("10.0.0.2:4000"), at("192.0.2.1:80"));
+        stream.open();
+        // In two parts, so that somebody has to remember the first.
+        let path = "x".repeat(1_000);
+        let said = format!("GET /{path} HTTP/1.1\r\nHost: server\r\n\r\n");
+        let (one, two) = said.as_bytes().split_at(3);
+        stream.client(one);
+        stream.client(two);
+        for _ in 0..MAX_UNDECIDED_PACKETS {
+            stream.server(&[2; 50]);
+        }
+        let (_, action) = last(&mut gateway, &packets);
+        let expected = if policy == SCAN {
+            Action::Scan
+        } else {
+            Action::Block
+        };
+        assert_eq!(action, Some(expected), "{policy}");
+    }
+}
+
+/// A connection whose beginning nobody saw carries what ought to be scanned.
+#[test]
+fn what_was_not_followed_from_its_beginning_is_stopped_where_the_policy_says_so() {
+    for (policy, stopped) in [
+        (SCAN.to_owned(), true),
+        (SCAN.replace("closed", "open"), false),
+    ] {
+        let mut gateway = gateway(&policy);
+        let mut packets = Packets::new();
+        let mut stream = packets.tcp(at("10.0.0.2:4000"), at("192.0.2.1:80"));
+        stream.open();
+        stream.client(REQUEST);
+        for _ in 0..MAX_UNDECIDED_PACKETS {
+            stream.server(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc");
+        }
+        let passed: Vec<bool> = packets
+            .iter()
+            .skip(3)
+            .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).pass)
+            .collect();
+        assert_eq!(passed.contains(&false), stopped, "{policy}");
+        assert_eq!(passed.last(), Some(&!stopped), "{policy}");
+        let events: Vec<_> = std::iter::from_fn(|| gateway.poll_event()).collect();
+        let told = events.iter().any(|event| {
+            event.kind == EventKind::Alert && event.alert.evidence.contains("from its beginning")
+        });
+        assert!(told, "{events:?}");
+        gateway.finish(Duration::from_secs(1_000));
+    }
+}
