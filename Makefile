@@ -49,7 +49,7 @@ fuzz: ## fuzz every decoder for a minute each (needs cargo-fuzz and a nightly to
 
 bench-transport: setup-bench ## measure every transport beside bare sockets, libp2p and iroh: target/bench/transport.json and plots
 	$(CARGO) build --locked --release --package ringway
-	$(CARGO) build --locked --release --package ringway-benches --bin transport-peers
+	$(CARGO) build --locked --release --manifest-path benches/Cargo.toml --target-dir target --bin transport-peers
 	mkdir -p target/bench
 	target/release/ringway bench transport --json --plots target/bench --beside target/release/transport-peers > target/bench/transport.json
 	@cat target/bench/transport.json
@@ -59,7 +59,7 @@ target/tools/bin/rattan:
 
 bench-dtl: setup-bench target/tools/bin/rattan ## measure priorities beside the kernel's TCP over emulated lines (root; many hours, resumes): target/bench/dtl.json and plots
 	$(CARGO) build --locked --release --package ringway
-	$(CARGO) build --locked --release --package ringway-benches --bin dtl-peers
+	$(CARGO) build --locked --release --manifest-path benches/Cargo.toml --target-dir target --bin dtl-peers
 	mkdir -p target/bench
 	target/release/ringway bench dtl --json --results target/bench/dtl.runs --plots target/bench --rattan target/tools/bin/rattan --beside target/release/dtl-peers $(DTL) > target/bench/dtl.json
 	@cat target/bench/dtl.json
@@ -80,7 +80,7 @@ bench-gate: setup-tests ## measure what crosses the gateway beside forwarding an
 
 bench-kademlia: setup ## look points up in real rings and beside libp2p's Kademlia (two hours; KADEMLIA="--quick" for a quarter): target/bench/kademlia.json
 	$(CARGO) build --locked --release --package ringway
-	$(CARGO) build --locked --release --package ringway-benches --bin overlay-peers
+	$(CARGO) build --locked --release --manifest-path benches/Cargo.toml --target-dir target --bin overlay-peers
 	mkdir -p target/bench
 	alone=$$(unshare -rn true 2>/dev/null && echo unshare -rn); $$alone sh -c 'ip link set lo up 2>/dev/null; exec "$$@"' sh \
 		target/release/ringway bench overlay --real --only-lookups --json --beside target/release/overlay-peers $(KADEMLIA) > target/bench/kademlia.json
@@ -88,4 +88,4 @@ bench-kademlia: setup ## look points up in real rings and beside libp2p's Kademl
 	@cat target/bench/kademlia.json
 
 bench: ## measure; not part of `make test`
-	$(CARGO) bench --locked --package ringway-benches
+	$(CARGO) bench --locked --manifest-path benches/Cargo.toml --target-dir target

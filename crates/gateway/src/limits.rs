@@ -422,3 +422,19 @@ pub const MAX_AMBIGUOUS: u64 = 2_130_706_432;
 /// Source: chosen: the first packets of flows wait for a third as many of followed ones, and these get their third under a flood of new
 /// flows. Past it one of theirs is taken.
 pub const MAX_STREAK: u8 = 2;
+
+/// Bytes of one file of YARA rules.
+/// Source: chosen: three times the largest public collection in one file. Past it the file is refused.
+pub const MAX_RULE_FILE: u64 = 67_108_864;
+
+/// Matches of one pattern that are kept in one look.
+/// Source: chosen: conditions count dozens. Past it further matches are passed over, so that a file of repetitions takes no memory.
+pub const MAX_RULE_MATCHES: usize = 10_000;
+
+/// Bytes of a file that YARA rules are asked about as a whole.
+/// Source: chosen: most programs that are passed around. Past it they are asked about its windows only.
+pub const MAX_WHOLE: usize = 8_388_608;
+
+/// Bytes of files under way that one scanner keeps to ask about them as wholes.
+/// Source: chosen: sixteen files of [`MAX_WHOLE`]. Past it rules are asked about a further file's windows only.
+pub const MAX_WHOLE_HELD: usize = 134_217_728;

@@ -8,6 +8,7 @@ mod message;
 mod metrics;
 mod replay;
 mod rules;
+mod scanners;
 mod up;
 mod writer;
 

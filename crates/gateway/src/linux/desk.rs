@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SendError, Sender, channel};
@@ -11,7 +12,7 @@ use std::thread::JoinHandle;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::limits::MAX_SCAN_BACKLOG;
-use crate::scan::Scanner;
+use crate::scan::Start;
 use crate::verdict::{ScanJob, Scanned};
 
 /// Threads that scan, and the way back from them. The windows of one flow go to the same thread, in their order.
@@ -36,11 +37,11 @@ impl ScanDesk {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn start(scanners: Vec<Box<dyn Scanner>>) -> io::Result<Self> {
+    pub fn start(scanners: Vec<Start>) -> io::Result<Self> {
         let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let (found, findings) = channel();
         let mut threads = Vec::new();
-        for (number, mut scanner) in scanners.into_iter().enumerate() {
+        for (number, start) in scanners.into_iter().enumerate() {
             let (jobs, received) = channel::<ScanJob>();
             let waiting = Arc::new(AtomicUsize::new(0));
             let taken = Arc::clone(&waiting);
@@ -48,8 +49,13 @@ impl ScanDesk {
             let handle = std::thread::Builder::new()
                 .name(format!("scan-{number}"))
                 .spawn(move || {
+                    let mut scanner = start();
                     for job in received {
-                        let scanned = scanner.scan(&job);
+                        let scanned = catch_unwind(AssertUnwindSafe(|| scanner.scan(&job)))
+                            .unwrap_or_else(|_| {
+                                scanner = start();
+                                Scanned::Failed("the scanner ended by a fault".to_owned())
+                            });
                         taken.fetch_sub(job.bytes.len(), Ordering::Relaxed);
                         if found.send((job, scanned)).is_err() {
                             return;
@@ -112,6 +118,7 @@ impl AsFd for ScanDesk {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::mpsc::{Receiver, channel};
     use std::time::Duration;
 
@@ -138,6 +145,7 @@ mod tests {
             number,
             bytes: vec![0; bytes],
             repeated: 0,
+            at: 0,
             first: number == 1,
             last: false,
             name: None,
@@ -147,7 +155,10 @@ mod tests {
     #[test]
     fn many_small_windows_wait_and_too_many_bytes_do_not() {
         let (word, words) = channel();
-        let desk = ScanDesk::start(vec![Box::new(Slow(words))]).unwrap();
+        let words = Mutex::new(Some(words));
+        let start =
+            move || -> Box<dyn Scanner> { Box::new(Slow(words.lock().unwrap().take().unwrap())) };
+        let desk = ScanDesk::start(vec![Box::new(start)]).unwrap();
         let many = 20_000;
         for number in 1..=many {
             assert!(desk.submit(job(number, 1_024)).is_ok(), "{number}");
@@ -168,5 +179,30 @@ mod tests {
         // What was answered does not count any more.
         word.send(()).unwrap();
         assert!(desk.submit(job(next, MAX_SCAN_BACKLOG)).is_ok());
+    }
+
+    /// Ends by a fault with each second window.
+    struct Weak(bool);
+
+    impl Scanner for Weak {
+        fn scan(&mut self, _job: &ScanJob) -> Scanned {
+            let worked = std::mem::replace(&mut self.0, true);
+            assert!(!worked, "a fault that the test asks for");
+            Scanned::Clean
+        }
+    }
+
+    #[test]
+    fn a_scanner_that_ends_by_a_fault_answers_and_another_takes_its_place() {
+        let desk = ScanDesk::start(vec![Box::new(|| Box::new(Weak(false)))]).unwrap();
+        for number in 1..=3 {
+            assert!(desk.submit(job(number, 10)).is_ok());
+        }
+        let mut answers = Vec::new();
+        while answers.len() < 3 {
+            desk.collect(&mut |_, scanned| answers.push(*scanned == Scanned::Clean));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(answers, [true, false, true]);
     }
 }

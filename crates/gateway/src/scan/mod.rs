@@ -1,13 +1,22 @@
 //! Scanners: who says whether a file is clean.
 
+mod chain;
 mod clamd;
+#[cfg(feature = "yara")]
+mod yara;
 
+pub use chain::Chain;
 pub use clamd::Clamd;
+#[cfg(feature = "yara")]
+pub use yara::{Yara, YaraError, YaraRules};
 
 use crate::verdict::{ScanJob, Scanned};
 
+/// Makes a scanner, in the thread that it works in; again if one has ended by a fault.
+pub type Start = Box<dyn Fn() -> Box<dyn Scanner> + Send>;
+
 /// Looks at windows of files. The windows of one file come in their order.
-pub trait Scanner: Send {
+pub trait Scanner {
     /// Looks at one window. What can only be told of a whole file is told with its last window.
     fn scan(&mut self, job: &ScanJob) -> Scanned;
 }

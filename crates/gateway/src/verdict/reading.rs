@@ -224,6 +224,7 @@ impl Desk {
                 number: window.number,
                 bytes: window.bytes,
                 repeated: window.repeated,
+                at: window.at,
                 first: window.first,
                 last: window.last,
                 name: window.name,

@@ -24,6 +24,8 @@ pub(super) struct Window {
     pub(super) bytes: Vec<u8>,
     /// How many of the bytes were in the window before.
     pub(super) repeated: usize,
+    /// The place of the first of the bytes in the file.
+    pub(super) at: u64,
     /// The file begins with it.
     pub(super) first: bool,
     /// The file ends with it.
@@ -58,6 +60,8 @@ pub(super) struct Transfer {
     pub(super) hash: Sha256,
     pub(super) window: Vec<u8>,
     repeated: usize,
+    /// The place of the window's first byte in the file.
+    at: u64,
     begun: bool,
 }
 
@@ -169,6 +173,7 @@ impl Transfer {
             hash: Sha256::new(),
             window: Vec::new(),
             repeated: 0,
+            at: 0,
             begun: false,
         }
     }
@@ -188,11 +193,14 @@ impl Transfer {
         let overlap = self.window.get(keep..).unwrap_or_default().to_vec();
         let repeated = std::mem::replace(&mut self.repeated, overlap.len());
         let first = !std::mem::replace(&mut self.begun, true);
+        let at = self.at;
+        self.at = at.saturating_add(u64::try_from(keep).unwrap_or(u64::MAX));
         Window {
             direction,
             number,
             bytes: std::mem::replace(&mut self.window, overlap),
             repeated,
+            at,
             first,
             last,
             name: self.head.name.clone(),

@@ -19,6 +19,8 @@ mod robustness;
 mod signatures;
 mod spared;
 mod verdicts;
+#[cfg(feature = "yara")]
+mod yara;
 
 use std::net::SocketAddr;
 

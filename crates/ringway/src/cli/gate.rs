@@ -179,6 +179,11 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) clamd: Option<String>,
 
+    /// YARA rules, for rules of the policy that scan: a file, or a folder with files that end in .yar or .yara; can be given
+    /// several times
+    #[arg(long, value_name = "PATH")]
+    pub(crate) yara: Vec<PathBuf>,
+
     /// Threads that scan, for each queue
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) scanners: u16,

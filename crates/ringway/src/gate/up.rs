@@ -17,7 +17,6 @@ use ringway_gateway::linux::marks::Marks;
 use ringway_gateway::linux::rules::{Border, Rules};
 use ringway_gateway::linux::shaper;
 use ringway_gateway::policy::{Action, Failure as WhenItFails, Policy};
-use ringway_gateway::scan::{Clamd, Scanner};
 use ringway_gateway::verdict::{Gateway, Mode, Settings};
 use ringway_node::control::ControlSocket;
 use serde::Serialize;
@@ -25,6 +24,7 @@ use tokio::net::TcpListener;
 
 use super::daemon::Daemon;
 use super::replay::zone;
+use super::scanners::Scanners;
 use super::writer::{Places, Writer};
 use super::{metrics, rules};
 use crate::cli::{DownArgs, UpArgs};
@@ -38,10 +38,8 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
     let signals = Signals::catch()?;
     let set = rules::signatures(&args.signatures)?;
     let policy = Arc::new(rules::policy(&args.policy, &set, context.output.json())?);
-    can_be_carried_out(&policy, args.clamd.is_some())?;
-    if let Some(address) = &args.clamd {
-        present(address);
-    }
+    let scanners = Scanners::new(args)?;
+    can_be_carried_out(&policy, scanners.are_there())?;
     let installation = Installation::new(args, &policy)?;
     let settings = settings(args)?;
     make_folder(&args.state)?;
@@ -60,7 +58,7 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
         eve: args.eve.clone(),
         keep: args.keep_audit,
     })?;
-    let queues = start_queues(args, &set, &policy, &installation, &settings, &writer)?;
+    let queues = start_queues(&scanners, &set, &policy, &installation, &settings, &writer)?;
     // Last: from here on packets come, and there is somebody to take them.
     if let Err(failure) = installation.set_up(&policy, settings.mode) {
         // What was put in before the failure goes out again; that it may fail too is no news beside the first reason.
@@ -72,7 +70,7 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
         Arc::clone(&writer.written),
         installation.clone(),
         set,
-        (settings.mode, args.clamd.is_some()),
+        (settings.mode, scanners.are_there()),
         (args.policy.display().to_string(), Arc::clone(&policy)),
     );
     ready(context, args, &settings, &policy)?;
@@ -130,7 +128,7 @@ fn settings(args: &UpArgs) -> Result<Settings, Failure> {
 
 /// A gateway and a thread for each queue.
 fn start_queues(
-    args: &UpArgs,
+    scanners: &Scanners,
     set: &SignatureSet,
     policy: &Arc<Policy>,
     installation: &Installation,
@@ -145,7 +143,7 @@ fn start_queues(
             Arc::clone(policy),
             settings.clone(),
         );
-        let scans = scanners(args)?;
+        let scans = scanners.start()?;
         queues.push(QueueThread::start(
             numbers,
             installation,
@@ -204,25 +202,6 @@ pub(crate) fn down(args: &DownArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says so if the scanner does not answer now; it may come later, and until then the policy's `failure` decides.
-fn present(address: &str) {
-    if let Err(error) = Clamd::new(address).ping() {
-        tracing::warn!(address, %error, "clamd does not answer");
-    }
-}
-
-/// The scanners of one queue: each thread has a connection of its own to the daemon for each file.
-fn scanners(args: &UpArgs) -> Result<ScanDesk, Failure> {
-    let mut scanners: Vec<Box<dyn Scanner>> = Vec::new();
-    if let Some(address) = &args.clamd {
-        for _ in 0..args.scanners {
-            scanners.push(Box::new(Clamd::new(address)));
-        }
-    }
-    ScanDesk::start(scanners)
-        .map_err(|error| Failure::failed(format_args!("the scanners did not start: {error}")))
-}
-
 /// What this policy asks and this run cannot do is refused, not passed over.
 pub(super) fn can_be_carried_out(policy: &Policy, scans: bool) -> Result<(), Failure> {
     for rule in policy.rules() {
@@ -233,7 +212,9 @@ pub(super) fn can_be_carried_out(policy: &Policy, scans: bool) -> Result<(), Fai
             )))
         };
         if rule.action == Action::Scan && !scans {
-            return refused("scans files, and there is no scanner: name one with --clamd");
+            return refused(
+                "scans files, and there is no scanner: name one with --yara or --clamd",
+            );
         }
         let reads = rule.action == Action::Scan || rule.is_about_content();
         if rule.class.is_some() && reads {

@@ -11,3 +11,4 @@ mod resets;
 mod scans;
 mod torrents;
 mod web;
+mod yara;

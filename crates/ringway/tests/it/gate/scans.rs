@@ -11,7 +11,8 @@ use super::border::{Border, DEADLINE, SERVER, skipped};
 use crate::random_bytes;
 
 const VIRUS: &[u8] = b"X5O!P%@AP[4-PZX54(P^)7CC)7}$RINGWAY-TEST-FILE!$H+H*";
-const SCAN: &str = "[[rule]]\nname = \"scan\"\napp = \"http\"\naction = \"scan\"\naudit = true\n";
+pub(super) const SCAN: &str =
+    "[[rule]]\nname = \"scan\"\napp = \"http\"\naction = \"scan\"\naudit = true\n";
 const WINDOW: usize = 32_768;
 
 /// A border with a web server and a scanner. `None`: something is missing here, and stderr says so.
@@ -36,7 +37,7 @@ fn up(border: &mut Border, clamd: &Clamd, policy: &str) {
 }
 
 /// A web server that gives this file to everybody, with its length or without.
-fn serve(border: &Border, port: u16, body: Vec<u8>, length: bool) {
+pub(super) fn serve(border: &Border, port: u16, body: Vec<u8>, length: bool) {
     let listener = border
         .server
         .enter(|| TcpListener::bind((SERVER, port)))
@@ -63,7 +64,7 @@ fn serve(border: &Border, port: u16, body: Vec<u8>, length: bool) {
 }
 
 /// Downloads a file; gives what arrived of its body.
-fn fetch(border: &Border, port: u16, name: &str) -> Vec<u8> {
+pub(super) fn fetch(border: &Border, port: u16, name: &str) -> Vec<u8> {
     let stream = border
         .client
         .enter(|| {

@@ -1,0 +1,277 @@
+//! YARA rules, asked by YARA-X in this process.
+//!
+//! Rules are asked of each window while a file passes, and of the whole file with its last window, if it is no longer than
+//! [`MAX_WHOLE`]. Of a window they see the bytes at their places in the file, but neither its size nor single numbers
+//! (`uint16(0)`) nor modules: conditions with those hold of whole files only. A rule with the tag `whole` is asked of whole
+//! files only; that is for those that tell by what is *not* there.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use yara_x::{Compiler, Rules, ScanResults, SourceCode, blocks};
+
+use super::Scanner;
+use crate::flow::Direction;
+use crate::limits::{
+    MAX_RULE_FILE, MAX_RULE_MATCHES, MAX_SCAN_SESSIONS, MAX_WHOLE, MAX_WHOLE_HELD, SCAN_IDLE,
+    SCAN_TIMEOUT,
+};
+use crate::verdict::{FlowId, ScanJob, Scanned};
+
+/// Rules for test files, which are always there.
+const TEST_RULES: &str = include_str!("../../rules/test.yar");
+/// The tag of rules that are asked of whole files only.
+const WHOLE: &str = "whole";
+
+/// Rules that cannot be used, and why.
+#[derive(Debug, thiserror::Error)]
+pub enum YaraError {
+    /// A file or folder cannot be read.
+    #[error("{}: {error}", path.display())]
+    Unreadable {
+        /// Its path.
+        path: PathBuf,
+        /// The reason.
+        error: std::io::Error,
+    },
+    /// A folder has no file of rules.
+    #[error("{}: no file ends in .yar or .yara", .0.display())]
+    Empty(PathBuf),
+    /// A file is no text.
+    #[error("{}: no text, or more than {MAX_RULE_FILE} bytes", .0.display())]
+    NoText(PathBuf),
+    /// A rule is wrong, or asks for what is not built in; the compiler's words, with file and line.
+    #[error("{0}")]
+    Wrong(String),
+}
+
+/// Compiled rules. They stay in memory for as long as the process runs.
+#[derive(Clone, Copy, Debug)]
+pub struct YaraRules(&'static Rules);
+
+impl YaraRules {
+    /// Compiles the rules of these files, and of files that end in `.yar` or `.yara` in these folders, beside those for test
+    /// files.
+    ///
+    /// # Errors
+    /// A path cannot be read, or a rule is wrong.
+    pub fn load(paths: &[PathBuf]) -> Result<Self, YaraError> {
+        let mut compiler = Compiler::new();
+        compiler.enable_includes(false);
+        add(&mut compiler, "ringway", TEST_RULES)?;
+        for path in paths {
+            for file in files(path)? {
+                let bytes = read(&file)?;
+                let origin = file.display().to_string();
+                compiler.new_namespace(&origin);
+                add(&mut compiler, &origin, &bytes)?;
+            }
+        }
+        // A scanner borrows its rules and lives in a thread; rules are read once for each start.
+        Ok(Self(Box::leak(Box::new(compiler.build()))))
+    }
+
+    /// How many rules there are, those for test files included.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.iter().len()
+    }
+
+    /// A scanner with these rules.
+    #[must_use]
+    pub fn scanner(&self) -> Yara {
+        let mut windows = blocks::Scanner::new(self.0);
+        windows
+            .set_timeout(SCAN_TIMEOUT)
+            .max_matches_per_pattern(MAX_RULE_MATCHES)
+            .fast_scan(true);
+        let mut whole = yara_x::Scanner::new(self.0);
+        whole
+            .set_timeout(SCAN_TIMEOUT)
+            .max_matches_per_pattern(MAX_RULE_MATCHES)
+            .fast_scan(true);
+        Yara {
+            windows,
+            whole,
+            files: Files::default(),
+        }
+    }
+}
+
+fn add(compiler: &mut Compiler<'_>, origin: &str, source: &str) -> Result<(), YaraError> {
+    let code = SourceCode::from(source).with_origin(origin);
+    match compiler.add_source(code) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(YaraError::Wrong(error.to_string())),
+    }
+}
+
+/// A file itself, or a folder's files of rules, by name.
+fn files(path: &Path) -> Result<Vec<PathBuf>, YaraError> {
+    let unreadable = |error| YaraError::Unreadable {
+        path: path.to_owned(),
+        error,
+    };
+    if !std::fs::metadata(path).map_err(unreadable)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(unreadable)? {
+        let file = entry.map_err(unreadable)?.path();
+        let ending = file.extension().and_then(|ending| ending.to_str());
+        if matches!(ending, Some("yar" | "yara")) {
+            found.push(file);
+        }
+    }
+    found.sort();
+    if found.is_empty() {
+        return Err(YaraError::Empty(path.to_owned()));
+    }
+    Ok(found)
+}
+
+fn read(file: &Path) -> Result<String, YaraError> {
+    use std::io::Read as _;
+    let unreadable = |error| YaraError::Unreadable {
+        path: file.to_owned(),
+        error,
+    };
+    let mut bytes = Vec::new();
+    std::fs::File::open(file)
+        .map_err(unreadable)?
+        .take(MAX_RULE_FILE.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
+    let long = u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_RULE_FILE);
+    match String::from_utf8(bytes) {
+        Ok(text) if !long => Ok(text),
+        _ => Err(YaraError::NoText(file.to_owned())),
+    }
+}
+
+/// A scanner of one thread.
+pub struct Yara {
+    windows: blocks::Scanner<'static>,
+    whole: yara_x::Scanner<'static>,
+    files: Files,
+}
+
+impl Yara {
+    fn look(&mut self, job: &ScanJob) -> Result<Option<String>, String> {
+        let whole = self.files.take_in(job);
+        let base = usize::try_from(job.at).map_err(|error| error.to_string())?;
+        let found = self
+            .windows
+            .scan(base, &job.bytes)
+            .and_then(|scanner| scanner.finish())
+            .map_err(|error| error.to_string())?;
+        if let Some(name) = first(&found, false) {
+            return Ok(Some(name));
+        }
+        let Some(whole) = whole else {
+            return Ok(None);
+        };
+        let found = self.whole.scan(&whole).map_err(|error| error.to_string())?;
+        Ok(first(&found, true))
+    }
+}
+
+impl std::fmt::Debug for Yara {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Yara").finish_non_exhaustive()
+    }
+}
+
+impl Scanner for Yara {
+    fn scan(&mut self, job: &ScanJob) -> Scanned {
+        match self.look(job) {
+            Ok(None) => Scanned::Clean,
+            Ok(Some(name)) => {
+                self.files.forget(job);
+                Scanned::Found(name)
+            }
+            Err(error) => {
+                self.files.forget(job);
+                Scanned::Failed(format!("YARA: {error}"))
+            }
+        }
+    }
+}
+
+/// The first rule that holds.
+fn first(found: &ScanResults<'_, '_>, whole: bool) -> Option<String> {
+    found
+        .matching_rules()
+        .find(|rule| whole || !rule.tags().any(|tag| tag.identifier() == WHOLE))
+        .map(|rule| rule.identifier().to_owned())
+}
+
+/// Files under way that may become whole ones.
+#[derive(Debug, Default)]
+struct Files {
+    parts: HashMap<(FlowId, Direction), Part>,
+    held: usize,
+}
+
+#[derive(Debug)]
+struct Part {
+    bytes: Vec<u8>,
+    used: Instant,
+}
+
+impl Files {
+    /// Adds what is new in a window; answers the whole file if it ends with it and all of it was kept.
+    fn take_in(&mut self, job: &ScanJob) -> Option<Vec<u8>> {
+        let key = (job.flow, job.direction);
+        let mut part = if job.first {
+            self.forget(job);
+            self.tidy();
+            Part {
+                bytes: Vec::new(),
+                used: Instant::now(),
+            }
+        } else {
+            let part = self.parts.remove(&key)?;
+            self.held = self.held.saturating_sub(part.bytes.len());
+            part
+        };
+        let new = job.bytes.get(job.repeated..).unwrap_or_default();
+        let length = part.bytes.len().saturating_add(new.len());
+        if length > MAX_WHOLE || self.held.saturating_add(length) > MAX_WHOLE_HELD {
+            return None;
+        }
+        part.bytes.extend_from_slice(new);
+        if job.last {
+            return Some(part.bytes);
+        }
+        part.used = Instant::now();
+        self.held = self.held.saturating_add(length);
+        self.parts.insert(key, part);
+        None
+    }
+
+    fn forget(&mut self, job: &ScanJob) {
+        if let Some(part) = self.parts.remove(&(job.flow, job.direction)) {
+            self.held = self.held.saturating_sub(part.bytes.len());
+        }
+    }
+
+    /// Forgets what stands still, and the oldest where there are too many.
+    fn tidy(&mut self) {
+        if self.parts.len() < MAX_SCAN_SESSIONS {
+            return;
+        }
+        let now = Instant::now();
+        self.parts
+            .retain(|_, part| now.duration_since(part.used) < SCAN_IDLE);
+        while self.parts.len() >= MAX_SCAN_SESSIONS {
+            let oldest = self.parts.iter().min_by_key(|(_, part)| part.used);
+            let Some(oldest) = oldest.map(|(key, _)| *key) else {
+                break;
+            };
+            self.parts.remove(&oldest);
+        }
+        self.held = self.parts.values().map(|part| part.bytes.len()).sum();
+    }
+}

@@ -1,0 +1,69 @@
+//! Who scans files: YARA rules in this process, and clamd beside it.
+
+use ringway_gateway::linux::desk::ScanDesk;
+use ringway_gateway::scan::{Chain, Clamd, Scanner, Start, YaraRules};
+
+use crate::cli::UpArgs;
+use crate::failure::Failure;
+
+/// The scanners that were asked for. Each window goes to all of them, the rules first.
+#[derive(Clone, Debug)]
+pub(super) struct Scanners {
+    rules: Option<YaraRules>,
+    clamd: Option<String>,
+    threads: u16,
+}
+
+impl Scanners {
+    /// Reads the rules, and says so if clamd does not answer now; it may come later, and until then the policy's `failure`
+    /// decides.
+    pub(super) fn new(args: &UpArgs) -> Result<Self, Failure> {
+        let rules = if args.yara.is_empty() {
+            None
+        } else {
+            let rules = YaraRules::load(&args.yara).map_err(|error| {
+                Failure::usage(format_args!("the rules of --yara cannot be used: {error}"))
+            })?;
+            tracing::info!(rules = rules.count(), "YARA rules are compiled");
+            Some(rules)
+        };
+        if let Some(address) = &args.clamd
+            && let Err(error) = Clamd::new(address).ping()
+        {
+            tracing::warn!(address, %error, "clamd does not answer");
+        }
+        Ok(Self {
+            rules,
+            clamd: args.clamd.clone(),
+            threads: args.scanners,
+        })
+    }
+
+    /// Somebody scans.
+    pub(super) fn are_there(&self) -> bool {
+        self.rules.is_some() || self.clamd.is_some()
+    }
+
+    /// The threads of one queue: each has a connection of its own to clamd for each file.
+    pub(super) fn start(&self) -> Result<ScanDesk, Failure> {
+        let threads = if self.are_there() { self.threads } else { 0 };
+        let starts = (0..threads).map(|_| {
+            let scanners = self.clone();
+            let start: Start = Box::new(move || scanners.chain());
+            start
+        });
+        ScanDesk::start(starts.collect())
+            .map_err(|error| Failure::failed(format_args!("the scanners did not start: {error}")))
+    }
+
+    fn chain(&self) -> Box<dyn Scanner> {
+        let mut scanners: Vec<Box<dyn Scanner>> = Vec::new();
+        if let Some(rules) = &self.rules {
+            scanners.push(Box::new(rules.scanner()));
+        }
+        if let Some(address) = &self.clamd {
+            scanners.push(Box::new(Clamd::new(address)));
+        }
+        Box::new(Chain::new(scanners))
+    }
+}
