@@ -438,3 +438,15 @@ pub const MAX_WHOLE: usize = 8_388_608;
 /// Bytes of files under way that one scanner keeps to ask about them as wholes.
 /// Source: chosen: sixteen files of [`MAX_WHOLE`]. Past it rules are asked about a further file's windows only.
 pub const MAX_WHOLE_HELD: usize = 134_217_728;
+
+/// Bytes of a packet that are kept to show why a flow was decided.
+/// Source: chosen: what an application says first, with its headers. Past it the packet is cut.
+pub const TRACE_SNAP: usize = 512;
+
+/// Packets of a flow that are kept so, beside those that decided something, of which there may be as many again.
+/// Source: chosen: a handshake and [`INSPECT_PACKETS`] of data. Past it only those that decided something are kept.
+pub const MAX_TRACE_PACKETS: usize = 12;
+
+/// Bytes that are kept so of all flows.
+/// Source: chosen: some twenty thousand flows of the web. Past it the oldest are forgotten.
+pub const MAX_TRACES: usize = 33_554_432;

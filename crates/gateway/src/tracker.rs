@@ -11,6 +11,8 @@ use crate::packet::Packet;
 #[derive(Debug, Default)]
 pub(crate) struct Tracked<T> {
     pub(crate) inspection: Inspection,
+    /// The packet of the flow, from 1, that gave the best verdict so far.
+    pub(crate) named_at: u64,
     pub(crate) own: T,
 }
 
@@ -58,7 +60,11 @@ impl<T: Default> Tracker<T> {
             let before = flow.attachment.inspection.held();
             let room = MAX_BUFFERED.saturating_sub(self.buffered);
             let inspecting = !flow.attachment.inspection.is_done();
+            let changes = flow.attachment.inspection.changes();
             self.classifier.handle_packet(flow, direction, packet, room);
+            if flow.attachment.inspection.changes() != changes {
+                flow.attachment.named_at = flow.packets;
+            }
             let (serial, after) = (flow.serial, flow.attachment.inspection.held());
             self.buffered = self.buffered.saturating_sub(before).saturating_add(after);
             if flow.attachment.inspection.take_news() || inspecting {

@@ -10,10 +10,12 @@ mod replay;
 mod rules;
 mod scanners;
 mod up;
+mod why;
 mod writer;
 
-pub(crate) use ask::{apply, audit, confirm, flows, status, why};
+pub(crate) use ask::{apply, audit, confirm, flows, status};
 pub(crate) use check::check;
 pub(crate) use classify::classify;
 pub(crate) use replay::replay;
 pub(crate) use up::{down, up};
+pub(crate) use why::why;

@@ -151,3 +151,7 @@ pub(crate) const METRICS_PAUSE: Duration = Duration::from_millis(100);
 /// Flows of one queue that are told at once.
 /// Source: chosen: some 3 MB. Past it the older ones are not told.
 pub(crate) const GATE_FLOWS: usize = 10_000;
+
+/// Bytes of a packet's payload that `gate why` prints.
+/// Source: chosen: eight lines. Past it they are in the JSON and in the capture only.
+pub(crate) const SHOWN_EVIDENCE: usize = 128;

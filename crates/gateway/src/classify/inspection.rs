@@ -39,6 +39,8 @@ pub struct Inspection {
     parts: [u8; 2],
     memory: Memory,
     verdict: Option<Verdict>,
+    /// How often there was a better verdict.
+    changes: u8,
     /// What the standing verdict is a special form of.
     refines: Vec<String>,
     /// How a flow opens that nothing has named for certain.
@@ -60,6 +62,11 @@ impl Inspection {
     #[must_use]
     pub fn verdict(&self) -> Option<&Verdict> {
         self.verdict.as_ref()
+    }
+
+    /// How often there was a better verdict.
+    pub(crate) fn changes(&self) -> u8 {
+        self.changes
     }
 
     /// Data packets that were inspected.
@@ -235,6 +242,7 @@ impl Inspection {
     /// least likely; otherwise the higher confidence wins, and of equals the first. Details are kept from both.
     pub(super) fn take_in(&mut self, new: Verdict, refines: &[String]) {
         let Some(old) = self.verdict.as_mut() else {
+            self.changes = self.changes.saturating_add(1);
             self.verdict = Some(new);
             self.refines = refines.to_vec();
             return;
@@ -244,6 +252,7 @@ impl Inspection {
             old.confidence >= Confidence::Likely && self.refines.contains(&new.application);
         let same = new.application == old.application;
         if refining || (!refined && new.confidence > old.confidence) {
+            self.changes = self.changes.saturating_add(1);
             let earlier = std::mem::take(&mut old.details);
             *old = new;
             if refining || same {

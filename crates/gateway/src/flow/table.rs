@@ -22,6 +22,8 @@ pub struct TableBounds {
     pub tcp_embryonic: Duration,
     /// Idle time of closed TCP; see [`limits::TCP_CLOSED`].
     pub tcp_closed: Duration,
+    /// The first flow's number, so that those of several tables differ.
+    pub first_serial: u64,
 }
 
 impl Default for TableBounds {
@@ -32,6 +34,7 @@ impl Default for TableBounds {
             tcp_idle: limits::TCP_IDLE,
             tcp_embryonic: limits::TCP_EMBRYONIC,
             tcp_closed: limits::TCP_CLOSED,
+            first_serial: 0,
         }
     }
 }
@@ -128,7 +131,7 @@ impl<T: Default> FlowTable<T> {
                 ..bounds
             },
             now: Duration::ZERO,
-            serial: 0,
+            serial: bounds.first_serial,
             index: HashMap::new(),
             slots: Vec::new(),
             free: Vec::new(),

@@ -16,7 +16,7 @@ use super::marks::Marks;
 use crate::limits::MAX_BATCH;
 use crate::packet::{Counters, LinkType, replace_payload};
 use crate::policy::{Failure, Policy};
-use crate::verdict::{DecidedFlow, Event, Gateway, LiveFlow, Mode, Scanned};
+use crate::verdict::{DecidedFlow, Event, Gateway, LiveFlow, Mode, Scanned, Why};
 
 /// How long the loop sleeps when there is nothing to do; what it is told waits no longer.
 const NAP: Duration = Duration::from_millis(100);
@@ -32,6 +32,8 @@ pub enum Order {
     Mode(Mode),
     /// Tell the flows that are not over, the latest first, at most so many.
     Flows(usize, Sender<Vec<LiveFlow>>),
+    /// Tell why the flow with this number got what it got, if it is known.
+    Why(u64, Sender<Option<Box<Why>>>),
     /// Tell the totals.
     Totals(Sender<Totals>),
     /// End.
@@ -155,6 +157,7 @@ impl Live {
             Order::Mode(mode) => self.gateway.set_mode(mode),
             // Whoever asked and has gone needs no answer.
             Order::Flows(most, answer) => drop(answer.send(self.gateway.flows(most))),
+            Order::Why(flow, answer) => drop(answer.send(self.gateway.why(flow).map(Box::new))),
             Order::Totals(answer) => {
                 let totals = Totals {
                     counters: self.gateway.counters(),

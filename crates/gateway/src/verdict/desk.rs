@@ -10,6 +10,7 @@ use super::event::{Alert, Ends, Event, EventKind};
 use super::expected::Announcements;
 use super::reset::{Broken, resets};
 use super::state::{Decided, DecidedFlow, LiveFlow, State, Status};
+use super::trace::{Deed, Passing, Traces, Why};
 use super::{FlowId, Mode, ScanJob, Settings, Settled, Verdict};
 use crate::classify::{Classifier, Confidence, UNKNOWN, Verdict as Classified};
 use crate::flow::{Flow, Seniority, TableBounds};
@@ -57,6 +58,8 @@ pub(super) struct Desk {
     pub(super) announced: Announcements,
     pub(super) released: VecDeque<(u64, Verdict)>,
     pub(super) scans: VecDeque<ScanJob>,
+    /// What decisions were made of.
+    traces: Traces,
     /// The payload to put in place of the packet's own, of the packet that was just handled.
     pub(super) rewritten: Option<Vec<u8>>,
 }
@@ -85,6 +88,7 @@ impl Desk {
             announced: Announcements::default(),
             released: VecDeque::new(),
             scans: VecDeque::new(),
+            traces: Traces::default(),
             rewritten: None,
         }
     }
@@ -94,17 +98,73 @@ impl Desk {
         now: Duration,
         token: u64,
         packet: &Packet<'_>,
+        bytes: &[u8],
     ) -> Verdict {
         let place = self.tracker.handle_packet(now, packet);
         self.rewritten = None;
-        self.verdict(
-            now,
-            Seen {
-                packet,
-                place,
-                token,
-            },
-        )
+        let before = self.stage(place);
+        let seen = Seen {
+            packet,
+            place,
+            token,
+        };
+        let verdict = self.verdict(now, seen);
+        if !bytes.is_empty() {
+            self.trace(now, seen, bytes, before);
+        }
+        verdict
+    }
+
+    /// How far a flow is: whether it is decided, and blocked.
+    fn stage(&self, place: usize) -> (bool, bool) {
+        let status = self
+            .tracker
+            .flow(place)
+            .map(|flow| &flow.attachment.own.status);
+        match status {
+            Some(Status::Decided(decided)) => (true, decided.plan.ruling.action == Action::Block),
+            Some(Status::Refused) => (true, true),
+            _ => (false, false),
+        }
+    }
+
+    /// Keeps a packet that came before the decision, or changed what was known or decided.
+    fn trace(&mut self, now: Duration, seen: Seen<'_>, bytes: &[u8], before: (bool, bool)) {
+        let after = self.stage(seen.place);
+        let Some(flow) = self.tracker.flow(seen.place) else {
+            return;
+        };
+        let deed = Deed {
+            named: flow.attachment.named_at == flow.packets,
+            decided: after.0 && !before.0,
+            blocked: after.1 && !before.1,
+        };
+        if !before.0 || deed != Deed::default() {
+            let passing = Passing {
+                number: flow.packets,
+                time: now,
+                direction: flow.direction(seen.packet),
+                bytes,
+                payload: seen.packet.payload,
+                deed,
+            };
+            self.traces.note(flow.serial, &passing);
+        }
+    }
+
+    /// Why a flow got what it got.
+    pub(super) fn why(&self, serial: u64) -> Option<Why> {
+        let live = self.tracker.flows().find(|flow| flow.serial == serial);
+        let over = live.is_none();
+        let flow = match live {
+            Some(flow) => self.live(flow),
+            None => self.traces.ended(serial)?,
+        };
+        Some(Why {
+            flow,
+            over,
+            trace: self.traces.packets(serial),
+        })
     }
 
     pub(super) fn finish(&mut self) {
@@ -385,6 +445,15 @@ impl Desk {
                     .extend(waiting.into_iter().map(|token| (token, Verdict::DROP)));
             }
             let over = self.conclude(now, &flow);
+            if self.traces.knows(flow.serial) {
+                self.traces.end(LiveFlow {
+                    flow_id: flow.serial,
+                    record: over.record.clone(),
+                    action: Some(over.action),
+                    rule: Some(over.rule.clone()),
+                    decided_after: over.decided_after,
+                });
+            }
             if self.over.len() < MAX_READY {
                 self.over.push_back(over);
             } else {

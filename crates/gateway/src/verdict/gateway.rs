@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::desk::Desk;
 use super::event::Event;
 use super::state::{DecidedFlow, LiveFlow};
-use super::{Mode, ScanJob, Scanned, Settings, Settled, Verdict};
+use super::{Mode, ScanJob, Scanned, Settings, Settled, Verdict, Why};
 use crate::classify::Classifier;
 use crate::flow::TableBounds;
 use crate::packet::{Counters, Decoder, LinkType};
@@ -54,8 +54,10 @@ impl Gateway {
         bytes: &[u8],
     ) -> Verdict {
         let (desk, mut verdict) = (&mut self.desk, Verdict::PASS);
+        // What is kept to say why is kept from the IP header on.
+        let whole = if link == LinkType::RawIp { bytes } else { &[] };
         self.decoder.handle_packet(now, link, bytes, &mut |packet| {
-            verdict = desk.handle_packet(now, token, packet);
+            verdict = desk.handle_packet(now, token, packet, whole);
         });
         desk.collect(now);
         match desk.settings.mode {
@@ -121,7 +123,7 @@ impl Gateway {
     pub fn finish(&mut self, now: Duration) {
         let desk = &mut self.desk;
         self.decoder.finish(&mut |packet| {
-            desk.handle_packet(now, 0, packet);
+            desk.handle_packet(now, 0, packet, &[]);
         });
         desk.finish();
         desk.collect(now);
@@ -141,6 +143,12 @@ impl Gateway {
     #[must_use]
     pub fn flows(&self, most: usize) -> Vec<LiveFlow> {
         self.desk.flows(most)
+    }
+
+    /// Why the flow with this number got what it got; of flows that are over only the latest are known.
+    #[must_use]
+    pub fn why(&self, flow_id: u64) -> Option<Why> {
+        self.desk.why(flow_id)
     }
 
     /// The policy at work.

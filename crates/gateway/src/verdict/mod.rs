@@ -13,6 +13,7 @@ mod gateway;
 mod reading;
 mod reset;
 mod state;
+mod trace;
 mod way;
 
 use std::time::Duration;
@@ -20,6 +21,7 @@ use std::time::Duration;
 pub use event::{Event, EventKind, FileInfo, Text};
 pub use gateway::Gateway;
 pub use state::{DecidedFlow, LiveFlow};
+pub use trace::{Deed, TracedPacket, Why};
 
 use crate::flow::Direction;
 use crate::limits::{BLOCKED_FOR, SCAN_WINDOW};

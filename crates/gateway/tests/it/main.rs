@@ -19,6 +19,7 @@ mod robustness;
 mod signatures;
 mod spared;
 mod verdicts;
+mod why;
 #[cfg(feature = "yara")]
 mod yara;
 

@@ -265,11 +265,19 @@ pub(crate) struct FlowsArgs {
 #[command(after_help = "\
 Examples:
   ringway gate flows --app bittorrent
-  ringway gate why 17")]
+  ringway gate why 17
+  ringway gate why 17 --pcap flow-17.pcap
+
+Of each flow the first packets are kept until it is decided, 512 bytes of each, and those that named its application, decided
+it or had it stopped; also of flows that are over, until 32 MiB are full and the oldest make room.")]
 pub(crate) struct WhyArgs {
-    /// The flow's number in `ringway gate flows`
+    /// The flow's number in `ringway gate flows` or `gate audit --json`
     #[arg(value_name = "FLOW")]
     pub(crate) flow: u64,
+
+    /// Write the packets that were kept into a capture
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) control: ControlArgs,

@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 
 use super::message::{Reply, Request, Status};
-use crate::cli::{ApplyArgs, AuditArgs, ConfirmArgs, FlowsArgs, GateStatusArgs, WhyArgs};
+use crate::cli::{ApplyArgs, AuditArgs, ConfirmArgs, FlowsArgs, GateStatusArgs};
 use crate::failure::{Failure, report_line};
 use crate::limits::AUDIT_FILE;
 use crate::run::Context;
@@ -123,51 +123,6 @@ pub(crate) async fn flows(context: &Context, args: &FlowsArgs) -> Result<(), Fai
     Ok(())
 }
 
-/// Says why a flow got what it got.
-pub(crate) async fn why(context: &Context, args: &WhyArgs) -> Result<(), Failure> {
-    let most = usize::MAX;
-    let flows = match ask(context, &args.control.socket, &Request::Flows { most }).await? {
-        Reply::Flows(flows) => flows,
-        other => return Err(unexpected(&other)),
-    };
-    let Some(flow) = flows.into_iter().find(|flow| flow.flow_id == args.flow) else {
-        return Err(Failure::failed(format_args!(
-            "no flow {} is under way: `ringway gate flows` has their numbers, and `ringway gate audit --flow {}` what was \
-             written down of one that is over",
-            args.flow, args.flow
-        )));
-    };
-    if context.output.json() {
-        // The flow's own schema says what it is.
-        return context.output.plain_object(&flow);
-    }
-    context.output.line(&reasons(&flow))
-}
-
-fn reasons(flow: &LiveFlow) -> String {
-    let record = &flow.record;
-    let mut table = Table::default();
-    let mut field = |name: &str, value: String| table.row(&[name, &value]);
-    let client = SocketAddr::new(record.client_ip, record.client_port);
-    let server = SocketAddr::new(record.server_ip, record.server_port);
-    field("flow", format!("{} {client} -> {server}", record.l4.name()));
-    field(
-        "application",
-        format!("{}, {}", record.app, record.confidence.name()),
-    );
-    field("evidence", record.evidence.clone());
-    field(
-        "decision",
-        match (flow.action, &flow.rule, flow.decided_after) {
-            (Some(action), Some(rule), Some(after)) => {
-                format!("{} by {rule}, at packet {after} of the flow", action.name())
-            }
-            _ => "none yet: the classifier has not finished".to_owned(),
-        },
-    );
-    table.text()
-}
-
 /// Puts another policy to work.
 pub(crate) async fn apply(context: &Context, args: &ApplyArgs) -> Result<(), Failure> {
     let text = std::fs::read_to_string(&args.policy).map_err(|error| {
@@ -269,7 +224,11 @@ pub(crate) fn audit(context: &Context, args: &AuditArgs) -> Result<(), Failure> 
     Ok(())
 }
 
-async fn ask(context: &Context, control: &Path, request: &Request) -> Result<Reply, Failure> {
+pub(super) async fn ask(
+    context: &Context,
+    control: &Path,
+    request: &Request,
+) -> Result<Reply, Failure> {
     let failed = |error: std::io::Error| {
         let mend = match error.kind() {
             std::io::ErrorKind::PermissionDenied => "ask as the user who runs it",
@@ -306,6 +265,6 @@ async fn ask(context: &Context, control: &Path, request: &Request) -> Result<Rep
     }
 }
 
-fn unexpected(reply: &Reply) -> Failure {
+pub(super) fn unexpected(reply: &Reply) -> Failure {
     Failure::failed(format_args!("the gateway gave another answer: {reply:?}"))
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use ringway_gateway::SignatureSet;
 use ringway_gateway::linux::live::{Order, Totals};
 use ringway_gateway::policy::Policy;
-use ringway_gateway::verdict::{LiveFlow, Mode};
+use ringway_gateway::verdict::{LiveFlow, Mode, Why};
 use ringway_node::control::ControlSocket;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
@@ -111,6 +111,10 @@ impl Daemon {
         match request {
             Request::Status => Reply::Status(Box::new(self.status().await)),
             Request::Flows { most } => Reply::Flows(self.flows(most.min(GATE_FLOWS))),
+            Request::Why { flow } => {
+                let known: Vec<Option<Box<Why>>> = self.ask(|answer| Order::Why(flow, answer));
+                Reply::Why(known.into_iter().flatten().next())
+            }
             Request::Apply {
                 file,
                 text,

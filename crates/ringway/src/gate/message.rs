@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use ringway_gateway::verdict::{LiveFlow, Mode};
+use ringway_gateway::verdict::{LiveFlow, Mode, Why};
 use serde::{Deserialize, Serialize};
 
 /// A request.
@@ -16,6 +16,11 @@ pub(super) enum Request {
     Flows {
         /// At most so many of each queue.
         most: usize,
+    },
+    /// Why a flow got what it got.
+    Why {
+        /// Its number.
+        flow: u64,
     },
     /// Another policy.
     Apply {
@@ -40,6 +45,8 @@ pub(super) enum Reply {
     Status(Box<Status>),
     /// To `Flows`.
     Flows(Vec<LiveFlow>),
+    /// To `Why`, if the flow is known.
+    Why(Option<Box<Why>>),
     /// To `Apply` and `Confirm`: it was done.
     Done(String),
     /// It was not, and why: a line each.

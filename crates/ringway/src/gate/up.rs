@@ -136,10 +136,14 @@ fn start_queues(
     writer: &Writer,
 ) -> Result<Vec<QueueThread>, Failure> {
     let mut queues = Vec::new();
-    for numbers in installation.numbers() {
+    for (number, numbers) in (0_u64..).zip(installation.numbers()) {
         let gateway = Gateway::new(
             rules::classifier(set)?,
-            TableBounds::default(),
+            TableBounds {
+                // No flow's number is another queue's too, and each is exact in JSON.
+                first_serial: number << 44,
+                ..TableBounds::default()
+            },
             Arc::clone(policy),
             settings.clone(),
         );

@@ -11,4 +11,5 @@ mod resets;
 mod scans;
 mod torrents;
 mod web;
+mod why;
 mod yara;
