@@ -73,7 +73,7 @@ fn run(data: &[u8], policy: &Arc<Policy>) {
         }
         while gateway.poll_injection().is_some() {}
         while gateway.poll_released().is_some() {}
-        while gateway.poll_event().is_some() {}
+        while gateway.poll_event().is_some() || gateway.poll_file_part().is_some() {}
     }
     gateway.finish(now);
 }

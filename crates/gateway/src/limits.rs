@@ -450,3 +450,11 @@ pub const MAX_TRACE_PACKETS: usize = 12;
 /// Bytes that are kept so of all flows.
 /// Source: chosen: some twenty thousand flows of the web. Past it the oldest are forgotten.
 pub const MAX_TRACES: usize = 33_554_432;
+
+/// Bytes of an audited file that are handed on at once.
+/// Source: what the kernel joins to one packet at most (65 535). Past it a part is handed on.
+pub const FILE_PIECE: usize = 65_536;
+
+/// Parts of audited files that wait for their hashes.
+/// Source: chosen: 64 MiB at [`FILE_PIECE`] each. Past it the queue's loop waits, as it would if it made the hashes itself.
+pub const MAX_FILE_PARTS: usize = 1_024;

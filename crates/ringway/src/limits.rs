@@ -132,6 +132,10 @@ pub(crate) const AUDIT_TIDY: Duration = Duration::from_secs(600);
 /// Source: chosen; other tools may read it (SQLite).
 pub(crate) const AUDIT_FILE: &str = "audit.db";
 
+/// The folder of files that are kept, beside the audit.
+/// Source: chosen.
+pub(crate) const VAULT_FOLDER: &str = "files";
+
 /// Bytes of one request to the gateway's daemon.
 /// Source: the largest policy, doubled for the escapes of JSON. Past it the request cannot be read.
 pub(crate) const GATE_REQUEST: u64 = 2_097_152;

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::desk::ScanDesk;
+use super::files::FileDesk;
 use super::inject::Injector;
 use super::lanes::{Lanes, Ticket};
 use super::marks::Marks;
@@ -79,6 +80,7 @@ pub struct Live {
     marks: Marks,
     totals: Totals,
     scans: ScanDesk,
+    files: FileDesk,
     /// Verdicts of one read; empty between reads.
     verdicts: Vec<Given>,
     /// What packets that wait have to leave with.
@@ -102,14 +104,14 @@ struct Given {
 }
 
 impl Live {
-    /// A loop over these queues. `scans`: who scans files.
+    /// A loop over these queues. `scans`: who scans files; `files`: who makes their hashes.
     #[must_use]
     pub fn new(
         lanes: Lanes,
         gateway: Gateway,
         injector: Injector,
         marks: Marks,
-        scans: ScanDesk,
+        (scans, files): (ScanDesk, FileDesk),
     ) -> Self {
         Self {
             lanes,
@@ -118,6 +120,7 @@ impl Live {
             marks,
             totals: Totals::default(),
             scans,
+            files,
             verdicts: Vec::new(),
             waiting: HashMap::new(),
         }
@@ -267,6 +270,11 @@ impl Live {
             if let Err((job, why)) = self.scans.submit(job) {
                 self.gateway
                     .handle_scanned(now, &job, &Scanned::Failed(why.to_owned()));
+            }
+        }
+        while let Some(part) = self.gateway.poll_file_part() {
+            if !self.files.submit(part) {
+                self.totals.events_lost = self.totals.events_lost.saturating_add(1);
             }
         }
         while let Some((token, verdict)) = self.gateway.poll_released() {

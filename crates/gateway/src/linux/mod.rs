@@ -9,6 +9,7 @@
 //! | [`shaper`] | classes of bandwidth (HTB) |
 //! | [`inject`] | resets onto the wire |
 //! | [`desk`] | scanners in threads of their own |
+//! | [`files`] | hashes of audited files in a thread of its own |
 //! | [`live`] | the loop over all of it |
 //!
 //! The kernel asks only about flows that are not decided: a verdict travels as a mark on the packet, the chain behind the
@@ -18,6 +19,7 @@
 
 mod bare;
 pub mod desk;
+pub mod files;
 pub mod inject;
 pub mod lanes;
 pub mod live;

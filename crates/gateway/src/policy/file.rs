@@ -63,6 +63,8 @@ struct RuleEntry {
     audit: Option<bool>,
     #[serde(default)]
     audit_text: bool,
+    #[serde(default)]
+    audit_file: bool,
     failure: Option<Failure>,
     l4: Option<L4>,
     app: Option<OneOrMany>,
@@ -334,6 +336,9 @@ fn rule(entry: &RuleEntry, line: usize, names: &Known<'_>) -> Result<Rule, Strin
     if entry.audit_text && entry.audit == Some(false) {
         return Err("`audit_text` without `audit` writes nothing down".to_owned());
     }
+    if entry.audit_file && entry.audit == Some(false) {
+        return Err("`audit_file` without `audit` writes nothing down".to_owned());
+    }
     if entry.action == Action::Block && class.is_some() {
         return Err("what is blocked needs no `class`".to_owned());
     }
@@ -348,8 +353,9 @@ fn rule(entry: &RuleEntry, line: usize, names: &Known<'_>) -> Result<Rule, Strin
         class,
         audit: entry
             .audit
-            .unwrap_or(entry.action == Action::Audit || entry.audit_text),
+            .unwrap_or(entry.action == Action::Audit || entry.audit_text || entry.audit_file),
         texts: entry.audit_text,
+        files: entry.audit_file,
         failure: entry.failure,
         matcher,
     })

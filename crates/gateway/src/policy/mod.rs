@@ -83,6 +83,8 @@ pub struct Ruling {
     pub class: Option<usize>,
     /// It is written down.
     pub audit: bool,
+    /// A file is kept itself.
+    pub keep: bool,
 }
 
 impl Ruling {
@@ -92,6 +94,7 @@ impl Ruling {
         rule: None,
         class: None,
         audit: false,
+        keep: false,
     };
 }
 
@@ -179,6 +182,7 @@ impl Policy {
             rule: None,
             class: None,
             audit: self.default == Action::Audit,
+            keep: false,
         };
         settled(flow, default, content)
     }
@@ -200,6 +204,7 @@ fn ruling(place: usize, rule: &Rule) -> Ruling {
         rule: Some(place),
         class: rule.class,
         audit: rule.audit || rule.action == Action::Audit,
+        keep: rule.files,
     }
 }
 

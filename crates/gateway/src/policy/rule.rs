@@ -69,6 +69,8 @@ pub struct Rule {
     pub audit: bool,
     /// The texts of messages are written down too.
     pub texts: bool,
+    /// Files are kept themselves.
+    pub files: bool,
     /// What happens to its flows when scanning is not possible; the policy's own where it says nothing.
     pub failure: Option<Failure>,
     pub(super) matcher: Matcher,

@@ -11,11 +11,9 @@
 
 use std::time::Duration;
 
-use sha2::Digest as _;
-
-use super::Settled;
 use super::reset::Broken;
 use super::way::{Fate, Transfer, Way, Window};
+use super::{FileEnd, FilePart, Settled};
 use crate::flow::{Both, Direction};
 use crate::inspect::{Decoder, Expected, FileHead, Message, Seen};
 use crate::limits::{MAX_EARLY, MIN_UNSEEN};
@@ -31,6 +29,10 @@ pub(super) trait Counsel {
     fn note(&mut self, note: Note);
     /// A connection that was announced.
     fn expect(&mut self, expected: Expected);
+    /// What the next audited file is called.
+    fn number(&mut self) -> u64;
+    /// A part of an audited file.
+    fn part(&mut self, part: FilePart);
     /// A window to scan.
     fn scan(&mut self, window: Window);
 }
@@ -45,7 +47,8 @@ pub(super) enum Note {
         head: FileHead,
         ruling: Ruling,
         bytes: u64,
-        sha256: [u8; 32],
+        /// What it is called, and its bytes that were not told yet.
+        rest: FilePart,
     },
     /// A message went by.
     Message(Message, Ruling),
@@ -116,8 +119,11 @@ impl Content {
             Reader::Reading(decoder) => decoder.held(),
         };
         self.ways.iter().fold(reader, |sum, way| {
-            let window = way.transfer.as_ref().map_or(0, |file| file.window.len());
-            sum.saturating_add(way.stream.held()).saturating_add(window)
+            let file = way
+                .transfer
+                .as_ref()
+                .map_or(0, |file| file.window.len().saturating_add(file.piece.len()));
+            sum.saturating_add(way.stream.held()).saturating_add(file)
         })
     }
 
@@ -293,6 +299,12 @@ impl Content {
             .collect()
     }
 
+    /// Audited files under way, which will have no end.
+    pub(super) fn cut_off(&mut self) -> Vec<FilePart> {
+        let files = self.ways.iter_mut().filter_map(|way| way.transfer.as_mut());
+        files.filter_map(cut_off).collect()
+    }
+
     /// The first packet that waits in a direction, as what breaks the connection if it is dropped.
     pub(super) fn first_held(&self, direction: Direction) -> Option<Broken> {
         let way = self.ways.get(direction);
@@ -448,7 +460,15 @@ impl Course<'_> {
         let way = self.ways.of(direction);
         // One that has no end was cut off by this one; what came of it is looked at all the same.
         way.scan_rest(direction, true, self.counsel);
-        way.transfer = Some(Transfer::new(head, ruling));
+        if let Some(part) = way.transfer.as_mut().and_then(cut_off) {
+            self.counsel.part(part);
+        }
+        let number = if ruling.audit {
+            self.counsel.number()
+        } else {
+            0
+        };
+        way.transfer = Some(Transfer::new(head, ruling, number));
     }
 
     fn data(&mut self, bytes: &[u8]) {
@@ -462,16 +482,23 @@ impl Course<'_> {
         let direction = self.direction;
         let way = self.ways.of(direction);
         way.scan_rest(direction, true, self.counsel);
-        let Some(file) = way.transfer.take() else {
+        let Some(mut file) = way.transfer.take() else {
             return;
         };
         if file.ruling.audit {
+            let rest = file.part(None);
             self.counsel.note(Note::File {
                 head: file.head,
                 ruling: file.ruling,
                 bytes: file.bytes,
-                sha256: file.hash.finalize().into(),
+                rest,
             });
         }
     }
+}
+
+/// Says of an audited file that it has no end.
+fn cut_off(file: &mut Transfer) -> Option<FilePart> {
+    let audited = file.ruling.audit;
+    audited.then(|| file.part(Some(FileEnd::CutOff)))
 }

@@ -11,7 +11,7 @@ use super::expected::Announcements;
 use super::reset::{Broken, resets};
 use super::state::{Decided, DecidedFlow, LiveFlow, State, Status};
 use super::trace::{Deed, Passing, Traces, Why};
-use super::{FlowId, Mode, ScanJob, Settings, Settled, Verdict};
+use super::{FilePart, FlowId, Mode, ScanJob, Settings, Settled, Verdict};
 use crate::classify::{Classifier, Confidence, UNKNOWN, Verdict as Classified};
 use crate::flow::{Flow, Seniority, TableBounds};
 use crate::inspect::{decoder, expected};
@@ -58,6 +58,10 @@ pub(super) struct Desk {
     pub(super) announced: Announcements,
     pub(super) released: VecDeque<(u64, Verdict)>,
     pub(super) scans: VecDeque<ScanJob>,
+    /// Parts of audited files.
+    pub(super) parts: VecDeque<FilePart>,
+    /// What the next audited file is called.
+    pub(super) next_file: u64,
     /// What decisions were made of.
     traces: Traces,
     /// The payload to put in place of the packet's own, of the packet that was just handled.
@@ -88,6 +92,8 @@ impl Desk {
             announced: Announcements::default(),
             released: VecDeque::new(),
             scans: VecDeque::new(),
+            parts: VecDeque::new(),
+            next_file: 0,
             traces: Traces::default(),
             rewritten: None,
         }
@@ -440,6 +446,7 @@ impl Desk {
         while let Some(mut flow) = self.tracker.poll_finished() {
             if let Some(mut content) = flow.attachment.own.content.take() {
                 self.content_held = self.content_held.saturating_sub(content.held());
+                self.parts.extend(content.cut_off());
                 let waiting = content.take_held();
                 self.released
                     .extend(waiting.into_iter().map(|token| (token, Verdict::DROP)));

@@ -79,6 +79,9 @@ pub struct FileInfo {
     /// SHA-256 of a whole file, in hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
+    /// The file itself was kept, under its hash.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stored: bool,
     /// What a scanner found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::desk::Desk;
 use super::event::Event;
 use super::state::{DecidedFlow, LiveFlow};
-use super::{Mode, ScanJob, Scanned, Settings, Settled, Verdict, Why};
+use super::{FilePart, Mode, ScanJob, Scanned, Settings, Settled, Verdict, Why};
 use crate::classify::Classifier;
 use crate::flow::TableBounds;
 use crate::packet::{Counters, Decoder, LinkType};
@@ -85,6 +85,12 @@ impl Gateway {
     /// The next window of a file to scan.
     pub fn poll_scan(&mut self) -> Option<ScanJob> {
         self.desk.scans.pop_front()
+    }
+
+    /// The next part of an audited file. Whoever takes it makes the file's hash, and with it completes the event that comes
+    /// with the last part ([`Digester`](crate::audit::Digester)).
+    pub fn poll_file_part(&mut self) -> Option<FilePart> {
+        self.desk.parts.pop_front()
     }
 
     /// What a scanner says of a window.

@@ -138,6 +138,28 @@ pub struct ScanJob {
     pub name: Option<String>,
 }
 
+/// A part of a file that is written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePart {
+    /// What the file is called until it ends; no other file of this gateway is.
+    pub file: u64,
+    /// The bytes that follow those of the part before.
+    pub bytes: Vec<u8>,
+    /// The file itself is to be kept.
+    pub keep: bool,
+    /// It ends with this part.
+    pub end: Option<FileEnd>,
+}
+
+/// How a file ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileEnd {
+    /// It is whole; the event says all but its hash.
+    Whole(Box<Event>),
+    /// Its end did not come, or nobody follows it any more.
+    CutOff,
+}
+
 /// What a scanner found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scanned {

@@ -8,7 +8,7 @@ use super::event::{Event, EventKind, FileInfo, Text};
 use super::reset::resets;
 use super::state::{Decided, Status};
 use super::way::{Fate, Window};
-use super::{FlowId, Mode, ScanJob, Scanned, Verdict};
+use super::{FileEnd, FilePart, FlowId, Mode, ScanJob, Scanned, Verdict};
 use crate::flow::Direction;
 use crate::inspect::{Decoder, Expected, FileHead};
 use crate::limits::{FOLLOW_LOOK, MAX_CONTENT, MAX_EARLY, MAX_TEXT};
@@ -21,6 +21,8 @@ struct Bench<'a> {
     notes: Vec<Note>,
     expected: Vec<Expected>,
     windows: Vec<Window>,
+    parts: Vec<FilePart>,
+    next_file: u64,
 }
 
 impl Counsel for Bench<'_> {
@@ -39,6 +41,16 @@ impl Counsel for Bench<'_> {
         self.expected.push(expected);
     }
 
+    fn number(&mut self) -> u64 {
+        let number = self.next_file;
+        self.next_file = number.saturating_add(1);
+        number
+    }
+
+    fn part(&mut self, part: FilePart) {
+        self.parts.push(part);
+    }
+
     fn scan(&mut self, window: Window) {
         self.windows.push(window);
     }
@@ -55,6 +67,7 @@ struct Told {
     notes: Vec<Note>,
     expected: Vec<Expected>,
     windows: Vec<Window>,
+    parts: Vec<FilePart>,
 }
 
 impl Desk {
@@ -189,6 +202,8 @@ impl Desk {
             notes: Vec::new(),
             expected: Vec::new(),
             windows: Vec::new(),
+            parts: Vec::new(),
+            next_file: self.next_file,
         };
         let answer = work(&mut content, &mut bench);
         let outcome = Outcome {
@@ -197,8 +212,10 @@ impl Desk {
                 notes: bench.notes,
                 expected: bench.expected,
                 windows: bench.windows,
+                parts: bench.parts,
             },
         };
+        self.next_file = bench.next_file;
         self.content_held = self
             .content_held
             .saturating_sub(before)
@@ -230,6 +247,7 @@ impl Desk {
                 name: window.name,
             });
         }
+        self.parts.extend(told.parts);
         for note in told.notes {
             self.note_of(now, place, note);
         }
@@ -259,11 +277,16 @@ impl Desk {
         match note {
             Note::Refused(head, _) => event.fileinfo = Some(info(head, None)),
             Note::File {
-                head,
-                bytes,
-                sha256,
-                ..
-            } => event.fileinfo = Some(info(head, Some((bytes, sha256)))),
+                head, bytes, rest, ..
+            } => {
+                event.fileinfo = Some(info(head, Some(bytes)));
+                // Whoever makes its hash completes the event.
+                self.parts.push_back(FilePart {
+                    end: Some(FileEnd::Whole(Box::new(event))),
+                    ..rest
+                });
+                return;
+            }
             Note::Message(message, _) => {
                 event.kind = EventKind::Message;
                 event.message = Some(Text {
@@ -372,6 +395,7 @@ impl Desk {
             return;
         };
         self.content_held = self.content_held.saturating_sub(content.held());
+        self.parts.extend(content.cut_off());
         let waiting = content.take_held();
         self.released
             .extend(waiting.into_iter().map(|token| (token, verdict)));
@@ -496,13 +520,12 @@ impl Desk {
     }
 }
 
-fn info(head: FileHead, whole: Option<(u64, [u8; 32])>) -> FileInfo {
+fn info(head: FileHead, whole: Option<u64>) -> FileInfo {
     FileInfo {
         filename: head.name,
         mimetype: head.kind,
-        size: whole.map(|(bytes, _)| bytes).or(head.size),
-        sha256: whole.map(|(_, hash)| data_encoding::HEXLOWER.encode(&hash)),
-        found: None,
+        size: whole.or(head.size),
+        ..FileInfo::default()
     }
 }
 

@@ -3,13 +3,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use sha2::{Digest as _, Sha256};
-
 use super::content::Counsel;
 use super::reset::Broken;
+use super::{FileEnd, FilePart};
 use crate::flow::Direction;
 use crate::inspect::FileHead;
-use crate::limits::{SCAN_OVERLAP, SCAN_PAUSE};
+use crate::limits::{FILE_PIECE, SCAN_OVERLAP, SCAN_PAUSE};
 use crate::packet::Packet;
 use crate::policy::{Action, File, Ruling};
 use crate::stream::Stream;
@@ -57,7 +56,10 @@ pub(super) struct Transfer {
     pub(super) head: FileHead,
     pub(super) ruling: Ruling,
     pub(super) bytes: u64,
-    pub(super) hash: Sha256,
+    /// What audited files are called while they go by.
+    pub(super) number: u64,
+    /// Bytes that wait to be a part of an audited file.
+    pub(super) piece: Vec<u8>,
     pub(super) window: Vec<u8>,
     repeated: usize,
     /// The place of the window's first byte in the file.
@@ -93,7 +95,10 @@ impl Way {
             .bytes
             .saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         if file.ruling.audit {
-            file.hash.update(bytes);
+            file.piece.extend_from_slice(bytes);
+            if file.piece.len() >= FILE_PIECE {
+                counsel.part(file.part(None));
+            }
         }
         if !file.is_scanned() {
             return;
@@ -165,16 +170,27 @@ impl Way {
 }
 
 impl Transfer {
-    pub(super) fn new(head: FileHead, ruling: Ruling) -> Self {
+    pub(super) fn new(head: FileHead, ruling: Ruling, number: u64) -> Self {
         Self {
             head,
             ruling,
             bytes: 0,
-            hash: Sha256::new(),
+            number,
+            piece: Vec::new(),
             window: Vec::new(),
             repeated: 0,
             at: 0,
             begun: false,
+        }
+    }
+
+    /// The bytes of an audited file that wait.
+    pub(super) fn part(&mut self, end: Option<FileEnd>) -> FilePart {
+        FilePart {
+            file: self.number,
+            bytes: std::mem::take(&mut self.piece),
+            keep: self.ruling.keep,
+            end,
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etherparse::{SlicedPacket, TransportSlice};
+use ringway_gateway::audit::Digester;
 use ringway_gateway::flow::TableBounds;
 use ringway_gateway::policy::Policy;
 use ringway_gateway::verdict::{Event, EventKind, Gateway, Mode, ScanJob, Scanned, Settings};
@@ -93,6 +94,7 @@ fn received(pieces: Vec<(u32, Vec<u8>)>) -> Vec<u8> {
 
 /// Runs packets through the gateway; a scan takes as long as `lag` packets.
 fn run(gateway: &mut Gateway, packets: &Packets, lag: usize, ends: bool) -> Run {
+    let mut digester = Digester::default();
     let mut out = Run {
         arrived: Vec::new(),
         held_at_once: 0,
@@ -145,6 +147,11 @@ fn run(gateway: &mut Gateway, packets: &Packets, lag: usize, ends: bool) -> Run 
         }
         while gateway.poll_injection().is_some() {
             out.resets += 1;
+        }
+        while let Some(part) = gateway.poll_file_part() {
+            let (event, failed) = digester.take(part);
+            assert!(failed.is_none(), "{failed:?}");
+            out.events.extend(event);
         }
         out.events
             .extend(std::iter::from_fn(|| gateway.poll_event()));

@@ -12,6 +12,7 @@ mod flows;
 mod fragments;
 mod given;
 mod inspect;
+mod kept;
 mod links;
 mod made;
 mod policy;

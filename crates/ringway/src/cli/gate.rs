@@ -139,9 +139,17 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "FOLDER", default_value = "/var/lib/ringway/gate")]
     pub(crate) state: PathBuf,
 
-    /// For how long the audit is kept
+    /// For how long the audit is kept, and files with it
     #[arg(long, value_name = "TIME", default_value = "90d", value_parser = values::duration)]
     pub(crate) keep_audit: Duration,
+
+    /// Bytes of the largest file that is kept itself, where a rule says `audit_file`
+    #[arg(long, value_name = "BYTES", default_value_t = 67_108_864)]
+    pub(crate) kept_file: u64,
+
+    /// Bytes of all files that are kept; the oldest make room
+    #[arg(long, value_name = "BYTES", default_value_t = 1_073_741_824)]
+    pub(crate) kept_files: u64,
 
     /// A file to which events are appended as EVE JSON, one a line
     #[arg(long, value_name = "FILE")]

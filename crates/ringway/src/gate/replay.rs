@@ -118,7 +118,7 @@ impl Replay {
                     gateway.handle_packet(now, packet.link, packet.bytes);
                     // Nobody is there to be reset, and the flows' own lines tell what events would.
                     while gateway.poll_injection().is_some() {}
-                    while gateway.poll_event().is_some() {}
+                    while gateway.poll_event().is_some() || gateway.poll_file_part().is_some() {}
                     self.drain(&name, &mut gateway)?;
                 }
                 Ok(None) => break Ok(()),

@@ -3,13 +3,15 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, TrySendError, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ringway_gateway::SignatureSet;
+use ringway_gateway::audit::Digester;
 use ringway_gateway::flow::TableBounds;
 use ringway_gateway::linux::desk::ScanDesk;
+use ringway_gateway::linux::files::FileDesk;
 use ringway_gateway::linux::inject::Injector;
 use ringway_gateway::linux::lanes::Lanes;
 use ringway_gateway::linux::live::{Live, Order, Told};
@@ -29,7 +31,7 @@ use super::writer::{Places, Writer};
 use super::{metrics, rules};
 use crate::cli::{DownArgs, UpArgs};
 use crate::failure::Failure;
-use crate::limits::AUDIT_FILE;
+use crate::limits::{AUDIT_FILE, VAULT_FOLDER};
 use crate::run::Context;
 use crate::signals::{Signals, shutdown};
 
@@ -55,6 +57,9 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
     };
     let writer = Writer::start(Places {
         audit: args.state.join(AUDIT_FILE),
+        vault: args.state.join(VAULT_FOLDER),
+        kept_file: args.kept_file,
+        kept_files: args.kept_files,
         eve: args.eve.clone(),
         keep: args.keep_audit,
     })?;
@@ -337,6 +342,8 @@ impl QueueThread {
         scans: ScanDesk,
         writer: &Writer,
     ) -> Result<QueueThread, Failure> {
+        let files = FileDesk::start(Digester::new(Some(writer.vault.clone())), writer.tell())
+            .map_err(|error| Failure::failed(format_args!("a thread did not start: {error}")))?;
         let told = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::PermissionDenied => Failure::failed(
                 "the gateway needs CAP_NET_ADMIN and CAP_NET_RAW: run it as root or give it both",
@@ -346,27 +353,21 @@ impl QueueThread {
         let rules = &installation.rules;
         let lanes = Lanes::open(number, followed, rules.fail_open).map_err(told)?;
         let injector = Injector::open().map_err(told)?;
-        let mut live = Live::new(lanes, gateway, injector, rules.marks, scans);
+        let mut live = Live::new(lanes, gateway, injector, rules.marks, (scans, files));
         let (orders, received) = channel();
-        let (events, written) = (writer.sender.clone(), Arc::clone(&writer.written));
+        let recorder = writer.recorder();
         let thread = std::thread::Builder::new()
             .name(format!("queue-{number}"))
             .spawn(move || {
                 let ended = live.run(&received, &mut |told| match told {
                     Told::Over(flow) => {
-                        written.end(*flow);
+                        recorder.end(*flow);
                         true
                     }
-                    Told::Event(event) => match events.try_send(*event) {
-                        Ok(()) => true,
-                        Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                            written
-                                .lost
-                                .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                            false
-                        }
-                    },
+                    Told::Event(event) => recorder.record(*event),
                 });
+                // What makes hashes tells the last of them before the writer ends.
+                drop(live);
                 if let Err(error) = &ended {
                     tracing::error!(number, %error, "a queue's loop has ended: its packets go on or stop as the policy's failure says");
                 }

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ringway_gateway::audit::AuditStore;
+use ringway_gateway::audit::{AuditStore, Vault, VaultBounds};
+use ringway_gateway::linux::files::Tell;
 use ringway_gateway::verdict::{DecidedFlow, Event};
 
 use crate::failure::Failure;
@@ -22,6 +23,11 @@ pub(super) struct Places {
     pub(super) audit: PathBuf,
     pub(super) eve: Option<PathBuf>,
     pub(super) keep: Duration,
+    /// The folder of files that are kept themselves.
+    pub(super) vault: PathBuf,
+    /// Bytes of the largest one, and of all of them.
+    pub(super) kept_file: u64,
+    pub(super) kept_files: u64,
 }
 
 /// Counts of what was written and lost.
@@ -76,6 +82,30 @@ pub(super) struct Writer {
     pub(super) sender: SyncSender<Event>,
     pub(super) written: Arc<Written>,
     pub(super) thread: JoinHandle<()>,
+    pub(super) vault: Vault,
+}
+
+/// Takes events for the writer, and counts those that it does not take.
+#[derive(Clone, Debug)]
+pub(super) struct Recorder {
+    events: SyncSender<Event>,
+    written: Arc<Written>,
+}
+
+impl Recorder {
+    /// Hands over an event; answers whether it was taken.
+    pub(super) fn record(&self, event: Event) -> bool {
+        let taken = self.events.try_send(event).is_ok();
+        if !taken {
+            self.written.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// Counts a flow that is over.
+    pub(super) fn end(&self, flow: DecidedFlow) {
+        self.written.end(flow);
+    }
 }
 
 impl Writer {
@@ -86,12 +116,21 @@ impl Writer {
             Some(file) => Some(BufWriter::new(open(file)?)),
             None => None,
         };
+        let bounds = VaultBounds {
+            file: places.kept_file,
+            total: places.kept_files,
+            keep: places.keep,
+        };
+        let vault = Vault::open(&places.vault, bounds).map_err(|error| {
+            Failure::failed(format_args!("{}: {error}", places.vault.display()))
+        })?;
         let (sender, receiver) = sync_channel(AUDIT_BACKLOG);
         let written = Arc::new(Written::default());
         let mut desk = Desk {
             audit,
             eve,
             keep: places.keep,
+            vault: vault.clone(),
             tidied: None,
             written: Arc::clone(&written),
         };
@@ -103,6 +142,26 @@ impl Writer {
             sender,
             written,
             thread,
+            vault,
+        })
+    }
+
+    /// Whoever has events gets one of these.
+    pub(super) fn recorder(&self) -> Recorder {
+        Recorder {
+            events: self.sender.clone(),
+            written: Arc::clone(&self.written),
+        }
+    }
+
+    /// The same for what comes of files.
+    pub(super) fn tell(&self) -> Tell {
+        let recorder = self.recorder();
+        Box::new(move |told| match told {
+            Ok(event) => {
+                recorder.record(event);
+            }
+            Err(error) => tracing::warn!(%error, "a file is not kept"),
         })
     }
 }
@@ -120,6 +179,7 @@ struct Desk {
     audit: AuditStore,
     eve: Option<BufWriter<File>>,
     keep: Duration,
+    vault: Vault,
     tidied: Option<Duration>,
     written: Arc<Written>,
 }
@@ -177,6 +237,9 @@ impl Desk {
         self.tidied = Some(now);
         if let Err(error) = self.audit.forget_before(now.saturating_sub(self.keep)) {
             tracing::warn!(%error, "old events stay");
+        }
+        if let Err(error) = self.vault.tidy(0) {
+            tracing::warn!(%error, "old files stay");
         }
     }
 }

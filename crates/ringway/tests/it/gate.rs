@@ -6,6 +6,7 @@
 mod border;
 mod faults;
 mod files;
+mod kept;
 mod policies;
 mod resets;
 mod scans;
