@@ -153,6 +153,11 @@ impl<T: Default> Tracker<T> {
         &mut self.surroundings
     }
 
+    /// A conversation has announced this flow.
+    pub(crate) fn is_announced(&self, flow: &Flow<Tracked<T>>) -> bool {
+        self.surroundings.names(flow.server)
+    }
+
     /// The flow's own verdict, weighed with what its endpoints were seen doing elsewhere.
     pub(crate) fn conclude(&self, flow: &Flow<Tracked<T>>) -> Verdict {
         self.surroundings.conclude(flow)

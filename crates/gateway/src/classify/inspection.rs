@@ -217,6 +217,11 @@ impl Inspection {
         }
     }
 
+    /// It is a conversation that may announce other flows.
+    pub(crate) fn listens(&self) -> bool {
+        self.listener.is_some()
+    }
+
     /// What was announced since the last call.
     pub(crate) fn take_announced(&mut self) -> Option<Announced> {
         self.announced.take()

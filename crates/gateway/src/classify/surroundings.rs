@@ -192,6 +192,11 @@ impl Surroundings {
             .find(|side| self.endpoints.get(side) == Some(application))
     }
 
+    /// A conversation has named this endpoint.
+    pub(crate) fn names(&self, endpoint: SocketAddr) -> bool {
+        self.announced.get(&endpoint).is_some()
+    }
+
     fn announced(&self, flow: &Flow<impl AsRef<Inspection>>) -> Option<Verdict> {
         let announced = self.announced.get(&flow.server)?;
         let evidence = format!("announced: {} was named by {}", flow.server, announced.by);

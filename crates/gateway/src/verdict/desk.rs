@@ -230,7 +230,8 @@ impl Desk {
         match &mut flow.attachment.own.status {
             Status::Decided(_) if flow.attachment.own.content.is_some() => self.read_on(now, seen),
             Status::Decided(decided) => {
-                let verdict = standing(decided, seen.packet);
+                let listens = flow.attachment.inspection.listens();
+                let verdict = standing(decided, seen.packet, listens);
                 if verdict == Verdict::DROP && self.settings.mode == Mode::Enforce {
                     self.injections.extend(resets(&Broken::by(seen.packet)));
                 }
@@ -296,7 +297,8 @@ impl Desk {
         };
         let own = &flow.attachment.own;
         // An announcement counts once there is data: what that certainly is counts more, or any host could pass for a chat's.
-        let announced = own.announced.is_some() && flow.attachment.inspection.inspected() > 0;
+        let announced = flow.attachment.inspection.inspected() > 0
+            && (own.announced.is_some() || self.tracker.is_announced(flow));
         let finished = flow.attachment.inspection.is_done()
             || flow.packets >= MAX_UNDECIDED_PACKETS
             || announced;
@@ -540,8 +542,9 @@ const BLOCK: Ruling = Ruling {
     ..Ruling::ALLOW
 };
 
-/// What happens to a packet of a decided flow.
-fn standing(decided: &mut Decided, packet: &Packet<'_>) -> Verdict {
+/// What happens to a packet of a decided flow. `listens`: it is a conversation that announces other flows, and goes on being
+/// heard.
+fn standing(decided: &mut Decided, packet: &Packet<'_>, listens: bool) -> Verdict {
     let ruling = decided.plan.ruling;
     let settled = match (ruling.action, ruling.class) {
         (Action::Block, _) => {
@@ -554,6 +557,7 @@ fn standing(decided: &mut Decided, packet: &Packet<'_>) -> Verdict {
             Settled::Blocked
         }
         (_, Some(class)) => Settled::Shaped(class),
+        (_, None) if listens => Settled::Watched,
         (_, None) => Settled::Allowed,
     };
     Verdict {

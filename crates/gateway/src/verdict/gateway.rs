@@ -62,11 +62,14 @@ impl Gateway {
         desk.collect(now);
         match desk.settings.mode {
             Mode::Enforce => verdict,
-            // The kernel carries what is decided, whatever that is.
+            // The kernel carries what is decided, whatever that is; what is read comes here all the same.
             Mode::Observe => Verdict {
                 pass: !verdict.held,
                 held: verdict.held,
-                settled: verdict.settled.map(|_| Settled::Allowed),
+                settled: verdict.settled.map(|settled| match settled {
+                    Settled::Blocked | Settled::Shaped(_) => Settled::Allowed,
+                    other => other,
+                }),
             },
         }
     }

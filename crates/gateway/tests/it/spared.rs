@@ -29,9 +29,13 @@ struct Border {
 
 impl Border {
     fn new(policy: &str) -> Self {
-        let known: BTreeSet<String> = ["http"].map(str::to_owned).into();
+        Self::in_mode(policy, Mode::Enforce)
+    }
+
+    fn in_mode(policy: &str, mode: Mode) -> Self {
+        let known: BTreeSet<String> = ["http", "irc", "dcc"].map(str::to_owned).into();
         let settings = Settings {
-            mode: Mode::Enforce,
+            mode,
             ..Settings::default()
         };
         let policy = Arc::new(Policy::parse(policy, &known).unwrap());
@@ -156,6 +160,48 @@ fn what_is_asked_for_next_is_judged_by_its_name() {
             evidence.iter().any(|line| line.contains("game.exe")),
             "{evidence:?}"
         );
+    }
+}
+
+#[test]
+fn whoever_observes_sees_what_enforcing_would_stop() {
+    for (second, head) in [("game.exe", ""), ("download", NAMED)] {
+        let mut border = Border::in_mode(NAMES, Mode::Observe);
+        let count = border.carry(&two(second, head), 0);
+        assert_eq!((border.passed, border.dropped), (count, 0), "{second}");
+        assert!(border.asked < 30, "{}", border.asked);
+        let evidence = border.evidence().concat();
+        assert!(evidence.contains("game.exe"), "{second}: {evidence}");
+    }
+}
+
+#[test]
+fn a_chat_that_announces_files_stays_in_sight() {
+    for mode in [Mode::Enforce, Mode::Observe] {
+        let policy = "[[rule]]\nname = \"d\"\napp = \"dcc\"\naction = \"block\"\n";
+        let mut border = Border::in_mode(policy, mode);
+        let mut packets = Packets::new();
+        let mut chat = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:6667"));
+        chat.open();
+        chat.client(b"NICK anna\r\nUSER anna 0 * :Anna\r\n");
+        chat.server(b":irc.example 001 anna :Welcome\r\n");
+        for _ in 0..200 {
+            chat.client(b"PRIVMSG #ring :and so on\r\n");
+            chat.server(b":bert!b@h PRIVMSG #ring :yes\r\n");
+        }
+        // 198.51.100.7, port 5000.
+        chat.server(b":bert!b@h PRIVMSG anna :\x01DCC SEND song.ogg 3325256711 5000 700\x01\r\n");
+        let count = border.carry(&packets, 0);
+        assert_eq!((border.asked, border.dropped), (count, 0));
+        let done = packets.iter().count();
+        let mut file = packets.tcp(at("10.0.0.5:40000"), at("198.51.100.7:5000"));
+        file.open();
+        file.server(&[7; 700]);
+        border.mark = None;
+        border.carry(&packets, done);
+        assert_eq!(border.dropped > 0, mode == Mode::Enforce);
+        let evidence = border.evidence().concat();
+        assert!(evidence.contains("\"dcc\""), "{mode:?}: {evidence}");
     }
 }
 

@@ -7,6 +7,7 @@ mod border;
 mod faults;
 mod files;
 mod kept;
+mod observed;
 mod policies;
 mod resets;
 mod scans;

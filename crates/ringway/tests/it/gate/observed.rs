@@ -1,0 +1,34 @@
+//! What a gateway that only observes sees of contents.
+
+use super::border::Border;
+use super::scans::{fetch, serve};
+use crate::random_bytes;
+
+const NAMES: &str = "[[rule]]\nname = \"no-programs\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n\n[[rule]]\nname = \"rest\"\napp = \"http\"\naction = \"audit\"\n";
+
+#[test]
+fn files_that_would_be_blocked_arrive_and_are_written_down() {
+    let Some(mut border) = Border::new("observed files") else {
+        return;
+    };
+    let body = random_bytes("observed", 1 << 20);
+    serve(&border, 8_001, body.clone(), true);
+    border.up(NAMES, &[]);
+    for name in ["game.exe", "film.bin"] {
+        assert!(fetch(&border, 8_001, name) == body, "{name}");
+    }
+    let events = border.audit_when(|events| {
+        let files = events.iter().filter(|event| event["fileinfo"].is_object());
+        files.count() == 2
+    });
+    let of = |name: &str| {
+        let event = events
+            .iter()
+            .find(|event| event["fileinfo"]["filename"] == name);
+        event.cloned().unwrap_or_default()
+    };
+    let (blocked, whole) = (of("game.exe"), of("film.bin"));
+    assert_eq!(blocked["alert"]["signature"], "no-programs", "{blocked}");
+    assert_eq!(blocked["alert"]["action"], "allowed", "{blocked}");
+    assert!(whole["fileinfo"]["sha256"].is_string(), "{whole}");
+}
