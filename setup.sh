@@ -27,11 +27,13 @@ fi
 # What the tests can do without: those that need it say loudly that they are skipped.
 useful=() servers=()
 if [[ ${1:-} == --tests || ${1:-} == --bench ]]; then
-    for need in ip:iproute2 nft:nftables iptables:iptables clamd:clamav-daemon miniupnpd:miniupnpd-nftables python3:python3 nginx:nginx-light curl:curl postfix:postfix dovecot:dovecot-imapd /usr/lib/dovecot/pop3:dovecot-pop3d procmail:procmail knotd:knot unbound:unbound named:bind9; do
+    for need in ip:iproute2 nft:nftables iptables:iptables clamd:clamav-daemon miniupnpd:miniupnpd-nftables python3:python3 nginx:nginx-light curl:curl postfix:postfix dovecot:dovecot-imapd /usr/lib/dovecot/pop3:dovecot-pop3d procmail:procmail knotd:knot unbound:unbound named:bind9 \
+        transmission-daemon:transmission-daemon transmission-create:transmission-cli aria2c:aria2 amuled:amule-daemon alcc:amule-utils \
+        eiskaltdcpp-daemon:eiskaltdcpp-daemon uhub:uhub ngircd:ngircd irssi:irssi prosody:prosody; do
         command=${need%%:*} package=${need#*:}
         if PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null 2>&1; then
             say "$command is there"
-        elif [[ $package =~ ^(nginx|postfix|dovecot|procmail|knot|unbound|bind9|clamav) ]]; then
+        elif [[ $package =~ ^(nginx|postfix|dovecot|procmail|knot|unbound|bind9|clamav|transmission-daemon|amule-daemon|eiskaltdcpp|uhub|ngircd|prosody) ]]; then
             servers+=("$package")
         else
             useful+=("$package")
@@ -39,8 +41,10 @@ if [[ ${1:-} == --tests || ${1:-} == --bench ]]; then
     done
 fi
 # Another Python may stand before the system's, which is the one that apt installs for.
-if [[ ${1:-} == --tests || ${1:-} == --bench ]] && ! /usr/bin/python3 -c 'import libtorrent' 2>/dev/null; then
-    useful+=(python3-libtorrent)
+if [[ ${1:-} == --tests || ${1:-} == --bench ]]; then
+    for module in libtorrent slixmpp; do
+        /usr/bin/python3 -c "import $module" 2>/dev/null || useful+=("python3-$module")
+    done
 fi
 
 # Installs packages; on failure `why` says what to do about it.

@@ -15,6 +15,8 @@
 //! | `postfix` | [`Postfix`]: a mail server of the test's own |
 //! | `process` | [`Process`]: a daemon, its log, and the signals that it is sent |
 //! | `ring` | [`Ring`]: an authority and members |
+//! | `running` | [`Running`]: a program of somebody else's |
+//! | `swarm` | [`Torrent`]: BitTorrent programs and a tracker |
 //! | `unbound` | [`Unbound`]: a resolver that believes what is proven |
 //! | `network` | [`Network`]: hosts, cables, gateways and their faults, in namespaces |
 //! | `wait` | [`wait_until`]: looks again and again until something holds |
@@ -43,6 +45,8 @@ mod postfix;
 mod process;
 mod program;
 mod ring;
+mod running;
+mod swarm;
 mod unbound;
 mod wait;
 
@@ -56,6 +60,8 @@ pub use postfix::Postfix;
 pub use process::Process;
 pub use program::{Outcome, Program};
 pub use ring::{Member, Ring, RingBuilder};
+pub use running::Running;
+pub use swarm::{Torrent, Wire, need, serve_tracker};
 pub use unbound::Unbound;
 pub use wait::wait_until;
 

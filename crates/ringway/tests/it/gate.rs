@@ -3,7 +3,9 @@
 //! These need root, `ip`, `iptables` and Python. Where they are missing, each test says so on stderr and passes without
 //! having tested.
 
+mod beside;
 mod border;
+mod clients;
 mod faults;
 mod files;
 mod kept;
