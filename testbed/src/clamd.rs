@@ -27,14 +27,25 @@ impl Clamd {
     /// # Errors
     /// When its folder cannot be made or it does not start.
     pub fn start(name: &str, bytes: &[u8]) -> Result<Option<Clamd>, TestbedError> {
+        Clamd::finding(&[(name, bytes)])
+    }
+
+    /// One that finds any of these.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn finding(signatures: &[(&str, &[u8])]) -> Result<Option<Clamd>, TestbedError> {
         let Some(program) = installed("clamd") else {
             return Ok(None);
         };
         let wrong = |error: std::io::Error| TestbedError::of("starting clamd", error);
         let folder = tempfile::tempdir().map_err(wrong)?;
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let signature = format!("{name}:0:*:{hex}\n");
-        fs::write(folder.path().join("own.ndb"), signature).map_err(wrong)?;
+        let mut lines = String::new();
+        for (name, bytes) in signatures {
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            lines.push_str(&format!("{name}:0:*:{hex}\n"));
+        }
+        fs::write(folder.path().join("own.ndb"), lines).map_err(wrong)?;
         let here = folder.path().display();
         let text = format!(
             "Foreground yes\nLocalSocket {here}/clamd.sock\nDatabaseDirectory {here}\nTemporaryDirectory {here}\n\

@@ -16,6 +16,7 @@
 //! | `process` | [`Process`]: a daemon, its log, and the signals that it is sent |
 //! | `ring` | [`Ring`]: an authority and members |
 //! | `running` | [`Running`]: a program of somebody else's |
+//! | `speakers` | [`Speaker`]: protocols whose programs are gone |
 //! | `swarm` | [`Torrent`]: BitTorrent programs and a tracker |
 //! | `unbound` | [`Unbound`]: a resolver that believes what is proven |
 //! | `network` | [`Network`]: hosts, cables, gateways and their faults, in namespaces |
@@ -46,6 +47,7 @@ mod process;
 mod program;
 mod ring;
 mod running;
+mod speakers;
 mod swarm;
 mod unbound;
 mod wait;
@@ -61,6 +63,9 @@ pub use process::Process;
 pub use program::{Outcome, Program};
 pub use ring::{Member, Ring, RingBuilder};
 pub use running::Running;
+pub use speakers::{
+    Chatter, FastTrack, Gnutella, Invitation, Msnftp, Pusher, Shared, Speaker, Switchboard,
+};
 pub use swarm::{Torrent, Wire, need, serve_tracker};
 pub use unbound::Unbound;
 pub use wait::wait_until;

@@ -1,0 +1,353 @@
+//! Protocols whose programs are gone: Gnutella, FastTrack, MSNFTP and MSN Messenger, spoken by small programs over real sockets.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use ringway_testbed::{
+    Chatter, FastTrack, Gnutella, Host, Invitation, Msnftp, Pusher, Shared, Speaker, Switchboard,
+};
+use serde_json::Value;
+
+use super::beside::{Tested, wrong};
+use super::border::{Border, CLIENT, DEADLINE, SERVER, skipped};
+use super::malware;
+use crate::random_bytes;
+
+/// How long what is blocked is tried again.
+const TRIED: Duration = Duration::from_secs(6);
+const CLEAN: usize = 400_000;
+
+fn listen(host: &Host, address: &str, port: u16) -> Tested<TcpListener> {
+    Ok(host.enter(|| TcpListener::bind((address, port)))??)
+}
+
+fn connect(host: &Host, address: &str, port: u16) -> Tested<TcpStream> {
+    let address: SocketAddr = format!("{address}:{port}").parse()?;
+    let timeout = Duration::from_secs(2);
+    let stream = host.enter(|| TcpStream::connect_timeout(&address, timeout))??;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    Ok(stream)
+}
+
+/// Lets the server give a file at a port, and fetches it through the gateway.
+fn transfer(border: &Border, speaker: impl Speaker, port: u16, file: &Shared) -> Tested<Vec<u8>> {
+    speaker.serve(listen(&border.server, SERVER, port)?, file.clone());
+    fetch(border, speaker, port, &file.name)
+}
+
+fn fetch(border: &Border, speaker: impl Speaker, port: u16, name: &str) -> Tested<Vec<u8>> {
+    Ok(speaker.fetch(connect(&border.client, SERVER, port)?, name)?)
+}
+
+/// Lets the server call the client in order to give it a file.
+fn pushed(border: &Border, speaker: impl Pusher, port: u16, file: &Shared) -> Tested<Vec<u8>> {
+    let listener = listen(&border.client, CLIENT, port)?;
+    let stream = connect(&border.server, CLIENT, port)?;
+    let giver = file.clone();
+    // Whoever is cut off gives no more.
+    std::thread::spawn(move || speaker.push(stream, &giver).ok());
+    let (stream, _) = listener.accept()?;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    Ok(speaker.take(stream, &file.name)?)
+}
+
+fn apply(border: &Border, policy: &str) -> Tested {
+    let file = border.file("next.toml", policy);
+    let outcome = border.ask(&["apply", &file.to_string_lossy()]);
+    match outcome.code {
+        Some(0) => Ok(()),
+        _ => wrong(outcome.stderr),
+    }
+}
+
+fn rule(name: &str, app: &str, more: &str) -> String {
+    format!("[[rule]]\nname = \"{name}\"\napp = \"{app}\"\n{more}\n")
+}
+
+/// An event of this rule and application for which this holds as well.
+fn written(border: &Border, rule: &str, app: &str, holds: impl Fn(&Value) -> bool) {
+    border.audit_when(|events| {
+        let alike =
+            |event: &&Value| event["alert"]["signature"] == rule && event["app_proto"] == app;
+        events.iter().filter(alike).any(&holds)
+    });
+}
+
+/// A clean file comes whole and is written down with its hash; no file with something to be found does.
+fn scanned(border: &Border, speaker: impl Speaker, app: &str, first_port: u16) -> Tested {
+    let clean = Shared::new("holiday film.mpg", random_bytes("speakers", CLEAN));
+    if transfer(border, speaker, first_port, &clean)? != *clean.bytes {
+        return wrong(format!("{app}: the clean file: {}", border.status()));
+    }
+    let hash = sha256(border, &clean.bytes)?;
+    written(border, "scan", app, |event| {
+        event["fileinfo"]["sha256"] == hash.as_str()
+    });
+    for (number, (found, bytes)) in malware::files().into_iter().enumerate() {
+        let port = first_port + 1 + u16::try_from(number)?;
+        let file = Shared::new("spoilt.mpg", bytes);
+        // A reset before anything came is as good.
+        let arrived = transfer(border, speaker, port, &file).unwrap_or_default();
+        if arrived.len() >= file.bytes.len() {
+            return wrong(format!("{app}: all of file {number} with {found} arrived"));
+        }
+        written(border, "scan", app, |event| {
+            let told = event["fileinfo"]["found"].as_str();
+            event["dest_port"] == port && told.is_some_and(|told| told.contains(found))
+        });
+    }
+    Ok(())
+}
+
+/// The same where the side that has the file calls.
+fn scanned_when_pushed(border: &Border, speaker: impl Pusher, app: &str, port: u16) -> Tested {
+    let clean = Shared::new("holiday film.mpg", random_bytes("pushed", CLEAN));
+    if pushed(border, speaker, port, &clean)? != *clean.bytes {
+        return wrong(format!(
+            "{app}: the clean file, pushed: {}",
+            border.status()
+        ));
+    }
+    for (number, (found, bytes)) in malware::files().into_iter().step_by(3).enumerate() {
+        let port = port + 1 + u16::try_from(number)?;
+        let file = Shared::new("spoilt.mpg", bytes);
+        let arrived = pushed(border, speaker, port, &file).unwrap_or_default();
+        if arrived.len() >= file.bytes.len() {
+            return wrong(format!("{app}: all of {found} arrived, pushed"));
+        }
+        written(border, "scan", app, |event| {
+            event["dest_port"] == port && event["fileinfo"]["found"].is_string()
+        });
+    }
+    Ok(())
+}
+
+/// Nothing arrives, however often it is tried.
+fn refused(border: &Border, app: &str, attempt: impl Fn() -> Tested<Vec<u8>>) -> Tested {
+    apply(border, &rule("none", app, "action = \"block\""))?;
+    let begun = Instant::now();
+    let mut tried = 0;
+    while begun.elapsed() < TRIED {
+        if let Ok(arrived) = attempt()
+            && !arrived.is_empty()
+        {
+            return wrong(format!("{app}: {} bytes arrived", arrived.len()));
+        }
+        tried += 1;
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    written(border, "none", app, |event| {
+        event["alert"]["action"] == "blocked"
+    });
+    // The first attempt is blocked by its bytes, the others are not even let through.
+    if tried < 2 {
+        return wrong(format!("{app}: tried {tried} times only"));
+    }
+    Ok(())
+}
+
+/// A file whose name is refused does not come, another one does.
+fn named(border: &Border, speaker: impl Speaker, app: &str, port: u16) -> Tested {
+    let more = "file_name = \"*.exe\"\naction = \"block\"\naudit = true";
+    apply(border, &rule("names", app, more))?;
+    let program = Shared::new("Setup.EXE", random_bytes("named", CLEAN));
+    if let Ok(arrived) = transfer(border, speaker, port, &program)
+        && arrived.len() >= CLEAN
+    {
+        return wrong(format!("{app}: a program arrived"));
+    }
+    written(border, "names", app, |event| {
+        event["alert"]["action"] == "blocked" && event["fileinfo"]["filename"] == "Setup.EXE"
+    });
+    let text = Shared::new("notes.txt", random_bytes("named", CLEAN));
+    if transfer(border, speaker, port + 1, &text)? != *text.bytes {
+        return wrong(format!("{app}: a text did not arrive"));
+    }
+    Ok(())
+}
+
+/// The SHA-256 of these bytes, as another program counts it.
+fn sha256(border: &Border, bytes: &[u8]) -> Tested<String> {
+    let path = border.path("hashed");
+    std::fs::write(&path, bytes)?;
+    let text = border.gateway.check(&["sha256sum", &path])?;
+    Ok(text.split(' ').next().unwrap_or_default().to_owned())
+}
+
+const SCAN: &str = "action = \"scan\"\naudit = true";
+
+/// All that can be done to transfers that either side may ask for.
+fn transfers(speaker: impl Pusher, app: &str) -> Tested {
+    let Some(mut border) = Border::new(&format!("transfers of {app}")) else {
+        return Ok(());
+    };
+    let Some(clamd) = malware::scanner()? else {
+        return Ok(skipped(&format!("transfers of {app}"), "clamd").unwrap_or_default());
+    };
+    let socket = clamd.socket();
+    border.up(
+        &rule("scan", app, SCAN),
+        &["--enforce", "--clamd", &socket.to_string_lossy()],
+    );
+    scanned(&border, speaker, app, 6_400)?;
+    scanned_when_pushed(&border, speaker, app, 6_500)?;
+    named(&border, speaker, app, 6_600)?;
+    let file = Shared::new("film.mpg", random_bytes("refused", CLEAN));
+    speaker.serve(listen(&border.server, SERVER, 6_700)?, file);
+    refused(&border, app, || fetch(&border, speaker, 6_700, "film.mpg"))
+}
+
+#[test]
+fn gnutella_is_scanned_refused_by_name_and_blocked() -> Tested {
+    transfers(Gnutella, "gnutella")
+}
+
+#[test]
+fn fasttrack_is_scanned_refused_by_name_and_blocked() -> Tested {
+    transfers(FastTrack, "fasttrack")
+}
+
+#[test]
+fn nodes_of_gnutella_meet_where_they_may_and_nowhere_else() -> Tested {
+    let Some(mut border) = Border::new("nodes of Gnutella") else {
+        return Ok(());
+    };
+    let file = Shared::new("film.mpg", Vec::new());
+    Gnutella.serve(listen(&border.server, SERVER, 6_346)?, file);
+    border.up(
+        &rule("seen", "gnutella", "action = \"audit\""),
+        &["--enforce"],
+    );
+    let join = || -> Tested<bool> { Ok(Gnutella.join(connect(&border.client, SERVER, 6_346)?)?) };
+    if !join()? {
+        return wrong("no answer through a gateway that lets it pass");
+    }
+    written(&border, "seen", "gnutella", |event| {
+        event["alert"]["action"] == "allowed"
+    });
+    refused(&border, "gnutella", || {
+        Ok(if join()? { vec![1] } else { Vec::new() })
+    })
+}
+
+/// Two people in a conversation outside: Alice is at the client, Bob at the server.
+struct Conversation {
+    alice: Chatter,
+    bob: Chatter,
+}
+
+impl Conversation {
+    fn begin(border: &Border, port: u16) -> Tested<Conversation> {
+        Switchboard::serve(listen(&border.server, SERVER, port)?);
+        Conversation::join(border, port)
+    }
+
+    fn join(border: &Border, port: u16) -> Tested<Conversation> {
+        let enter = |host: &Host, account: &str| -> Tested<Chatter> {
+            let sign_in = connect(host, SERVER, port)?;
+            Ok(Chatter::enter(
+                sign_in,
+                connect(host, SERVER, port)?,
+                account,
+            )?)
+        };
+        Ok(Conversation {
+            bob: enter(&border.server, "bob@example.com")?,
+            alice: enter(&border.client, "alice@example.com")?,
+        })
+    }
+
+    /// Bob gives Alice a file over a connection of its own.
+    fn give(&mut self, border: &Border, port: u16, file: &Shared) -> Tested<Vec<u8>> {
+        Msnftp.serve(listen(&border.server, SERVER, port)?, file.clone());
+        self.bob.offer(&Invitation {
+            name: file.name.clone(),
+            size: file.bytes.len(),
+            place: format!("{SERVER}:{port}").parse()?,
+        })?;
+        let offer = self.alice.offered()?;
+        fetch(border, Msnftp, offer.place.port(), &offer.name)
+    }
+}
+
+#[test]
+fn files_of_msn_messenger_are_scanned_refused_by_name_and_blocked() -> Tested {
+    let test = "files of MSN Messenger";
+    let Some(mut border) = Border::new(test) else {
+        return Ok(());
+    };
+    let Some(clamd) = malware::scanner()? else {
+        return Ok(skipped(test, "clamd").unwrap_or_default());
+    };
+    let socket = clamd.socket();
+    border.up(
+        &rule("scan", "msnftp", SCAN),
+        &["--enforce", "--clamd", &socket.to_string_lossy()],
+    );
+    scanned(&border, Msnftp, "msnftp", 6_891)?;
+    // The name stands in the conversation; both have to be under the rule.
+    let both = "[[rule]]\nname = \"names\"\napp = [\"msn\", \"msnftp\"]\nfile_name = \"*.exe\"\n\
+                action = \"block\"\naudit = true\n";
+    apply(&border, both)?;
+    let mut talk = Conversation::begin(&border, 1_863)?;
+    let text = Shared::new("notes.txt", random_bytes("msn", CLEAN));
+    if talk.give(&border, 6_951, &text)? != *text.bytes {
+        return wrong("a text did not arrive");
+    }
+    let program = Shared::new("Setup.exe", random_bytes("msn", CLEAN));
+    if let Ok(arrived) = talk.give(&border, 6_952, &program)
+        && arrived.len() >= CLEAN
+    {
+        return wrong("a program arrived");
+    }
+    written(&border, "names", "msn", |event| {
+        event["alert"]["action"] == "blocked" && event["fileinfo"]["filename"] == "Setup.exe"
+    });
+    Msnftp.serve(listen(&border.server, SERVER, 6_960)?, text);
+    refused(&border, "msnftp", || fetch(&border, Msnftp, 6_960, ""))
+}
+
+#[test]
+fn a_conversation_of_msn_messenger_is_written_down_stopped_at_a_word_and_blocked() -> Tested {
+    let Some(mut border) = Border::new("a conversation of MSN Messenger") else {
+        return Ok(());
+    };
+    let policy = [
+        rule(
+            "word",
+            "msn",
+            "keyword = \"nightingale\"\naction = \"block\"\naudit = true",
+        ),
+        rule("seen", "msn", "action = \"audit\"\naudit_text = true"),
+    ];
+    border.up(&policy.concat(), &["--enforce"]);
+    for (port, from_inside) in [(1_863, true), (1_864, false)] {
+        let mut talk = Conversation::begin(&border, port)?;
+        let Conversation { alice, bob } = &mut talk;
+        let (writer, reader) = if from_inside {
+            (alice, bob)
+        } else {
+            (bob, alice)
+        };
+        writer.write("good morning")?;
+        if !reader.read()?.ends_with("good morning") {
+            return wrong("another message came");
+        }
+        // Who is cut off may be told so.
+        writer.write("about the Nightingale").ok();
+        reader.wait_at_most(Duration::from_secs(3))?;
+        if let Ok(text) = reader.read() {
+            return wrong(format!("this came: {text}"));
+        }
+        written(&border, "seen", "msn", |event| {
+            event["message"]["text"] == "good morning" && event["dest_port"] == port
+        });
+        written(&border, "word", "msn", |event| {
+            event["alert"]["action"] == "blocked" && event["dest_port"] == port
+        });
+    }
+    Switchboard::serve(listen(&border.server, SERVER, 1_865)?);
+    refused(&border, "msn", || {
+        Conversation::join(&border, 1_865).map(|_| vec![1])
+    })
+}
