@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `program` | [`Program`]: runs commands to their end, within a deadline |
 //! | `clamd` | [`Clamd`]: a virus scanner with signatures of the test's own |
+//! | `irc` | [`Irssi`], and a server for it |
 //! | `miniupnpd` | [`Miniupnpd`]: a home router's daemon that gives ports away |
 //! | `nameserver` | [`Knot`], [`Bind`]: a zone that can be updated |
 //! | `nginx` | [`Nginx`]: a web server that passes a path on |
@@ -37,6 +38,7 @@
 //! ```
 
 mod clamd;
+mod irc;
 mod miniupnpd;
 mod nameserver;
 mod network;
@@ -53,6 +55,7 @@ mod unbound;
 mod wait;
 
 pub use clamd::Clamd;
+pub use irc::{Irssi, start_ngircd};
 pub use miniupnpd::Miniupnpd;
 pub use nameserver::{Bind, Knot};
 pub use network::{Host, Line, Link, Network, Rule, Traffic};

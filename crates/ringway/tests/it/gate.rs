@@ -8,6 +8,7 @@ mod border;
 mod clients;
 mod faults;
 mod files;
+mod irc;
 mod kept;
 mod malware;
 mod observed;

@@ -1,6 +1,7 @@
 //! Tests of other authors' programs mostly wait: several are done beside each other, each at a border of its own.
 
 use std::error::Error;
+use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -122,4 +123,12 @@ pub(super) fn comes_at(rate: f64, border: &Border, log: impl Fn() -> String) -> 
     } else {
         wrong(format!("{found:.0} instead of {rate} bit/s"))
     }
+}
+
+/// Waits until a server takes connections; it is asked beside the gateway.
+pub(super) fn until_open(border: &Border, address: SocketAddr) -> Tested {
+    let open = || border.server.enter(|| TcpStream::connect(address));
+    until(&format!("{address} is closed"), String::new, || {
+        matches!(open(), Ok(Ok(_)))
+    })
 }

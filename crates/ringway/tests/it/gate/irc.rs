@@ -1,0 +1,220 @@
+//! Internet Relay Chat: irssi inside, irssi outside, ngIRCd between them outside; files go from one irssi to the other (DCC).
+
+use std::fs;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ringway_testbed::{Irssi, Running, start_ngircd};
+use serde_json::Value;
+
+use super::beside::{Tested, all, border_with, job, never, until, wrong};
+use super::border::{Border, SERVER, skipped};
+use super::malware;
+use crate::random_bytes;
+
+const PROGRAMS: [&str; 3] = ["ngircd", "irssi", "python3"];
+const WATCHED: Duration = Duration::from_secs(15);
+
+/// Alice is at the client, Bob at the server.
+struct Talk {
+    alice: Irssi,
+    bob: Irssi,
+    _server: Running,
+}
+
+impl Talk {
+    /// Both in the channel.
+    fn begin(border: &Border) -> Tested<Talk> {
+        let mut talk = Talk::start(border)?;
+        for who in [&mut talk.alice, &mut talk.bob] {
+            until("no welcome", || who.log(), || who.has_shown("End of MOTD"))?;
+            who.enter()?;
+            until(
+                "not in the channel",
+                || who.log(),
+                || who.log().contains("Total of"),
+            )?;
+        }
+        Ok(talk)
+    }
+
+    /// Both call the server.
+    fn start(border: &Border) -> Tested<Talk> {
+        let server: SocketAddr = format!("{SERVER}:6667").parse()?;
+        let folder = border.folder.path();
+        let ngircd = start_ngircd(&border.server, folder, server)?;
+        super::beside::until_open(border, server)?;
+        Ok(Talk {
+            alice: Irssi::start(&border.client, folder, "alice", server)?,
+            bob: Irssi::start(&border.server, folder, "bob", server)?,
+            _server: ngircd,
+        })
+    }
+}
+
+fn of<'a>(events: &'a [Value], rule: &'a str) -> impl Iterator<Item = &'a Value> {
+    let alike = move |event: &&Value| event["alert"]["signature"] == rule;
+    events.iter().filter(alike)
+}
+
+fn conversation() -> Tested {
+    let Some(mut border) = border_with("a conversation over IRC", &PROGRAMS) else {
+        return Ok(());
+    };
+    border.up(
+        "[[rule]]\nname = \"word\"\napp = \"irc\"\nkeyword = \"nightingale\"\naction = \"block\"\naudit = true\n\
+         [[rule]]\nname = \"seen\"\napp = \"irc\"\naction = \"audit\"\naudit_text = true\n",
+        &["--enforce"],
+    );
+    let mut talk = Talk::begin(&border)?;
+    talk.alice.say("good morning")?;
+    until(
+        "the first message does not come",
+        || talk.bob.log(),
+        || talk.bob.log().contains("alice> good morning"),
+    )?;
+    talk.bob.say("/msg alice good evening")?;
+    until(
+        "the answer does not come",
+        || talk.alice.log(),
+        || talk.alice.log().contains("bob> good evening"),
+    )?;
+    talk.alice.say("tell them about the Nightingale")?;
+    let bob = &talk.bob;
+    never(
+        Duration::from_secs(5),
+        "the word came through",
+        || bob.log(),
+        || bob.log().to_lowercase().contains("nightingale"),
+    )?;
+    border.audit_when(|events| {
+        let mut said = of(events, "seen").filter_map(|event| event["message"]["text"].as_str());
+        let mut stopped = of(events, "word").filter(|event| event["event_type"] == "message");
+        said.any(|text| text == "good morning")
+            && stopped.any(|event| {
+                event["alert"]["action"] == "blocked" && event["message"]["to"] == "#talk"
+            })
+    });
+    Ok(())
+}
+
+fn blocked() -> Tested {
+    let Some(mut border) = border_with("IRC that is blocked", &PROGRAMS) else {
+        return Ok(());
+    };
+    border.up(
+        "[[rule]]\nname = \"no-chat\"\napp = \"irc\"\naction = \"block\"\n",
+        &["--enforce"],
+    );
+    let talk = Talk::start(&border)?;
+    until(
+        "Bob is not let in",
+        || talk.bob.log(),
+        || talk.bob.has_shown("End of MOTD"),
+    )?;
+    let alice = &talk.alice;
+    never(
+        WATCHED,
+        "Alice is let in",
+        || alice.log(),
+        || alice.has_shown("End of MOTD"),
+    )?;
+    border.audit_when(|events| {
+        of(events, "no-chat").any(|event| event["alert"]["action"] == "blocked")
+    });
+    Ok(())
+}
+
+/// Bob sends a file to Alice.
+fn send(border: &Border, talk: &mut Talk, name: &str, bytes: &[u8]) -> Tested {
+    fs::write(border.folder.path().join(name), bytes)?;
+    talk.bob
+        .say(&format!("/dcc send alice {}", border.path(name)))?;
+    Ok(())
+}
+
+fn files() -> Tested {
+    let test = "files over IRC";
+    let Some(mut border) = border_with(test, &PROGRAMS) else {
+        return Ok(());
+    };
+    let Some(clamd) = malware::scanner()? else {
+        return Ok(skipped(test, "clamd").unwrap_or_default());
+    };
+    let socket = clamd.socket();
+    border.up(
+        "[[rule]]\nname = \"scan\"\napp = [\"irc\", \"dcc\"]\naction = \"scan\"\naudit = true\n",
+        &["--enforce", "--clamd", &socket.to_string_lossy()],
+    );
+    let mut talk = Talk::begin(&border)?;
+    let clean = random_bytes("dcc", 300_000);
+    send(&border, &mut talk, "film.mpg", &clean)?;
+    let taken = talk.alice.taken("film.mpg");
+    until(
+        "the clean file does not come",
+        || talk.alice.log(),
+        || fs::read(&taken).is_ok_and(|bytes| bytes == clean),
+    )?;
+    border.audit_when(|events| {
+        of(events, "scan").any(|event| {
+            event["fileinfo"]["filename"] == "film.mpg" && event["fileinfo"]["sha256"].is_string()
+        })
+    });
+    for (number, (found, bytes)) in malware::files().into_iter().enumerate() {
+        let name = format!("spoilt{number}.mpg");
+        send(&border, &mut talk, &name, &bytes)?;
+        border.audit_when(|events| {
+            of(events, "scan").any(|event| {
+                let told = event["fileinfo"]["found"].as_str();
+                event["fileinfo"]["filename"] == name.as_str()
+                    && told.is_some_and(|told| told.contains(found))
+            })
+        });
+        let arrived = fs::metadata(talk.alice.taken(&name)).map_or(0, |file| file.len());
+        if arrived >= u64::try_from(bytes.len())? {
+            return wrong(format!("all of {name} arrived, with {found}"));
+        }
+    }
+    Ok(())
+}
+
+fn names() -> Tested {
+    let Some(mut border) = border_with("names of files over IRC", &PROGRAMS) else {
+        return Ok(());
+    };
+    border.up(
+        "[[rule]]\nname = \"names\"\napp = [\"irc\", \"dcc\"]\nfile_name = \"*.exe\"\naction = \"block\"\naudit = true\n",
+        &["--enforce"],
+    );
+    let mut talk = Talk::begin(&border)?;
+    let bytes = random_bytes("dcc", 300_000);
+    send(&border, &mut talk, "notes.txt", &bytes)?;
+    let taken = talk.alice.taken("notes.txt");
+    until(
+        "the text does not come",
+        || talk.alice.log(),
+        || fs::read(&taken).is_ok_and(|taken| taken == bytes),
+    )?;
+    // The offer is what is refused: the conversation ends with it.
+    send(&border, &mut talk, "setup.exe", &bytes)?;
+    border.audit_when(|events| {
+        of(events, "names").any(|event| {
+            event["fileinfo"]["filename"] == "setup.exe" && event["alert"]["action"] == "blocked"
+        })
+    });
+    let arrived = fs::metadata(talk.alice.taken("setup.exe")).map_or(0, |file| file.len());
+    match arrived {
+        0 => Ok(()),
+        _ => wrong(format!("{arrived} bytes of the program arrived")),
+    }
+}
+
+#[test]
+fn irc_of_irssi_is_written_down_stopped_at_a_word_filtered_scanned_and_blocked() -> Tested {
+    all(vec![
+        job("conversation", conversation),
+        job("blocked", blocked),
+        job("files", files),
+        job("names", names),
+    ])
+}
