@@ -22,6 +22,7 @@
 //! | `unbound` | [`Unbound`]: a resolver that believes what is proven |
 //! | `network` | [`Network`]: hosts, cables, gateways and their faults, in namespaces |
 //! | `wait` | [`wait_until`]: looks again and again until something holds |
+//! | `xmpp` | [`Talker`], and a server for them |
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -53,6 +54,7 @@ mod speakers;
 mod swarm;
 mod unbound;
 mod wait;
+mod xmpp;
 
 pub use clamd::Clamd;
 pub use irc::{Irssi, start_ngircd};
@@ -72,6 +74,7 @@ pub use speakers::{
 pub use swarm::{Torrent, Wire, need, serve_tracker};
 pub use unbound::Unbound;
 pub use wait::wait_until;
+pub use xmpp::{Talker, start_prosody};
 
 /// Why the testbed could not do what a test asked for, in words for whoever reads the test's output.
 #[derive(Debug, thiserror::Error)]

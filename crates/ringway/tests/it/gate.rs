@@ -19,4 +19,5 @@ mod speakers;
 mod torrents;
 mod web;
 mod why;
+mod xmpp;
 mod yara;
