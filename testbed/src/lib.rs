@@ -8,6 +8,8 @@
 //! |---|---|
 //! | `program` | [`Program`]: runs commands to their end, within a deadline |
 //! | `clamd` | [`Clamd`]: a virus scanner with signatures of the test's own |
+//! | `directconnect` | [`Eiskalt`], and a hub |
+//! | `edonkey` | [`Amule`], and a server for it |
 //! | `irc` | [`Irssi`], and a server for it |
 //! | `miniupnpd` | [`Miniupnpd`]: a home router's daemon that gives ports away |
 //! | `nameserver` | [`Knot`], [`Bind`]: a zone that can be updated |
@@ -39,6 +41,8 @@
 //! ```
 
 mod clamd;
+mod directconnect;
+mod edonkey;
 mod irc;
 mod miniupnpd;
 mod nameserver;
@@ -57,6 +61,8 @@ mod wait;
 mod xmpp;
 
 pub use clamd::Clamd;
+pub use directconnect::{Eiskalt, start_uhub};
+pub use edonkey::{Amule, Source, edonkey_link, serve_edonkey};
 pub use irc::{Irssi, start_ngircd};
 pub use miniupnpd::Miniupnpd;
 pub use nameserver::{Bind, Knot};

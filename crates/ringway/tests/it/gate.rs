@@ -6,6 +6,8 @@
 mod beside;
 mod border;
 mod clients;
+mod directconnect;
+mod edonkey;
 mod faults;
 mod files;
 mod irc;

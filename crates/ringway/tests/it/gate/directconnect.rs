@@ -1,0 +1,163 @@
+//! Direct Connect: EiskaltDC++ at the client and at the server, and a hub outside.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ringway_testbed::{Eiskalt, Running, start_uhub};
+use serde_json::Value;
+
+use super::beside::{Tested, all, border_with, job, never, until, until_open};
+use super::border::{Border, SERVER};
+use crate::random_bytes;
+
+const PROGRAMS: [&str; 3] = ["uhub", "eiskaltdcpp-daemon", "curl"];
+const HUB: u16 = 1_511;
+const WATCHED: Duration = Duration::from_secs(15);
+
+/// Alice is at the client, Bob, who shares a file, at the server.
+struct Share {
+    alice: Eiskalt,
+    bob: Eiskalt,
+    bytes: Vec<u8>,
+    _hub: Running,
+}
+
+impl Share {
+    /// Bob is in the hub with his file; Alice has asked to be let in.
+    fn begin(border: &Border) -> Tested<Share> {
+        let hub: SocketAddr = format!("{SERVER}:{HUB}").parse()?;
+        let folder = border.folder.path();
+        let running = start_uhub(&border.server, folder, HUB)?;
+        until_open(border, hub)?;
+        let bob = Eiskalt::start(&border.server, folder, ("bob", 'M'), hub)?;
+        let bytes = random_bytes("directconnect", 300_000);
+        fs::write(bob.shared().join("film.mpg"), &bytes)?;
+        let alice = Eiskalt::start(&border.client, folder, ("alice", 'L'), hub)?;
+        until("Bob takes no orders", || bob.log(), || bob.share().is_ok())?;
+        until(
+            "the file is not hashed",
+            || bob.log(),
+            || bob.shares().is_ok_and(|list| list.contains("292.97 KiB")),
+        )?;
+        bob.enter()?;
+        until(
+            "Bob is not let in",
+            || bob.log(),
+            || bob.sees("bob").is_ok_and(|sees| sees),
+        )?;
+        until(
+            "Alice takes no orders",
+            || alice.log(),
+            || alice.enter().is_ok(),
+        )?;
+        Ok(Share {
+            alice,
+            bob,
+            bytes,
+            _hub: running,
+        })
+    }
+
+    fn meet(&self) -> Tested {
+        until(
+            "Alice does not meet Bob",
+            || self.alice.log(),
+            || self.alice.sees("bob").is_ok_and(|sees| sees),
+        )?;
+        until(
+            "Bob does not meet Alice",
+            || self.bob.log(),
+            || self.bob.sees("alice").is_ok_and(|sees| sees),
+        )
+    }
+}
+
+fn is(event: &Value, rule: &str, action: &str) -> bool {
+    event["alert"]["signature"] == rule
+        && event["alert"]["action"] == action
+        && event["app_proto"] == "directconnect"
+}
+
+fn audited() -> Tested {
+    let Some(mut border) = border_with("Direct Connect, audited", &PROGRAMS) else {
+        return Ok(());
+    };
+    border.up(
+        "[[rule]]\nname = \"seen\"\napp = \"directconnect\"\naction = \"audit\"\n",
+        &["--enforce"],
+    );
+    let share = Share::begin(&border)?;
+    share.meet()?;
+    share.alice.ask_for_list("bob")?;
+    let log = || share.alice.log();
+    until("no list comes", log, || share.alice.list().is_some())?;
+    let list = share.alice.list().unwrap_or_default();
+    share.alice.ask_for(&list, "film.mpg")?;
+    until("the file does not come", log, || {
+        share
+            .alice
+            .taken("film.mpg")
+            .is_some_and(|taken| taken == share.bytes)
+    })?;
+    border.audit_when(|events| {
+        let mut seen = events.iter().filter(|event| is(event, "seen", "allowed"));
+        let mut also = events.iter().filter(|event| is(event, "seen", "allowed"));
+        seen.any(|event| event["dest_port"] == HUB) && also.any(|event| event["dest_port"] != HUB)
+    });
+    Ok(())
+}
+
+fn blocked_hub() -> Tested {
+    let Some(mut border) = border_with("a hub of Direct Connect, blocked", &PROGRAMS) else {
+        return Ok(());
+    };
+    border.up(
+        "[[rule]]\nname = \"no-hubs\"\napp = \"directconnect\"\naction = \"block\"\n",
+        &["--enforce"],
+    );
+    let share = Share::begin(&border)?;
+    never(
+        WATCHED,
+        "Alice meets Bob",
+        || share.alice.log(),
+        || share.alice.sees("bob").is_ok_and(|sees| sees),
+    )?;
+    border.audit_when(|events| events.iter().any(|event| is(event, "no-hubs", "blocked")));
+    Ok(())
+}
+
+fn blocked_files() -> Tested {
+    let Some(mut border) = border_with("files of Direct Connect, blocked", &PROGRAMS) else {
+        return Ok(());
+    };
+    border.up(
+        "[[rule]]\nname = \"hubs\"\napp = \"directconnect\"\nport = 1511\naction = \"allow\"\n\
+         [[rule]]\nname = \"no-files\"\napp = \"directconnect\"\naction = \"block\"\n",
+        &["--enforce"],
+    );
+    let share = Share::begin(&border)?;
+    share.meet()?;
+    share.alice.ask_for_list("bob")?;
+    border.audit_when(|events| {
+        let mut blocked = events
+            .iter()
+            .filter(|event| is(event, "no-files", "blocked"));
+        blocked.any(|event| event["dest_port"] != HUB)
+    });
+    never(
+        WATCHED,
+        "a list came",
+        || share.alice.log(),
+        || share.alice.list().is_some(),
+    )
+}
+
+#[test]
+fn files_of_eiskaltdcpp_come_through_where_they_may_and_nowhere_else() -> Tested {
+    all(vec![
+        job("audited", audited),
+        job("blocked hub", blocked_hub),
+        job("blocked files", blocked_files),
+    ])
+}
