@@ -99,10 +99,16 @@ pub(super) struct Content {
 
 impl Content {
     /// Follows a connection from its next packet on. `window`: bytes of a file that are scanned at once; `holds`: packets
-    /// wait for their scan.
-    pub(super) fn new(window: usize, holds: bool) -> Self {
+    /// wait for their scan; `fast_pass`: those behind a gap do not wait until it is filled.
+    pub(super) fn new(window: usize, holds: bool, fast_pass: bool) -> Self {
+        let mut ways: Both<Way> = Both::default();
+        if holds && !fast_pass {
+            for way in ways.iter_mut() {
+                way.wait_behind_gaps();
+            }
+        }
         Self {
-            ways: Both::default(),
+            ways,
             reader: Reader::Waiting(Vec::new(), 0),
             output: Output::default(),
             window,
@@ -212,11 +218,17 @@ impl Content {
                 answer.settled = self.look_away(direction);
             }
         }
-        self.output = output;
         if answer.fate.is_none() && answer.stop.is_none() {
-            answer.fate = Some(self.place_now(now, direction, (packet, token)));
+            let waits =
+                place == Place::Ahead && self.way(direction).waits_behind_gap(packet, token);
+            answer.fate = Some(match waits {
+                true => Fate::Hold,
+                false => self.place_now(now, direction, (packet, token)),
+            });
             answer.settled = answer.settled.or_else(|| self.watch());
         }
+        self.way(direction).end_waits(now, &output);
+        self.output = output;
         answer
     }
 
@@ -277,13 +289,16 @@ impl Content {
         }
     }
 
-    /// The next packet that has waited long enough, and goes on.
-    pub(super) fn poll_released(&mut self) -> Option<u64> {
+    /// The next packet that has waited long enough, and whether it goes on.
+    pub(super) fn poll_released(&mut self) -> Option<(u64, bool)> {
         self.ways.iter_mut().find_map(|way| {
+            if let Some(token) = way.refused.pop() {
+                return Some((token, false));
+            }
             let first = way.held.front()?;
             let due = first.needs.is_some_and(|needs| needs <= way.clean);
             if due {
-                way.held.pop_front().map(|held| held.token)
+                way.held.pop_front().map(|held| (held.token, true))
             } else {
                 None
             }
@@ -294,8 +309,7 @@ impl Content {
     pub(super) fn take_held(&mut self) -> Vec<u64> {
         self.ways
             .iter_mut()
-            .flat_map(|way| way.held.drain(..))
-            .map(|held| held.token)
+            .flat_map(|way| way.take_held())
             .collect()
     }
 
@@ -335,7 +349,9 @@ impl Content {
         for direction in [Direction::FromClient, Direction::FromServer] {
             let mut output = std::mem::take(&mut self.output);
             let way = self.way(direction);
+            output.clear();
             let lost = way.stream.handle_timeout(now, &mut output);
+            way.end_waits(now, &output);
             if way.pause.is_some_and(|pause| pause <= now) {
                 way.pause = None;
                 way.scan_rest(direction, false, counsel);

@@ -272,7 +272,12 @@ impl Desk {
                         place: seen.place,
                         serial: flow.serial,
                     };
-                    let content = Content::new(self.settings.scan_window, enforcing);
+                    let Settings {
+                        scan_window,
+                        fast_pass,
+                        ..
+                    } = self.settings;
+                    let content = Content::new(scan_window, enforcing, fast_pass);
                     flow.attachment.own.content = Some(Box::new(content));
                     self.followed.push(id);
                     self.early

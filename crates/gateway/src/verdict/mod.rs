@@ -48,6 +48,8 @@ pub struct Settings {
     pub zone: jiff::tz::TimeZone,
     /// Bytes of a file that are scanned at once; the papers found 20 to 40 kB best.
     pub scan_window: usize,
+    /// Packets of followed connections go on although bytes before them are missing. Off is for measurements.
+    pub fast_pass: bool,
 }
 
 impl Default for Settings {
@@ -57,6 +59,7 @@ impl Default for Settings {
             blocked_for: BLOCKED_FOR,
             zone: jiff::tz::TimeZone::UTC,
             scan_window: SCAN_WINDOW,
+            fast_pass: true,
         }
     }
 }

@@ -407,8 +407,13 @@ impl Desk {
             return;
         };
         if let Some(content) = &mut flow.attachment.own.content {
-            while let Some(token) = content.poll_released() {
-                self.released.push_back((token, Verdict::PASS));
+            while let Some((token, goes_on)) = content.poll_released() {
+                let verdict = if goes_on {
+                    Verdict::PASS
+                } else {
+                    Verdict::DROP
+                };
+                self.released.push_back((token, verdict));
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::inspect::FileHead;
 use crate::limits::{FILE_PIECE, SCAN_OVERLAP, SCAN_PAUSE};
 use crate::packet::Packet;
 use crate::policy::{Action, File, Ruling};
-use crate::stream::Stream;
+use crate::stream::{Output, Stream, StreamBounds};
 
 /// Bytes of a file to scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +73,10 @@ pub(super) struct Way {
     pub(super) stream: Stream<u64>,
     pub(super) transfer: Option<Transfer>,
     pub(super) held: VecDeque<Held>,
+    /// Packets that wait for a gap to be filled; none with fast pass.
+    ahead: Vec<Held>,
+    /// Those of them that must not go on.
+    pub(super) refused: Vec<u64>,
     pub(super) issued: u32,
     pub(super) clean: u32,
     /// When the packet that may be a file's last has waited long enough.
@@ -80,6 +84,62 @@ pub(super) struct Way {
 }
 
 impl Way {
+    /// From now on packets behind a gap wait until it is filled.
+    pub(super) fn wait_behind_gaps(&mut self) {
+        self.stream = Stream::new(StreamBounds {
+            fast_pass: false,
+            ..StreamBounds::default()
+        });
+    }
+
+    /// Whether a packet behind a gap waits; [`end_waits`](Self::end_waits) says for how long.
+    pub(super) fn waits_behind_gap(&mut self, packet: &Packet<'_>, token: u64) -> bool {
+        let waits = !self.stream.bounds().fast_pass;
+        if waits {
+            self.ahead.push(Held {
+                token,
+                needs: None,
+                broken: Broken::by(packet),
+            });
+        }
+        waits
+    }
+
+    /// What the stream lets go after a gap was filled comes behind the packet that filled it; what it forgets never goes on.
+    pub(super) fn end_waits(&mut self, now: Duration, output: &Output<u64>) {
+        for token in &output.released {
+            let Some(place) = self.ahead.iter().position(|held| held.token == *token) else {
+                continue;
+            };
+            let mut held = self.ahead.remove(place);
+            held.needs = Some(self.issued);
+            if self.is_endless() {
+                held.needs = None;
+                self.pause = Some(now.saturating_add(SCAN_PAUSE));
+            }
+            self.held.push_back(held);
+        }
+        for token in &output.abandoned {
+            self.ahead.retain(|held| held.token != *token);
+            self.refused.push(*token);
+        }
+    }
+
+    /// All packets that wait, which are not waited for any more.
+    pub(super) fn take_held(&mut self) -> Vec<u64> {
+        let held = self.held.drain(..).chain(self.ahead.drain(..));
+        held.map(|held| held.token)
+            .chain(self.refused.drain(..))
+            .collect()
+    }
+
+    /// A file is under way that is scanned, and nobody says how long it is.
+    fn is_endless(&self) -> bool {
+        self.transfer
+            .as_ref()
+            .is_some_and(|file| file.is_scanned() && file.head.size.is_none())
+    }
+
     /// Takes in the next bytes of a file, and has each window scanned that they complete.
     pub(super) fn take_in(
         &mut self,
@@ -120,10 +180,7 @@ impl Way {
 
     /// Whether a packet goes on or waits.
     pub(super) fn place(&mut self, now: Duration, packet: &Packet<'_>, token: u64) -> Fate {
-        let endless = self
-            .transfer
-            .as_ref()
-            .is_some_and(|file| file.is_scanned() && file.head.size.is_none());
+        let endless = self.is_endless();
         let carries = !packet.payload.is_empty() || packet.tcp.is_some_and(|tcp| tcp.fin);
         let behind = self.issued > self.clean;
         if !carries || !(behind || endless) {

@@ -15,6 +15,7 @@ use super::at;
 
 const NAMES: &str =
     "[[rule]]\nname = \"programs\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n";
+const AUDIT: &str = "[[rule]]\nname = \"log\"\napp = \"http\"\naction = \"audit\"\n";
 const SCAN: &str = "[[rule]]\nname = \"scan\"\napp = \"http\"\naction = \"scan\"\naudit = true\n";
 /// What the scanner of these tests takes for a virus.
 const VIRUS: &[u8] = b"X5O!P%@AP[4-PZX54(P^)7CC)7}-NOT-QUITE-EICAR";
@@ -426,6 +427,60 @@ fn other_bytes_in_a_repetition_are_replaced_by_the_first_ones() {
         "{}",
         String::from_utf8_lossy(&rewritten)
     );
+}
+
+/// Which of a file's packets go on at once, when the second of them comes last; and which are let go then.
+fn behind_a_gap(fast_pass: bool) -> (Vec<bool>, Vec<(u64, bool)>) {
+    let known: BTreeSet<String> = ["http"].map(str::to_owned).into();
+    let settings = Settings {
+        mode: Mode::Enforce,
+        fast_pass,
+        ..Settings::default()
+    };
+    let policy = Arc::new(Policy::parse(AUDIT, &known).unwrap());
+    let bounds = TableBounds::default();
+    let mut gateway = Gateway::new(built_in_classifier(), bounds, policy, settings);
+    let body = vec![7; 5 * SEGMENT];
+    let head = format!("Content-Length: {}\r\n", body.len());
+    let packets = download("a.bin", &head, &body);
+    let mut all: Vec<(Duration, Vec<u8>)> = packets
+        .iter()
+        .map(|(now, bytes)| (now, bytes.to_vec()))
+        .collect();
+    let (last, _) = all[all.len() - 1];
+    // The handshake, the request, the beginning of the answer; then what is late.
+    let late = all.remove(5);
+    all.push((last, late.1));
+    let mut at_once = Vec::new();
+    for (token, (now, bytes)) in (0..).zip(&all) {
+        at_once.push(
+            gateway
+                .handle_queued(*now, token, LinkType::RawIp, bytes)
+                .pass,
+        );
+    }
+    let released = std::iter::from_fn(|| gateway.poll_released())
+        .map(|(token, verdict)| (token, verdict.pass))
+        .collect();
+    (at_once, released)
+}
+
+#[test]
+fn packets_behind_a_gap_wait_only_without_fast_pass() {
+    let (at_once, released) = behind_a_gap(true);
+    assert!(at_once.iter().all(|pass| *pass), "{at_once:?}");
+    assert_eq!(released, []);
+
+    let (at_once, released) = behind_a_gap(false);
+    let waited: Vec<u64> = (0..)
+        .zip(&at_once)
+        .filter(|(_, pass)| !**pass)
+        .map(|(token, _)| token)
+        .collect();
+    // All of the file behind the gap, in its order; the packet that fills it does not wait.
+    assert_eq!(waited, [5, 6, 7, 8]);
+    let all: Vec<(u64, bool)> = waited.into_iter().map(|token| (token, true)).collect();
+    assert_eq!(released, all);
 }
 
 const CHAT: &str = "[[rule]]\nname = \"word\"\napp = [\"irc\", \"dcc\"]\nkeyword = \"nightingale\"\naction = \"block\"\n\

@@ -200,6 +200,14 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 32_768, value_parser = clap::value_parser!(u32).range(1_024..=16_777_216))]
     pub(crate) scan_window: u32,
 
+    /// Let connections like a blocked one try again, for measurements
+    #[arg(long, hide = true)]
+    pub(crate) no_connection_cache: bool,
+
+    /// Hold packets behind a gap until it is filled, for measurements
+    #[arg(long, hide = true)]
+    pub(crate) no_fast_pass: bool,
+
     /// Leave the rules in the kernel at the end, so that what is decided stays so until the next start
     #[arg(long)]
     pub(crate) leave: bool,

@@ -125,9 +125,13 @@ fn settings(args: &UpArgs) -> Result<Settings, Failure> {
         } else {
             Mode::Observe
         },
-        blocked_for: args.blocked_for,
+        blocked_for: match args.no_connection_cache {
+            true => Duration::ZERO,
+            false => args.blocked_for,
+        },
         zone: zone(args.zone.as_deref())?,
         scan_window: usize::try_from(args.scan_window).unwrap_or(usize::MAX),
+        fast_pass: !args.no_fast_pass,
     })
 }
 
