@@ -5,8 +5,15 @@
 
 mod border;
 mod load;
+mod proxy;
 
+use std::path::Path;
 use std::time::Duration;
+
+#[cfg(test)]
+use ringway_gateway::SignatureSet;
+#[cfg(test)]
+use ringway_gateway::policy::Policy;
 
 use self::border::{Border, Running};
 use self::load::{Kind, Load};
@@ -24,6 +31,11 @@ enum Setup {
     Accept,
     /// A gateway with this policy, beside address translation.
     Gateway(&'static str),
+    /// A proxy that takes the files' connections, beside address translation.
+    Proxy {
+        /// Each answer is scanned.
+        scans: bool,
+    },
 }
 
 /// A configuration.
@@ -35,7 +47,7 @@ struct Step {
     setup: Setup,
 }
 
-const LADDER: [Step; 7] = [
+const LADDER: [Step; 9] = [
     step("forward", "forwarding", Setup::Forward),
     step("nat", NAT, Setup::Translate),
     step("queue", "every packet queued and accepted", Setup::Accept),
@@ -51,10 +63,45 @@ const LADDER: [Step; 7] = [
         "filter, audit and scan (clamd)",
         Setup::Gateway(SCAN),
     ),
+    step(
+        "proxy",
+        "proxy by redirection (squid: file-name filter, log)",
+        Setup::Proxy { scans: false },
+    ),
+    step(
+        "proxy-scan",
+        "proxy by redirection that scans (squid, c-icap, clamd)",
+        Setup::Proxy { scans: true },
+    ),
 ];
 /// Sizes of scan windows, in KiB, as in the papers.
 const WINDOWS: [usize; 8] = [1, 4, 8, 16, 32, 48, 64, 120];
 const NAT: &str = "forwarding with NAT";
+
+const KINDS: [Kind; 3] = [Kind::Files(100), Kind::Bulk(1), Kind::Bulk(8)];
+
+impl Setup {
+    /// What crosses it. A proxy of HTTP takes no other connections.
+    fn kinds(self) -> &'static [Kind] {
+        match self {
+            Self::Proxy { .. } => &[Kind::Files(100)],
+            _ => &KINDS,
+        }
+    }
+
+    fn scans(self) -> bool {
+        matches!(self, Self::Gateway(SCAN) | Self::Proxy { scans: true })
+    }
+}
+
+/// What a configuration cannot do without.
+fn needs(setup: Setup) -> &'static str {
+    match setup {
+        Setup::Proxy { scans: false } => "squid",
+        Setup::Proxy { scans: true } => "--clamd, squid, c-icap and its module virus_scan",
+        _ => "--clamd",
+    }
+}
 
 const fn step(word: &'static str, name: &'static str, setup: Setup) -> Step {
     Step { word, name, setup }
@@ -70,40 +117,55 @@ const SCAN: &str = "[[rule]]\nname = \"n\"\napp = \"http\"\nfile_name = \"*.exe\
     [[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\naudit = true\nfailure = \"closed\"\n\
     [[rule]]\nname = \"k\"\napp = \"irc\"\nkeyword = \"forbidden\"\naction = \"block\"\n";
 
-/// Measures the configurations, in turns.
+/// Measures what was asked for.
 pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
     let steps = chosen(&args.only)?;
-    let (rounds, time) = if args.quick {
-        (1, Duration::from_secs(2))
+    let manner = if args.quick {
+        (1, Duration::from_millis(1_500))
     } else {
         (args.rounds.max(1), Duration::from_secs(args.seconds))
     };
     let border = Border::lay()?;
     let load = Load::serve(&border)?;
     if args.windows {
-        return windows(output, args, (&border, &load), (rounds, time));
+        return windows(output, args, (&border, &load), manner);
     }
     if args.chat {
-        return chat(output, args, (&border, &load), (rounds, time));
+        return chat(output, args, (&border, &load), manner);
     }
-    let kinds = [Kind::Files(100), Kind::Bulk(1), Kind::Bulk(8)];
+    let figures = ladder(output, args, (&border, &load), (&steps, manner))?;
+    show(output, &figures)
+}
+
+/// The configurations, in turns.
+fn ladder(
+    output: Output,
+    args: &GateBenchArgs,
+    (border, load): (&Border, &Load),
+    (steps, (rounds, time)): (&[Step], (usize, Duration)),
+) -> Result<Vec<Figure>, Failure> {
     let mut runs: Vec<(&str, Kind, f64)> = Vec::new();
     for round in 0..rounds {
-        for Step { word, name, setup } in &steps {
-            let Some(running) = start(&border, *setup, args)? else {
+        for Step { word, name, setup } in steps {
+            let Some(running) = start(border, *setup, args)? else {
                 if round == 0 {
-                    output.note(&format!("{name}: left out, it needs --clamd"));
+                    output.note(&format!("{name}: LEFT OUT, it needs {}", needs(*setup)));
                 }
                 continue;
             };
-            for kind in kinds {
-                let rate = load.measure(&border, kind, time)?;
+            if round == 0 && setup.scans() && load.lets_a_virus_through(border)? {
+                return Err(Failure::failed(format_args!(
+                    "{name}: the EICAR test file came through, so nothing is scanned; does this clamd know it?"
+                )));
+            }
+            for kind in setup.kinds() {
+                let rate = load.measure(border, *kind, time)?;
                 output.note(&format!(
                     "round {} of {rounds}, {name}, {}: {rate:.2} Gbit/s",
                     round + 1,
                     kind.name()
                 ));
-                runs.push((word, kind, rate));
+                runs.push((word, *kind, rate));
             }
             running.end()?;
         }
@@ -113,20 +175,18 @@ pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
         same.map(|run| run.2).collect()
     };
     let mut figures = Vec::new();
-    for step in &steps {
-        for kind in kinds {
+    for step in steps {
+        for kind in KINDS {
             let rates = of(step.word, kind);
             if rates.is_empty() {
                 continue;
             }
             let case = format!("{}, {}", step.name, kind.name());
-            figures.push(
-                Figure::new("gate", case, "throughput", "Gbit/s", &rates)
-                    .against(NAT, &of("nat", kind)),
-            );
+            let figure = Figure::new("gate", case, "throughput", "Gbit/s", &rates);
+            figures.push(figure.against(NAT, &of("nat", kind)));
         }
     }
-    show(output, &figures)
+    Ok(figures)
 }
 
 /// What the size of the windows in which files are scanned does.
@@ -144,7 +204,11 @@ fn windows(
     for round in 0..rounds {
         for (kib, rates) in WINDOWS.into_iter().zip(&mut rates) {
             let window = kib.saturating_mul(1_024);
-            let running = border.gateway(SCAN, args.queues, Some(clamd), Some(window))?;
+            let more = [
+                words(args, Some(clamd)),
+                vec!["--scan-window".into(), window.to_string()],
+            ];
+            let running = border.gateway(SCAN, &more.concat())?;
             let rate = load.measure(border, kind, time)?;
             running.end()?;
             output.note(&format!(
@@ -172,13 +236,13 @@ fn chat(
     (border, load): (&Border, &Load),
     (rounds, time): (usize, Duration),
 ) -> Result<(), Failure> {
-    let steps: Vec<Step> = chosen(&args.only)?;
+    let steps = chosen(&args.only)?;
     let mut figures = Vec::new();
     for Step { name, setup, .. } in steps {
         let mut times = [Vec::new(), Vec::new()];
         for round in 0..rounds {
             let Some(running) = start(border, setup, args)? else {
-                output.note(&format!("{name}: left out, it needs --clamd"));
+                output.note(&format!("{name}: LEFT OUT, it needs {}", needs(setup)));
                 break;
             };
             for (downloads, times) in [0, 50].into_iter().zip(&mut times) {
@@ -226,6 +290,17 @@ fn chosen(only: &[String]) -> Result<Vec<Step>, Failure> {
     Ok(LADDER.into_iter().filter(asked).collect())
 }
 
+#[cfg(test)]
+/// A policy of these measurements.
+fn policy(text: &str) -> Result<Policy, Failure> {
+    let signatures = SignatureSet::built_in();
+    let names = signatures.signatures().iter();
+    let known = names
+        .map(|signature| signature.application.clone())
+        .collect();
+    Policy::parse(text, &known).map_err(|errors| Failure::failed(format_args!("{errors:?}")))
+}
+
 /// `None`: it cannot be had here.
 fn start(border: &Border, setup: Setup, args: &GateBenchArgs) -> Result<Option<Running>, Failure> {
     match setup {
@@ -234,30 +309,33 @@ fn start(border: &Border, setup: Setup, args: &GateBenchArgs) -> Result<Option<R
         Setup::Accept => Ok(Some(border.accept()?)),
         Setup::Gateway(SCAN) if args.clamd.is_none() => Ok(None),
         Setup::Gateway(policy) => {
-            let clamd = args.clamd.as_ref().filter(|_| policy == SCAN);
-            Ok(Some(border.gateway(policy, args.queues, clamd, None)?))
+            let clamd = args.clamd.as_deref().filter(|_| policy == SCAN);
+            Ok(Some(border.gateway(policy, &words(args, clamd))?))
         }
+        Setup::Proxy { scans: true } if args.clamd.is_none() => Ok(None),
+        Setup::Proxy { scans } => border.proxy(args.clamd.as_deref().filter(|_| scans)),
     }
+}
+
+/// What a gateway is told beside its policy.
+fn words(args: &GateBenchArgs, clamd: Option<&Path>) -> Vec<String> {
+    let mut words = vec!["--queues".to_owned(), args.queues.to_string()];
+    if let Some(clamd) = clamd {
+        words.extend(["--clamd".to_owned(), clamd.display().to_string()]);
+    }
+    words
 }
 
 #[cfg(test)]
 mod tests {
-    use ringway_gateway::SignatureSet;
-    use ringway_gateway::policy::Policy;
-
     use super::{LADDER, Setup, Step};
 
     #[test]
     fn the_policies_of_the_ladder_are_in_order() {
-        let known = SignatureSet::built_in()
-            .signatures()
-            .iter()
-            .map(|signature| signature.application.clone())
-            .collect();
         let mut count = 0;
         for Step { name, setup, .. } in LADDER {
             if let Setup::Gateway(policy) = setup {
-                assert!(Policy::parse(policy, &known).is_ok(), "{name}");
+                assert!(super::policy(policy).is_ok(), "{name}");
                 count += 1;
             }
         }

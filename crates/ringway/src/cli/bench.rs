@@ -28,10 +28,11 @@ Examples:
   ringway bench gate --chat --only nat,scan --clamd /run/clamav/clamd.ctl
 
 Three namespaces; a hundred clients load files of 2 MB over HTTP, one and eight connections only send. Forwarding, NAT and
-the gateway's configurations take turns, and each is shown as a share of NAT. Client, server and gateway share this
-machine's cores. Needs root, iproute2 and iptables.")]
+the gateway's configurations take turns, and each is shown as a share of NAT; beside them squid, to which the files'
+connections are redirected, with the same filter of names, and with c-icap and clamd. Client, server and gateway share
+this machine's cores. Needs root, iproute2 and iptables.")]
 pub(crate) struct GateBenchArgs {
-    /// One round of 2 seconds each; ends within a minute
+    /// One round of 1.5 seconds each; ends within a minute
     #[arg(long)]
     pub(crate) quick: bool,
     /// Rounds
@@ -46,7 +47,8 @@ pub(crate) struct GateBenchArgs {
     /// How long a line of chat takes there and back instead, alone and beside 50 downloads
     #[arg(long)]
     pub(crate) chat: bool,
-    /// Only these of forward, nat, queue, classify, filter, audit, scan; shares are told where nat is one of them
+    /// Only these of forward, nat, queue, classify, filter, audit, scan, proxy, proxy-scan (shares are told where nat is one of
+    /// them)
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// How many queues the gateway has, each with a thread

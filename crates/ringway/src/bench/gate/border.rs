@@ -1,9 +1,10 @@
 //! Three namespaces in a row, and what runs in the middle one.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tempfile::TempDir;
 
+use super::proxy::{INTERCEPTED, Proxy};
 use crate::failure::Failure;
 
 pub(super) const SERVER: &str = "198.51.100.9";
@@ -97,12 +99,21 @@ impl Border {
         check(Command::new("ip").args(words))
     }
 
-    fn inside(&self, side: Side, words: &[&str]) -> Result<(), Failure> {
+    pub(super) fn inside(&self, side: Side, words: &[&str]) -> Result<(), Failure> {
         check(
             Command::new("ip")
                 .args(["netns", "exec", &self.name(side)])
                 .args(words),
         )
+    }
+
+    /// A program in a namespace.
+    pub(super) fn command(&self, side: Side, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new("ip");
+        command
+            .args(["netns", "exec", &self.name(side)])
+            .arg(program);
+        command
     }
 
     /// Does something on a thread that stays in a namespace: its sockets belong there.
@@ -135,6 +146,7 @@ impl Border {
         self.inside(Side::Gateway, &[&["iptables"], rule.as_slice()].concat())?;
         Ok(Running {
             gateway: None,
+            proxy: None,
             accepting: None,
             undo: Some(vec![
                 "netns".to_owned(),
@@ -146,6 +158,23 @@ impl Border {
                 "-F".to_owned(),
             ]),
         })
+    }
+
+    /// A proxy that takes all connections to the port of files, and address translation for the others.
+    pub(super) fn proxy(&self, clamd: Option<&Path>) -> Result<Option<Running>, Failure> {
+        let mut running = self.translate()?;
+        running.proxy = Proxy::start(self, clamd)?;
+        if running.proxy.is_none() {
+            running.end()?;
+            return Ok(None);
+        }
+        let to = INTERCEPTED.to_string();
+        let taken = ["iptables", "-t", "nat", "-A", "PREROUTING", "-i", "lan0"];
+        let redirected = ["-p", "tcp", "--dport", "80", "-j", "REDIRECT", "--to-ports"];
+        // The rule goes with the translation's.
+        let rule = [taken.as_slice(), &redirected, &[&to]].concat();
+        self.inside(Side::Gateway, &rule)?;
+        Ok(Some(running))
     }
 
     /// Every packet is queued and accepted, and nothing else, with address translation: what the queue alone costs.
@@ -170,37 +199,22 @@ impl Border {
         Ok(running)
     }
 
-    /// A gateway with this policy, and address translation.
-    pub(super) fn gateway(
-        &self,
-        policy: &str,
-        queues: u16,
-        clamd: Option<&PathBuf>,
-        window: Option<usize>,
-    ) -> Result<Running, Failure> {
+    /// A gateway with this policy, and address translation. `more`: further words for `gate up`.
+    pub(super) fn gateway(&self, policy: &str, more: &[String]) -> Result<Running, Failure> {
         let mut running = self.translate()?;
         let path = |name: &str| self.folder.path().join(name);
         std::fs::write(path("policy.toml"), policy).map_err(Failure::failed)?;
         let program = std::env::current_exe().map_err(Failure::failed)?;
-        let mut command = Command::new("ip");
+        let mut command = self.command(Side::Gateway, program);
         command
-            .args(["netns", "exec", &self.name(Side::Gateway)])
-            .arg(program)
             .args(["--json", "gate", "up", "--exit-with-stdin", "--enforce"])
             .args(["--inside", "lan0", "--outside", "wan0", "--policy"])
             .arg(path("policy.toml"))
-            .arg("--queues")
-            .arg(queues.to_string())
             .arg("--state")
             .arg(path("state"))
             .arg("--control")
-            .arg(path("gate.sock"));
-        if let Some(window) = window {
-            command.arg("--scan-window").arg(window.to_string());
-        }
-        if let Some(clamd) = clamd {
-            command.arg("--clamd").arg(clamd);
-        }
+            .arg(path("gate.sock"))
+            .args(more);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -241,6 +255,7 @@ struct Accepting {
 #[derive(Debug)]
 pub(super) struct Running {
     gateway: Option<Child>,
+    proxy: Option<Proxy>,
     accepting: Option<Accepting>,
     undo: Option<Vec<String>>,
 }
@@ -250,6 +265,7 @@ impl Running {
     pub(super) fn plain() -> Running {
         Running {
             gateway: None,
+            proxy: None,
             accepting: None,
             undo: None,
         }
@@ -260,6 +276,9 @@ impl Running {
         if let Some(mut gateway) = self.gateway.take() {
             drop(gateway.stdin.take());
             gateway.wait().map_err(Failure::failed)?;
+        }
+        if let Some(proxy) = self.proxy.take() {
+            proxy.end();
         }
         if let Some(Accepting { over, thread }) = self.accepting.take() {
             over.store(true, Ordering::Relaxed);

@@ -12,6 +12,12 @@ use crate::failure::Failure;
 /// Bytes of a file, as in the papers.
 const FILE: usize = 2_000_000;
 const FILES: u16 = 80;
+/// The file that every scanner takes for a virus (eicar.org), in two parts: scanners of this program would find it whole.
+const TEST_VIRUS: [&str; 2] = [
+    "X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR-STANDARD-",
+    "ANTIVIRUS-TEST-FILE!$H+H*",
+];
+const TEST_VIRUS_NAME: &[u8] = b"GET /eicar.com ";
 const BULK: u16 = 5_001;
 const CHAT: u16 = 6_667;
 /// Time at the beginning of a measurement that does not count.
@@ -114,6 +120,28 @@ impl Load {
         Ok(bits / took.as_secs_f64() / 1e9)
     }
 
+    /// Whether the test virus arrives.
+    pub(super) fn lets_a_virus_through(&self, border: &Border) -> Result<bool, Failure> {
+        let loading = border.at(Side::Client, || -> io::Result<Vec<u8>> {
+            let mut stream = TcpStream::connect((SERVER, FILES))?;
+            stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+            let rest = b"HTTP/1.1\r\nHost: server\r\n\r\n";
+            stream.write_all(&[TEST_VIRUS_NAME, rest].concat())?;
+            let mut came = Vec::new();
+            // A connection that is broken off has brought what it has brought.
+            stream.read_to_end(&mut came).ok();
+            Ok(came)
+        });
+        let loaded = loading.map_err(Failure::failed)?.join();
+        let came = loaded
+            .map_err(|_| Failure::failed("a client's thread ended by a fault"))?
+            .and_then(|came| came)
+            .map_err(Failure::failed)?;
+        let virus = TEST_VIRUS.concat();
+        let mut places = came.windows(virus.len());
+        Ok(places.any(|bytes| bytes == virus.as_bytes()))
+    }
+
     /// Times that lines take there and back, while so many clients load files.
     pub(super) fn chat(
         &self,
@@ -174,6 +202,14 @@ fn answer(mut stream: TcpStream, whole: bool) -> io::Result<()> {
     let mut request = [0; 1_024];
     if stream.read(&mut request)? == 0 {
         return Ok(());
+    }
+    if whole && request.starts_with(TEST_VIRUS_NAME) {
+        let virus = TEST_VIRUS.concat();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: {}\r\n\r\n",
+            virus.len()
+        );
+        return stream.write_all(&[head.as_bytes(), virus.as_bytes()].concat());
     }
     if whole {
         let head = format!(
