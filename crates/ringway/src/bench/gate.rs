@@ -2,10 +2,15 @@
 //!
 //! The papers' ladder: three namespaces, client, gateway and server; a hundred clients that load files of 2 MB over HTTP, and
 //! connections that only send. The configurations take turns, so that all of them see the same machine.
+//!
+//! | part | measures |
+//! |---|---|
+//! | `storm` | a blocked service that is dialed again and again, with and without the connection cache |
 
 mod border;
 mod load;
 mod proxy;
+mod storm;
 
 use std::path::Path;
 use std::time::Duration;
@@ -117,23 +122,49 @@ const SCAN: &str = "[[rule]]\nname = \"n\"\napp = \"http\"\nfile_name = \"*.exe\
     [[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\naudit = true\nfailure = \"closed\"\n\
     [[rule]]\nname = \"k\"\napp = \"irc\"\nkeyword = \"forbidden\"\naction = \"block\"\n";
 
+/// What is measured beside the ladder, by its word for `--only`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Storm,
+}
+
+const PARTS: [(&str, Part); 1] = [
+    ("cache", Part::Storm),
+];
+
 /// Measures what was asked for.
 pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
-    let steps = chosen(&args.only)?;
+    let (steps, parts) = chosen(args)?;
     let manner = if args.quick {
         (1, Duration::from_millis(1_500))
     } else {
         (args.rounds.max(1), Duration::from_secs(args.seconds))
     };
-    let border = Border::lay()?;
-    let load = Load::serve(&border)?;
-    if args.windows {
-        return windows(output, args, (&border, &load), manner);
+    // What only computes needs no namespaces, and so no root.
+    let crosses = |part: &Part| matches!(part, Part::Storm);
+    let border = if steps.is_empty() && !parts.iter().any(crosses) {
+        Border::lay().ok()
+    } else {
+        Some(Border::lay()?)
+    };
+    let mut figures = Vec::new();
+    if let Some(border) = border.as_ref().filter(|_| !steps.is_empty()) {
+        let load = Load::serve(border)?;
+        if args.windows {
+            return windows(output, args, (border, &load), manner);
+        }
+        if args.chat {
+            return chat(output, args, (border, &load), manner);
+        }
+        figures.extend(ladder(output, args, (border, &load), (&steps, manner))?);
     }
-    if args.chat {
-        return chat(output, args, (&border, &load), manner);
+    for part in parts {
+        let measured = match (part, &border) {
+            (Part::Storm, Some(border)) => storm::measure(output, args, border, manner),
+            (Part::Storm, None) => continue,
+        };
+        figures.extend(measured?);
     }
-    let figures = ladder(output, args, (&border, &load), (&steps, manner))?;
     show(output, &figures)
 }
 
@@ -236,7 +267,7 @@ fn chat(
     (border, load): (&Border, &Load),
     (rounds, time): (usize, Duration),
 ) -> Result<(), Failure> {
-    let steps = chosen(&args.only)?;
+    let (steps, _) = chosen(args)?;
     let mut figures = Vec::new();
     for Step { name, setup, .. } in steps {
         let mut times = [Vec::new(), Vec::new()];
@@ -276,18 +307,26 @@ fn chat(
     show(output, &figures)
 }
 
-/// The configurations that were asked for.
-fn chosen(only: &[String]) -> Result<Vec<Step>, Failure> {
-    let only: Vec<String> = only.iter().map(|word| word.trim().to_lowercase()).collect();
-    let known = |word: &String| LADDER.iter().any(|step| step.word == *word);
+/// The configurations and parts that were asked for; everything, but for a quick run, if nothing was.
+fn chosen(args: &GateBenchArgs) -> Result<(Vec<Step>, Vec<Part>), Failure> {
+    let only = args.only.iter().map(|word| word.trim().to_lowercase());
+    let only: Vec<String> = only.collect();
+    let steps: Vec<&str> = LADDER.iter().map(|step| step.word).collect();
+    let parts: Vec<&str> = PARTS.iter().map(|part| part.0).collect();
+    let known = |word: &str| steps.contains(&word) || (!args.chat && parts.contains(&word));
     if let Some(word) = only.iter().find(|word| !known(word)) {
         return Err(Failure::usage(format_args!(
-            "`{word}` is no configuration; there are {}",
-            LADDER.map(|step| step.word).join(", ")
+            "`{word}` is no configuration{}; there are {}",
+            if args.chat { " of the ladder" } else { "" },
+            [steps, parts].concat().join(", ")
         )));
     }
-    let asked = |step: &Step| only.is_empty() || only.iter().any(|word| word == step.word);
-    Ok(LADDER.into_iter().filter(asked).collect())
+    let asked = |word: &str| only.is_empty() || only.iter().any(|only| only == word);
+    let ladder_alone = args.quick || args.windows || args.chat;
+    let some = |word: &str| asked(word) && !(only.is_empty() && ladder_alone);
+    let steps = LADDER.into_iter().filter(|step| asked(step.word)).collect();
+    let parts = PARTS.into_iter().filter(|part| some(part.0));
+    Ok((steps, parts.map(|part| part.1).collect()))
 }
 
 #[cfg(test)]

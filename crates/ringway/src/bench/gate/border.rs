@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use ringway_gateway::limits::MAX_BATCH;
 use ringway_gateway::linux::queue::Queue;
@@ -269,6 +270,28 @@ impl Running {
             accepting: None,
             undo: None,
         }
+    }
+
+    /// Processor time of the gateway's process: all threads, and those of its queues. Nothing where there is none.
+    pub(super) fn processor_time(&self) -> Result<[Duration; 2], Failure> {
+        let (mut all, mut queues) = (0_u64, 0_u64);
+        let Some(gateway) = &self.gateway else {
+            return Ok([Duration::ZERO; 2]);
+        };
+        let threads = format!("/proc/{}/task", gateway.id());
+        for thread in std::fs::read_dir(threads).map_err(Failure::failed)? {
+            let path = thread.map_err(Failure::failed)?.path();
+            // A thread may have ended meanwhile.
+            let read = |name: &str| std::fs::read_to_string(path.join(name)).unwrap_or_default();
+            let spent = read("schedstat");
+            let spent = spent.split_whitespace().next().map(str::parse::<u64>);
+            let spent = spent.and_then(Result::ok).unwrap_or(0);
+            all = all.saturating_add(spent);
+            if read("comm").starts_with("queue-") {
+                queues = queues.saturating_add(spent);
+            }
+        }
+        Ok([all, queues].map(Duration::from_nanos))
     }
 
     /// Ends it.
