@@ -6,8 +6,10 @@
 //! | part | measures |
 //! |---|---|
 //! | `storm` | a blocked service that is dialed again and again, with and without the connection cache |
+//! | `gaps` | a large file over a line that loses packets, with and without fast pass |
 
 mod border;
+mod gaps;
 mod load;
 mod proxy;
 mod storm;
@@ -126,10 +128,12 @@ const SCAN: &str = "[[rule]]\nname = \"n\"\napp = \"http\"\nfile_name = \"*.exe\
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Storm,
+    Gaps,
 }
 
-const PARTS: [(&str, Part); 1] = [
+const PARTS: [(&str, Part); 2] = [
     ("cache", Part::Storm),
+    ("fast-pass", Part::Gaps),
 ];
 
 /// Measures what was asked for.
@@ -141,7 +145,7 @@ pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
         (args.rounds.max(1), Duration::from_secs(args.seconds))
     };
     // What only computes needs no namespaces, and so no root.
-    let crosses = |part: &Part| matches!(part, Part::Storm);
+    let crosses = |part: &Part| matches!(part, Part::Storm | Part::Gaps);
     let border = if steps.is_empty() && !parts.iter().any(crosses) {
         Border::lay().ok()
     } else {
@@ -161,7 +165,8 @@ pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
     for part in parts {
         let measured = match (part, &border) {
             (Part::Storm, Some(border)) => storm::measure(output, args, border, manner),
-            (Part::Storm, None) => continue,
+            (Part::Gaps, Some(border)) => gaps::measure(output, args, border, manner),
+            (Part::Storm | Part::Gaps, None) => continue,
         };
         figures.extend(measured?);
     }

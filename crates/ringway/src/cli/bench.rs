@@ -25,6 +25,7 @@ Examples:
   ringway bench gate --clamd /run/clamav/clamd.ctl --json > gate.json
   ringway bench gate --only nat,filter --rounds 5
   ringway bench gate --only cache
+  ringway bench gate --only fast-pass --rattan target/tools/bin/rattan --rounds 1 --seconds 15
   ringway bench gate --windows --clamd /run/clamav/clamd.ctl
   ringway bench gate --chat --only nat,scan --clamd /run/clamav/clamd.ctl
 
@@ -33,8 +34,8 @@ the gateway's configurations take turns, and each is shown as a share of NAT; be
 connections are redirected, with the same filter of names, and with c-icap and clamd. Client, server and gateway share
 this machine's cores. Needs root, iproute2 and iptables.
 
-cache: 64 callers dial a blocked service again and again.
---quick measures the ladder only, unless --only asks for more.")]
+cache: 64 callers dial a blocked service again and again. fast-pass: a file of 300 MB, of which at most --seconds are loaded,
+over lines with loss and delay.  --quick measures the ladder only, unless --only asks for more.")]
 pub(crate) struct GateBenchArgs {
     /// One round of 1.5 seconds each; ends within a minute
     #[arg(long)]
@@ -52,7 +53,7 @@ pub(crate) struct GateBenchArgs {
     #[arg(long)]
     pub(crate) chat: bool,
     /// Only these of forward, nat, queue, classify, filter, audit, scan, proxy, proxy-scan (shares are told where nat is one of
-    /// them), and of the parts beside them: cache
+    /// them), and of the parts beside them: cache, fast-pass
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// How many queues the gateway has, each with a thread
@@ -61,6 +62,9 @@ pub(crate) struct GateBenchArgs {
     /// Where clamd listens, for the configuration that scans
     #[arg(long, value_name = "PATH")]
     pub(crate) clamd: Option<PathBuf>,
+    /// The emulator of lines, for `fast-pass`: rattan 0.1.1, which `make bench-gate` installs
+    #[arg(long, value_name = "PATH")]
+    pub(crate) rattan: Option<PathBuf>,
 }
 
 /// `ringway bench transport`.
