@@ -7,19 +7,19 @@
 //! |---|---|
 //! | `storm` | a blocked service that is dialed again and again, with and without the connection cache |
 //! | `gaps` | a large file over a line that loses packets, with and without fast pass |
+//! | `stages` | the time of one packet, stage by stage |
 
 mod border;
 mod gaps;
 mod load;
 mod proxy;
+mod stages;
 mod storm;
 
 use std::path::Path;
 use std::time::Duration;
 
-#[cfg(test)]
 use ringway_gateway::SignatureSet;
-#[cfg(test)]
 use ringway_gateway::policy::Policy;
 
 use self::border::{Border, Running};
@@ -129,11 +129,13 @@ const SCAN: &str = "[[rule]]\nname = \"n\"\napp = \"http\"\nfile_name = \"*.exe\
 enum Part {
     Storm,
     Gaps,
+    Stages,
 }
 
-const PARTS: [(&str, Part); 2] = [
+const PARTS: [(&str, Part); 3] = [
     ("cache", Part::Storm),
     ("fast-pass", Part::Gaps),
+    ("stages", Part::Stages),
 ];
 
 /// Measures what was asked for.
@@ -163,9 +165,11 @@ pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
         figures.extend(ladder(output, args, (border, &load), (&steps, manner))?);
     }
     for part in parts {
+        let clamd = args.clamd.as_deref();
         let measured = match (part, &border) {
             (Part::Storm, Some(border)) => storm::measure(output, args, border, manner),
             (Part::Gaps, Some(border)) => gaps::measure(output, args, border, manner),
+            (Part::Stages, border) => stages::measure(output, clamd, border.as_ref(), manner),
             (Part::Storm | Part::Gaps, None) => continue,
         };
         figures.extend(measured?);
@@ -334,7 +338,6 @@ fn chosen(args: &GateBenchArgs) -> Result<(Vec<Step>, Vec<Part>), Failure> {
     Ok((steps, parts.map(|part| part.1).collect()))
 }
 
-#[cfg(test)]
 /// A policy of these measurements.
 fn policy(text: &str) -> Result<Policy, Failure> {
     let signatures = SignatureSet::built_in();
