@@ -17,6 +17,8 @@ mod transport;
 
 use std::path::Path;
 
+pub(crate) use gate::Held;
+
 use crate::cli::BenchCommand;
 use crate::failure::Failure;
 use crate::run::Context;

@@ -8,10 +8,12 @@
 //! | `storm` | a blocked service that is dialed again and again, with and without the connection cache |
 //! | `gaps` | a large file over a line that loses packets, with and without fast pass |
 //! | `stages` | the time of one packet, stage by stage |
+//! | `memory` | what a flow takes |
 
 mod border;
 mod gaps;
 mod load;
+mod memory;
 mod proxy;
 mod stages;
 mod storm;
@@ -21,6 +23,8 @@ use std::time::Duration;
 
 use ringway_gateway::SignatureSet;
 use ringway_gateway::policy::Policy;
+
+pub(crate) use self::memory::Held;
 
 use self::border::{Border, Running};
 use self::load::{Kind, Load};
@@ -130,16 +134,21 @@ enum Part {
     Storm,
     Gaps,
     Stages,
+    Memory,
 }
 
-const PARTS: [(&str, Part); 3] = [
+const PARTS: [(&str, Part); 4] = [
     ("cache", Part::Storm),
     ("fast-pass", Part::Gaps),
     ("stages", Part::Stages),
+    ("memory", Part::Memory),
 ];
 
 /// Measures what was asked for.
 pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
+    if let Some(held) = args.memory_of {
+        return memory::hold(output, held);
+    }
     let (steps, parts) = chosen(args)?;
     let manner = if args.quick {
         (1, Duration::from_millis(1_500))
@@ -170,6 +179,7 @@ pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
             (Part::Storm, Some(border)) => storm::measure(output, args, border, manner),
             (Part::Gaps, Some(border)) => gaps::measure(output, args, border, manner),
             (Part::Stages, border) => stages::measure(output, clamd, border.as_ref(), manner),
+            (Part::Memory, _) => memory::measure(output, args.quick),
             (Part::Storm | Part::Gaps, None) => continue,
         };
         figures.extend(measured?);
