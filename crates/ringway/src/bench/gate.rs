@@ -9,12 +9,14 @@
 //! | `gaps` | a large file over a line that loses packets, with and without fast pass |
 //! | `stages` | the time of one packet, stage by stage |
 //! | `memory` | what a flow takes |
+//! | `recall` | which peer-to-peer flows are found, beside nDPI |
 
 mod border;
 mod gaps;
 mod load;
 mod memory;
 mod proxy;
+mod recall;
 mod stages;
 mod storm;
 
@@ -135,13 +137,15 @@ enum Part {
     Gaps,
     Stages,
     Memory,
+    Recall,
 }
 
-const PARTS: [(&str, Part); 4] = [
+const PARTS: [(&str, Part); 5] = [
     ("cache", Part::Storm),
     ("fast-pass", Part::Gaps),
     ("stages", Part::Stages),
     ("memory", Part::Memory),
+    ("ndpi", Part::Recall),
 ];
 
 /// Measures what was asked for.
@@ -174,12 +178,13 @@ pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
         figures.extend(ladder(output, args, (border, &load), (&steps, manner))?);
     }
     for part in parts {
-        let clamd = args.clamd.as_deref();
+        let (clamd, captures) = (args.clamd.as_deref(), args.captures.as_deref());
         let measured = match (part, &border) {
             (Part::Storm, Some(border)) => storm::measure(output, args, border, manner),
             (Part::Gaps, Some(border)) => gaps::measure(output, args, border, manner),
             (Part::Stages, border) => stages::measure(output, clamd, border.as_ref(), manner),
             (Part::Memory, _) => memory::measure(output, args.quick),
+            (Part::Recall, _) => recall::measure(output, captures, manner.0),
             (Part::Storm | Part::Gaps, None) => continue,
         };
         figures.extend(measured?);

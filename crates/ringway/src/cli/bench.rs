@@ -24,7 +24,7 @@ Examples:
   ringway bench gate --quick
   ringway bench gate --clamd /run/clamav/clamd.ctl --json > gate.json
   ringway bench gate --only nat,filter --rounds 5
-  ringway bench gate --only cache,stages,memory
+  ringway bench gate --only cache,stages,memory,ndpi
   ringway bench gate --only fast-pass --rattan target/tools/bin/rattan --rounds 1 --seconds 15
   ringway bench gate --windows --clamd /run/clamav/clamd.ctl
   ringway bench gate --chat --only nat,scan --clamd /run/clamav/clamd.ctl
@@ -32,11 +32,11 @@ Examples:
 Three namespaces; a hundred clients load files of 2 MB over HTTP, one and eight connections only send. Forwarding, NAT and
 the gateway's configurations take turns, and each is shown as a share of NAT; beside them squid, to which the files'
 connections are redirected, with the same filter of names, and with c-icap and clamd. Client, server and gateway share
-this machine's cores. Needs root, iproute2 and iptables; stages and memory do without.
+this machine's cores. Needs root, iproute2 and iptables; stages, memory and ndpi do without.
 
 cache: 64 callers dial a blocked service again and again. fast-pass: a file of 300 MB, of which at most --seconds are loaded,
 over lines with loss and delay. stages: each stage of a packet alone, from memory. memory: what a process grows by for 10 000 to
-1 000 000 flows. --quick measures the ladder only, unless --only asks for more.")]
+1 000 000 flows. ndpi: recall and precision beside ndpiReader. --quick measures the ladder only, unless --only asks for more.")]
 pub(crate) struct GateBenchArgs {
     /// One round of 1.5 seconds each; ends within a minute
     #[arg(long)]
@@ -54,7 +54,7 @@ pub(crate) struct GateBenchArgs {
     #[arg(long)]
     pub(crate) chat: bool,
     /// Only these of forward, nat, queue, classify, filter, audit, scan, proxy, proxy-scan (shares are told where nat is one of
-    /// them), and of the parts beside them: cache, fast-pass, stages, memory
+    /// them), and of the parts beside them: cache, fast-pass, stages, memory, ndpi
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// How many queues the gateway has, each with a thread
@@ -66,6 +66,9 @@ pub(crate) struct GateBenchArgs {
     /// The emulator of lines, for `fast-pass`: rattan 0.1.1, which `make bench-gate` installs
     #[arg(long, value_name = "PATH")]
     pub(crate) rattan: Option<PathBuf>,
+    /// A folder with labels.tsv and given/, captures whose flows are known, for `ndpi`
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) captures: Option<PathBuf>,
     /// Make so many flows and say what the process grew by
     #[arg(long, hide = true, value_name = "STATE:FLOWS")]
     pub(crate) memory_of: Option<crate::bench::Held>,
