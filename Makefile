@@ -70,14 +70,14 @@ bench-overlay: setup ## look points up in rings with traitors (hours; OVERLAY="-
 	target/release/ringway bench overlay --json --plots target/bench $(OVERLAY) > target/bench/overlay.json
 	@cat target/bench/overlay.json
 
-# Traffic is counted for a whole network namespace: in one of its own, where the system allows that, nobody else's is in it.
-KADEMLIA ?= --traitors 5,20,30
-bench-gate: setup-tests ## measure what crosses the gateway beside forwarding and NAT (root; GATE="--clamd PATH" to scan too): target/bench/gate.json
+bench-gate: setup-bench target/tools/bin/rattan ## measure the gateway beside NAT, squid and nDPI (root, half an hour; GATE="--clamd PATH" to scan too): target/bench/gate.json
 	$(CARGO) build --locked --release --package ringway
 	mkdir -p target/bench
-	target/release/ringway bench gate --json $(GATE) > target/bench/gate.json
+	target/release/ringway bench gate --json --rattan target/tools/bin/rattan $(GATE) > target/bench/gate.json
 	@cat target/bench/gate.json
 
+# Traffic is counted for a whole network namespace: in one of its own, where the system allows that, nobody else's is in it.
+KADEMLIA ?= --traitors 5,20,30
 bench-kademlia: setup ## look points up in real rings and beside libp2p's Kademlia (two hours; KADEMLIA="--quick" for a quarter): target/bench/kademlia.json
 	$(CARGO) build --locked --release --package ringway
 	$(CARGO) build --locked --release --manifest-path benches/Cargo.toml --target-dir target --bin overlay-peers

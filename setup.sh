@@ -27,13 +27,17 @@ fi
 # What the tests can do without: those that need it say loudly that they are skipped.
 useful=() servers=()
 if [[ ${1:-} == --tests || ${1:-} == --bench ]]; then
-    for need in ip:iproute2 nft:nftables iptables:iptables clamd:clamav-daemon miniupnpd:miniupnpd-nftables python3:python3 nginx:nginx-light curl:curl postfix:postfix dovecot:dovecot-imapd /usr/lib/dovecot/pop3:dovecot-pop3d procmail:procmail knotd:knot unbound:unbound named:bind9 \
+    peers=()
+    if [[ $1 == --bench ]]; then
+        peers=(squid:squid c-icap:c-icap /usr/share/doc/libc-icap-mod-virus-scan:libc-icap-mod-virus-scan ndpiReader:libndpi-bin)
+    fi
+    for need in "${peers[@]}" ip:iproute2 nft:nftables iptables:iptables clamd:clamav-daemon miniupnpd:miniupnpd-nftables python3:python3 nginx:nginx-light curl:curl postfix:postfix dovecot:dovecot-imapd /usr/lib/dovecot/pop3:dovecot-pop3d procmail:procmail knotd:knot unbound:unbound named:bind9 \
         transmission-daemon:transmission-daemon transmission-create:transmission-cli aria2c:aria2 amuled:amule-daemon alcc:amule-utils \
         eiskaltdcpp-daemon:eiskaltdcpp-daemon uhub:uhub ngircd:ngircd irssi:irssi prosody:prosody; do
         command=${need%%:*} package=${need#*:}
-        if PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null 2>&1; then
+        if [[ $command == /* && -e $command ]] || PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null 2>&1; then
             say "$command is there"
-        elif [[ $package =~ ^(nginx|postfix|dovecot|procmail|knot|unbound|bind9|clamav|transmission-daemon|amule-daemon|eiskaltdcpp|uhub|ngircd|prosody) ]]; then
+        elif [[ $package =~ ^(nginx|postfix|dovecot|procmail|knot|unbound|bind9|clamav|transmission-daemon|amule-daemon|eiskaltdcpp|uhub|ngircd|prosody|squid|c-icap|libc-icap) ]]; then
             servers+=("$package")
         else
             useful+=("$package")
