@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
+use ringway_gateway::linux::privileges;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::{Cli, Command, GateCommand, Global, RingCommand};
@@ -83,6 +84,14 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         output: Output::new(&cli.global),
         global: cli.global,
     };
+    if let Command::Gate(GateCommand::Up(_)) = cli.command {
+        // Threads begin with the runtime, and each has capabilities of its own.
+        privileges::give_up().map_err(|error| {
+            Failure::failed(format_args!(
+                "what the gateway need not be able to do could not be given up: {error}"
+            ))
+        })?;
+    }
     let runtime = runtime(&cli.command)?;
     let result = runtime.block_on(dispatch(&context, cli.command));
     runtime.shutdown_timeout(limits::RUNTIME_END);

@@ -8,6 +8,7 @@
 //! | [`rules`] | the packet filter's rules: own chains in the table `mangle` |
 //! | [`shaper`] | classes of bandwidth (HTB) |
 //! | [`inject`] | resets onto the wire |
+//! | [`privileges`] | the capabilities that it keeps |
 //! | [`desk`] | scanners in threads of their own |
 //! | [`files`] | hashes of audited files in a thread of its own |
 //! | [`live`] | the loop over all of it |
@@ -24,6 +25,7 @@ pub mod inject;
 pub mod lanes;
 pub mod live;
 pub mod marks;
+pub mod privileges;
 pub mod queue;
 pub mod rules;
 pub mod shaper;

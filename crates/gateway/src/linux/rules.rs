@@ -40,7 +40,7 @@ const FAMILIES: [Family; 2] = [
     },
 ];
 
-const fn tool(name: &'static str) -> Tool {
+pub(super) const fn tool(name: &'static str) -> Tool {
     Tool {
         name,
         package: "iptables",

@@ -15,6 +15,7 @@ mod kept;
 mod malware;
 mod observed;
 mod policies;
+mod privileges;
 mod resets;
 mod scans;
 mod speakers;

@@ -1,0 +1,55 @@
+//! What this process may do: rules and queues of the packet filter, and packets of its own, and nothing else of what root may.
+
+use std::io;
+
+use rustix::io::Errno;
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, remove_capability_from_bounding_set,
+    set_capabilities, set_no_new_privs,
+};
+
+use super::rules::tool;
+
+/// Queues, marks, rules and classes; and resets.
+const NEEDED: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW);
+
+/// Gives up all capabilities but [`NEEDED`] for good, for this thread, those that it will start, and programs that they run.
+/// Call it before there is a second thread. Whoever has fewer keeps those.
+///
+/// What the user may read and write by its own right stays; root does not read other users' files any more.
+///
+/// # Errors
+/// The system refuses.
+pub fn give_up() -> io::Result<()> {
+    // The packet filter's tools load their modules when they are used first, and may not later.
+    for program in ["iptables", "ip6tables"] {
+        // Whether they can is told when they are needed.
+        tool(program).run(&["-t", "mangle", "-n", "-L"], "").ok();
+    }
+    for bit in 0..u64::BITS {
+        let Some(capability) = 1_u64.checked_shl(bit) else {
+            continue;
+        };
+        let capability = CapabilitySet::from_bits_retain(capability);
+        if NEEDED.contains(capability) {
+            continue;
+        }
+        match remove_capability_from_bounding_set(capability) {
+            // Not known here, or not this user's to give.
+            Ok(()) | Err(Errno::INVAL | Errno::PERM) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let had = capabilities(None)?;
+    let kept = had.permitted.intersection(NEEDED);
+    set_capabilities(
+        None,
+        CapabilitySets {
+            effective: kept,
+            permitted: kept,
+            // Who is not root has them by this way, and the tools with him.
+            inheritable: had.inheritable.intersection(NEEDED),
+        },
+    )?;
+    Ok(set_no_new_privs(true)?)
+}

@@ -1,0 +1,37 @@
+//! What the running gateway may still do.
+
+use super::border::Border;
+
+/// `CAP_NET_ADMIN` and `CAP_NET_RAW` (capabilities(7)).
+const NEEDED: u64 = 1 << 12 | 1 << 13;
+
+#[test]
+fn every_thread_keeps_the_capabilities_that_it_needs_and_no_others() {
+    let Some(mut border) = Border::new("privileges") else {
+        return;
+    };
+    let classes = "[classes.slow]\nrate = \"1 Mbit/s\"\n\n[[rule]]\nname = \"web\"\napp = \"http\"\naction = \"shape\"\nclass = \"slow\"\n";
+    border.up(classes, &["--enforce"]);
+    let pid = border.status()["pid"].as_u64().unwrap();
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let mut count = 0;
+    for thread in threads {
+        let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap().trim().to_owned()
+        };
+        for name in ["CapEff:", "CapPrm:", "CapBnd:"] {
+            let has = u64::from_str_radix(&field(name), 16).unwrap();
+            assert_eq!(has, NEEDED, "{name} {status}");
+        }
+        assert_eq!(field("NoNewPrivs:"), "1");
+        count += 1;
+    }
+    assert!(count >= 3, "{count} threads");
+    // It can still put other rules and classes in force.
+    let faster = border.file("faster.toml", &classes.replace("1 Mbit/s", "2 Mbit/s"));
+    let applied = border.ask(&["apply", faster.to_str().unwrap()]);
+    assert_eq!(applied.code, Some(0), "{}", applied.stderr);
+    assert!(border.traces().contains("7a11"), "{}", border.traces());
+}
