@@ -230,9 +230,12 @@ impl Live {
     fn decide(&mut self, now: Duration) {
         for (ticket, packet) in self.lanes.packets() {
             let token = ticket.token();
-            let verdict = self
-                .gateway
-                .handle_queued(now, token, LinkType::RawIp, packet.bytes);
+            let (gateway, bytes) = (&mut self.gateway, packet.bytes);
+            let verdict = if packet.unverified {
+                gateway.handle_unverified(now, token, LinkType::RawIp, bytes)
+            } else {
+                gateway.handle_queued(now, token, LinkType::RawIp, bytes)
+            };
             let mark = verdict
                 .settled
                 .map(|settled| self.marks.apply(packet.mark, settled));

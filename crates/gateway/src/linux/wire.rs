@@ -22,6 +22,10 @@ const VERDICT_HEADER: u16 = 2;
 const MARK: u16 = 3;
 const PAYLOAD: u16 = 10;
 const WHOLE_LENGTH: u16 = 13;
+const ABOUT: u16 = 14;
+/// NFQA_SKB_GSO and NFQA_SKB_CSUM_NOTVERIFIED.
+const JOINED: u32 = 2;
+const NOT_VERIFIED: u32 = 4;
 
 const CONFIG_COMMAND: u16 = 1;
 const CONFIG_PARAMETERS: u16 = 2;
@@ -55,6 +59,8 @@ pub struct Queued<'a> {
     pub bytes: &'a [u8],
     /// Fewer bytes were copied than it has.
     pub cut: bool,
+    /// Nobody has verified its checksums, and they are filled in.
+    pub unverified: bool,
 }
 
 /// The messages of one read.
@@ -95,6 +101,7 @@ fn packet(body: &[u8]) -> Option<Queued<'_>> {
         mark: 0,
         bytes: &[],
         cut: false,
+        unverified: false,
     };
     let mut known = false;
     // Four bytes say the family, the version and the queue.
@@ -108,6 +115,11 @@ fn packet(body: &[u8]) -> Option<Queued<'_>> {
             MARK => queued.mark = Reader::new(value).be32()?,
             PAYLOAD => queued.bytes = value,
             WHOLE_LENGTH => queued.cut = true,
+            // Of what was joined, the parts were verified, or the whole will be.
+            ABOUT => {
+                queued.unverified =
+                    Reader::new(value).be32()? & (JOINED | NOT_VERIFIED) == NOT_VERIFIED
+            }
             _ => {}
         }
         rest = after;
@@ -228,7 +240,7 @@ mod tests {
     use super::{Incoming, Messages, Outgoing, Queued};
 
     /// A packet message as the kernel writes it.
-    fn packet_message(id: u32, mark: u32, payload: &[u8]) -> Vec<u8> {
+    fn packet_message(id: u32, mark: u32, payload: &[u8], about: u32) -> Vec<u8> {
         let mut out = Outgoing::default();
         out.begin(super::PACKET, 0, 7);
         out.attribute(
@@ -236,6 +248,7 @@ mod tests {
             &[id.to_be_bytes().as_slice(), &[8, 0, 2]].concat(),
         );
         out.attribute(super::MARK, &mark.to_be_bytes());
+        out.attribute(super::ABOUT, &about.to_be_bytes());
         out.attribute(super::PAYLOAD, payload);
         out.end();
         out.bytes
@@ -243,7 +256,12 @@ mod tests {
 
     #[test]
     fn packets_are_read_one_after_another() {
-        let bytes = [packet_message(1, 5, b"abc"), packet_message(2, 0, b"")].concat();
+        let bytes = [
+            packet_message(1, 5, b"abc", 4),
+            packet_message(2, 0, b"", 6),
+            packet_message(3, 0, b"", 1),
+        ]
+        .concat();
         let read: Vec<Incoming<'_>> = Messages::new(&bytes).collect();
         let queued = |id, mark, bytes| {
             Incoming::Packet(Queued {
@@ -251,14 +269,17 @@ mod tests {
                 mark,
                 bytes,
                 cut: false,
+                unverified: id == 1,
             })
         };
-        assert_eq!(read, [queued(1, 5, b"abc".as_slice()), queued(2, 0, b"")]);
+        let rest = [queued(2, 0, b"".as_slice()), queued(3, 0, b"")];
+        assert_eq!(read[0], queued(1, 5, b"abc"));
+        assert_eq!(read[1..], rest);
     }
 
     #[test]
     fn what_is_cut_or_lies_about_lengths_is_left() {
-        let whole = packet_message(1, 5, b"abcdefgh");
+        let whole = packet_message(1, 5, b"abcdefgh", 0);
         for end in 0..whole.len() {
             for _any in Messages::new(&whole[..end]) {}
             for value in [0, 1, 3, 0xff] {

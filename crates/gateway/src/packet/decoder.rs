@@ -57,6 +57,16 @@ impl Decoder {
         }
     }
 
+    /// Whether the receiver will discard this packet for a wrong checksum; it counts as passed over then.
+    pub(crate) fn is_spoilt(&mut self, link: LinkType, bytes: &[u8]) -> bool {
+        let spoilt = decode(link, bytes).is_ok_and(|packet| packet.checksum() == Checksum::Bad);
+        if spoilt {
+            self.counters.packets = self.counters.packets.saturating_add(1);
+            self.counters.skip(Skip::BadChecksum);
+        }
+        spoilt
+    }
+
     /// Hands on what is left of incomplete datagrams.
     pub(crate) fn finish(&mut self, take: &mut dyn FnMut(&Packet<'_>)) {
         self.defragmenter.finish();

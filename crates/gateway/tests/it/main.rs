@@ -19,6 +19,7 @@ mod policy;
 mod robustness;
 mod signatures;
 mod spared;
+mod spoilt;
 mod verdicts;
 mod why;
 #[cfg(feature = "yara")]

@@ -5,6 +5,7 @@
 
 mod beside;
 mod border;
+mod checksums;
 mod clients;
 mod directconnect;
 mod edonkey;

@@ -1,0 +1,54 @@
+//! Packets with a wrong checksum on the live path: their receivers discard them, so they may hide nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ringway_gateway::flow::TableBounds;
+use ringway_gateway::policy::{Action, Policy};
+use ringway_gateway::verdict::{Gateway, Mode, Settings};
+use ringway_gateway::{LinkType, Packets, built_in_classifier};
+
+use super::at;
+
+const BLOCK: &str = "[[rule]]\nname = \"b\"\napp = \"bittorrent\"\naction = \"block\"\n";
+
+#[test]
+fn what_its_receiver_discards_hides_nothing() {
+    let known: BTreeSet<String> = ["bittorrent".to_owned()].into();
+    for spoilt in [true, false] {
+        let settings = Settings {
+            mode: Mode::Enforce,
+            ..Settings::default()
+        };
+        let policy = Arc::new(Policy::parse(BLOCK, &known).unwrap());
+        let bounds = TableBounds::default();
+        let mut gateway = Gateway::new(built_in_classifier(), bounds, policy, settings);
+        let handshake = [b"\x13BitTorrent protocol".as_slice(), &[7; 48]].concat();
+        let mut packets = Packets::new();
+        let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:6881"));
+        stream.open();
+        stream.client(&handshake);
+        for _ in 0..10 {
+            stream.server(&[2; 100]);
+            stream.client(&[1; 100]);
+        }
+        for (number, (now, bytes)) in packets.iter().enumerate() {
+            if number == 3 {
+                // The same packet with other bytes comes first; its checksum stays.
+                let mut junk = bytes.to_vec();
+                let from = junk.len() - handshake.len();
+                junk[from..].fill(b'x');
+                let verdict = if spoilt {
+                    gateway.handle_unverified(now, 0, LinkType::RawIp, &junk)
+                } else {
+                    gateway.handle_queued(now, 0, LinkType::RawIp, &junk)
+                };
+                assert!(verdict.pass);
+            }
+            let _ = gateway.handle_unverified(now, 0, LinkType::RawIp, bytes);
+        }
+        let action = gateway.flows(1)[0].action;
+        // Without a look at the checksum the first copy would count.
+        assert_eq!(action == Some(Action::Block), spoilt, "{action:?}");
+    }
+}
