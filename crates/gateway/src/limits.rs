@@ -148,8 +148,8 @@ pub const MAX_POLICY_FILE: usize = 1_048_576;
 pub const MAX_RULES: usize = 1_024;
 
 /// Classes of bandwidth of one policy.
-/// Source: five bits of the connection mark, zero being none. Past it the file is refused.
-pub const MAX_CLASSES: usize = 31;
+/// Source: five bits of the connection mark, of which three values say other things of flows that are followed. Past it the file is refused.
+pub const MAX_CLASSES: usize = 29;
 
 /// Tests in one policy.
 /// Source: chosen: some for each rule. Past it the file is refused.

@@ -12,6 +12,8 @@ const SHAPED: u32 = 3;
 /// In place of a class where the state's bits are zero: it is not decided for good.
 const ANSWERS_PASS: u32 = 1;
 const WATCHED: u32 = 2;
+/// The first class of those that are watched as well.
+const WATCHED_IN: u32 = 3;
 const STATE_BITS: u32 = 2;
 const BITS: u32 = 7;
 
@@ -56,15 +58,15 @@ impl Marks {
     }
 
     fn value(self, settled: Settled) -> u32 {
+        let number =
+            |class: usize| u32::try_from(class.min(MAX_CLASSES.saturating_sub(1))).unwrap_or(0);
         let value = match settled {
             Settled::Allowed => ALLOWED,
             Settled::Blocked => BLOCKED,
             Settled::AnswersPass => ANSWERS_PASS << STATE_BITS,
             Settled::Watched => WATCHED << STATE_BITS,
-            Settled::Shaped(class) => {
-                let class = u32::try_from(class.min(MAX_CLASSES.saturating_sub(1))).unwrap_or(0);
-                SHAPED | (class << STATE_BITS)
-            }
+            Settled::WatchedIn(class) => number(class).saturating_add(WATCHED_IN) << STATE_BITS,
+            Settled::Shaped(class) => SHAPED | (number(class) << STATE_BITS),
         };
         value << self.shift
     }
@@ -115,7 +117,8 @@ mod tests {
             ];
             let verdicts = some
                 .into_iter()
-                .chain((0..MAX_CLASSES).map(Settled::Shaped));
+                .chain((0..MAX_CLASSES).map(Settled::Shaped))
+                .chain((0..MAX_CLASSES).map(Settled::WatchedIn));
             for settled in verdicts {
                 let marked = marks.apply(0xffff_ffff, settled);
                 assert_eq!(marked | mask, 0xffff_ffff);

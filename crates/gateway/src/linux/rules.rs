@@ -270,11 +270,13 @@ impl Rules {
             ),
         ]);
         for class in 0..self.classes {
-            lines.push(format!(
-                "-A {POSTROUTING} -m connmark --mark {} -j CLASSIFY --set-class {}",
-                self.marks.whole(Settled::Shaped(class)),
-                class_id(class)
-            ));
+            for settled in [Settled::Shaped(class), Settled::WatchedIn(class)] {
+                lines.push(format!(
+                    "-A {POSTROUTING} -m connmark --mark {} -j CLASSIFY --set-class {}",
+                    self.marks.whole(settled),
+                    class_id(class)
+                ));
+            }
         }
         lines
     }
@@ -351,7 +353,10 @@ mod tests {
         assert!(place("--mark 0x4000000/0x7f000000 -m bpf --bytecode \"17,") < queue);
         assert!(place("--mark 0x4000000/0x7f000000 -m conntrack --ctdir REPLY -j RETURN") < queue);
         assert!(text.contains("--save-mark --nfmask 0x7f000000 --ctmask 0x7f000000"));
-        assert!(text.contains("--mark 0x3000000/0x7f000000 -j CLASSIFY --set-class 7a11:10"));
+        for mark in ["0x3000000", "0xc000000"] {
+            let classified = format!("--mark {mark}/0x7f000000 -j CLASSIFY --set-class 7a11:10");
+            assert!(text.contains(&classified), "{text}");
+        }
     }
 
     #[test]

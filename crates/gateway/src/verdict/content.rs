@@ -95,6 +95,8 @@ pub(super) struct Content {
     unseen: Option<u64>,
     /// Who carries packets is told that all of them come here.
     watched: bool,
+    /// Its packets go on in this class; all of them come here, because marks have no room for more.
+    class: Option<usize>,
 }
 
 impl Content {
@@ -115,6 +117,7 @@ impl Content {
             holds,
             unseen: None,
             watched: false,
+            class: None,
         }
     }
 
@@ -137,8 +140,10 @@ impl Content {
     pub(super) fn read_by(
         &mut self,
         decoder: Box<dyn Decoder>,
+        class: Option<usize>,
         counsel: &mut dyn Counsel,
     ) -> Option<Stop> {
+        self.class = class;
         let waiting = std::mem::replace(&mut self.reader, Reader::Reading(decoder));
         let Reader::Waiting(pieces, _) = waiting else {
             return None;
@@ -236,7 +241,7 @@ impl Content {
     fn watch(&mut self) -> Option<Settled> {
         let new = matches!(self.reader, Reader::Reading(_)) && !self.watched;
         self.watched |= new;
-        new.then_some(Settled::Watched)
+        new.then(|| self.class.map_or(Settled::Watched, Settled::WatchedIn))
     }
 
     /// Lets the rest of a file go by unseen, if nobody need look at it: it is neither scanned nor written down, its end is
@@ -246,7 +251,7 @@ impl Content {
             return None;
         };
         let bytes = decoder.certain_data(direction);
-        if direction != Direction::FromServer || bytes < MIN_UNSEEN {
+        if direction != Direction::FromServer || bytes < MIN_UNSEEN || self.class.is_some() {
             return None;
         }
         let way = self.ways.get(direction);

@@ -561,6 +561,7 @@ fn standing(decided: &mut Decided, packet: &Packet<'_>, listens: bool) -> Verdic
             }
             Settled::Blocked
         }
+        (_, Some(class)) if listens => Settled::WatchedIn(class),
         (_, Some(class)) => Settled::Shaped(class),
         (_, None) if listens => Settled::Watched,
         (_, None) => Settled::Allowed,

@@ -68,6 +68,7 @@ impl Gateway {
                 held: verdict.held,
                 settled: verdict.settled.map(|settled| match settled {
                     Settled::Blocked | Settled::Shaped(_) => Settled::Allowed,
+                    Settled::WatchedIn(_) => Settled::Watched,
                     other => other,
                 }),
             },

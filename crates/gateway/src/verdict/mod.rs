@@ -78,6 +78,8 @@ pub enum Settled {
     AnswersPass,
     /// Those of both are asked about again.
     Watched,
+    /// The same, and they go on in this class.
+    WatchedIn(usize),
 }
 
 /// What happens to one packet.

@@ -107,12 +107,16 @@ impl Desk {
         seen: Seen<'_>,
         decoder: Box<dyn Decoder>,
     ) -> Verdict {
-        let direction = match self.tracker.flow(seen.place) {
-            Some(flow) => flow.direction(seen.packet),
-            None => return Verdict::PASS,
+        let Some(flow) = self.tracker.flow(seen.place) else {
+            return Verdict::PASS;
         };
+        let class = match &flow.attachment.own.status {
+            Status::Decided(decided) => decided.plan.ruling.class,
+            _ => None,
+        };
+        let direction = flow.direction(seen.packet);
         let outcome = self.with_content(now, seen.place, |content, bench| {
-            let stop = content.read_by(decoder, bench);
+            let stop = content.read_by(decoder, class, bench);
             let waits = stop.is_none()
                 && content.place_now(now, direction, (seen.packet, seen.token)) == Fate::Hold;
             (stop, waits)

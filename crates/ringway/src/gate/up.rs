@@ -229,9 +229,10 @@ pub(super) fn can_be_carried_out(policy: &Policy, scans: bool) -> Result<(), Fai
                 "scans files, and there is no scanner: name one with --yara or --clamd",
             );
         }
-        let reads = rule.action == Action::Scan || rule.is_about_content();
-        if rule.class.is_some() && reads {
-            return refused("cannot look into contents and put their flow into a class at once");
+        if rule.class.is_some() && rule.is_about_content() {
+            return refused(
+                "cannot put a flow into a class for what it carries: name the class in a rule about the flow",
+            );
         }
     }
     Ok(())

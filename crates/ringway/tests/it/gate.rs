@@ -6,6 +6,7 @@
 mod beside;
 mod border;
 mod checksums;
+mod classes;
 mod clients;
 mod directconnect;
 mod edonkey;

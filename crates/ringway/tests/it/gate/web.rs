@@ -14,7 +14,7 @@ const NOTHING: &str =
     "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
 
 /// Answers each connection's request with so many bytes, for ever.
-fn serve(border: &Border, size: usize) {
+pub(super) fn serve(border: &Border, size: usize) {
     let listener = border
         .server
         .enter(|| TcpListener::bind((SERVER, 80)))
@@ -39,7 +39,7 @@ fn serve(border: &Border, size: usize) {
 }
 
 /// Asks for a page; gives the connection.
-fn get(border: &Border) -> TcpStream {
+pub(super) fn get(border: &Border) -> TcpStream {
     let mut stream = border
         .client
         .enter(|| TcpStream::connect((SERVER, 80)))
@@ -53,7 +53,7 @@ fn get(border: &Border) -> TcpStream {
 }
 
 /// Bytes until the end or the time is over.
-fn take(stream: &mut TcpStream, most: usize) -> usize {
+pub(super) fn take(stream: &mut TcpStream, most: usize) -> usize {
     let mut buffer = vec![0; 65_536];
     let mut total = 0;
     while total < most {
