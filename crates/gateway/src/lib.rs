@@ -57,6 +57,7 @@ pub mod audit;
 pub mod capture;
 pub mod classify;
 pub mod flow;
+mod generations;
 pub mod inspect;
 pub mod limits;
 mod lines;

@@ -458,3 +458,7 @@ pub const FILE_PIECE: usize = 65_536;
 /// Parts of audited files that wait for their hashes.
 /// Source: chosen: 64 MiB at [`FILE_PIECE`] each. Past it the queue's loop waits, as it would if it made the hashes itself.
 pub const MAX_FILE_PARTS: usize = 1_024;
+
+/// Addresses of which a bridging gateway remembers who sends for them.
+/// Source: chosen: as many as [`MAX_FLOWS`]. Past it the older half is forgotten, and its flows are dropped without resets.
+pub const MAX_NEIGHBOURS: usize = 65_536;

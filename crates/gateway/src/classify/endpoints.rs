@@ -1,66 +1,9 @@
-//! Bounded memories: endpoints that were seen speaking a peer-to-peer protocol, and what else is told of other flows.
+//! A bounded memory of endpoints that were seen speaking a peer-to-peer protocol.
 
-use std::collections::HashMap;
-use std::hash::Hash;
 use std::net::SocketAddr;
 
+use crate::generations::Generations;
 use crate::limits::MAX_ENDPOINTS;
-
-/// A bounded map.
-///
-/// Two generations: when the younger is full the older is dropped, so that use costs the same at any size.
-#[derive(Debug)]
-pub(super) struct Generations<K, V> {
-    bound: usize,
-    young: HashMap<K, V>,
-    old: HashMap<K, V>,
-}
-
-impl<K: Eq + Hash, V> Generations<K, V> {
-    /// Holds at most this many entries.
-    pub(super) fn new(bound: usize) -> Self {
-        Self {
-            bound,
-            young: HashMap::new(),
-            old: HashMap::new(),
-        }
-    }
-
-    pub(super) fn insert(&mut self, key: K, value: V) {
-        self.make_room();
-        self.young.insert(key, value);
-    }
-
-    pub(super) fn get(&self, key: &K) -> Option<&V> {
-        self.young.get(key).or_else(|| self.old.get(key))
-    }
-
-    /// What is remembered of a key, to be changed; it counts as young again.
-    pub(super) fn entry(&mut self, key: K) -> &mut V
-    where
-        V: Default,
-    {
-        let mut known = None;
-        if !self.young.contains_key(&key) {
-            known = self.old.remove(&key);
-            self.make_room();
-        }
-        self.young
-            .entry(key)
-            .or_insert_with(|| known.unwrap_or_default())
-    }
-
-    fn make_room(&mut self) {
-        if self.young.len() >= self.bound.div_euclid(2) {
-            self.old = std::mem::take(&mut self.young);
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.young.len().saturating_add(self.old.len())
-    }
-}
 
 /// A bounded memory of endpoints and what they speak.
 #[derive(Debug)]

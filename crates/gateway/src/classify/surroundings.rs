@@ -5,12 +5,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::endpoints::{Endpoints, Generations};
+use super::endpoints::Endpoints;
 use super::inspection::{Inspection, Verdict};
 use super::message::Announced;
 use super::opening::Shape;
 use super::{BITTORRENT, Confidence, I2P, PEER_TO_PEER};
 use crate::flow::Flow;
+use crate::generations::Generations;
 use crate::limits::{
     MANY_PEERS, MANY_PORTS, MAX_ANNOUNCED, MAX_HOST_PEERS, MAX_HOSTS, MAX_MEMBERS,
 };

@@ -231,6 +231,7 @@ impl Live {
         for (ticket, packet) in self.lanes.packets() {
             let token = ticket.token();
             let (gateway, bytes) = (&mut self.gateway, packet.bytes);
+            self.injector.hear(bytes, packet.sender);
             let verdict = if packet.unverified {
                 gateway.handle_unverified(now, token, LinkType::RawIp, bytes)
             } else {

@@ -20,6 +20,7 @@ const ATTRIBUTE_TYPE: u16 = 0x3fff;
 const PACKET_HEADER: u16 = 1;
 const VERDICT_HEADER: u16 = 2;
 const MARK: u16 = 3;
+const HARDWARE: u16 = 9;
 const PAYLOAD: u16 = 10;
 const WHOLE_LENGTH: u16 = 13;
 const ABOUT: u16 = 14;
@@ -59,6 +60,8 @@ pub struct Queued<'a> {
     pub bytes: &'a [u8],
     /// Fewer bytes were copied than it has.
     pub cut: bool,
+    /// Who sent it last, where it came by Ethernet.
+    pub sender: Option<[u8; 6]>,
     /// Nobody has verified its checksums, and they are filled in.
     pub unverified: bool,
 }
@@ -101,6 +104,7 @@ fn packet(body: &[u8]) -> Option<Queued<'_>> {
         mark: 0,
         bytes: &[],
         cut: false,
+        sender: None,
         unverified: false,
     };
     let mut known = false;
@@ -113,6 +117,7 @@ fn packet(body: &[u8]) -> Option<Queued<'_>> {
                 known = true;
             }
             MARK => queued.mark = Reader::new(value).be32()?,
+            HARDWARE => queued.sender = sender(value),
             PAYLOAD => queued.bytes = value,
             WHOLE_LENGTH => queued.cut = true,
             // Of what was joined, the parts were verified, or the whole will be.
@@ -125,6 +130,12 @@ fn packet(body: &[u8]) -> Option<Queued<'_>> {
         rest = after;
     }
     known.then_some(queued)
+}
+
+/// A length, two empty bytes and the address.
+fn sender(value: &[u8]) -> Option<[u8; 6]> {
+    let address = value.strip_prefix(&[0, 6])?.get(2..)?;
+    address.first_chunk().copied()
 }
 
 fn attribute(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
@@ -249,6 +260,10 @@ mod tests {
         );
         out.attribute(super::MARK, &mark.to_be_bytes());
         out.attribute(super::ABOUT, &about.to_be_bytes());
+        if id == 2 {
+            let hardware = [0, 6, 0, 0, 2, 3, 4, 5, 6, 7, 0, 0];
+            out.attribute(super::HARDWARE, &hardware);
+        }
         out.attribute(super::PAYLOAD, payload);
         out.end();
         out.bytes
@@ -269,6 +284,7 @@ mod tests {
                 mark,
                 bytes,
                 cut: false,
+                sender: (id == 2).then_some([2, 3, 4, 5, 6, 7]),
                 unverified: id == 1,
             })
         };

@@ -357,7 +357,11 @@ impl QueueThread {
         };
         let rules = &installation.rules;
         let lanes = Lanes::open(number, followed, rules.fail_open).map_err(told)?;
-        let injector = Injector::open().map_err(told)?;
+        let injector = match rules.border.all().next() {
+            Some(port) if rules.border.bridged => Injector::bridged(port),
+            _ => Injector::routed(),
+        };
+        let injector = injector.map_err(told)?;
         let mut live = Live::new(lanes, gateway, injector, rules.marks, (scans, files));
         let (orders, received) = channel();
         let recorder = writer.recorder();

@@ -5,6 +5,7 @@
 
 mod beside;
 mod border;
+mod bridge;
 mod checksums;
 mod classes;
 mod clients;

@@ -93,6 +93,48 @@ impl Border {
         })
     }
 
+    /// A bridge without any address between client and server. `None`: something is missing here, and stderr says so.
+    pub(super) fn bridged(test: &str) -> Option<Border> {
+        let mut network = Network::or_skip(test).unwrap()?;
+        if Command::new("iptables").arg("--version").output().is_err() {
+            return skipped(test, "iptables");
+        }
+        if !PathBuf::from("/proc/sys/net/bridge").exists() {
+            return skipped(test, "the kernel's br_netfilter");
+        }
+        let client = network.host("client").unwrap();
+        let gateway = network.switch("gateway").unwrap();
+        let server = network.host("server").unwrap();
+        let plain = Line::plain();
+        let inside = network
+            .attach(&client, &gateway, &format!("{CLIENT}/24"), &plain)
+            .unwrap();
+        let outside = network
+            .attach(&server, &gateway, &format!("{SERVER}/24"), &plain)
+            .unwrap();
+        gateway
+            .check(&["sysctl", "-qw", "net.bridge.bridge-nf-call-iptables=1"])
+            .unwrap();
+        // Both are on one link, whatever their addresses.
+        for (host, link) in [(&client, &inside), (&server, &outside)] {
+            let interface = link.first_interface();
+            host.check(&["ip", "route", "add", "default", "dev", interface])
+                .unwrap();
+        }
+        Some(Border {
+            inside: inside.second_interface().to_owned(),
+            outside: outside.second_interface().to_owned(),
+            client_interface: inside.first_interface().to_owned(),
+            server_interface: outside.first_interface().to_owned(),
+            client,
+            gateway,
+            server,
+            folder: tempfile::tempdir().unwrap(),
+            daemon: None,
+            _network: network,
+        })
+    }
+
     /// Gives all three IPv6 as well.
     pub(super) fn with_ipv6(&self) {
         let ip = |host: &Host, words: &[&str]| {

@@ -99,3 +99,14 @@ fn so_it_is_over_ipv6() {
     let events = border.audit_when(|events| !events.is_empty());
     assert_eq!(events[0]["dest_ip"], super::border::SERVER_V6);
 }
+
+#[test]
+fn so_it_is_across_a_bridge_that_has_no_address() {
+    let Some(mut border) = Border::bridged("resets across a bridge") else {
+        return;
+    };
+    border.up(BLOCK, &["--enforce", "--bridged"]);
+    let (client, server, peer) = handshake(&border, SERVER.parse().unwrap());
+    assert_eq!((client, server), (RESET, RESET), "{}", border.status());
+    assert_eq!(peer, CLIENT.parse::<IpAddr>().unwrap());
+}

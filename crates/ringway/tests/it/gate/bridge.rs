@@ -1,0 +1,56 @@
+//! A gateway between two ports of a bridge.
+
+use std::time::Instant;
+
+use super::border::Border;
+use super::scans::{fetch, serve};
+use super::web;
+use crate::random_bytes;
+
+const POLICY: &str = "[classes.bulk]\nrate = \"16 Mbit/s\"\n\n[[rule]]\nname = \"programs\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n\n[[rule]]\nname = \"films\"\napp = \"http\"\nport = 80\naction = \"shape\"\nclass = \"bulk\"\n\n[[rule]]\nname = \"rest\"\napp = \"http\"\naction = \"scan\"\naudit = true\nfailure = \"closed\"\n";
+
+#[test]
+fn files_are_filtered_scanned_and_shaped_across_a_bridge() {
+    let Some(mut border) = Border::bridged("a bridge") else {
+        return;
+    };
+    let body = random_bytes("bridged", 1 << 20);
+    let needle = b"a needle in the hay";
+    let mut infected = body.clone();
+    infected[500_000..500_000 + needle.len()].copy_from_slice(needle);
+    serve(&border, 8_001, body.clone(), true);
+    serve(&border, 8_002, infected, true);
+    web::serve(&border, 20 << 20);
+    let rules = border.file(
+        "own.yar",
+        "rule Needle { strings: $a = \"a needle in the hay\" condition: $a }",
+    );
+    border.up(
+        POLICY,
+        &["--enforce", "--bridged", "--yara", rules.to_str().unwrap()],
+    );
+    assert!(
+        fetch(&border, 8_001, "clean.bin") == body,
+        "{}",
+        border.status()
+    );
+    assert!(fetch(&border, 8_002, "infected.bin").len() < body.len());
+    assert!(fetch(&border, 8_001, "game.exe").is_empty());
+    let events = border.audit_when(|events| {
+        let files = events.iter().filter(|event| event["fileinfo"].is_object());
+        files.count() == 3
+    });
+    for (key, value) in [("found", "Needle"), ("filename", "game.exe")] {
+        let told = events.iter().any(|event| event["fileinfo"][key] == value);
+        assert!(told, "{value}: {events:?}");
+    }
+    let mut stream = web::get(&border);
+    // Past the beginning, which the class's burst and the buffers let through faster.
+    web::take(&mut stream, 2 << 20);
+    let begun = Instant::now();
+    let bytes = web::take(&mut stream, 8 << 20);
+    let rate = 8.0 * f64::from(u32::try_from(bytes).unwrap()) / begun.elapsed().as_secs_f64();
+    assert!((14.4e6..16.8e6).contains(&rate), "{rate} bit/s");
+    border.daemon().terminate().unwrap();
+    assert_eq!(border.traces(), "");
+}
