@@ -662,3 +662,22 @@ fn observing_changes_no_bytes() {
     assert!(gateway.handle_packet(now, LinkType::RawIp, &other).pass);
     assert_eq!(gateway.take_rewritten(), None);
 }
+
+/// A range of a file whose length is told, in chunks: which data is the last is known only when the closing chunk comes.
+#[test]
+fn a_range_in_chunks_waits_with_its_last_data() {
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
+    stream.open();
+    stream.client(b"GET /part.bin HTTP/1.1\r\nHost: h\r\nRange: bytes=0-699\r\n\r\n");
+    stream.server(
+        b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-699/1000000\r\nTransfer-Encoding: chunked\r\n\r\n",
+    );
+    let mut body = noise(700);
+    body[650..650 + VIRUS.len()].copy_from_slice(VIRUS);
+    stream.server(&[b"2bc\r\n".as_slice(), &body].concat());
+    stream.server(b"\r\n0\r\n\r\n");
+    let run = run(&mut gateway(SCAN, Mode::Enforce), &packets, 0, true);
+    let whole = run.arrived.windows(VIRUS.len()).any(|part| part == VIRUS);
+    assert!(!whole && run.resets >= 2, "{:?}", run.events);
+}

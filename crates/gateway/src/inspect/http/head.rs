@@ -81,8 +81,9 @@ impl Answer {
     pub(super) fn size(&self, body: &Body) -> Option<u64> {
         let range = self.fields.get("content-range");
         match (self.status, range, body) {
-            (206, Some(range), _) => range.rsplit('/').next().and_then(digits),
-            (206, None, _) => None,
+            // Whose end only its framing tells counts as one of unknown length: its last data has to wait.
+            (206, Some(range), Body::Length(_)) => range.rsplit('/').next().and_then(digits),
+            (206, _, _) => None,
             (_, _, Body::Length(length)) => Some(*length),
             _ => None,
         }
