@@ -71,7 +71,12 @@ pub(super) fn measure(
             let mut rates = [const { Vec::new() }; 3];
             for round in 0..rounds {
                 let line = Line::lay(border, rattan, (loss, round_trip))?;
-                for (middle, rates) in MIDDLES.into_iter().zip(&mut rates) {
+                // Each of them comes first in turn.
+                for turn in 0..MIDDLES.len() {
+                    let at = (turn + round) % MIDDLES.len();
+                    let (Some(middle), Some(rates)) = (MIDDLES.get(at), rates.get_mut(at)) else {
+                        continue;
+                    };
                     let running = match middle {
                         Middle::Nobody => border.translate()?,
                         Middle::FastPass => border.gateway(AUDIT, &words(args, None))?,
