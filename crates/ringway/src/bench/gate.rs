@@ -337,12 +337,17 @@ fn chosen(args: &GateBenchArgs) -> Result<(Vec<Step>, Vec<Part>), Failure> {
     let only: Vec<String> = only.collect();
     let steps: Vec<&str> = LADDER.iter().map(|step| step.word).collect();
     let parts: Vec<&str> = PARTS.iter().map(|part| part.0).collect();
-    let known = |word: &str| steps.contains(&word) || (!args.chat && parts.contains(&word));
-    if let Some(word) = only.iter().find(|word| !known(word)) {
+    // The chat crosses configurations only.
+    let words = if args.chat {
+        steps
+    } else {
+        [steps, parts].concat()
+    };
+    if let Some(word) = only.iter().find(|word| !words.contains(&word.as_str())) {
         return Err(Failure::usage(format_args!(
-            "`{word}` is no configuration{}; there are {}",
-            if args.chat { " of the ladder" } else { "" },
-            [steps, parts].concat().join(", ")
+            "`{word}` is nothing to measure{}; there are {}",
+            if args.chat { " with --chat" } else { "" },
+            words.join(", ")
         )));
     }
     let asked = |word: &str| only.is_empty() || only.iter().any(|only| only == word);
