@@ -36,7 +36,8 @@ pub struct Eiskalt {
 }
 
 impl Eiskalt {
-    /// Starts the daemon. It encrypts nothing: as it comes it takes and gives files over TLS only. `letter` sets people apart.
+    /// Starts the daemon. It shares what is in `NICK/shared`. It encrypts nothing: as it comes it takes and gives
+    /// files over TLS only. The letter sets people apart.
     ///
     /// # Errors
     /// When a file cannot be written or it cannot be started.
@@ -67,10 +68,13 @@ impl Eiskalt {
             number("IncomingConnections", 0),
             number("UseTLS", 0),
             number("RequireTLS", 0),
+            // As it comes it waits for a minute.
+            number("HashingStartDelay", 0),
         ];
         let settings = format!(
             "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\n\
-             <DCPlusPlus><Settings>\n{}</Settings></DCPlusPlus>\n",
+             <DCPlusPlus><Settings>\n{}</Settings>\n\
+             <Share><Directory Virtual=\"shared\">{here}/shared/</Directory></Share>\n</DCPlusPlus>\n",
             settings.concat()
         );
         fs::write(folder.join("DCPlusPlus.xml"), settings).map_err(wrong)?;
@@ -88,22 +92,6 @@ impl Eiskalt {
             folder,
             hub: format!("adc://{hub}"),
         })
-    }
-
-    /// Where what others can have lies.
-    #[must_use]
-    pub fn shared(&self) -> PathBuf {
-        self.folder.join("shared")
-    }
-
-    /// Shares what lies there.
-    ///
-    /// # Errors
-    /// When the daemon does not answer yet.
-    pub fn share(&self) -> Result<(), TestbedError> {
-        let directory = format!("{}/", self.shared().display());
-        let order = json!({ "directory": directory, "virtname": "shared" });
-        self.order("share.add", &order).map(drop)
     }
 
     /// What it shares by now, with sizes: files count once they are hashed.

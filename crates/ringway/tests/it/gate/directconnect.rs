@@ -30,11 +30,11 @@ impl Share {
         let folder = border.folder.path();
         let running = start_uhub(&border.server, folder, HUB)?;
         until_open(border, hub)?;
-        let bob = Eiskalt::start(&border.server, folder, ("bob", 'M'), hub)?;
         let bytes = random_bytes("directconnect", 300_000);
-        fs::write(bob.shared().join("film.mpg"), &bytes)?;
+        fs::create_dir_all(folder.join("bob/shared"))?;
+        fs::write(folder.join("bob/shared/film.mpg"), &bytes)?;
+        let bob = Eiskalt::start(&border.server, folder, ("bob", 'M'), hub)?;
         let alice = Eiskalt::start(&border.client, folder, ("alice", 'L'), hub)?;
-        until("Bob takes no orders", || bob.log(), || bob.share().is_ok())?;
         until(
             "the file is not hashed",
             || bob.log(),
