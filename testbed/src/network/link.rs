@@ -23,6 +23,8 @@ pub struct Line {
     pub(super) mtu: u32,
     pub(super) delay: Duration,
     pub(super) loss: f64,
+    pub(super) late: f64,
+    pub(super) lateness: Duration,
     pub(super) rate: Option<u64>,
     pub(super) queue: usize,
 }
@@ -35,6 +37,8 @@ impl Line {
             mtu: ETHERNET_MTU,
             delay: Duration::ZERO,
             loss: 0.0,
+            late: 0.0,
+            lateness: Duration::ZERO,
             rate: None,
             queue: QUEUE,
         }
@@ -54,6 +58,14 @@ impl Line {
         self
     }
 
+    /// With this probability, from 0 to 1, a packet takes so many milliseconds longer, and later ones overtake it.
+    #[must_use]
+    pub fn late(mut self, probability: f64, by_ms: u64) -> Line {
+        self.late = probability;
+        self.lateness = Duration::from_millis(by_ms);
+        self
+    }
+
     /// So many bits pass in a second; what comes faster waits, and is dropped when `queue` bytes wait.
     #[must_use]
     pub fn rate(mut self, bits: u64, queue: usize) -> Line {
@@ -70,7 +82,7 @@ impl Line {
     }
 
     fn is_perfect(&self) -> bool {
-        self.delay.is_zero() && self.loss <= 0.0 && self.rate.is_none()
+        self.delay.is_zero() && self.loss <= 0.0 && self.late <= 0.0 && self.rate.is_none()
     }
 }
 

@@ -150,7 +150,10 @@ fn wait(devices: &[SyncDevice; 2], pause: Duration) -> io::Result<()> {
 /// Frames on their way in one direction.
 #[derive(Debug)]
 struct Way {
+    /// By the time at which they arrive.
     waiting: VecDeque<(Instant, Vec<u8>)>,
+    /// When the last one arrives that is not late.
+    last: Option<Instant>,
     /// When a line with a rate has sent all that it has.
     free: Option<Instant>,
     random: u64,
@@ -160,6 +163,7 @@ impl Way {
     fn new(seed: u64) -> Way {
         Way {
             waiting: VecDeque::new(),
+            last: None,
             free: None,
             random: seed,
         }
@@ -181,8 +185,14 @@ impl Way {
         }
         // In order, also when the delay has just become shorter.
         let due = sent + line.delay;
-        let due = self.waiting.back().map_or(due, |(last, _)| due.max(*last));
-        self.waiting.push_back((due, frame.to_vec()));
+        let mut due = self.last.map_or(due, |last| due.max(last));
+        if line.late > 0.0 && self.chance() < line.late {
+            due += line.lateness;
+        } else {
+            self.last = Some(due);
+        }
+        let place = self.waiting.partition_point(|(other, _)| *other <= due);
+        self.waiting.insert(place, (due, frame.to_vec()));
     }
 
     fn next_due(&self) -> Option<Instant> {
@@ -236,6 +246,23 @@ mod tests {
     fn a_frame_waits_for_its_delay() {
         let passed = pass(&Line::plain().delay_ms(20), 3);
         assert_eq!(passed, [Duration::from_millis(20); 3]);
+    }
+
+    #[test]
+    fn a_late_frame_is_overtaken_and_all_arrive() {
+        let (mut way, begin) = (Way::new(7), Instant::now());
+        let line = Line::plain().late(0.3, 5);
+        for number in 0..100_u8 {
+            let now = begin + Duration::from_millis(number.into());
+            way.take(now, &[number], &line);
+        }
+        let late = begin + Duration::from_secs(3_600);
+        let frames: Vec<u8> = std::iter::from_fn(|| way.due(late))
+            .map(|frame| frame[0])
+            .collect();
+        let overtaken = frames.windows(2).filter(|pair| pair[0] > pair[1]).count();
+        assert!((10..40).contains(&overtaken), "{frames:?}");
+        assert_eq!(frames.len(), 100);
     }
 
     #[test]

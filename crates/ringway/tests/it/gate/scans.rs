@@ -231,8 +231,8 @@ fn a_file_name_is_refused_and_others_come() {
 }
 
 #[test]
-fn files_are_scanned_whole_over_a_line_that_loses_packets() {
-    let line = Line::plain().delay_ms(5).loss(0.05);
+fn files_are_scanned_whole_over_a_line_that_loses_packets_and_mixes_them_up() {
+    let line = Line::plain().delay_ms(5).loss(0.05).late(0.1, 7);
     let Some((mut border, clamd)) = border_over("scans over a lossy line", &line) else {
         return;
     };
