@@ -1,8 +1,13 @@
-//! A gateway that cannot keep up: what comes past a full queue is the policy's to say.
+//! A gateway that cannot keep up, or cannot write down what it does.
 
-use std::net::UdpSocket;
+use std::fs;
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
+use super::beside::{Tested, until, wrong};
 use super::border::{Border, SERVER};
 
 const OPEN: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
@@ -67,4 +72,96 @@ fn packets_pass_a_full_queue_or_do_not_as_the_policy_at_work_says() {
     assert!(passed_a_full_queue(&mut border, 9_003) > 0);
     // It is none the worse for it.
     assert_eq!(border.status()["queues"], 1);
+}
+
+/// A small disk; gone when dropped.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn mount(folder: PathBuf) -> Tested<Disk> {
+        fs::create_dir(&folder)?;
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=512k,mode=0700", "tmpfs"])
+            .arg(&folder)
+            .status()?;
+        if mounted.success() {
+            Ok(Disk(folder))
+        } else {
+            wrong("no tmpfs")
+        }
+    }
+
+    /// Writes until nothing more goes in.
+    fn fill(&self) -> Tested {
+        let mut file = fs::File::create(self.filler())?;
+        while file.write_all(&[0x5a; 1_024]).is_ok() {}
+        Ok(())
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.0.join("filler")
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // A lazy one works while somebody still has a file open.
+        Command::new("umount").arg("-l").arg(&self.0).status().ok();
+    }
+}
+
+/// Opens a BitTorrent connection to a port; whether it was ended for it.
+fn is_blocked(border: &Border, port: u16) -> Tested<bool> {
+    let listener = border
+        .server
+        .enter(|| TcpListener::bind((SERVER, port)))??;
+    let mut stream = border
+        .client
+        .enter(|| TcpStream::connect((SERVER, port)))??;
+    let (_other, _) = listener.accept()?;
+    stream.write_all(&[b"\x13BitTorrent protocol".as_slice(), &[0; 48]].concat())?;
+    stream.set_read_timeout(Some(super::border::DEADLINE))?;
+    let ended = std::io::Read::read(&mut stream, &mut [0; 8]);
+    Ok(ended.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset))
+}
+
+#[test]
+fn a_full_disk_stops_no_traffic_and_no_decision_and_what_is_lost_is_counted() -> Tested {
+    let Some(mut border) = Border::new("a full disk") else {
+        return Ok(());
+    };
+    let disk = Disk::mount(border.folder.path().join("state"))?;
+    border.up(OPEN, &["--enforce"]);
+    if !is_blocked(&border, 9_011)? {
+        return wrong("nothing is blocked");
+    }
+    border.audit_when(|events| events.len() == 1);
+    disk.fill()?;
+    // The database has some room of its own in its log.
+    let mut port = 9_012;
+    let lost = |border: &Border| border.status()["events_lost"].as_u64().unwrap_or(0);
+    while lost(&border) == 0 {
+        if port > 9_400 {
+            return wrong(format!("nothing is lost: {}", border.status()));
+        }
+        if !is_blocked(&border, port)? {
+            return wrong("with a full disk nothing is blocked");
+        }
+        port += 1;
+    }
+    fs::remove_file(disk.filler())?;
+    if !is_blocked(&border, port)? {
+        return wrong("afterwards nothing is blocked");
+    }
+    let after = |event: &serde_json::Value| event["dest_port"] == port;
+    let log = border.folder.path().join("gateway.log");
+    let log = || fs::read_to_string(&log).unwrap_or_default();
+    until("with room again nothing is written down", log, || {
+        let state = border.path("state");
+        let outcome = border
+            .program()
+            .run(["--json", "gate", "audit", "--state", &state]);
+        let events = outcome.and_then(|outcome| outcome.objects());
+        events.is_ok_and(|events| events.iter().any(after))
+    })
 }
