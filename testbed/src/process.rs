@@ -105,12 +105,31 @@ impl Process {
         self.signal(Signal::TERM)
     }
 
-    /// Makes it stand still (SIGSTOP) until [`resume`](Self::resume).
+    /// Makes it stand still (SIGSTOP) until [`resume`](Self::resume); its threads do when this returns.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When the system refuses, or a thread goes on for a minute.
     pub fn pause(&mut self) -> Result<(), TestbedError> {
-        self.send(Signal::STOP)
+        self.send(Signal::STOP)?;
+        let tasks = PathBuf::from(format!("/proc/{}/task", self.id()));
+        wait_until(END, || {
+            let threads = std::fs::read_dir(&tasks)
+                .map_err(|error| TestbedError::of("pausing a process", error))?;
+            let stands = |stat: &str| {
+                stat.rsplit(") ")
+                    .next()
+                    .is_some_and(|rest| rest.starts_with('T'))
+            };
+            let running = threads.flatten().any(|thread| {
+                // One that has just ended does nothing more.
+                let stat = std::fs::read_to_string(thread.path().join("stat"));
+                stat.is_ok_and(|stat| !stands(&stat))
+            });
+            match running {
+                true => Err(TestbedError("a thread goes on".to_owned())),
+                false => Ok(()),
+            }
+        })
     }
 
     /// Lets it go on.
