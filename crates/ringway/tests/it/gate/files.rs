@@ -6,6 +6,7 @@ use std::path::Path;
 
 use ringway_testbed::{Nginx, TestbedError, wait_until};
 
+use super::beside::{Tested, comes_at};
 use super::border::{Border, DEADLINE, SERVER, skipped};
 use crate::random_bytes;
 
@@ -85,4 +86,27 @@ fn the_next_file_of_a_connection_is_judged_though_the_first_was_left_to_the_kern
     }
     let seen = border.status()["packets"].as_u64();
     assert!(seen.is_some_and(|seen| seen < 500), "{}", border.status());
+}
+
+#[test]
+fn a_shaped_download_by_curl_gets_the_rate_of_its_class() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(folder.path(), open)?;
+    let Some((mut border, _nginx)) = border("a shaped download", folder.path()) else {
+        return Ok(());
+    };
+    border.up(
+        "[classes.bulk]\nrate = \"16 Mbit/s\"\n[[rule]]\nname = \"slow-web\"\napp = \"http\"\n\
+         action = \"shape\"\nclass = \"bulk\"\n",
+        &["--enforce"],
+    );
+    let mut curl = border.client.command("curl");
+    curl.args(["--silent", "--max-time", "60", "--output", "/dev/null"]);
+    let mut curl = curl.arg(format!("http://{SERVER}/film.bin")).spawn()?;
+    let outcome = comes_at(16e6, &border, String::new);
+    // It is still at it.
+    curl.kill()?;
+    curl.wait()?;
+    outcome
 }
