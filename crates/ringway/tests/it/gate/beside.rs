@@ -57,6 +57,12 @@ pub(super) fn border_with(test: &str, programs: &[&'static str]) -> Option<Borde
     }
 }
 
+/// A test that ends for want of a program, which stderr says.
+pub(super) fn without(test: &str, program: &str) -> Tested {
+    skipped::<()>(test, program);
+    Ok(())
+}
+
 /// Waits until it holds; the error has what the program logged.
 pub(super) fn until(what: &str, log: impl Fn() -> String, holds: impl Fn() -> bool) -> Tested {
     until_within(DEADLINE, what, log, holds)
