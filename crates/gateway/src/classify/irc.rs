@@ -126,30 +126,111 @@ fn offer(payload: &[u8]) -> Option<Announced> {
     })
 }
 
-/// A packet of four bytes that is the number of bytes the other side has sent.
+/// What one side has acknowledged of a file (DCC).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Acknowledged {
+    /// Counts that were exactly what the other side had sent.
+    exact: u8,
+    /// Counts, as far as they matter.
+    counts: u8,
+    /// The last of them in units of 64 bytes: little is kept for each flow.
+    last: u16,
+}
+
+/// No file's piece is smaller.
+const UNIT: u32 = 64;
+/// Counts that only grow, of a receiver who lags behind, before they are believed.
+const GROWING: u8 = 3;
+
+/// The number of bytes that the other side has sent, in four bytes. A receiver that is slower than the line counts less than
+/// was sent by then, but says nothing else ever, and each count is more than the last.
 pub(super) fn acknowledgement(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
-    if message.bytes.len() != 4 {
-        return None;
-    }
-    let value = Reader::new(message.bytes).be32()?;
     let [from_client, from_server] = memory.sent;
-    let received = match message.direction {
-        Direction::FromClient => from_server,
-        Direction::FromServer => from_client,
+    let (own, received) = match message.direction {
+        Direction::FromClient => (from_client, from_server),
+        Direction::FromServer => (from_server, from_client),
     };
-    if value != received || value < 64 {
+    let seen = &mut memory.acknowledged;
+    if message.bytes.is_empty() || !message.bytes.len().is_multiple_of(4) {
         return None;
     }
-    memory.acknowledged = memory.acknowledged.saturating_add(1);
-    Some(match memory.acknowledged {
-        1 => Finding::guess("four bytes that count what was received"),
-        count => Finding::likely(format!("{count} packets that count what was received")),
-    })
+    let mut reader = Reader::new(message.bytes);
+    let mut value = 0;
+    while let Some(next) = reader.be32() {
+        let units = u16::try_from(next / UNIT).ok()?;
+        if next > received || units <= seen.last {
+            return None;
+        }
+        seen.last = units;
+        seen.counts = seen.counts.saturating_add(1);
+        value = next;
+    }
+    if value == received {
+        seen.exact = seen.exact.saturating_add(1);
+    }
+    let nothing_else = u32::from(seen.counts).saturating_mul(4) == own;
+    match (seen.exact, seen.counts) {
+        (exact @ 2.., _) => Some(Finding::likely(format!(
+            "{exact} packets that count what was received"
+        ))),
+        (_, counts @ GROWING..) if nothing_else => Some(Finding::likely(format!(
+            "{counts} growing counts of what was received, and nothing else"
+        ))),
+        (1, _) => Some(Finding::guess("four bytes that count what was received")),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::offer;
+    use super::{acknowledgement, offer};
+    use crate::classify::Confidence;
+    use crate::classify::message::{Memory, Message};
+    use crate::flow::Direction;
+
+    /// The client says these bytes when the server has sent so many.
+    fn said(memory: &mut Memory, bytes: &[u8], sent: u32) -> Option<Confidence> {
+        let [own, _] = memory.sent;
+        let length = u32::try_from(bytes.len()).unwrap();
+        memory.sent = [own.saturating_add(length), sent];
+        let message = Message {
+            bytes,
+            at: 0,
+            direction: Direction::FromClient,
+            truncated: false,
+        };
+        acknowledgement(&message, memory).map(|found| found.confidence)
+    }
+
+    #[test]
+    fn a_receiver_that_lags_behind_is_known_by_its_third_count() {
+        let mut memory = Memory::default();
+        assert_eq!(said(&mut memory, &512_u32.to_be_bytes(), 8_192), None);
+        assert_eq!(said(&mut memory, &1_024_u32.to_be_bytes(), 8_192), None);
+        let third = said(&mut memory, &3_072_u32.to_be_bytes(), 9_216);
+        assert_eq!(third, Some(Confidence::Likely));
+        // Two in one packet, where the line is slow.
+        let mut memory = Memory::default();
+        let two = [512_u32.to_be_bytes(), 1_024_u32.to_be_bytes()].concat();
+        assert_eq!(said(&mut memory, &two, 8_192), None);
+        let third = said(&mut memory, &2_048_u32.to_be_bytes(), 8_192);
+        assert_eq!(third, Some(Confidence::Likely));
+    }
+
+    #[test]
+    fn whoever_says_anything_else_acknowledges_nothing() {
+        let mut memory = Memory::default();
+        // Lengths of what follows, each in a packet of its own.
+        for length in [512_u32, 700, 900, 1_000] {
+            assert_eq!(said(&mut memory, &length.to_be_bytes(), 9_000), None);
+            assert_eq!(said(&mut memory, &[7; 30], 9_000), None);
+        }
+        let mut memory = Memory::default();
+        // They shrink, or count what never came.
+        for value in [600_u32, 500, 400, 10_000, 20_000] {
+            assert_eq!(said(&mut memory, &value.to_be_bytes(), 9_000), None);
+        }
+    }
 
     #[test]
     fn offers_name_address_and_port_also_behind_spaces() {

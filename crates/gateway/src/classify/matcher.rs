@@ -163,6 +163,12 @@ impl Classifier {
         let inspection = flow.attachment.as_mut();
         inspection.hear(direction);
         let over = inspection.count(direction) >= self.bounds.packets;
+        if over && !inspection.is_done() {
+            // What the other side says of it goes on being inspected.
+            inspection
+                .memory()
+                .count_sent(direction, packet.payload.len());
+        }
         if !over && !inspection.is_done() {
             self.handle_payload(flow, direction, packet, room);
             let inspection = flow.attachment.as_mut();

@@ -6,7 +6,7 @@ use super::quic_crypto::Hello;
 use super::ringway::Exchange;
 use super::tls::Offer;
 use super::utp::Track;
-use super::{Confidence, Details as Public, http_marks, skype, wireguard};
+use super::{Confidence, Details as Public, http_marks, irc, skype, wireguard};
 use crate::flow::Direction;
 use crate::limits::{MAX_DETAIL, MAX_TEXT_LINES};
 
@@ -170,8 +170,8 @@ pub(super) struct Memory {
     pub(super) room: usize,
     /// Bytes that each direction has sent, the packet at hand included.
     pub(super) sent: [u32; 2],
-    /// Packets that acknowledged exactly what the other side had sent.
-    pub(super) acknowledged: u8,
+    /// What a side that only acknowledges has said so far.
+    pub(super) acknowledged: irc::Acknowledged,
     /// A stream was tried as obfuscated MTProto already.
     pub(super) telegram_tried: bool,
     /// Later packets of this flow may announce other flows.
