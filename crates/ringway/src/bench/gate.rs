@@ -44,6 +44,8 @@ enum Setup {
     Accept,
     /// A gateway with this policy, beside address translation.
     Gateway(&'static str),
+    /// A gateway that asks YARA rules in place of clamd, beside address translation.
+    Rules,
     /// A proxy that takes the files' connections, beside address translation.
     Proxy {
         /// Each answer is scanned.
@@ -60,7 +62,7 @@ struct Step {
     setup: Setup,
 }
 
-const LADDER: [Step; 9] = [
+const LADDER: [Step; 10] = [
     step("forward", "forwarding", Setup::Forward),
     step("nat", NAT, Setup::Translate),
     step("queue", "every packet queued and accepted", Setup::Accept),
@@ -76,6 +78,7 @@ const LADDER: [Step; 9] = [
         "filter, audit and scan (clamd)",
         Setup::Gateway(SCAN),
     ),
+    step("yara", "filter, audit and scan (YARA rules)", Setup::Rules),
     step(
         "proxy",
         "proxy by redirection (squid: file-name filter, log)",
@@ -103,7 +106,10 @@ impl Setup {
     }
 
     fn scans(self) -> bool {
-        matches!(self, Self::Gateway(SCAN) | Self::Proxy { scans: true })
+        matches!(
+            self,
+            Self::Gateway(SCAN) | Self::Rules | Self::Proxy { scans: true }
+        )
     }
 }
 
@@ -379,9 +385,31 @@ fn start(border: &Border, setup: Setup, args: &GateBenchArgs) -> Result<Option<R
             let clamd = args.clamd.as_deref().filter(|_| policy == SCAN);
             Ok(Some(border.gateway(policy, &words(args, clamd))?))
         }
+        Setup::Rules => {
+            let rules = border.file("rules.yar", &rules())?;
+            let yara = vec!["--yara".to_owned(), rules.display().to_string()];
+            Ok(Some(
+                border.gateway(SCAN, &[words(args, None), yara].concat())?,
+            ))
+        }
         Setup::Proxy { scans: true } if args.clamd.is_none() => Ok(None),
         Setup::Proxy { scans } => border.proxy(args.clamd.as_deref().filter(|_| scans)),
     }
+}
+
+/// A thousand rules, each with a text, bytes and a regular expression that no file here has.
+fn rules() -> String {
+    (0..1_000_u32).fold(String::new(), |text, number| {
+        let mixed = number.wrapping_mul(2_654_435_761);
+        let hex = mixed
+            .to_be_bytes()
+            .map(|byte| format!("{byte:02X}"))
+            .join(" ");
+        format!(
+            "{text}rule r{number} {{ strings: $a = \"sample {mixed:08x} text\" $b = {{ 4D 5A {hex} ?? {hex} }} \
+             $c = /id-{mixed:x}-[a-z0-9]{{4,12}}\\.example/ condition: any of them }}\n"
+        )
+    })
 }
 
 /// What a gateway is told beside its policy.
@@ -396,6 +424,15 @@ fn words(args: &GateBenchArgs, clamd: Option<&Path>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::{LADDER, Setup, Step};
+
+    #[test]
+    fn the_rules_compile() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rules.yar");
+        std::fs::write(&file, super::rules()).unwrap();
+        let rules = ringway_gateway::scan::YaraRules::load(&[file]).unwrap();
+        assert_eq!(rules.count(), 1_001);
+    }
 
     #[test]
     fn the_policies_of_the_ladder_are_in_order() {

@@ -53,7 +53,7 @@ pub(crate) struct GateBenchArgs {
     /// How long a line of chat takes there and back instead, alone and beside 50 downloads
     #[arg(long)]
     pub(crate) chat: bool,
-    /// Only these of forward, nat, queue, classify, filter, audit, scan, proxy, proxy-scan (shares are told where nat is one of
+    /// Only these of forward, nat, queue, classify, filter, audit, scan, yara, proxy, proxy-scan (shares are told where nat is one of
     /// them), and of the parts beside them: cache, fast-pass, stages, memory, ndpi
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) only: Vec<String>,

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 use std::os::fd::AsFd as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -198,6 +198,13 @@ impl Border {
             undo.extend(["sh", "-c", "iptables -F FORWARD; iptables -t nat -F"].map(str::to_owned));
         }
         Ok(running)
+    }
+
+    /// A file beside the policy.
+    pub(super) fn file(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).map_err(Failure::failed)?;
+        Ok(path)
     }
 
     /// A gateway with this policy, and address translation. `more`: further words for `gate up`.
