@@ -156,6 +156,11 @@ impl<T> Flow<T> {
         }
     }
 
+    /// Both ends are told that it is over: whatever opens the 5-tuple anew is another flow.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+    }
+
     fn take_in(&mut self, packet: &Packet<'_>, now: Duration) {
         self.packets = self.packets.saturating_add(1);
         self.bytes = self.bytes.saturating_add(packet.ip_len.into());

@@ -233,6 +233,7 @@ impl Desk {
                 let listens = flow.attachment.inspection.listens();
                 let verdict = standing(decided, seen.packet, listens);
                 if verdict == Verdict::DROP && self.settings.mode == Mode::Enforce {
+                    flow.close();
                     self.injections.extend(resets(&Broken::by(seen.packet)));
                 }
                 verdict

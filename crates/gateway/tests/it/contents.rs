@@ -681,3 +681,28 @@ fn a_range_in_chunks_waits_with_its_last_data() {
     let whole = run.arrived.windows(VIRUS.len()).any(|part| part == VIRUS);
     assert!(!whole && run.resets >= 2, "{:?}", run.events);
 }
+
+/// Both ends were told that the first connection is over; its client may use the port again.
+#[test]
+fn a_connection_from_the_port_of_a_blocked_one_is_judged_anew() {
+    let mut gateway = gateway(NAMES, Mode::Enforce);
+    let body = noise(3_000);
+    let blocked = download("Setup.exe", &length(&body), &body);
+    let first = run(&mut gateway, &blocked, 0, false);
+    assert!(first.arrived.is_empty() && first.resets >= 2);
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
+    stream.renumber(77_000, 99_000);
+    stream.open();
+    stream.client(b"GET /note.txt HTTP/1.1\r\nHost: h\r\n\r\n");
+    stream.server(
+        &[
+            b"HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n".as_slice(),
+            &body,
+        ]
+        .concat(),
+    );
+    let second = run(&mut gateway, &packets, 0, false);
+    assert_eq!(second.resets, 0);
+    assert!(second.arrived.ends_with(&body));
+}

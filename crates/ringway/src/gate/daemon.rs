@@ -276,6 +276,8 @@ impl Daemon {
             queue.send(Order::Policy(Arc::clone(policy))).ok();
             queue.send(Order::Mode(mode)).ok();
         }
+        // They obey in order: whoever has answered this works by the new policy.
+        let _obeyed: Vec<Totals> = self.ask(Order::Totals);
         Ok(())
     }
 }
