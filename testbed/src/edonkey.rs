@@ -5,7 +5,9 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use crate::program::finish;
 use crate::{Host, Running, TestbedError};
@@ -24,7 +26,14 @@ pub struct Source {
     pub obfuscated: bool,
 }
 
-/// A server on a host that lets everybody in and names one source for every file, as long as the test runs.
+/// How long somebody who shares may take to say so; not everybody does.
+const SHARING: Duration = Duration::from_secs(8);
+
+/// Whether somebody has offered a file.
+type Offered = Arc<(Mutex<bool>, Condvar)>;
+
+/// A server on a host that lets everybody in and names one source for every file, as long as the test runs. Who asks before
+/// anybody has offered a file waits some seconds: he would look for another source, and come back after many minutes.
 ///
 /// # Errors
 /// When it cannot listen.
@@ -35,17 +44,19 @@ pub fn serve_edonkey(
 ) -> Result<(), TestbedError> {
     let bound = host.enter(|| TcpListener::bind(listen))?;
     let listener = bound.map_err(|error| TestbedError::of("an eDonkey server", error))?;
+    let offered = Offered::default();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(stream) = stream else { return };
+            let offered = Arc::clone(&offered);
             // Somebody who goes is told no more.
-            thread::spawn(move || attend(stream, source).ok());
+            thread::spawn(move || attend(stream, source, &offered).ok());
         }
     });
     Ok(())
 }
 
-fn attend(mut stream: TcpStream, source: Source) -> io::Result<()> {
+fn attend(mut stream: TcpStream, source: Source, offered: &Offered) -> io::Result<()> {
     loop {
         let mut head = [0; 5];
         stream.read_exact(&mut head)?;
@@ -61,8 +72,19 @@ fn attend(mut stream: TcpStream, source: Source) -> io::Result<()> {
                 };
                 say(&mut stream, 0x40, &[id.octets(), [0; 4]].concat())?;
             }
+            // Files are offered: how many comes first.
+            Some((0x15, rest)) if rest.get(..4).is_some_and(|count| count != [0; 4]) => {
+                *offered.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+                offered.1.notify_all();
+            }
             // Who has this file?
             Some((0x19 | 0x23, rest)) if rest.len() >= 16 => {
+                let known = offered.0.lock().unwrap_or_else(PoisonError::into_inner);
+                drop(
+                    offered
+                        .1
+                        .wait_timeout_while(known, SHARING, |known| !*known),
+                );
                 let (place, port) = (source.place.ip().octets(), source.place.port());
                 let mut found = [&rest[..16], &[1], &place, &port.to_le_bytes()].concat();
                 if source.obfuscated {
