@@ -456,9 +456,21 @@ pub const MAX_TRACES: usize = 33_554_432;
 pub const FILE_PIECE: usize = 65_536;
 
 /// Parts of audited files that wait for their hashes.
-/// Source: chosen: 64 MiB at [`FILE_PIECE`] each. Past it the queue's loop waits, as it would if it made the hashes itself.
+/// Source: chosen: 64 MiB at [`FILE_PIECE`] each. Past it a file is written down without its hash, and is not kept.
 pub const MAX_FILE_PARTS: usize = 1_024;
 
 /// Addresses of which a bridging gateway remembers who sends for them.
 /// Source: chosen: as many as [`MAX_FLOWS`]. Past it the older half is forgotten, and its flows are dropped without resets.
 pub const MAX_NEIGHBOURS: usize = 65_536;
+
+/// Bytes of [`MAX_CONTENT`] that connections whose application is known leave to those whose is not.
+/// Source: chosen: a quarter. Past the rest their packets behind gaps are dropped, and their senders repeat them.
+pub const EARLY_RESERVE: usize = 67_108_864;
+
+/// Bytes that an announced flow must have said before its announcement counts.
+/// Source: chosen: what handshakes of other applications fit into, however they are cut. Before it the classifier goes on.
+pub const MIN_HEARD: usize = 256;
+
+/// Files that are kept while they go by, of all queues together.
+/// Source: a quarter of the 1 024 descriptors that a process has by default. Past it a further file is written down and not kept.
+pub const MAX_PARTIAL_FILES: usize = 256;

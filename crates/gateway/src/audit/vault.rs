@@ -4,9 +4,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
+
+use crate::limits::MAX_PARTIAL_FILES;
 
 /// The folder of files that are not whole yet.
 const PARTIAL: &str = "partial";
@@ -30,18 +32,20 @@ pub struct Vault(Arc<Inner>);
 struct Inner {
     folder: PathBuf,
     bounds: VaultBounds,
-    /// Bytes of whole files.
+    /// Bytes on the disk, those of files that are not whole among them.
     held: Mutex<u64>,
+    /// Files that are not whole.
+    open: AtomicUsize,
     next: AtomicU64,
 }
 
 /// A file that is not whole yet. Dropped, it is gone.
 #[derive(Debug)]
 pub(super) struct Partial {
+    vault: Vault,
     path: PathBuf,
     file: File,
     bytes: u64,
-    most: u64,
 }
 
 /// A whole file in the folder.
@@ -67,6 +71,7 @@ impl Vault {
             folder: folder.to_owned(),
             bounds,
             held: Mutex::new(0),
+            open: AtomicUsize::new(0),
             next: AtomicU64::new(0),
         }));
         vault.tidy(0)?;
@@ -76,20 +81,26 @@ impl Vault {
     /// A new file.
     pub(super) fn begin(&self) -> io::Result<Partial> {
         let inner = &*self.0;
+        if inner.open.fetch_add(1, Ordering::Relaxed) >= MAX_PARTIAL_FILES {
+            inner.open.fetch_sub(1, Ordering::Relaxed);
+            return Err(io::Error::other("too many files are kept at once"));
+        }
         let number = inner.next.fetch_add(1, Ordering::Relaxed);
         let path = inner.folder.join(PARTIAL).join(number.to_string());
         let mut options = OpenOptions::new();
-        let file = options
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)?;
-        Ok(Partial {
-            path,
-            file,
-            bytes: 0,
-            most: inner.bounds.file,
-        })
+        let opened = options.write(true).create_new(true).mode(0o600).open(&path);
+        match opened {
+            Ok(file) => Ok(Partial {
+                vault: self.clone(),
+                path,
+                file,
+                bytes: 0,
+            }),
+            Err(error) => {
+                inner.open.fetch_sub(1, Ordering::Relaxed);
+                Err(error)
+            }
+        }
     }
 
     /// Puts a whole file under its hash.
@@ -102,16 +113,25 @@ impl Vault {
         let place = shelf.join(hash);
         let new = !place.try_exists()?;
         fs::rename(&partial.path, &place)?;
-        if new {
-            let mut held = inner.held.lock().unwrap_or_else(PoisonError::into_inner);
-            *held = held.saturating_add(partial.bytes);
-            if *held <= inner.bounds.total {
-                return Ok(());
-            }
-        } else {
-            return Ok(());
+        let bytes = if new { on_disk(partial.bytes) } else { 0 };
+        // Its bytes as a file that is not whole go with it.
+        drop(partial);
+        if self.charge(bytes) > inner.bounds.total {
+            self.tidy(inner.bounds.total / 10)?;
         }
-        self.tidy(inner.bounds.total / 10)
+        Ok(())
+    }
+
+    /// Counts bytes; answers how many there are.
+    fn charge(&self, bytes: u64) -> u64 {
+        let mut held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
+        *held = held.saturating_add(bytes);
+        *held
+    }
+
+    fn discharge(&self, bytes: u64) {
+        let mut held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
+        *held = held.saturating_sub(bytes);
     }
 
     /// Removes what is too old, and the oldest until so many bytes are free.
@@ -122,23 +142,31 @@ impl Vault {
         let Inner { bounds, held, .. } = &*self.0;
         // One at a time.
         let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *held;
         let mut files = self.list()?;
         files.sort_by_key(|kept| kept.changed);
-        let now = SystemTime::now();
+        let (now, mut failed) = (SystemTime::now(), None);
         let most = bounds.total.saturating_sub(free);
         let mut total = files
             .iter()
             .fold(0, |sum: u64, kept| sum.saturating_add(kept.bytes));
+        let partial = before.saturating_sub(total);
         for kept in files {
             let age = now.duration_since(kept.changed).unwrap_or_default();
-            if total <= most && age <= bounds.keep {
+            if total.saturating_add(partial) <= most && age <= bounds.keep {
                 break;
             }
-            fs::remove_file(&kept.path)?;
-            total = total.saturating_sub(kept.bytes);
+            match fs::remove_file(&kept.path) {
+                Ok(()) => total = total.saturating_sub(kept.bytes),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    total = total.saturating_sub(kept.bytes);
+                }
+                // The others may go all the same.
+                Err(error) => failed = Some(error),
+            }
         }
-        *held = total;
-        Ok(())
+        *held = total.saturating_add(partial);
+        failed.map_or(Ok(()), Err)
     }
 
     fn list(&self) -> io::Result<Vec<Kept>> {
@@ -151,9 +179,12 @@ impl Vault {
             for file in fs::read_dir(shelf.path())? {
                 let file = file?;
                 let about = file.metadata()?;
+                if !about.is_file() {
+                    continue;
+                }
                 files.push(Kept {
                     changed: about.modified()?,
-                    bytes: about.len(),
+                    bytes: on_disk(about.len()),
                     path: file.path(),
                 });
             }
@@ -163,12 +194,21 @@ impl Vault {
 }
 
 impl Partial {
-    /// Adds bytes; fails if the disk has no room, or the file has become too large to be kept.
+    /// Adds bytes; fails if the disk or the vault has no room, or the file has become too large to be kept.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let bounds = self.vault.0.bounds;
         self.bytes = self.bytes.saturating_add(length);
-        if self.bytes > self.most {
+        let held = self.vault.charge(length);
+        if self.bytes > bounds.file {
             return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+        }
+        if held > bounds.total {
+            self.vault.tidy(bounds.total / 10)?;
+            let full = self.vault.charge(0) > bounds.total;
+            if full {
+                return Err(io::Error::from(io::ErrorKind::QuotaExceeded));
+            }
         }
         self.file.write_all(bytes)
     }
@@ -176,9 +216,16 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
+        self.vault.discharge(self.bytes);
+        self.vault.0.open.fetch_sub(1, Ordering::Relaxed);
         // Gone already if it was kept.
         fs::remove_file(&self.path).ok();
     }
+}
+
+/// What a file takes on the disk, at least.
+fn on_disk(bytes: u64) -> u64 {
+    bytes.max(4_096)
 }
 
 fn make(folder: &Path) -> io::Result<()> {
@@ -196,10 +243,11 @@ mod tests {
     use tempfile::TempDir;
 
     use super::{Vault, VaultBounds};
+    use crate::limits::MAX_PARTIAL_FILES;
 
     const BOUNDS: VaultBounds = VaultBounds {
-        file: 1_000,
-        total: 2_000,
+        file: 10_000,
+        total: 20_000,
         keep: Duration::from_secs(3_600),
     };
 
@@ -225,18 +273,18 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let vault = Vault::open(folder.path(), BOUNDS).unwrap();
         for _ in 0..5 {
-            put(&vault, "aa11", &[1; 900]);
+            put(&vault, "aa11", &[1; 9_000]);
         }
-        put(&vault, "bb22", &[2; 900]);
+        put(&vault, "bb22", &[2; 9_000]);
         let mut half = vault.begin().unwrap();
         half.write(&[3; 10]).unwrap();
         drop(half);
         let mut large = vault.begin().unwrap();
-        assert!(large.write(&[3; 1_001]).is_err());
+        assert!(large.write(&[3; 10_001]).is_err());
         drop(large);
         assert_eq!(names(&folder), ["aa11", "bb22"]);
         let kept = fs::read(folder.path().join("aa/aa11")).unwrap();
-        assert_eq!(kept, [1; 900]);
+        assert_eq!(kept, [1; 9_000]);
         // Left by a run that was killed.
         fs::write(folder.path().join("partial/7"), "x").unwrap();
         Vault::open(folder.path(), BOUNDS).unwrap();
@@ -248,7 +296,7 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let vault = Vault::open(folder.path(), BOUNDS).unwrap();
         for (number, hash) in ["aa", "bb", "cc"].into_iter().enumerate() {
-            put(&vault, hash, &[0; 600]);
+            put(&vault, hash, &[0; 6_000]);
             let age = Duration::from_secs(100 - u64::try_from(number).unwrap());
             let file = fs::File::options()
                 .write(true)
@@ -256,7 +304,7 @@ mod tests {
                 .unwrap();
             file.set_modified(SystemTime::now() - age).unwrap();
         }
-        put(&vault, "dd", &[0; 600]);
+        put(&vault, "dd", &[0; 6_000]);
         assert_eq!(names(&folder), ["bb", "cc", "dd"]);
         let short = VaultBounds {
             keep: Duration::from_secs(50),
@@ -264,5 +312,37 @@ mod tests {
         };
         Vault::open(folder.path(), short).unwrap();
         assert_eq!(names(&folder), ["dd"]);
+    }
+
+    #[test]
+    fn files_that_never_end_have_bounds_too() {
+        let folder = TempDir::new().unwrap();
+        let vault = Vault::open(folder.path(), BOUNDS).unwrap();
+        let mut under_way = Vec::new();
+        for _ in 0..MAX_PARTIAL_FILES {
+            under_way.push(vault.begin().unwrap());
+        }
+        assert!(vault.begin().is_err());
+        let written = under_way
+            .iter_mut()
+            .filter_map(|partial| partial.write(&[0; 9_000]).ok())
+            .count();
+        assert_eq!(written, 2);
+        drop(under_way);
+        // What was given up makes room.
+        for hash in ["aa", "bb"] {
+            put(&vault, hash, &[0; 9_000]);
+        }
+        assert_eq!(names(&folder), ["aa", "bb"]);
+    }
+
+    #[test]
+    fn small_files_count_as_what_they_take() {
+        let folder = TempDir::new().unwrap();
+        let vault = Vault::open(folder.path(), BOUNDS).unwrap();
+        for number in 0..20 {
+            put(&vault, &format!("aa{number:02}"), b"x");
+        }
+        assert!(names(&folder).len() <= 4, "{:?}", names(&folder));
     }
 }

@@ -1,12 +1,13 @@
 //! Hashes of audited files, made beside a queue's loop.
 
+use std::collections::HashSet;
 use std::io;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use crate::audit::Digester;
 use crate::limits::MAX_FILE_PARTS;
-use crate::verdict::{Event, FilePart};
+use crate::verdict::{Event, FileEnd, FilePart};
 
 /// What comes of files: an event that is complete, or what kept a file from being kept.
 pub type Tell = Box<dyn FnMut(Result<Event, io::Error>) + Send>;
@@ -15,6 +16,10 @@ pub type Tell = Box<dyn FnMut(Result<Event, io::Error>) + Send>;
 #[derive(Debug)]
 pub struct FileDesk {
     parts: Option<SyncSender<FilePart>>,
+    /// Files under way that go without a hash.
+    without: HashSet<u64>,
+    /// Those of them that are over, of which the thread was not told.
+    owed: Vec<u64>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -30,13 +35,51 @@ impl FileDesk {
             .spawn(move || work(digester, &received, tell))?;
         Ok(Self {
             parts: Some(parts),
+            without: HashSet::new(),
+            owed: Vec::new(),
             thread: Some(thread),
         })
     }
 
-    /// Hands over a part; waits if too many wait already. `false`: the thread has ended, by a fault.
-    pub fn submit(&self, part: FilePart) -> bool {
-        (self.parts.as_ref()).is_some_and(|parts| parts.send(part).is_ok())
+    /// Hands over a part; packets do not wait for it. Where too many parts wait already, the file goes without its hash:
+    /// what is answered is its event then, as it is.
+    pub fn submit(&mut self, part: FilePart) -> Option<Event> {
+        let file = part.file;
+        while let (Some(&over), Some(parts)) = (self.owed.last(), &self.parts) {
+            let cut_off = FilePart {
+                file: over,
+                bytes: Vec::new(),
+                keep: false,
+                end: Some(FileEnd::CutOff),
+            };
+            if parts.try_send(cut_off).is_err() {
+                break;
+            }
+            self.owed.pop();
+        }
+        let refused = if self.without.contains(&file) {
+            part
+        } else {
+            match self.parts.as_ref().map(|parts| parts.try_send(part)) {
+                Some(Ok(())) => return None,
+                Some(Err(TrySendError::Full(part) | TrySendError::Disconnected(part))) => part,
+                None => return None,
+            }
+        };
+        match refused.end {
+            None => {
+                self.without.insert(file);
+                None
+            }
+            Some(end) => {
+                self.without.remove(&file);
+                self.owed.push(file);
+                match end {
+                    FileEnd::Whole(event) => Some(*event),
+                    FileEnd::CutOff => None,
+                }
+            }
+        }
     }
 }
 

@@ -142,6 +142,10 @@ impl Frames {
             .get(&destination)
             .ok_or_else(|| io::Error::from(io::ErrorKind::HostUnreachable))?;
         let from = self.heard.get(&source).copied().unwrap_or(self.own);
+        if to == from {
+            // Somebody has sent in another's name.
+            return Err(io::Error::from(io::ErrorKind::HostUnreachable));
+        }
         let kind: [u8; 2] = if destination.is_ipv4() {
             [0x08, 0x00]
         } else {

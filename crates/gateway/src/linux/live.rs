@@ -58,7 +58,7 @@ pub struct Totals {
     pub resets: u64,
     /// Resets that could not be sent.
     pub resets_failed: u64,
-    /// Events that were lost because nobody took them.
+    /// Events that were lost before they could be told.
     pub events_lost: u64,
 }
 
@@ -81,6 +81,8 @@ pub struct Live {
     totals: Totals,
     scans: ScanDesk,
     files: FileDesk,
+    /// Events about files for whose hashes there was no time.
+    unhashed: Vec<Event>,
     /// Verdicts of one read; empty between reads.
     verdicts: Vec<Given>,
     /// What packets that wait have to leave with.
@@ -121,21 +123,18 @@ impl Live {
             totals: Totals::default(),
             scans,
             files,
+            unhashed: Vec::new(),
             verdicts: Vec::new(),
             waiting: HashMap::new(),
         }
     }
 
-    /// Runs until it is told to stop, or nobody is left to tell it. `tell` must not wait; it answers whether it took
-    /// what it was given.
+    /// Runs until it is told to stop, or nobody is left to tell it. `tell` must not wait; it counts what it
+    /// cannot take.
     ///
     /// # Errors
     /// The queue fails.
-    pub fn run(
-        &mut self,
-        orders: &Receiver<Order>,
-        tell: &mut dyn FnMut(Told) -> bool,
-    ) -> io::Result<()> {
+    pub fn run(&mut self, orders: &Receiver<Order>, tell: &mut dyn FnMut(Told)) -> io::Result<()> {
         loop {
             loop {
                 match orders.try_recv() {
@@ -277,9 +276,7 @@ impl Live {
             }
         }
         while let Some(part) = self.gateway.poll_file_part() {
-            if !self.files.submit(part) {
-                self.totals.events_lost = self.totals.events_lost.saturating_add(1);
-            }
+            self.unhashed.extend(self.files.submit(part));
         }
         while let Some((token, verdict)) = self.gateway.poll_released() {
             let Some(ticket) = Ticket::of(token) else {
@@ -317,11 +314,12 @@ impl Live {
         Ok(())
     }
 
-    fn report(&mut self, tell: &mut dyn FnMut(Told) -> bool) {
+    fn report(&mut self, tell: &mut dyn FnMut(Told)) {
+        for event in self.unhashed.drain(..) {
+            tell(Told::Event(Box::new(event)));
+        }
         while let Some(event) = self.gateway.poll_event() {
-            if !tell(Told::Event(Box::new(event))) {
-                self.totals.events_lost = self.totals.events_lost.saturating_add(1);
-            }
+            tell(Told::Event(Box::new(event)));
         }
         while let Some(flow) = self.gateway.poll_flow() {
             tell(Told::Over(Box::new(flow)));

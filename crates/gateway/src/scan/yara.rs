@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use yara_x::{Compiler, Rules, ScanResults, SourceCode, blocks};
 
@@ -21,6 +21,8 @@ use crate::verdict::{FlowId, ScanJob, Scanned};
 
 /// Rules for test files, which are always there.
 const TEST_RULES: &str = include_str!("../../rules/test.yar");
+/// Time between two looks for files that stand still.
+const TIDY: Duration = Duration::from_secs(10);
 /// The tag of rules that are asked of whole files only.
 const WHOLE: &str = "whole";
 
@@ -81,21 +83,30 @@ impl YaraRules {
     /// A scanner with these rules.
     #[must_use]
     pub fn scanner(&self) -> Yara {
-        let mut windows = blocks::Scanner::new(self.0);
-        windows
-            .set_timeout(SCAN_TIMEOUT)
-            .max_matches_per_pattern(MAX_RULE_MATCHES)
-            .fast_scan(true);
-        let mut whole = yara_x::Scanner::new(self.0);
-        whole
-            .set_timeout(SCAN_TIMEOUT)
-            .max_matches_per_pattern(MAX_RULE_MATCHES)
-            .fast_scan(true);
         Yara {
-            windows,
-            whole,
+            rules: *self,
+            windows: self.of_windows(),
+            whole: self.of_whole_files(),
             files: Files::default(),
         }
+    }
+
+    fn of_windows(self) -> blocks::Scanner<'static> {
+        let mut scanner = blocks::Scanner::new(self.0);
+        scanner
+            .set_timeout(SCAN_TIMEOUT)
+            .max_matches_per_pattern(MAX_RULE_MATCHES)
+            .fast_scan(true);
+        scanner
+    }
+
+    fn of_whole_files(self) -> yara_x::Scanner<'static> {
+        let mut scanner = yara_x::Scanner::new(self.0);
+        scanner
+            .set_timeout(SCAN_TIMEOUT)
+            .max_matches_per_pattern(MAX_RULE_MATCHES)
+            .fast_scan(true);
+        scanner
     }
 }
 
@@ -152,6 +163,7 @@ fn read(file: &Path) -> Result<String, YaraError> {
 
 /// A scanner of one thread.
 pub struct Yara {
+    rules: YaraRules,
     windows: blocks::Scanner<'static>,
     whole: yara_x::Scanner<'static>,
     files: Files,
@@ -193,6 +205,9 @@ impl Scanner for Yara {
             }
             Err(error) => {
                 self.files.forget(job);
+                // One that has failed keeps its matches and its time that is over.
+                self.windows = self.rules.of_windows();
+                self.whole = self.rules.of_whole_files();
                 Scanned::Failed(format!("YARA: {error}"))
             }
         }
@@ -212,6 +227,8 @@ fn first(found: &ScanResults<'_, '_>, whole: bool) -> Option<String> {
 struct Files {
     parts: HashMap<(FlowId, Direction), Part>,
     held: usize,
+    /// When those that stand still were last looked for.
+    tidied: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -224,6 +241,7 @@ impl Files {
     /// Adds what is new in a window; answers the whole file if it ends with it and all of it was kept.
     fn take_in(&mut self, job: &ScanJob) -> Option<Vec<u8>> {
         let key = (job.flow, job.direction);
+        let new = job.bytes.get(job.repeated..).unwrap_or_default();
         let mut part = if job.first {
             self.forget(job);
             self.tidy();
@@ -236,15 +254,15 @@ impl Files {
             self.held = self.held.saturating_sub(part.bytes.len());
             part
         };
-        let new = job.bytes.get(job.repeated..).unwrap_or_default();
         let length = part.bytes.len().saturating_add(new.len());
-        if length > MAX_WHOLE || self.held.saturating_add(length) > MAX_WHOLE_HELD {
+        if length > MAX_WHOLE {
             return None;
         }
         part.bytes.extend_from_slice(new);
         if job.last {
             return Some(part.bytes);
         }
+        while self.held.saturating_add(length) > MAX_WHOLE_HELD && self.forget_oldest() {}
         part.used = Instant::now();
         self.held = self.held.saturating_add(length);
         self.parts.insert(key, part);
@@ -257,21 +275,73 @@ impl Files {
         }
     }
 
-    /// Forgets what stands still, and the oldest where there are too many.
+    /// Forgets what stands still, of flows that are over too, and the oldest where there are too many.
     fn tidy(&mut self) {
-        if self.parts.len() < MAX_SCAN_SESSIONS {
-            return;
-        }
         let now = Instant::now();
-        self.parts
-            .retain(|_, part| now.duration_since(part.used) < SCAN_IDLE);
-        while self.parts.len() >= MAX_SCAN_SESSIONS {
-            let oldest = self.parts.iter().min_by_key(|(_, part)| part.used);
-            let Some(oldest) = oldest.map(|(key, _)| *key) else {
-                break;
-            };
-            self.parts.remove(&oldest);
+        let due = self
+            .tidied
+            .is_none_or(|tidied| now.duration_since(tidied) >= TIDY);
+        if due {
+            self.tidied = Some(now);
+            self.parts
+                .retain(|_, part| now.duration_since(part.used) < SCAN_IDLE);
+            self.held = self.parts.values().map(|part| part.bytes.len()).sum();
         }
-        self.held = self.parts.values().map(|part| part.bytes.len()).sum();
+        while self.parts.len() >= MAX_SCAN_SESSIONS && self.forget_oldest() {}
+    }
+
+    /// Forgets what has stood still for longest; `false`: there is nothing.
+    fn forget_oldest(&mut self) -> bool {
+        let oldest = self.parts.iter().min_by_key(|(_, part)| part.used);
+        let Some(key) = oldest.map(|(key, _)| *key) else {
+            return false;
+        };
+        if let Some(part) = self.parts.remove(&key) {
+            self.held = self.held.saturating_sub(part.bytes.len());
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Files;
+    use crate::flow::Direction;
+    use crate::limits::{MAX_WHOLE, MAX_WHOLE_HELD};
+    use crate::verdict::{FlowId, ScanJob};
+
+    fn job(flow: u64, bytes: usize, (first, last): (bool, bool)) -> ScanJob {
+        ScanJob {
+            flow: FlowId::of(flow),
+            direction: Direction::FromServer,
+            number: 1,
+            bytes: vec![0; bytes],
+            repeated: 0,
+            at: 0,
+            first,
+            last,
+            name: None,
+        }
+    }
+
+    #[test]
+    fn files_that_never_end_make_room_for_new_ones() {
+        let mut files = Files::default();
+        let count = u64::try_from(MAX_WHOLE_HELD / MAX_WHOLE).unwrap() + 3;
+        for flow in 0..count {
+            assert!(
+                files
+                    .take_in(&job(flow, MAX_WHOLE, (true, false)))
+                    .is_none()
+            );
+            assert!(files.held <= MAX_WHOLE_HELD);
+        }
+        assert!(files.take_in(&job(99, 100, (true, false))).is_none());
+        let whole = files.take_in(&job(99, 50, (false, true)));
+        assert_eq!(whole.map(|whole| whole.len()), Some(150));
+        let whole = files.take_in(&job(100, 70, (true, true)));
+        assert_eq!(whole.map(|whole| whole.len()), Some(70));
+        let held: usize = files.parts.values().map(|part| part.bytes.len()).sum();
+        assert_eq!(held, files.held);
     }
 }

@@ -49,6 +49,8 @@ pub(super) enum Note {
         bytes: u64,
         /// What it is called, and its bytes that were not told yet.
         rest: FilePart,
+        /// Who sent it, and the window that has to be clean before it counts; 0: none.
+        scanned: (Direction, u32),
     },
     /// A message went by.
     Message(Message, Ruling),
@@ -318,10 +320,25 @@ impl Content {
             .collect()
     }
 
-    /// Audited files under way, which will have no end.
-    pub(super) fn cut_off(&mut self) -> Vec<FilePart> {
-        let files = self.ways.iter_mut().filter_map(|way| way.transfer.as_mut());
-        files.filter_map(cut_off).collect()
+    /// A whole file counts once this window is clean.
+    pub(super) fn wait_for(&mut self, (direction, window): (Direction, u32), part: FilePart) {
+        self.way(direction).whole.push_back((window, part));
+    }
+
+    /// Audited files under way, which will have no end. `passed`: whole ones that wait for their scan count all the same.
+    pub(super) fn cut_off(&mut self, passed: bool) -> Vec<FilePart> {
+        let mut parts = Vec::new();
+        for way in self.ways.iter_mut() {
+            parts.extend(way.whole.drain(..).map(|(_, part)| match passed {
+                true => part,
+                false => FilePart {
+                    end: Some(FileEnd::CutOff),
+                    ..part
+                },
+            }));
+            parts.extend(way.transfer.as_mut().and_then(cut_off));
+        }
+        parts
     }
 
     /// The first packet that waits in a direction, as what breaks the connection if it is dropped.
@@ -330,10 +347,19 @@ impl Content {
         way.held.front().map(|held| held.broken)
     }
 
-    /// A window was found clean.
-    pub(super) fn handle_clean(&mut self, direction: Direction, number: u32) {
+    /// A window was found clean; answers files that are whole with it.
+    pub(super) fn handle_clean(&mut self, direction: Direction, number: u32) -> Vec<FilePart> {
         let way = self.way(direction);
         way.clean = way.clean.max(number.min(way.issued));
+        let mut whole = Vec::new();
+        while way
+            .whole
+            .front()
+            .is_some_and(|(window, _)| *window <= way.clean)
+        {
+            whole.extend(way.whole.pop_front().map(|(_, part)| part));
+        }
+        whole
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.
@@ -508,7 +534,12 @@ impl Course<'_> {
         };
         if file.ruling.audit {
             let rest = file.part(None);
+            let scanned = match file.ruling.action {
+                Action::Scan => (direction, way.issued),
+                _ => (direction, 0),
+            };
             self.counsel.note(Note::File {
+                scanned,
                 head: file.head,
                 ruling: file.ruling,
                 bytes: file.bytes,

@@ -15,7 +15,7 @@ use super::{FilePart, FlowId, Mode, ScanJob, Settings, Settled, Verdict};
 use crate::classify::{Classifier, Confidence, UNKNOWN, Verdict as Classified};
 use crate::flow::{Flow, Seniority, TableBounds};
 use crate::inspect::{decoder, expected};
-use crate::limits::{KILL_PACKETS, MAX_EVENTS, MAX_READY, MAX_UNDECIDED_PACKETS};
+use crate::limits::{KILL_PACKETS, MAX_EVENTS, MAX_READY, MAX_UNDECIDED_PACKETS, MIN_HEARD};
 use crate::packet::{L4, Packet};
 use crate::policy::{Action, Decision, FlowFacts, Found, Moment, Plan, Policy, Ruling};
 use crate::record::FlowRecord;
@@ -303,13 +303,15 @@ impl Desk {
         };
         let own = &flow.attachment.own;
         // An announcement counts once there is data: what that certainly is counts more, or any host could pass for a chat's.
-        let announced = flow.attachment.inspection.inspected() > 0
-            && (own.announced.is_some() || self.tracker.is_announced(flow));
+        let inspection = &flow.attachment.inspection;
+        let heard = inspection.held() >= MIN_HEARD && self.tracker.is_announced(flow);
+        let announced = heard || (inspection.inspected() > 0 && own.announced.is_some());
         let finished = flow.attachment.inspection.is_done()
             || flow.packets >= MAX_UNDECIDED_PACKETS
             || announced;
         let named = flow.attachment.inspection.verdict().is_some();
-        let readable = own.content.is_some() && named;
+        // Of what was given up the policy's failure decides, before more of it goes on.
+        let readable = named && (own.content.is_some() || own.given_up);
         if !(finished || readable) {
             return Verdict::PASS;
         }
@@ -454,7 +456,7 @@ impl Desk {
         while let Some(mut flow) = self.tracker.poll_finished() {
             if let Some(mut content) = flow.attachment.own.content.take() {
                 self.content_held = self.content_held.saturating_sub(content.held());
-                self.parts.extend(content.cut_off());
+                self.parts.extend(content.cut_off(false));
                 let waiting = content.take_held();
                 self.released
                     .extend(waiting.into_iter().map(|token| (token, Verdict::DROP)));

@@ -120,6 +120,14 @@ pub struct FlowId {
     serial: u64,
 }
 
+#[cfg(test)]
+impl FlowId {
+    /// The flow with this number, wherever it stands.
+    pub(crate) fn of(serial: u64) -> Self {
+        Self { place: 0, serial }
+    }
+}
+
 /// Bytes of a file to scan. Windows of one direction of a flow are answered in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanJob {

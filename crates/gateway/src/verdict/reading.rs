@@ -11,7 +11,7 @@ use super::way::{Fate, Window};
 use super::{FileEnd, FilePart, FlowId, Mode, ScanJob, Scanned, Verdict};
 use crate::flow::Direction;
 use crate::inspect::{Decoder, Expected, FileHead};
-use crate::limits::{FOLLOW_LOOK, MAX_CONTENT, MAX_EARLY, MAX_TEXT};
+use crate::limits::{EARLY_RESERVE, FOLLOW_LOOK, MAX_CONTENT, MAX_EARLY, MAX_TEXT};
 use crate::policy::{Action, Failure, FlowFacts, Item, Moment, Plan, Ruling};
 
 /// Who is asked while a packet is taken in, and what was told meanwhile.
@@ -141,7 +141,11 @@ impl Desk {
             None => return Verdict::PASS,
         };
         self.make_room();
-        let room = MAX_CONTENT.saturating_sub(self.content_held);
+        let decided = (self.tracker.flow(seen.place))
+            .is_some_and(|flow| matches!(flow.attachment.own.status, Status::Decided(_)));
+        // Those that are known leave some for those that are not.
+        let bound = MAX_CONTENT.saturating_sub(if decided { EARLY_RESERVE } else { 0 });
+        let room = bound.saturating_sub(self.content_held);
         let outcome = self.with_content(now, seen.place, |content, bench| {
             content.handle_packet(now, direction, (seen.packet, seen.token), room, bench)
         });
@@ -281,14 +285,14 @@ impl Desk {
         match note {
             Note::Refused(head, _) => event.fileinfo = Some(info(head, None)),
             Note::File {
-                head, bytes, rest, ..
+                head,
+                bytes,
+                rest,
+                scanned,
+                ..
             } => {
                 event.fileinfo = Some(info(head, Some(bytes)));
-                // Whoever makes its hash completes the event.
-                self.parts.push_back(FilePart {
-                    end: Some(FileEnd::Whole(Box::new(event))),
-                    ..rest
-                });
+                self.whole(place, event, rest, scanned);
                 return;
             }
             Note::Message(message, _) => {
@@ -302,6 +306,20 @@ impl Desk {
             }
         }
         self.note(event);
+    }
+
+    /// A file is whole. Whoever makes its hash completes the event, once nothing was found in it.
+    fn whole(&mut self, place: usize, event: Event, rest: FilePart, scanned: (Direction, u32)) {
+        let part = FilePart {
+            end: Some(FileEnd::Whole(Box::new(event))),
+            ..rest
+        };
+        let flow = self.tracker.flow_mut(place);
+        let content = flow.and_then(|flow| flow.attachment.own.content.as_mut());
+        match content {
+            Some(content) if scanned.1 > 0 => content.wait_for(scanned, part),
+            _ => self.parts.push_back(part),
+        }
     }
 
     /// The contents are blocked, or cannot be read any more.
@@ -398,8 +416,10 @@ impl Desk {
         let Some(mut content) = flow.attachment.own.content.take() else {
             return;
         };
+        flow.attachment.own.given_up =
+            matches!(flow.attachment.own.status, Status::New | Status::Undecided);
         self.content_held = self.content_held.saturating_sub(content.held());
-        self.parts.extend(content.cut_off());
+        self.parts.extend(content.cut_off(verdict.pass));
         let waiting = content.take_held();
         self.released
             .extend(waiting.into_iter().map(|token| (token, verdict)));
@@ -433,19 +453,28 @@ impl Desk {
             return;
         }
         match scanned {
-            Scanned::Clean => {
-                if let Some(flow) = self.tracker.flow_mut(place)
-                    && let Some(content) = &mut flow.attachment.own.content
-                {
-                    content.handle_clean(job.direction, job.number);
+            Scanned::Clean => self.clean(place, job),
+            Scanned::Found(name) => {
+                self.found_in(now, job, name);
+                if self.settings.mode == Mode::Observe {
+                    // Nobody is kept from having it.
+                    self.clean(place, job);
                 }
-                self.release(place);
             }
-            Scanned::Found(name) => self.found_in(now, job, name),
             Scanned::Failed(reason) => {
                 self.give_up(now, place, reason);
             }
         }
+    }
+
+    fn clean(&mut self, place: usize, job: &ScanJob) {
+        if let Some(flow) = self.tracker.flow_mut(place)
+            && let Some(content) = &mut flow.attachment.own.content
+        {
+            self.parts
+                .extend(content.handle_clean(job.direction, job.number));
+        }
+        self.release(place);
     }
 
     fn found_in(&mut self, now: Duration, job: &ScanJob, name: &str) {
@@ -582,5 +611,46 @@ mod tests {
             }
         }
         assert!(most > MAX_CONTENT / 2 && most <= MAX_CONTENT, "{most}");
+    }
+
+    /// Downloads that wait behind gaps for ever must not keep the gateway from reading others.
+    #[test]
+    fn connections_that_hold_all_they_may_leave_room_for_new_ones() {
+        let known: BTreeSet<String> = ["http".to_owned()].into();
+        let policy =
+            "[[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\nfailure = \"closed\"\n";
+        let mut gateway = Gateway::new(
+            built_in_classifier(),
+            TableBounds::default(),
+            Arc::new(Policy::parse(policy, &known).unwrap()),
+            Settings {
+                mode: Mode::Enforce,
+                ..Settings::default()
+            },
+        );
+        let mut ask = |port: u16, missing: bool| {
+            let mut packets = Packets::new();
+            let client = ([10, 0, 0, 1], port).into();
+            let mut stream = packets.tcp(client, ([192, 0, 2, 1], 80).into());
+            stream.open();
+            stream.client(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
+            let size = if missing { 1_000_000 } else { 100 };
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n");
+            stream.server(head.as_bytes());
+            stream.server(&vec![1; size]);
+            let mut held = false;
+            for (number, (now, bytes)) in packets.iter().enumerate() {
+                // The first bytes of the body never come.
+                if !(missing && number == 5) {
+                    held |= gateway.handle_queued(now, 1, LinkType::RawIp, bytes).held;
+                }
+            }
+            held
+        };
+        for port in 1_000..1_270 {
+            ask(port, true);
+        }
+        // The only packet of this one waits for its scan.
+        assert!(ask(2_000, false));
     }
 }

@@ -16,6 +16,8 @@ pub(super) struct State {
     pub(super) status: Status,
     /// What it carries is followed.
     pub(super) content: Option<Box<Content>>,
+    /// It was followed, and is not any more, before anybody knew what it is.
+    pub(super) given_up: bool,
     /// It was announced by another flow, which said what it is.
     pub(super) announced: Option<Box<Expected>>,
 }

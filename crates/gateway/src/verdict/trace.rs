@@ -14,6 +14,8 @@ use crate::limits::{MAX_TRACE_PACKETS, MAX_TRACES, TRACE_SNAP};
 
 /// Memory of a trace beside its bytes, roughly.
 const TRACE_COST: usize = 256;
+/// The same of what became of a flow that is over.
+const OVER_COST: usize = 512;
 /// The same of a packet in it.
 const PACKET_COST: usize = 48;
 
@@ -110,7 +112,8 @@ impl Trace {
     fn cost(&self) -> usize {
         let packets = self.packets.len().saturating_mul(PACKET_COST);
         let packets = packets.saturating_add(self.bytes.len());
-        packets.saturating_add(TRACE_COST)
+        let over = if self.over.is_some() { OVER_COST } else { 0 };
+        packets.saturating_add(TRACE_COST).saturating_add(over)
     }
 }
 
@@ -154,6 +157,10 @@ impl Traces {
             .held
             .saturating_add(data.len())
             .saturating_add(PACKET_COST);
+        self.make_room();
+    }
+
+    fn make_room(&mut self) {
         while self.held > MAX_TRACES {
             let Some(oldest) = self.order.pop_front() else {
                 return;
@@ -171,8 +178,11 @@ impl Traces {
 
     /// A flow is over; this is what became of it.
     pub(super) fn end(&mut self, flow: LiveFlow) {
-        if let Some(trace) = self.flows.get_mut(&flow.flow_id) {
-            trace.over = Some(Box::new(flow));
+        if let Some(trace) = self.flows.get_mut(&flow.flow_id)
+            && trace.over.replace(Box::new(flow)).is_none()
+        {
+            self.held = self.held.saturating_add(OVER_COST);
+            self.make_room();
         }
     }
 

@@ -73,6 +73,8 @@ pub(super) struct Way {
     pub(super) stream: Stream<u64>,
     pub(super) transfer: Option<Transfer>,
     pub(super) held: VecDeque<Held>,
+    /// Whole files that count once their last window is clean.
+    pub(super) whole: VecDeque<(u32, FilePart)>,
     /// Packets that wait for a gap to be filled; none with fast pass.
     ahead: Vec<Held>,
     /// Those of them that must not go on.
@@ -155,9 +157,15 @@ impl Way {
             .bytes
             .saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         if file.ruling.audit {
-            file.piece.extend_from_slice(bytes);
-            if file.piece.len() >= FILE_PIECE {
-                counsel.part(file.part(None));
+            let mut rest = bytes;
+            while !rest.is_empty() {
+                let room = FILE_PIECE.saturating_sub(file.piece.len());
+                let (now, later) = rest.split_at(room.min(rest.len()));
+                file.piece.extend_from_slice(now);
+                rest = later;
+                if file.piece.len() >= FILE_PIECE {
+                    counsel.part(file.part(None));
+                }
             }
         }
         if !file.is_scanned() {

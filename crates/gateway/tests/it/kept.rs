@@ -7,7 +7,7 @@ use std::time::Duration;
 use ringway_gateway::audit::{Digester, Vault, VaultBounds};
 use ringway_gateway::flow::TableBounds;
 use ringway_gateway::policy::Policy;
-use ringway_gateway::verdict::{Event, FileEnd, Gateway, Mode, Settings};
+use ringway_gateway::verdict::{Event, FileEnd, Gateway, Mode, Scanned, Settings};
 use ringway_gateway::{LinkType, Packets, built_in_classifier};
 use tempfile::TempDir;
 
@@ -38,6 +38,8 @@ fn body() -> Vec<u8> {
         .map(|place| u8::try_from(place % 251).unwrap())
         .collect()
 }
+
+const SCAN: &str = "[[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\naudit_file = true\n";
 
 /// A download, of which the last bytes may be missing.
 fn download(missing: usize) -> Packets {
@@ -118,4 +120,68 @@ fn a_file_that_is_cut_off_leaves_nothing() {
     assert_eq!(ends, 1);
     let partial = std::fs::read_dir(folder.path().join("partial")).unwrap();
     assert_eq!(partial.count(), 0);
+}
+
+/// What is whole counts only once all of it was found clean.
+#[test]
+fn a_file_in_which_something_is_found_is_neither_kept_nor_written_down_as_whole() {
+    for infected in [true, false] {
+        let folder = TempDir::new().unwrap();
+        let mut digester = Digester::new(Some(vault(&folder)));
+        let mut gateway = gateway(SCAN);
+        let (mut whole, mut scans) = (Vec::new(), Vec::new());
+        for (token, (now, bytes)) in (0..).zip(download(0).iter()) {
+            let _ = gateway.handle_queued(now, token, LinkType::RawIp, bytes);
+            scans.extend(std::iter::from_fn(|| gateway.poll_scan()));
+        }
+        for job in scans {
+            while let Some(part) = gateway.poll_file_part() {
+                whole.extend(digester.take(part).0);
+            }
+            assert!(whole.is_empty(), "before the last window");
+            let scanned = if infected && job.last {
+                Scanned::Found("virus".to_owned())
+            } else {
+                Scanned::Clean
+            };
+            gateway.handle_scanned(Duration::from_secs(1), &job, &scanned);
+        }
+        while let Some(part) = gateway.poll_file_part() {
+            whole.extend(digester.take(part).0);
+        }
+        let hash = sha256(&body());
+        let place = folder.path().join(&hash[..2]).join(&hash);
+        assert_eq!(whole.len(), usize::from(!infected));
+        assert_eq!(place.exists(), !infected);
+        let partial = std::fs::read_dir(folder.path().join("partial")).unwrap();
+        assert_eq!(partial.count(), 0);
+    }
+}
+
+#[test]
+fn whoever_observes_lets_a_finding_pass_and_keeps_nothing_waiting() {
+    let mut gateway = gateway(SCAN);
+    let mut scans = Vec::new();
+    let mut held = 0;
+    for (token, (now, bytes)) in (0..).zip(download(0).iter()) {
+        held += usize::from(
+            gateway
+                .handle_queued(now, token, LinkType::RawIp, bytes)
+                .held,
+        );
+        scans.extend(std::iter::from_fn(|| gateway.poll_scan()));
+    }
+    assert!(held > 0);
+    gateway.set_mode(Mode::Observe);
+    for job in scans {
+        gateway.handle_scanned(
+            Duration::from_secs(1),
+            &job,
+            &Scanned::Found("virus".to_owned()),
+        );
+    }
+    let released: Vec<bool> = std::iter::from_fn(|| gateway.poll_released())
+        .map(|(_, verdict)| verdict.pass)
+        .collect();
+    assert_eq!(released, vec![true; held]);
 }

@@ -33,7 +33,9 @@ impl Border {
     }
 
     fn in_mode(policy: &str, mode: Mode) -> Self {
-        let known: BTreeSet<String> = ["http", "irc", "dcc"].map(str::to_owned).into();
+        let known: BTreeSet<String> = ["http", "irc", "dcc", "bittorrent"]
+            .map(str::to_owned)
+            .into();
         let settings = Settings {
             mode,
             ..Settings::default()
@@ -203,6 +205,34 @@ fn a_chat_that_announces_files_stays_in_sight() {
         let evidence = border.evidence().concat();
         assert!(evidence.contains("\"dcc\""), "{mode:?}: {evidence}");
     }
+}
+
+#[test]
+fn an_announcement_hides_nothing_that_is_said_in_small_pieces() {
+    let policy = "[[rule]]\nname = \"b\"\napp = \"bittorrent\"\naction = \"block\"\n";
+    let mut border = Border::new(policy);
+    let mut packets = Packets::new();
+    let mut chat = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:6667"));
+    chat.open();
+    chat.client(b"NICK anna\r\nUSER anna 0 * :Anna\r\n");
+    chat.server(b":irc.example 001 anna :Welcome\r\n");
+    chat.server(b":bert!b@h PRIVMSG anna :\x01DCC SEND song.ogg 3325256711 5000 700\x01\r\n");
+    let done = border.carry(&packets, 0);
+    let mut peer = packets.tcp(at("10.0.0.5:40000"), at("198.51.100.7:5000"));
+    peer.open();
+    let handshake = [b"\x13BitTorrent protocol".as_slice(), &[7; 48]].concat();
+    let (pieces, rest) = handshake.split_at(8);
+    for byte in pieces {
+        peer.client(&[*byte]);
+    }
+    peer.client(rest);
+    peer.server(&handshake);
+    for _ in 0..20 {
+        peer.client(&[1; 100]);
+    }
+    border.mark = None;
+    border.carry(&packets, done);
+    assert!(border.dropped > 0, "{:?}", border.evidence());
 }
 
 #[test]

@@ -52,3 +52,25 @@ fn what_its_receiver_discards_hides_nothing() {
         assert_eq!(action == Some(Action::Block), spoilt, "{action:?}");
     }
 }
+
+/// Receivers may be told to take these (RFC 6936).
+#[test]
+fn datagrams_over_ipv6_without_a_checksum_are_flows() {
+    let known: BTreeSet<String> = ["bittorrent".to_owned()].into();
+    let policy = Arc::new(Policy::parse(BLOCK, &known).unwrap());
+    let mut gateway = Gateway::new(
+        built_in_classifier(),
+        TableBounds::default(),
+        policy,
+        Settings::default(),
+    );
+    let mut packets = Packets::new();
+    let ping = b"d1:ad2:id20:abcdefghij0123456789e1:q4:ping1:t2:aa1:y1:qe";
+    packets.udp(at("[2001:db8::5]:4000"), at("[2001:db8::9]:6881"), ping);
+    for (now, bytes) in packets.iter() {
+        let mut bytes = bytes.to_vec();
+        bytes[46..48].fill(0);
+        let _ = gateway.handle_unverified(now, 0, LinkType::RawIp, &bytes);
+    }
+    assert_eq!(gateway.flows(9)[0].record.app, "bittorrent");
+}

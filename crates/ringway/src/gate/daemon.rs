@@ -164,7 +164,8 @@ impl Daemon {
             resets_failed: sum(&|totals| totals.resets_failed),
             evicted: sum(&|totals| totals.counters.evicted),
             events: self.written.events.load(Ordering::Relaxed),
-            events_lost: self.written.lost.load(Ordering::Relaxed),
+            events_lost: (self.written.lost.load(Ordering::Relaxed))
+                .saturating_add(sum(&|totals| totals.events_lost)),
         }
     }
 

@@ -369,10 +369,7 @@ impl QueueThread {
             .name(format!("queue-{number}"))
             .spawn(move || {
                 let ended = live.run(&received, &mut |told| match told {
-                    Told::Over(flow) => {
-                        recorder.end(*flow);
-                        true
-                    }
+                    Told::Over(flow) => recorder.end(*flow),
                     Told::Event(event) => recorder.record(*event),
                 });
                 // What makes hashes tells the last of them before the writer ends.

@@ -1,10 +1,10 @@
 //! `ringway gate why`: what was decided about a flow, and the packets that it was decided upon.
 
 use std::fmt::Write as _;
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, Permissions};
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use ringway_gateway::verdict::{TracedPacket, Why};
@@ -167,5 +167,7 @@ fn write(file: &Path, packets: &[TracedPacket]) -> std::io::Result<()> {
         .truncate(true)
         .mode(0o600)
         .open(file)?;
+    // One that was there may have been others' to read.
+    opened.set_permissions(Permissions::from_mode(0o600))?;
     opened.write_all(&bytes)
 }

@@ -93,13 +93,11 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Hands over an event; answers whether it was taken.
-    pub(super) fn record(&self, event: Event) -> bool {
-        let taken = self.events.try_send(event).is_ok();
-        if !taken {
+    /// Hands over an event, or counts it as lost.
+    pub(super) fn record(&self, event: Event) {
+        if self.events.try_send(event).is_err() {
             self.written.lost.fetch_add(1, Ordering::Relaxed);
         }
-        taken
     }
 
     /// Counts a flow that is over.
@@ -158,9 +156,7 @@ impl Writer {
     pub(super) fn tell(&self) -> Tell {
         let recorder = self.recorder();
         Box::new(move |told| match told {
-            Ok(event) => {
-                recorder.record(event);
-            }
+            Ok(event) => recorder.record(event),
             Err(error) => tracing::warn!(%error, "a file is not kept"),
         })
     }
