@@ -13,7 +13,8 @@ use super::rules::tool;
 /// Queues, marks, rules and classes; and resets.
 const NEEDED: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW);
 
-/// Gives up all capabilities but [`NEEDED`] for good, for this thread, those that it will start, and programs that they run.
+/// Gives up all capabilities but CAP_NET_ADMIN and CAP_NET_RAW for good, for this thread, those that it will start, and
+/// programs that they run.
 /// Call it before there is a second thread. Whoever has fewer keeps those.
 ///
 /// What the user may read and write by its own right stays; root does not read other users' files any more.
