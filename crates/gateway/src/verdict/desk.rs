@@ -353,10 +353,14 @@ impl Desk {
             Some(flow) => Box::new(self.found(flow)),
             None => return Verdict::PASS,
         };
-        let reads = plan.looks_into_content();
         let Some(flow) = self.tracker.flow_mut(seen.place) else {
             return Verdict::PASS;
         };
+        // What a conversation announces is for rules on what it announces, also where none is about the conversation.
+        let announces = flow.attachment.inspection.listens()
+            && flow.attachment.own.content.is_some()
+            && ruling.action != Action::Block;
+        let reads = plan.looks_into_content() || announces;
         let (ends, after) = (ends(flow), flow.packets);
         let decoder = reads.then(|| match flow.attachment.own.announced.take() {
             Some(announced) => expected(announced.application, announced.file),

@@ -486,9 +486,12 @@ fn packets_behind_a_gap_wait_only_without_fast_pass() {
 const CHAT: &str = "[[rule]]\nname = \"word\"\napp = [\"irc\", \"dcc\"]\nkeyword = \"nightingale\"\naction = \"block\"\n\
     [[rule]]\nname = \"talk\"\napp = [\"irc\", \"dcc\"]\naction = \"scan\"\naudit_text = true\n";
 
-fn chat_gateway() -> Gateway {
+/// Of the chat itself nothing is asked.
+const FILES: &str = "[[rule]]\nname = \"files\"\napp = \"dcc\"\naction = \"scan\"\n";
+
+fn chat_gateway(policy: &str) -> Gateway {
     let known: BTreeSet<String> = ["irc", "dcc"].map(str::to_owned).into();
-    let policy = Arc::new(Policy::parse(CHAT, &known).unwrap());
+    let policy = Arc::new(Policy::parse(policy, &known).unwrap());
     let settings = Settings {
         mode: Mode::Enforce,
         ..Settings::default()
@@ -513,7 +516,7 @@ fn opening(packets: &mut Packets, lines: &[&[u8]]) {
 
 #[test]
 fn a_word_in_a_chat_stops_it_and_what_was_said_before_is_written_down() {
-    let mut gateway = chat_gateway();
+    let mut gateway = chat_gateway(CHAT);
     let mut packets = Packets::new();
     opening(
         &mut packets,
@@ -557,7 +560,12 @@ fn a_word_in_a_chat_stops_it_and_what_was_said_before_is_written_down() {
 
 #[test]
 fn a_file_that_a_chat_announced_is_known_from_its_first_packet_and_scanned() {
-    let mut gateway = chat_gateway();
+    for policy in [CHAT, FILES] {
+        announced_file(&mut chat_gateway(policy));
+    }
+}
+
+fn announced_file(gateway: &mut Gateway) {
     let mut packets = Packets::new();
     // 198.51.100.7 as a number, as DCC writes it.
     opening(

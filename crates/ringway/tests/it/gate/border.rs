@@ -249,6 +249,15 @@ impl Border {
         .unwrap()
     }
 
+    /// The audit as it is; empty where it cannot be read yet.
+    pub(super) fn audit(&self) -> Vec<Value> {
+        let state = self.path("state");
+        let words = ["--json", "gate", "audit", "--state", &state];
+        let read = self.program().run(words);
+        read.and_then(|outcome| outcome.objects())
+            .unwrap_or_default()
+    }
+
     /// The gateway's rules and classes that are in the kernel.
     pub(super) fn traces(&self) -> String {
         let rules = self

@@ -17,7 +17,9 @@ const PORT: u16 = 4_662;
 const FILE: usize = 60_000;
 const WATCHED: Duration = Duration::from_secs(25);
 /// It is let in, asks for sources, and waits for its turn.
-const SOON: Duration = Duration::from_secs(120);
+const SOON: Duration = Duration::from_secs(60);
+/// aMule that has asked too early or was sent away asks again after many minutes: then both begin anew.
+const ATTEMPTS: usize = 4;
 /// What is said to the server passes: it only tells that this host takes part, which is all that gives an obfuscated connection away.
 const BLOCK: &str = "[[rule]]\nname = \"servers\"\napp = \"edonkey\"\nport = 4661\naction = \"allow\"\n\
     [[rule]]\nname = \"no-donkeys\"\napp = \"edonkey\"\naction = \"block\"\n";
@@ -29,19 +31,44 @@ struct Pair {
     bytes: Vec<u8>,
 }
 
+/// The server, on the outside host.
+fn serve(border: &Border, obfuscated: bool) -> Tested {
+    let server: SocketAddrV4 = format!("{SERVER}:4661").parse()?;
+    let place = format!("{SERVER}:{PORT}").parse()?;
+    serve_edonkey(&border.server, server, Source { place, obfuscated })?;
+    Ok(())
+}
+
 impl Pair {
-    fn start(border: &Border, obfuscated: bool) -> Tested<Pair> {
+    /// Until it is as wanted, with a new pair when that takes too long.
+    fn until(
+        border: &Border,
+        obfuscated: bool,
+        what: &str,
+        wanted: impl Fn(&Pair) -> bool,
+    ) -> Tested<Pair> {
+        serve(border, obfuscated)?;
+        let mut failed = None;
+        for attempt in 0..ATTEMPTS {
+            let pair = Pair::start(border, obfuscated, attempt)?;
+            match until_within(SOON, what, || pair.fetch.log(), || wanted(&pair)) {
+                Ok(()) => return Ok(pair),
+                Err(error) => failed = Some(error),
+            }
+        }
+        Err(failed.unwrap_or_else(|| what.into()))
+    }
+
+    fn start(border: &Border, obfuscated: bool, attempt: usize) -> Tested<Pair> {
         let bytes = random_bytes("edonkey", FILE);
-        let folder = border.folder.path().join("share");
+        let folder = border.folder.path().join(format!("share-{attempt}"));
         fs::create_dir_all(folder.join("Incoming"))?;
         let file = folder.join("Incoming/film.mpg");
         fs::write(&file, &bytes)?;
         let link = edonkey_link(&file)?;
         let server: SocketAddrV4 = format!("{SERVER}:4661").parse()?;
-        let place = format!("{SERVER}:{PORT}").parse()?;
-        serve_edonkey(&border.server, server, Source { place, obfuscated })?;
         let share = Amule::start(&border.server, &folder, PORT, (server, obfuscated, None))?;
-        let folder = border.folder.path().join("fetch");
+        let folder = border.folder.path().join(format!("fetch-{attempt}"));
         let fetch = (server, obfuscated, Some(link.as_str()));
         Ok(Pair {
             fetch: Amule::start(&border.client, &folder, PORT, fetch)?,
@@ -76,13 +103,7 @@ fn audited(obfuscated: bool) -> Job<'static> {
             "[[rule]]\nname = \"seen\"\napp = \"edonkey\"\naction = \"audit\"\n",
             &["--enforce"],
         );
-        let pair = Pair::start(&border, obfuscated)?;
-        until_within(
-            SOON,
-            "it is not whole",
-            || pair.fetch.log(),
-            || pair.has_all(),
-        )?;
+        let _pair = Pair::until(&border, obfuscated, "it is not whole", Pair::has_all)?;
         border.audit_when(|events| {
             events
                 .iter()
@@ -99,11 +120,12 @@ fn blocked(obfuscated: bool) -> Job<'static> {
             return Ok(());
         };
         border.up(BLOCK, &["--enforce"]);
-        let pair = Pair::start(&border, obfuscated)?;
         let stopped = |event: &Value| {
             between(event, "no-donkeys", obfuscated) && event["alert"]["action"] == "blocked"
         };
-        border.audit_when(|events| events.iter().any(stopped));
+        let pair = Pair::until(&border, obfuscated, "nothing is stopped", |_| {
+            border.audit().iter().any(stopped)
+        })?;
         never(
             WATCHED,
             "it came through",

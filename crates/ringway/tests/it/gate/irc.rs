@@ -142,9 +142,9 @@ fn files() -> Tested {
         return without(test, "clamd");
     };
     let socket = clamd.socket();
-    // The rule names the conversation as well, or the offers in it go by unread.
+    // Of the conversation itself nothing is asked; the offers in it are read all the same.
     border.up(
-        "[[rule]]\nname = \"scan\"\napp = [\"irc\", \"dcc\"]\naction = \"scan\"\naudit = true\n",
+        "[[rule]]\nname = \"scan\"\napp = \"dcc\"\naction = \"scan\"\naudit = true\n",
         &["--enforce", "--clamd", &socket.to_string_lossy()],
     );
     let mut talk = Talk::begin(&border)?;
@@ -184,7 +184,7 @@ fn names() -> Tested {
         return Ok(());
     };
     border.up(
-        "[[rule]]\nname = \"names\"\napp = [\"irc\", \"dcc\"]\nfile_name = \"*.exe\"\naction = \"block\"\naudit = true\n",
+        "[[rule]]\nname = \"names\"\napp = \"dcc\"\nfile_name = \"*.exe\"\naction = \"block\"\naudit = true\n",
         &["--enforce"],
     );
     let mut talk = Talk::begin(&border)?;
