@@ -57,14 +57,17 @@ impl FileDesk {
             }
             self.owed.pop();
         }
-        let refused = if self.without.contains(&file) {
-            part
-        } else {
-            match self.parts.as_ref().map(|parts| parts.try_send(part)) {
-                Some(Ok(())) => return None,
-                Some(Err(TrySendError::Full(part) | TrySendError::Disconnected(part))) => part,
-                None => return None,
-            }
+        let refused = match &self.parts {
+            Some(parts) if !self.without.contains(&file) => match parts.try_send(part) {
+                Ok(()) => return None,
+                Err(TrySendError::Full(part)) => part,
+                Err(TrySendError::Disconnected(part)) => {
+                    // It has ended by a fault: nobody is left to be told of anything.
+                    self.parts = None;
+                    part
+                }
+            },
+            _ => part,
         };
         match refused.end {
             None => {
@@ -73,7 +76,9 @@ impl FileDesk {
             }
             Some(end) => {
                 self.without.remove(&file);
-                self.owed.push(file);
+                if self.parts.is_some() {
+                    self.owed.push(file);
+                }
                 match end {
                     FileEnd::Whole(event) => Some(*event),
                     FileEnd::CutOff => None,
@@ -102,5 +107,60 @@ impl Drop for FileDesk {
             // A fault in it was told already.
             thread.join().ok();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::FileDesk;
+    use crate::audit::Digester;
+    use crate::limits::MAX_FILE_PARTS;
+    use crate::verdict::{Event, FileEnd, FilePart};
+
+    fn part(file: u64, end: Option<FileEnd>) -> FilePart {
+        FilePart {
+            file,
+            bytes: b"abc".to_vec(),
+            keep: false,
+            end,
+        }
+    }
+
+    fn whole() -> Option<FileEnd> {
+        Some(FileEnd::Whole(Box::new(Event::of_a_file())))
+    }
+
+    #[test]
+    fn nobody_waits_for_hashes_and_a_file_that_came_too_fast_is_told_without_one() {
+        let (told, events) = channel();
+        let (word, words) = channel::<()>();
+        let tell = Box::new(move |event| {
+            words.recv().ok();
+            told.send(event).ok();
+        });
+        let mut desk = FileDesk::start(Digester::default(), tell).unwrap();
+        // The thread is busy telling this one, for as long as the test wants.
+        assert!(desk.submit(part(1, whole())).is_none());
+        for _ in 0..=MAX_FILE_PARTS.saturating_mul(2) {
+            assert!(desk.submit(part(2, None)).is_none());
+        }
+        let event = desk.submit(part(2, whole())).unwrap();
+        assert!(event.fileinfo.unwrap().sha256.is_none());
+        drop(word);
+        let first = events.recv().unwrap().unwrap();
+        assert!(first.fileinfo.unwrap().sha256.is_some());
+        // It has caught up: the next file has its hash again.
+        // A try that finds no room comes back at once.
+        while desk.submit(part(3, whole())).is_some() {
+            std::thread::yield_now();
+        }
+        let third = events.recv().unwrap().unwrap();
+        assert!(third.fileinfo.unwrap().sha256.is_some());
+        while !desk.owed.is_empty() {
+            assert!(desk.submit(part(4, None)).is_none());
+        }
+        assert!(desk.without.is_empty());
     }
 }

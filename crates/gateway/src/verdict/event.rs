@@ -155,6 +155,32 @@ impl Event {
     }
 }
 
+#[cfg(test)]
+impl Event {
+    /// The event of some file.
+    pub(crate) fn of_a_file() -> Self {
+        let alert = Alert {
+            action: "allowed",
+            signature: "rule".to_owned(),
+            policy: Action::Audit,
+            confidence: Confidence::Certain,
+            evidence: String::new(),
+            packet: 1,
+            mode: Mode::Enforce,
+        };
+        let any = SocketAddr::from(([192, 0, 2, 1], 80));
+        let ends = Ends {
+            l4: L4::Tcp,
+            client: any,
+            server: any,
+            serial: 0,
+        };
+        let mut event = Self::new(Duration::ZERO, EventKind::FileInfo, ends, "http", alert);
+        event.fileinfo = Some(FileInfo::default());
+        event
+    }
+}
+
 /// RFC 3339 with microseconds; a time that no calendar has is told as the last one.
 fn timestamp(now: Duration) -> String {
     let micros = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);

@@ -1,5 +1,8 @@
 //! The desk's other half: flows whose contents are read, judged, held back and scanned.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use super::content::{Answer, Content, Counsel, Note, Stop};
@@ -571,86 +574,4 @@ fn info(head: FileHead, whole: Option<u64>) -> FileInfo {
 fn cut(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(MAX_TEXT));
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-    use std::sync::Arc;
-
-    use crate::flow::TableBounds;
-    use crate::limits::MAX_CONTENT;
-    use crate::policy::Policy;
-    use crate::verdict::{Gateway, Mode, Settings};
-    use crate::{LinkType, Packets, built_in_classifier};
-
-    /// Connections that say a lot before anybody knows what they are, and then stay.
-    #[test]
-    fn what_is_kept_before_anybody_knows_what_it_is_stays_within_its_bound() {
-        let known: BTreeSet<String> = ["http".to_owned()].into();
-        let policy = "[[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\n";
-        let mut gateway = Gateway::new(
-            built_in_classifier(),
-            TableBounds::default(),
-            Arc::new(Policy::parse(policy, &known).unwrap()),
-            Settings {
-                mode: Mode::Enforce,
-                ..Settings::default()
-            },
-        );
-        let (each, mut most) = (80_000, 0);
-        for port in 1_000..5_000_u16 {
-            let mut packets = Packets::new();
-            let client = ([10, 0, 0, 1], port).into();
-            let mut stream = packets.tcp(client, ([192, 0, 2, 1], 7_000).into());
-            stream.open();
-            stream.server(&vec![1; each]);
-            for (now, bytes) in packets.iter() {
-                let _ = gateway.handle_packet(now, LinkType::RawIp, bytes);
-                most = most.max(gateway.content_held());
-            }
-        }
-        assert!(most > MAX_CONTENT / 2 && most <= MAX_CONTENT, "{most}");
-    }
-
-    /// Downloads that wait behind gaps for ever must not keep the gateway from reading others.
-    #[test]
-    fn connections_that_hold_all_they_may_leave_room_for_new_ones() {
-        let known: BTreeSet<String> = ["http".to_owned()].into();
-        let policy =
-            "[[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\nfailure = \"closed\"\n";
-        let mut gateway = Gateway::new(
-            built_in_classifier(),
-            TableBounds::default(),
-            Arc::new(Policy::parse(policy, &known).unwrap()),
-            Settings {
-                mode: Mode::Enforce,
-                ..Settings::default()
-            },
-        );
-        let mut ask = |port: u16, missing: bool| {
-            let mut packets = Packets::new();
-            let client = ([10, 0, 0, 1], port).into();
-            let mut stream = packets.tcp(client, ([192, 0, 2, 1], 80).into());
-            stream.open();
-            stream.client(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
-            let size = if missing { 1_000_000 } else { 100 };
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n");
-            stream.server(head.as_bytes());
-            stream.server(&vec![1; size]);
-            let mut held = false;
-            for (number, (now, bytes)) in packets.iter().enumerate() {
-                // The first bytes of the body never come.
-                if !(missing && number == 5) {
-                    held |= gateway.handle_queued(now, 1, LinkType::RawIp, bytes).held;
-                }
-            }
-            held
-        };
-        for port in 1_000..1_270 {
-            ask(port, true);
-        }
-        // The only packet of this one waits for its scan.
-        assert!(ask(2_000, false));
-    }
 }

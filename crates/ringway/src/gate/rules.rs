@@ -69,11 +69,17 @@ fn read(file: &Path, most: usize) -> Result<String, Failure> {
             file.display()
         ))
     };
-    let length = std::fs::metadata(file)
-        .map_err(|error| unreadable(&error))?
-        .len();
+    let refused = |error: std::io::Error| match error.kind() {
+        // `gate up` has given up root's right to read what belongs to others.
+        std::io::ErrorKind::PermissionDenied => unreadable(&format_args!(
+            "{error}; the file and its folders must be readable for whom the gateway runs as, also where that is root \
+             (chown root, or a folder such as /etc/ringway)"
+        )),
+        _ => unreadable(&error),
+    };
+    let length = std::fs::metadata(file).map_err(refused)?.len();
     if usize::try_from(length).is_ok_and(|length| length > most) {
         return Err(unreadable(&format_args!("it is larger than {most} bytes")));
     }
-    std::fs::read_to_string(file).map_err(|error| unreadable(&error))
+    std::fs::read_to_string(file).map_err(refused)
 }

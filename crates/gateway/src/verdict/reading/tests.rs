@@ -1,0 +1,91 @@
+//! What crowds of connections keep, and what that does to others.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::flow::TableBounds;
+use crate::limits::MAX_CONTENT;
+use crate::policy::{Action, Policy};
+use crate::verdict::{Gateway, Mode, Settings};
+use crate::{LinkType, Packets, built_in_classifier};
+
+/// A gateway that scans what comes over HTTP, and stops what it cannot read.
+fn gateway() -> Gateway {
+    let known: BTreeSet<String> = ["http".to_owned()].into();
+    let policy =
+        "[[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\nfailure = \"closed\"\n";
+    Gateway::new(
+        built_in_classifier(),
+        TableBounds::default(),
+        Arc::new(Policy::parse(policy, &known).unwrap()),
+        Settings {
+            mode: Mode::Enforce,
+            ..Settings::default()
+        },
+    )
+}
+
+/// Connections that say a lot before anybody knows what they are, and then stay.
+#[test]
+fn what_is_kept_of_the_unknown_has_a_bound_and_what_was_given_up_is_stopped_when_named() {
+    let mut gateway = gateway();
+    let mut first = Packets::new();
+    let mut stream = first.tcp(([10, 0, 0, 2], 4_000).into(), ([192, 0, 2, 1], 80).into());
+    stream.open();
+    stream.client(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
+    stream.server(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc");
+    let take = |gateway: &mut Gateway, packets: &Packets, from: usize, to: usize| {
+        let some = packets.iter().skip(from).take(to.saturating_sub(from));
+        some.map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).pass)
+            .collect::<Vec<bool>>()
+    };
+    // It has opened, and says nothing for now.
+    assert_eq!(take(&mut gateway, &first, 0, 3), [true; 3]);
+    let mut most = 0;
+    for port in 1_000..5_000_u16 {
+        let mut packets = Packets::new();
+        let client = ([10, 0, 0, 1], port).into();
+        let mut stream = packets.tcp(client, ([192, 0, 2, 1], 7_000).into());
+        stream.open();
+        stream.server(&[1; 80_000]);
+        for (now, bytes) in packets.iter() {
+            let _ = gateway.handle_packet(now, LinkType::RawIp, bytes);
+            most = most.max(gateway.content_held());
+        }
+    }
+    assert!(most > MAX_CONTENT / 2 && most <= MAX_CONTENT, "{most}");
+    // Nobody has followed it from its beginning on: the first packet that names it decides.
+    assert_eq!(take(&mut gateway, &first, 3, 5), [false; 2]);
+    let live = gateway.flows(1);
+    assert_eq!(live[0].action, Some(Action::Block));
+}
+
+/// Downloads that wait behind gaps for ever must not keep the gateway from reading others.
+#[test]
+fn connections_that_hold_all_they_may_leave_room_for_new_ones() {
+    let mut gateway = gateway();
+    let mut ask = |port: u16, missing: bool| {
+        let mut packets = Packets::new();
+        let client = ([10, 0, 0, 1], port).into();
+        let mut stream = packets.tcp(client, ([192, 0, 2, 1], 80).into());
+        stream.open();
+        stream.client(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
+        let size = if missing { 1_000_000 } else { 100 };
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n");
+        stream.server(head.as_bytes());
+        stream.server(&vec![1; size]);
+        let mut held = false;
+        for (number, (now, bytes)) in packets.iter().enumerate() {
+            // The first bytes of the body never come.
+            if !(missing && number == 5) {
+                held |= gateway.handle_queued(now, 1, LinkType::RawIp, bytes).held;
+            }
+        }
+        held
+    };
+    for port in 1_000..1_270 {
+        ask(port, true);
+    }
+    // The only packet of this one waits for its scan.
+    assert!(ask(2_000, false));
+}
