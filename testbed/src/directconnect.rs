@@ -147,18 +147,24 @@ impl Eiskalt {
             .find(|name| name.ends_with(".bz2"))
     }
 
-    /// Asks for a file of that list.
+    /// Asks for a file of that list. The list is there by name before it has come whole, and what is not whole is
+    /// opened as an empty one, which has to be closed before it can be read again.
     ///
     /// # Errors
-    /// When the daemon does not answer.
+    /// When the daemon does not answer, or the list does not have the file, maybe not yet.
     pub fn ask_for(&self, list: &str, name: &str) -> Result<(), TestbedError> {
-        self.order("list.open", &json!({ "filelist": list }))?;
+        let opened = json!({ "filelist": list });
+        self.order("list.close", &opened)?;
+        self.order("list.open", &opened)?;
         let order = json!({
             "target": format!("shared\\{name}"),
             "downloadto": format!("{}/taken/", self.folder.display()),
             "filelist": list,
         });
-        self.order("list.downloadfile", &order).map(drop)
+        match self.order("list.downloadfile", &order)?.as_u64() {
+            Some(0) => Ok(()),
+            _ => Err(TestbedError(format!("{name} is not in {list}"))),
+        }
     }
 
     /// A file that it has taken.
