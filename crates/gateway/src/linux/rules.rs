@@ -233,11 +233,18 @@ impl Rules {
         };
         let (fresh, followed) = self.numbers();
         let none = format!("0x0/{}", super::marks::Hex(self.marks.mask()));
-        for (what, numbers) in [
-            (format!("tcp -m connmark ! --mark {none}"), followed),
+        let known = format!("tcp -m connmark ! --mark {none}");
+        // What acknowledges does not wait behind files: the faster it is back, the larger are the pieces that come.
+        let ahead = bare.map(|program| {
+            let bare = format!("{known} -m bpf --bytecode \"{program}\"");
+            (bare, fresh.clone())
+        });
+        let queues = [
+            (known, followed),
             ("tcp".to_owned(), fresh.clone()),
             ("udp".to_owned(), fresh),
-        ] {
+        ];
+        for (what, numbers) in ahead.into_iter().chain(queues) {
             let (first, last) = (numbers.start(), numbers.end());
             let number = if first == last {
                 format!("--queue-num {first}")
@@ -351,6 +358,10 @@ mod tests {
             assert!(place(state) < queue);
         }
         assert!(place("--mark 0x4000000/0x7f000000 -m bpf --bytecode \"17,") < queue);
+        // What only acknowledges is asked about with new flows' packets.
+        let bare = place("-p tcp -m connmark ! --mark 0x0/0x7f000000 -m bpf --bytecode \"17,");
+        let rest = text.get(bare..).unwrap_or_default();
+        assert!(bare < queue && rest.contains("\" -j NFQUEUE --queue-num 7 --queue-bypass\n"));
         assert!(place("--mark 0x4000000/0x7f000000 -m conntrack --ctdir REPLY -j RETURN") < queue);
         assert!(text.contains("--save-mark --nfmask 0x7f000000 --ctmask 0x7f000000"));
         for mark in ["0x3000000", "0xc000000"] {
