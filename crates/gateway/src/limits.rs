@@ -168,6 +168,11 @@ pub const KILL_PACKETS: u8 = 8;
 /// Source: chosen: programs that are blocked call again within seconds. Past it such a connection is looked at anew.
 pub const BLOCKED_FOR: Duration = Duration::from_secs(60);
 
+/// For how long refused attempts to one blocked endpoint are counted before they are told as one event.
+/// Source: chosen: writing each down took two thirds of what a storm of them cost, and a reader wants to know how many
+/// there were, not each. The first one is told at once.
+pub const REFUSALS_TOLD: Duration = Duration::from_secs(10);
+
 /// Blocked connections that are remembered.
 /// Source: the same as [`MAX_FLOWS`]. Past it the oldest is forgotten.
 pub const MAX_BLOCKED: usize = 65_536;

@@ -138,7 +138,11 @@ impl Live {
         loop {
             loop {
                 match orders.try_recv() {
-                    Ok(Order::Stop) | Err(TryRecvError::Disconnected) => return Ok(()),
+                    Ok(Order::Stop) | Err(TryRecvError::Disconnected) => {
+                        self.gateway.tell_rest();
+                        self.report(tell);
+                        return Ok(());
+                    }
                     Ok(order) => self.obey(order)?,
                     Err(TryRecvError::Empty) => break,
                 }

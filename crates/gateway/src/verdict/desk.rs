@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cache::ConnectionCache;
+use super::cache::{ConnectionCache, Refusals};
 use super::content::Content;
 use super::event::{Alert, Ends, Event, EventKind};
 use super::expected::Announcements;
@@ -174,6 +174,7 @@ impl Desk {
     }
 
     pub(super) fn finish(&mut self) {
+        self.close_refused();
         self.tracker.finish();
     }
 
@@ -253,14 +254,13 @@ impl Desk {
         let Some(flow) = self.tracker.flow_mut(seen.place) else {
             return Verdict::PASS;
         };
-        let (l4, client, server) = (flow.l4, flow.client, flow.server);
+        let l4 = flow.l4;
         flow.attachment.own.status = Status::Undecided;
         flow.attachment.own.announced = announced;
         let enforcing = self.settings.mode == Mode::Enforce;
-        if enforcing && !flow.midway && self.cache.holds(l4, client.ip(), server, now) {
+        if enforcing && !flow.midway && self.cache.refuses(&ends(flow), now) {
             flow.attachment.own.status = Status::Refused;
-            let ends = ends(flow);
-            self.refused(now, ends);
+            self.tell_refused();
             return Verdict::DROP;
         }
         let facts = facts(flow, None, Moment::of(now, &self.settings.zone));
@@ -401,8 +401,7 @@ impl Desk {
         let enforcing = self.settings.mode == Mode::Enforce;
         if enforcing && !SHARED.contains(&application) && !self.settings.blocked_for.is_zero() {
             let until = now.saturating_add(self.settings.blocked_for);
-            self.cache
-                .block(ends.l4, ends.client.ip(), ends.server, until);
+            self.cache.block(&ends, until);
         }
     }
 
@@ -424,20 +423,40 @@ impl Desk {
         }
     }
 
-    fn refused(&mut self, now: Duration, ends: Ends) {
-        let alert = Alert {
-            action: match self.settings.mode {
-                Mode::Enforce => "blocked",
-                Mode::Observe => "allowed",
-            },
-            signature: CACHE_RULE.to_owned(),
-            policy: Action::Block,
-            confidence: Confidence::Guess,
-            evidence: "one like it was just blocked".to_owned(),
-            packet: 1,
-            mode: self.settings.mode,
-        };
-        self.note(Event::new(now, EventKind::Drop, ends, UNKNOWN, alert));
+    /// Tells attempts that were refused, as far as it is time to.
+    fn tell_refused(&mut self) {
+        for refusals in self.cache.take_told() {
+            let Refusals {
+                latest,
+                at,
+                attempts,
+            } = refusals;
+            // Only where decisions are carried out is anybody refused.
+            let alert = Alert {
+                action: "blocked",
+                signature: CACHE_RULE.to_owned(),
+                policy: Action::Block,
+                confidence: Confidence::Guess,
+                evidence: "one like it was just blocked".to_owned(),
+                packet: 1,
+                mode: Mode::Enforce,
+            };
+            let mut event = Event::new(at, EventKind::Drop, latest, UNKNOWN, alert);
+            event.attempts = Some(attempts);
+            self.note(event);
+        }
+    }
+
+    /// Tells what was refused to those who are not refused any more.
+    pub(super) fn expire_refused(&mut self, now: Duration) {
+        self.cache.expire(now);
+        self.tell_refused();
+    }
+
+    /// Tells all that was refused: nobody will ask again.
+    pub(super) fn close_refused(&mut self) {
+        self.cache.close();
+        self.tell_refused();
     }
 
     fn done(&self, ruling: &Ruling) -> &'static str {

@@ -19,7 +19,8 @@ pub(super) const SCHEMA: &str = "ringway.event/1";
 pub enum EventKind {
     /// A rule decided what happens to a flow.
     Alert,
-    /// A new connection was dropped because one like it had just been blocked.
+    /// New connections were dropped because one like them had just been blocked. The first is told at once, the others of
+    /// ten seconds together: ports and flow are those of the latest, `attempts` says how many.
     Drop,
     /// A file went by, or was refused.
     FileInfo,
@@ -56,6 +57,9 @@ pub struct Event {
     pub app_proto: String,
     /// The decision.
     pub alert: Alert,
+    /// Refused attempts of which this is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u64>,
     /// The file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fileinfo: Option<FileInfo>,
@@ -149,6 +153,7 @@ impl Event {
             },
             app_proto: app.to_owned(),
             alert,
+            attempts: None,
             fileinfo: None,
             message: None,
         }

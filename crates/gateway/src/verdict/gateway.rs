@@ -144,6 +144,11 @@ impl Gateway {
         self.desk.over.pop_front()
     }
 
+    /// Tells what is still counted, because no more packets will come; flows go on.
+    pub fn tell_rest(&mut self) {
+        self.desk.close_refused();
+    }
+
     /// Ends all flows.
     pub fn finish(&mut self, now: Duration) {
         let desk = &mut self.desk;

@@ -523,6 +523,7 @@ impl Desk {
             return;
         }
         self.next_look = now.saturating_add(FOLLOW_LOOK);
+        self.expire_refused(now);
         let mut followed = std::mem::take(&mut self.followed);
         followed.retain(|id| self.tick(now, *id));
         // Flows that began meanwhile.

@@ -178,6 +178,33 @@ fn who_was_blocked_is_refused_from_any_port_until_its_time_is_over() {
 }
 
 #[test]
+fn many_refused_attempts_are_one_event() {
+    let mut gateway = gateway(BLOCK, Mode::Enforce);
+    let mut packets = Packets::new();
+    torrent(&mut packets, 50_000);
+    run(&mut gateway, &packets, 0);
+    injections(&mut gateway);
+    let told = |gateway: &mut Gateway| -> Vec<(u16, Option<u64>)> {
+        let events = events(gateway);
+        let drops = events.iter().filter(|event| event.kind == EventKind::Drop);
+        drops
+            .map(|event| (event.src_port, event.attempts))
+            .collect()
+    };
+    for port in 50_001..=50_040 {
+        let mut again = Packets::new();
+        torrent(&mut again, port);
+        run(&mut gateway, &again, 5);
+    }
+    assert_eq!(told(&mut gateway), [(50_001, Some(1))]);
+    // When nobody is refused any more, the rest is told, also without another attempt.
+    gateway.handle_timeout(packets.iter().next().unwrap().0 + Duration::from_secs(70));
+    assert_eq!(told(&mut gateway), [(50_040, Some(39))]);
+    gateway.tell_rest();
+    assert!(told(&mut gateway).is_empty());
+}
+
+#[test]
 fn another_server_port_or_client_is_not_refused() {
     let mut gateway = gateway(BLOCK, Mode::Enforce);
     let mut packets = Packets::new();
