@@ -302,7 +302,7 @@ pub const MANY_PEERS: usize = 8;
 /// Source: chosen: peers choose their ports at random; servers share one. Past it such a flow is likely, below it a guess.
 pub const MANY_PORTS: usize = 5;
 
-/// Endpoints that were announced and not yet used.
+/// Endpoints that were announced.
 /// Source: chosen: one for each host that is remembered. Past it the older half is forgotten.
 pub const MAX_ANNOUNCED: usize = 16_384;
 
@@ -335,6 +335,11 @@ pub const MAX_EARLY: usize = 524_288;
 /// Source: chosen: a quarter of a gateway with 1 GiB. Less [`MAX_EARLY`], whoever has been unknown for longest is not followed
 /// any more; past it packets behind gaps are dropped, and their senders repeat them.
 pub const MAX_CONTENT: usize = 268_435_456;
+
+/// The first port that a conversation can announce.
+/// Source: RFC 6335 §6: the ports below are the system's. Below it what is announced is not believed, or any chat could
+/// have the flows to a service called its own.
+pub const FIRST_USER_PORT: u16 = 1_024;
 
 /// Time for which an announced connection is waited for.
 /// Source: chosen: people take a while to accept a file. Past it the connection is like any other.

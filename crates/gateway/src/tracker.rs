@@ -155,7 +155,7 @@ impl<T: Default> Tracker<T> {
 
     /// A conversation has announced this flow.
     pub(crate) fn is_announced(&self, flow: &Flow<Tracked<T>>) -> bool {
-        self.surroundings.names(flow.server)
+        self.surroundings.names(flow)
     }
 
     /// The flow's own verdict, weighed with what its endpoints were seen doing elsewhere.

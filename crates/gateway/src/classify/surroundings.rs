@@ -4,6 +4,7 @@
 //! tracker, or many peers at ports of their own choice. Both together make a flow likely, never certain.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use super::endpoints::Endpoints;
 use super::inspection::{Inspection, Verdict};
@@ -13,7 +14,8 @@ use super::{BITTORRENT, Confidence, I2P, PEER_TO_PEER};
 use crate::flow::Flow;
 use crate::generations::Generations;
 use crate::limits::{
-    MANY_PEERS, MANY_PORTS, MAX_ANNOUNCED, MAX_HOST_PEERS, MAX_HOSTS, MAX_MEMBERS,
+    EXPECTED_FOR, FIRST_USER_PORT, MANY_PEERS, MANY_PORTS, MAX_ANNOUNCED, MAX_HOST_PEERS,
+    MAX_HOSTS, MAX_MEMBERS,
 };
 use crate::packet::L4;
 
@@ -43,7 +45,8 @@ impl Host {
 pub struct Surroundings {
     endpoints: Endpoints,
     hosts: Generations<IpAddr, Host>,
-    announced: Generations<SocketAddr, Announced>,
+    /// With the time when it was said last.
+    announced: Generations<SocketAddr, (Duration, Announced)>,
     members: Generations<SocketAddr, String>,
 }
 
@@ -67,7 +70,11 @@ impl Surroundings {
     /// Takes in what a flow's latest packet told. Call it after each inspected packet.
     pub fn note(&mut self, flow: &mut Flow<impl AsRef<Inspection> + AsMut<Inspection>>) {
         if let Some(announced) = flow.attachment.as_mut().take_announced() {
-            self.announced.insert(announced.endpoint, announced);
+            // Nobody offers a file at a service's port: whoever could name one would have it taken for a chat's.
+            if announced.endpoint.port() >= FIRST_USER_PORT {
+                let said = (flow.last_seen, announced);
+                self.announced.insert(said.1.endpoint, said);
+            }
         }
         match flow.attachment.as_ref().verdict() {
             Some(verdict) if verdict.confidence >= Confidence::Likely => {
@@ -193,13 +200,18 @@ impl Surroundings {
             .find(|side| self.endpoints.get(side) == Some(application))
     }
 
-    /// A conversation has named this endpoint.
-    pub(crate) fn names(&self, endpoint: SocketAddr) -> bool {
-        self.announced.get(&endpoint).is_some()
+    /// A conversation has named the called end of this flow, not long before it began.
+    pub(crate) fn names(&self, flow: &Flow<impl AsRef<Inspection>>) -> bool {
+        self.announcement(flow).is_some()
+    }
+
+    fn announcement(&self, flow: &Flow<impl AsRef<Inspection>>) -> Option<&Announced> {
+        let (said, announced) = self.announced.get(&flow.server)?;
+        (flow.first_seen <= said.saturating_add(EXPECTED_FOR)).then_some(announced)
     }
 
     fn announced(&self, flow: &Flow<impl AsRef<Inspection>>) -> Option<Verdict> {
-        let announced = self.announced.get(&flow.server)?;
+        let announced = self.announcement(flow)?;
         let evidence = format!("announced: {} was named by {}", flow.server, announced.by);
         Some(made(announced.application, Confidence::Likely, evidence))
     }

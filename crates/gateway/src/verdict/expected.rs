@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::inspect::Expected;
-use crate::limits::{EXPECTED_FOR, MAX_EXPECTED};
+use crate::limits::{EXPECTED_FOR, FIRST_USER_PORT, MAX_EXPECTED};
 
 /// Announced connections, by where they will go.
 #[derive(Debug, Default)]
@@ -15,7 +15,11 @@ pub(super) struct Announcements {
 }
 
 impl Announcements {
+    /// Takes in an announcement. Nobody offers a file at a service's port.
     pub(super) fn add(&mut self, now: Duration, expected: Expected) {
+        if expected.server.port() < FIRST_USER_PORT {
+            return;
+        }
         let until = now.saturating_add(EXPECTED_FOR);
         self.order.push_back((until, expected.server));
         self.by_server.insert(expected.server, (until, expected));
@@ -69,7 +73,7 @@ mod tests {
     #[test]
     fn an_announcement_counts_for_a_time() {
         let mut announced = Announcements::default();
-        let (first, server) = (expected(1, 7), expected(1, 7).server);
+        let (first, server) = (expected(5_000, 7), expected(5_000, 7).server);
         announced.add(Duration::ZERO, first.clone());
         for _each_connection in 0..2 {
             assert_eq!(announced.get(Duration::ZERO, server), Some(first.clone()));
@@ -81,10 +85,23 @@ mod tests {
     }
 
     #[test]
+    fn services_cannot_be_announced() {
+        let mut announced = Announcements::default();
+        for (port, counts) in [(25, false), (1_023, false), (1_024, true)] {
+            let expected = expected(port, 7);
+            announced.add(Duration::ZERO, expected.clone());
+            assert_eq!(
+                announced.get(Duration::ZERO, expected.server).is_some(),
+                counts
+            );
+        }
+    }
+
+    #[test]
     fn no_more_are_kept_than_allowed() {
         let mut announced = Announcements::default();
         for ip in 0..u32::try_from(MAX_EXPECTED).unwrap() * 2 {
-            announced.add(Duration::ZERO, expected(1, ip));
+            announced.add(Duration::ZERO, expected(5_000, ip));
         }
         assert_eq!(announced.by_server.len(), MAX_EXPECTED);
         assert_eq!(announced.order.len(), MAX_EXPECTED);

@@ -206,6 +206,10 @@ pub(crate) fn audit(context: &Context, args: &AuditArgs) -> Result<(), Failure> 
         };
         let text = |value: &serde_json::Value| value.as_str().unwrap_or("-").to_owned();
         let end = |address: &str, port: &str| format!("{}:{}", text(&event[address]), event[port]);
+        let mut evidence = text(&event["alert"]["evidence"]);
+        if let Some(attempts) = event["attempts"].as_u64().filter(|attempts| *attempts > 1) {
+            evidence = format!("{evidence} ({attempts} attempts)");
+        }
         table.row(&[
             text(&event["timestamp"]),
             text(&event["alert"]["action"]),
@@ -213,7 +217,7 @@ pub(crate) fn audit(context: &Context, args: &AuditArgs) -> Result<(), Failure> 
             text(&event["app_proto"]),
             end("src_ip", "src_port"),
             end("dest_ip", "dest_port"),
-            text(&event["alert"]["evidence"]),
+            evidence,
         ]);
     }
     if !output.json() {

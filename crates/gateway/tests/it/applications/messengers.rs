@@ -1,5 +1,7 @@
 //! MSN Messenger, MSNFTP, IRC, DCC, XMPP.
 
+use std::time::Duration;
+
 use ringway_gateway::Confidence::{Certain, Guess, Likely};
 use ringway_gateway::{FlowRecord, Packets};
 
@@ -90,8 +92,8 @@ fn irc_by_its_lines() {
     }
 }
 
-/// An IRC conversation of 20 lines, then an offer of a file at 192.0.2.77:5000.
-fn offer(packets: &mut Packets) {
+/// An IRC conversation of 20 lines, then an offer of a file at a port of 192.0.2.77.
+fn offer(packets: &mut Packets, port: u16) {
     let mut stream = packets.tcp(at("10.1.0.2:50000"), at("192.0.2.9:6667"));
     stream.open();
     stream.client(b"NICK a\r\nUSER a 0 * :A\r\n");
@@ -99,13 +101,15 @@ fn offer(packets: &mut Packets) {
         stream.server(b":s.example PONG s.example :x\r\n");
         stream.client(b"PING :x\r\n");
     }
-    stream.server(b":b!b@h PRIVMSG a :\x01DCC SEND my song.ogg 3221226061 5000 9000\x01\r\n");
+    let offer =
+        format!(":b!b@h PRIVMSG a :\x01DCC SEND my song.ogg 3221226061 {port} 9000\x01\r\n");
+    stream.server(offer.as_bytes());
 }
 
 #[test]
 fn dcc_is_expected_where_irc_has_announced_it_also_late_in_the_conversation() {
     let mut packets = Packets::new();
-    offer(&mut packets);
+    offer(&mut packets, 5_000);
     for (client, server) in [
         ("10.1.0.2:50001", "192.0.2.77:5000"),
         ("10.1.0.2:50002", "192.0.2.77:5001"),
@@ -122,6 +126,25 @@ fn dcc_is_expected_where_irc_has_announced_it_also_late_in_the_conversation() {
         "announced: 192.0.2.77:5000 was named by an offer in IRC"
     );
     unknown(of(5_001));
+}
+
+#[test]
+fn what_irc_announces_is_forgotten_and_services_cannot_be_announced() {
+    for (port, pause, known) in [(5_000, 0, true), (5_000, 400, false), (25, 0, false)] {
+        let mut packets = Packets::new();
+        offer(&mut packets, port);
+        packets.wait(Duration::from_secs(pause));
+        let mut stream = packets.tcp(at("10.1.0.2:50001"), at(&format!("192.0.2.77:{port}")));
+        stream.open();
+        stream.server(b"OggS and more");
+        let flows = classify(&packets);
+        let flow = flows.iter().find(|flow| flow.server_port == port).unwrap();
+        if known {
+            is(flow, "dcc", Likely);
+        } else {
+            unknown(flow);
+        }
+    }
 }
 
 /// A server that sends parts of these sizes, each answered by the client with a number.
