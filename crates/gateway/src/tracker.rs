@@ -56,7 +56,8 @@ impl<T: Default> Tracker<T> {
     /// Takes in one packet; answers the place of its flow, valid until the next packet.
     pub(crate) fn handle_packet(&mut self, now: Duration, packet: &Packet<'_>) -> usize {
         let (place, direction) = self.table.handle_packet(now, packet);
-        if let Some(flow) = self.table.flow_mut(place) {
+        let flow = self.table.flow_mut(place);
+        if let Some(flow) = flow.filter(|flow| !flow.is_called_anew_by(packet)) {
             let before = flow.attachment.inspection.held();
             let room = MAX_BUFFERED.saturating_sub(self.buffered);
             let inspecting = !flow.attachment.inspection.is_done();

@@ -156,6 +156,11 @@ impl Classifier {
         if let Some(tcp) = packet.tcp.filter(|tcp| tcp.syn) {
             let inspection = flow.attachment.as_mut();
             inspection.stream(direction).open(tcp.sequence);
+            if tcp.ack {
+                // The flow may begin with the answer: the SYN before it came when the old flow of these ends was known.
+                let called = tcp.acknowledged.wrapping_sub(1);
+                inspection.stream(direction.other()).open(called);
+            }
         }
         if packet.payload.is_empty() {
             return;

@@ -14,6 +14,7 @@ pub(crate) use prefix::{Prefix, Pushed};
 pub(crate) use seniority::Seniority;
 pub use table::{FlowTable, TableBounds};
 
+use crate::limits::FAST_OPEN;
 use crate::packet::{L4, Packet};
 
 /// Who sent a packet of a flow.
@@ -105,6 +106,33 @@ pub struct Flow<T> {
     heard: [bool; 2],
     established: bool,
     opening_sequence: Option<u32>,
+    /// A SYN that wants to open the closed 5-tuple anew; the other side has not answered it.
+    pending: Option<Pending>,
+    /// The gateway has reset it: whatever opens the 5-tuple is another flow.
+    cut: bool,
+}
+
+/// A SYN without an answer.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    caller: SocketAddr,
+    sequence: u32,
+    at: Duration,
+}
+
+impl Pending {
+    fn is_answered_by(&self, packet: &Packet<'_>) -> bool {
+        packet.destination == self.caller && answers(packet, self.sequence)
+    }
+}
+
+/// Whether a packet answers a SYN of this number. It takes one, and what it carries may be left unread.
+fn answers(packet: &Packet<'_>, sequence: u32) -> bool {
+    let answer = packet.tcp.filter(|tcp| tcp.syn && tcp.ack);
+    answer.is_some_and(|tcp| {
+        let taken = tcp.acknowledged.wrapping_sub(sequence);
+        (1..=FAST_OPEN.saturating_add(1)).contains(&taken)
+    })
 }
 
 impl<T: Default> Flow<T> {
@@ -140,7 +168,15 @@ impl<T: Default> Flow<T> {
             closed: false,
             heard: [false; 2],
             established: false,
-            opening_sequence: opening.map(|tcp| tcp.sequence),
+            opening_sequence: packet.tcp.filter(|tcp| tcp.syn).map(|tcp| {
+                if tcp.ack {
+                    tcp.acknowledged.wrapping_sub(1)
+                } else {
+                    tcp.sequence
+                }
+            }),
+            pending: None,
+            cut: false,
         }
     }
 }
@@ -159,12 +195,44 @@ impl<T> Flow<T> {
     /// Both ends are told that it is over: whatever opens the 5-tuple anew is another flow.
     pub(crate) fn close(&mut self) {
         self.closed = true;
+        self.cut = true;
+    }
+
+    /// This SYN, or answer to one, is for another connection of the same ends, of which the other side has said nothing yet:
+    /// it says nothing of this flow.
+    pub(crate) fn is_called_anew_by(&self, packet: &Packet<'_>) -> bool {
+        let syn = packet.tcp.is_some_and(|tcp| tcp.syn);
+        let own = self
+            .opening_sequence
+            .is_some_and(|sequence| match packet.tcp {
+                Some(tcp) if !tcp.ack => tcp.sequence == sequence && packet.source == self.client,
+                _ => answers(packet, sequence) && packet.source == self.server,
+            });
+        self.closed && syn && !own
+    }
+
+    /// When the SYN came that this packet answers.
+    fn called_at(&self, packet: &Packet<'_>) -> Option<Duration> {
+        let pending = self
+            .pending
+            .filter(|pending| pending.is_answered_by(packet));
+        pending.map(|pending| pending.at)
     }
 
     fn take_in(&mut self, packet: &Packet<'_>, now: Duration) {
         self.packets = self.packets.saturating_add(1);
         self.bytes = self.bytes.saturating_add(packet.ip_len.into());
         self.last_seen = self.last_seen.max(now);
+        if self.is_called_anew_by(packet) {
+            let call = packet.tcp.filter(|tcp| !tcp.ack);
+            let pending = call.map(|tcp| Pending {
+                caller: packet.source,
+                sequence: tcp.sequence,
+                at: now,
+            });
+            self.pending = pending.or(self.pending);
+            return;
+        }
         self.closed |= packet.tcp.is_some_and(|tcp| tcp.fin || tcp.rst);
         let side = self.direction(packet).slot();
         if let Some(heard) = self.heard.get_mut(side) {
@@ -176,13 +244,16 @@ impl<T> Flow<T> {
         self.established |= third || !packet.payload.is_empty();
     }
 
-    /// This packet opens the 5-tuple anew: the old connection was closed, and this is no repetition of its SYN.
+    /// This packet opens the 5-tuple anew: the old connection was closed, and this answers another SYN than its own.
+    ///
+    /// The SYN alone says nothing: a reset and a SYN that die behind the gateway would take what is known of a flow that
+    /// goes on. Only where the gateway itself has reset both ends it does.
     fn is_reopened_by(&self, packet: &Packet<'_>) -> bool {
-        let Some(tcp) = packet.tcp.filter(|tcp| tcp.syn && !tcp.ack) else {
-            return false;
-        };
-        let repeated = self.opening_sequence == Some(tcp.sequence) && packet.source == self.client;
-        self.closed && !repeated
+        let calls = packet.tcp.is_some_and(|tcp| !tcp.ack);
+        let answered = self
+            .pending
+            .is_some_and(|pending| pending.is_answered_by(packet));
+        self.is_called_anew_by(packet) && ((self.cut && calls) || answered)
     }
 }
 

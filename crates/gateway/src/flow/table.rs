@@ -156,8 +156,13 @@ impl<T: Default> FlowTable<T> {
                     .flow(place)
                     .is_some_and(|flow| flow.is_reopened_by(packet)) =>
             {
+                let called_at = self.flow(place).and_then(|flow| flow.called_at(packet));
                 self.end(place);
-                self.begin(key, packet)
+                let place = self.begin(key, packet);
+                if let (Some(flow), Some(at)) = (self.flow_mut(place), called_at) {
+                    flow.first_seen = at;
+                }
+                place
             }
             Some(place) => place,
             None => self.begin(key, packet),

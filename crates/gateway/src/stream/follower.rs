@@ -105,6 +105,12 @@ impl<T: Copy> Stream<T> {
         }
     }
 
+    /// The receiver has answered a SYN that did not come by here: the first byte has this number. Says nothing to a stream
+    /// that has begun.
+    pub fn begin(&mut self, first: u32) {
+        self.next.get_or_insert(first);
+    }
+
     /// Takes in an acknowledgement number of the other direction: the receiver has all bytes before it.
     pub fn handle_acknowledgement(&mut self, acknowledged: u32) {
         let Some(next) = self.next else { return };

@@ -17,7 +17,7 @@ use super::{FileEnd, FilePart, Settled};
 use crate::flow::{Both, Direction};
 use crate::inspect::{Decoder, Expected, FileHead, Message, Seen};
 use crate::limits::{MAX_EARLY, MIN_UNSEEN};
-use crate::packet::Packet;
+use crate::packet::{Packet, Tcp};
 use crate::policy::{Action, Item, Ruling};
 use crate::stream::{Decision, Output, Place, Segment};
 
@@ -159,6 +159,22 @@ impl Content {
         None
     }
 
+    /// What a segment says of the other direction's bytes.
+    fn take_acknowledgement(&mut self, direction: Direction, tcp: &Tcp) -> Option<Stop> {
+        if !tcp.ack {
+            return None;
+        }
+        let stream = &mut self.way(direction.other()).stream;
+        if tcp.syn {
+            stream.begin(tcp.acknowledged);
+        }
+        if stream.has_missed(tcp.acknowledged) {
+            return Some(Stop::Lost("bytes came by unseen"));
+        }
+        stream.handle_acknowledgement(tcp.acknowledged);
+        None
+    }
+
     /// Takes in a packet. `room` is how many more bytes all connections together may hold.
     pub(super) fn handle_packet(
         &mut self,
@@ -185,13 +201,9 @@ impl Content {
                 return answer;
             }
         }
-        if tcp.ack {
-            let stream = &mut self.way(direction.other()).stream;
-            if stream.has_missed(tcp.acknowledged) {
-                answer.stop = Some(Stop::Lost("bytes came by unseen"));
-                return answer;
-            }
-            stream.handle_acknowledgement(tcp.acknowledged);
+        answer.stop = self.take_acknowledgement(direction, &tcp);
+        if answer.stop.is_some() {
+            return answer;
         }
         self.output.clear();
         let mut output = std::mem::take(&mut self.output);

@@ -228,6 +228,9 @@ impl Desk {
         let Some(flow) = self.tracker.flow_mut(seen.place) else {
             return Verdict::PASS;
         };
+        if flow.is_called_anew_by(seen.packet) {
+            return called_anew(seen.packet);
+        }
         match &mut flow.attachment.own.status {
             Status::Decided(_) if flow.attachment.own.content.is_some() => self.read_on(now, seen),
             Status::Decided(decided) => {
@@ -572,6 +575,19 @@ const BLOCK: Ruling = Ruling {
     action: Action::Block,
     ..Ruling::ALLOW
 };
+
+/// What happens to a packet that may be the beginning of another connection of the same ends. What is decided on the old one
+/// must not become the new one's, so it is settled by nothing. A SYN goes on if it carries nothing: what it says would be
+/// taken for the old one's, and its sender repeats it without (RFC 7413 §4.2.1). An answer to none is not let on: its connection
+/// would not be known for a new one.
+fn called_anew(packet: &Packet<'_>) -> Verdict {
+    let answers = packet.tcp.is_some_and(|tcp| tcp.ack);
+    if answers || !packet.payload.is_empty() {
+        Verdict::DROP
+    } else {
+        Verdict::PASS
+    }
+}
 
 /// What happens to a packet of a decided flow. `listens`: it is a conversation that announces other flows, and goes on being
 /// heard.

@@ -16,6 +16,7 @@ mod kept;
 mod links;
 mod made;
 mod policy;
+mod reopened;
 mod robustness;
 mod signatures;
 mod spared;

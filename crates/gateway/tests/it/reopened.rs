@@ -1,0 +1,198 @@
+//! Another connection between the same two ends: it is known for a new one when both ends have said so, and not before.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ringway_gateway::flow::TableBounds;
+use ringway_gateway::policy::Policy;
+use ringway_gateway::verdict::{Gateway, Mode, Settings, Settled, Verdict};
+use ringway_gateway::{LinkType, Packets, built_in_classifier};
+
+use super::at;
+
+const BLOCK: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
+const NAMES: &str =
+    "[[rule]]\nname = \"no-films\"\napp = \"http\"\nfile_name = \"*.mpg\"\naction = \"block\"\n";
+const SETTLED: Verdict = Verdict {
+    pass: true,
+    held: false,
+    settled: Some(Settled::Allowed),
+};
+const PASS: Verdict = Verdict {
+    settled: None,
+    ..SETTLED
+};
+
+/// Packets by their places in the order in which they were made.
+type Made = Vec<Vec<u8>>;
+
+struct Case {
+    gateway: Gateway,
+    packets: Made,
+}
+
+impl Case {
+    fn new(policy: &str, packets: &Packets) -> Case {
+        let known: BTreeSet<String> = ["bittorrent", "http"].map(str::to_owned).into();
+        let settings = Settings {
+            mode: Mode::Enforce,
+            ..Settings::default()
+        };
+        Case {
+            gateway: Gateway::new(
+                built_in_classifier(),
+                TableBounds::default(),
+                Arc::new(Policy::parse(policy, &known).unwrap()),
+                settings,
+            ),
+            packets: packets.iter().map(|(_, bytes)| bytes.to_vec()).collect(),
+        }
+    }
+
+    fn run(&mut self, places: impl IntoIterator<Item = usize>) -> Vec<Verdict> {
+        let now = std::time::Duration::from_secs(1_000);
+        let packets = places.into_iter().map(|place| &self.packets[place]);
+        packets
+            .map(|bytes| self.gateway.handle_packet(now, LinkType::RawIp, bytes))
+            .collect()
+    }
+}
+
+fn handshake() -> Vec<u8> {
+    [
+        b"\x13BitTorrent protocol".as_slice(),
+        &[0; 8],
+        &[7; 20],
+        &[9; 20],
+    ]
+    .concat()
+}
+
+/// What a sender says in two parts, the second after an end and a SYN that die behind the gateway: 0 to 2 opens, 3 is the
+/// first part, 4 the end, 5 the SYN, 6 its answer, 7 the third packet, 8 the second part.
+fn interrupted(said: &[u8], middle: usize) -> Packets {
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:8080"));
+    stream.open();
+    stream.client(&said[..middle]);
+    stream.close();
+    stream.renumber(77_000, 99_000);
+    stream.open();
+    let mut whole = Packets::new();
+    let mut again = whole.tcp(at("10.0.0.5:50000"), at("192.0.2.9:8080"));
+    again.open();
+    again.client(&said[..middle]);
+    again.client(&said[middle..]);
+    let kept: Made = [0, 1, 2, 3, 4, 7, 8, 9]
+        .map(|place| packets.iter().nth(place).unwrap().1.to_vec())
+        .into();
+    let rest = whole.iter().nth(4).unwrap().1.to_vec();
+    let mut all = Packets::new();
+    for bytes in kept.into_iter().chain([rest]) {
+        all.push(bytes);
+    }
+    all
+}
+
+#[test]
+fn an_end_and_a_syn_that_nobody_answers_take_nothing_from_a_flow() {
+    let request = b"GET /a/film.mpg HTTP/1.1\r\nHost: a.example\r\n\r\n";
+    for (policy, said, middle) in [
+        (BLOCK, handshake(), 9),
+        (NAMES, request.to_vec(), 11),
+        (NAMES, request.to_vec(), 3),
+    ] {
+        let packets = interrupted(&said, middle);
+        let mut case = Case::new(policy, &packets);
+        let verdicts = case.run([0, 1, 2, 3, 4, 5]);
+        assert!(
+            verdicts.iter().all(|verdict| *verdict == PASS),
+            "{verdicts:?}"
+        );
+        let last = case.run([8]);
+        assert_eq!(
+            last,
+            [Verdict {
+                pass: false,
+                ..PASS
+            }],
+            "{policy}"
+        );
+    }
+}
+
+#[test]
+fn an_answer_begins_another_flow_that_is_followed_from_its_first_byte() {
+    let request = b"GET /a/film.mpg HTTP/1.1\r\nHost: a.example\r\n\r\n";
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:8080"));
+    stream.open();
+    stream.client(b"GET /a/page.html HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    stream.close();
+    stream.renumber(77_000, 99_000);
+    stream.open();
+    stream.client(&request[..20]);
+    stream.client(&request[20..]);
+    let mut case = Case::new(NAMES, &packets);
+    case.run(0..10);
+    // The second half first: whoever does not know where the first one begins would take it for the beginning.
+    let verdicts = case.run([11, 10]);
+    assert!(!verdicts[1].pass, "{verdicts:?}");
+    let flows: Vec<_> = std::iter::from_fn(|| case.gateway.poll_flow()).collect();
+    assert_eq!(flows.len(), 1, "the old one is over");
+}
+
+#[test]
+fn what_was_settled_of_the_old_connection_is_not_of_the_new() {
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:8080"));
+    stream.open();
+    for _page in 0..20 {
+        stream.client(
+            &[
+                b"GET /".as_slice(),
+                &[b'a'; 900],
+                b" HTTP/1.1\r\nHost: a\r\n\r\n",
+            ]
+            .concat(),
+        );
+        stream.server(
+            &[
+                b"HTTP/1.1 204 No Content\r\nA: ".as_slice(),
+                &[b'a'; 900],
+                b"\r\n\r\n",
+            ]
+            .concat(),
+        );
+    }
+    stream.close();
+    stream.renumber(77_000, 99_000);
+    stream.open();
+    stream.client(&handshake());
+    let mut case = Case::new(BLOCK, &packets);
+    let verdicts = case.run(0..46);
+    assert_eq!(verdicts[45], SETTLED);
+    let verdicts = case.run(46..50);
+    assert_eq!(verdicts[..3], [PASS; 3]);
+    assert!(!verdicts[3].pass);
+}
+
+#[test]
+fn an_answer_to_no_call_does_not_go_on_where_a_flow_has_ended() {
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:8080"));
+    stream.open();
+    stream.client(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    stream.close();
+    for number in [77_000, 88_000] {
+        stream.renumber(number, 99_000);
+        stream.open();
+    }
+    let mut case = Case::new(BLOCK, &packets);
+    case.run(0..7);
+    // The second call takes the place of the first, whose answer is dropped until the call is repeated.
+    let verdicts = case.run([7, 10, 8]);
+    assert_eq!(verdicts[..2], [PASS; 2]);
+    assert!(!verdicts[2].pass);
+    assert_eq!(case.run([7, 8]), [PASS; 2]);
+}
