@@ -123,6 +123,12 @@ impl Content {
         }
     }
 
+    /// Says whether packets wait for their scan from now on; answers those that wait no more.
+    pub(super) fn set_holds(&mut self, holds: bool) -> Vec<u64> {
+        self.holds = holds;
+        if holds { Vec::new() } else { self.take_held() }
+    }
+
     /// Memory that it holds.
     pub(super) fn held(&self) -> usize {
         let reader = match &self.reader {

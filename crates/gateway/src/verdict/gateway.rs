@@ -166,7 +166,7 @@ impl Gateway {
 
     /// Whether decisions are carried out from now on.
     pub fn set_mode(&mut self, mode: Mode) {
-        self.desk.settings.mode = mode;
+        self.desk.set_mode(mode);
     }
 
     /// Flows that are not over, the latest first, at most so many.

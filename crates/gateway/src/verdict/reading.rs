@@ -531,6 +531,20 @@ impl Desk {
         self.followed = followed;
     }
 
+    /// Whether decisions are carried out from now on. Files under way are held back from here on, or not any more.
+    pub(super) fn set_mode(&mut self, mode: Mode) {
+        self.settings.mode = mode;
+        for id in &self.followed {
+            let flow = self.tracker.flow_mut(id.place);
+            let flow = flow.filter(|flow| flow.serial == id.serial);
+            let content = flow.and_then(|flow| flow.attachment.own.content.as_mut());
+            let Some(content) = content else { continue };
+            let free = content.set_holds(mode == Mode::Enforce);
+            let free = free.into_iter().map(|token| (token, Verdict::PASS));
+            self.released.extend(free);
+        }
+    }
+
     /// Whether the flow is still followed.
     fn tick(&mut self, now: Duration, id: FlowId) -> bool {
         let content = self

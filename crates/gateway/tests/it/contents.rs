@@ -381,6 +381,26 @@ fn observing_holds_nothing_and_tells_what_it_found() {
 }
 
 #[test]
+fn a_file_under_way_when_the_policy_is_carried_out_is_held_back_from_there_on() {
+    let mut body = noise(4 * WINDOW);
+    let place = body.len() - VIRUS.len();
+    body[place..].copy_from_slice(VIRUS);
+    let whole = download("a.bin", &length(&body), &body);
+    let (mut first, mut second) = (Packets::new(), Packets::new());
+    for (place, (_, bytes)) in whole.iter().enumerate() {
+        let half = if place < 20 { &mut first } else { &mut second };
+        half.push(bytes.to_vec());
+    }
+    let mut gateway = gateway(SCAN, Mode::Observe);
+    let observed = run(&mut gateway, &first, 2, false);
+    assert_eq!(observed.held_at_once, 0);
+    gateway.set_mode(Mode::Enforce);
+    let enforced = run(&mut gateway, &second, 2, true);
+    assert!(enforced.held_at_once > 0 && enforced.resets > 0);
+    assert!(!enforced.arrived.ends_with(VIRUS));
+}
+
+#[test]
 fn a_repetition_of_a_held_packet_waits_like_it() {
     let mut gateway = gateway(SCAN, Mode::Enforce);
     let body = noise(500);
