@@ -8,7 +8,7 @@ mod yara;
 pub use chain::Chain;
 pub use clamd::Clamd;
 #[cfg(feature = "yara")]
-pub use yara::{Yara, YaraError, YaraRules};
+pub use yara::{Yara, YaraError, YaraFault, YaraRules};
 
 use crate::verdict::{ScanJob, Scanned};
 

@@ -6,9 +6,12 @@
 //! files only; that is for those that tell by what is *not* there.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+use yara_x::errors::CompileError;
 use yara_x::{Compiler, Rules, ScanResults, SourceCode, blocks};
 
 use super::Scanner;
@@ -26,26 +29,38 @@ const TIDY: Duration = Duration::from_secs(10);
 /// The tag of rules that are asked of whole files only.
 const WHOLE: &str = "whole";
 
-/// Rules that cannot be used, and why.
-#[derive(Debug, thiserror::Error)]
-pub enum YaraError {
-    /// A file or folder cannot be read.
-    #[error("{}: {error}", path.display())]
-    Unreadable {
-        /// Its path.
-        path: PathBuf,
-        /// The reason.
-        error: std::io::Error,
-    },
-    /// A folder has no file of rules.
-    #[error("{}: no file ends in .yar or .yara", .0.display())]
-    Empty(PathBuf),
-    /// A file is no text.
-    #[error("{}: no text, or more than {MAX_RULE_FILE} bytes", .0.display())]
-    NoText(PathBuf),
-    /// A rule is wrong, or asks for what is not built in; the compiler's words, with file and line.
-    #[error("{0}")]
-    Wrong(String),
+/// What keeps rules from being used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{}: {reason}", file.display(), place(*line))]
+pub struct YaraFault {
+    /// The file, or the folder that has none.
+    pub file: PathBuf,
+    /// The line, from 1; none where the file could not be read at all.
+    pub line: Option<usize>,
+    /// What is wrong with it, in one line.
+    pub reason: String,
+}
+
+/// Rules that cannot be used: each fault of each file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct YaraError(pub Vec<YaraFault>);
+
+impl std::error::Error for YaraError {}
+
+impl fmt::Display for YaraError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(fault) = self.0.first() {
+            write!(formatter, "{fault}")?;
+        }
+        match self.0.len() {
+            0 | 1 => Ok(()),
+            count => write!(formatter, " (the first of {count} faults)"),
+        }
+    }
+}
+
+fn place(line: Option<usize>) -> String {
+    line.map(|line| format!(":{line}")).unwrap_or_default()
 }
 
 /// Compiled rules. They stay in memory for as long as the process runs.
@@ -57,21 +72,18 @@ impl YaraRules {
     /// files.
     ///
     /// # Errors
-    /// A path cannot be read, or a rule is wrong.
+    /// A path cannot be read, or a rule is wrong; every fault is told.
     pub fn load(paths: &[PathBuf]) -> Result<Self, YaraError> {
-        let mut compiler = Compiler::new();
-        compiler.enable_includes(false);
-        add(&mut compiler, "ringway", TEST_RULES)?;
-        for path in paths {
-            for file in files(path)? {
-                let bytes = read(&file)?;
-                let origin = file.display().to_string();
-                compiler.new_namespace(&origin);
-                add(&mut compiler, &origin, &bytes)?;
-            }
-        }
         // A scanner borrows its rules and lives in a thread; rules are read once for each start.
-        Ok(Self(Box::leak(Box::new(compiler.build()))))
+        Ok(Self(Box::leak(Box::new(compile(paths)?))))
+    }
+
+    /// Compiles them as [`load`](Self::load) does, for the faults alone; answers how many rules there are.
+    ///
+    /// # Errors
+    /// As of [`load`](Self::load).
+    pub fn check(paths: &[PathBuf]) -> Result<usize, YaraError> {
+        Ok(compile(paths)?.iter().len())
     }
 
     /// How many rules there are, those for test files included.
@@ -110,20 +122,82 @@ impl YaraRules {
     }
 }
 
-fn add(compiler: &mut Compiler<'_>, origin: &str, source: &str) -> Result<(), YaraError> {
-    let code = SourceCode::from(source).with_origin(origin);
-    match compiler.add_source(code) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(YaraError::Wrong(error.to_string())),
+/// The rules for test files and those of these paths, a namespace for each file.
+fn compile(paths: &[PathBuf]) -> Result<Rules, YaraError> {
+    let mut compiler = Compiler::new();
+    compiler.enable_includes(false);
+    let mut faults = Vec::new();
+    faults.extend(add(&mut compiler, Path::new("ringway"), TEST_RULES));
+    for path in paths {
+        let files = files(path).unwrap_or_else(|fault| {
+            faults.push(fault);
+            Vec::new()
+        });
+        for file in files {
+            match read(&file) {
+                Ok(text) => {
+                    compiler.new_namespace(&file.display().to_string());
+                    faults.extend(add(&mut compiler, &file, &text));
+                }
+                Err(fault) => faults.push(fault),
+            }
+        }
+    }
+    if faults.is_empty() {
+        return Ok(compiler.build());
+    }
+    Err(YaraError(faults))
+}
+
+/// Adds a file's rules; answers what is wrong with them.
+fn add(compiler: &mut Compiler<'_>, file: &Path, source: &str) -> Vec<YaraFault> {
+    let before = compiler.errors().len();
+    let code = SourceCode::from(source).with_origin(file.display().to_string());
+    if compiler.add_source(code).is_ok() {
+        return Vec::new();
+    }
+    let errors = compiler.errors().get(before..).unwrap_or_default();
+    errors.iter().map(|error| fault(file, error)).collect()
+}
+
+/// The compiler's words, in one line. It tells the line in its JSON only.
+fn fault(file: &Path, error: &CompileError) -> YaraFault {
+    let report = serde_json::to_value(error).unwrap_or_default();
+    let labels = report.get("labels").and_then(Value::as_array);
+    let label = labels.and_then(|labels| {
+        let is_error = |label: &&Value| label.get("level").is_some_and(|level| level == "error");
+        labels.iter().find(is_error).or(labels.first())
+    });
+    let line = label
+        .and_then(|label| label.get("line"))
+        .and_then(Value::as_u64);
+    let more = label
+        .and_then(|label| label.get("text"))
+        .and_then(Value::as_str);
+    let mut reason = error.title().to_owned();
+    if let Some(more) = more.filter(|more| !more.is_empty()) {
+        reason.push_str(": ");
+        reason.push_str(more);
+    }
+    YaraFault {
+        file: file.to_owned(),
+        line: line.and_then(|line| usize::try_from(line).ok()),
+        reason: reason.split_whitespace().collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// Something about a whole file or folder.
+fn unusable(file: &Path, reason: impl fmt::Display) -> YaraFault {
+    YaraFault {
+        file: file.to_owned(),
+        line: None,
+        reason: reason.to_string(),
     }
 }
 
 /// A file itself, or a folder's files of rules, by name.
-fn files(path: &Path) -> Result<Vec<PathBuf>, YaraError> {
-    let unreadable = |error| YaraError::Unreadable {
-        path: path.to_owned(),
-        error,
-    };
+fn files(path: &Path) -> Result<Vec<PathBuf>, YaraFault> {
+    let unreadable = |error| unusable(path, error);
     if !std::fs::metadata(path).map_err(unreadable)?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -137,17 +211,14 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, YaraError> {
     }
     found.sort();
     if found.is_empty() {
-        return Err(YaraError::Empty(path.to_owned()));
+        return Err(unusable(path, "no file ends in .yar or .yara"));
     }
     Ok(found)
 }
 
-fn read(file: &Path) -> Result<String, YaraError> {
+fn read(file: &Path) -> Result<String, YaraFault> {
     use std::io::Read as _;
-    let unreadable = |error| YaraError::Unreadable {
-        path: file.to_owned(),
-        error,
-    };
+    let unreadable = |error| unusable(file, error);
     let mut bytes = Vec::new();
     std::fs::File::open(file)
         .map_err(unreadable)?
@@ -157,7 +228,10 @@ fn read(file: &Path) -> Result<String, YaraError> {
     let long = u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_RULE_FILE);
     match String::from_utf8(bytes) {
         Ok(text) if !long => Ok(text),
-        _ => Err(YaraError::NoText(file.to_owned())),
+        _ => Err(unusable(
+            file,
+            format_args!("no text, or more than {MAX_RULE_FILE} bytes"),
+        )),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ringway_gateway::flow::Direction;
 use ringway_gateway::limits::{MAX_WHOLE, SCAN_OVERLAP};
-use ringway_gateway::scan::{Scanner as _, Yara, YaraRules};
+use ringway_gateway::scan::{Scanner as _, Yara, YaraError, YaraRules};
 use ringway_gateway::verdict::{FlowId, ScanJob, Scanned};
 use tempfile::TempDir;
 
@@ -180,6 +180,62 @@ fn wrong_rules_are_refused_with_file_and_line() {
         .to_string();
     assert!(none.contains("no file ends in .yar"), "{none}");
     assert!(YaraRules::load(&[PathBuf::from("/does/not/exist")]).is_err());
+}
+
+#[test]
+fn every_fault_of_every_file_is_told() {
+    let folder = TempDir::new().unwrap();
+    let put = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    put(
+        "a.yar",
+        "rule one {\n condition: nothing }\nrule two {\n condition: naught }",
+    );
+    put("b.yar", "rule good { condition: true }");
+    put(
+        "c.yar",
+        "rule bad {\n\n strings: $a = \"x\" condition: true }",
+    );
+    let paths = [folder.path().to_owned(), PathBuf::from("/does/not/exist")];
+    let YaraError(faults) = YaraRules::check(&paths).unwrap_err();
+    let places: Vec<_> = faults
+        .iter()
+        .map(|fault| {
+            (
+                fault.file.file_name().unwrap().to_str().unwrap(),
+                fault.line,
+            )
+        })
+        .collect();
+    let expected = [
+        ("a.yar", Some(2)),
+        ("a.yar", Some(4)),
+        ("c.yar", Some(3)),
+        ("exist", None),
+    ];
+    assert_eq!(places, expected, "{faults:?}");
+    assert!(faults.iter().all(|fault| fault.reason.lines().count() == 1));
+    assert!(faults[1].reason.contains("naught"), "{faults:?}");
+    put("a.yar", "");
+    put("c.yar", "");
+    assert_eq!(YaraRules::check(&paths[..1]).unwrap(), 2);
+}
+
+#[test]
+fn rules_that_end_anywhere_or_hold_anything_are_told_with_a_line() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("own.yar");
+    let rule = "rule ä : t { meta: a = \"ü\" strings: $a = { 01 ?? [2-] ( 02 | 03 ) } $b = /é+/i condition: #a > 2 and\n not $b }";
+    let ends = (0..rule.len()).filter(|&end| rule.is_char_boundary(end));
+    for end in ends {
+        for more in ["", "\n", "\u{fffd}", "\0", "\""] {
+            let text = format!("{}{more}", &rule[..end]);
+            std::fs::write(&file, &text).unwrap();
+            if let Err(YaraError(faults)) = YaraRules::check(std::slice::from_ref(&file)) {
+                let told = faults.iter().all(|fault| fault.line.is_some());
+                assert!(told && !faults.is_empty(), "{text}: {faults:?}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::values;
 pub(crate) enum GateCommand {
     /// Name the application of every flow in captures (pcap, pcapng)
     Classify(ClassifyArgs),
-    /// Read policies and run the tests in them
+    /// Read policies and run the tests in them; compile YARA rules
     Check(CheckArgs),
     /// Say what a policy would have done with captures
     Replay(ReplayArgs),
@@ -67,12 +67,20 @@ pub(crate) struct ClassifyArgs {
 Examples:
   ringway gate check office.toml
   ringway gate check --json *.toml | jq 'select(.passed | not)'
+  ringway gate check --yara /etc/ringway/rules
+  ringway gate check office.toml --yara own.yar --yara /etc/ringway/rules
 
-Exit code 2 if a file is no policy (each fault has its line on stderr), 1 if one of its tests fails.")]
+Exit code 2 if a file is no policy, or a YARA rule is wrong (each fault has its line on stderr); 1 if one of a policy's
+tests fails.")]
 pub(crate) struct CheckArgs {
     /// The policies
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "yara", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+
+    /// YARA rules, compiled as `gate up` does: a file, or a folder with files that end in .yar or .yara; can be given several
+    /// times
+    #[arg(long, value_name = "PATH")]
+    pub(crate) yara: Vec<PathBuf>,
 
     #[command(flatten)]
     pub(crate) signatures: SignatureArgs,

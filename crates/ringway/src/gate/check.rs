@@ -1,9 +1,10 @@
-//! `ringway gate check`: reads policies and runs the tests in them.
+//! `ringway gate check`: reads policies and runs the tests in them, and compiles YARA rules.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ringway_gateway::SignatureSet;
 use ringway_gateway::policy::Outcome;
+use ringway_gateway::scan::{YaraError, YaraFault, YaraRules};
 use serde::Serialize;
 
 use super::rules;
@@ -13,6 +14,8 @@ use crate::run::Context;
 
 /// Name and version of the form of what is printed.
 const SCHEMA: &str = "ringway.gate.check/1";
+/// The same of what is printed of YARA rules.
+const YARA_SCHEMA: &str = "ringway.gate.check.yara/1";
 
 #[derive(Serialize)]
 struct CheckedTest<'a> {
@@ -22,12 +25,32 @@ struct CheckedTest<'a> {
     outcome: &'a Outcome,
 }
 
+/// What is found of YARA rules.
+#[derive(Serialize)]
+struct CheckedRules<'a> {
+    paths: Vec<String>,
+    passed: bool,
+    /// Rules, the one for test files included; absent where some are wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rules: Option<usize>,
+    faults: Vec<CheckedFault<'a>>,
+}
+
+#[derive(Serialize)]
+struct CheckedFault<'a> {
+    file: String,
+    line: Option<usize>,
+    reason: &'a str,
+}
+
 /// Checks all files; a wrong one does not keep the others from being checked.
 pub(crate) fn check(context: &Context, args: &CheckArgs) -> Result<(), Failure> {
     let set = rules::signatures(&args.signatures)?;
     let mut wrong = None;
-    for file in &args.files {
-        if let Err(failure) = check_one(context, file, &set) {
+    let policies = args.files.iter().map(|file| check_one(context, file, &set));
+    let rules = (!args.yara.is_empty()).then(|| check_rules(context, &args.yara));
+    for checked in policies.chain(rules) {
+        if let Err(failure) = checked {
             if matches!(failure, Failure::OutputClosed) {
                 return Err(failure);
             }
@@ -79,4 +102,51 @@ fn check_one(context: &Context, file: &Path, set: &SignatureSet) -> Result<(), F
         ))?;
     }
     Ok(())
+}
+
+/// Compiles rules as `gate up` does.
+fn check_rules(context: &Context, paths: &[PathBuf]) -> Result<(), Failure> {
+    let output = context.output;
+    let checked = YaraRules::check(paths);
+    let names: Vec<String> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    let (rules, faults) = match &checked {
+        Ok(count) => (Some(*count), [].as_slice()),
+        Err(YaraError(faults)) => (None, faults.as_slice()),
+    };
+    if output.json() {
+        let faults = faults.iter().map(|fault| CheckedFault {
+            file: fault.file.display().to_string(),
+            line: fault.line,
+            reason: &fault.reason,
+        });
+        output.object(
+            YARA_SCHEMA,
+            &CheckedRules {
+                paths: names.clone(),
+                passed: rules.is_some(),
+                rules,
+                faults: faults.collect(),
+            },
+        )?;
+    } else if let Some(count) = rules {
+        output.line(&format!(
+            "{}: {count} YARA rules, the one for test files included",
+            names.join(" ")
+        ))?;
+    }
+    wrong_rules(faults, output.json())
+}
+
+/// A line for each fault.
+fn wrong_rules(faults: &[YaraFault], json: bool) -> Result<(), Failure> {
+    let Some((last, before)) = faults.split_last() else {
+        return Ok(());
+    };
+    for fault in before {
+        report_line(&fault.to_string(), true, json);
+    }
+    Err(Failure::usage(last))
 }

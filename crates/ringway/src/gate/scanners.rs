@@ -1,5 +1,7 @@
 //! Who scans files: YARA rules in this process, and clamd beside it.
 
+use std::path::PathBuf;
+
 use ringway_gateway::linux::desk::ScanDesk;
 use ringway_gateway::scan::{Chain, Clamd, Scanner, Start, YaraRules};
 
@@ -18,15 +20,10 @@ impl Scanners {
     /// Reads the rules, and says so if clamd does not answer now; it may come later, and until then the policy's `failure`
     /// decides.
     pub(super) fn new(args: &UpArgs) -> Result<Self, Failure> {
-        let rules = if args.yara.is_empty() {
-            None
-        } else {
-            let rules = YaraRules::load(&args.yara).map_err(|error| {
-                Failure::usage(format_args!("the rules of --yara cannot be used: {error}"))
-            })?;
+        let rules = rules(&args.yara)?;
+        if let Some(rules) = &rules {
             tracing::info!(rules = rules.count(), "YARA rules are compiled");
-            Some(rules)
-        };
+        }
         if let Some(address) = &args.clamd
             && let Err(error) = Clamd::new(address).ping()
         {
@@ -66,4 +63,17 @@ impl Scanners {
         }
         Box::new(Chain::new(scanners))
     }
+}
+
+/// The rules of `--yara`, if there are any.
+fn rules(paths: &[PathBuf]) -> Result<Option<YaraRules>, Failure> {
+    if paths.is_empty() {
+        return Ok(None);
+    }
+    let rules = YaraRules::load(paths).map_err(|error| {
+        Failure::usage(format_args!(
+            "the rules of --yara cannot be used: {error}; `ringway gate check --yara` tells every fault"
+        ))
+    })?;
+    Ok(Some(rules))
 }

@@ -93,3 +93,61 @@ fn wrong_rules_are_refused_before_anything_is_done() {
         outcome.stderr
     );
 }
+
+#[test]
+fn rules_are_checked_without_a_gateway() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let good = put("good.yar", RULES);
+    let outcome = run(&["gate", "check", "--yara", &good]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(
+        outcome.stdout.contains("good.yar: 3 YARA rules"),
+        "{}",
+        outcome.stdout
+    );
+
+    let wrong = put(
+        "wrong.yar",
+        "rule a {\n condition: nonsense }\nrule b { condition: $c }",
+    );
+    let policy = put("policy.toml", SCAN);
+    let words = ["gate", "check", &policy, "--yara", &good, "--yara", &wrong];
+    let outcome = run(&words);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    // What is wrong with one does not keep the others from being checked.
+    assert!(
+        outcome.stdout.contains("policy.toml: 1 rules"),
+        "{}",
+        outcome.stdout
+    );
+    for words in ["wrong.yar:2: ", "nonsense", "wrong.yar:3: ", "$c"] {
+        assert!(
+            outcome.stderr.contains(words),
+            "{words}: {}",
+            outcome.stderr
+        );
+    }
+    assert_eq!(outcome.stderr.lines().count(), 2, "{}", outcome.stderr);
+
+    let outcome = run(&[["--json"].as_slice(), &words].concat());
+    let objects = outcome.objects().unwrap();
+    let rules = objects.last().unwrap();
+    assert_eq!(rules["schema"], "ringway.gate.check.yara/1");
+    assert_eq!(rules["passed"], false, "{rules}");
+    assert_eq!(rules["faults"][0]["line"], 2, "{rules}");
+    assert_eq!(rules["faults"][1]["file"], wrong, "{rules}");
+    let outcome = run(&["--json", "gate", "check", "--yara", &good]);
+    let rules = outcome.objects().unwrap().remove(0);
+    assert_eq!(
+        (&rules["passed"], &rules["rules"]),
+        (&true.into(), &3.into())
+    );
+
+    // Neither policies nor rules: nothing to check.
+    assert_eq!(run(&["gate", "check"]).code, Some(2));
+}
