@@ -4,6 +4,7 @@ mod ask;
 mod check;
 mod classify;
 mod daemon;
+mod lock;
 mod message;
 mod metrics;
 mod replay;

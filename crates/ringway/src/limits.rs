@@ -132,6 +132,10 @@ pub(crate) const AUDIT_TIDY: Duration = Duration::from_secs(600);
 /// Source: chosen; other tools may read it (SQLite).
 pub(crate) const AUDIT_FILE: &str = "audit.db";
 
+/// The file in the state's folder that a running gateway locks.
+/// Source: chosen; it stays empty.
+pub(crate) const STATE_LOCK_FILE: &str = "lock";
+
 /// The folder of files that are kept, beside the audit.
 /// Source: chosen.
 pub(crate) const VAULT_FOLDER: &str = "files";

@@ -37,7 +37,12 @@ struct Inner {
     /// Files that are not whole.
     open: AtomicUsize,
     next: AtomicU64,
+    /// Waits until the disk has a file or folder; tests have another one.
+    settle: Settle,
 }
+
+/// Brings a file, or what a folder lists, onto the disk.
+type Settle = fn(&File) -> io::Result<()>;
 
 /// A file that is not whole yet. Dropped, it is gone.
 #[derive(Debug)]
@@ -61,7 +66,14 @@ impl Vault {
     /// # Errors
     /// The folder cannot be made, read or written.
     pub fn open(folder: &Path, bounds: VaultBounds) -> io::Result<Self> {
+        Self::with(folder, bounds, File::sync_all)
+    }
+
+    fn with(folder: &Path, bounds: VaultBounds, settle: Settle) -> io::Result<Self> {
         make(folder)?;
+        if let Some(parent) = folder.parent() {
+            settle(&File::open(parent)?)?;
+        }
         let partial = folder.join(PARTIAL);
         match fs::remove_dir_all(&partial) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -73,6 +85,7 @@ impl Vault {
             held: Mutex::new(0),
             open: AtomicUsize::new(0),
             next: AtomicU64::new(0),
+            settle,
         }));
         vault.tidy(0)?;
         Ok(vault)
@@ -103,12 +116,18 @@ impl Vault {
         }
     }
 
-    /// Puts a whole file under its hash.
+    /// Puts a whole file under its hash, so that it is there after a power failure too. Waits for the disk.
     pub(super) fn keep(&self, partial: Partial, hash: &str) -> io::Result<()> {
         let inner = &*self.0;
         let (start, _) = hash.split_at_checked(2).unwrap_or((hash, ""));
         let shelf = inner.folder.join(start);
-        make(&shelf)?;
+        let settle = inner.settle;
+        // Its bytes before its name, or the name could be that of an empty file.
+        settle(&partial.file)?;
+        if !shelf.try_exists()? {
+            make(&shelf)?;
+            settle(&File::open(&inner.folder)?)?;
+        }
         // One that is there already gets the time of the latest.
         let place = shelf.join(hash);
         let new = !place.try_exists()?;
@@ -116,7 +135,9 @@ impl Vault {
         let bytes = if new { on_disk(partial.bytes) } else { 0 };
         // Its bytes as a file that is not whole go with it.
         drop(partial);
-        if self.charge(bytes) > inner.bounds.total {
+        let held = self.charge(bytes);
+        settle(&File::open(&shelf)?)?;
+        if held > inner.bounds.total {
             self.tidy(inner.bounds.total / 10)?;
         }
         Ok(())
@@ -237,7 +258,11 @@ fn make(folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::cell::{Cell, RefCell};
+    use std::fs::{self, File};
+    use std::io;
+    use std::os::fd::AsRawFd as _;
+    use std::path::PathBuf;
     use std::time::{Duration, SystemTime};
 
     use tempfile::TempDir;
@@ -334,6 +359,62 @@ mod tests {
             put(&vault, hash, &[0; 9_000]);
         }
         assert_eq!(names(&folder), ["aa", "bb"]);
+    }
+
+    thread_local! {
+        /// What was brought onto the disk, and how many whole files had their names then.
+        static SETTLED: RefCell<Vec<(PathBuf, usize)>> = const { RefCell::new(Vec::new()) };
+        static DISK_FAILS: Cell<bool> = const { Cell::new(false) };
+    }
+
+    fn settle(file: &File) -> io::Result<()> {
+        if DISK_FAILS.get() {
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        let vault = path.ancestors().find(|folder| folder.ends_with("vault"));
+        let named = vault.map_or(0, |vault| {
+            let place = vault.join("aa").join("aa11");
+            usize::from(place.exists())
+        });
+        SETTLED.with_borrow_mut(|settled| settled.push((path, named)));
+        file.sync_all()
+    }
+
+    #[test]
+    fn a_file_is_on_the_disk_before_it_has_its_name_and_its_folder_after() {
+        let folder = TempDir::new().unwrap();
+        let place = folder.path().join("vault");
+        let vault = Vault::with(&place, BOUNDS, settle).unwrap();
+        put(&vault, "aa11", &[1; 100]);
+        let settled = SETTLED.take();
+        let expected = [
+            (folder.path().to_owned(), 0),
+            (place.join("partial/0"), 0),
+            (place.clone(), 0),
+            (place.join("aa"), 1),
+        ];
+        assert_eq!(settled, expected);
+        // The shelf is known already.
+        put(&vault, "aa22", &[2; 100]);
+        let settled = SETTLED.take();
+        assert_eq!(
+            settled,
+            [(place.join("partial/1"), 1), (place.join("aa"), 1)]
+        );
+    }
+
+    #[test]
+    fn what_the_disk_does_not_take_is_not_kept() {
+        let folder = TempDir::new().unwrap();
+        let vault = Vault::with(folder.path(), BOUNDS, settle).unwrap();
+        let mut partial = vault.begin().unwrap();
+        partial.write(&[1; 100]).unwrap();
+        DISK_FAILS.set(true);
+        assert!(vault.keep(partial, "aa11").is_err());
+        DISK_FAILS.set(false);
+        assert!(names(&folder).is_empty(), "{:?}", names(&folder));
+        assert_eq!(vault.charge(0), 0);
     }
 
     #[test]

@@ -25,6 +25,7 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 
 use super::daemon::Daemon;
+use super::lock::StateLock;
 use super::replay::zone;
 use super::scanners::Scanners;
 use super::writer::{Places, Writer};
@@ -45,6 +46,8 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
     let installation = Installation::new(args, &policy)?;
     let settings = settings(args)?;
     make_folder(&args.state)?;
+    // Before anything that another gateway may be writing is tidied away.
+    let alone = StateLock::take(&args.state)?;
     if let Some(folder) = args.control.parent() {
         make_folder(folder)?;
     }
@@ -97,6 +100,7 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
     drop(writer.sender);
     // The thread ends once the queues' senders are gone; a panic there was told already.
     writer.thread.join().ok();
+    drop(alone);
     removed
 }
 

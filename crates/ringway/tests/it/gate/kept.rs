@@ -42,3 +42,33 @@ fn a_file_is_kept_under_its_hash_and_one_that_is_too_large_is_only_written_down(
     let partial = std::fs::read_dir(files.join("partial")).unwrap();
     assert_eq!(partial.count(), 0);
 }
+
+#[test]
+fn a_second_gateway_is_refused_the_folder_and_what_the_first_has_under_way_stays() {
+    let Some(mut border) = Border::new("a folder of two gateways") else {
+        return;
+    };
+    border.up(KEEP, &[]);
+    let (state, other) = (border.path("state"), border.path("other.sock"));
+    let under_way = border.folder.path().join("state/files/partial/0");
+    std::fs::write(&under_way, "half of a file").unwrap();
+    let policy = border.path("policy.toml");
+    let mut words = vec!["gate", "up", "--policy", &policy, "--queue", "7200"];
+    words.push("--exit-with-stdin");
+    words.extend(["--inside", &border.inside, "--outside", &border.outside]);
+    words.extend(["--state", &state, "--control", &other]);
+    let second = border.program().run(&words).unwrap();
+    assert_eq!(second.code, Some(1), "{}", second.stderr);
+    for words in [state.as_str(), "another gateway", "--state"] {
+        assert!(second.stderr.contains(words), "{words}: {}", second.stderr);
+    }
+    assert!(under_way.exists());
+    assert!(
+        border.traces().contains("RINGWAY"),
+        "the first one's rules are gone"
+    );
+    // One that was killed keeps nobody out, and nothing of what it had under way is left.
+    border.daemon().kill().unwrap();
+    border.up(KEEP, &[]);
+    assert!(!under_way.exists());
+}
