@@ -148,6 +148,11 @@ pub(crate) const GATE_REQUEST: u64 = 2_097_152;
 /// Source: chosen: iptables may wait for its lock. Past it the connection ends.
 pub(crate) const GATE_REQUEST_TIME: Duration = Duration::from_secs(30);
 
+/// Requests to the gateway's daemon that are under way at once.
+/// Source: chosen: some people and a program that watches; each has a thread and [`GATE_REQUEST`] bytes at most. Past it a
+/// further one waits until one has ended, at most [`GATE_REQUEST_TIME`].
+pub(crate) const GATE_REQUESTS: usize = 16;
+
 /// Time that one connection for metrics may take; others wait meanwhile.
 /// Source: half of Prometheus' own 10 seconds. Past it the connection ends.
 pub(crate) const METRICS_TIME: Duration = Duration::from_secs(5);

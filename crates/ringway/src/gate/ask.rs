@@ -28,7 +28,7 @@ pub(crate) async fn status(context: &Context, args: &GateStatusArgs) -> Result<(
     }
 }
 
-fn text(status: &Status) -> String {
+pub(super) fn text(status: &Status) -> String {
     let mut table = Table::default();
     let mut field = |name: &str, value: String| table.row(&[name, &value]);
     let mode = match status.mode {
@@ -252,6 +252,11 @@ pub(super) async fn ask(
         .read_line(&mut answer)
         .await
         .map_err(failed)?;
+    if answer.is_empty() {
+        return Err(Failure::failed(
+            "the gateway has ended the connection: the request took too long, or the gateway ends; `ringway gate status` says what is at work",
+        ));
+    }
     match serde_json::from_str(&answer) {
         Ok(Reply::Refused(reasons)) => {
             let json = context.output.json();

@@ -1,9 +1,9 @@
 //! What the running gateway answers over its control socket.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringway_gateway::SignatureSet;
@@ -13,15 +13,22 @@ use ringway_gateway::verdict::{LiveFlow, Mode, Why};
 use ringway_node::control::ControlSocket;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
-use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep_until, timeout};
 
 use super::message::{Reply, Request, Status};
 use super::rules;
-use super::up::{ANSWER, Installation, can_be_carried_out};
+use super::up::{ANSWER, can_be_carried_out};
 use super::writer::{Ended, Written};
 use crate::failure::Failure;
-use crate::limits::{GATE_FLOWS, GATE_REQUEST, GATE_REQUEST_TIME};
+use crate::limits::{GATE_FLOWS, GATE_REQUEST, GATE_REQUEST_TIME, GATE_REQUESTS};
+
+/// What a policy needs of the system: rules and classes.
+pub(super) trait System: Send + Sync {
+    /// Puts the rules and classes of this policy in force; may wait for others who change them.
+    fn set_up(&self, policy: &Policy, mode: Mode) -> Result<(), Failure>;
+}
 
 /// The policy at work, and what to go back to.
 struct State {
@@ -36,19 +43,24 @@ struct State {
 pub(super) struct Daemon {
     queues: Vec<Sender<Order>>,
     written: Arc<Written>,
-    installation: Installation,
+    system: Box<dyn System>,
     signatures: SignatureSet,
     began: Instant,
     /// There is a scanner.
     scans: bool,
+    /// Whoever puts another policy to work holds it; true: nobody may any more.
+    changes: Mutex<bool>,
+    /// Nobody waits for anything while holding it.
     state: Mutex<State>,
+    /// Rung when there is another time at which a policy is taken back.
+    retimed: Notify,
 }
 
 impl Daemon {
     pub(super) fn new(
         queues: Vec<Sender<Order>>,
         written: Arc<Written>,
-        installation: Installation,
+        system: Box<dyn System>,
         signatures: SignatureSet,
         (mode, scans): (Mode, bool),
         (name, policy): (String, Arc<Policy>),
@@ -56,50 +68,89 @@ impl Daemon {
         Daemon {
             queues,
             written,
-            installation,
+            system,
             signatures,
             began: Instant::now(),
             scans,
+            changes: Mutex::new(false),
             state: Mutex::new(State {
                 mode,
                 name,
                 policy,
                 earlier: None,
             }),
+            retimed: Notify::new(),
         }
     }
 
-    /// Answers for ever, one request at a time, and takes back what nobody confirmed.
-    pub(super) async fn serve(&self, socket: &ControlSocket) {
+    /// Answers for ever, and takes back what nobody confirmed, whoever is being answered.
+    pub(super) async fn serve(self: &Arc<Self>, socket: &ControlSocket) {
+        tokio::join!(self.answer_all(socket), self.take_back());
+    }
+
+    /// Waits for a change of policy that is under way; there is none after it.
+    pub(super) fn close(&self) {
+        *held(&self.changes) = true;
+    }
+
+    async fn answer_all(self: &Arc<Self>, socket: &ControlSocket) {
+        let places = Arc::new(Semaphore::new(GATE_REQUESTS));
+        // It is never closed.
+        while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+            let stream = socket.accept().await;
+            let daemon = Arc::clone(self);
+            tokio::spawn(async move {
+                match timeout(GATE_REQUEST_TIME, daemon.answer(stream, place)).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::debug!(%error, "a control connection ended"),
+                    Err(_) => tracing::debug!("a control connection was too slow"),
+                }
+            });
+        }
+    }
+
+    async fn take_back(self: &Arc<Self>) {
         loop {
-            let due = self.state.lock().await.earlier.as_ref().map(|(at, ..)| *at);
-            let revert = async {
+            let due = held(&self.state).earlier.as_ref().map(|(at, ..)| *at);
+            let time = async {
                 match due {
-                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    Some(at) => sleep_until(at.into()).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
-                stream = socket.accept() => {
-                    match timeout(GATE_REQUEST_TIME, self.answer(stream)).await {
-                        Ok(Ok(())) => {}
-                        Ok(Err(error)) => tracing::debug!(%error, "a control connection ended"),
-                        Err(_) => tracing::debug!("a control connection was too slow"),
+                () = self.retimed.notified() => {}
+                () = time => {
+                    let daemon = Arc::clone(self);
+                    if let Err(error) = spawn_blocking(move || daemon.revert()).await {
+                        tracing::error!(%error, "the earlier policy did not come back");
                     }
                 }
-                () = revert => self.revert().await,
             }
         }
     }
 
-    async fn answer(&self, stream: UnixStream) -> std::io::Result<()> {
+    async fn answer(
+        self: &Arc<Self>,
+        stream: UnixStream,
+        place: OwnedSemaphorePermit,
+    ) -> std::io::Result<()> {
+        // Work that outlasts its connection keeps the place.
+        let place = Arc::new(place);
         let (reader, mut writer) = stream.into_split();
         let mut line = Vec::new();
         BufReader::new(reader.take(GATE_REQUEST))
             .read_until(b'\n', &mut line)
             .await?;
         let reply = match serde_json::from_slice(&line) {
-            Ok(request) => self.reply(request).await,
+            Ok(request) => {
+                let (daemon, place) = (Arc::clone(self), Arc::clone(&place));
+                let work = spawn_blocking(move || {
+                    let _place = place;
+                    daemon.reply(request)
+                });
+                work.await.map_err(std::io::Error::other)?
+            }
             Err(error) => Reply::Refused(vec![format!("no request: {error}")]),
         };
         let mut bytes = serde_json::to_vec(&reply)?;
@@ -107,9 +158,10 @@ impl Daemon {
         writer.write_all(&bytes).await
     }
 
-    async fn reply(&self, request: Request) -> Reply {
+    /// Answers; waits for queues, and for tools where a policy changes.
+    fn reply(&self, request: Request) -> Reply {
         match request {
-            Request::Status => Reply::Status(Box::new(self.status().await)),
+            Request::Status => Reply::Status(Box::new(self.status())),
             Request::Flows { most } => Reply::Flows(self.flows(most.min(GATE_FLOWS))),
             Request::Why { flow } => {
                 let known: Vec<Option<Box<Why>>> = self.ask(|answer| Order::Why(flow, answer));
@@ -120,12 +172,13 @@ impl Daemon {
                 text,
                 mode,
                 confirm,
-            } => match self.apply(&file, &text, mode, confirm).await {
+            } => match self.apply(&file, &text, mode, confirm) {
                 Ok(done) => Reply::Done(done),
                 Err(reasons) => Reply::Refused(reasons),
             },
             Request::Confirm => {
-                let mut state = self.state.lock().await;
+                let mut state = held(&self.state);
+                self.retimed.notify_one();
                 match state.earlier.take() {
                     Some(_) => Reply::Done(format!("{} stays", state.name)),
                     None => Reply::Refused(vec!["nothing waits to be confirmed".to_owned()]),
@@ -139,9 +192,10 @@ impl Daemon {
         self.written.ended()
     }
 
-    pub(super) async fn status(&self) -> Status {
+    /// What it does and has done; waits for the queues.
+    pub(super) fn status(&self) -> Status {
         let totals: Vec<Totals> = self.ask(Order::Totals);
-        let state = self.state.lock().await;
+        let state = held(&self.state);
         let sum = |part: &dyn Fn(&Totals) -> u64| totals.iter().map(part).sum();
         Status {
             pid: std::process::id(),
@@ -185,14 +239,18 @@ impl Daemon {
                 Some(receiver)
             })
             .collect();
+        let until = Instant::now() + ANSWER;
         waiting
             .into_iter()
-            .filter_map(|receiver| receiver.recv_timeout(ANSWER).ok())
+            .filter_map(|receiver| {
+                let left = until.saturating_duration_since(Instant::now());
+                receiver.recv_timeout(left).ok()
+            })
             .collect()
     }
 
     /// Reads, tries and puts to work another policy. Nothing changes if anything is wrong with it.
-    async fn apply(
+    fn apply(
         &self,
         file: &Path,
         text: &str,
@@ -220,12 +278,17 @@ impl Daemon {
         }
         can_be_carried_out(&policy, self.scans)
             .map_err(|failure| vec![failure.message().to_owned()])?;
-        let mut state = self.state.lock().await;
-        let mode = mode.unwrap_or(state.mode);
+        let closed = held(&self.changes);
+        if *closed {
+            return Err(vec!["the gateway is about to end".to_owned()]);
+        }
+        let mode = mode.unwrap_or(held(&self.state).mode);
         let policy = Arc::new(policy);
-        self.put(&policy, mode)
+        let obey = self
+            .put(&policy, mode)
             .map_err(|failure| vec![failure.message().to_owned()])?;
         let name = file.display().to_string();
+        let mut state = held(&self.state);
         let told = match confirm {
             Some(seconds) => {
                 let at = Instant::now() + Duration::from_secs(seconds);
@@ -248,15 +311,31 @@ impl Daemon {
         };
         (state.mode, state.policy) = (mode, policy);
         state.name.clone_from(&name);
+        drop(state);
+        self.retimed.notify_one();
         tracing::info!(policy = name, ?mode, "another policy is at work");
-        Ok(format!("{name} is at work {told}"))
+        let queues = self.queues.len();
+        Ok(match obey == queues {
+            true => format!("{name} is at work {told}"),
+            false => format!(
+                "{name} is at work {told}, but only {obey} of {queues} queues answer: start the gateway anew, its log says why"
+            ),
+        })
     }
 
-    async fn revert(&self) {
-        let mut state = self.state.lock().await;
-        let Some((_, mode, name, policy)) = state.earlier.take() else {
+    /// Brings the earlier policy back if its time has come.
+    fn revert(&self) {
+        let closed = held(&self.changes);
+        let mut state = held(&self.state);
+        // Somebody may have confirmed it, or applied another one, up to now.
+        let due = |(at, ..): &mut (Instant, _, _, _)| *at <= Instant::now();
+        let Some((_, mode, name, policy)) = state.earlier.take_if(due) else {
             return;
         };
+        drop(state);
+        if *closed {
+            return;
+        }
         if let Err(failure) = self.put(&policy, mode) {
             tracing::error!(
                 reason = failure.message(),
@@ -267,18 +346,28 @@ impl Daemon {
             policy = name,
             "nobody confirmed: the earlier policy is back"
         );
+        let mut state = held(&self.state);
         (state.mode, state.name, state.policy) = (mode, name, policy);
     }
 
-    fn put(&self, policy: &Arc<Policy>, mode: Mode) -> Result<(), Failure> {
-        self.installation.set_up(policy, mode)?;
+    /// Puts a policy to work; answers how many queues obey it.
+    fn put(&self, policy: &Arc<Policy>, mode: Mode) -> Result<usize, Failure> {
+        self.system.set_up(policy, mode)?;
         for queue in &self.queues {
             // A loop that has ended has said so in the log, and `gate status` misses it.
             queue.send(Order::Policy(Arc::clone(policy))).ok();
             queue.send(Order::Mode(mode)).ok();
         }
         // They obey in order: whoever has answered this works by the new policy.
-        let _obeyed: Vec<Totals> = self.ask(Order::Totals);
-        Ok(())
+        let obeyed: Vec<Totals> = self.ask(Order::Totals);
+        Ok(obeyed.len())
     }
 }
+
+/// A lock; what a thread that ended by a fault has left is taken as it is.
+fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

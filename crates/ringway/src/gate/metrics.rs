@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::sync::Arc;
 
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
@@ -15,6 +16,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use super::daemon::Daemon;
@@ -27,7 +29,7 @@ const KIND: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
 /// Answers for ever, one connection at a time.
-pub(super) async fn serve(listener: TcpListener, daemon: &Daemon) {
+pub(super) async fn serve(listener: TcpListener, daemon: &Arc<Daemon>) {
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -51,7 +53,7 @@ pub(super) async fn serve(listener: TcpListener, daemon: &Daemon) {
 
 async fn answer(
     request: Request<Incoming>,
-    daemon: &Daemon,
+    daemon: &Arc<Daemon>,
 ) -> Result<Response<String>, Infallible> {
     let refuse = |status: StatusCode| {
         let mut response = Response::new(String::new());
@@ -64,18 +66,21 @@ async fn answer(
     if request.method() != Method::GET {
         return Ok(refuse(StatusCode::METHOD_NOT_ALLOWED));
     }
-    Ok(match text(&daemon.status().await, &daemon.ended()) {
-        Ok(text) => {
+    let asked = Arc::clone(daemon);
+    // It waits for the queues.
+    let figures = spawn_blocking(move || text(&asked.status(), &asked.ended()));
+    Ok(match figures.await {
+        Ok(Ok(text)) => {
             let mut response = Response::new(text);
             response.headers_mut().insert(CONTENT_TYPE, KIND);
             response
         }
-        Err(fmt::Error) => refuse(StatusCode::INTERNAL_SERVER_ERROR),
+        Ok(Err(fmt::Error)) | Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR),
     })
 }
 
 /// All figures in OpenMetrics' text.
-fn text(status: &Status, ended: &[Ended]) -> Result<String, fmt::Error> {
+pub(super) fn text(status: &Status, ended: &[Ended]) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("ringway_gate");
     let mut count = |name, help, value| {
         let counter: Counter = Counter::default();

@@ -24,7 +24,7 @@ use ringway_node::control::ControlSocket;
 use serde::Serialize;
 use tokio::net::TcpListener;
 
-use super::daemon::Daemon;
+use super::daemon::{Daemon, System};
 use super::lock::StateLock;
 use super::replay::zone;
 use super::scanners::Scanners;
@@ -73,14 +73,14 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
         installation.take_down().ok();
         return Err(failure);
     }
-    let daemon = Daemon::new(
+    let daemon = Arc::new(Daemon::new(
         queues.iter().map(|queue| queue.orders.clone()).collect(),
         Arc::clone(&writer.written),
-        installation.clone(),
+        Box::new(installation.clone()),
         set,
         (settings.mode, scanners.are_there()),
         (args.policy.display().to_string(), Arc::clone(&policy)),
-    );
+    ));
     ready(context, args, &settings, &policy)?;
     tokio::select! {
         () = daemon.serve(&socket) => {}
@@ -88,6 +88,7 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
         () = shutdown(signals, args.exit_with_stdin) => {}
     }
     drop(socket);
+    daemon.close();
     let removed = if args.leave {
         Ok(())
     } else {
@@ -114,7 +115,7 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
 }
 
 /// Gives metrics for ever, if anybody wants them.
-async fn measured(listener: Option<TcpListener>, daemon: &Daemon) {
+async fn measured(listener: Option<TcpListener>, daemon: &Arc<Daemon>) {
     match listener {
         Some(listener) => metrics::serve(listener, daemon).await,
         None => std::future::pending().await,
@@ -305,8 +306,17 @@ impl Installation {
         new.zip(followed)
     }
 
-    /// Puts the rules and classes of this policy in force.
-    pub(super) fn set_up(&self, policy: &Policy, mode: Mode) -> Result<(), Failure> {
+    fn take_down(&self) -> Result<(), Failure> {
+        Rules::take_down().map_err(Failure::failed)?;
+        for interface in self.rules.border.all() {
+            shaper::take_down(interface).map_err(Failure::failed)?;
+        }
+        Ok(())
+    }
+}
+
+impl System for Installation {
+    fn set_up(&self, policy: &Policy, mode: Mode) -> Result<(), Failure> {
         let shaping = mode == Mode::Enforce && !policy.classes().is_empty();
         for interface in self.rules.border.all() {
             if shaping {
@@ -324,14 +334,6 @@ impl Installation {
             tracing::warn!(
                 "the packet filter has no match `bpf` (xt_bpf): what only acknowledges a file is queued too, which costs throughput"
             );
-        }
-        Ok(())
-    }
-
-    fn take_down(&self) -> Result<(), Failure> {
-        Rules::take_down().map_err(Failure::failed)?;
-        for interface in self.rules.border.all() {
-            shaper::take_down(interface).map_err(Failure::failed)?;
         }
         Ok(())
     }

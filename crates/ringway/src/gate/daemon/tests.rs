@@ -1,0 +1,267 @@
+//! The daemon with queues and a system that the tests play.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ringway_gateway::SignatureSet;
+use ringway_gateway::linux::live::{Order, Totals};
+use ringway_gateway::policy::Policy;
+use ringway_gateway::verdict::Mode;
+use ringway_node::control::ControlSocket;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use super::super::message::{Reply, Request, Status};
+use super::super::writer::Written;
+use super::super::{ask, metrics, rules};
+use super::{Daemon, System};
+use crate::failure::Failure;
+use crate::limits::GATE_REQUESTS;
+
+/// Longer than anything here takes on a busy machine, and shorter than a request may take.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Takes as long as the test wants, once it is told to be slow.
+#[derive(Default)]
+struct Tools {
+    slow: AtomicBool,
+    words: Mutex<Option<Receiver<()>>>,
+}
+
+impl System for Arc<Tools> {
+    fn set_up(&self, _policy: &Policy, _mode: Mode) -> Result<(), Failure> {
+        if self.slow.load(Ordering::Relaxed) {
+            let words = self.words.lock().unwrap();
+            words.as_ref().unwrap().recv().ok();
+        }
+        Ok(())
+    }
+}
+
+/// A queue's loop that obeys after this time, and has lost three events; answers which mode it is in.
+fn queue(after: Duration) -> (Sender<Order>, Arc<Mutex<Mode>>) {
+    let (orders, received) = channel();
+    let mode = Arc::new(Mutex::new(Mode::Observe));
+    let own = Arc::clone(&mode);
+    std::thread::spawn(move || {
+        for order in received {
+            match order {
+                Order::Policy(_) => std::thread::sleep(after),
+                Order::Mode(mode) => *own.lock().unwrap() = mode,
+                Order::Totals(answer) => {
+                    let totals = Totals {
+                        events_lost: 3,
+                        ..Totals::default()
+                    };
+                    answer.send(totals).ok();
+                }
+                _ => {}
+            }
+        }
+    });
+    (orders, mode)
+}
+
+fn daemon(queues: Vec<Sender<Order>>, tools: &Arc<Tools>) -> Arc<Daemon> {
+    let set = SignatureSet::built_in();
+    let policy = rules::parsed("first.toml".as_ref(), "", &set).unwrap();
+    Arc::new(Daemon::new(
+        queues,
+        Arc::new(Written::default()),
+        Box::new(Arc::clone(tools)),
+        set,
+        (Mode::Observe, false),
+        ("first.toml".to_owned(), Arc::new(policy)),
+    ))
+}
+
+fn apply(confirm: Option<u64>) -> Request {
+    Request::Apply {
+        file: "second.toml".into(),
+        text: String::new(),
+        mode: Some(Mode::Enforce),
+        confirm,
+    }
+}
+
+fn done(reply: Reply) -> String {
+    match reply {
+        Reply::Done(done) => done,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_policy_is_said_to_be_at_work_once_every_queue_obeys() {
+    let (quick, slow) = (queue(Duration::ZERO), queue(Duration::from_millis(500)));
+    let daemon = daemon(vec![quick.0, slow.0], &Arc::default());
+    let told = done(daemon.reply(apply(None)));
+    assert_eq!(*slow.1.lock().unwrap(), Mode::Enforce);
+    assert_eq!(told, "second.toml is at work from now on");
+}
+
+#[test]
+fn a_queue_that_has_ended_is_missed_when_a_policy_is_applied() {
+    let (ended, _) = channel();
+    let daemon = daemon(vec![queue(Duration::ZERO).0, ended], &Arc::default());
+    let told = done(daemon.reply(apply(None)));
+    assert!(told.contains("only 1 of 2 queues"), "{told}");
+}
+
+#[test]
+fn lost_events_are_shown_wherever_they_were_lost() {
+    let queues = vec![queue(Duration::ZERO).0, queue(Duration::ZERO).0];
+    let daemon = daemon(queues, &Arc::default());
+    // Three at each queue, and four at the writer.
+    daemon.written.lost.fetch_add(4, Ordering::Relaxed);
+    let status = daemon.status();
+    assert_eq!(status.events_lost, 10);
+    assert!(
+        ask::text(&status).contains("0 (10 lost)"),
+        "{}",
+        ask::text(&status)
+    );
+    let figures = metrics::text(&status, &[]).unwrap();
+    assert!(
+        figures.contains("ringway_gate_events_lost_total 10\n"),
+        "{figures}"
+    );
+}
+
+/// A daemon that serves in a folder of its own.
+struct Served {
+    folder: TempDir,
+    daemon: Arc<Daemon>,
+    tools: Arc<Tools>,
+    word: Sender<()>,
+}
+
+impl Served {
+    async fn start() -> Served {
+        let (word, words) = channel();
+        let tools = Arc::new(Tools::default());
+        *tools.words.lock().unwrap() = Some(words);
+        let folder = tempfile::tempdir().unwrap();
+        let daemon = daemon(vec![queue(Duration::ZERO).0], &tools);
+        let socket = ControlSocket::bind(&folder.path().join("gate.sock"))
+            .await
+            .unwrap();
+        let serving = Arc::clone(&daemon);
+        tokio::spawn(async move { serving.serve(&socket).await });
+        Served {
+            folder,
+            daemon,
+            tools,
+            word,
+        }
+    }
+
+    async fn connect(&self) -> UnixStream {
+        let path = self.folder.path().join("gate.sock");
+        UnixStream::connect(path).await.unwrap()
+    }
+
+    async fn send(&self, request: &Request) -> UnixStream {
+        let mut stream = self.connect().await;
+        let line = serde_json::to_string(request).unwrap() + "\n";
+        stream.write_all(line.as_bytes()).await.unwrap();
+        stream
+    }
+
+    async fn ask(&self, request: &Request) -> Reply {
+        answer(self.send(request).await).await
+    }
+
+    async fn status(&self) -> Status {
+        match self.ask(&Request::Status).await {
+            Reply::Status(status) => *status,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+async fn answer(stream: UnixStream) -> Reply {
+    let mut line = String::new();
+    let mut reader = BufReader::new(stream);
+    let read = timeout(SOON, reader.read_line(&mut line)).await;
+    read.expect("no answer").unwrap();
+    serde_json::from_str(&line).unwrap()
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(test);
+    runtime.shutdown_timeout(Duration::from_secs(1));
+}
+
+#[test]
+fn others_are_answered_while_one_request_takes_long() {
+    run(async {
+        let served = Served::start().await;
+        // One says nothing, and another one's policy waits for its tools.
+        let _silent = served.connect().await;
+        served.tools.slow.store(true, Ordering::Relaxed);
+        let applying = served.send(&apply(None)).await;
+        for _ in 0..3 {
+            assert_eq!(served.status().await.policy, "first.toml");
+        }
+        served.word.send(()).unwrap();
+        assert_eq!(
+            done(answer(applying).await),
+            "second.toml is at work from now on"
+        );
+        assert_eq!(served.status().await.policy, "second.toml");
+    });
+}
+
+#[test]
+fn a_policy_on_trial_is_taken_back_at_its_time_whoever_holds_the_socket() {
+    run(async {
+        let served = Served::start().await;
+        let told = done(served.ask(&apply(Some(2))).await);
+        assert!(told.contains("for 2 s"), "{told}");
+        assert_eq!(served.status().await.policy, "second.toml");
+        let mut silent = Vec::new();
+        for _ in 0..GATE_REQUESTS * 2 {
+            silent.push(served.connect().await);
+        }
+        let began = Instant::now();
+        loop {
+            let status = tokio::task::block_in_place(|| served.daemon.status());
+            if status.policy == "first.toml" {
+                assert_eq!((status.mode, status.reverts_in_s), (Mode::Observe, None));
+                break;
+            }
+            assert!(began.elapsed() < SOON, "{status:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        // Places are had again.
+        drop(silent);
+        assert_eq!(served.status().await.policy, "first.toml");
+    });
+}
+
+#[test]
+fn what_is_confirmed_stays_and_nothing_is_applied_once_the_gateway_ends() {
+    run(async {
+        let served = Served::start().await;
+        done(served.ask(&apply(Some(1))).await);
+        assert_eq!(
+            done(served.ask(&Request::Confirm).await),
+            "second.toml stays"
+        );
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        assert_eq!(served.status().await.policy, "second.toml");
+        served.daemon.close();
+        let refused = served.ask(&apply(None)).await;
+        assert!(matches!(refused, Reply::Refused(_)), "{refused:?}");
+    });
+}
