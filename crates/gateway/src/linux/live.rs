@@ -148,8 +148,12 @@ impl Live {
                 }
             }
             self.wait()?;
-            self.turn()?;
+            let turned = self.turn();
+            if turned.is_err() {
+                self.gateway.tell_rest();
+            }
             self.report(tell);
+            turned?;
         }
     }
 

@@ -94,15 +94,22 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
     } else {
         installation.take_down()
     };
-    drop(daemon);
-    for queue in queues {
-        queue.end()?;
-    }
+    let ended = end_all(queues);
     drop(writer.sender);
     // The thread ends once the queues' senders are gone; a panic there was told already.
     writer.thread.join().ok();
     drop(alone);
-    removed
+    ended.and(removed)
+}
+
+/// Ends all queues, also behind one that has failed: what the others have to tell is not lost. Answers the first failure.
+fn end_all(queues: Vec<QueueThread>) -> Result<(), Failure> {
+    for queue in &queues {
+        // A loop that has ended already takes no order.
+        queue.orders.send(Order::Stop).ok();
+    }
+    let ended: Vec<_> = queues.into_iter().map(QueueThread::end).collect();
+    ended.into_iter().collect()
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
@@ -389,9 +396,8 @@ impl QueueThread {
         Ok(QueueThread { orders, thread })
     }
 
+    /// Waits for its end.
     fn end(self) -> Result<(), Failure> {
-        // A loop that has ended already takes no order.
-        self.orders.send(Order::Stop).ok();
         match self.thread.join() {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Failure::failed(format_args!("a queue failed: {error}"))),
@@ -402,3 +408,37 @@ impl QueueThread {
 
 /// For how long an answer of a queue's loop is waited for.
 pub(super) const ANSWER: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::thread::JoinHandle;
+    use std::time::Duration;
+
+    use ringway_gateway::linux::live::Order;
+
+    use super::{QueueThread, end_all};
+
+    fn queue(work: impl FnOnce(Receiver<Order>) -> io::Result<()> + Send + 'static) -> QueueThread {
+        let (orders, received): (Sender<Order>, _) = channel();
+        let thread: JoinHandle<_> = std::thread::spawn(move || work(received));
+        QueueThread { orders, thread }
+    }
+
+    #[test]
+    fn queues_behind_one_that_failed_end_as_well_and_the_first_failure_is_told() {
+        let (events, told) = channel();
+        let failed = |why: &'static str| queue(move |_orders| Err(io::Error::other(why)));
+        let slow = queue(move |orders| {
+            assert!(matches!(orders.recv(), Ok(Order::Stop)));
+            std::thread::sleep(Duration::from_millis(200));
+            events.send("its last event").map_err(io::Error::other)
+        });
+        let ended = end_all(vec![failed("the first"), slow, failed("another")]);
+        // They have ended by now: nothing comes later.
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), ["its last event"]);
+        let message = ended.unwrap_err().message().to_owned();
+        assert!(message.contains("the first"), "{message}");
+    }
+}
