@@ -92,8 +92,9 @@ pub(crate) struct CheckArgs {
 Examples:
   ringway gate replay border.pcapng --policy office.toml
   ringway gate replay day-*.pcap --policy office.toml --json | jq 'select(.action == \"block\")'
+  ringway gate replay border.pcapng --policy office.toml --yara /etc/ringway/rules
 
-AFTER is the packet of the flow at which it would have been decided; `-`: the flow was over before. Packets of a flow
+Files that a rule scans are clean here, unless --yara names rules that say otherwise. AFTER is the packet of the flow at which it would have been decided; `-`: the flow was over before. Packets of a flow
 that would have been blocked are still in the capture, and counted.")]
 pub(crate) struct ReplayArgs {
     /// The captures (pcap, pcapng)
@@ -107,6 +108,11 @@ pub(crate) struct ReplayArgs {
     /// The time zone of the policy's times, like Europe/Berlin; the machine's if none is given
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
+
+    /// YARA rules, for rules of the policy that scan: a file, or a folder with files that end in .yar or .yara; can be given
+    /// several times
+    #[arg(long, value_name = "PATH")]
+    pub(crate) yara: Vec<PathBuf>,
 
     #[command(flatten)]
     pub(crate) signatures: SignatureArgs,

@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ringway_gateway::CaptureReader;
 use ringway_gateway::flow::TableBounds;
+use ringway_gateway::limits::SCAN_PAUSE;
 use ringway_gateway::policy::Action;
-use ringway_gateway::verdict::{DecidedFlow, Gateway, Mode, Settings};
+use ringway_gateway::scan::{Scanner as _, Yara, YaraRules};
+use ringway_gateway::verdict::{DecidedFlow, Gateway, Mode, ScanJob, Scanned, Settings};
 use serde::Serialize;
 
-use super::rules;
+use super::{rules, scanners};
 use crate::cli::ReplayArgs;
 use crate::failure::{Failure, report_line};
 use crate::output::Output;
@@ -58,6 +61,7 @@ pub(crate) fn replay(context: &Context, args: &ReplayArgs) -> Result<(), Failure
         output: context.output,
         heading: false,
         totals: BTreeMap::new(),
+        eye: scanners::rules(&args.yara)?.map(Eye::new),
     };
     let mut broken = 0_usize;
     for file in &args.files {
@@ -104,6 +108,29 @@ struct Replay {
     heading: bool,
     /// Flows by what would have happened, and by which rule.
     totals: BTreeMap<(&'static str, String), u64>,
+    /// Who looks into files; without one all are clean.
+    eye: Option<Eye>,
+}
+
+/// YARA rules, asked about files at once.
+struct Eye {
+    rules: YaraRules,
+    scanner: Yara,
+}
+
+impl Eye {
+    fn new(rules: YaraRules) -> Eye {
+        let scanner = rules.scanner();
+        Eye { rules, scanner }
+    }
+
+    fn look(&mut self, job: &ScanJob) -> Scanned {
+        let looked = catch_unwind(AssertUnwindSafe(|| self.scanner.scan(job)));
+        looked.unwrap_or_else(|_| {
+            self.scanner = self.rules.scanner();
+            Scanned::Failed("the scanner ended by a fault".to_owned())
+        })
+    }
 }
 
 impl Replay {
@@ -115,19 +142,40 @@ impl Replay {
             match reader.next_packet() {
                 Ok(Some(packet)) => {
                     now = packet.timestamp;
+                    // What was due before it came.
+                    gateway.handle_timeout(now);
+                    self.follow(now, &mut gateway);
                     gateway.handle_packet(now, packet.link, packet.bytes);
-                    // Nobody is there to be reset, and the flows' own lines tell what events would.
-                    while gateway.poll_injection().is_some() {}
-                    while gateway.poll_event().is_some() || gateway.poll_file_part().is_some() {}
+                    self.follow(now, &mut gateway);
                     self.drain(&name, &mut gateway)?;
                 }
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(Failure::failed(error)),
             }
         };
+        // Packets that may be the last of a file wait for a pause.
+        now = now.saturating_add(SCAN_PAUSE);
+        gateway.handle_timeout(now);
+        self.follow(now, &mut gateway);
         gateway.finish(now);
+        self.follow(now, &mut gateway);
         self.drain(&name, &mut gateway)?;
         ended
+    }
+
+    /// Looks into files, and takes all else that comes of packets, or it would pile up: nobody is there to be reset, what
+    /// waits has gone on long ago, and the flows' own lines tell what events would.
+    fn follow(&mut self, now: Duration, gateway: &mut Gateway) {
+        while let Some(job) = gateway.poll_scan() {
+            let scanned = match &mut self.eye {
+                Some(eye) => eye.look(&job),
+                None => Scanned::Clean,
+            };
+            gateway.handle_scanned(now, &job, &scanned);
+        }
+        while gateway.poll_released().is_some() {}
+        while gateway.poll_injection().is_some() {}
+        while gateway.poll_event().is_some() || gateway.poll_file_part().is_some() {}
     }
 
     fn drain(&mut self, file: &str, gateway: &mut Gateway) -> Result<(), Failure> {

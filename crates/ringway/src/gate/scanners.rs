@@ -66,7 +66,7 @@ impl Scanners {
 }
 
 /// The rules of `--yara`, if there are any.
-fn rules(paths: &[PathBuf]) -> Result<Option<YaraRules>, Failure> {
+pub(super) fn rules(paths: &[PathBuf]) -> Result<Option<YaraRules>, Failure> {
     if paths.is_empty() {
         return Ok(None);
     }

@@ -19,6 +19,7 @@ mod malware;
 mod observed;
 mod policies;
 mod privileges;
+mod replays;
 mod resets;
 mod scans;
 mod speakers;
