@@ -20,6 +20,7 @@ const ATTRIBUTE_TYPE: u16 = 0x3fff;
 const PACKET_HEADER: u16 = 1;
 const VERDICT_HEADER: u16 = 2;
 const MARK: u16 = 3;
+const CAME_BY: u16 = 5;
 const HARDWARE: u16 = 9;
 const PAYLOAD: u16 = 10;
 const WHOLE_LENGTH: u16 = 13;
@@ -62,6 +63,8 @@ pub struct Queued<'a> {
     pub cut: bool,
     /// Who sent it last, where it came by Ethernet.
     pub sender: Option<[u8; 6]>,
+    /// The number of the interface that it came by: of a bridge, not of its port. 0: it is not known.
+    pub came_by: u32,
     /// Nobody has verified its checksums, and they are filled in.
     pub unverified: bool,
 }
@@ -105,6 +108,7 @@ fn packet(body: &[u8]) -> Option<Queued<'_>> {
         bytes: &[],
         cut: false,
         sender: None,
+        came_by: 0,
         unverified: false,
     };
     let mut known = false;
@@ -117,6 +121,7 @@ fn packet(body: &[u8]) -> Option<Queued<'_>> {
                 known = true;
             }
             MARK => queued.mark = Reader::new(value).be32()?,
+            CAME_BY => queued.came_by = Reader::new(value).be32()?,
             HARDWARE => queued.sender = sender(value),
             PAYLOAD => queued.bytes = value,
             WHOLE_LENGTH => queued.cut = true,
@@ -263,6 +268,7 @@ mod tests {
         if id == 2 {
             let hardware = [0, 6, 0, 0, 2, 3, 4, 5, 6, 7, 0, 0];
             out.attribute(super::HARDWARE, &hardware);
+            out.attribute(super::CAME_BY, &12_u32.to_be_bytes());
         }
         out.attribute(super::PAYLOAD, payload);
         out.end();
@@ -285,6 +291,7 @@ mod tests {
                 bytes,
                 cut: false,
                 sender: (id == 2).then_some([2, 3, 4, 5, 6, 7]),
+                came_by: if id == 2 { 12 } else { 0 },
                 unverified: id == 1,
             })
         };

@@ -370,9 +370,9 @@ impl QueueThread {
         };
         let rules = &installation.rules;
         let lanes = Lanes::open(number, followed, rules.fail_open).map_err(told)?;
-        let injector = match rules.border.all().next() {
-            Some(port) if rules.border.bridged => Injector::bridged(port),
-            _ => Injector::routed(),
+        let injector = match rules.border.bridged {
+            true => Injector::bridged(rules.border.all()),
+            false => Injector::routed(),
         };
         let injector = injector.map_err(told)?;
         let mut live = Live::new(lanes, gateway, injector, rules.marks, (scans, files));

@@ -44,6 +44,17 @@ fn files_are_filtered_scanned_and_shaped_across_a_bridge() {
         let told = events.iter().any(|event| event["fileinfo"][key] == value);
         assert!(told, "{value}: {events:?}");
     }
+    let status = border.status();
+    assert_eq!(status["resets_failed"], 0, "{status}");
+    assert!(status["resets"].as_u64() >= Some(4), "{status}");
+    // What frames of its own leave by takes none in: no protocol, and not among those that get packets.
+    let sockets = border.gateway.check(&["cat", "/proc/net/packet"]).unwrap();
+    let running: Vec<&str> = sockets
+        .lines()
+        .skip(1)
+        .map(|line| line.split_whitespace().nth(5).unwrap())
+        .collect();
+    assert_eq!(running, ["0"], "{sockets}");
     let mut stream = web::get(&border);
     // Past the beginning, which the class's burst and the buffers let through faster.
     web::take(&mut stream, 2 << 20);
