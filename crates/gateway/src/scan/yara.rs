@@ -95,27 +95,33 @@ impl YaraRules {
     /// A scanner with these rules.
     #[must_use]
     pub fn scanner(&self) -> Yara {
+        self.within(SCAN_TIMEOUT)
+    }
+
+    /// One whose looks may take so long.
+    fn within(&self, time: Duration) -> Yara {
         Yara {
             rules: *self,
-            windows: self.of_windows(),
-            whole: self.of_whole_files(),
+            time,
+            windows: self.of_windows(time),
+            whole: self.of_whole_files(time),
             files: Files::default(),
         }
     }
 
-    fn of_windows(self) -> blocks::Scanner<'static> {
+    fn of_windows(self, time: Duration) -> blocks::Scanner<'static> {
         let mut scanner = blocks::Scanner::new(self.0);
         scanner
-            .set_timeout(SCAN_TIMEOUT)
+            .set_timeout(time)
             .max_matches_per_pattern(MAX_RULE_MATCHES)
             .fast_scan(true);
         scanner
     }
 
-    fn of_whole_files(self) -> yara_x::Scanner<'static> {
+    fn of_whole_files(self, time: Duration) -> yara_x::Scanner<'static> {
         let mut scanner = yara_x::Scanner::new(self.0);
         scanner
-            .set_timeout(SCAN_TIMEOUT)
+            .set_timeout(time)
             .max_matches_per_pattern(MAX_RULE_MATCHES)
             .fast_scan(true);
         scanner
@@ -238,6 +244,8 @@ fn read(file: &Path) -> Result<String, YaraFault> {
 /// A scanner of one thread.
 pub struct Yara {
     rules: YaraRules,
+    /// For each look.
+    time: Duration,
     windows: blocks::Scanner<'static>,
     whole: yara_x::Scanner<'static>,
     files: Files,
@@ -280,8 +288,8 @@ impl Scanner for Yara {
             Err(error) => {
                 self.files.forget(job);
                 // One that has failed keeps its matches and its time that is over.
-                self.windows = self.rules.of_windows();
-                self.whole = self.rules.of_whole_files();
+                self.windows = self.rules.of_windows(self.time);
+                self.whole = self.rules.of_whole_files(self.time);
                 Scanned::Failed(format!("YARA: {error}"))
             }
         }
@@ -379,10 +387,13 @@ impl Files {
 
 #[cfg(test)]
 mod tests {
-    use super::Files;
+    use std::time::{Duration, Instant};
+
+    use super::{Files, YaraRules};
     use crate::flow::Direction;
     use crate::limits::{MAX_WHOLE, MAX_WHOLE_HELD};
-    use crate::verdict::{FlowId, ScanJob};
+    use crate::scan::Scanner as _;
+    use crate::verdict::{FlowId, ScanJob, Scanned};
 
     fn job(flow: u64, bytes: usize, (first, last): (bool, bool)) -> ScanJob {
         ScanJob {
@@ -417,5 +428,59 @@ mod tests {
         assert_eq!(whole.map(|whole| whole.len()), Some(70));
         let held: usize = files.parts.values().map(|part| part.bytes.len()).sum();
         assert_eq!(held, files.held);
+    }
+    /// A rule whose condition counts for hours where its word is found.
+    fn slow_condition(more: &str) -> String {
+        format!(
+            "rule slow {{ strings: $a = \"SLOW\" condition: $a and {more}
+                for all i in (0..1000000000) : (for all j in (0..1000) : (i + j >= 0)) }}"
+        )
+    }
+
+    /// A rule whose patterns nearly match at each place of a text of one letter.
+    fn slow_patterns() -> String {
+        let patterns = (1..=64).map(|count| format!("$ = \"aaaa{}\" ", "\\x00".repeat(count)));
+        let patterns: String = patterns.collect();
+        format!("rule slow {{ strings: {patterns} condition: any of them }}")
+    }
+
+    fn text(bytes: &[u8]) -> ScanJob {
+        ScanJob {
+            bytes: bytes.to_vec(),
+            ..job(1, 0, (true, true))
+        }
+    }
+
+    #[test]
+    fn a_scanner_whose_time_was_over_answers_the_next_windows_as_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("slow.yar");
+        let word = b"NEEDLE, and it is SLOW".to_vec();
+        for (rule, slow) in [
+            (slow_condition(""), word.clone()),
+            // `filesize` is known of whole files only.
+            (slow_condition("filesize > 0 and"), b"it is SLOW".to_vec()),
+            (slow_patterns(), [word, vec![b'a'; 30_000_000]].concat()),
+        ] {
+            let needle = "rule needle { strings: $a = \"NEEDLE\" condition: $a }";
+            std::fs::write(&file, format!("{rule}\n{needle}")).unwrap();
+            let rules = YaraRules::load(std::slice::from_ref(&file)).unwrap();
+            let mut scanner = rules.within(Duration::from_secs(1));
+            for _ in 0..2 {
+                let began = Instant::now();
+                let scanned = scanner.scan(&text(&slow));
+                let took = began.elapsed();
+                match &scanned {
+                    Scanned::Failed(why) => assert!(why.contains("timeout"), "{why}"),
+                    other => panic!("{rule}: {other:?}"),
+                }
+                assert!(took < Duration::from_secs(20), "{took:?}");
+                // Neither its matches nor its time are left over.
+                assert_eq!(scanner.scan(&text(b"nothing")), Scanned::Clean);
+                let found = scanner.scan(&text(b"a NEEDLE"));
+                assert_eq!(found, Scanned::Found("needle".to_owned()));
+                assert_eq!(scanner.scan(&text(b"nothing")), Scanned::Clean);
+            }
+        }
     }
 }
