@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_NETFILTER};
+use rustix::thread::{CapabilitySet, capabilities};
 
 pub use super::wire::Queued;
 use super::wire::{Incoming, Messages, Outgoing};
@@ -154,11 +155,20 @@ impl AsFd for Queue {
     }
 }
 
+/// Whether this thread has what a queue takes; the kernel says the same of a queue that is held and of a missing right.
+fn may_bind() -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN))
+}
+
 fn refusal(number: u16, code: i32) -> io::Error {
     let (kind, reason) = match code {
+        EPERM if !may_bind() => (
+            io::ErrorKind::PermissionDenied,
+            format!("queue {number}: CAP_NET_ADMIN is missing"),
+        ),
         EBUSY | EPERM => (
             io::ErrorKind::AddrInUse,
-            format!("queue {number} is held by another program, or CAP_NET_ADMIN is missing"),
+            format!("queue {number} is held by another program"),
         ),
         _ => {
             let error = io::Error::from_raw_os_error(code);

@@ -13,6 +13,7 @@ mod directconnect;
 mod edonkey;
 mod faults;
 mod files;
+mod howto;
 mod irc;
 mod kept;
 mod malware;
