@@ -2,7 +2,8 @@
 """A BitTorrent program (libtorrent) that does one transfer: `torrent.py seed|fetch FOLDER PORT MODE [PEER PORT]`.
 
 FOLDER/file.bin is the file, FOLDER/file.torrent is made by `seed` next to it and read by `fetch`. MODE is `plain`, `encrypted`
-(nothing else is accepted) or `utp` (no TCP). Prints `ready`, and `done` when the file is whole. Ends when stdin closes.
+(nothing else is accepted) or `utp` (no TCP). Prints `ready`, `has BYTES` when
+there is more of the file than before, and `done` when it is whole. Ends when stdin closes.
 """
 import os
 import select
@@ -50,12 +51,16 @@ def main():
         parameters["save_path"] = os.path.join(folder, "fetched-" + mode)
     handle = session.add_torrent(parameters)
     print("ready", flush=True)
-    told = False
+    told, done = 0, False
     while True:
-        if role == "fetch" and not told:
+        if role == "fetch" and not done:
             handle.connect_peer((sys.argv[5], int(sys.argv[6])))
-            if handle.status().is_seeding:
-                told = True
+            status = handle.status()
+            if status.total_done > told:
+                told = status.total_done
+                print("has", told, flush=True)
+            if status.is_seeding:
+                done = True
                 print("done", flush=True)
         readable, _, _ = select.select([sys.stdin], [], [], 0.5)
         if readable and not sys.stdin.read(1):

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Somebody who talks over XMPP (slixmpp): `xmpp.py ACCOUNT PASSWORD ADDRESS PORT FOLDER`.
 
-Reads commands on stdin: `say JID TEXT`, `send JID PATH` (a file in the stream: XEP-0096, then XEP-0047) and `pass JID PATH` (by the server's
-proxy: XEP-0065). Prints `ready JID`, `message TEXT`, `file NAME` for what lies whole in FOLDER, `part NAME` for what does not, and
-`failed REASON`. Encrypts nothing. Ends when stdin closes.
+Reads commands on stdin: `say JID TEXT`, `send JID PATH` (a file in the stream: XEP-0096, then XEP-0047) and `pass JID PATH` (XEP-0096, then
+by the server's proxy: XEP-0065; who takes such files takes one at a time). Prints `calling` for each attempt to sign in, of which there
+is one every five seconds while there is no connection, until one succeeds, `ready JID`, `message TEXT`, `file NAME` for what lies whole in FOLDER, `part NAME` for
+what does not, and `failed REASON`. Encrypts nothing. Ends when stdin closes.
 """
 import asyncio
 import logging
@@ -18,6 +19,7 @@ from slixmpp.xmlstream.matcher import MatchXPath
 OFFER = "{http://jabber.org/protocol/si}si"
 FILE = "{http://jabber.org/protocol/si/profile/file-transfer}file"
 BLOCK = 4096
+AGAIN = 5
 
 
 def tell(*words):
@@ -30,6 +32,8 @@ class Somebody(slixmpp.ClientXMPP):
         self.folder = folder
         self.offered = {}
         self.passes = False
+        self.let_in = False
+        self.coming = None
         for plugin in ("xep_0030", "xep_0047", "xep_0065"):
             self.register_plugin(plugin)
         self["xep_0047"].auto_accept = True
@@ -41,11 +45,21 @@ class Somebody(slixmpp.ClientXMPP):
         offered = MatchXPath("{jabber:client}iq/" + OFFER)
         self.register_handler(CoroutineCallback("an offer", offered, self.accept))
         self.add_event_handler("ibb_stream_start", self.take)
-        self.add_event_handler("socks5_connected", self.take_passed)
+        self.add_event_handler("socks5_data", self.take_passed)
+        self.add_event_handler("socks5_closed", self.end_passed)
         self.add_event_handler("connection_failed", lambda error: tell("failed", error))
         self.add_event_handler("disconnected", lambda _: tell("disconnected"))
 
+    async def call(self, address, port):
+        while not self.let_in:
+            # A connection that stands is being signed in on.
+            if self.transport is None:
+                tell("calling")
+                self.connect((address, port), disable_starttls=True, use_ssl=False)
+            await asyncio.sleep(AGAIN)
+
     async def begin(self, _):
+        self.let_in = True
         self.send_presence()
         tell("ready", self.boundjid.full)
         # Who keeps no task loses it.
@@ -80,9 +94,10 @@ class Somebody(slixmpp.ClientXMPP):
         if iq["type"] == "set":
             file = offer.find(FILE)
             self.offered[offer.get("id")] = (file.get("name"), int(file.get("size")))
+            self.coming = (self.offered[offer.get("id")], [])
             iq.reply().send()
 
-    async def send_file(self, jid, path):
+    async def offer(self, jid, path):
         name, size, sid = os.path.basename(path), os.path.getsize(path), self.new_id()
         # The library's own offer (its XEP-0096) fails on its form.
         offer = self.make_iq_set(ito=jid)
@@ -91,6 +106,10 @@ class Somebody(slixmpp.ClientXMPP):
         ET.SubElement(element, FILE, {"name": name, "size": str(size)})
         offer.append(element)
         await offer.send(timeout=20)
+        return sid
+
+    async def send_file(self, jid, path):
+        sid = await self.offer(jid, path)
         stream = await self["xep_0047"].open_stream(slixmpp.JID(jid), block_size=BLOCK, sid=sid)
         with open(path, "rb") as file:
             await stream.sendfile(file, timeout=20)
@@ -107,23 +126,25 @@ class Somebody(slixmpp.ClientXMPP):
 
     async def pass_file(self, jid, path):
         self.passes = True
-        stream = await self["xep_0065"].handshake(jid)
+        sid = await self.offer(jid, path)
+        stream = await self["xep_0065"].handshake(jid, sid=sid)
         with open(path, "rb") as file:
             await stream.write(file.read())
         # What is written and not yet sent goes first.
         stream.transport.close()
 
-    async def take_passed(self, stream):
-        if self.passes:
-            return
-        received = []
-        self.add_event_handler("socks5_data", lambda data: received.append(data))
-        self.add_event_handler(
-            "socks5_closed", lambda _: self.store("passed", None, b"".join(received))
-        )
+    def take_passed(self, data):
+        if self.coming and not self.passes:
+            self.coming[1].append(data)
+
+    def end_passed(self, _):
+        if self.coming and not self.passes:
+            (name, size), data = self.coming
+            self.coming = None
+            self.store(name, size, b"".join(data))
 
     def store(self, name, size, data):
-        if size is not None and len(data) != size:
+        if len(data) != size:
             tell("part", name)
             return
         with open(os.path.join(self.folder, name), "wb") as file:
@@ -134,5 +155,5 @@ class Somebody(slixmpp.ClientXMPP):
 logging.basicConfig(level=logging.WARNING)
 account, password, address, port, folder = sys.argv[1:6]
 somebody = Somebody(account, password, folder)
-somebody.connect((address, int(port)), disable_starttls=True, use_ssl=False)
+calling = asyncio.ensure_future(somebody.call(address, int(port)), loop=somebody.loop)
 somebody.process()

@@ -39,7 +39,8 @@ pub struct Irssi {
 }
 
 impl Irssi {
-    /// Starts it; it logs all that is said and takes every file that it is sent.
+    /// Starts it; it logs all that is said and takes every file that it is sent. Where it is not let in it calls again
+    /// after ten seconds, the least that it can be told.
     ///
     /// # Errors
     /// When a file cannot be written or it cannot be started.
@@ -54,7 +55,8 @@ impl Irssi {
         fs::create_dir_all(folder.join("taken")).map_err(wrong)?;
         let here = folder.display();
         let configuration = format!(
-            "settings = {{\n core = {{ real_name = \"{nick}\"; user_name = \"{nick}\"; nick = \"{nick}\"; }};\n\
+            "settings = {{\n core = {{ real_name = \"{nick}\"; user_name = \"{nick}\"; nick = \"{nick}\";\n\
+             server_reconnect_time = \"10s\"; server_connect_timeout = \"5s\"; }};\n\
              \"irc/dcc\" = {{ dcc_autoget = \"yes\"; dcc_download_path = \"{here}/taken\"; }};\n\
              \"irc/core\" = {{ cmd_queue_speed = \"10msec\"; }};\n\
              \"fe-common/core\" = {{ autolog = \"yes\"; autolog_path = \"{here}/$0.log\"; }};\n}};\n"

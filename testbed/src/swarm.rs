@@ -124,6 +124,8 @@ impl Torrent {
             "--seed-ratio=0.0",
             "--check-integrity=true",
             "--no-conf=true",
+            // As it comes it waits for a minute for a tracker that does not answer.
+            "--bt-tracker-connect-timeout=3",
         ]);
         if wire == Wire::Encrypted {
             command.args(["--bt-require-crypto=true", "--bt-min-crypto-level=arc4"]);

@@ -50,7 +50,8 @@ pub struct Talker {
 }
 
 impl Talker {
-    /// Starts the program; it signs in, and takes every file that it is sent.
+    /// Starts the program; it signs in, calling again every few seconds until it is let in, and takes every file that it is
+    /// sent.
     ///
     /// # Errors
     /// When its folder cannot be made or it cannot be started.
@@ -95,7 +96,7 @@ impl Talker {
         self.command("send", to, &path.to_string_lossy())
     }
 
-    /// Sends somebody a file by way of the server's proxy; it is called `passed` there.
+    /// Offers somebody a file and sends it by way of the server's proxy.
     ///
     /// # Errors
     /// When the program has ended.
@@ -108,7 +109,7 @@ impl Talker {
         self.running.type_line(&format!("{command} {to} {rest}"))
     }
 
-    /// All that it has told: `ready`, `message TEXT`, `file NAME`, `part NAME`, `failed REASON`.
+    /// All that it has told: `calling`, `ready`, `message TEXT`, `file NAME`, `part NAME`, `failed REASON`.
     #[must_use]
     pub fn told(&self) -> String {
         self.running.log_text()

@@ -4,7 +4,7 @@ use super::message::{Announced, Details, Listener, Memory};
 use super::opening::{Opening, Shape};
 use super::{Confidence, UNKNOWN};
 use crate::flow::{Direction, Prefix};
-use crate::limits::{ETHERNET_SEGMENT, FULL_SEGMENT, MAX_PREFIX, ONE_SIDED, SMALL_SEGMENTS};
+use crate::limits::{ETHERNET_SEGMENT, FULL_SEGMENT, ONE_SIDED, SMALL_SEGMENTS};
 
 /// The application of a flow, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,22 +106,27 @@ impl Inspection {
     /// Counts a segment of a stream. Small ones count in part, so that a sender who splits what it says in many does not
     /// get past the inspection; and a little in any case, so that the inspection ends.
     pub(super) fn counted_segment(&mut self, direction: Direction, length: usize) {
+        if length > ETHERNET_SEGMENT {
+            self.counted_joined(direction, length);
+            return;
+        }
         let Some(part) = self.parts.get_mut(direction.slot()) else {
             return;
         };
-        if length > MAX_PREFIX {
-            // What a card or the kernel has joined to more than is kept counts as what it was on the wire.
-            let packets = u8::try_from(length.div_ceil(ETHERNET_SEGMENT)).unwrap_or(u8::MAX);
-            if let Some(count) = self.counts.get_mut(direction.slot()) {
-                *count = count.saturating_add(packets);
-            }
-            return;
-        }
         let eighths = length.saturating_mul(SMALL_SEGMENTS) / FULL_SEGMENT;
         *part = part.saturating_add(u8::try_from(eighths.max(1)).unwrap_or(u8::MAX));
         if usize::from(*part) >= SMALL_SEGMENTS {
             *part = 0;
             self.counted(direction);
+        }
+    }
+
+    /// Counts a segment as what it was on the wire, where a card or the kernel may have joined several.
+    pub(super) fn counted_joined(&mut self, direction: Direction, length: usize) {
+        // Without timestamps a segment is some bytes longer.
+        let packets = u8::try_from(length / ETHERNET_SEGMENT).unwrap_or(u8::MAX);
+        if let Some(count) = self.counts.get_mut(direction.slot()) {
+            *count = count.saturating_add(packets.max(1));
         }
     }
 
@@ -274,6 +279,8 @@ impl Inspection {
 mod tests {
     use super::{Inspection, Verdict};
     use crate::classify::Confidence::{self, Certain, Guess, Likely};
+    use crate::flow::Direction;
+    use crate::limits::ETHERNET_SEGMENT;
 
     fn winner(order: [(&str, Confidence, &[&str]); 2]) -> String {
         let mut inspection = Inspection::default();
@@ -303,6 +310,17 @@ mod tests {
     fn what_is_kept_for_each_flow_stays_small() {
         // Times the flows that are held at once: 34 MiB, without what is behind pointers.
         assert!(size_of::<Inspection>() <= 520);
+    }
+
+    #[test]
+    fn what_was_joined_counts_as_what_it_was_on_the_wire() {
+        let mut inspection = Inspection::default();
+        inspection.counted_segment(Direction::FromServer, 3 * ETHERNET_SEGMENT);
+        assert_eq!(inspection.count(Direction::FromServer), 3);
+        inspection.counted_joined(Direction::FromServer, 40 * ETHERNET_SEGMENT + 12);
+        assert_eq!(inspection.count(Direction::FromServer), 43);
+        inspection.counted_joined(Direction::FromServer, 1);
+        assert_eq!(inspection.count(Direction::FromServer), 44);
     }
 
     #[test]

@@ -230,7 +230,7 @@ impl Classifier {
                 *inspection.stream(direction) = stream;
             }
             Pushed::Apart => {
-                inspection.counted(direction);
+                inspection.counted_joined(direction, packet.payload.len());
                 unit.from_start = false;
                 self.inspect(inspection, unit);
             }

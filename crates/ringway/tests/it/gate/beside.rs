@@ -6,8 +6,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ringway_testbed::{TestbedError, need, wait_until};
+use serde_json::Value;
 
-use super::border::{Border, DEADLINE, SERVER, skipped};
+use super::border::{Border, DEADLINE, skipped};
+
+/// For how long what is blocked is tried again: the gateway refuses whoever it has just blocked for a minute without a look,
+/// and looks again after that.
+const RETRIED: Duration = Duration::from_secs(66);
+/// Time between two tries of those that do not try by themselves.
+const AGAIN: Duration = Duration::from_secs(3);
+/// The rate of the class that [`slowed`] makes, in bits a second: what a program asks for ahead lasts while it does not get its turn.
+pub(super) const SLOW: f64 = 5e5;
 
 /// What these tests give: an error says what went wrong.
 pub(super) type Tested<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -99,31 +108,133 @@ pub(super) fn never(
     Ok(())
 }
 
-/// Bytes that the client has received from the server over TCP connections that are still open.
-pub(super) fn received(border: &Border) -> Tested<u64> {
-    let text = border
-        .client
-        .check(&["ss", "-tinH", "state", "established", "dst", SERVER])?;
-    let counts = text
-        .split_whitespace()
-        .filter_map(|word| word.strip_prefix("bytes_received:"));
+/// Tries again and again for more than a minute. Nothing may come, and there must be refusals in both halves of that time, or
+/// nobody would have tried.
+pub(super) fn stays_blocked(
+    refusals: impl Fn() -> u64,
+    came: impl Fn() -> Option<String>,
+    mut again: impl FnMut() -> Tested,
+) -> Tested {
+    let mut counts = Vec::new();
+    for _ in 0..2 {
+        let end = Instant::now() + RETRIED / 2;
+        while Instant::now() < end {
+            again()?;
+            let next = Instant::now() + AGAIN;
+            while Instant::now() < next {
+                if let Some(what) = came() {
+                    return wrong(format!("it came through: {what}"));
+                }
+                thread::sleep(Duration::from_millis(200));
+            }
+        }
+        counts.push(refusals());
+    }
+    match counts[..] {
+        [first, both] if first > 0 && both > first => Ok(()),
+        _ => wrong(format!("refusals by half time and in all: {counts:?}")),
+    }
+}
+
+/// How many attempts the gateway has written down that it refused and for which this holds; of many like the first it tells
+/// every ten seconds how many there were.
+pub(super) fn refused(border: &Border, holds: impl Fn(&Value) -> bool) -> u64 {
+    let audit = border.audit();
+    let blocked = audit
+        .iter()
+        .filter(|event| event["alert"]["action"] == "blocked");
+    let attempts = |event: &Value| event["attempts"].as_u64().unwrap_or(1);
+    blocked.filter(|event| holds(event)).map(attempts).sum()
+}
+
+/// How many packets of blocked flows the kernel has dropped without asking: who tries again by UDP does so from the same port,
+/// and for the kernel that is still the same flow.
+pub(super) fn dropped(border: &Border) -> u64 {
+    let rules = ["iptables-save", "--counters", "--table", "mangle"];
+    let rules = border.gateway.check(&rules).unwrap_or_default();
+    let drops = rules
+        .lines()
+        .filter(|line| line.contains(" -A RINGWAY ") && line.ends_with("-j DROP"));
+    let counts = drops.filter_map(|line| {
+        line.strip_prefix('[')?
+            .split(':')
+            .next()?
+            .parse::<u64>()
+            .ok()
+    });
+    counts.sum()
+}
+
+/// Does this as often as it is called, but not before this time has passed since the last time.
+pub(super) fn every(time: Duration, mut work: impl FnMut() -> Tested) -> impl FnMut() -> Tested {
+    let mut last = Instant::now();
+    move || {
+        if last.elapsed() >= time {
+            work()?;
+            last = Instant::now();
+        }
+        Ok(())
+    }
+}
+
+/// A policy that gives this application, known surely enough, a class of its own.
+pub(super) fn slowed(app: &str) -> String {
+    format!(
+        "[classes.slow]\nrate = \"500 kbit/s\"\n[[rule]]\nname = \"slow\"\napp = \"{app}\"\n\
+         action = \"shape\"\nclass = \"slow\"\n"
+    )
+}
+
+/// Starts the gateway with a policy of classes, so that what comes can be measured.
+pub(super) fn up_to_shape(border: &mut Border, policy: &str) {
+    border.unjoined();
+    border.up(policy, &["--enforce"]);
+}
+
+/// Bytes on the wire that the client has received, headers of Ethernet included; right where nothing joins segments.
+pub(super) fn on_wire(border: &Border) -> Tested<u64> {
+    let text = border.client.check(&["cat", "/proc/net/dev"])?;
+    let others = text.lines().skip(2).filter_map(|line| line.split_once(':'));
+    let counts = others
+        .filter(|(name, _)| name.trim() != "lo")
+        .filter_map(|(_, counts)| counts.split_whitespace().next());
     let counts: Result<Vec<u64>, _> = counts.map(str::parse).collect();
     Ok(counts?.into_iter().sum())
 }
 
 /// Whether what the client receives comes within 5 % of this rate, in bits on the wire, once it comes.
 pub(super) fn comes_at(rate: f64, border: &Border, log: impl Fn() -> String) -> Tested {
-    // Past the beginning, which the class's burst and the buffers let through faster.
-    let beginning = 3 << 20;
-    until("nothing comes", log, || {
-        received(border).is_ok_and(|bytes| bytes > beginning)
+    within(rate, [16.0, 10.0], border, log)
+}
+
+/// The same where the sender begins slowly.
+pub(super) fn comes_slowly_at(rate: f64, border: &Border, log: impl Fn() -> String) -> Tested {
+    within(rate, [20.0, 30.0], border, log)
+}
+
+/// The same for the second of these times in seconds, once the first is over at this rate.
+fn within(
+    rate: f64,
+    [beginning, time]: [f64; 2],
+    border: &Border,
+    log: impl Fn() -> String,
+) -> Tested {
+    let count = || -> Tested<f64> { Ok(f64::from(u32::try_from(on_wire(border)?)?)) };
+    // Past the beginning, which the class's burst and the buffers let through faster, and of which not all is in the class
+    // where it takes a while to know what is spoken.
+    until_within(2 * DEADLINE, "too little comes", log, || {
+        count().is_ok_and(|bytes| bytes > beginning * rate / 8.0)
     })?;
-    let (begun, before) = (Instant::now(), received(border)?);
-    thread::sleep(Duration::from_secs(6));
-    let (bytes, time) = (received(border)? - before, begun.elapsed());
-    // Of the 1 514 bytes of a whole packet on Ethernet 1 448 are the application's.
-    let bits = 8.0 * f64::from(u32::try_from(bytes)?) * 1_514.0 / 1_448.0;
-    let found = bits / time.as_secs_f64();
+    // Counting takes its time on a busy machine: what counts is its midst.
+    let timed = || -> Tested<(Instant, f64)> {
+        let begun = Instant::now();
+        let bytes = count()?;
+        Ok((begun + begun.elapsed() / 2, bytes))
+    };
+    let (begun, before) = timed()?;
+    thread::sleep(Duration::from_secs_f64(time));
+    let (ended, after) = timed()?;
+    let found = 8.0 * (after - before) / (ended - begun).as_secs_f64();
     if (0.95..=1.05).contains(&(found / rate)) {
         Ok(())
     } else {

@@ -174,6 +174,14 @@ impl Border {
         );
     }
 
+    /// Lets the server send each segment by itself: joined ones of up to 64 KiB come in lumps where a class is slow.
+    pub(super) fn unjoined(&self) {
+        let interface = &self.server_interface;
+        self.server
+            .check(&["ip", "link", "set", "dev", interface, "gso_max_segs", "1"])
+            .unwrap();
+    }
+
     /// A file of the test's folder with this text.
     pub(super) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.path().join(name);

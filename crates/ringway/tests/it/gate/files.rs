@@ -4,16 +4,24 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use ringway_testbed::{Nginx, TestbedError, wait_until};
+use ringway_testbed::{Nginx, Running, TestbedError, wait_until};
+use serde_json::Value;
+use tempfile::TempDir;
 
-use super::beside::{Tested, comes_at};
+use super::beside::{
+    Job, SLOW, Tested, comes_at, job, refused, slowed, stays_blocked, up_to_shape, without, wrong,
+};
 use super::border::{Border, DEADLINE, SERVER, skipped};
+use super::malware;
+use super::scans::SCAN;
 use crate::random_bytes;
 
 const NAMES: &str =
     "[[rule]]\nname = \"no-programs\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n";
 /// Long enough for many thousand segments.
 const FILM: usize = 40 << 20;
+/// What eight packets carry: after so many the classifier looks no more.
+const LOOKED_AT: u64 = 8 * 1_460;
 
 fn there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -88,25 +96,118 @@ fn the_next_file_of_a_connection_is_judged_though_the_first_was_left_to_the_kern
     assert!(seen.is_some_and(|seen| seen < 500), "{}", border.status());
 }
 
-#[test]
-fn a_shaped_download_by_curl_gets_the_rate_of_its_class() -> Tested {
+/// A border with nginx behind it, and the folder that nginx gives. `None`: something is missing here.
+fn web(test: &str) -> Tested<Option<(Border, Nginx, TempDir)>> {
     let folder = tempfile::tempdir()?;
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(folder.path(), open)?;
-    let Some((mut border, _nginx)) = border("a shaped download", folder.path()) else {
+    Ok(border(test, folder.path()).map(|(border, nginx)| (border, nginx, folder)))
+}
+
+/// A file comes as fast as its class lets it.
+pub(super) fn shaped() -> Tested {
+    let Some((mut border, _nginx, _folder)) = web("a shaped download")? else {
         return Ok(());
     };
-    border.up(
-        "[classes.bulk]\nrate = \"16 Mbit/s\"\n[[rule]]\nname = \"slow-web\"\napp = \"http\"\n\
-         action = \"shape\"\nclass = \"bulk\"\n",
-        &["--enforce"],
-    );
+    up_to_shape(&mut border, &slowed("http"));
     let mut curl = border.client.command("curl");
-    curl.args(["--silent", "--max-time", "60", "--output", "/dev/null"]);
+    curl.args(["--silent", "--max-time", "300", "--output", "/dev/null"]);
     let mut curl = curl.arg(format!("http://{SERVER}/film.bin")).spawn()?;
-    let outcome = comes_at(16e6, &border, String::new);
+    let outcome = comes_at(SLOW, &border, String::new);
     // It is still at it.
     curl.kill()?;
     curl.wait()?;
     outcome
+}
+
+/// curl asks for this file again and again, under this policy, and never gets more than so many bytes of it.
+fn blocked(
+    name: &'static str,
+    (rule, policy): (&'static str, &'static str),
+    most: u64,
+) -> Job<'static> {
+    let test = format!("curl asks again for {name}");
+    job(test.clone(), move || {
+        let Some((mut border, _nginx, _folder)) = web(&test)? else {
+            return Ok(());
+        };
+        border.up(policy, &["--enforce"]);
+        let into = border.folder.path().join("taken");
+        let mut curl = border.client.command("curl");
+        curl.args(["--silent", "--retry", "1000", "--retry-delay", "2"]);
+        curl.args(["--retry-all-errors", "--connect-timeout", "2"]);
+        curl.arg("--output").arg(&into);
+        curl.arg(format!("http://{SERVER}/{name}"));
+        let _curl = Running::start(curl, &border.folder.path().join("curl.log"))?;
+        let came = || {
+            let bytes = fs::metadata(&into).map_or(0, |file| file.len());
+            (bytes > most).then(|| format!("{bytes} bytes"))
+        };
+        let of_web = |event: &Value| event["dest_port"] == 80;
+        stays_blocked(|| refused(&border, of_web), came, || Ok(()))?;
+        border.audit_when(|events| {
+            events
+                .iter()
+                .any(|event| event["alert"]["signature"] == rule && of_web(event))
+        });
+        Ok(())
+    })
+}
+
+/// Those that are blocked, and try for a minute.
+pub(super) fn all_blocked() -> Vec<Job<'static>> {
+    let web = "[[rule]]\nname = \"no-web\"\napp = \"http\"\naction = \"block\"\n";
+    vec![
+        // What is asked for by HTTP may still turn out to be Gnutella's, say: the beginning of an answer passes.
+        blocked("film.bin", ("no-web", web), LOOKED_AT),
+        blocked("game.exe", ("no-programs", NAMES), 0),
+    ]
+}
+
+#[test]
+fn files_of_nginx_are_scanned_and_written_down() -> Tested {
+    let test = "files of nginx, scanned";
+    let Some((mut border, _nginx, folder)) = web(test)? else {
+        return Ok(());
+    };
+    let Some(clamd) = malware::scanner()? else {
+        return without(test, "clamd");
+    };
+    let spoilt = malware::files();
+    for (number, (_, bytes)) in spoilt.iter().enumerate() {
+        fs::write(folder.path().join(format!("spoilt{number}.bin")), bytes)?;
+    }
+    let clean = random_bytes("nginx", 300_000);
+    fs::write(folder.path().join("clean.bin"), &clean)?;
+    let socket = clamd.socket();
+    border.up(SCAN, &["--enforce", "--clamd", &socket.to_string_lossy()]);
+    let into = tempfile::tempdir()?;
+    let got = |name: &str| -> Vec<u8> {
+        fetch(&border, into.path(), &[name]);
+        fs::read(into.path().join("0")).unwrap_or_default()
+    };
+    if got("clean.bin") != clean {
+        return wrong(format!("the clean file: {}", border.status()));
+    }
+    for (number, (found, bytes)) in spoilt.iter().enumerate() {
+        fs::remove_file(into.path().join("0")).ok();
+        if got(&format!("spoilt{number}.bin")).len() >= bytes.len() {
+            return wrong(format!("all of file {number} with {found} arrived"));
+        }
+    }
+    border.audit_when(|events| {
+        let of = |name: String| {
+            let mut infos = events.iter().map(|event| &event["fileinfo"]);
+            infos.find(|info| info["filename"] == name.as_str())
+        };
+        let whole = of("clean.bin".to_owned());
+        let mut spoilt = spoilt.iter().enumerate();
+        whole.is_some_and(|info| info["sha256"].is_string())
+            && spoilt.all(|(number, (found, _))| {
+                let told = of(format!("spoilt{number}.bin"));
+                let told = told.and_then(|info| info["found"].as_str());
+                told.is_some_and(|told| told.contains(found))
+            })
+    });
+    Ok(())
 }

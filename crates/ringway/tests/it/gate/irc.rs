@@ -1,4 +1,6 @@
 //! Internet Relay Chat: irssi inside, irssi outside, ngIRCd between them outside; files go from one irssi to the other (DCC).
+//!
+//! What is said has no rate of its own: of classes it is the files that are measured.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -7,13 +9,22 @@ use std::time::Duration;
 use ringway_testbed::{Irssi, Running, start_ngircd};
 use serde_json::Value;
 
-use super::beside::{Tested, all, border_with, job, never, until, without, wrong};
+use super::beside::{
+    Job, SLOW, Tested, all, border_with, comes_at, every, job, never, refused, slowed,
+    stays_blocked, until, up_to_shape, without, wrong,
+};
 use super::border::{Border, SERVER};
 use super::malware;
 use crate::random_bytes;
 
 const PROGRAMS: [&str; 3] = ["ngircd", "irssi", "python3"];
-const WATCHED: Duration = Duration::from_secs(15);
+/// Rules on what is said.
+const TALK: &str = "[[rule]]\nname = \"word\"\napp = \"irc\"\nkeyword = \"nightingale\"\naction = \"block\"\naudit = true\n\
+     [[rule]]\nname = \"seen\"\napp = \"irc\"\naction = \"audit\"\naudit_text = true\n";
+/// More than comes while a class is measured.
+const LONG: usize = 24 << 20;
+/// Time between two offers of a file.
+const AGAIN: Duration = Duration::from_secs(6);
 
 /// Alice is at the client, Bob at the server.
 struct Talk {
@@ -61,11 +72,7 @@ fn conversation() -> Tested {
     let Some(mut border) = border_with("a conversation over IRC", &PROGRAMS) else {
         return Ok(());
     };
-    border.up(
-        "[[rule]]\nname = \"word\"\napp = \"irc\"\nkeyword = \"nightingale\"\naction = \"block\"\naudit = true\n\
-         [[rule]]\nname = \"seen\"\napp = \"irc\"\naction = \"audit\"\naudit_text = true\n",
-        &["--enforce"],
-    );
+    border.up(TALK, &["--enforce"]);
     let mut talk = Talk::begin(&border)?;
     talk.alice.say("good morning")?;
     until(
@@ -98,6 +105,34 @@ fn conversation() -> Tested {
     Ok(())
 }
 
+/// The word comes from outside.
+fn heard() -> Tested {
+    let Some(mut border) = border_with("a word from outside over IRC", &PROGRAMS) else {
+        return Ok(());
+    };
+    border.up(TALK, &["--enforce"]);
+    let mut talk = Talk::begin(&border)?;
+    talk.bob.say("good evening")?;
+    until(
+        "the first message does not come",
+        || talk.alice.log(),
+        || talk.alice.log().contains("bob> good evening"),
+    )?;
+    talk.bob.say("I have heard the Nightingale")?;
+    let alice = &talk.alice;
+    never(
+        Duration::from_secs(5),
+        "the word came through",
+        || alice.log(),
+        || alice.log().to_lowercase().contains("nightingale"),
+    )?;
+    border.audit_when(|events| {
+        of(events, "word")
+            .any(|event| event["event_type"] == "message" && event["alert"]["action"] == "blocked")
+    });
+    Ok(())
+}
+
 fn blocked() -> Tested {
     let Some(mut border) = border_with("IRC that is blocked", &PROGRAMS) else {
         return Ok(());
@@ -113,11 +148,10 @@ fn blocked() -> Tested {
         || talk.bob.has_shown("End of MOTD"),
     )?;
     let alice = &talk.alice;
-    never(
-        WATCHED,
-        "Alice is let in",
-        || alice.log(),
-        || alice.has_shown("End of MOTD"),
+    stays_blocked(
+        || refused(&border, |event| event["dest_port"] == 6_667),
+        || alice.has_shown("End of MOTD").then(|| alice.log()),
+        || Ok(()),
     )?;
     border.audit_when(|events| {
         of(events, "no-chat").any(|event| event["alert"]["action"] == "blocked")
@@ -131,6 +165,62 @@ fn send(border: &Border, talk: &mut Talk, name: &str, bytes: &[u8]) -> Tested {
     talk.bob
         .say(&format!("/dcc send alice {}", border.path(name)))?;
     Ok(())
+}
+
+/// The conversation goes on, and no file comes of it.
+fn blocked_files() -> Tested {
+    let Some(mut border) = border_with("files over IRC, blocked", &PROGRAMS) else {
+        return Ok(());
+    };
+    border.up(
+        "[[rule]]\nname = \"no-files\"\napp = \"dcc\"\naction = \"block\"\n",
+        &["--enforce"],
+    );
+    let mut talk = Talk::begin(&border)?;
+    let path = border.path("film.mpg");
+    fs::write(&path, random_bytes("dcc", 300_000))?;
+    let Talk { alice, bob, .. } = &mut talk;
+    let mut offer = || {
+        bob.say("/dcc close send alice")?;
+        Ok(bob.say(&format!("/dcc send alice {path}"))?)
+    };
+    offer()?;
+    stays_blocked(
+        || refused(&border, |event| event["dest_port"] != 6_667),
+        || {
+            let taken = fs::metadata(alice.taken("film.mpg")).map_or(0, |file| file.len());
+            (taken > 0).then(|| format!("{taken} bytes"))
+        },
+        every(AGAIN, offer),
+    )?;
+    border.audit_when(|events| {
+        of(events, "no-files").any(|event| event["alert"]["action"] == "blocked")
+    });
+    talk.alice.say("no film yet")?;
+    until(
+        "the conversation is over",
+        || talk.bob.log(),
+        || talk.bob.log().contains("alice> no film yet"),
+    )
+}
+
+/// Those that are blocked, and try for a minute.
+pub(super) fn all_blocked() -> Vec<Job<'static>> {
+    vec![
+        job("blocked IRC", blocked),
+        job("blocked files over IRC", blocked_files),
+    ]
+}
+
+/// A file comes as fast as its class lets it.
+pub(super) fn shaped() -> Tested {
+    let Some(mut border) = border_with("files over IRC, shaped", &PROGRAMS) else {
+        return Ok(());
+    };
+    up_to_shape(&mut border, &slowed("dcc"));
+    let mut talk = Talk::begin(&border)?;
+    send(&border, &mut talk, "film.mpg", &random_bytes("dcc", LONG))?;
+    comes_at(SLOW, &border, || talk.alice.log())
 }
 
 fn files() -> Tested {
@@ -211,10 +301,10 @@ fn names() -> Tested {
 }
 
 #[test]
-fn irc_of_irssi_is_written_down_stopped_at_a_word_filtered_scanned_and_blocked() -> Tested {
+fn irc_of_irssi_is_written_down_stopped_at_a_word_filtered_and_scanned() -> Tested {
     all(vec![
         job("conversation", conversation),
-        job("blocked", blocked),
+        job("heard", heard),
         job("files", files),
         job("names", names),
     ])

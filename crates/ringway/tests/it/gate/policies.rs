@@ -54,6 +54,25 @@ fn each_fault_has_its_line_and_the_exit_code_is_2() {
 }
 
 #[test]
+fn rules_on_files_that_are_not_read_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for app in ["bittorrent", "edonkey", "directconnect"] {
+        for (condition, action) in [("file_name = \"*.exe\"\n", "block"), ("", "scan")] {
+            let text = format!(
+                "[[rule]]\nname = \"x\"\napp = \"{app}\"\n{condition}action = \"{action}\"\n"
+            );
+            let outcome = run(&["gate", "check", &file(folder.path(), "p.toml", &text)]);
+            assert_eq!(outcome.code, Some(2), "{text}");
+            assert!(
+                outcome.stderr.contains("cannot be read"),
+                "{}",
+                outcome.stderr
+            );
+        }
+    }
+}
+
+#[test]
 fn a_failing_test_of_the_policy_gives_exit_code_1() {
     let folder = tempfile::tempdir().unwrap();
     let test = "[[test]]\nname = \"web\"\napp = \"http\"\nclient = \"10.0.0.1:1\"\nserver = \"10.0.0.2:80\"\nexpect = \"block\"\n";

@@ -1,19 +1,25 @@
-//! A real BitTorrent program on both sides of the border.
+//! A BitTorrent library of others (libtorrent) on both sides of the border.
 
+use std::cell::RefCell;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringway_testbed::Host;
+use serde_json::Value;
 
+use super::beside::{
+    Job, SLOW, comes_at, dropped, every, job, refused, slowed, stays_blocked, up_to_shape, wrong,
+};
 use super::border::{Border, DEADLINE, SERVER, skipped};
+use super::clients::{ANEW, GUESSED};
 use crate::random_bytes;
 
 const BLOCK: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"p2p\"\naction = \"block\"\n";
 const SEED_PORT: &str = "7001";
-/// How long what is blocked is watched: the program tries again every two seconds.
-const WATCHED: Duration = Duration::from_secs(60);
+/// More than comes while a class is measured.
+const LONG: usize = 24 << 20;
 
 /// A running program; it ends with this.
 struct Torrent {
@@ -50,11 +56,21 @@ impl Torrent {
         torrent
     }
 
-    /// Whether it says this within the time.
+    /// Whether it says this within the time, whatever it says before.
     fn says(&self, wanted: &str, time: Duration) -> bool {
-        self.lines
-            .recv_timeout(time)
-            .is_ok_and(|line| line == wanted)
+        let end = Instant::now() + time;
+        let left = || end.saturating_duration_since(Instant::now());
+        while let Ok(line) = self.lines.recv_timeout(left()) {
+            if line == wanted {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// What it has said since it was asked last.
+    fn said(&self) -> Option<String> {
+        self.lines.try_recv().ok()
     }
 }
 
@@ -67,6 +83,11 @@ impl Drop for Torrent {
 
 /// A border with a file to seed. `None`: something is missing here, and stderr says so.
 fn border(test: &str) -> Option<Border> {
+    border_with_file(test, 1 << 20)
+}
+
+/// The same with a file of this size.
+fn border_with_file(test: &str, size: usize) -> Option<Border> {
     let there = std::process::Command::new("/usr/bin/python3")
         .args(["-c", "import libtorrent"])
         .stderr(Stdio::null())
@@ -77,7 +98,7 @@ fn border(test: &str) -> Option<Border> {
     let border = Border::new(test)?;
     std::fs::write(
         border.folder.path().join("file.bin"),
-        random_bytes("torrent", 1 << 20),
+        random_bytes("torrent", size),
     )
     .unwrap();
     Some(border)
@@ -86,40 +107,103 @@ fn border(test: &str) -> Option<Border> {
 fn seed_and_fetch(border: &Border, mode: &str) -> (Torrent, Torrent) {
     let folder = border.path("");
     let seed = Torrent::start(&border.server, &["seed", &folder, SEED_PORT, mode]);
-    let arguments = ["fetch", &folder, "7002", mode, SERVER, SEED_PORT];
-    let fetch = Torrent::start(&border.client, &arguments);
-    (seed, fetch)
+    (seed, fetch(border, mode))
 }
 
-fn blocked(mode: &str) {
-    let Some(mut border) = border(&format!("a blocked torrent, {mode}")) else {
-        return;
-    };
-    border.up(BLOCK, &["--enforce"]);
-    let (_seed, fetch) = seed_and_fetch(&border, mode);
-    assert!(
-        !fetch.says("done", WATCHED),
-        "the torrent came through\n{}",
-        border.daemon().log_text()
-    );
-    let events = border.audit_when(|events| {
-        events
+fn fetch(border: &Border, mode: &str) -> Torrent {
+    let arguments = ["fetch", &border.path(""), "7002", mode, SERVER, SEED_PORT];
+    Torrent::start(&border.client, &arguments)
+}
+
+/// How much of the file there is, where it says so; all of it, where it says anything else.
+fn bytes_of(line: &str) -> u64 {
+    let bytes = line
+        .strip_prefix("has ")
+        .and_then(|bytes| bytes.parse().ok());
+    bytes.unwrap_or(u64::MAX)
+}
+
+/// The program gives up after some attempts: whoever uses it starts it again.
+fn blocked(mode: &'static str) -> Job<'static> {
+    let name = format!("blocked libtorrent, {mode}");
+    job(name.clone(), move || {
+        // Where it is encrypted, nothing but its shape tells of it: the host speaks to no tracker and to one peer only. What
+        // comes before that can be guessed is a small part.
+        let guessed = mode == "encrypted";
+        let (size, most) = if guessed {
+            (LONG, GUESSED)
+        } else {
+            (1 << 20, 0)
+        };
+        let Some(mut border) = border_with_file(&name, size) else {
+            return Ok(());
+        };
+        let policy = match guessed {
+            true => BLOCK.replace("action", "confidence = \"guess\"\naction"),
+            false => BLOCK.to_owned(),
+        };
+        border.up(&policy, &["--enforce"]);
+        let (_seed, fetching) = seed_and_fetch(&border, mode);
+        let fetching = RefCell::new(Some(fetching));
+        let port: u16 = SEED_PORT.parse()?;
+        let to_seed = |event: &Value| event["dest_port"] == port;
+        stays_blocked(
+            || match mode {
+                "utp" => dropped(&border),
+                _ => refused(&border, to_seed),
+            },
+            || {
+                let said = fetching.borrow().as_ref().and_then(Torrent::said);
+                said.filter(|line| bytes_of(line) > most)
+            },
+            every(ANEW, || {
+                // The port is the same one.
+                fetching.take();
+                fetching.replace(Some(fetch(&border, mode)));
+                Ok(())
+            }),
+        )?;
+        let events = border.audit_when(|events| {
+            let mut events = events.iter().filter(|event| to_seed(event));
+            events.any(|event| {
+                event["alert"]["signature"] == "no-torrents" && event["app_proto"] == "bittorrent"
+            })
+        });
+        match events
             .iter()
-            .any(|event| event["alert"]["signature"] == "no-torrents")
-    });
-    for event in events {
-        assert_eq!(event["alert"]["action"], "blocked", "{event}");
-    }
+            .find(|event| event["alert"]["action"] != "blocked")
+        {
+            None => Ok(()),
+            Some(event) => wrong(event.to_string()),
+        }
+    })
 }
 
-#[test]
-fn plain_torrents_are_blocked_and_stay_blocked() {
-    blocked("plain");
+/// Those that are blocked, and try for a minute.
+pub(super) fn all_blocked() -> Vec<Job<'static>> {
+    ["plain", "encrypted", "utp"].map(blocked).into()
 }
 
-#[test]
-fn torrents_over_utp_are_blocked_and_stay_blocked() {
-    blocked("utp");
+/// The file comes as fast as its class lets it.
+fn shaped(mode: &'static str) -> Job<'static> {
+    let name = format!("shaped libtorrent, {mode}");
+    job(name.clone(), move || {
+        let Some(mut border) = border_with_file(&name, LONG) else {
+            return Ok(());
+        };
+        let policy = match mode {
+            "encrypted" => slowed("bittorrent").replace("action", "confidence = \"guess\"\naction"),
+            _ => slowed("bittorrent"),
+        };
+        up_to_shape(&mut border, &policy);
+        let (_seed, _fetch) = seed_and_fetch(&border, mode);
+        comes_at(SLOW, &border, String::new)
+    })
+}
+
+/// Those that get a class of their own.
+pub(super) fn all_shaped() -> Vec<Job<'static>> {
+    ["plain", "encrypted", "utp"].map(shaped).into()
 }
 
 #[test]
@@ -164,22 +248,4 @@ fn an_observed_torrent_comes_through_and_is_written_down() {
     assert_eq!(events[0]["app_proto"], "bittorrent");
     assert_eq!(events[0]["alert"]["action"], "allowed");
     assert_eq!(events[0]["alert"]["policy"], "block");
-}
-
-#[test]
-fn encrypted_torrents_are_blocked_where_the_policy_acts_on_guesses() {
-    let Some(mut border) = border("a blocked torrent, encrypted") else {
-        return;
-    };
-    // Nothing but its shape tells of it here: the host speaks to no tracker and to one peer only.
-    let policy = BLOCK.replace("action", "confidence = \"guess\"\naction");
-    border.up(&policy, &["--enforce"]);
-    let (_seed, fetch) = seed_and_fetch(&border, "encrypted");
-    assert!(
-        !fetch.says("done", WATCHED),
-        "the torrent came through\n{}",
-        border.daemon().log_text()
-    );
-    let events = border.audit_when(|events| !events.is_empty());
-    assert_eq!(events[0]["app_proto"], "bittorrent");
 }

@@ -1,4 +1,7 @@
 //! XMPP: people inside, Bob and Prosody outside; files go within the conversation (XEP-0047) or by the server's proxy (XEP-0065).
+//!
+//! What is said has no rate of its own, and a file within the conversation waits for an answer after each block: of classes it is
+//! files by the proxy that are measured. A name stands in the same offer, whichever way the file goes.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -8,13 +11,17 @@ use std::time::Duration;
 use ringway_testbed::{Running, Talker, start_prosody};
 use serde_json::Value;
 
-use super::beside::{Tested, all, border_with, job, never, until, until_open, without, wrong};
+use super::beside::{
+    SLOW, Tested, all, border_with, comes_at, job, never, refused, slowed, stays_blocked, until,
+    until_open, up_to_shape, without, wrong,
+};
 use super::border::{Border, SERVER, skipped};
 use super::malware;
 use crate::random_bytes;
 
-const WATCHED: Duration = Duration::from_secs(10);
 const FILE: usize = 150_000;
+/// More than comes while a class is measured.
+const LONG: usize = 24 << 20;
 
 /// A border, if there are the server and the library. `None`: something is missing here, and stderr says so.
 fn border(test: &str) -> Option<Border> {
@@ -93,7 +100,8 @@ fn conversation() -> Tested {
          [[rule]]\nname = \"seen\"\napp = \"xmpp\"\naction = \"audit\"\naudit_text = true\n",
         &["--enforce"],
     );
-    let mut talk = Talk::begin(&border, 1)?;
+    // Whoever says or hears the word is cut off: the second one hears it.
+    let mut talk = Talk::begin(&border, 2)?;
     let bob = &talk.bob;
     talk.inside[0].say("bob", "good morning")?;
     until(
@@ -114,10 +122,35 @@ fn conversation() -> Tested {
         said.any(|text| text == "good morning")
             && stopped.any(|event| event["alert"]["action"] == "blocked")
     });
+    heard(&border, &mut talk)
+}
+
+/// The word comes from outside.
+fn heard(border: &Border, talk: &mut Talk) -> Tested {
+    let alice = &talk.inside[1];
+    talk.bob.say("alice1", "good evening")?;
+    until(
+        "no message comes from outside",
+        || alice.told(),
+        || alice.has_told("message good evening"),
+    )?;
+    talk.bob.say("alice1", "I have heard the Nightingale")?;
+    never(
+        Duration::from_secs(5),
+        "the word came in",
+        || alice.told(),
+        || alice.told().contains("Nightingale"),
+    )?;
+    border.audit_when(|events| {
+        of(events, "word").any(|event| {
+            let to = event["message"]["to"].as_str().unwrap_or_default();
+            event["alert"]["action"] == "blocked" && to.starts_with("alice1@")
+        })
+    });
     Ok(())
 }
 
-fn blocked() -> Tested {
+pub(super) fn blocked() -> Tested {
     let Some(mut border) = border("XMPP that is blocked") else {
         return Ok(());
     };
@@ -127,11 +160,10 @@ fn blocked() -> Tested {
     );
     let talk = Talk::start(&border, 1)?;
     let alice = &talk.inside[0];
-    never(
-        WATCHED,
-        "Alice is let in",
-        || alice.told(),
-        || alice.told().contains("ready"),
+    stays_blocked(
+        || refused(&border, |event| event["dest_port"] == 5_222),
+        || alice.told().contains("ready").then(|| alice.told()),
+        || Ok(()),
     )?;
     border.audit_when(|events| {
         of(events, "no-chat").any(|event| event["alert"]["action"] == "blocked")
@@ -158,9 +190,15 @@ fn files() -> Tested {
     let socket = clamd.socket();
     border.up(
         "[[rule]]\nname = \"scan\"\napp = \"xmpp\"\naction = \"scan\"\naudit = true\n",
-        &["--enforce", "--clamd", &socket.to_string_lossy()],
+        // What is found would keep all of the proxy's files away for a minute.
+        &[
+            "--enforce",
+            "--no-connection-cache",
+            "--clamd",
+            &socket.to_string_lossy(),
+        ],
     );
-    let spoilt = malware::files();
+    let spoilt = malware::some_files();
     // A found one ends the conversation, so that each has one of its own. One more takes what is clean.
     let last = spoilt.len();
     let mut talk = Talk::begin(&border, last + 1)?;
@@ -200,22 +238,58 @@ fn files() -> Tested {
     by_proxy(&border, &mut talk, last, &clean)
 }
 
-/// The same by the server's proxy.
+/// The same by the server's proxy. What is found ends that connection only: one taker is enough.
 fn by_proxy(border: &Border, talk: &mut Talk, taker: usize, clean: &[u8]) -> Tested {
-    let path = border.folder.path().join("passed.mpg");
-    fs::write(&path, clean)?;
-    talk.bob.pass(&name(taker), &path)?;
+    let mut pass = |file: &str, bytes: &[u8]| -> Tested {
+        let path = border.folder.path().join(file);
+        fs::write(&path, bytes)?;
+        Ok(talk.bob.pass(&name(taker), &path)?)
+    };
     let who = &talk.inside[taker];
+    let by_proxy = |event: &&Value| event["dest_port"] != 5_222;
+    pass("passed.mpg", clean)?;
     until(
         "the file does not come by proxy",
         || who.told(),
-        || who.taken("passed").is_some_and(|taken| taken == clean),
+        || who.taken("passed.mpg").is_some_and(|taken| taken == clean),
     )?;
     border.audit_when(|events| {
-        of(events, "scan")
-            .any(|event| event["dest_port"] != 5222 && event["fileinfo"]["sha256"].is_string())
+        let mut events = of(events, "scan").filter(by_proxy);
+        events.any(|event| {
+            event["fileinfo"]["sha256"].is_string() && event["fileinfo"]["filename"] == "passed.mpg"
+        })
     });
+    for (number, (what, bytes)) in malware::files().into_iter().enumerate() {
+        let file = format!("passed{number}.mpg");
+        pass(&file, &bytes)?;
+        border.audit_when(|events| {
+            let mut events = of(events, "scan").filter(by_proxy);
+            events.any(|event| found(std::slice::from_ref(event), &file, what))
+        });
+        let ended = format!("part {file}");
+        until(
+            "the end is not told",
+            || who.told(),
+            || who.has_told(&ended),
+        )?;
+        if who.taken(&file).is_some() {
+            return wrong(format!("all of {file} with {what} arrived"));
+        }
+    }
     Ok(())
+}
+
+/// A file by the proxy comes as fast as its class lets it.
+pub(super) fn shaped() -> Tested {
+    let Some(mut border) = border("files over XMPP, shaped") else {
+        return Ok(());
+    };
+    up_to_shape(&mut border, &slowed("xmpp"));
+    let mut talk = Talk::begin(&border, 1)?;
+    let path = border.folder.path().join("film.mpg");
+    fs::write(&path, random_bytes("xmpp", LONG))?;
+    talk.bob.pass("alice0", &path)?;
+    comes_at(SLOW, &border, || talk.inside[0].told())
 }
 
 fn names() -> Tested {
@@ -226,38 +300,40 @@ fn names() -> Tested {
         "[[rule]]\nname = \"names\"\napp = \"xmpp\"\nfile_name = \"*.exe\"\naction = \"block\"\naudit = true\n",
         &["--enforce"],
     );
-    let mut talk = Talk::begin(&border, 1)?;
+    let mut talk = Talk::begin(&border, 2)?;
     let bytes = random_bytes("xmpp", 50_000);
-    for name in ["notes.txt", "setup.exe"] {
-        fs::write(border.folder.path().join(name), &bytes)?;
+    let place = |name: &str| border.folder.path().join(name);
+    let (text, program) = (place("notes.txt"), place("setup.exe"));
+    fs::write(&text, &bytes)?;
+    fs::write(&program, &bytes)?;
+    // The offer is what is refused, whichever way the file would go: the conversation ends with it.
+    for (number, send) in [Talker::send, Talker::pass].into_iter().enumerate() {
+        let (who, alice) = (name(number), &talk.inside[number]);
+        send(&mut talk.bob, &who, &text)?;
+        until(
+            "the text does not come",
+            || alice.told(),
+            || alice.taken("notes.txt").is_some_and(|taken| taken == bytes),
+        )?;
+        send(&mut talk.bob, &who, &program)?;
+        border.audit_when(|events| {
+            let named = of(events, "names").filter(|event| {
+                event["fileinfo"]["filename"] == "setup.exe"
+                    && event["alert"]["action"] == "blocked"
+            });
+            named.count() > number
+        });
+        if alice.taken("setup.exe").is_some() {
+            return wrong(format!("the program arrived at {who}"));
+        }
     }
-    talk.bob
-        .send("alice0", &border.folder.path().join("notes.txt"))?;
-    let alice = &talk.inside[0];
-    until(
-        "the text does not come",
-        || alice.told(),
-        || alice.taken("notes.txt").is_some_and(|taken| taken == bytes),
-    )?;
-    // The offer is what is refused: the conversation ends with it.
-    talk.bob
-        .send("alice0", &border.folder.path().join("setup.exe"))?;
-    border.audit_when(|events| {
-        of(events, "names").any(|event| {
-            event["fileinfo"]["filename"] == "setup.exe" && event["alert"]["action"] == "blocked"
-        })
-    });
-    match talk.inside[0].taken("setup.exe") {
-        None => Ok(()),
-        Some(_) => wrong("the program arrived"),
-    }
+    Ok(())
 }
 
 #[test]
-fn xmpp_of_prosody_is_written_down_stopped_at_a_word_filtered_scanned_and_blocked() -> Tested {
+fn xmpp_of_prosody_is_written_down_stopped_at_a_word_filtered_and_scanned() -> Tested {
     all(vec![
         job("conversation", conversation),
-        job("blocked", blocked),
         job("files", files),
         job("names", names),
     ])

@@ -1,0 +1,33 @@
+//! The table of what is tested with which program, `docs/dev/live-matrix.md`, names nothing that is not there.
+
+use std::fs;
+use std::path::Path;
+
+use super::beside::{Tested, wrong};
+
+#[test]
+fn every_test_that_the_matrix_names_is_there() -> Tested {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("../../docs/dev/live-matrix.md"))?;
+    let rows = text.lines().filter(|line| line.starts_with("| "));
+    let names: Vec<&str> = rows
+        .flat_map(|row| row.split('`').skip(1).step_by(2))
+        .collect();
+    if names.len() < 50 {
+        return wrong(format!("{} names only", names.len()));
+    }
+    for name in names {
+        let (file, function) = name.split_once("::").unwrap_or((name, ""));
+        let source = root.join("tests/it/gate").join(format!("{file}.rs"));
+        let source = fs::read_to_string(&source).map_err(|error| format!("{name}: {error}"))?;
+        // A long name is cut off.
+        let wanted = match function.strip_suffix('…') {
+            Some(beginning) => format!("fn {beginning}"),
+            None => format!("fn {function}("),
+        };
+        if !function.is_empty() && !source.contains(&wanted) {
+            return wrong(format!("{name} is not there"));
+        }
+    }
+    Ok(())
+}

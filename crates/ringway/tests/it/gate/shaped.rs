@@ -1,0 +1,26 @@
+//! Classes of bandwidth for what every program of the live matrix sends: the rate comes within 5 % of the class.
+//!
+//! What people say to each other has no rate that could be measured: of chat programs it is the files.
+
+use super::beside::{Tested, all, job};
+use super::{clients, directconnect, edonkey, files, irc, speakers, torrents, xmpp};
+
+#[test]
+fn torrents_get_the_rate_of_their_class() -> Tested {
+    let mut jobs = clients::all_shaped();
+    jobs.extend(torrents::all_shaped());
+    all(jobs)
+}
+
+#[test]
+fn all_other_files_get_the_rate_of_their_class() -> Tested {
+    let mut jobs = vec![
+        job("shaped eiskaltdcpp", directconnect::shaped),
+        job("shaped curl", files::shaped),
+        job("shaped files over IRC", irc::shaped),
+        job("shaped files over XMPP", xmpp::shaped),
+    ];
+    jobs.extend(edonkey::all_shaped());
+    jobs.extend(speakers::all_shaped());
+    all(jobs)
+}
