@@ -169,10 +169,16 @@ impl Classifier {
         inspection.hear(direction);
         let over = inspection.count(direction) >= self.bounds.packets;
         if over && !inspection.is_done() {
-            // What the other side says of it goes on being inspected.
+            // What the other side says of it goes on being inspected, unless it says nothing for long.
             inspection
                 .memory()
                 .count_sent(direction, packet.payload.len());
+            if packet.tcp.is_some() {
+                inspection.counted_joined(direction, packet.payload.len());
+                if inspection.is_exhausted(self.bounds.packets) {
+                    inspection.end();
+                }
+            }
         }
         if !over && !inspection.is_done() {
             self.handle_payload(flow, direction, packet, room);

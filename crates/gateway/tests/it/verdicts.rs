@@ -253,6 +253,25 @@ fn observing_lets_everything_through_and_tells_what_would_have_happened() {
     assert_eq!(flows[0].decided_after, Some(4));
 }
 
+/// An encrypted download: one side says little, the other goes on.
+#[test]
+fn a_flow_of_which_one_side_says_nothing_more_is_decided_after_46_kb() {
+    let mut gateway = gateway(BLOCK, Mode::Enforce);
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:6881"));
+    stream.open();
+    stream.client(&[0x9d; 500]);
+    for _ in 0..80 {
+        stream.server(&[0xe3; 1_448]);
+    }
+    let verdicts = run(&mut gateway, &packets, 0);
+    let undecided = verdicts
+        .iter()
+        .take_while(|verdict| verdict.settled.is_none());
+    // What opens it, what the client says, and 32 segments less the one that decides.
+    assert_eq!(undecided.count(), 3 + 1 + 31);
+}
+
 #[test]
 fn flows_are_shaped_and_allowed_once_for_all() {
     let policy = "[classes.slow]\nrate = \"1 Mbit/s\"\n[classes.bulk]\nrate = \"1 Mbit/s\"\n\
