@@ -212,6 +212,9 @@ pub(super) fn comes_slowly_at(rate: f64, border: &Border, log: impl Fn() -> Stri
     within(rate, [20.0, 30.0], border, log)
 }
 
+/// How often less than the class's rate is measured again.
+const MEASURED: usize = 5;
+
 /// The same for the second of these times in seconds, once the first is over at this rate.
 fn within(
     rate: f64,
@@ -231,15 +234,22 @@ fn within(
         let bytes = count()?;
         Ok((begun + begun.elapsed() / 2, bytes))
     };
-    let (begun, before) = timed()?;
-    thread::sleep(Duration::from_secs_f64(time));
-    let (ended, after) = timed()?;
-    let found = 8.0 * (after - before) / (ended - begun).as_secs_f64();
-    if (0.95..=1.05).contains(&(found / rate)) {
-        Ok(())
-    } else {
-        wrong(format!("{found:.0} instead of {rate} bit/s"))
+    let mut found = Vec::new();
+    for _again in 0..MEASURED {
+        let (begun, before) = timed()?;
+        thread::sleep(Duration::from_secs_f64(time));
+        let (ended, after) = timed()?;
+        let bits = 8.0 * (after - before) / (ended - begun).as_secs_f64();
+        if (0.95..=1.05).contains(&(bits / rate)) {
+            return Ok(());
+        }
+        found.push(format!("{bits:.0}"));
+        // A class holds back; when less comes the sender has made a pause, as programs that share do.
+        if bits > rate {
+            break;
+        }
     }
+    wrong(format!("{} instead of {rate} bit/s", found.join(", ")))
 }
 
 /// Waits until a server takes connections; it is asked beside the gateway.
