@@ -54,10 +54,6 @@ pub const TCP_IDLE: Duration = Duration::from_secs(7_440);
 /// Past it a further packet begins a new flow.
 pub const TCP_EMBRYONIC: Duration = Duration::from_secs(120);
 
-/// Bytes that a SYN may carry.
-/// Source: RFC 7413 §4.1.3: one segment. An answer that acknowledges more is taken for another connection's.
-pub const FAST_OPEN: u32 = 9_000;
-
 /// Time for which a closed TCP flow still takes late packets.
 /// Source: RFC 9293 §3.4.2 (2 MSL = 4 minutes). Past it the flow is finished.
 pub const TCP_CLOSED: Duration = Duration::from_secs(240);

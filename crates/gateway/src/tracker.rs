@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::classify::{Classifier, Inspection, Surroundings, Verdict};
-use crate::flow::{Flow, FlowTable, Seniority, TableBounds};
+use crate::flow::{Calling, Flow, FlowTable, Seniority, TableBounds};
 use crate::limits::{MAX_BUFFERED, MAX_FRESH};
 use crate::packet::Packet;
 
@@ -57,7 +57,7 @@ impl<T: Default> Tracker<T> {
     pub(crate) fn handle_packet(&mut self, now: Duration, packet: &Packet<'_>) -> usize {
         let (place, direction) = self.table.handle_packet(now, packet);
         let flow = self.table.flow_mut(place);
-        if let Some(flow) = flow.filter(|flow| !flow.is_called_anew_by(packet)) {
+        if let Some(flow) = flow.filter(|flow| flow.calling(packet) == Calling::Own) {
             let before = flow.attachment.inspection.held();
             let room = MAX_BUFFERED.saturating_sub(self.buffered);
             let inspecting = !flow.attachment.inspection.is_done();

@@ -14,7 +14,6 @@ pub(crate) use prefix::{Prefix, Pushed};
 pub(crate) use seniority::Seniority;
 pub use table::{FlowTable, TableBounds};
 
-use crate::limits::FAST_OPEN;
 use crate::packet::{L4, Packet};
 
 /// Who sent a packet of a flow.
@@ -117,22 +116,34 @@ pub struct Flow<T> {
 struct Pending {
     caller: SocketAddr,
     sequence: u32,
+    /// Bytes that it carries (TCP Fast Open, RFC 7413).
+    carries: u32,
     at: Duration,
 }
 
 impl Pending {
+    /// A SYN takes one number, and what it carries may be left unread.
     fn is_answered_by(&self, packet: &Packet<'_>) -> bool {
-        packet.destination == self.caller && answers(packet, self.sequence)
+        let answer = packet.tcp.filter(|tcp| tcp.syn && tcp.ack);
+        answer.is_some_and(|tcp| {
+            let taken = tcp.acknowledged.wrapping_sub(self.sequence);
+            packet.destination == self.caller
+                && (1..=self.carries.saturating_add(1)).contains(&taken)
+        })
     }
 }
 
-/// Whether a packet answers a SYN of this number. It takes one, and what it carries may be left unread.
-fn answers(packet: &Packet<'_>, sequence: u32) -> bool {
-    let answer = packet.tcp.filter(|tcp| tcp.syn && tcp.ack);
-    answer.is_some_and(|tcp| {
-        let taken = tcp.acknowledged.wrapping_sub(sequence);
-        (1..=FAST_OPEN.saturating_add(1)).contains(&taken)
-    })
+/// What a packet says of connections between the ends of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Calling {
+    /// It belongs to the flow.
+    Own,
+    /// It calls for another connection.
+    Call,
+    /// It answers that call: another flow begins.
+    Answer,
+    /// It answers another call than the latest.
+    Stray,
 }
 
 impl<T: Default> Flow<T> {
@@ -198,40 +209,54 @@ impl<T> Flow<T> {
         self.cut = true;
     }
 
-    /// This SYN, or answer to one, is for another connection of the same ends, of which the other side has said nothing yet:
-    /// it says nothing of this flow.
-    pub(crate) fn is_called_anew_by(&self, packet: &Packet<'_>) -> bool {
-        let syn = packet.tcp.is_some_and(|tcp| tcp.syn);
-        let own = self
-            .opening_sequence
-            .is_some_and(|sequence| match packet.tcp {
-                Some(tcp) if !tcp.ack => tcp.sequence == sequence && packet.source == self.client,
-                _ => answers(packet, sequence) && packet.source == self.server,
-            });
-        self.closed && syn && !own
+    /// What a packet of the two ends says of another connection between them.
+    ///
+    /// Whether an old connection is over nobody but its ends knows: what is settled goes by unseen to its end, and an end or
+    /// a reset that comes by may die behind the gateway, as a SYN may. So each SYN counts as a call, but the repetition of the
+    /// one that has opened a flow of which nobody has said more; and the flow gives way when the other side answers the latest
+    /// call. Who still has the old connection does not (RFC 9293 §3.10.7.4 has it send an acknowledgement).
+    pub(crate) fn calling(&self, packet: &Packet<'_>) -> Calling {
+        let Some(tcp) = packet.tcp.filter(|tcp| tcp.syn) else {
+            return Calling::Own;
+        };
+        if !tcp.ack {
+            let repeated =
+                self.opening_sequence == Some(tcp.sequence) && packet.source == self.client;
+            let open = self.established || self.closed;
+            return if repeated && !open {
+                Calling::Own
+            } else {
+                Calling::Call
+            };
+        }
+        match self.pending {
+            None => Calling::Own,
+            Some(pending) if pending.is_answered_by(packet) => Calling::Answer,
+            Some(_) => Calling::Stray,
+        }
     }
 
-    /// When the SYN came that this packet answers.
-    fn called_at(&self, packet: &Packet<'_>) -> Option<Duration> {
-        let pending = self
-            .pending
-            .filter(|pending| pending.is_answered_by(packet));
-        pending.map(|pending| pending.at)
+    /// When the call came that this packet answers.
+    fn called_at(&self) -> Option<Duration> {
+        self.pending.map(|pending| pending.at)
     }
 
     fn take_in(&mut self, packet: &Packet<'_>, now: Duration) {
         self.packets = self.packets.saturating_add(1);
         self.bytes = self.bytes.saturating_add(packet.ip_len.into());
         self.last_seen = self.last_seen.max(now);
-        if self.is_called_anew_by(packet) {
-            let call = packet.tcp.filter(|tcp| !tcp.ack);
-            let pending = call.map(|tcp| Pending {
-                caller: packet.source,
-                sequence: tcp.sequence,
-                at: now,
-            });
-            self.pending = pending.or(self.pending);
-            return;
+        match self.calling(packet) {
+            Calling::Own | Calling::Answer => {}
+            Calling::Stray => return,
+            Calling::Call => {
+                self.pending = packet.tcp.map(|tcp| Pending {
+                    caller: packet.source,
+                    sequence: tcp.sequence,
+                    carries: u32::try_from(packet.payload.len()).unwrap_or(0),
+                    at: now,
+                });
+                return;
+            }
         }
         self.closed |= packet.tcp.is_some_and(|tcp| tcp.fin || tcp.rst);
         let side = self.direction(packet).slot();
@@ -241,19 +266,17 @@ impl<T> Flow<T> {
         // A SYN and a SYN+ACK cost their senders nothing. The third packet of the handshake, or data, show that there is
         // a connection; both sides must be heard, because anyone can send what looks like a third packet.
         let third = packet.tcp.is_none_or(|tcp| !tcp.syn && !tcp.rst) && self.heard == [true; 2];
-        self.established |= third || !packet.payload.is_empty();
+        let data = !packet.payload.is_empty() && packet.tcp.is_none_or(|tcp| !tcp.syn);
+        self.established |= third || data;
     }
 
-    /// This packet opens the 5-tuple anew: the old connection was closed, and this answers another SYN than its own.
-    ///
-    /// The SYN alone says nothing: a reset and a SYN that die behind the gateway would take what is known of a flow that
-    /// goes on. Only where the gateway itself has reset both ends it does.
+    /// This packet opens the 5-tuple anew. Where the gateway itself has reset both ends, a call is enough.
     fn is_reopened_by(&self, packet: &Packet<'_>) -> bool {
-        let calls = packet.tcp.is_some_and(|tcp| !tcp.ack);
-        let answered = self
-            .pending
-            .is_some_and(|pending| pending.is_answered_by(packet));
-        self.is_called_anew_by(packet) && ((self.cut && calls) || answered)
+        match self.calling(packet) {
+            Calling::Answer => true,
+            Calling::Call => self.cut,
+            Calling::Own | Calling::Stray => false,
+        }
     }
 }
 

@@ -156,7 +156,7 @@ impl<T: Default> FlowTable<T> {
                     .flow(place)
                     .is_some_and(|flow| flow.is_reopened_by(packet)) =>
             {
-                let called_at = self.flow(place).and_then(|flow| flow.called_at(packet));
+                let called_at = self.flow(place).and_then(Flow::called_at);
                 self.end(place);
                 let place = self.begin(key, packet);
                 if let (Some(flow), Some(at)) = (self.flow_mut(place), called_at) {

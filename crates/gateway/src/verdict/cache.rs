@@ -81,9 +81,7 @@ impl ConnectionCache {
         if self.entries.is_empty() {
             return false;
         }
-        while self.order.front().is_some_and(|(until, _)| *until <= now) {
-            self.forget_oldest();
-        }
+        self.expire(now);
         let entry = self.entries.get_mut(&Key::of(ends));
         let Some(entry) = entry.filter(|entry| entry.until > now) else {
             return false;

@@ -13,7 +13,7 @@ use super::state::{Decided, DecidedFlow, LiveFlow, State, Status};
 use super::trace::{Deed, Passing, Traces, Why};
 use super::{FilePart, FlowId, Mode, ScanJob, Settings, Settled, Verdict};
 use crate::classify::{Classifier, Confidence, UNKNOWN, Verdict as Classified};
-use crate::flow::{Flow, Seniority, TableBounds};
+use crate::flow::{Calling, Flow, Seniority, TableBounds};
 use crate::inspect::{decoder, expected};
 use crate::limits::{KILL_PACKETS, MAX_EVENTS, MAX_READY, MAX_UNDECIDED_PACKETS, MIN_HEARD};
 use crate::packet::{L4, Packet};
@@ -228,8 +228,8 @@ impl Desk {
         let Some(flow) = self.tracker.flow_mut(seen.place) else {
             return Verdict::PASS;
         };
-        if flow.is_called_anew_by(seen.packet) {
-            return called_anew(seen.packet);
+        if flow.calling(seen.packet) != Calling::Own {
+            return self.called(now, seen);
         }
         match &mut flow.attachment.own.status {
             Status::Decided(_) if flow.attachment.own.content.is_some() => self.read_on(now, seen),
@@ -246,6 +246,29 @@ impl Desk {
             Status::New => self.first(now, seen),
             Status::Undecided => self.undecided(now, seen),
         }
+    }
+
+    /// A packet that may be the beginning of another connection of the same ends. What is decided on the old one must not
+    /// become the new one's, so it is settled by nothing. A call goes on if it carries nothing: what it says would be taken for
+    /// the old one's, and its sender repeats it without (RFC 7413). An answer to another call than the latest does not: its
+    /// connection would not be known for a new one, and its call is repeated.
+    fn called(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
+        let (packet, flow) = (seen.packet, self.tracker.flow(seen.place));
+        let answers = packet.tcp.is_some_and(|tcp| tcp.ack);
+        if answers || !packet.payload.is_empty() {
+            return Verdict::DROP;
+        }
+        let ends = Ends {
+            l4: packet.l4,
+            client: packet.source,
+            server: packet.destination,
+            serial: flow.map_or(0, |flow| flow.serial),
+        };
+        if self.settings.mode == Mode::Enforce && self.cache.refuses(&ends, now) {
+            self.tell_refused();
+            return Verdict::DROP;
+        }
+        Verdict::PASS
     }
 
     /// The first packet of a flow: it may be one that was just blocked, or be decided without the classifier.
@@ -575,19 +598,6 @@ const BLOCK: Ruling = Ruling {
     action: Action::Block,
     ..Ruling::ALLOW
 };
-
-/// What happens to a packet that may be the beginning of another connection of the same ends. What is decided on the old one
-/// must not become the new one's, so it is settled by nothing. A SYN goes on if it carries nothing: what it says would be
-/// taken for the old one's, and its sender repeats it without (RFC 7413 §4.2.1). An answer to none is not let on: its connection
-/// would not be known for a new one.
-fn called_anew(packet: &Packet<'_>) -> Verdict {
-    let answers = packet.tcp.is_some_and(|tcp| tcp.ack);
-    if answers || !packet.payload.is_empty() {
-        Verdict::DROP
-    } else {
-        Verdict::PASS
-    }
-}
 
 /// What happens to a packet of a decided flow. `listens`: it is a conversation that announces other flows, and goes on being
 /// heard.

@@ -27,8 +27,12 @@ mod why;
 mod yara;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use ringway_gateway::{FlowRecord, LinkType, Packets, built_in_pipeline};
+use ringway_gateway::flow::TableBounds;
+use ringway_gateway::policy::Policy;
+use ringway_gateway::verdict::{Gateway, Mode, Settings};
+use ringway_gateway::{FlowRecord, LinkType, Packets, built_in_classifier, built_in_pipeline};
 
 /// An address from text.
 fn at(text: &str) -> SocketAddr {
@@ -38,6 +42,29 @@ fn at(text: &str) -> SocketAddr {
 /// Client and server of most tests.
 fn pair() -> (SocketAddr, SocketAddr) {
     (at("10.1.0.2:50000"), at("192.0.2.9:7000"))
+}
+
+/// A gateway with this policy and the signatures that are built in.
+fn governed(policy: &str, settings: Settings) -> Gateway {
+    governed_within(policy, settings, TableBounds::default())
+}
+
+fn governed_within(policy: &str, settings: Settings, bounds: TableBounds) -> Gateway {
+    Gateway::new(built_in_classifier(), bounds, parsed(policy), settings)
+}
+
+/// A policy on applications of these tests.
+fn parsed(policy: &str) -> Arc<Policy> {
+    let known = ["bittorrent", "dcc", "edonkey", "http", "irc"].map(str::to_owned);
+    Arc::new(Policy::parse(policy, &known.into()).unwrap())
+}
+
+/// As most tests have it.
+fn enforcing() -> Settings {
+    Settings {
+        mode: Mode::Enforce,
+        ..Settings::default()
+    }
 }
 
 /// All flows of packets without link headers.

@@ -1,14 +1,9 @@
 //! Another connection between the same two ends: it is known for a new one when both ends have said so, and not before.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use ringway_gateway::verdict::{Gateway, Settled, Verdict};
+use ringway_gateway::{LinkType, Packets};
 
-use ringway_gateway::flow::TableBounds;
-use ringway_gateway::policy::Policy;
-use ringway_gateway::verdict::{Gateway, Mode, Settings, Settled, Verdict};
-use ringway_gateway::{LinkType, Packets, built_in_classifier};
-
-use super::at;
+use super::{at, enforcing, governed};
 
 const BLOCK: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
 const NAMES: &str =
@@ -33,18 +28,8 @@ struct Case {
 
 impl Case {
     fn new(policy: &str, packets: &Packets) -> Case {
-        let known: BTreeSet<String> = ["bittorrent", "http"].map(str::to_owned).into();
-        let settings = Settings {
-            mode: Mode::Enforce,
-            ..Settings::default()
-        };
         Case {
-            gateway: Gateway::new(
-                built_in_classifier(),
-                TableBounds::default(),
-                Arc::new(Policy::parse(policy, &known).unwrap()),
-                settings,
-            ),
+            gateway: governed(policy, enforcing()),
             packets: packets.iter().map(|(_, bytes)| bytes.to_vec()).collect(),
         }
     }
@@ -144,37 +129,45 @@ fn an_answer_begins_another_flow_that_is_followed_from_its_first_byte() {
 
 #[test]
 fn what_was_settled_of_the_old_connection_is_not_of_the_new() {
-    let mut packets = Packets::new();
-    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:8080"));
-    stream.open();
-    for _page in 0..20 {
-        stream.client(
-            &[
-                b"GET /".as_slice(),
-                &[b'a'; 900],
-                b" HTTP/1.1\r\nHost: a\r\n\r\n",
-            ]
-            .concat(),
-        );
-        stream.server(
-            &[
-                b"HTTP/1.1 204 No Content\r\nA: ".as_slice(),
-                &[b'a'; 900],
-                b"\r\n\r\n",
-            ]
-            .concat(),
-        );
+    // Whoever calls chooses the number: it may be one that the old connection has used. And its end may go by unseen, because
+    // what is settled is carried by the kernel.
+    for (number, ends) in [77_000, 1_000, 1_005]
+        .into_iter()
+        .flat_map(|number| [(number, true), (number, false)])
+    {
+        let mut packets = Packets::new();
+        let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:8080"));
+        stream.renumber(1_000, 99_000);
+        stream.open();
+        for _page in 0..20 {
+            stream.client(
+                &[
+                    b"GET /".as_slice(),
+                    &[b'a'; 900],
+                    b" HTTP/1.1\r\nHost: a\r\n\r\n",
+                ]
+                .concat(),
+            );
+            stream.server(
+                &[
+                    b"HTTP/1.1 204 No Content\r\nA: ".as_slice(),
+                    &[b'a'; 900],
+                    b"\r\n\r\n",
+                ]
+                .concat(),
+            );
+        }
+        stream.close();
+        stream.renumber(number, 99_000);
+        stream.open();
+        stream.client(&handshake());
+        let mut case = Case::new(BLOCK, &packets);
+        let verdicts = case.run(0..if ends { 46 } else { 43 });
+        assert_eq!(verdicts.last(), Some(&SETTLED));
+        let verdicts = case.run(46..50);
+        assert_eq!(verdicts[..3], [PASS; 3], "{number}");
+        assert!(!verdicts[3].pass, "{number}");
     }
-    stream.close();
-    stream.renumber(77_000, 99_000);
-    stream.open();
-    stream.client(&handshake());
-    let mut case = Case::new(BLOCK, &packets);
-    let verdicts = case.run(0..46);
-    assert_eq!(verdicts[45], SETTLED);
-    let verdicts = case.run(46..50);
-    assert_eq!(verdicts[..3], [PASS; 3]);
-    assert!(!verdicts[3].pass);
 }
 
 #[test]
@@ -195,4 +188,36 @@ fn an_answer_to_no_call_does_not_go_on_where_a_flow_has_ended() {
     assert_eq!(verdicts[..2], [PASS; 2]);
     assert!(!verdicts[2].pass);
     assert_eq!(case.run([7, 8]), [PASS; 2]);
+}
+
+#[test]
+fn a_call_that_dies_does_not_hide_where_the_connection_begins() {
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:8080"));
+    for number in [1_000, 77_000] {
+        stream.renumber(number, 99_000);
+        stream.open();
+    }
+    stream.client(&handshake());
+    let mut case = Case::new(BLOCK, &packets);
+    // Of the first call only the SYN comes by.
+    assert_eq!(case.run([0, 3, 4, 5]), [PASS; 4]);
+    assert!(!case.run([6])[0].pass);
+}
+
+#[test]
+fn who_is_refused_is_refused_with_other_numbers_too() {
+    let mut packets = Packets::new();
+    for (port, number) in [(50_000, 1_000), (50_001, 2_000), (50_001, 77_000)] {
+        let client = ([10, 0, 0, 5], port).into();
+        let mut stream = packets.tcp(client, at("192.0.2.9:6881"));
+        stream.renumber(number, 99_000);
+        stream.open();
+        stream.client(&handshake());
+    }
+    let mut case = Case::new(BLOCK, &packets);
+    assert!(!case.run(0..4)[3].pass);
+    for verdict in case.run([4, 8, 4]) {
+        assert!(!verdict.pass);
+    }
 }
