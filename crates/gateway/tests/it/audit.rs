@@ -1,24 +1,20 @@
 //! The audit: what is appended is found, by what it was asked for, and forgotten when its time is over.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::sync::Arc;
+
 use std::time::Duration;
 
 use ringway_gateway::audit::{AuditError, AuditStore, Search};
-use ringway_gateway::flow::TableBounds;
-use ringway_gateway::policy::Policy;
-use ringway_gateway::verdict::{Event, Gateway, Settings};
-use ringway_gateway::{LinkType, Packets, built_in_classifier};
 
-use super::at;
+use ringway_gateway::verdict::{Event, Settings};
+use ringway_gateway::{LinkType, Packets};
+
+use super::{at, governed};
 
 /// Events of torrents from these ports, a second apart.
 fn events(ports: std::ops::Range<u16>) -> Vec<Event> {
     let text = "[[rule]]\nname = \"r\"\napp = \"bittorrent\"\naction = \"audit\"\n";
-    let known = ["bittorrent".to_owned()].into();
-    let policy = Arc::new(Policy::parse(text, &known).unwrap());
-    let bounds = TableBounds::default();
-    let mut gateway = Gateway::new(built_in_classifier(), bounds, policy, Settings::default());
+    let mut gateway = governed(text, Settings::default());
     for port in ports {
         let mut packets = Packets::starting_at(Duration::from_secs(1_000 + u64::from(port)));
         let mut stream = packets.tcp(([10, 0, 0, 5], port).into(), at("192.0.2.9:6881"));

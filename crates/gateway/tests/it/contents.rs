@@ -1,17 +1,16 @@
 //! Files and messages inside flows: names that may not pass, windows that wait for their scan, virus and receiver.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::HashMap;
+
 use std::time::Duration;
 
 use etherparse::{SlicedPacket, TransportSlice};
 use ringway_gateway::audit::Digester;
-use ringway_gateway::flow::TableBounds;
-use ringway_gateway::policy::Policy;
-use ringway_gateway::verdict::{Event, EventKind, Gateway, Mode, ScanJob, Scanned, Settings};
-use ringway_gateway::{Confidence, LinkType, Packets, built_in_classifier};
 
-use super::at;
+use ringway_gateway::verdict::{Event, EventKind, Gateway, Mode, ScanJob, Scanned, Settings};
+use ringway_gateway::{Confidence, LinkType, Packets};
+
+use super::{at, enforcing, governed};
 
 const NAMES: &str =
     "[[rule]]\nname = \"programs\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n";
@@ -23,19 +22,12 @@ const WINDOW: usize = 8_192;
 const SEGMENT: usize = 1_000;
 
 fn gateway(policy: &str, mode: Mode) -> Gateway {
-    let known: BTreeSet<String> = ["http"].map(str::to_owned).into();
     let settings = Settings {
         mode,
         scan_window: WINDOW,
         ..Settings::default()
     };
-    let policy = Arc::new(Policy::parse(policy, &known).unwrap());
-    Gateway::new(
-        built_in_classifier(),
-        TableBounds::default(),
-        policy,
-        settings,
-    )
+    governed(policy, settings)
 }
 
 /// A download: request, then an answer in segments.
@@ -451,15 +443,12 @@ fn other_bytes_in_a_repetition_are_replaced_by_the_first_ones() {
 
 /// Which of a file's packets go on at once, when the second of them comes last; and which are let go then.
 fn behind_a_gap(fast_pass: bool) -> (Vec<bool>, Vec<(u64, bool)>) {
-    let known: BTreeSet<String> = ["http"].map(str::to_owned).into();
     let settings = Settings {
         mode: Mode::Enforce,
         fast_pass,
         ..Settings::default()
     };
-    let policy = Arc::new(Policy::parse(AUDIT, &known).unwrap());
-    let bounds = TableBounds::default();
-    let mut gateway = Gateway::new(built_in_classifier(), bounds, policy, settings);
+    let mut gateway = governed(AUDIT, settings);
     let body = vec![7; 5 * SEGMENT];
     let head = format!("Content-Length: {}\r\n", body.len());
     let packets = download("a.bin", &head, &body);
@@ -509,21 +498,6 @@ const CHAT: &str = "[[rule]]\nname = \"word\"\napp = [\"irc\", \"dcc\"]\nkeyword
 /// Of the chat itself nothing is asked.
 const FILES: &str = "[[rule]]\nname = \"files\"\napp = \"dcc\"\naction = \"scan\"\n";
 
-fn chat_gateway(policy: &str) -> Gateway {
-    let known: BTreeSet<String> = ["irc", "dcc"].map(str::to_owned).into();
-    let policy = Arc::new(Policy::parse(policy, &known).unwrap());
-    let settings = Settings {
-        mode: Mode::Enforce,
-        ..Settings::default()
-    };
-    Gateway::new(
-        built_in_classifier(),
-        TableBounds::default(),
-        policy,
-        settings,
-    )
-}
-
 fn opening(packets: &mut Packets, lines: &[&[u8]]) {
     let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:6667"));
     stream.open();
@@ -536,7 +510,7 @@ fn opening(packets: &mut Packets, lines: &[&[u8]]) {
 
 #[test]
 fn a_word_in_a_chat_stops_it_and_what_was_said_before_is_written_down() {
-    let mut gateway = chat_gateway(CHAT);
+    let mut gateway = governed(CHAT, enforcing());
     let mut packets = Packets::new();
     opening(
         &mut packets,
@@ -581,7 +555,7 @@ fn a_word_in_a_chat_stops_it_and_what_was_said_before_is_written_down() {
 #[test]
 fn a_file_that_a_chat_announced_is_known_from_its_first_packet_and_scanned() {
     for policy in [CHAT, FILES] {
-        announced_file(&mut chat_gateway(policy));
+        announced_file(&mut governed(policy, enforcing()));
     }
 }
 
@@ -640,17 +614,7 @@ fn announced_file(gateway: &mut Gateway) {
 fn an_announcement_makes_nothing_of_what_is_certainly_something_else() {
     let policy = "[[rule]]\nname = \"torrents\"\napp = \"bittorrent\"\naction = \"block\"\n\
         [[rule]]\nname = \"talk\"\napp = [\"irc\", \"dcc\"]\naction = \"audit\"\n";
-    let known: BTreeSet<String> = ["irc", "dcc", "bittorrent"].map(str::to_owned).into();
-    let settings = Settings {
-        mode: Mode::Enforce,
-        ..Settings::default()
-    };
-    let mut gateway = Gateway::new(
-        built_in_classifier(),
-        TableBounds::default(),
-        Arc::new(Policy::parse(policy, &known).unwrap()),
-        settings,
-    );
+    let mut gateway = governed(policy, enforcing());
     let mut packets = Packets::new();
     opening(
         &mut packets,

@@ -1,37 +1,19 @@
 //! Thousands of connections that keep what they have said to themselves: those that come after them are known all the same.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use ringway_gateway::flow::TableBounds;
 use ringway_gateway::limits::MAX_UNDECIDED_PACKETS;
-use ringway_gateway::policy::{Action, Policy};
-use ringway_gateway::verdict::{EventKind, Gateway, Mode, Settings};
-use ringway_gateway::{LinkType, Packets, built_in_classifier};
+use ringway_gateway::policy::Action;
+use ringway_gateway::verdict::{EventKind, Gateway};
+use ringway_gateway::{LinkType, Packets};
 
-use super::at;
+use super::{at, enforcing, governed};
 
 /// More connections than the bytes that are kept for all of them have room for.
 const CROWD: u16 = 9_000;
 const SCAN: &str =
     "[[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\nfailure = \"closed\"\n";
 const REQUEST: &[u8] = b"GET /file.bin HTTP/1.1\r\nHost: server\r\n\r\n";
-
-fn gateway(policy: &str) -> Gateway {
-    let known: BTreeSet<String> = ["http"].map(str::to_owned).into();
-    let settings = Settings {
-        mode: Mode::Enforce,
-        ..Settings::default()
-    };
-    let policy = Arc::new(Policy::parse(policy, &known).unwrap());
-    Gateway::new(
-        built_in_classifier(),
-        TableBounds::default(),
-        policy,
-        settings,
-    )
-}
 
 /// Takes the packets of one connection after the other; what is written down is thrown away.
 fn crowd(gateway: &mut Gateway, answer: &[u8], said: &[u8]) {
@@ -61,7 +43,7 @@ fn last(gateway: &mut Gateway, packets: &Packets) -> (Vec<bool>, Option<Action>)
 
 #[test]
 fn connections_that_were_stopped_hide_no_others() {
-    let mut gateway = gateway(SCAN);
+    let mut gateway = governed(SCAN, enforcing());
     crowd(&mut gateway, &[0; 14_480], REQUEST);
     let mut packets = Packets::new();
     let mut stream = packets.tcp(at("10.0.0.2:4000"), at("192.0.2.1:80"));
@@ -83,7 +65,7 @@ fn connections_that_say_nothing_known_and_stay_hide_no_others() {
         "[[rule]]\nname = \"b\"\napp = \"http\"\naction = \"block\"\n",
         SCAN,
     ] {
-        let mut gateway = gateway(policy);
+        let mut gateway = governed(policy, enforcing());
         crowd(&mut gateway, &[1; 16_000], &[1; 8_000]);
         let mut packets = Packets::new();
         let mut stream = packets.tcp(at("10.0.0.2:4000"), at("192.0.2.1:80"));
@@ -114,7 +96,7 @@ fn what_was_not_followed_from_its_beginning_is_stopped_where_the_policy_says_so(
         (SCAN.to_owned(), true),
         (SCAN.replace("closed", "open"), false),
     ] {
-        let mut gateway = gateway(&policy);
+        let mut gateway = governed(&policy, enforcing());
         let mut packets = Packets::new();
         let mut stream = packets.tcp(at("10.0.0.2:4000"), at("192.0.2.1:80"));
         stream.open();

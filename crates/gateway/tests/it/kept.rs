@@ -1,37 +1,19 @@
 //! Audited files: their hashes, made of parts, and the files themselves where a rule keeps them.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ringway_gateway::audit::{Digester, Vault, VaultBounds};
-use ringway_gateway::flow::TableBounds;
-use ringway_gateway::policy::Policy;
-use ringway_gateway::verdict::{Event, FileEnd, Gateway, Mode, Scanned, Settings};
-use ringway_gateway::{LinkType, Packets, built_in_classifier};
+
+use ringway_gateway::verdict::{Event, FileEnd, Gateway, Mode, Scanned};
+use ringway_gateway::{LinkType, Packets};
 use tempfile::TempDir;
 
-use super::at;
+use super::{at, enforcing, governed};
 
 const AUDIT: &str = "[[rule]]\nname = \"a\"\napp = \"http\"\naction = \"allow\"\naudit = true\n";
 const KEEP: &str =
     "[[rule]]\nname = \"k\"\napp = \"http\"\naction = \"allow\"\naudit_file = true\n";
 const SIZE: usize = 200_000;
-
-fn gateway(policy: &str) -> Gateway {
-    let known: BTreeSet<String> = ["http".to_owned()].into();
-    let settings = Settings {
-        mode: Mode::Enforce,
-        ..Settings::default()
-    };
-    let policy = Arc::new(Policy::parse(policy, &known).unwrap());
-    Gateway::new(
-        built_in_classifier(),
-        TableBounds::default(),
-        policy,
-        settings,
-    )
-}
 
 fn body() -> Vec<u8> {
     (0..SIZE)
@@ -91,7 +73,11 @@ fn a_file_is_kept_under_its_hash_where_its_rule_says_so() {
     for (policy, kept) in [(KEEP, true), (AUDIT, false)] {
         let folder = TempDir::new().unwrap();
         let mut digester = Digester::new(Some(vault(&folder)));
-        let (events, parts, largest) = run(&mut gateway(policy), &mut digester, &download(0));
+        let (events, parts, largest) = run(
+            &mut governed(policy, enforcing()),
+            &mut digester,
+            &download(0),
+        );
         assert!(parts >= 3 && largest < SIZE / 2, "{parts} {largest}");
         let info = events[0].fileinfo.as_ref().unwrap();
         let hash = sha256(&body());
@@ -108,7 +94,7 @@ fn a_file_is_kept_under_its_hash_where_its_rule_says_so() {
 fn a_file_that_is_cut_off_leaves_nothing() {
     let folder = TempDir::new().unwrap();
     let mut digester = Digester::new(Some(vault(&folder)));
-    let mut gateway = gateway(KEEP);
+    let mut gateway = governed(KEEP, enforcing());
     let (events, parts, _) = run(&mut gateway, &mut digester, &download(10));
     assert!(events.is_empty() && parts > 0);
     gateway.finish(Duration::from_secs(1_000));
@@ -128,7 +114,7 @@ fn a_file_in_which_something_is_found_is_neither_kept_nor_written_down_as_whole(
     for infected in [true, false] {
         let folder = TempDir::new().unwrap();
         let mut digester = Digester::new(Some(vault(&folder)));
-        let mut gateway = gateway(SCAN);
+        let mut gateway = governed(SCAN, enforcing());
         let (mut whole, mut scans) = (Vec::new(), Vec::new());
         for (token, (now, bytes)) in (0..).zip(download(0).iter()) {
             let _ = gateway.handle_queued(now, token, LinkType::RawIp, bytes);
@@ -160,7 +146,7 @@ fn a_file_in_which_something_is_found_is_neither_kept_nor_written_down_as_whole(
 
 #[test]
 fn whoever_observes_lets_a_finding_pass_and_keeps_nothing_waiting() {
-    let mut gateway = gateway(SCAN);
+    let mut gateway = governed(SCAN, enforcing());
     let mut scans = Vec::new();
     let mut held = 0;
     for (token, (now, bytes)) in (0..).zip(download(0).iter()) {

@@ -1,17 +1,13 @@
 //! Packets that the kernel passes on unasked while contents are followed: the rest of a file of which nothing more need be
 //! known, and what only acknowledges it.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use etherparse::{SlicedPacket, TransportSlice};
-use ringway_gateway::flow::TableBounds;
-use ringway_gateway::policy::Policy;
+
 use ringway_gateway::samples::TcpStream;
 use ringway_gateway::verdict::{EventKind, Gateway, Mode, Settings, Settled};
-use ringway_gateway::{LinkType, Packets, built_in_classifier};
+use ringway_gateway::{LinkType, Packets};
 
-use super::at;
+use super::{at, governed};
 
 const NAMES: &str =
     "[[rule]]\nname = \"programs\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n";
@@ -33,20 +29,11 @@ impl Border {
     }
 
     fn in_mode(policy: &str, mode: Mode) -> Self {
-        let known: BTreeSet<String> = ["http", "irc", "dcc", "bittorrent"]
-            .map(str::to_owned)
-            .into();
         let settings = Settings {
             mode,
             ..Settings::default()
         };
-        let policy = Arc::new(Policy::parse(policy, &known).unwrap());
-        let gateway = Gateway::new(
-            built_in_classifier(),
-            TableBounds::default(),
-            policy,
-            settings,
-        );
+        let gateway = governed(policy, settings);
         Self {
             gateway,
             mark: None,
@@ -405,17 +392,10 @@ fn an_answer_that_came_before_its_request_is_not_taken_for_nothing() {
 #[test]
 fn what_is_certain_is_decided_after_eight_packets_of_one_side() {
     let policy = "[[rule]]\nname = \"r\"\napp = \"edonkey\"\naction = \"block\"\n";
-    let known: BTreeSet<String> = ["http", "edonkey"].map(str::to_owned).into();
-    assert!(Policy::parse(policy, &known).is_ok());
     let mut packets = Packets::new();
     let mut stream = begin(&mut packets);
     stream.server(&vec![0; LARGE]);
-    let mut gateway = Gateway::new(
-        built_in_classifier(),
-        TableBounds::default(),
-        Arc::new(Policy::parse(policy, &known).unwrap()),
-        Settings::default(),
-    );
+    let mut gateway = governed(policy, Settings::default());
     let decided = packets.iter().position(|(now, bytes)| {
         let verdict = gateway.handle_queued(now, 0, LinkType::RawIp, bytes);
         verdict.settled == Some(Settled::Allowed)

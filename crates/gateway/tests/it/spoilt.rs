@@ -1,28 +1,17 @@
 //! Packets with a wrong checksum on the live path: their receivers discard them, so they may hide nothing.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use ringway_gateway::policy::Action;
+use ringway_gateway::verdict::Settings;
+use ringway_gateway::{LinkType, Packets};
 
-use ringway_gateway::flow::TableBounds;
-use ringway_gateway::policy::{Action, Policy};
-use ringway_gateway::verdict::{Gateway, Mode, Settings};
-use ringway_gateway::{LinkType, Packets, built_in_classifier};
-
-use super::at;
+use super::{at, enforcing, governed};
 
 const BLOCK: &str = "[[rule]]\nname = \"b\"\napp = \"bittorrent\"\naction = \"block\"\n";
 
 #[test]
 fn what_its_receiver_discards_hides_nothing() {
-    let known: BTreeSet<String> = ["bittorrent".to_owned()].into();
     for spoilt in [true, false] {
-        let settings = Settings {
-            mode: Mode::Enforce,
-            ..Settings::default()
-        };
-        let policy = Arc::new(Policy::parse(BLOCK, &known).unwrap());
-        let bounds = TableBounds::default();
-        let mut gateway = Gateway::new(built_in_classifier(), bounds, policy, settings);
+        let mut gateway = governed(BLOCK, enforcing());
         let handshake = [b"\x13BitTorrent protocol".as_slice(), &[7; 48]].concat();
         let mut packets = Packets::new();
         let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:6881"));
@@ -56,14 +45,7 @@ fn what_its_receiver_discards_hides_nothing() {
 /// Receivers may be told to take these (RFC 6936).
 #[test]
 fn datagrams_over_ipv6_without_a_checksum_are_flows() {
-    let known: BTreeSet<String> = ["bittorrent".to_owned()].into();
-    let policy = Arc::new(Policy::parse(BLOCK, &known).unwrap());
-    let mut gateway = Gateway::new(
-        built_in_classifier(),
-        TableBounds::default(),
-        policy,
-        Settings::default(),
-    );
+    let mut gateway = governed(BLOCK, Settings::default());
     let mut packets = Packets::new();
     let ping = b"d1:ad2:id20:abcdefghij0123456789e1:q4:ping1:t2:aa1:y1:qe";
     packets.udp(at("[2001:db8::5]:4000"), at("[2001:db8::9]:6881"), ping);

@@ -1,18 +1,16 @@
 //! What happens to packets by a policy: dropped, answered, left to the kernel, refused when they come again.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use etherparse::{SlicedPacket, TransportSlice};
-use ringway_gateway::flow::TableBounds;
-use ringway_gateway::policy::{Action, Policy};
+
+use ringway_gateway::policy::Action;
 use ringway_gateway::verdict::{
     DecidedFlow, Event, EventKind, Gateway, Mode, Settings, Settled, Verdict,
 };
-use ringway_gateway::{LinkType, Packets, built_in_classifier};
+use ringway_gateway::{LinkType, Packets};
 
-use super::at;
+use super::{at, governed, parsed};
 
 const BLOCK: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
 
@@ -27,18 +25,11 @@ fn handshake() -> Vec<u8> {
 }
 
 fn gateway(policy: &str, mode: Mode) -> Gateway {
-    let known: BTreeSet<String> = ["bittorrent", "http"].map(str::to_owned).into();
-    let policy = Policy::parse(policy, &known).unwrap();
     let settings = Settings {
         mode,
         ..Settings::default()
     };
-    Gateway::new(
-        built_in_classifier(),
-        TableBounds::default(),
-        Arc::new(policy),
-        settings,
-    )
+    governed(policy, settings)
 }
 
 /// A torrent from this port: SYN, SYN+ACK, ACK, handshake, answer, and more from both sides.
@@ -344,9 +335,8 @@ fn a_new_policy_counts_for_new_flows_and_the_old_names_stay_with_the_old_ones() 
     let mut packets = Packets::new();
     torrent(&mut packets, 50_000);
     run(&mut gateway, &packets, 0);
-    let known: BTreeSet<String> = ["bittorrent".to_owned()].into();
     let text = "[[rule]]\nname = \"other\"\napp = \"bittorrent\"\naction = \"audit\"\n";
-    gateway.set_policy(Arc::new(Policy::parse(text, &known).unwrap()));
+    gateway.set_policy(parsed(text));
     let mut later = Packets::new();
     torrent(&mut later, 50_001);
     run(&mut gateway, &later, 100);

@@ -1,31 +1,23 @@
 //! What is kept of a flow to say why it got what it got.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ringway_gateway::flow::TableBounds;
-use ringway_gateway::policy::{Action, Policy};
-use ringway_gateway::verdict::{Gateway, Mode, Settings, Why};
-use ringway_gateway::{LinkType, Packets, built_in_classifier};
+use ringway_gateway::policy::Action;
+use ringway_gateway::verdict::{Gateway, Why};
+use ringway_gateway::{LinkType, Packets};
 
-use super::at;
+use super::{at, enforcing, governed_within};
 
 const REQUEST: &[u8] = b"GET /game.exe HTTP/1.1\r\nHost: server\r\n\r\n";
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789";
 
 fn gateway(policy: &str, first_serial: u64) -> Gateway {
-    let known: BTreeSet<String> = ["http".to_owned()].into();
-    let settings = Settings {
-        mode: Mode::Enforce,
-        ..Settings::default()
-    };
-    let policy = Arc::new(Policy::parse(policy, &known).unwrap());
     let bounds = TableBounds {
         first_serial,
         ..TableBounds::default()
     };
-    Gateway::new(built_in_classifier(), bounds, policy, settings)
+    governed_within(policy, enforcing(), bounds)
 }
 
 fn exchange() -> Packets {
