@@ -4,27 +4,24 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cache::{ConnectionCache, Refusals};
+use super::cache::ConnectionCache;
 use super::content::Content;
-use super::event::{Alert, Ends, Event, EventKind};
+use super::event::{Ends, Event, EventKind};
 use super::expected::Announcements;
 use super::reset::{Broken, resets};
-use super::state::{Decided, DecidedFlow, LiveFlow, State, Status};
-use super::trace::{Deed, Passing, Traces, Why};
+use super::state::{Decided, DecidedFlow, State, Status};
+use super::trace::{Deed, Passing, Traces};
 use super::{FilePart, FlowId, Mode, ScanJob, Settings, Settled, Verdict};
-use crate::classify::{Classifier, Confidence, UNKNOWN, Verdict as Classified};
+use crate::classify::{Classifier, Confidence, Verdict as Classified};
 use crate::flow::{Calling, Flow, Seniority, TableBounds};
 use crate::inspect::{decoder, expected};
-use crate::limits::{KILL_PACKETS, MAX_EVENTS, MAX_READY, MAX_UNDECIDED_PACKETS, MIN_HEARD};
+use crate::limits::{KILL_PACKETS, MAX_UNDECIDED_PACKETS, MIN_HEARD};
 use crate::packet::{L4, Packet};
-use crate::policy::{Action, Decision, FlowFacts, Found, Moment, Plan, Policy, Ruling};
-use crate::record::FlowRecord;
+use crate::policy::{Action, Decision, FlowFacts, Found, Moment, Plan, Policy};
 use crate::tracker::{Tracked, Tracker};
 
 /// Applications many of which share an address: a new connection to it may be something else.
 const SHARED: [&str; 3] = ["http", "tls", "quic"];
-/// What stands in place of a rule where the connection cache decided.
-const CACHE_RULE: &str = "connection-cache";
 
 /// A packet and the place of its flow, valid until the next packet.
 #[derive(Clone, Copy)]
@@ -41,7 +38,7 @@ pub(super) struct Desk {
     pub(super) tracker: Tracker<State>,
     pub(super) policy: Arc<Policy>,
     pub(super) settings: Settings,
-    cache: ConnectionCache,
+    pub(super) cache: ConnectionCache,
     pub(super) injections: VecDeque<Vec<u8>>,
     pub(super) events: VecDeque<Event>,
     pub(super) events_dropped: u64,
@@ -63,7 +60,7 @@ pub(super) struct Desk {
     /// What the next audited file is called.
     pub(super) next_file: u64,
     /// What decisions were made of.
-    traces: Traces,
+    pub(super) traces: Traces,
     /// The payload to put in place of the packet's own, of the packet that was just handled.
     pub(super) rewritten: Option<Vec<u8>>,
 }
@@ -158,21 +155,6 @@ impl Desk {
         }
     }
 
-    /// Why a flow got what it got.
-    pub(super) fn why(&self, serial: u64) -> Option<Why> {
-        let live = self.tracker.flows().find(|flow| flow.serial == serial);
-        let over = live.is_none();
-        let flow = match live {
-            Some(flow) => self.live(flow),
-            None => self.traces.ended(serial)?,
-        };
-        Some(Why {
-            flow,
-            over,
-            trace: self.traces.packets(serial),
-        })
-    }
-
     pub(super) fn finish(&mut self) {
         self.close_refused();
         self.tracker.finish();
@@ -184,44 +166,6 @@ impl Desk {
 
     pub(super) fn evicted(&self) -> u64 {
         self.tracker.evicted()
-    }
-
-    /// Flows that are not over, the latest first, at most so many.
-    pub(super) fn flows(&self, most: usize) -> Vec<LiveFlow> {
-        let mut flows: Vec<&Flow<Tracked<State>>> = self.tracker.flows().collect();
-        flows.sort_unstable_by_key(|flow| std::cmp::Reverse(flow.last_seen));
-        flows.truncate(most);
-        flows.into_iter().map(|flow| self.live(flow)).collect()
-    }
-
-    fn live(&self, flow: &Flow<Tracked<State>>) -> LiveFlow {
-        let (action, rule, decided_after) = match &flow.attachment.own.status {
-            Status::Decided(decided) => (
-                Some(decided.plan.ruling.action),
-                Some(decided.policy.name_of(&decided.plan.ruling).to_owned()),
-                Some(decided.after),
-            ),
-            Status::Refused => (Some(Action::Block), Some(CACHE_RULE.to_owned()), Some(1)),
-            Status::New | Status::Undecided => (None, None, None),
-        };
-        LiveFlow {
-            flow_id: flow.serial,
-            record: FlowRecord::new(flow, self.known(flow)),
-            action,
-            rule,
-            decided_after,
-        }
-    }
-
-    /// What a flow is called: as the decision found it, unless more is known by now.
-    fn known(&self, flow: &Flow<Tracked<State>>) -> Classified {
-        let now = self.found(flow);
-        match &flow.attachment.own.status {
-            Status::Decided(decided) if decided.found.confidence >= now.confidence => {
-                (*decided.found).clone()
-            }
-            _ => now,
-        }
     }
 
     pub(super) fn verdict(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
@@ -359,7 +303,7 @@ impl Desk {
     }
 
     /// What the classifier found, or another flow had announced.
-    fn found(&self, flow: &Flow<Tracked<State>>) -> Classified {
+    pub(super) fn found(&self, flow: &Flow<Tracked<State>>) -> Classified {
         let found = self.tracker.conclude(flow);
         match &flow.attachment.own.announced {
             Some(announced) if found.confidence < Confidence::Certain => Classified {
@@ -430,137 +374,6 @@ impl Desk {
             self.cache.block(&ends, until);
         }
     }
-
-    pub(super) fn alert(
-        &self,
-        policy: &Policy,
-        ruling: &Ruling,
-        found: &Classified,
-        packet: u64,
-    ) -> Alert {
-        Alert {
-            action: self.done(ruling),
-            signature: policy.name_of(ruling).to_owned(),
-            policy: ruling.action,
-            confidence: found.confidence,
-            evidence: found.evidence.clone(),
-            packet,
-            mode: self.settings.mode,
-        }
-    }
-
-    /// Tells attempts that were refused, as far as it is time to.
-    fn tell_refused(&mut self) {
-        for refusals in self.cache.take_told() {
-            let Refusals {
-                latest,
-                at,
-                attempts,
-            } = refusals;
-            // Only where decisions are carried out is anybody refused.
-            let alert = Alert {
-                action: "blocked",
-                signature: CACHE_RULE.to_owned(),
-                policy: Action::Block,
-                confidence: Confidence::Guess,
-                evidence: "one like it was just blocked".to_owned(),
-                packet: 1,
-                mode: Mode::Enforce,
-            };
-            let mut event = Event::new(at, EventKind::Drop, latest, UNKNOWN, alert);
-            event.attempts = Some(attempts);
-            self.note(event);
-        }
-    }
-
-    /// Tells what was refused to those who are not refused any more.
-    pub(super) fn expire_refused(&mut self, now: Duration) {
-        self.cache.expire(now);
-        self.tell_refused();
-    }
-
-    /// Tells all that was refused: nobody will ask again.
-    pub(super) fn close_refused(&mut self) {
-        self.cache.close();
-        self.tell_refused();
-    }
-
-    fn done(&self, ruling: &Ruling) -> &'static str {
-        match (ruling.action, self.settings.mode) {
-            (Action::Block, Mode::Enforce) => "blocked",
-            _ => "allowed",
-        }
-    }
-
-    pub(super) fn note(&mut self, event: Event) {
-        if self.events.len() < MAX_EVENTS {
-            self.events.push_back(event);
-        } else {
-            self.events_dropped = self.events_dropped.saturating_add(1);
-        }
-    }
-
-    /// Takes in the flows that have ended.
-    pub(super) fn collect(&mut self, now: Duration) {
-        while let Some(mut flow) = self.tracker.poll_finished() {
-            if let Some(mut content) = flow.attachment.own.content.take() {
-                self.content_held = self.content_held.saturating_sub(content.held());
-                self.parts.extend(content.cut_off(false));
-                let waiting = content.take_held();
-                self.released
-                    .extend(waiting.into_iter().map(|token| (token, Verdict::DROP)));
-            }
-            let over = self.conclude(now, &flow);
-            if self.traces.knows(flow.serial) {
-                self.traces.end(LiveFlow {
-                    flow_id: flow.serial,
-                    record: over.record.clone(),
-                    action: Some(over.action),
-                    rule: Some(over.rule.clone()),
-                    decided_after: over.decided_after,
-                });
-            }
-            if self.over.len() < MAX_READY {
-                self.over.push_back(over);
-            } else {
-                self.over_dropped = self.over_dropped.saturating_add(1);
-            }
-        }
-    }
-
-    /// What is told of a flow that is over. One that ended undecided is told what would have happened.
-    fn conclude(&self, now: Duration, flow: &Flow<Tracked<State>>) -> DecidedFlow {
-        let verdict = self.known(flow);
-        let (ruling, policy, decided_after) = match &flow.attachment.own.status {
-            Status::Decided(decided) => (decided.plan.ruling, &decided.policy, Some(decided.after)),
-            Status::Refused => (BLOCK, &self.policy, Some(1)),
-            Status::New | Status::Undecided => {
-                let facts = facts(flow, Some(&verdict), Moment::of(now, &self.settings.zone));
-                let ruling = match self.policy.decide(&facts) {
-                    Decision::Settled(plan) => plan.ruling,
-                    Decision::NotYet => Ruling::ALLOW,
-                };
-                (ruling, &self.policy, None)
-            }
-        };
-        let refused = matches!(flow.attachment.own.status, Status::Refused);
-        let rule = if refused {
-            CACHE_RULE
-        } else {
-            policy.name_of(&ruling)
-        };
-        DecidedFlow {
-            action: ruling.action,
-            rule: rule.to_owned(),
-            class: ruling
-                .class
-                .and_then(|class| policy.classes().get(class))
-                .map(|class| class.name.clone()),
-            decided_after,
-            refused,
-            record: FlowRecord::new(flow, verdict),
-        }
-    }
 }
 
 /// Whether a flow is still followed without anybody knowing what it is.
@@ -593,11 +406,6 @@ pub(super) fn facts<'a>(
         at,
     }
 }
-
-const BLOCK: Ruling = Ruling {
-    action: Action::Block,
-    ..Ruling::ALLOW
-};
 
 /// What happens to a packet of a decided flow. `listens`: it is a conversation that announces other flows, and goes on being
 /// heard.

@@ -13,6 +13,7 @@ mod gateway;
 mod reading;
 mod reset;
 mod state;
+mod telling;
 mod trace;
 mod way;
 
