@@ -24,6 +24,7 @@ mod privileges;
 mod replays;
 mod resets;
 mod retries;
+mod reused;
 mod scans;
 mod shaped;
 mod speakers;
