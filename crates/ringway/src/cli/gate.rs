@@ -94,8 +94,9 @@ Examples:
   ringway gate replay day-*.pcap --policy office.toml --json | jq 'select(.action == \"block\")'
   ringway gate replay border.pcapng --policy office.toml --yara /etc/ringway/rules
 
-Files that a rule scans are clean here, unless --yara names rules that say otherwise. AFTER is the packet of the flow at which it would have been decided; `-`: the flow was over before. Packets of a flow
-that would have been blocked are still in the capture, and counted.")]
+Files that a rule scans are clean here, unless --yara names rules that say otherwise. AFTER is the packet of the flow at
+which it would have been decided; `-`: the flow was over before. Packets of a flow that would have been blocked are
+still in the capture, and counted.")]
 pub(crate) struct ReplayArgs {
     /// The captures (pcap, pcapng)
     #[arg(required = true, value_name = "CAPTURE")]

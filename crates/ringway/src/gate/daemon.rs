@@ -278,6 +278,13 @@ impl Daemon {
         }
         can_be_carried_out(&policy, self.scans)
             .map_err(|failure| vec![failure.message().to_owned()])?;
+        let trial = confirm.map(Duration::from_secs);
+        if trial.is_some_and(|trial| Instant::now().checked_add(trial).is_none()) {
+            return Err(vec![
+                "the time to confirm is longer than a clock can measure: give at most some days"
+                    .to_owned(),
+            ]);
+        }
         let closed = held(&self.changes);
         if *closed {
             return Err(vec!["the gateway is about to end".to_owned()]);
@@ -289,9 +296,9 @@ impl Daemon {
             .map_err(|failure| vec![failure.message().to_owned()])?;
         let name = file.display().to_string();
         let mut state = held(&self.state);
-        let told = match confirm {
-            Some(seconds) => {
-                let at = Instant::now() + Duration::from_secs(seconds);
+        let told = match trial {
+            Some(trial) => {
+                let at = Instant::now() + trial;
                 // What was confirmed last is what comes back, also after several attempts.
                 let (_, mode, name, policy) = state.earlier.take().unwrap_or_else(|| {
                     (
@@ -302,7 +309,10 @@ impl Daemon {
                     )
                 });
                 state.earlier = Some((at, mode, name, policy));
-                format!("for {seconds} s, unless `ringway gate confirm` comes")
+                format!(
+                    "for {} s, unless `ringway gate confirm` comes",
+                    trial.as_secs()
+                )
             }
             None => {
                 state.earlier = None;

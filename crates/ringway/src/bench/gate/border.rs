@@ -23,7 +23,8 @@ use crate::failure::Failure;
 pub(super) const SERVER: &str = "198.51.100.9";
 
 /// The numbers of the queues whose packets are all accepted. The first has segments without data, and is looked at
-/// first, so that handshakes do not wait, as the gateway does it: a sender that has once seen a short way across sends large pieces.
+/// first, so that handshakes do not wait, as the gateway does it: a sender that has once seen a short way across sends large
+/// pieces.
 const SMALL: u16 = 7_300;
 const ACCEPTED: u16 = 7_301;
 
@@ -339,30 +340,32 @@ fn accept_all(over: &AtomicBool) -> io::Result<()> {
         tv_sec: 0,
         tv_nsec: 100_000_000,
     };
+    let mut ids = Vec::new();
     while !over.load(Ordering::Relaxed) {
-        let mut watched =
-            [0, 1].map(|lane: usize| PollFd::from_borrowed_fd(queues[lane].as_fd(), PollFlags::IN));
-        poll(&mut watched, Some(&nap))?;
+        let watched = |queue| PollFd::from_borrowed_fd(queue, PollFlags::IN);
+        poll(
+            &mut queues.each_ref().map(|queue| watched(queue.as_fd())),
+            Some(&nap),
+        )?;
+        let [small, others] = &mut queues;
         for _ in 0..MAX_BATCH {
-            let [small, others] = &mut queues;
-            if !accept(small)? && !accept(others)? {
+            if !accept(small, &mut ids)? && !accept(others, &mut ids)? {
                 break;
             }
             small.flush()?;
         }
-        queues[1].flush()?;
+        others.flush()?;
     }
     Ok(())
 }
 
-/// Accepts what one read gives; false if there is nothing.
-fn accept(queue: &mut Queue) -> io::Result<bool> {
+/// Accepts what one read gives; false if there is nothing. `ids` is empty before and after.
+fn accept(queue: &mut Queue, ids: &mut Vec<u32>) -> io::Result<bool> {
     let there = queue.receive()?;
-    let ids: Vec<u32> = match there {
-        true => queue.packets().map(|packet| packet.id).collect(),
-        false => Vec::new(),
-    };
-    for id in ids {
+    if there {
+        ids.extend(queue.packets().map(|packet| packet.id));
+    }
+    for id in ids.drain(..) {
         queue.verdict(id, true, None, None)?;
     }
     Ok(there)

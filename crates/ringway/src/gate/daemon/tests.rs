@@ -113,6 +113,14 @@ fn a_queue_that_has_ended_is_missed_when_a_policy_is_applied() {
 }
 
 #[test]
+fn a_trial_that_no_clock_can_measure_is_refused_and_changes_nothing() {
+    let daemon = daemon(vec![queue(Duration::ZERO).0], &Arc::default());
+    let told = daemon.reply(apply(Some(u64::MAX)));
+    assert!(matches!(told, Reply::Refused(_)), "{told:?}");
+    assert_eq!(daemon.status().policy, "first.toml");
+}
+
+#[test]
 fn lost_events_are_shown_wherever_they_were_lost() {
     let queues = vec![queue(Duration::ZERO).0, queue(Duration::ZERO).0];
     let daemon = daemon(queues, &Arc::default());

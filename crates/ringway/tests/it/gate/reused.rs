@@ -22,7 +22,9 @@ const PAGE: usize = 1_000_000;
 /// bytes.
 fn serve(listener: &TcpListener) -> io::Result<()> {
     let (mut page, _) = listener.accept()?;
-    page.read(&mut [0; 200])?;
+    if page.read(&mut [0; 200])? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     write!(page, "HTTP/1.1 200 OK\r\nContent-Length: {PAGE}\r\n\r\n")?;
     page.write_all(&vec![b'x'; PAGE])?;
     drop(page);

@@ -57,7 +57,7 @@ fn thirty_hosts_with_loss_and_delay_stay_one_ring_when_neighbours_die() {
     let line = Line::plain().delay_ms(10).loss(0.01);
     let lan = Lan::new(network, &names, &line);
     let mut ring = started(lan.routers(&names));
-    // Two routers that stand behind each other: one fewer than successor lists are long.
+    // Two routers that stand behind each other: all of r0's successor list. Its group knows who is behind them.
     let status = ring.member("r0").unwrap().status().unwrap();
     let successors = status["successors"].as_array().unwrap().iter();
     let dead: Vec<String> = successors
