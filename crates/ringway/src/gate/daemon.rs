@@ -249,14 +249,8 @@ impl Daemon {
             .collect()
     }
 
-    /// Reads, tries and puts to work another policy. Nothing changes if anything is wrong with it.
-    fn apply(
-        &self,
-        file: &Path,
-        text: &str,
-        mode: Option<Mode>,
-        confirm: Option<u64>,
-    ) -> Result<String, Vec<String>> {
+    /// A policy that is right, passes its own tests, and can be carried out here.
+    fn tried(&self, file: &Path, text: &str) -> Result<Policy, Vec<String>> {
         let policy = rules::parsed(file, text, &self.signatures)?;
         let failed: Vec<String> = policy
             .try_all()
@@ -278,6 +272,18 @@ impl Daemon {
         }
         can_be_carried_out(&policy, self.scans)
             .map_err(|failure| vec![failure.message().to_owned()])?;
+        Ok(policy)
+    }
+
+    /// Reads, tries and puts to work another policy. Nothing changes if anything is wrong with it.
+    fn apply(
+        &self,
+        file: &Path,
+        text: &str,
+        mode: Option<Mode>,
+        confirm: Option<u64>,
+    ) -> Result<String, Vec<String>> {
+        let policy = self.tried(file, text)?;
         let trial = confirm.map(Duration::from_secs);
         if trial.is_some_and(|trial| Instant::now().checked_add(trial).is_none()) {
             return Err(vec![
