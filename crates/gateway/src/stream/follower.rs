@@ -367,7 +367,7 @@ impl<T: Copy> Stream<T> {
         if let Repeated::Differs(from) = repeated {
             let known = repetition.get_mut(from..).unwrap_or_default();
             let copies = self.window.copies(behind.saturating_sub(from));
-            for (byte, first) in known.iter_mut().zip(copies) {
+            for (byte, first) in known.iter_mut().zip(copies.flatten()) {
                 *byte = *first;
             }
         }

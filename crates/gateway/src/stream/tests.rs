@@ -355,7 +355,8 @@ fn what_cannot_be_kept_is_dropped_and_may_come_again() {
 
 #[test]
 fn a_repetition_of_forgotten_bytes_gives_the_stream_up() {
-    for (bound, room) in [(4, ROOM), (1_000, 4)] {
+    let two_chunks = 2 * (2 + PART_OVERHEAD);
+    for (bound, room) in [(4, ROOM), (1_000, two_chunks)] {
         let mut case = Case::new(StreamBounds {
             unacknowledged: bound,
             ..StreamBounds::default()
@@ -366,7 +367,7 @@ fn a_repetition_of_forgotten_bytes_gives_the_stream_up() {
                 .stream
                 .handle_segment(NOW, &data(at, part), room, &mut case.output);
             assert_eq!(decision, Decision::Deliver);
-            assert!(case.stream.held() <= 4, "{}", case.stream.held());
+            assert!(case.stream.held() <= two_chunks, "{}", case.stream.held());
         }
         assert_eq!(case.push(data(2, b"cdXX")), Decision::Conflict(Place::Old));
         case.stream.handle_acknowledgement(1);
@@ -658,7 +659,9 @@ proptest! {
         for step in &steps {
             run.take(step);
             let tokens = if fast_pass { 0 } else { 3 * PART_OVERHEAD };
-            prop_assert!(run.case.stream.held() <= ahead + unacknowledged + tokens);
+            // The first and the last chunk of the window may hold other bytes than those remembered.
+            let window = 3 * unacknowledged + 12 * PART_OVERHEAD;
+            prop_assert!(run.case.stream.held() <= ahead + window + tokens);
         }
     }
 

@@ -139,7 +139,7 @@ impl Content {
             let file = way
                 .transfer
                 .as_ref()
-                .map_or(0, |file| file.window.len().saturating_add(file.piece.len()));
+                .map_or(0, |file| file.window.capacity().saturating_add(file.piece.capacity()));
             sum.saturating_add(way.stream.held()).saturating_add(file)
         })
     }

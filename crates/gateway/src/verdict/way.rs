@@ -159,6 +159,9 @@ impl Way {
         if file.ruling.audit {
             let mut rest = bytes;
             while !rest.is_empty() {
+                if file.piece.capacity() == 0 {
+                    file.piece = Vec::with_capacity(file.expected(rest.len()).min(FILE_PIECE));
+                }
                 let room = FILE_PIECE.saturating_sub(file.piece.len());
                 let (now, later) = rest.split_at(room.min(rest.len()));
                 file.piece.extend_from_slice(now);
@@ -175,6 +178,9 @@ impl Way {
         while !rest.is_empty() {
             let fresh = file.window.len().saturating_sub(file.repeated);
             let room = window.saturating_sub(fresh).max(1);
+            if fresh == 0 {
+                file.window.reserve_exact(file.expected(rest.len()).min(room));
+            }
             let (now, later) = rest.split_at(room.min(rest.len()));
             file.window.extend_from_slice(now);
             rest = later;
@@ -266,6 +272,14 @@ impl Transfer {
 
     fn is_scanned(&self) -> bool {
         self.ruling.action == Action::Scan
+    }
+
+    /// Bytes for which there should be place when the last `came` of those counted are put somewhere: all that are to
+    /// come, if that is known.
+    fn expected(&self, came: usize) -> usize {
+        let size = self.head.size.unwrap_or_default();
+        let left = usize::try_from(size.saturating_sub(self.bytes)).unwrap_or(usize::MAX);
+        left.saturating_add(came)
     }
 
     /// Takes the window for scanning; its end stays, because signatures may lie across.
