@@ -323,7 +323,7 @@ pub const SCAN_OVERLAP: usize = 4_096;
 /// Source: chosen: below the least retransmission time-out of Linux (200 ms). Past it what there is of its window is scanned.
 pub const SCAN_PAUSE: Duration = Duration::from_millis(50);
 
-/// Time between two looks at all connections whose contents are followed.
+/// Time between two looks at the followed connections that wait for their time.
 /// Source: a fifth of [`SCAN_PAUSE`]. Past it what is due is done.
 pub const FOLLOW_LOOK: Duration = Duration::from_millis(10);
 

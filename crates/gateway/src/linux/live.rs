@@ -21,7 +21,7 @@ use crate::verdict::{DecidedFlow, Event, Gateway, LiveFlow, Mode, Scanned, Why};
 
 /// How long the loop sleeps when there is nothing to do; what it is told waits no longer.
 const NAP: Duration = Duration::from_millis(100);
-/// The same while contents of flows are followed, whose pauses have to be noticed.
+/// The same while followed flows wait for their time: their pauses have to be noticed.
 const SHORT_NAP: Duration = Duration::from_millis(10);
 
 /// What the loop is told.
@@ -186,7 +186,7 @@ impl Live {
     }
 
     fn wait(&self) -> io::Result<()> {
-        let nap = if self.gateway.is_following() {
+        let nap = if self.gateway.is_waiting() {
             SHORT_NAP
         } else {
             NAP
@@ -230,7 +230,12 @@ impl Live {
         });
         self.gateway.handle_timeout(now);
         self.follow(now)?;
-        self.lanes.flush()
+        self.lanes.flush()?;
+        // All of a turn at once: whoever makes their hashes is woken once for them.
+        while let Some(part) = self.gateway.poll_file_part() {
+            self.unhashed.extend(self.files.submit(part));
+        }
+        Ok(())
     }
 
     /// Asks the gateway about the packets of one read.
@@ -282,9 +287,6 @@ impl Live {
                 self.gateway
                     .handle_scanned(now, &job, &Scanned::Failed(why.to_owned()));
             }
-        }
-        while let Some(part) = self.gateway.poll_file_part() {
-            self.unhashed.extend(self.files.submit(part));
         }
         while let Some((token, verdict)) = self.gateway.poll_released() {
             let Some(ticket) = Ticket::of(token) else {

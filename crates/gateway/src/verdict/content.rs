@@ -97,6 +97,8 @@ pub(super) struct Content {
     unseen: Option<u64>,
     /// Who carries packets is told that all of them come here.
     watched: bool,
+    /// It was said that it waits for its time.
+    timed: bool,
     /// Its packets go on in this class; all of them come here, because marks have no room for more.
     class: Option<usize>,
 }
@@ -119,6 +121,7 @@ impl Content {
             holds,
             unseen: None,
             watched: false,
+            timed: false,
             class: None,
         }
     }
@@ -387,6 +390,18 @@ impl Content {
             .flat_map(|way| [way.pause, way.stream.poll_timeout()])
             .flatten()
             .min()
+    }
+
+    /// Whether it has come to wait for its time; said once until [`end_wait`](Self::end_wait).
+    pub(super) fn begins_to_wait(&mut self) -> bool {
+        let begins = !self.timed && self.poll_timeout().is_some();
+        self.timed |= begins;
+        begins
+    }
+
+    /// It waits for nothing any more.
+    pub(super) fn end_wait(&mut self) {
+        self.timed = false;
     }
 
     /// Does what is due: scans what there is when a file of unknown length pauses, gives up what has a gap for too long.

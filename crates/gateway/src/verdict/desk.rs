@@ -46,9 +46,13 @@ pub(super) struct Desk {
     pub(super) over_dropped: u64,
     /// Flows whose contents are followed, some of which may be over.
     pub(super) followed: Vec<FlowId>,
+    /// How many there may be before those that are over are forgotten.
+    pub(super) most_followed: usize,
+    /// Those of them that wait for their time.
+    pub(super) timed: Vec<FlowId>,
     /// Those of them that are not decided, the first one first.
     pub(super) early: Seniority,
-    /// When they are looked at next.
+    /// When those that wait are looked at next.
     pub(super) next_look: Duration,
     /// Bytes that they hold.
     pub(super) content_held: usize,
@@ -83,6 +87,8 @@ impl Desk {
             over: VecDeque::new(),
             over_dropped: 0,
             followed: Vec::new(),
+            most_followed: 0,
+            timed: Vec::new(),
             early: Seniority::default(),
             next_look: Duration::ZERO,
             content_held: 0,
@@ -250,7 +256,7 @@ impl Desk {
                     } = self.settings;
                     let content = Content::new(scan_window, enforcing, fast_pass);
                     flow.attachment.own.content = Some(Box::new(content));
-                    self.followed.push(id);
+                    self.follow(id);
                     self.early
                         .push(id.place, id.serial, is_early(&self.tracker));
                 }

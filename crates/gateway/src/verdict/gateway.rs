@@ -117,11 +117,17 @@ impl Gateway {
         self.desk.handle_scanned(now, job, scanned);
     }
 
-    /// Contents of flows are followed: [`handle_timeout`](Self::handle_timeout) is to be called every few hundredths of a
-    /// second, packets or not.
+    /// Contents of a flow are followed, or were until lately.
     #[must_use]
     pub fn is_following(&self) -> bool {
         self.desk.is_following()
+    }
+
+    /// Flows whose contents are followed wait for their time: [`handle_timeout`](Self::handle_timeout) is to be called every
+    /// few hundredths of a second, packets or not.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.desk.is_waiting()
     }
 
     /// Does what is due by now for flows whose contents are followed.
@@ -206,6 +212,15 @@ impl Gateway {
     #[must_use]
     pub fn live_flows(&self) -> usize {
         self.desk.live_flows()
+    }
+
+    /// Flows that are remembered as followed, and as waiting for their time.
+    #[cfg(test)]
+    pub(crate) fn remembered(&self) -> usize {
+        self.desk
+            .followed
+            .len()
+            .saturating_add(self.desk.timed.len())
     }
 
     /// Bytes of contents that are kept.

@@ -9,13 +9,17 @@ use super::content::{Answer, Content, Counsel, Note, Stop};
 use super::desk::{Desk, Seen, ends, facts, is_early};
 use super::event::{Event, EventKind, FileInfo, Text};
 use super::reset::resets;
-use super::state::{Decided, Status};
+use super::state::{Decided, State, Status};
 use super::way::{Fate, Window};
 use super::{FileEnd, FilePart, FlowId, Mode, ScanJob, Scanned, Verdict};
 use crate::flow::Direction;
 use crate::inspect::{Decoder, Expected, FileHead};
 use crate::limits::{EARLY_RESERVE, FOLLOW_LOOK, MAX_CONTENT, MAX_EARLY, MAX_TEXT};
 use crate::policy::{Action, Failure, FlowFacts, Item, Moment, Plan, Ruling};
+use crate::tracker::Tracker;
+
+/// Followed flows that are remembered before those that are over are looked for.
+const FEW_FOLLOWED: usize = 64;
 
 /// Who is asked while a packet is taken in, and what was told meanwhile.
 struct Bench<'a> {
@@ -231,6 +235,10 @@ impl Desk {
             .content_held
             .saturating_sub(before)
             .saturating_add(content.held());
+        if content.begins_to_wait() {
+            let serial = flow.serial;
+            self.timed.push(FlowId { place, serial });
+        }
         if let Some(flow) = self.tracker.flow_mut(place) {
             flow.attachment.own.content = Some(content);
         }
@@ -511,24 +519,39 @@ impl Desk {
         }
     }
 
-    /// Contents of flows are followed, and [`handle_timeout`](Self::handle_timeout) has work.
+    /// Contents of a flow are followed, or were until lately.
     pub(super) fn is_following(&self) -> bool {
         !self.followed.is_empty()
     }
 
+    /// Followed flows wait for their time: [`handle_timeout`](Self::handle_timeout) has work.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.timed.is_empty()
+    }
+
     /// Does what is due for flows whose contents are followed.
     pub(super) fn handle_timeout(&mut self, now: Duration) {
-        // All of them are looked at: not at each packet.
+        // All that wait are looked at: not at each packet.
         if now < self.next_look {
             return;
         }
         self.next_look = now.saturating_add(FOLLOW_LOOK);
         self.expire_refused(now);
-        let mut followed = std::mem::take(&mut self.followed);
-        followed.retain(|id| self.tick(now, *id));
-        // Flows that began meanwhile.
-        followed.append(&mut self.followed);
-        self.followed = followed;
+        let mut timed = std::mem::take(&mut self.timed);
+        timed.retain(|id| self.tick(now, *id));
+        // Flows that began to wait meanwhile.
+        timed.append(&mut self.timed);
+        self.timed = timed;
+    }
+
+    /// Begins to follow a flow. Those that are over are forgotten whenever there are twice as many.
+    pub(super) fn follow(&mut self, id: FlowId) {
+        if self.followed.len() >= self.most_followed {
+            let tracker = &self.tracker;
+            self.followed.retain(|id| is_followed(tracker, *id));
+            self.most_followed = self.followed.len().saturating_mul(2).max(FEW_FOLLOWED);
+        }
+        self.followed.push(id);
     }
 
     /// Whether decisions are carried out from now on. Files under way are held back from here on, or not any more.
@@ -545,18 +568,22 @@ impl Desk {
         }
     }
 
-    /// Whether the flow is still followed.
+    /// Whether the flow still waits for its time.
     fn tick(&mut self, now: Duration, id: FlowId) -> bool {
-        let content = self
-            .tracker
-            .flow(id.place)
+        let flow = self.tracker.flow_mut(id.place);
+        let content = flow
             .filter(|flow| flow.serial == id.serial)
-            .and_then(|flow| flow.attachment.own.content.as_ref());
+            .and_then(|flow| flow.attachment.own.content.as_mut());
         let Some(content) = content else {
             return false;
         };
-        if content.poll_timeout().is_none_or(|due| due > now) {
-            return true;
+        match content.poll_timeout() {
+            None => {
+                content.end_wait();
+                return false;
+            }
+            Some(due) if due > now => return true,
+            Some(_) => {}
         }
         let outcome = self.with_content(now, id.place, |content, bench| {
             content.handle_timeout(now, bench)
@@ -574,6 +601,12 @@ impl Desk {
         self.release(id.place);
         true
     }
+}
+
+fn is_followed(tracker: &Tracker<State>, id: FlowId) -> bool {
+    tracker
+        .flow(id.place)
+        .is_some_and(|flow| flow.serial == id.serial && flow.attachment.own.content.is_some())
 }
 
 fn info(head: FileHead, whole: Option<u64>) -> FileInfo {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::flow::TableBounds;
 use crate::limits::MAX_CONTENT;
 use crate::policy::{Action, Policy};
-use crate::verdict::{Gateway, Mode, Settings};
+use crate::verdict::{Gateway, Mode, Scanned, Settings};
 use crate::{LinkType, Packets, built_in_classifier};
 
 /// A gateway that scans what comes over HTTP, and stops what it cannot read.
@@ -89,4 +90,63 @@ fn connections_that_hold_all_they_may_leave_room_for_new_ones() {
     }
     // The only packet of this one waits for its scan.
     assert!(ask(2_000, false));
+}
+
+/// A file of which nobody says how long it is: what there is of it is looked at whenever it pauses, and goes on then.
+#[test]
+fn each_pause_of_a_file_is_noticed_also_after_a_quiet_time() {
+    let mut gateway = gateway();
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(([10, 0, 0, 2], 4_000).into(), ([192, 0, 2, 1], 80).into());
+    stream.open();
+    stream.client(b"GET /a HTTP/1.0\r\nHost: h\r\n\r\n");
+    stream.server(b"HTTP/1.0 200 OK\r\n\r\nfirst");
+    for part in [b"again", b"third"] {
+        stream.packets().wait(Duration::from_secs(2));
+        stream.server(part);
+    }
+    let mut waited = Vec::new();
+    for (token, (now, bytes)) in packets.iter().enumerate() {
+        let token = u64::try_from(token).unwrap();
+        if !gateway
+            .handle_queued(now, token, LinkType::RawIp, bytes)
+            .held
+        {
+            continue;
+        }
+        assert!(gateway.is_waiting());
+        for late in [30, 60, 90, 120] {
+            let later = now + Duration::from_millis(late);
+            gateway.handle_timeout(later);
+            while let Some(job) = gateway.poll_scan() {
+                gateway.handle_scanned(later, &job, &Scanned::Clean);
+            }
+            while let Some((token, verdict)) = gateway.poll_released() {
+                waited.push((token, late, verdict.pass));
+            }
+        }
+        assert!(!gateway.is_waiting());
+    }
+    assert_eq!(waited, [(4, 60, true), (5, 60, true), (6, 60, true)]);
+}
+
+/// Whoever follows flows that are over must not pile them up.
+#[test]
+fn flows_that_are_over_are_not_remembered_as_followed() {
+    let mut gateway = gateway();
+    for port in 1_000..3_000_u16 {
+        let mut packets = Packets::starting_at(Duration::from_secs(u64::from(port)));
+        let client = ([10, 0, 0, 1], port).into();
+        let mut stream = packets.tcp(client, ([192, 0, 2, 1], 7_000).into());
+        stream.open();
+        stream.client(b"SSH-2.0-client\r\n");
+        stream.server(b"SSH-2.0-server\r\n");
+        stream.close();
+        for (now, bytes) in packets.iter() {
+            let _ = gateway.handle_packet(now, LinkType::RawIp, bytes);
+        }
+    }
+    let most = 2 * gateway.live_flows() + 64;
+    assert!(most < 1_000, "{most}");
+    assert!(gateway.remembered() <= most, "{}", gateway.remembered());
 }
