@@ -139,10 +139,9 @@ impl Content {
             Reader::Reading(decoder) => decoder.held(),
         };
         self.ways.iter().fold(reader, |sum, way| {
-            let file = way
-                .transfer
-                .as_ref()
-                .map_or(0, |file| file.window.capacity().saturating_add(file.piece.capacity()));
+            let file = way.transfer.as_ref().map_or(0, |file| {
+                file.window.capacity().saturating_add(file.piece.capacity())
+            });
             sum.saturating_add(way.stream.held()).saturating_add(file)
         })
     }

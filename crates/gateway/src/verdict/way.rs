@@ -179,7 +179,8 @@ impl Way {
             let fresh = file.window.len().saturating_sub(file.repeated);
             let room = window.saturating_sub(fresh).max(1);
             if fresh == 0 {
-                file.window.reserve_exact(file.expected(rest.len()).min(room));
+                file.window
+                    .reserve_exact(file.expected(rest.len()).min(room));
             }
             let (now, later) = rest.split_at(room.min(rest.len()));
             file.window.extend_from_slice(now);
