@@ -10,7 +10,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Decision, Loss, Output, Place, Refusal, Segment, Stream, StreamBounds};
-use crate::limits::PART_OVERHEAD;
+use crate::limits::{MAX_AHEAD, PART_OVERHEAD};
 
 const ROOM: usize = 1 << 20;
 const NOW: Duration = Duration::from_secs(100);
@@ -351,6 +351,31 @@ fn what_cannot_be_kept_is_dropped_and_may_come_again() {
     assert_eq!(case.push(data(1, &[1; 10])), Decision::Deliver);
     assert_eq!(case.push(data(71, &[1; 10])), Decision::Deliver);
     assert_eq!(case.stream.delivered(), 91);
+}
+
+#[test]
+fn a_large_receivers_window_may_come_before_the_segment_that_is_missing() {
+    let mut case = Case::new(StreamBounds::default());
+    let part = [7; 1_448];
+    let step = u32::try_from(part.len()).unwrap();
+    let take = |case: &mut Case, number: u32| {
+        let segment = data(number * step, &part);
+        case.stream
+            .handle_segment(NOW, &segment, 2 * MAX_AHEAD, &mut case.output)
+    };
+    assert_eq!(take(&mut case, 0), Decision::Deliver);
+    // Linux offers at most half of its 6 MiB at first, and never all of them.
+    let mut number = 2;
+    while take(&mut case, number) == Decision::Ahead {
+        number += 1;
+    }
+    let kept = part.len() * usize::try_from(number - 2).unwrap();
+    assert!(kept > MAX_AHEAD * 9 / 10, "{kept}");
+    assert!(case.stream.held() <= MAX_AHEAD + 4_096);
+    assert_eq!(take(&mut case, number), Decision::Drop(Refusal::NoRoom));
+    assert_eq!(take(&mut case, 1), Decision::Deliver);
+    assert_eq!(case.output.bytes.len(), kept + 2 * part.len());
+    assert_eq!(take(&mut case, number), Decision::Deliver);
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod content;
 mod desk;
 mod event;
 mod expected;
+mod findings;
 mod gateway;
 mod reading;
 mod reset;

@@ -1,4 +1,4 @@
-//! The desk's other half: flows whose contents are read, judged, held back and scanned.
+//! The desk's other half: flows whose contents are read, judged and held back.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ use super::event::{Event, EventKind, FileInfo, Text};
 use super::reset::resets;
 use super::state::{Decided, State, Status};
 use super::way::{Fate, Window};
-use super::{FileEnd, FilePart, FlowId, Mode, ScanJob, Scanned, Verdict};
+use super::{FileEnd, FilePart, FlowId, Mode, ScanJob, Verdict};
 use crate::flow::Direction;
 use crate::inspect::{Decoder, Expected, FileHead};
 use crate::limits::{EARLY_RESERVE, FOLLOW_LOOK, MAX_CONTENT, MAX_EARLY, MAX_TEXT};
@@ -348,7 +348,7 @@ impl Desk {
     }
 
     /// Nobody reads this flow any more; the policy says what becomes of it.
-    fn give_up(&mut self, now: Duration, place: usize, reason: &str) -> Failure {
+    pub(super) fn give_up(&mut self, now: Duration, place: usize, reason: &str) -> Failure {
         let Some(flow) = self.tracker.flow(place) else {
             return Failure::Open;
         };
@@ -387,7 +387,7 @@ impl Desk {
     }
 
     /// Blocks a flow for what it carries. What waits of it never arrives.
-    fn block(&mut self, now: Duration, place: usize, ruling: Ruling) {
+    pub(super) fn block(&mut self, now: Duration, place: usize, ruling: Ruling) {
         let Some(flow) = self.tracker.flow_mut(place) else {
             return;
         };
@@ -437,7 +437,7 @@ impl Desk {
     }
 
     /// Lets go what has waited long enough.
-    fn release(&mut self, place: usize) {
+    pub(super) fn release(&mut self, place: usize) {
         let Some(flow) = self.tracker.flow_mut(place) else {
             return;
         };
@@ -450,72 +450,6 @@ impl Desk {
                 };
                 self.released.push_back((token, verdict));
             }
-        }
-    }
-
-    /// What a scanner says of a window.
-    pub(super) fn handle_scanned(&mut self, now: Duration, job: &ScanJob, scanned: &Scanned) {
-        let place = job.flow.place;
-        let there = self
-            .tracker
-            .flow(place)
-            .is_some_and(|flow| flow.serial == job.flow.serial);
-        if !there {
-            return;
-        }
-        match scanned {
-            Scanned::Clean => self.clean(place, job),
-            Scanned::Found(name) => {
-                self.found_in(now, job, name);
-                if self.settings.mode == Mode::Observe {
-                    // Nobody is kept from having it.
-                    self.clean(place, job);
-                }
-            }
-            Scanned::Failed(reason) => {
-                self.give_up(now, place, reason);
-            }
-        }
-    }
-
-    fn clean(&mut self, place: usize, job: &ScanJob) {
-        if let Some(flow) = self.tracker.flow_mut(place)
-            && let Some(content) = &mut flow.attachment.own.content
-        {
-            self.parts
-                .extend(content.handle_clean(job.direction, job.number));
-        }
-        self.release(place);
-    }
-
-    fn found_in(&mut self, now: Duration, job: &ScanJob, name: &str) {
-        let Some(flow) = self.tracker.flow(job.flow.place) else {
-            return;
-        };
-        let Status::Decided(decided) = &flow.attachment.own.status else {
-            return;
-        };
-        let ruling = Ruling {
-            action: Action::Block,
-            ..decided.plan.ruling
-        };
-        let mut alert = self.alert(&decided.policy, &ruling, &decided.found, flow.packets);
-        alert.evidence = format!("the scanner found {name}");
-        let mut event = Event::new(
-            now,
-            EventKind::FileInfo,
-            ends(flow),
-            &decided.found.application,
-            alert,
-        );
-        event.fileinfo = Some(FileInfo {
-            filename: job.name.clone(),
-            found: Some(name.to_owned()),
-            ..FileInfo::default()
-        });
-        self.note(event);
-        if self.settings.mode == Mode::Enforce {
-            self.block(now, job.flow.place, ruling);
         }
     }
 
