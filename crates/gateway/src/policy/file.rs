@@ -238,9 +238,12 @@ impl Reading<'_> {
             .collect()
     }
 
+    /// In the order of the file: one that is added at its end leaves the others at their places.
     fn classes(&mut self, entries: &BTreeMap<String, Spanned<ClassEntry>>) -> Vec<Class> {
+        let mut entries: Vec<_> = entries.iter().collect();
+        entries.sort_by_key(|(_, entry)| entry.span().start);
         entries
-            .iter()
+            .into_iter()
             .filter_map(|(name, entry)| self.keep(entry, class(name, entry.get_ref())))
             .collect()
     }
@@ -345,6 +348,12 @@ fn rule(entry: &RuleEntry, line: usize, names: &Known<'_>) -> Result<Rule, Strin
     let matcher = matcher(entry, names)?;
     if entry.action == Action::Scan || matcher.needs_content() {
         readable(&matcher)?;
+    }
+    if class.is_some() && matcher.needs_content() {
+        return Err(
+            "a flow cannot be put into a class for what it carries: name the class in a rule about the flow"
+                .to_owned(),
+        );
     }
     Ok(Rule {
         name: entry.name.clone(),

@@ -18,8 +18,10 @@ mod trial;
 mod trial_file;
 mod words;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use crate::limits::MAX_CLASSES;
 pub use applications::GROUPS;
 pub use error::PolicyError;
 pub use facts::{File, FlowFacts, Found, Item};
@@ -109,6 +111,44 @@ impl Policy {
     #[must_use]
     pub fn classes(&self) -> &[Class] {
         &self.classes
+    }
+
+    /// The policy that comes after another one, whose flows go on: they are marked with the places of its classes. A class of
+    /// the same name takes its place, and one that this policy has no more stays for the flows in it. Where that makes more
+    /// than [`MAX_CLASSES`], new classes take the places of such.
+    #[must_use]
+    pub fn after(mut self, earlier: &Self) -> Self {
+        let mut classes = earlier.classes.clone();
+        let mut places = Vec::new();
+        for class in &self.classes {
+            places.push(classes.iter().position(|other| other.name == class.name));
+        }
+        let named: BTreeSet<&str> = self.classes.iter().map(|class| &*class.name).collect();
+        let mut left = (0..classes.len()).filter(|&place| {
+            let class = earlier.classes.get(place);
+            class.is_some_and(|class| !named.contains(&*class.name))
+        });
+        for (class, place) in self.classes.iter().zip(&mut places) {
+            let free = || match classes.len() {
+                count if count < MAX_CLASSES => Some(count),
+                _ => left.next(),
+            };
+            let Some(seat) = place.or_else(free) else {
+                continue;
+            };
+            *place = Some(seat);
+            match classes.get_mut(seat) {
+                Some(other) => *other = class.clone(),
+                None => classes.push(class.clone()),
+            }
+        }
+        for rule in &mut self.rules {
+            rule.class = rule
+                .class
+                .and_then(|class| places.get(class).copied().flatten());
+        }
+        self.classes = classes;
+        self
     }
 
     /// What happens when the gateway cannot do its work.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use ringway_gateway::Confidence;
 use ringway_gateway::L4;
+use ringway_gateway::limits::MAX_CLASSES;
 use ringway_gateway::policy::{
     Action, Decision, FlowFacts, Found, Item, Moment, Plan, Policy, PolicyError,
 };
@@ -228,6 +229,15 @@ fn what_cannot_be_meant_is_refused() {
             "no span of sizes",
         ),
         ("[classes.x]\nrate = \"5\"\n".to_owned(), "no rate"),
+        (
+            "[classes.x]\nrate = \"1 Mbit/s\"\n".to_owned()
+                + &rule(
+                    "a",
+                    "app = \"http\"\nclass = \"x\"\nfile_name = \"*.iso\"",
+                    "shape",
+                ),
+            "for what it carries",
+        ),
         ("[[rule]\n".to_owned(), ""),
     ];
     for (text, part) in cases {
@@ -268,5 +278,66 @@ fn rules_that_are_never_reached_are_refused() {
         );
         // The other way round the second rule has something left to decide.
         policy(&(rule("second", second, "block") + &rule("first", first, "allow")));
+    }
+}
+
+/// Flows that an earlier policy has put into a class go on in it.
+#[test]
+fn a_policy_that_follows_leaves_the_earlier_ones_classes_at_their_places() {
+    let text = |names: &[&str], rate: &str| {
+        let classes = names
+            .iter()
+            .map(|name| format!("[classes.{name}]\nrate = \"{rate}\"\n"));
+        let uses = names.iter().map(|name| {
+            rule(
+                name,
+                &format!("class = \"{name}\"\nmember = \"{name}\""),
+                "shape",
+            )
+        });
+        classes.chain(uses).collect::<String>()
+    };
+    let seen = |policy: &Policy| {
+        let classes = policy.classes().iter();
+        classes
+            .map(|class| (class.name.clone(), class.rate))
+            .collect::<Vec<_>>()
+    };
+    let own = |policy: &Policy, member: &str| {
+        let facts = FlowFacts {
+            found: Some(Found {
+                application: "ringway",
+                confidence: Confidence::Certain,
+                host: None,
+                member: Some(member),
+            }),
+            ..flow(None)
+        };
+        let Decision::Settled(plan) = policy.decide(&facts) else {
+            panic!("{member}");
+        };
+        policy.classes()[plan.ruling.class.unwrap()].name.clone()
+    };
+    // In the order of the file, not of their names.
+    let first = policy(&text(&["b", "a"], "1 Mbit/s"));
+    let class = |name: &str, rate: u64| (name.to_owned(), rate * 1_000_000);
+    assert_eq!(seen(&first), [class("b", 1), class("a", 1)]);
+    let second = policy(&text(&["0", "a", "c"], "2 Mbit/s")).after(&first);
+    let expected = [class("b", 1), class("a", 2), class("0", 2), class("c", 2)];
+    assert_eq!(seen(&second), expected);
+    for name in ["0", "a", "c"] {
+        assert_eq!(own(&second, name), name);
+    }
+    // All places are taken: what nobody asks for any more gives way.
+    let many: Vec<String> = (0..MAX_CLASSES)
+        .map(|number| format!("m{number}"))
+        .collect();
+    let mut many: Vec<&str> = many.iter().map(String::as_str).collect();
+    many[MAX_CLASSES - 1] = "a";
+    let third = policy(&text(&many, "3 Mbit/s")).after(&second);
+    assert_eq!(third.classes().len(), MAX_CLASSES);
+    assert_eq!(third.classes()[1].name, "a");
+    for name in many {
+        assert_eq!(own(&third, name), name);
     }
 }

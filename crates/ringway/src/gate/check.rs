@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ringway_gateway::SignatureSet;
-use ringway_gateway::policy::Outcome;
+use ringway_gateway::policy::{Action, Outcome, Rule};
 use ringway_gateway::scan::{YaraError, YaraFault, YaraRules};
 use serde::Serialize;
 
@@ -95,8 +95,13 @@ fn check_one(context: &Context, file: &Path, set: &SignatureSet) -> Result<(), F
         )));
     }
     if !output.json() {
+        let scans = |rule: &Rule| rule.action == Action::Scan;
+        let needs = match policy.rules().iter().any(scans) {
+            true => "; `gate up` needs a scanner for it: --yara or --clamd",
+            false => "",
+        };
         output.line(&format!(
-            "{name}: {} rules, {} tests passed",
+            "{name}: {} rules, {} tests passed{needs}",
             policy.rules().len(),
             outcomes.len()
         ))?;

@@ -296,7 +296,7 @@ impl Daemon {
             return Err(vec!["the gateway is about to end".to_owned()]);
         }
         let mode = mode.unwrap_or(held(&self.state).mode);
-        let policy = Arc::new(policy);
+        let policy = Arc::new(policy.after(&held(&self.state).policy));
         let obey = self
             .put(&policy, mode)
             .map_err(|failure| vec![failure.message().to_owned()])?;
@@ -348,6 +348,8 @@ impl Daemon {
         let Some((_, mode, name, policy)) = state.earlier.take_if(due) else {
             return;
         };
+        // Flows may be in classes of the one that goes.
+        let policy = Arc::new(policy.as_ref().clone().after(&state.policy));
         drop(state);
         if *closed {
             return;

@@ -241,11 +241,6 @@ pub(super) fn can_be_carried_out(policy: &Policy, scans: bool) -> Result<(), Fai
                 "scans files, and there is no scanner: name one with --yara or --clamd",
             );
         }
-        if rule.class.is_some() && rule.is_about_content() {
-            return refused(
-                "cannot put a flow into a class for what it carries: name the class in a rule about the flow",
-            );
-        }
     }
     Ok(())
 }

@@ -30,10 +30,14 @@ const SOON: Duration = Duration::from_secs(10);
 struct Tools {
     slow: AtomicBool,
     words: Mutex<Option<Receiver<()>>>,
+    /// The classes of each policy that was put to work.
+    classes: Mutex<Vec<Vec<String>>>,
 }
 
 impl System for Arc<Tools> {
-    fn set_up(&self, _policy: &Policy, _mode: Mode) -> Result<(), Failure> {
+    fn set_up(&self, policy: &Policy, _mode: Mode) -> Result<(), Failure> {
+        let names = policy.classes().iter().map(|class| class.name.clone());
+        self.classes.lock().unwrap().push(names.collect());
         if self.slow.load(Ordering::Relaxed) {
             let words = self.words.lock().unwrap();
             words.as_ref().unwrap().recv().ok();
@@ -118,6 +122,35 @@ fn a_trial_that_no_clock_can_measure_is_refused_and_changes_nothing() {
     let told = daemon.reply(apply(Some(u64::MAX)));
     assert!(matches!(told, Reply::Refused(_)), "{told:?}");
     assert_eq!(daemon.status().policy, "first.toml");
+}
+
+/// Flows are marked with the place of their class: it must be theirs for as long as they may live.
+#[test]
+fn classes_keep_their_places_from_policy_to_policy() {
+    let tools: Arc<Tools> = Arc::default();
+    let daemon = daemon(vec![queue(Duration::ZERO).0], &tools);
+    let give = |names: &[&str], confirm| {
+        let class = |name: &&str| format!("[classes.{name}]\nrate = \"1 Mbit/s\"\n");
+        let text: String = names.iter().map(class).collect();
+        done(daemon.reply(Request::Apply {
+            file: "next.toml".into(),
+            text,
+            mode: Some(Mode::Enforce),
+            confirm,
+        }));
+    };
+    give(&["late", "bulk"], None);
+    give(&["early", "bulk", "late"], None);
+    give(&["other"], Some(0));
+    daemon.revert();
+    let seen = tools.classes.lock().unwrap();
+    let expected: [&[&str]; 4] = [
+        &["late", "bulk"],
+        &["late", "bulk", "early"],
+        &["late", "bulk", "early", "other"],
+        &["late", "bulk", "early", "other"],
+    ];
+    assert_eq!(*seen, expected);
 }
 
 #[test]
