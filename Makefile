@@ -70,10 +70,12 @@ bench-overlay: setup ## look points up in rings with traitors (hours; OVERLAY="-
 	target/release/ringway bench overlay --json --plots target/bench $(OVERLAY) > target/bench/overlay.json
 	@cat target/bench/overlay.json
 
-bench-gate: setup-bench target/tools/bin/rattan ## measure the gateway beside NAT, squid and nDPI (root, half an hour; GATE="--clamd PATH" to scan too): target/bench/gate.json
+bench-gate: setup-bench target/tools/bin/rattan ## measure the gateway beside NAT, squid and nDPI (root, an hour; GATE="--clamd PATH" to scan too): target/bench/gate.json
 	$(CARGO) build --locked --release --package ringway
 	mkdir -p target/bench
 	target/release/ringway bench gate --json --rattan target/tools/bin/rattan $(GATE) > target/bench/gate.json
+	target/release/ringway bench gate --json --windows $(GATE) >> target/bench/gate.json
+	target/release/ringway bench gate --json --chat --only nat,scan,yara $(GATE) >> target/bench/gate.json
 	@cat target/bench/gate.json
 
 # Traffic is counted for a whole network namespace: in one of its own, where the system allows that, nobody else's is in it.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -80,6 +80,8 @@ pub struct Live {
     marks: Marks,
     totals: Totals,
     scans: ScanDesk,
+    /// Windows of which nothing was found yet.
+    unscanned: usize,
     files: FileDesk,
     /// Events about files for whose hashes there was no time.
     unhashed: Vec<Event>,
@@ -122,6 +124,7 @@ impl Live {
             marks,
             totals: Totals::default(),
             scans,
+            unscanned: 0,
             files,
             unhashed: Vec::new(),
             verdicts: Vec::new(),
@@ -223,11 +226,14 @@ impl Live {
                     .verdict(ticket, accept, mark, changed.as_deref())?;
             }
             self.follow(now)?;
+            while !self.gateway.has_hold_list() && self.unscanned > 0 {
+                self.lanes.flush()?;
+                poll_for(self.scans.as_fd())?;
+                self.collect(now);
+                self.follow(now)?;
+            }
         }
-        self.scans.collect(&mut |job, scanned| {
-            self.totals.scanned = self.totals.scanned.saturating_add(1);
-            self.gateway.handle_scanned(now, job, scanned);
-        });
+        self.collect(now);
         self.gateway.handle_timeout(now);
         self.follow(now)?;
         self.lanes.flush()?;
@@ -236,6 +242,15 @@ impl Live {
             self.unhashed.extend(self.files.submit(part));
         }
         Ok(())
+    }
+
+    /// Tells the gateway what scanners have found.
+    fn collect(&mut self, now: Duration) {
+        self.scans.collect(&mut |job, scanned| {
+            self.totals.scanned = self.totals.scanned.saturating_add(1);
+            self.unscanned = self.unscanned.saturating_sub(1);
+            self.gateway.handle_scanned(now, job, scanned);
+        });
     }
 
     /// Asks the gateway about the packets of one read.
@@ -283,9 +298,12 @@ impl Live {
     /// Lets go what has waited, sends resets, and hands windows to the scanners.
     fn follow(&mut self, now: Duration) -> io::Result<()> {
         while let Some(job) = self.gateway.poll_scan() {
-            if let Err((job, why)) = self.scans.submit(job) {
-                self.gateway
-                    .handle_scanned(now, &job, &Scanned::Failed(why.to_owned()));
+            match self.scans.submit(job) {
+                Ok(()) => self.unscanned = self.unscanned.saturating_add(1),
+                Err((job, why)) => {
+                    let failed = Scanned::Failed(why.to_owned());
+                    self.gateway.handle_scanned(now, &job, &failed);
+                }
             }
         }
         while let Some((token, verdict)) = self.gateway.poll_released() {
@@ -334,6 +352,15 @@ impl Live {
         while let Some(flow) = self.gateway.poll_flow() {
             tell(Told::Over(Box::new(flow)));
         }
+    }
+}
+
+/// Waits until there is something to read.
+fn poll_for(file: BorrowedFd<'_>) -> io::Result<()> {
+    let mut watched = [PollFd::from_borrowed_fd(file, PollFlags::IN)];
+    match poll(&mut watched, None) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -193,6 +193,12 @@ impl Gateway {
         &self.desk.policy
     }
 
+    /// Other packets go on while one waits for its scan.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn has_hold_list(&self) -> bool {
+        self.desk.settings.hold_list
+    }
+
     /// Totals so far.
     #[must_use]
     pub fn counters(&self) -> Counters {

@@ -52,6 +52,8 @@ pub struct Settings {
     pub scan_window: usize,
     /// Packets of followed connections go on although bytes before them are missing. Off is for measurements.
     pub fast_pass: bool,
+    /// Other packets go on while one waits for its scan. Off is for measurements.
+    pub hold_list: bool,
 }
 
 impl Default for Settings {
@@ -62,6 +64,7 @@ impl Default for Settings {
             zone: jiff::tz::TimeZone::UTC,
             scan_window: SCAN_WINDOW,
             fast_pass: true,
+            hold_list: true,
         }
     }
 }

@@ -12,6 +12,7 @@
 //! | `recall` | which peer-to-peer flows are found, beside nDPI |
 
 mod border;
+mod bulk;
 mod gaps;
 mod load;
 mod memory;
@@ -208,7 +209,7 @@ fn ladder(
     let mut runs: Vec<(&str, Kind, f64)> = Vec::new();
     for round in 0..rounds {
         for Step { word, name, setup } in steps {
-            let Some(running) = start(border, *setup, args)? else {
+            let Some(running) = start(border, *setup, args, &[])? else {
                 if round == 0 {
                     output.note(&format!("{name}: LEFT OUT, it needs {}", needs(*setup)));
                 }
@@ -220,6 +221,10 @@ fn ladder(
                 )));
             }
             for kind in setup.kinds() {
+                if !load.has(*kind) {
+                    output.note(&format!("{}: LEFT OUT, it needs iperf3", kind.name()));
+                    continue;
+                }
                 let rate = load.measure(border, *kind, time)?;
                 output.note(&format!(
                     "round {} of {rounds}, {name}, {}: {rate:.2} Gbit/s",
@@ -257,19 +262,18 @@ fn windows(
     (border, load): (&Border, &Load),
     (rounds, time): (usize, Duration),
 ) -> Result<(), Failure> {
-    let Some(clamd) = &args.clamd else {
-        return Err(Failure::usage("--windows needs --clamd"));
+    // By clamd if there is one, else by rules.
+    let scanner = match &args.clamd {
+        Some(clamd) => words(args, Some(clamd)),
+        None => [words(args, None), with_rules(border)?].concat(),
     };
     let kind = Kind::Files(100);
     let mut rates = vec![Vec::new(); WINDOWS.len()];
     for round in 0..rounds {
         for (kib, rates) in WINDOWS.into_iter().zip(&mut rates) {
             let window = kib.saturating_mul(1_024);
-            let more = [
-                words(args, Some(clamd)),
-                vec!["--scan-window".into(), window.to_string()],
-            ];
-            let running = border.gateway(SCAN, &more.concat())?;
+            let sized = vec!["--scan-window".to_owned(), window.to_string()];
+            let running = border.gateway(SCAN, &[&*scanner, &*sized].concat())?;
             let rate = load.measure(border, kind, time)?;
             running.end()?;
             output.note(&format!(
@@ -299,10 +303,20 @@ fn chat(
 ) -> Result<(), Failure> {
     let (steps, _) = chosen(args)?;
     let mut figures = Vec::new();
-    for Step { name, setup, .. } in steps {
+    // What scans is asked once more with every packet waiting while one does.
+    let crossings = steps.iter().flat_map(|step| {
+        let variants: &[(&str, Option<&str>)] = match step.setup.scans() {
+            true => &[("", None), (", no hold list", Some("--no-hold-list"))],
+            false => &[("", None)],
+        };
+        variants.iter().map(move |variant| (step, variant))
+    });
+    for (Step { name, setup, .. }, (manner, more)) in crossings {
+        let (name, setup) = (format!("{name}{manner}"), *setup);
+        let more: Vec<String> = more.iter().map(|&word| word.to_owned()).collect();
         let mut times = [Vec::new(), Vec::new()];
         for round in 0..rounds {
-            let Some(running) = start(border, setup, args)? else {
+            let Some(running) = start(border, setup, args, &more)? else {
                 output.note(&format!("{name}: LEFT OUT, it needs {}", needs(setup)));
                 break;
             };
@@ -375,7 +389,12 @@ fn policy(text: &str) -> Result<Policy, Failure> {
 }
 
 /// `None`: it cannot be had here.
-fn start(border: &Border, setup: Setup, args: &GateBenchArgs) -> Result<Option<Running>, Failure> {
+fn start(
+    border: &Border,
+    setup: Setup,
+    args: &GateBenchArgs,
+    more: &[String],
+) -> Result<Option<Running>, Failure> {
     match setup {
         Setup::Forward => Ok(Some(Running::plain())),
         Setup::Translate => Ok(Some(border.translate()?)),
@@ -383,18 +402,26 @@ fn start(border: &Border, setup: Setup, args: &GateBenchArgs) -> Result<Option<R
         Setup::Gateway(SCAN) if args.clamd.is_none() => Ok(None),
         Setup::Gateway(policy) => {
             let clamd = args.clamd.as_deref().filter(|_| policy == SCAN);
-            Ok(Some(border.gateway(policy, &words(args, clamd))?))
+            Ok(Some(
+                border.gateway(policy, &[&words(args, clamd), more].concat())?,
+            ))
         }
         Setup::Rules => {
-            let rules = border.file("rules.yar", &rules())?;
-            let yara = vec!["--yara".to_owned(), rules.display().to_string()];
-            Ok(Some(
-                border.gateway(SCAN, &[words(args, None), yara].concat())?,
-            ))
+            let yara = with_rules(border)?;
+            Ok(Some(border.gateway(
+                SCAN,
+                &[&words(args, None), &*yara, more].concat(),
+            )?))
         }
         Setup::Proxy { scans: true } if args.clamd.is_none() => Ok(None),
         Setup::Proxy { scans } => border.proxy(args.clamd.as_deref().filter(|_| scans)),
     }
+}
+
+/// The words that name a file with these rules.
+fn with_rules(border: &Border) -> Result<Vec<String>, Failure> {
+    let rules = border.file("rules.yar", &rules())?;
+    Ok(vec!["--yara".to_owned(), rules.display().to_string()])
 }
 
 /// A thousand rules, each with a text, bytes and a regular expression that no file here has.

@@ -29,10 +29,10 @@ Examples:
   ringway bench gate --windows --clamd /run/clamav/clamd.ctl
   ringway bench gate --chat --only nat,scan --clamd /run/clamav/clamd.ctl
 
-Three namespaces; a hundred clients load files of 2 MB over HTTP, one and eight connections only send. Forwarding, NAT and
+Three namespaces; a hundred clients load files of 2 MB over HTTP, and iperf3 has one and eight connections. Forwarding, NAT and
 the gateway's configurations take turns, and each is shown as a share of NAT; beside them squid, to which the files'
 connections are redirected, with the same filter of names, and with c-icap and clamd. Client, server and gateway share
-this machine's cores. Needs root, iproute2 and iptables; stages, memory and ndpi do without.
+this machine's cores. Needs root, iproute2, iptables and iperf3; stages, memory and ndpi do without.
 
 cache: 64 callers dial a blocked service again and again. fast-pass: a file of 300 MB, of which at most --seconds are loaded,
 over lines with loss and delay. stages: each stage of a packet alone, from memory. memory: what a process grows by for 10 000 to
@@ -47,10 +47,11 @@ pub(crate) struct GateBenchArgs {
     /// Seconds of each measurement
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub(crate) seconds: u64,
-    /// How throughput depends on the size of scan windows instead, from 1 to 120 KiB; needs --clamd
+    /// How throughput depends on the size of scan windows instead, from 1 to 120 KiB; scanned by rules if there is no --clamd
     #[arg(long, conflicts_with_all = ["chat", "only"])]
     pub(crate) windows: bool,
-    /// How long a line of chat takes there and back instead, alone and beside 50 downloads
+    /// How long a line of chat takes there and back instead, alone and beside 50 downloads; what scans is measured without the
+    /// list of packets that wait as well, so that all wait while one does
     #[arg(long)]
     pub(crate) chat: bool,
     /// Only these of forward, nat, queue, classify, filter, audit, scan, yara, proxy, proxy-scan (shares are told where nat is one of

@@ -223,6 +223,10 @@ pub(crate) struct UpArgs {
     #[arg(long, hide = true)]
     pub(crate) no_fast_pass: bool,
 
+    /// Let all packets wait while one waits for its scan, for measurements
+    #[arg(long, hide = true)]
+    pub(crate) no_hold_list: bool,
+
     /// Leave the rules in the kernel at the end, so that what is decided stays so until the next start
     #[arg(long)]
     pub(crate) leave: bool,

@@ -144,6 +144,7 @@ fn settings(args: &UpArgs) -> Result<Settings, Failure> {
         zone: zone(args.zone.as_deref())?,
         scan_window: usize::try_from(args.scan_window).unwrap_or(usize::MAX),
         fast_pass: !args.no_fast_pass,
+        hold_list: !args.no_hold_list,
     })
 }
 

@@ -1,4 +1,4 @@
-//! What crosses the border: files over HTTP, each on a connection of its own, and connections that only send.
+//! What crosses the border: files over HTTP, each on a connection of its own, chat, and connections that only send.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::border::{Border, SERVER, Side};
+use super::bulk::Bulk;
 use crate::failure::Failure;
 
 /// Bytes of a file, as in the papers.
@@ -18,7 +19,6 @@ const TEST_VIRUS: [&str; 2] = [
     "ANTIVIRUS-TEST-FILE!$H+H*",
 ];
 const TEST_VIRUS_NAME: &[u8] = b"GET /eicar.com ";
-const BULK: u16 = 5_001;
 const CHAT: u16 = 6_667;
 /// Time at the beginning of a measurement that does not count.
 const WARM: Duration = Duration::from_millis(500);
@@ -28,7 +28,7 @@ const WARM: Duration = Duration::from_millis(500);
 pub(super) enum Kind {
     /// Files of 2 MB.
     Files(usize),
-    /// Bytes without end.
+    /// Bytes without end, by iperf3.
     Bulk(usize),
 }
 
@@ -42,14 +42,20 @@ impl Kind {
     }
 }
 
+/// Bytes of which files are made, at least; they repeat after so many, which is more than any scanner looks at once.
+const PATTERN: usize = 1_048_576;
+
 /// The servers; they end with the program.
 #[derive(Debug)]
-pub(super) struct Load;
+pub(super) struct Load {
+    bulk: Option<Bulk>,
+}
 
 impl Load {
-    /// Starts both servers.
+    /// Starts the servers.
     pub(super) fn serve(border: &Border) -> Result<Load, Failure> {
-        for port in [FILES, BULK, CHAT] {
+        let pattern: Arc<[u8]> = pattern().into();
+        for port in [FILES, CHAT] {
             let bound = border
                 .at(Side::Server, move || TcpListener::bind((SERVER, port)))
                 .map_err(Failure::failed)?;
@@ -61,20 +67,29 @@ impl Load {
             // The papers' servers had what became CUBIC; the system's own may be another one.
             rustix::net::sockopt::set_tcp_congestion(&listener, "cubic")
                 .map_err(Failure::failed)?;
+            let pattern = Arc::clone(&pattern);
             std::thread::spawn(move || {
                 for stream in listener.incoming().map_while(Result::ok) {
                     // A client that has had enough goes.
+                    let pattern = Arc::clone(&pattern);
                     std::thread::spawn(move || {
                         if port == CHAT {
                             echo(stream).ok()
                         } else {
-                            answer(stream, port == FILES).ok()
+                            answer(stream, &pattern).ok()
                         }
                     });
                 }
             });
         }
-        Ok(Load)
+        Ok(Load {
+            bulk: Bulk::serve(border)?,
+        })
+    }
+
+    /// Whether this can be measured here.
+    pub(super) fn has(&self, kind: Kind) -> bool {
+        matches!(kind, Kind::Files(_)) || self.bulk.is_some()
     }
 
     /// Gbit/s of payload that arrive.
@@ -84,9 +99,12 @@ impl Load {
         kind: Kind,
         time: Duration,
     ) -> Result<f64, Failure> {
-        let (clients, port) = match kind {
-            Kind::Files(clients) => (clients, FILES),
-            Kind::Bulk(clients) => (clients, BULK),
+        let clients = match (kind, &self.bulk) {
+            (Kind::Files(clients), _) => clients,
+            (Kind::Bulk(connections), Some(bulk)) => {
+                return bulk.measure(border, connections, time);
+            }
+            (Kind::Bulk(_), None) => return Err(Failure::failed("iperf3 is not installed")),
         };
         let (bytes, over) = (
             Arc::new(AtomicU64::new(0)),
@@ -98,7 +116,7 @@ impl Load {
             let thread = border.at(Side::Client, move || {
                 while !over.load(Ordering::Relaxed) {
                     // A connection that fails is made again; what did not arrive does not count.
-                    fetch(port, &bytes, &over).ok();
+                    fetch(&bytes, &over).ok();
                 }
             });
             threads.push(thread.map_err(Failure::failed)?);
@@ -197,37 +215,53 @@ fn echo(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
-fn answer(mut stream: TcpStream, whole: bool) -> io::Result<()> {
-    let zeros = vec![0_u8; 65_536];
+/// Bytes without a pattern, the same in each run: files of one byte over and over are easier for scanners than others.
+fn pattern() -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    std::iter::repeat_with(|| {
+        // xorshift64 (Marsaglia 2003).
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    })
+    .take(PATTERN / 8)
+    .flatten()
+    .collect()
+}
+
+fn answer(mut stream: TcpStream, pattern: &[u8]) -> io::Result<()> {
     let mut request = [0; 1_024];
     if stream.read(&mut request)? == 0 {
         return Ok(());
     }
-    if whole && request.starts_with(TEST_VIRUS_NAME) {
-        let virus = TEST_VIRUS.concat();
-        let head = format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: {}\r\n\r\n",
-            virus.len()
-        );
-        return stream.write_all(&[head.as_bytes(), virus.as_bytes()].concat());
+    let virus = request.starts_with(TEST_VIRUS_NAME);
+    let length = if virus {
+        TEST_VIRUS.concat().len()
+    } else {
+        FILE
+    };
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: {length}\r\n\r\n"
+    );
+    if virus {
+        return stream.write_all(&[head.as_bytes(), TEST_VIRUS.concat().as_bytes()].concat());
     }
-    if whole {
-        let head = format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: {FILE}\r\n\r\n"
-        );
-        stream.write_all(head.as_bytes())?;
-    }
-    let mut left = if whole { FILE } else { usize::MAX };
-    while left > 0 {
-        let part = zeros.get(..left.min(zeros.len())).unwrap_or_default();
+    stream.write_all(head.as_bytes())?;
+    let mut left = FILE;
+    for part in pattern.chunks(65_536).cycle() {
+        let part = part.get(..left.min(part.len())).unwrap_or_default();
         stream.write_all(part)?;
         left = left.saturating_sub(part.len());
+        if left == 0 {
+            break;
+        }
     }
     Ok(())
 }
 
-fn fetch(port: u16, bytes: &AtomicU64, over: &AtomicBool) -> io::Result<()> {
-    let mut stream = TcpStream::connect((SERVER, port))?;
+fn fetch(bytes: &AtomicU64, over: &AtomicBool) -> io::Result<()> {
+    let mut stream = TcpStream::connect((SERVER, FILES))?;
     stream.set_read_timeout(Some(Duration::from_secs(2)))?;
     stream.write_all(b"GET /file.bin HTTP/1.1\r\nHost: server\r\n\r\n")?;
     let mut buffer = vec![0; 131_072];
