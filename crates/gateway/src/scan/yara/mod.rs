@@ -3,7 +3,10 @@
 //! Rules are asked of each window while a file passes, and of the whole file with its last window, if it is no longer than
 //! [`MAX_WHOLE`]. Of a window they see the bytes at their places in the file, but neither its size nor single numbers
 //! (`uint16(0)`) nor modules: conditions with those hold of whole files only. A rule with the tag `whole` is asked of whole
-//! files only; that is for those that tell by what is *not* there.
+//! files only; that is for those that tell by what is *not* there. Rules that windows answer [completely](complete) are
+//! asked of windows only: if all are such, nothing is kept of files.
+
+mod complete;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,16 +17,17 @@ use serde_json::Value;
 use yara_x::errors::CompileError;
 use yara_x::{Compiler, Rules, ScanResults, SourceCode, blocks};
 
+use self::complete::Rest;
 use super::Scanner;
 use crate::flow::Direction;
 use crate::limits::{
     MAX_RULE_FILE, MAX_RULE_MATCHES, MAX_SCAN_SESSIONS, MAX_WHOLE, MAX_WHOLE_HELD, SCAN_IDLE,
-    SCAN_TIMEOUT,
+    SCAN_OVERLAP, SCAN_TIMEOUT,
 };
 use crate::verdict::{FlowId, ScanJob, Scanned};
 
 /// Rules for test files, which are always there.
-const TEST_RULES: &str = include_str!("../../rules/test.yar");
+const TEST_RULES: &str = include_str!("../../../rules/test.yar");
 /// Time between two looks for files that stand still.
 const TIDY: Duration = Duration::from_secs(10);
 /// The tag of rules that are asked of whole files only.
@@ -65,7 +69,12 @@ fn place(line: Option<usize>) -> String {
 
 /// Compiled rules. They stay in memory for as long as the process runs.
 #[derive(Clone, Copy, Debug)]
-pub struct YaraRules(&'static Rules);
+pub struct YaraRules {
+    /// All of them.
+    windows: &'static Rules,
+    /// Those that windows do not answer completely; none if there are none.
+    whole: Option<&'static Rules>,
+}
 
 impl YaraRules {
     /// Compiles the rules of these files, and of files that end in `.yar` or `.yara` in these folders, beside those for test
@@ -74,8 +83,15 @@ impl YaraRules {
     /// # Errors
     /// A path cannot be read, or a rule is wrong; every fault is told.
     pub fn load(paths: &[PathBuf]) -> Result<Self, YaraError> {
-        // A scanner borrows its rules and lives in a thread; rules are read once for each start.
-        Ok(Self(Box::leak(Box::new(compile(paths)?))))
+        let (rules, sources) = compile(paths)?;
+        let windows = keep(rules);
+        let texts: Vec<_> = sources.iter().map(|(_, text)| text.as_str()).collect();
+        let whole = match complete::rest(&texts, SCAN_OVERLAP) {
+            Rest::All => Some(windows),
+            Rest::These(texts) => Some(compile_rest(&sources, &texts).map_or(windows, keep)),
+            Rest::Nothing => None,
+        };
+        Ok(Self { windows, whole })
     }
 
     /// Compiles them as [`load`](Self::load) does, for the faults alone; answers how many rules there are.
@@ -83,13 +99,13 @@ impl YaraRules {
     /// # Errors
     /// As of [`load`](Self::load).
     pub fn check(paths: &[PathBuf]) -> Result<usize, YaraError> {
-        Ok(compile(paths)?.iter().len())
+        Ok(compile(paths)?.0.iter().len())
     }
 
     /// How many rules there are, those for test files included.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.0.iter().len()
+        self.windows.iter().len()
     }
 
     /// A scanner with these rules.
@@ -110,7 +126,7 @@ impl YaraRules {
     }
 
     fn of_windows(self, time: Duration) -> blocks::Scanner<'static> {
-        let mut scanner = blocks::Scanner::new(self.0);
+        let mut scanner = blocks::Scanner::new(self.windows);
         scanner
             .set_timeout(time)
             .max_matches_per_pattern(MAX_RULE_MATCHES)
@@ -118,21 +134,29 @@ impl YaraRules {
         scanner
     }
 
-    fn of_whole_files(self, time: Duration) -> yara_x::Scanner<'static> {
-        let mut scanner = yara_x::Scanner::new(self.0);
+    fn of_whole_files(self, time: Duration) -> Option<yara_x::Scanner<'static>> {
+        let mut scanner = yara_x::Scanner::new(self.whole?);
         scanner
             .set_timeout(time)
             .max_matches_per_pattern(MAX_RULE_MATCHES)
             .fast_scan(true);
-        scanner
+        Some(scanner)
     }
 }
 
+/// A scanner borrows its rules and lives in a thread; rules are read once for each start.
+fn keep(rules: Rules) -> &'static Rules {
+    Box::leak(Box::new(rules))
+}
+
+/// A file and its text.
+type Source = (PathBuf, String);
+
 /// The rules for test files and those of these paths, a namespace for each file.
-fn compile(paths: &[PathBuf]) -> Result<Rules, YaraError> {
-    let mut compiler = Compiler::new();
-    compiler.enable_includes(false);
+fn compile(paths: &[PathBuf]) -> Result<(Rules, Vec<Source>), YaraError> {
+    let mut compiler = compiler();
     let mut faults = Vec::new();
+    let mut sources = vec![(PathBuf::from("ringway"), TEST_RULES.to_owned())];
     faults.extend(add(&mut compiler, Path::new("ringway"), TEST_RULES));
     for path in paths {
         let files = files(path).unwrap_or_else(|fault| {
@@ -144,15 +168,34 @@ fn compile(paths: &[PathBuf]) -> Result<Rules, YaraError> {
                 Ok(text) => {
                     compiler.new_namespace(&file.display().to_string());
                     faults.extend(add(&mut compiler, &file, &text));
+                    sources.push((file, text));
                 }
                 Err(fault) => faults.push(fault),
             }
         }
     }
     if faults.is_empty() {
-        return Ok(compiler.build());
+        return Ok((compiler.build(), sources));
     }
     Err(YaraError(faults))
+}
+
+/// What is left of rules that compiled; none if it does not compile.
+fn compile_rest(sources: &[Source], texts: &[String]) -> Option<Rules> {
+    let mut compiler = compiler();
+    for ((file, _), text) in sources.iter().zip(texts) {
+        compiler.new_namespace(&file.display().to_string());
+        if !add(&mut compiler, file, text).is_empty() {
+            return None;
+        }
+    }
+    Some(compiler.build())
+}
+
+fn compiler() -> Compiler<'static> {
+    let mut compiler = Compiler::new();
+    compiler.enable_includes(false);
+    compiler
 }
 
 /// Adds a file's rules; answers what is wrong with them.
@@ -247,13 +290,17 @@ pub struct Yara {
     /// For each look.
     time: Duration,
     windows: blocks::Scanner<'static>,
-    whole: yara_x::Scanner<'static>,
+    /// None if windows answer everything.
+    whole: Option<yara_x::Scanner<'static>>,
     files: Files,
 }
 
 impl Yara {
     fn look(&mut self, job: &ScanJob) -> Result<Option<String>, String> {
-        let whole = self.files.take_in(job);
+        let whole = match self.whole {
+            Some(_) => self.files.take_in(job),
+            None => None,
+        };
         let base = usize::try_from(job.at).map_err(|error| error.to_string())?;
         let found = self
             .windows
@@ -263,10 +310,10 @@ impl Yara {
         if let Some(name) = first(&found, false) {
             return Ok(Some(name));
         }
-        let Some(whole) = whole else {
+        let (Some(whole), Some(scanner)) = (whole, &mut self.whole) else {
             return Ok(None);
         };
-        let found = self.whole.scan(&whole).map_err(|error| error.to_string())?;
+        let found = scanner.scan(&whole).map_err(|error| error.to_string())?;
         Ok(first(&found, true))
     }
 }
@@ -387,11 +434,12 @@ impl Files {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
     use std::time::{Duration, Instant};
 
-    use super::{Files, YaraRules};
+    use super::{Files, Yara, YaraRules, compile_rest};
     use crate::flow::Direction;
-    use crate::limits::{MAX_WHOLE, MAX_WHOLE_HELD};
+    use crate::limits::{MAX_WHOLE, MAX_WHOLE_HELD, SCAN_OVERLAP};
     use crate::scan::Scanner as _;
     use crate::verdict::{FlowId, ScanJob, Scanned};
 
@@ -482,5 +530,86 @@ mod tests {
                 assert_eq!(scanner.scan(&text(b"nothing")), Scanned::Clean);
             }
         }
+    }
+
+    /// Two windows of one file, cut at this place.
+    fn two_windows(file: &[u8], end: usize) -> [ScanJob; 2] {
+        let from = end.saturating_sub(SCAN_OVERLAP);
+        let first = ScanJob {
+            bytes: file[..end].to_vec(),
+            ..job(1, 0, (true, false))
+        };
+        let last = ScanJob {
+            bytes: file[from..].to_vec(),
+            repeated: end.min(SCAN_OVERLAP),
+            at: u64::try_from(from).unwrap(),
+            ..job(1, 0, (false, true))
+        };
+        [first, last]
+    }
+
+    fn scanner(rules: &str) -> Yara {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("own.yar");
+        std::fs::write(&file, rules).unwrap();
+        YaraRules::load(&[file]).unwrap().scanner()
+    }
+
+    #[test]
+    fn nothing_is_kept_for_rules_that_windows_answer() {
+        let mut scanner = scanner("rule needle { strings: $a = \"NEEDLE\" condition: $a }");
+        let end = 2 * SCAN_OVERLAP;
+        for before in 0..=7 {
+            let mut file = vec![b'.'; 20_000];
+            file[end - before..end - before + 6].copy_from_slice(b"NEEDLE");
+            let [first, last] = two_windows(&file, end);
+            if before < 6 {
+                assert_eq!(scanner.scan(&first), Scanned::Clean);
+                assert_eq!((scanner.files.held, scanner.files.parts.len()), (0, 0));
+                assert_eq!(scanner.scan(&last), Scanned::Found("needle".to_owned()));
+            } else {
+                assert_eq!(scanner.scan(&first), Scanned::Found("needle".to_owned()));
+            }
+            assert_eq!((scanner.files.held, scanner.files.parts.len()), (0, 0));
+        }
+        assert!(scanner.whole.is_none());
+    }
+
+    #[test]
+    fn whole_files_are_asked_the_other_rules_only() {
+        let mut scanner = scanner(
+            "rule needle { strings: $a = \"NEEDLE\" condition: $a }
+             rule named { strings: $a = \"NAMED\" condition: $a }
+             rule both { strings: $a = \"ONE\" $b = \"TWO\" condition: $a and $b }
+             rule names { condition: named and filesize > 0 }",
+        );
+        let whole: Vec<_> = scanner.rules.whole.unwrap().iter().collect();
+        let names: Vec<_> = whole.iter().map(yara_x::Rule::identifier).collect();
+        assert_eq!(names, ["named", "both", "names"]);
+        assert_eq!(scanner.rules.count(), 5);
+        let mut file = vec![b'.'; 20_000];
+        file[10..13].copy_from_slice(b"ONE");
+        file[19_000..19_003].copy_from_slice(b"TWO");
+        let [first, last] = two_windows(&file, 9_000);
+        assert_eq!(scanner.scan(&first), Scanned::Clean);
+        assert_eq!(scanner.files.held, 9_000);
+        assert_eq!(scanner.scan(&last), Scanned::Found("both".to_owned()));
+        assert_eq!(scanner.files.held, 0);
+        for (word, name) in [("NEEDLE", "needle"), ("EICAR", ""), ("NAMED", "named")] {
+            let scanned = scanner.scan(&text(word.as_bytes()));
+            match name {
+                "" => assert_eq!(scanned, Scanned::Clean),
+                name => assert_eq!(scanned, Scanned::Found(name.to_owned())),
+            }
+        }
+    }
+
+    #[test]
+    fn whole_files_are_asked_all_rules_where_what_is_left_does_not_compile() {
+        let sources = [("a", "rule one { condition: two }")];
+        let sources = sources.map(|(file, text)| (PathBuf::from(file), text.to_owned()));
+        assert!(compile_rest(&sources, &["rule one { condition: two }".to_owned()]).is_none());
+        let left = compile_rest(&sources, &["rule one { condition: true }".to_owned()]);
+        assert_eq!(left.unwrap().iter().len(), 1);
     }
 }
