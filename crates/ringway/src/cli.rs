@@ -14,7 +14,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 pub(crate) use bench::{BenchCommand, DtlArgs, GateBenchArgs, OverlayArgs, TransportArgs};
 pub(crate) use gate::{
     ApplyArgs, AuditArgs, CheckArgs, ClassifyArgs, ConfirmArgs, DownArgs, FlowsArgs, GateCommand,
-    GateStatusArgs, ReplayArgs, SignatureArgs, UpArgs, WhyArgs,
+    GateStatusArgs, LookArgs, ReplayArgs, SignatureArgs, UpArgs, WhyArgs,
 };
 pub(crate) use member::{
     CancelArgs, GetArgs, JoinArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, PutArgs, RotateArgs,

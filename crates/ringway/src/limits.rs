@@ -161,6 +161,10 @@ pub(crate) const METRICS_TIME: Duration = Duration::from_secs(5);
 /// Source: chosen: no more than ten lines of log a second. Past it the next one is taken.
 pub(crate) const METRICS_PAUSE: Duration = Duration::from_millis(100);
 
+/// Bytes of a file that says where members listen.
+/// Source: chosen: [`MAX_MEMBERS`](ringway_gateway::limits::MAX_MEMBERS) lines of an IPv6 address and an id. Past it the file is refused.
+pub(crate) const MAX_MEMBERS_FILE: usize = 8_388_608;
+
 /// Flows of one queue that are told at once.
 /// Source: chosen: some 3 MB. Past it the older ones are not told.
 pub(crate) const GATE_FLOWS: usize = 10_000;

@@ -1,5 +1,6 @@
 //! The pipeline with a policy.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,6 +89,12 @@ impl Gateway {
             return Verdict::PASS;
         }
         self.handle_queued(now, token, link, bytes)
+    }
+
+    /// Tells at which endpoint a member of a ring listens; its Ringway flows then name it.
+    pub fn know_member(&mut self, endpoint: SocketAddr, member: &str) {
+        let surroundings = self.desk.tracker.surroundings_mut();
+        surroundings.know_member(endpoint, member);
     }
 
     /// The payload that has to take the place of the latest packet's own, of the same length, if it goes on or waits: it

@@ -43,6 +43,21 @@ pub(crate) struct SignatureArgs {
     pub(crate) signatures: Vec<PathBuf>,
 }
 
+/// How flows are looked at.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LookArgs {
+    #[command(flatten)]
+    pub(crate) signatures: SignatureArgs,
+
+    /// Packets with data of each direction that are looked at
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub(crate) packets: u8,
+
+    /// Where the ring's members listen: a line for each, ADDRESS:PORT and its id; a ring's own flows say who only to its members
+    #[arg(long, value_name = "FILE")]
+    pub(crate) members: Option<PathBuf>,
+}
+
 /// `ringway gate classify`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
@@ -58,7 +73,7 @@ pub(crate) struct ClassifyArgs {
     pub(crate) files: Vec<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) signatures: SignatureArgs,
+    pub(crate) look: LookArgs,
 }
 
 /// `ringway gate check`.
@@ -116,7 +131,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) yara: Vec<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) signatures: SignatureArgs,
+    pub(crate) look: LookArgs,
 }
 
 /// `ringway gate up`.
@@ -236,7 +251,7 @@ pub(crate) struct UpArgs {
     pub(crate) exit_with_stdin: bool,
 
     #[command(flatten)]
-    pub(crate) signatures: SignatureArgs,
+    pub(crate) look: LookArgs,
 }
 
 /// Where the running gateway is asked.

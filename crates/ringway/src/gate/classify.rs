@@ -7,11 +7,11 @@ use std::path::Path;
 
 use ringway_gateway::flow::TableBounds;
 use ringway_gateway::{
-    CaptureError, CaptureReader, Classifier, FlowRecord, Pipeline, Summary, classify_capture,
+    CaptureError, CaptureReader, FlowRecord, Pipeline, Summary, classify_capture,
 };
 use serde::Serialize;
 
-use super::rules;
+use super::rules::{self, Sight};
 use crate::cli::ClassifyArgs;
 use crate::failure::{Failure, report_line};
 use crate::output::Output;
@@ -27,7 +27,7 @@ pub(crate) fn classify(context: &Context, args: &ClassifyArgs) -> Result<(), Fai
     }
     let mut printer = Printer {
         output: context.output,
-        classifier: rules::classifier(&rules::signatures(&args.signatures)?)?,
+        sight: rules::sight(&rules::signatures(&args.look.signatures)?, &args.look)?,
         failure: None,
         heading: false,
     };
@@ -81,7 +81,7 @@ fn is_stdin(file: &Path) -> bool {
 /// Writes flows as they come; after the first failure it only remembers it.
 struct Printer {
     output: Output,
-    classifier: Classifier,
+    sight: Sight,
     failure: Option<Failure>,
     heading: bool,
 }
@@ -101,7 +101,10 @@ impl Printer {
         name: String,
         reader: CaptureReader<R>,
     ) -> Result<(), CaptureError> {
-        let pipeline = Pipeline::new(self.classifier.clone(), TableBounds::default());
+        let mut pipeline = Pipeline::new(self.sight.classifier.clone(), TableBounds::default());
+        for (endpoint, member) in &self.sight.members {
+            pipeline.surroundings_mut().know_member(*endpoint, member);
+        }
         match classify_capture(&name, reader, pipeline, &mut |flow| self.flow(&flow)) {
             Ok(summary) => {
                 report_summary(self.output, name, &summary);

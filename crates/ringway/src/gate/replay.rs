@@ -54,8 +54,8 @@ struct Flat<'a> {
 
 /// Replays all captures, each by itself; a broken one does not keep the others from being read.
 pub(crate) fn replay(context: &Context, args: &ReplayArgs) -> Result<(), Failure> {
-    let set = rules::signatures(&args.signatures)?;
-    let classifier = rules::classifier(&set)?;
+    let set = rules::signatures(&args.look.signatures)?;
+    let sight = rules::sight(&set, &args.look)?;
     let policy = Arc::new(rules::policy(&args.policy, &set, context.output.json())?);
     let mut replay = Replay {
         output: context.output,
@@ -65,8 +65,8 @@ pub(crate) fn replay(context: &Context, args: &ReplayArgs) -> Result<(), Failure
     };
     let mut broken = 0_usize;
     for file in &args.files {
-        let gateway = Gateway::new(
-            classifier.clone(),
+        let mut gateway = Gateway::new(
+            sight.classifier.clone(),
             TableBounds::default(),
             Arc::clone(&policy),
             Settings {
@@ -75,6 +75,9 @@ pub(crate) fn replay(context: &Context, args: &ReplayArgs) -> Result<(), Failure
                 ..Settings::default()
             },
         );
+        for (endpoint, member) in &sight.members {
+            gateway.know_member(*endpoint, member);
+        }
         match replay.capture(file, gateway) {
             Ok(()) => {}
             Err(failure @ Failure::OutputClosed) => return Err(failure),

@@ -1,15 +1,17 @@
-//! The files that say what the gateway looks for and what it does: signatures and policies.
+//! The files that say what the gateway looks for and what it does: signatures, members and policies.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use ringway_gateway::classify::Bounds;
-use ringway_gateway::limits::{MAX_POLICY_FILE, MAX_SIGNATURE_FILE};
+use ringway_gateway::limits::{MAX_MEMBERS, MAX_POLICY_FILE, MAX_SIGNATURE_FILE};
 use ringway_gateway::policy::Policy;
 use ringway_gateway::{Classifier, SignatureSet};
 
-use crate::cli::SignatureArgs;
+use crate::cli::{LookArgs, SignatureArgs};
 use crate::failure::{Failure, report_line};
+use crate::limits::MAX_MEMBERS_FILE;
 
 /// The built-in signatures with the user's own.
 pub(crate) fn signatures(args: &SignatureArgs) -> Result<SignatureSet, Failure> {
@@ -29,9 +31,55 @@ pub(crate) fn signatures(args: &SignatureArgs) -> Result<SignatureSet, Failure> 
     Ok(set)
 }
 
-/// A classifier of these signatures.
-pub(crate) fn classifier(set: &SignatureSet) -> Result<Classifier, Failure> {
-    Classifier::new(set, Bounds::default()).map_err(Failure::usage)
+/// What flows are looked at with.
+pub(crate) struct Sight {
+    pub(crate) classifier: Classifier,
+    /// Where members listen, and what they are called.
+    pub(crate) members: Vec<(SocketAddr, String)>,
+}
+
+/// A classifier of these signatures, and the members that it is told of.
+pub(crate) fn sight(set: &SignatureSet, look: &LookArgs) -> Result<Sight, Failure> {
+    let bounds = Bounds {
+        packets: look.packets,
+    };
+    Ok(Sight {
+        classifier: Classifier::new(set, bounds).map_err(Failure::usage)?,
+        members: members(look.members.as_deref())?,
+    })
+}
+
+/// The members of this file; none without one.
+fn members(file: Option<&Path>) -> Result<Vec<(SocketAddr, String)>, Failure> {
+    let Some(file) = file else {
+        return Ok(Vec::new());
+    };
+    let text = read(file, MAX_MEMBERS_FILE)?;
+    let mut members = Vec::new();
+    for (number, line) in (1_usize..).zip(text.lines()) {
+        let line = line.split_once('#').map_or(line, |(before, _)| before);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let member = match words.as_slice() {
+            [] => continue,
+            [endpoint, id] => endpoint.parse().ok().map(|endpoint| (endpoint, *id)),
+            _ => None,
+        };
+        let Some((endpoint, id)) = member else {
+            return Err(Failure::usage(format_args!(
+                "{}:{number}: not ADDRESS:PORT and a member's id, such as `192.0.2.7:7946 oslo` or `[2001:db8::7]:7946 oslo`",
+                file.display()
+            )));
+        };
+        members.push((endpoint, id.to_owned()));
+    }
+    if members.len() > MAX_MEMBERS {
+        return Err(Failure::usage(format_args!(
+            "{}: {} members, and at most {MAX_MEMBERS} are remembered",
+            file.display(),
+            members.len()
+        )));
+    }
+    Ok(members)
 }
 
 /// Reads a policy; each fault has had its line on stderr when this fails.

@@ -7,7 +7,6 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ringway_gateway::SignatureSet;
 use ringway_gateway::audit::Digester;
 use ringway_gateway::flow::TableBounds;
 use ringway_gateway::linux::desk::ScanDesk;
@@ -39,7 +38,8 @@ use crate::signals::{Signals, shutdown};
 /// Puts the gateway to work until it is told to end.
 pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> {
     let signals = Signals::catch()?;
-    let set = rules::signatures(&args.signatures)?;
+    let set = rules::signatures(&args.look.signatures)?;
+    let sight = rules::sight(&set, &args.look)?;
     let policy = Arc::new(rules::policy(&args.policy, &set, context.output.json())?);
     let scanners = Scanners::new(args)?;
     can_be_carried_out(&policy, scanners.are_there())?;
@@ -66,7 +66,14 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
         eve: args.eve.clone(),
         keep: args.keep_audit,
     })?;
-    let queues = start_queues(&scanners, &set, &policy, &installation, &settings, &writer)?;
+    let queues = start_queues(
+        &scanners,
+        &sight,
+        &policy,
+        &installation,
+        &settings,
+        &writer,
+    )?;
     // Last: from here on packets come, and there is somebody to take them.
     if let Err(failure) = installation.set_up(&policy, settings.mode) {
         // What was put in before the failure goes out again; that it may fail too is no news beside the first reason.
@@ -151,7 +158,7 @@ fn settings(args: &UpArgs) -> Result<Settings, Failure> {
 /// A gateway and a thread for each queue.
 fn start_queues(
     scanners: &Scanners,
-    set: &SignatureSet,
+    sight: &rules::Sight,
     policy: &Arc<Policy>,
     installation: &Installation,
     settings: &Settings,
@@ -159,8 +166,8 @@ fn start_queues(
 ) -> Result<Vec<QueueThread>, Failure> {
     let mut queues = Vec::new();
     for (number, numbers) in (0_u64..).zip(installation.numbers()) {
-        let gateway = Gateway::new(
-            rules::classifier(set)?,
+        let mut gateway = Gateway::new(
+            sight.classifier.clone(),
             TableBounds {
                 // No flow's number is another queue's too, and each is exact in JSON.
                 first_serial: number << 44,
@@ -169,6 +176,9 @@ fn start_queues(
             Arc::clone(policy),
             settings.clone(),
         );
+        for (endpoint, member) in &sight.members {
+            gateway.know_member(*endpoint, member);
+        }
         let scans = scanners.start()?;
         queues.push(QueueThread::start(
             numbers,

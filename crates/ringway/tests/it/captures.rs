@@ -141,3 +141,65 @@ fn people_get_columns_under_one_heading() {
     assert!(outcome.stdout.lines().count() > 2);
     assert!(outcome.stderr.contains("packets"), "{}", outcome.stderr);
 }
+
+/// A ring's own flows say who only to its members: the file of members does.
+#[test]
+fn a_file_of_members_names_whose_flows_of_a_ring_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = samples(folder.path());
+    let mut arguments = vec!["--json", "gate", "classify"];
+    arguments.extend(files.iter().map(|file| text(file)));
+    let is_ours = |flow: &Value| flow["app"] == "ringway";
+    let outcome = run(&arguments);
+    let flow = outcome
+        .objects()
+        .unwrap()
+        .into_iter()
+        .find(is_ours)
+        .unwrap();
+    assert!(flow["member"].is_null(), "{flow}");
+    let members = folder.path().join("members");
+    let line = format!(
+        "# where they listen\n{}:{} oslo  # the router there\n",
+        flow["server_ip"].as_str().unwrap(),
+        flow["server_port"]
+    );
+    std::fs::write(&members, line).unwrap();
+    arguments.extend(["--members", text(&members)]);
+    let outcome = run(&arguments);
+    let flows = outcome.objects().unwrap();
+    let named: Vec<&Value> = flows
+        .iter()
+        .filter(|flow| flow["member"] == "oslo")
+        .collect();
+    assert!(!named.is_empty() && named.iter().all(|flow| is_ours(flow)));
+
+    let policy = folder.path().join("policy.toml");
+    let rule = "[[rule]]\nname = \"oslo\"\nmember = \"os*\"\naction = \"block\"\n";
+    std::fs::write(&policy, rule).unwrap();
+    let capture = flow["file"].as_str().unwrap();
+    let replay = [
+        "--json",
+        "gate",
+        "replay",
+        capture,
+        "--policy",
+        text(&policy),
+    ];
+    let blocked = |more: &[&str]| {
+        let outcome = run(&[&replay, more].concat());
+        let flows = outcome.objects().unwrap();
+        flows.iter().filter(|flow| flow["rule"] == "oslo").count()
+    };
+    assert_eq!(blocked(&[]), 0);
+    assert!(blocked(&["--members", text(&members)]) > 0);
+
+    std::fs::write(&members, "192.0.2.7:7946 oslo\noslo 192.0.2.7:7946\n").unwrap();
+    let outcome = run(&arguments);
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome.stderr.contains("members:2: not ADDRESS:PORT"),
+        "{}",
+        outcome.stderr
+    );
+}
