@@ -182,12 +182,27 @@ fn rules_and_marks_of_the_host_stay_as_they_are() {
     for rule in &own {
         border.gateway.check(rule).unwrap();
     }
-    let before = border
-        .gateway
-        .check(&["iptables", "-t", "mangle", "-S"])
-        .unwrap();
+    for words in [
+        "ip6tables -t mangle -A FORWARD -p udp -j ACCEPT",
+        "iptables -t nat -A POSTROUTING -p sctp -j ACCEPT",
+        "iptables -A FORWARD -p sctp -j DROP",
+        "nft add table inet own",
+        "nft add chain inet own forward { type filter hook forward priority 5 ; }",
+        "nft add rule inet own forward counter accept",
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        border.gateway.check(&words).unwrap();
+    }
+    let before = rules_and_disciplines(&border);
     serve(&border, 1 << 20);
-    border.up(NOTHING, &["--enforce"]);
+    border.up(BULK, &["--enforce"]);
+    let during = rules_and_disciplines(&border);
+    let lost: Vec<&String> = before
+        .iter()
+        .filter(|line| !line.starts_with("qdisc") && !during.contains(line))
+        .collect();
+    assert_eq!(lost, [""; 0]);
+    assert!(during.len() > before.len());
     assert!(take(&mut get(&border), 1 << 20) >= 1 << 20);
     // Every packet still has the host's mark when it leaves, those that were queued too.
     let counted = border
@@ -209,11 +224,26 @@ fn rules_and_marks_of_the_host_stay_as_they_are() {
         "{marked} marked, {seen} seen\n{counted}"
     );
     border.daemon().terminate().unwrap();
-    let after = border
-        .gateway
-        .check(&["iptables", "-t", "mangle", "-S"])
-        .unwrap();
-    assert_eq!(after, before);
+    assert_eq!(rules_and_disciplines(&border), before);
+}
+
+/// All rules of the packet filter at the gateway, and the queueing disciplines of its interfaces.
+fn rules_and_disciplines(border: &Border) -> Vec<String> {
+    let mut lines = Vec::new();
+    for words in [
+        ["iptables-save"].as_slice(),
+        &["ip6tables-save"],
+        &["nft", "--stateless", "list", "table", "inet", "own"],
+        &["tc", "qdisc", "show"],
+    ] {
+        let told = border.gateway.check(words).unwrap();
+        // Not the time at which it was told, nor counts.
+        let rules = told
+            .lines()
+            .filter(|line| !line.starts_with(['#', ':', '*']) && *line != "COMMIT");
+        lines.extend(rules.map(str::to_owned));
+    }
+    lines
 }
 
 #[test]
