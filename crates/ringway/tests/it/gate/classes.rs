@@ -38,3 +38,26 @@ fn flows_that_are_followed_or_scanned_get_the_rate_of_their_class() {
         assert_eq!(border.traces(), "");
     }
 }
+
+/// The class of a flow is a place in its mark, which must go on to mean the same class.
+#[test]
+fn a_flow_stays_in_its_class_when_the_policy_gets_another_class() {
+    let Some(mut border) = Border::new("classes from policy to policy") else {
+        return;
+    };
+    serve(&border, 20 << 20);
+    let rule = "[[rule]]\nname = \"web\"\napp = \"http\"\naction = \"shape\"\nclass = \"bulk\"\n";
+    border.up(&format!("{CLASS}{rule}"), &["--enforce"]);
+    let mut stream = get(&border);
+    take(&mut stream, 2 << 20);
+    let slow = "[classes.a-slow-one]\nrate = \"80 kbit/s\"\n\n";
+    let next = border.file("next.toml", &format!("{slow}{CLASS}{rule}"));
+    let outcome = border.ask(&["apply", next.to_str().unwrap()]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    // Packets that waited at that moment are gone with the old classes; their sender repeats them.
+    take(&mut stream, 1 << 20);
+    let begun = Instant::now();
+    let bytes = take(&mut stream, 4 << 20);
+    let rate = 8.0 * f64::from(u32::try_from(bytes).unwrap()) / begun.elapsed().as_secs_f64();
+    assert!((14.4e6..16.8e6).contains(&rate), "{rate} bit/s");
+}
