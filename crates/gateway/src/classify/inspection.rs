@@ -160,15 +160,31 @@ impl Inspection {
         self.memory.unfinished
     }
 
-    /// Measures a payload for as long as the flow is not known better than by a guess.
+    /// Measures what a stream brought for as long as the flow is not known better than by a guess.
     pub(super) fn measure(&mut self, direction: Direction, payload: &[u8]) {
+        if let Some(opening) = self.measured() {
+            let opened = opening.take_in(direction, payload);
+            self.opened |= opened;
+        }
+    }
+
+    /// The same for a datagram, which may come twice.
+    pub(super) fn measure_datagram(&mut self, direction: Direction, payload: &[u8]) {
+        if let Some(opening) = self.measured()
+            && !opening.repeats(direction, payload)
+        {
+            let opened = opening.take_in(direction, payload);
+            self.opened |= opened;
+        }
+    }
+
+    fn measured(&mut self) -> Option<&mut Opening> {
         let known = self.verdict.as_ref().map(|verdict| verdict.confidence);
         if known.is_some_and(|confidence| confidence > Confidence::Guess) {
             self.opening = None;
-        } else {
-            let opening = self.opening.get_or_insert_default();
-            self.opened |= opening.take_in(direction, payload);
+            return None;
         }
+        Some(self.opening.get_or_insert_default())
     }
 
     /// The shape of the flow's opening, if it looks encrypted.

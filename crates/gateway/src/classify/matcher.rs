@@ -207,7 +207,7 @@ impl Classifier {
                 .memory()
                 .count_sent(direction, packet.payload.len());
             self.inspect(inspection, unit);
-            inspection.measure(direction, packet.payload);
+            inspection.measure_datagram(direction, packet.payload);
             return;
         };
         // A SYN's data (fast open) follows the sequence number it takes for itself.
