@@ -5,6 +5,7 @@ use super::opening::{Opening, Shape};
 use super::{Confidence, UNKNOWN};
 use crate::flow::{Direction, Prefix};
 use crate::limits::{ETHERNET_SEGMENT, FULL_SEGMENT, ONE_SIDED, SMALL_SEGMENTS};
+use crate::reader::{index, length32};
 
 /// The application of a flow, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +50,8 @@ pub struct Inspection {
     opened: bool,
     listener: Option<Listener>,
     announced: Option<Announced>,
+    /// Who spoke last, and where in its stream it began to.
+    turn: Option<(Direction, u32)>,
     /// Directions that have sent data, and whether one of them was new.
     heard: [bool; 2],
     news: bool,
@@ -198,6 +201,17 @@ impl Inspection {
             self.shape()
         } else {
             None
+        }
+    }
+
+    /// Where in its stream this direction began to speak, which now goes on at `at` without having been answered.
+    pub(super) fn turn(&mut self, direction: Direction, at: usize) -> usize {
+        match self.turn {
+            Some((speaker, begun)) if speaker == direction => index(begun),
+            _ => {
+                self.turn = Some((direction, length32(at)));
+                at
+            }
         }
     }
 
