@@ -1,10 +1,12 @@
 //! What is known of one flow so far.
 
+use super::lines::Lines;
 use super::message::{Announced, Details, Listener, Memory};
 use super::opening::{Opening, Shape};
 use super::{Confidence, UNKNOWN};
 use crate::flow::{Direction, Prefix};
 use crate::limits::{ETHERNET_SEGMENT, FULL_SEGMENT, ONE_SIDED, SMALL_SEGMENTS};
+use crate::packet::Packet;
 use crate::reader::{index, length32};
 
 /// The application of a flow, and why.
@@ -49,6 +51,7 @@ pub struct Inspection {
     /// Both sides have opened since the last look.
     opened: bool,
     listener: Option<Listener>,
+    lines: Option<Box<Lines>>,
     announced: Option<Announced>,
     /// Who spoke last, and where in its stream it began to.
     turn: Option<(Direction, u32)>,
@@ -78,13 +81,16 @@ impl Inspection {
         self.counts.iter().map(|&count| u32::from(count)).sum()
     }
 
-    /// Bytes of stream that are kept, those of a QUIC client's hello included.
+    /// Bytes of stream that are kept, those of a QUIC client's hello and of lines that may announce included.
     #[must_use]
     pub fn held(&self) -> usize {
         let hello = self.memory.quic.as_ref().map_or(0, |hello| hello.held());
+        let lines = self.lines.as_ref().map_or(0, |lines| lines.held());
         self.streams
             .iter()
-            .fold(hello, |sum, stream| sum.saturating_add(stream.held()))
+            .fold(hello.saturating_add(lines), |sum, stream| {
+                sum.saturating_add(stream.held())
+            })
     }
 
     /// No further packet will change the verdict.
@@ -242,14 +248,28 @@ impl Inspection {
         std::mem::take(&mut self.news) || !self.done || self.listener.is_some()
     }
 
-    /// Hears what a conversation announces.
-    pub(super) fn listen(&mut self, payload: &[u8]) {
+    /// Hears what a conversation announces, also where a message is split; `room` is how many bytes may still be kept.
+    pub(super) fn listen(&mut self, direction: Direction, packet: &Packet<'_>, room: usize) {
         if let Some(listener) = self.memory.listener.take() {
             self.listener = Some(listener);
         }
-        if let Some(listener) = self.listener {
-            self.announced = listener(payload).or(self.announced);
+        let Some(listener) = self.listener else {
+            return;
+        };
+        let mut found = listener(packet.payload);
+        if let Some(tcp) = packet.tcp {
+            let lines = self.lines.get_or_insert_default();
+            if found.is_some() {
+                lines.forget(direction);
+            } else {
+                let heard = lines.take_in(direction, tcp.sequence, packet.payload, room);
+                found = heard.and_then(listener);
+                if found.is_some() {
+                    lines.forget(direction);
+                }
+            }
         }
+        self.announced = found.or(self.announced);
     }
 
     /// It is a conversation that may announce other flows.

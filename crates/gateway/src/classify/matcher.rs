@@ -191,7 +191,7 @@ impl Classifier {
             }
         }
         // Conversations that announce others do so at any time.
-        flow.attachment.as_mut().listen(packet.payload);
+        flow.attachment.as_mut().listen(direction, packet, room);
     }
 
     fn handle_payload<T: AsMut<Inspection>>(
