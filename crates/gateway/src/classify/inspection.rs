@@ -1,13 +1,12 @@
 //! What is known of one flow so far.
 
-use super::lines::Lines;
-use super::message::{Announced, Details, Listener, Memory};
+use super::lines::Listening;
+use super::message::{Announced, Details, Memory};
 use super::opening::{Opening, Shape};
 use super::{Confidence, UNKNOWN};
 use crate::flow::{Direction, Prefix};
 use crate::limits::{ETHERNET_SEGMENT, FULL_SEGMENT, ONE_SIDED, SMALL_SEGMENTS};
 use crate::packet::Packet;
-use crate::reader::{index, length32};
 
 /// The application of a flow, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,11 +49,10 @@ pub struct Inspection {
     opening: Option<Box<Opening>>,
     /// Both sides have opened since the last look.
     opened: bool,
-    listener: Option<Listener>,
-    lines: Option<Box<Lines>>,
+    listening: Option<Box<Listening>>,
     announced: Option<Announced>,
     /// Who spoke last, and where in its stream it began to.
-    turn: Option<(Direction, u32)>,
+    turn: Option<(Direction, u16)>,
     /// Directions that have sent data, and whether one of them was new.
     heard: [bool; 2],
     news: bool,
@@ -85,7 +83,7 @@ impl Inspection {
     #[must_use]
     pub fn held(&self) -> usize {
         let hello = self.memory.quic.as_ref().map_or(0, |hello| hello.held());
-        let lines = self.lines.as_ref().map_or(0, |lines| lines.held());
+        let lines = self.listening.as_ref().map_or(0, |lines| lines.held());
         self.streams
             .iter()
             .fold(hello.saturating_add(lines), |sum, stream| {
@@ -213,9 +211,10 @@ impl Inspection {
     /// Where in its stream this direction began to speak, which now goes on at `at` without having been answered.
     pub(super) fn turn(&mut self, direction: Direction, at: usize) -> usize {
         match self.turn {
-            Some((speaker, begun)) if speaker == direction => index(begun),
+            Some((speaker, begun)) if speaker == direction => begun.into(),
             _ => {
-                self.turn = Some((direction, length32(at)));
+                // Small, because each flow has it: no stream is kept for longer (`MAX_PREFIX`).
+                self.turn = Some((direction, u16::try_from(at).unwrap_or(u16::MAX)));
                 at
             }
         }
@@ -245,36 +244,30 @@ impl Inspection {
 
     /// The flow may tell others something new: it is inspected or listened to, or a side has spoken for the first time.
     pub(crate) fn take_news(&mut self) -> bool {
-        std::mem::take(&mut self.news) || !self.done || self.listener.is_some()
+        std::mem::take(&mut self.news) || !self.done || self.listening.is_some()
     }
 
     /// Hears what a conversation announces, also where a message is split; `room` is how many bytes may still be kept.
     pub(super) fn listen(&mut self, direction: Direction, packet: &Packet<'_>, room: usize) {
+        self.take_listener();
+        if let Some(listening) = self.listening.as_mut() {
+            let heard = listening.hear(direction, packet, room);
+            self.announced = heard.or(self.announced);
+        }
+    }
+
+    fn take_listener(&mut self) {
         if let Some(listener) = self.memory.listener.take() {
-            self.listener = Some(listener);
+            let listening = self
+                .listening
+                .get_or_insert_with(|| Box::new(Listening::to(listener)));
+            listening.change(listener);
         }
-        let Some(listener) = self.listener else {
-            return;
-        };
-        let mut found = listener(packet.payload);
-        if let Some(tcp) = packet.tcp {
-            let lines = self.lines.get_or_insert_default();
-            if found.is_some() {
-                lines.forget(direction);
-            } else {
-                let heard = lines.take_in(direction, tcp.sequence, packet.payload, room);
-                found = heard.and_then(listener);
-                if found.is_some() {
-                    lines.forget(direction);
-                }
-            }
-        }
-        self.announced = found.or(self.announced);
     }
 
     /// It is a conversation that may announce other flows.
     pub(crate) fn listens(&self) -> bool {
-        self.listener.is_some()
+        self.listening.is_some()
     }
 
     /// What was announced since the last call.
@@ -293,7 +286,7 @@ impl Inspection {
     /// Looks at no further packet.
     pub(crate) fn end(&mut self) {
         self.done = true;
-        self.listener = self.memory.listener.take().or(self.listener);
+        self.take_listener();
         self.release();
         self.memory = Memory::default();
     }

@@ -1,7 +1,9 @@
 //! What a conversation said last, put together from its segments: an announcement may be split, and come in any order.
 
+use super::message::{Announced, Listener};
 use crate::flow::Direction;
 use crate::limits::{MAX_LINES_HELD, MAX_LINES_PIECES};
+use crate::packet::Packet;
 use crate::reader::{index, length32};
 
 /// Bytes from a sequence number on.
@@ -23,15 +25,62 @@ impl Piece {
     }
 }
 
+/// A conversation that may announce others.
+#[derive(Clone, Debug)]
+pub(super) struct Listening {
+    listener: Listener,
+    lines: Lines,
+}
+
+impl Listening {
+    pub(super) fn to(listener: Listener) -> Self {
+        Self {
+            listener,
+            lines: Lines::default(),
+        }
+    }
+
+    /// It is of another kind than it seemed.
+    pub(super) fn change(&mut self, listener: Listener) {
+        self.listener = listener;
+    }
+
+    /// Memory held.
+    pub(super) fn held(&self) -> usize {
+        self.lines.held()
+    }
+
+    /// What a packet announces, by itself or together with those that it adjoins.
+    pub(super) fn hear(
+        &mut self,
+        direction: Direction,
+        packet: &Packet<'_>,
+        room: usize,
+    ) -> Option<Announced> {
+        let mut found = (self.listener)(packet.payload);
+        if let (None, Some(tcp)) = (found, packet.tcp) {
+            let sequence = tcp.sequence;
+            let joined = self
+                .lines
+                .take_in(direction, sequence, packet.payload, room);
+            found = joined.and_then(self.listener);
+        }
+        if found.is_some() {
+            self.lines.forget(direction);
+        }
+        found
+    }
+}
+
 /// The last bytes of both directions.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lines {
+struct Lines {
     pieces: [Vec<Piece>; 2],
 }
 
 impl Lines {
     /// Memory held.
-    pub(super) fn held(&self) -> usize {
+    fn held(&self) -> usize {
         self.pieces
             .iter()
             .flatten()
@@ -39,14 +88,14 @@ impl Lines {
     }
 
     /// Gives up what is kept of a direction: what it announced was heard.
-    pub(super) fn forget(&mut self, direction: Direction) {
+    fn forget(&mut self, direction: Direction) {
         if let Some(pieces) = self.pieces.get_mut(direction.slot()) {
             pieces.clear();
         }
     }
 
     /// Adds a segment; answers it with what adjoins it, if anything does. Of bytes that come twice the first copy counts.
-    pub(super) fn take_in(
+    fn take_in(
         &mut self,
         direction: Direction,
         sequence: u32,
