@@ -12,6 +12,9 @@
 //! | `rules` | [`Rule`]: what a host, gateway or switch drops or translates |
 //! | `wire` | carries frames with a delay, loss and a rate, without `netem`, which many kernels lack |
 //!
+//! `RINGWAY_RECORD=FOLDER` has each host's packets written to files there (`tcpdump`), so that a test with real programs
+//! gives captures of them.
+//!
 //! It needs root and the commands `ip` and `nft`: [`Network::available`] says what is missing.
 //!
 //! ```no_run
@@ -37,20 +40,24 @@ mod wire;
 
 use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 pub use host::Host;
 pub use link::{Line, Link};
 pub use rules::{Rule, Traffic};
 
-use crate::TestbedError;
 use crate::program::finish;
+use crate::{TestbedError, wait_until};
 use wire::Wire;
 
 /// Where `ip netns` keeps its names.
 const NAMES: &str = "/run/netns";
+
+/// The variable that names a folder: each host's packets are written there.
+const RECORD: &str = "RINGWAY_RECORD";
 
 /// Numbers the namespaces of this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -124,6 +131,12 @@ impl Network {
     /// # Errors
     /// When the system refuses.
     pub fn host(&mut self, label: &str) -> Result<Host, TestbedError> {
+        let host = self.namespace(label)?;
+        record(&host)?;
+        Ok(host)
+    }
+
+    fn namespace(&mut self, label: &str) -> Result<Host, TestbedError> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("rw-{}-{number}", std::process::id());
         ip(&["netns", "add", &name])?;
@@ -137,7 +150,7 @@ impl Network {
     /// # Errors
     /// When the system refuses.
     pub fn switch(&mut self, label: &str) -> Result<Host, TestbedError> {
-        let switch = self.host(label)?.into_switch();
+        let switch = self.namespace(label)?.into_switch();
         let name = switch.namespace();
         ip(&["-n", name, "link", "add", host::BRIDGE, "type", "bridge"])?;
         ip(&["-n", name, "link", "set", host::BRIDGE, "up"])?;
@@ -149,7 +162,7 @@ impl Network {
     /// # Errors
     /// When the system refuses.
     pub fn gateway(&mut self, label: &str) -> Result<Host, TestbedError> {
-        let gateway = self.host(label)?;
+        let gateway = self.namespace(label)?;
         gateway.check(&["sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"])?;
         let all = "test ! -e /proc/sys/net/ipv6 || echo 1 > /proc/sys/net/ipv6/conf/all/forwarding";
         gateway.check(&["sh", "-c", all])?;
@@ -198,6 +211,27 @@ impl Drop for Network {
             remove(name).ok();
         }
     }
+}
+
+/// Writes down all that a host sends and gets, if [`RECORD`] is set; removing the namespace ends it.
+fn record(host: &Host) -> Result<(), TestbedError> {
+    let Some(folder) = std::env::var_os(RECORD) else {
+        return Ok(());
+    };
+    let file = format!("{}-{}.pcap", host.label(), host.namespace());
+    let file = Path::new(&folder).join(file);
+    // As root, because it may not write there otherwise; each packet at once, because it is killed.
+    host.command("tcpdump")
+        .args(["-i", "any", "-U", "-Z", "root", "-w"])
+        .arg(&file)
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| TestbedError::of("tcpdump", error))?;
+    wait_until(Duration::from_secs(10), || {
+        // It makes the file when it listens.
+        let made = file.exists().then_some(());
+        made.ok_or_else(|| TestbedError(format!("tcpdump does not write {}", file.display())))
+    })
 }
 
 /// All names of namespaces on this machine.

@@ -306,6 +306,14 @@ pub const MANY_PORTS: usize = 5;
 /// Source: chosen: one for each host that is remembered. Past it the older half is forgotten.
 pub const MAX_ANNOUNCED: usize = 16_384;
 
+/// Bytes that one side of a conversation said last, kept in one piece where it may announce another flow.
+/// Source: chosen: an invitation of MSN Messenger in its longest form, three times. Past it the first of them are given up.
+pub const MAX_LINES_HELD: usize = 2_048;
+
+/// Such pieces, with gaps between them.
+/// Source: chosen: three segments that came before the one that joins them, and that one. Past it the oldest is given up.
+pub const MAX_LINES_PIECES: usize = 4;
+
 /// Endpoints of members that are remembered.
 /// Source: the same as [`MAX_ENDPOINTS`]. Past it the older half is forgotten.
 pub const MAX_MEMBERS: usize = 65_536;

@@ -62,7 +62,8 @@ fn look(bytes: &[u8]) -> (Marks, bool) {
             .unwrap_or_default(),
     };
     let mut marks = Marks::default();
-    let mut lines = text.split('\n').take(MAX_HTTP_HEADERS);
+    // Nothing behind a line's end is no empty line: the next one is still to come.
+    let mut lines = text.split_inclusive('\n').take(MAX_HTTP_HEADERS);
     first_line(lines.next().unwrap_or_default(), &mut marks);
     for line in lines {
         let line = line.trim_end();
@@ -118,4 +119,19 @@ fn header(name: &str, value: &str, marks: &mut Marks) {
 pub(super) fn begins(text: &str, start: &str) -> bool {
     text.get(..start.len())
         .is_some_and(|head| head.eq_ignore_ascii_case(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::look;
+
+    #[test]
+    fn a_head_that_has_come_up_to_a_lines_end_goes_on() {
+        let head = "GET / HTTP/1.1\r\nHost: a\r\nSec-WebSocket-Protocol: ringway\r\n\r\n";
+        for place in 0..head.len() - 1 {
+            assert!(!look(&head.as_bytes()[..place]).1, "{place}");
+        }
+        let (marks, ended) = look(head.as_bytes());
+        assert!(ended && marks.ringway);
+    }
 }

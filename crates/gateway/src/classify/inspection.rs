@@ -1,10 +1,12 @@
 //! What is known of one flow so far.
 
-use super::message::{Announced, Details, Listener, Memory};
+use super::lines::Listening;
+use super::message::{Announced, Details, Memory};
 use super::opening::{Opening, Shape};
 use super::{Confidence, UNKNOWN};
 use crate::flow::{Direction, Prefix};
 use crate::limits::{ETHERNET_SEGMENT, FULL_SEGMENT, ONE_SIDED, SMALL_SEGMENTS};
+use crate::packet::Packet;
 
 /// The application of a flow, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +49,10 @@ pub struct Inspection {
     opening: Option<Box<Opening>>,
     /// Both sides have opened since the last look.
     opened: bool,
-    listener: Option<Listener>,
+    listening: Option<Box<Listening>>,
     announced: Option<Announced>,
+    /// Who spoke last, and where in its stream it began to.
+    turn: Option<(Direction, u16)>,
     /// Directions that have sent data, and whether one of them was new.
     heard: [bool; 2],
     news: bool,
@@ -75,13 +79,16 @@ impl Inspection {
         self.counts.iter().map(|&count| u32::from(count)).sum()
     }
 
-    /// Bytes of stream that are kept, those of a QUIC client's hello included.
+    /// Bytes of stream that are kept, those of a QUIC client's hello and of lines that may announce included.
     #[must_use]
     pub fn held(&self) -> usize {
         let hello = self.memory.quic.as_ref().map_or(0, |hello| hello.held());
+        let lines = self.listening.as_ref().map_or(0, |lines| lines.held());
         self.streams
             .iter()
-            .fold(hello, |sum, stream| sum.saturating_add(stream.held()))
+            .fold(hello.saturating_add(lines), |sum, stream| {
+                sum.saturating_add(stream.held())
+            })
     }
 
     /// No further packet will change the verdict.
@@ -160,15 +167,31 @@ impl Inspection {
         self.memory.unfinished
     }
 
-    /// Measures a payload for as long as the flow is not known better than by a guess.
+    /// Measures what a stream brought for as long as the flow is not known better than by a guess.
     pub(super) fn measure(&mut self, direction: Direction, payload: &[u8]) {
+        if let Some(opening) = self.measured() {
+            let opened = opening.take_in(direction, payload);
+            self.opened |= opened;
+        }
+    }
+
+    /// The same for a datagram, which may come twice.
+    pub(super) fn measure_datagram(&mut self, direction: Direction, payload: &[u8]) {
+        if let Some(opening) = self.measured()
+            && !opening.repeats(direction, payload)
+        {
+            let opened = opening.take_in(direction, payload);
+            self.opened |= opened;
+        }
+    }
+
+    fn measured(&mut self) -> Option<&mut Opening> {
         let known = self.verdict.as_ref().map(|verdict| verdict.confidence);
         if known.is_some_and(|confidence| confidence > Confidence::Guess) {
             self.opening = None;
-        } else {
-            let opening = self.opening.get_or_insert_default();
-            self.opened |= opening.take_in(direction, payload);
+            return None;
         }
+        Some(self.opening.get_or_insert_default())
     }
 
     /// The shape of the flow's opening, if it looks encrypted.
@@ -182,6 +205,18 @@ impl Inspection {
             self.shape()
         } else {
             None
+        }
+    }
+
+    /// Where in its stream this direction began to speak, which now goes on at `at` without having been answered.
+    pub(super) fn turn(&mut self, direction: Direction, at: usize) -> usize {
+        match self.turn {
+            Some((speaker, begun)) if speaker == direction => begun.into(),
+            _ => {
+                // Small, because each flow has it: no stream is kept for longer (`MAX_PREFIX`).
+                self.turn = Some((direction, u16::try_from(at).unwrap_or(u16::MAX)));
+                at
+            }
         }
     }
 
@@ -209,22 +244,30 @@ impl Inspection {
 
     /// The flow may tell others something new: it is inspected or listened to, or a side has spoken for the first time.
     pub(crate) fn take_news(&mut self) -> bool {
-        std::mem::take(&mut self.news) || !self.done || self.listener.is_some()
+        std::mem::take(&mut self.news) || !self.done || self.listening.is_some()
     }
 
-    /// Hears what a conversation announces.
-    pub(super) fn listen(&mut self, payload: &[u8]) {
-        if let Some(listener) = self.memory.listener.take() {
-            self.listener = Some(listener);
+    /// Hears what a conversation announces, also where a message is split; `room` is how many bytes may still be kept.
+    pub(super) fn listen(&mut self, direction: Direction, packet: &Packet<'_>, room: usize) {
+        self.take_listener();
+        if let Some(listening) = self.listening.as_mut() {
+            let heard = listening.hear(direction, packet, room);
+            self.announced = heard.or(self.announced);
         }
-        if let Some(listener) = self.listener {
-            self.announced = listener(payload).or(self.announced);
+    }
+
+    fn take_listener(&mut self) {
+        if let Some(listener) = self.memory.listener.take() {
+            let listening = self
+                .listening
+                .get_or_insert_with(|| Box::new(Listening::to(listener)));
+            listening.change(listener);
         }
     }
 
     /// It is a conversation that may announce other flows.
     pub(crate) fn listens(&self) -> bool {
-        self.listener.is_some()
+        self.listening.is_some()
     }
 
     /// What was announced since the last call.
@@ -243,7 +286,7 @@ impl Inspection {
     /// Looks at no further packet.
     pub(crate) fn end(&mut self) {
         self.done = true;
-        self.listener = self.memory.listener.take().or(self.listener);
+        self.take_listener();
         self.release();
         self.memory = Memory::default();
     }

@@ -50,6 +50,8 @@ pub struct Classifier {
 struct Unit<'a> {
     bytes: &'a [u8],
     packet_at: usize,
+    /// Where the sender began to speak, if it was not answered since: a message may be split.
+    turn_at: usize,
     from_start: bool,
     midway: bool,
     truncated: bool,
@@ -65,6 +67,7 @@ impl<'a> Unit<'a> {
         Self {
             bytes: packet.payload,
             packet_at: 0,
+            turn_at: 0,
             from_start: true,
             midway: flow.midway,
             truncated: packet.truncated,
@@ -188,7 +191,7 @@ impl Classifier {
             }
         }
         // Conversations that announce others do so at any time.
-        flow.attachment.as_mut().listen(packet.payload);
+        flow.attachment.as_mut().listen(direction, packet, room);
     }
 
     fn handle_payload<T: AsMut<Inspection>>(
@@ -207,7 +210,7 @@ impl Classifier {
                 .memory()
                 .count_sent(direction, packet.payload.len());
             self.inspect(inspection, unit);
-            inspection.measure(direction, packet.payload);
+            inspection.measure_datagram(direction, packet.payload);
             return;
         };
         // A SYN's data (fast open) follows the sequence number it takes for itself.
@@ -227,6 +230,7 @@ impl Classifier {
                 let stream = std::mem::take(inspection.stream(direction));
                 unit.bytes = stream.bytes();
                 unit.packet_at = at;
+                unit.turn_at = inspection.turn(direction, at);
                 let grown = unit.bytes.get(at..).unwrap_or_default();
                 inspection.memory().count_sent(direction, grown.len());
                 self.inspect(inspection, unit);
@@ -286,6 +290,9 @@ impl Classifier {
         self.search(unit, 0, &mut hits);
         if unit.packet_at > 0 {
             self.search(unit, unit.packet_at, &mut hits);
+        }
+        if unit.turn_at > 0 && unit.turn_at < unit.packet_at {
+            self.search(unit, unit.turn_at, &mut hits);
         }
         hits
     }
@@ -424,7 +431,9 @@ fn starts(anchor: Anchor, unit: &Unit<'_>) -> impl Iterator<Item = usize> {
     let packet_at = unit.packet_at;
     let first = at_start.then_some(0);
     let second = (at_packet && !(at_start && packet_at == 0)).then_some(packet_at);
-    first.into_iter().chain(second)
+    let turn_at = unit.turn_at;
+    let third = (at_packet && turn_at > 0 && turn_at < packet_at).then_some(turn_at);
+    first.into_iter().chain(second).chain(third)
 }
 
 /// The standing verdict is certain, and of an application that this signature neither finds nor refines.

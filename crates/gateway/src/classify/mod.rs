@@ -21,6 +21,7 @@ mod inspection;
 mod irc;
 mod kad;
 mod libp2p;
+mod lines;
 mod matcher;
 mod message;
 mod msn;

@@ -1,6 +1,8 @@
 //! How a conversation opens, for flows that no signature names: who sends how much before the other answers, and
 //! whether the bytes look random.
 
+use std::hash::{DefaultHasher, Hasher};
+
 use super::message::Memory;
 use crate::flow::Direction;
 use crate::limits::MAX_MEASURED;
@@ -61,6 +63,8 @@ pub(crate) struct Opening {
     lengths: [u32; TURNS],
     bytes: [Bytes; 2],
     begun: bool,
+    /// Of each side's last datagram a number that tells it from others.
+    last: [u64; 2],
 }
 
 /// Lengths of the first turns, both of random bytes.
@@ -101,6 +105,16 @@ impl Opening {
             bytes.take_in(payload.get(..room.min(payload.len())).unwrap_or_default());
         }
         goes_on
+    }
+
+    /// The datagram is the sender's last one once more: a copy that the network made has nothing random in it.
+    pub(super) fn repeats(&mut self, from: Direction, datagram: &[u8]) -> bool {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(datagram);
+        let new = hasher.finish();
+        self.last
+            .get_mut(from.slot())
+            .is_some_and(|last| std::mem::replace(last, new) == new)
     }
 
     /// The shape, if both sides have spoken and all that was measured looks random.

@@ -21,11 +21,14 @@ const WITH_PEERS: [&str; 6] = [
     "gnutella_first_half.pcap",
 ];
 
-struct Label {
+#[derive(Debug)]
+pub(crate) struct Label {
     file: String,
     l4: String,
     ends: [SocketAddr; 2],
-    label: String,
+    pub(crate) label: String,
+    /// What the flow is called here instead, and why; only own captures say so.
+    pub(crate) called: Option<(String, String)>,
 }
 
 fn folder() -> Option<PathBuf> {
@@ -54,7 +57,7 @@ fn flows(folder: &Path) -> Vec<(String, FlowRecord)> {
     flows
 }
 
-fn labels(folder: &Path) -> Vec<Label> {
+pub(crate) fn labels(folder: &Path) -> Vec<Label> {
     let text = std::fs::read_to_string(folder.join("labels.tsv")).unwrap();
     text.lines()
         .skip(1)
@@ -71,12 +74,15 @@ fn labels(folder: &Path) -> Vec<Label> {
                 l4: fields[1].into(),
                 ends: [end(2), end(4)],
                 label: fields[6].into(),
+                called: fields
+                    .get(7)
+                    .map(|app| ((*app).to_owned(), fields[8].to_owned())),
             }
         })
         .collect()
 }
 
-fn is_of(label: &Label, file: &str, flow: &FlowRecord) -> bool {
+pub(crate) fn is_of(label: &Label, file: &str, flow: &FlowRecord) -> bool {
     let client = SocketAddr::new(flow.client_ip, flow.client_port);
     let server = SocketAddr::new(flow.server_ip, flow.server_port);
     label.file == file

@@ -15,6 +15,7 @@ mod inspect;
 mod kept;
 mod links;
 mod made;
+mod own;
 mod policy;
 mod reopened;
 mod robustness;
