@@ -8,7 +8,7 @@ use ringway_testbed::{Host, Line, Network, Outcome, Process, Program, TestbedErr
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::program;
+use crate::{not_tested, program};
 
 pub(super) const CLIENT: &str = "10.66.0.2";
 pub(super) const SERVER: &str = "198.51.100.9";
@@ -18,9 +18,10 @@ pub(super) const SERVER_V6: &str = "2001:db8:2::9";
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Says that a test is skipped for want of a program.
-#[expect(clippy::print_stderr, reason = "a skipped test says so loudly")]
 pub(super) fn skipped<T>(test: &str, program: &str) -> Option<T> {
-    eprintln!("SKIPPED: {test}: {program} is not installed (./setup.sh --tests)");
+    not_tested(&format!(
+        "{test}: {program} is not installed (./setup.sh --tests)"
+    ));
     None
 }
 
