@@ -175,12 +175,15 @@ impl Border {
         );
     }
 
-    /// Lets the server send each segment by itself: joined ones of up to 64 KiB come in lumps where a class is slow.
+    /// Lets both ends send each segment by itself: joined ones of up to 64 KiB come in lumps where a class is slow.
     pub(super) fn unjoined(&self) {
-        let interface = &self.server_interface;
-        self.server
-            .check(&["ip", "link", "set", "dev", interface, "gso_max_segs", "1"])
-            .unwrap();
+        for (host, interface) in [
+            (&self.client, &self.client_interface),
+            (&self.server, &self.server_interface),
+        ] {
+            host.check(&["ip", "link", "set", "dev", interface, "gso_max_segs", "1"])
+                .unwrap();
+        }
     }
 
     /// A file of the test's folder with this text.
