@@ -85,7 +85,6 @@ fn flood() {
         taken >> 20,
         (most - half) >> 20
     );
-    println!("{shown}");
     // What is documented; it takes about half of that.
     assert!(
         taken < MAX_FLOWS * FLOW_BYTES + MAX_TRACES + MAX_CONTENT,
