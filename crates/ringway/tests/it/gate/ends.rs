@@ -214,8 +214,11 @@ fn restarted(border: &mut Border, policy: &str, body: &[u8]) -> Tested<(Slowly, 
     if border.traces().is_empty() {
         return wrong("no rules are left");
     }
-    let meanwhile = download.take(8 << 20, Duration::from_secs(5))?;
+    // What waits in the client's buffers comes faster.
+    download.take(2 << 20, Duration::from_secs(5))?;
+    let meanwhile = download.take(6 << 20, Duration::from_secs(5))?;
     up(border, policy, &["--leave"]);
+    download.take(8 << 20, Duration::from_secs(12))?;
     let after = download.take(8 << 20, Duration::from_secs(12))?;
     download.take(LONG, Duration::from_secs(12))?;
     Ok((download, [meanwhile, after]))
