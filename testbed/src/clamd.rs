@@ -83,6 +83,17 @@ impl Clamd {
         let pid = pid.ok_or_else(|| TestbedError("clamd has no process id".to_owned()))?;
         kill_process(pid, Signal::STOP).map_err(|error| TestbedError::of("stopping clamd", error))
     }
+
+    /// Kills it: its socket stays, and nobody listens there.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn kill(&mut self) -> Result<(), TestbedError> {
+        let killed = self.child.kill().and_then(|()| self.child.wait());
+        killed
+            .map(|_| ())
+            .map_err(|error| TestbedError::of("killing clamd", error))
+    }
 }
 
 impl Drop for Clamd {

@@ -79,6 +79,11 @@ impl Inspection {
         self.counts.iter().map(|&count| u32::from(count)).sum()
     }
 
+    /// There were data, if only a few small segments that make up no whole one.
+    pub(crate) fn has_data(&self) -> bool {
+        self.heard.contains(&true)
+    }
+
     /// Bytes of stream that are kept, those of a QUIC client's hello and of lines that may announce included.
     #[must_use]
     pub fn held(&self) -> usize {

@@ -228,10 +228,10 @@ impl Surroundings {
             (Some(shaped), Some(own)) if shaped.confidence <= own.confidence => own.clone(),
             (Some(shaped), _) => shaped,
             (None, Some(own)) => own.clone(),
-            (None, None) => Verdict::unknown(if flow.attachment.as_ref().inspected() == 0 {
-                "no data"
-            } else {
+            (None, None) => Verdict::unknown(if flow.attachment.as_ref().has_data() {
                 "no signature matched the first data packets"
+            } else {
+                "no data"
             }),
         }
     }

@@ -39,6 +39,11 @@ impl Ticket {
         u64::from(self.id) | lane
     }
 
+    /// It came by the lane of connections whose contents are followed.
+    pub(super) fn is_followed(self) -> bool {
+        self.lane == Lane::Followed
+    }
+
     /// Back from that; `None`: it was never one.
     pub(super) fn of(token: u64) -> Option<Self> {
         let lane = if token & FOLLOWED == 0 {

@@ -258,6 +258,7 @@ impl Live {
         for (ticket, packet) in self.lanes.packets() {
             let token = ticket.token();
             let (gateway, bytes) = (&mut self.gateway, packet.bytes);
+            gateway.set_watched(ticket.is_followed());
             self.injector.hear(bytes, packet.sender, packet.came_by);
             let verdict = if packet.unverified {
                 gateway.handle_unverified(now, token, LinkType::RawIp, bytes)

@@ -179,9 +179,20 @@ impl Policy {
     /// Whether what flows carry has a say anywhere, is scanned or is written down.
     #[must_use]
     pub fn looks_into_content(&self) -> bool {
-        let looks =
-            |rule: &Rule| rule.is_about_content() || rule.action == Action::Scan || rule.audit;
-        self.default == Action::Audit || self.rules.iter().any(looks)
+        self.default == Action::Audit || self.rules.iter().any(asks_for_content)
+    }
+
+    /// Why a connection is stopped whose contents were asked for and cannot be read, by an application that nobody knows: the
+    /// first rule that may have asked, and says so. `None`: it goes on.
+    #[must_use]
+    pub fn stops_unread(&self, flow: &FlowFacts<'_>) -> Option<Ruling> {
+        let way = self.way(flow.client.ip(), flow.server.ip());
+        let asking = self.rules.iter().enumerate().filter(|(_, rule)| {
+            asks_for_content(rule) && rule.matcher.matches(flow, way) != Match::No
+        });
+        asking
+            .map(|(place, rule)| ruling(place, rule))
+            .find(|ruling| self.failure_of(ruling) == Failure::Closed)
     }
 
     /// Whether texts of messages are written down by the rule that decided.
@@ -236,6 +247,10 @@ impl Policy {
             .find(|(_, rule)| rule.matcher.takes(flow, item))
             .map_or(plan.ruling, |(place, rule)| ruling(place, rule))
     }
+}
+
+fn asks_for_content(rule: &Rule) -> bool {
+    rule.is_about_content() || rule.action == Action::Scan || rule.audit
 }
 
 fn ruling(place: usize, rule: &Rule) -> Ruling {

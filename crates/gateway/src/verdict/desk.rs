@@ -67,6 +67,8 @@ pub(super) struct Desk {
     pub(super) traces: Traces,
     /// The payload to put in place of the packet's own, of the packet that was just handled.
     pub(super) rewritten: Option<Vec<u8>>,
+    /// The packet at hand belongs to a connection that was to be read, in this run or in an earlier one.
+    pub(super) watched: bool,
 }
 
 impl Desk {
@@ -99,6 +101,7 @@ impl Desk {
             next_file: 0,
             traces: Traces::default(),
             rewritten: None,
+            watched: false,
         }
     }
 
@@ -181,6 +184,17 @@ impl Desk {
         if flow.calling(seen.packet) != Calling::Own {
             return self.called(now, seen);
         }
+        let undecided = matches!(flow.attachment.own.status, Status::New | Status::Undecided);
+        if self.watched
+            && undecided
+            && flow.midway
+            && let Some(verdict) = self.unread(now, seen)
+        {
+            return verdict;
+        }
+        let Some(flow) = self.tracker.flow_mut(seen.place) else {
+            return Verdict::PASS;
+        };
         match &mut flow.attachment.own.status {
             Status::Decided(_) if flow.attachment.own.content.is_some() => self.read_on(now, seen),
             Status::Decided(decided) => {

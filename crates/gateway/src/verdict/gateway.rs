@@ -76,7 +76,12 @@ impl Gateway {
         }
     }
 
-    /// The same for a packet whose checksums nobody has verified. One that its receiver will discard goes on and changes
+    /// Whether the next packet belongs to a connection that was to be read: the kernel remembers it, also from an earlier run.
+    pub fn set_watched(&mut self, watched: bool) {
+        self.desk.watched = watched;
+    }
+
+    /// [`handle_queued`](Self::handle_queued) for a packet whose checksums nobody has verified. One that its receiver will discard goes on and changes
     /// nothing: what it says is said to nobody.
     pub fn handle_unverified(
         &mut self,

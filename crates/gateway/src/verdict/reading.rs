@@ -3,12 +3,13 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::content::{Answer, Content, Counsel, Note, Stop};
 use super::desk::{Desk, Seen, ends, facts, is_early};
 use super::event::{Event, EventKind, FileInfo, Text};
-use super::reset::resets;
+use super::reset::{Broken, question, resets};
 use super::state::{Decided, State, Status};
 use super::way::{Fate, Window};
 use super::{FileEnd, FilePart, FlowId, Mode, ScanJob, Verdict};
@@ -20,6 +21,8 @@ use crate::tracker::Tracker;
 
 /// Followed flows that are remembered before those that are over are looked for.
 const FEW_FOLLOWED: usize = 64;
+/// Why the contents of a connection are not read whose beginning nobody saw.
+const MIDWAY: &str = "it was not followed from its beginning";
 
 /// Who is asked while a packet is taken in, and what was told meanwhile.
 struct Bench<'a> {
@@ -130,7 +133,7 @@ impl Desk {
         });
         let Some(outcome) = outcome else {
             // Followed by nobody: it was picked up midway, or given up before anybody knew what it is.
-            self.give_up(now, seen.place, "it was not followed from its beginning");
+            self.give_up(now, seen.place, MIDWAY);
             return self.verdict(now, seen);
         };
         let (stop, waits) = outcome.answer;
@@ -384,6 +387,46 @@ impl Desk {
             ),
         }
         failure
+    }
+
+    /// Stops a connection that an earlier run read, or this one before it forgot the flow: what is left of a file would come
+    /// unread, and is often nothing that names the application. `None`: the policy lets it go on.
+    pub(super) fn unread(&mut self, now: Duration, seen: Seen<'_>) -> Option<Verdict> {
+        let flow = self.tracker.flow(seen.place)?;
+        let at = Moment::of(now, &self.settings.zone);
+        let ruling = self.policy.stops_unread(&facts(flow, None, at))?;
+        let (ends, after) = (ends(flow), flow.packets);
+        let found = Box::new(self.found(flow));
+        let mut alert = self.alert(&self.policy, &ruling, &found, after);
+        alert.evidence = format!("its contents cannot be read: {MIDWAY}");
+        if self.settings.mode == Mode::Enforce {
+            alert.action = "blocked";
+        }
+        let application = &found.application;
+        self.note(Event::new(now, EventKind::Alert, ends, application, alert));
+        let policy = Arc::clone(&self.policy);
+        let flow = self.tracker.flow_mut(seen.place)?;
+        // Not remembered as blocked: whoever calls again is read from the beginning.
+        flow.attachment.own.status = Status::Decided(Decided {
+            plan: Plan {
+                ruling: Ruling {
+                    action: Action::Block,
+                    ..ruling
+                },
+                content: Vec::new(),
+            },
+            policy,
+            after,
+            killed: 0,
+            found,
+        });
+        self.tracker.end_inspection(seen.place);
+        let verdict = self.verdict(now, seen);
+        if self.settings.mode == Mode::Enforce {
+            // The packet may repeat what its receiver has had for long: nobody here has seen that acknowledged.
+            self.injections.extend(question(&Broken::by(seen.packet)));
+        }
+        Some(verdict)
     }
 
     /// Blocks a flow for what it carries. What waits of it never arrives.

@@ -7,7 +7,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use etherparse::PacketBuilder;
+use etherparse::{IpHeaders, PacketBuilder, PacketBuilderStep};
 
 use crate::packet::{Packet, Tcp};
 use crate::reader::length32;
@@ -66,13 +66,33 @@ pub(super) fn resets(packet: &Broken) -> Vec<Vec<u8>> {
     resets
 }
 
+/// What makes the receiver of a packet say which number it expects, so that it can be reset with that: an acknowledgement
+/// behind what it has (RFC 9293 §3.10.7.4). A reset with a number that lies behind is passed over in silence.
+pub(super) fn question(packet: &Broken) -> Option<Vec<u8>> {
+    let tcp = packet.tcp.filter(|tcp| tcp.ack && !tcp.rst)?;
+    let builder = header(packet.source, packet.destination)?;
+    let sequence = tcp.sequence.wrapping_sub(1);
+    let (from, to) = (packet.source.port(), packet.destination.port());
+    let builder = builder.tcp(from, to, sequence, 0).ack(tcp.acknowledged);
+    let mut bytes = Vec::with_capacity(builder.size(0));
+    builder.write(&mut bytes, &[]).ok()?;
+    Some(bytes)
+}
+
+fn header(from: SocketAddr, to: SocketAddr) -> Option<PacketBuilderStep<IpHeaders>> {
+    match (from.ip(), to.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            Some(PacketBuilder::ipv4(from.octets(), to.octets(), HOPS))
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            Some(PacketBuilder::ipv6(from.octets(), to.octets(), HOPS))
+        }
+        _ => None,
+    }
+}
+
 fn reset(from: SocketAddr, to: SocketAddr, tcp: Tcp) -> Option<Vec<u8>> {
-    let builder = match (from.ip(), to.ip()) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => PacketBuilder::ipv4(from.octets(), to.octets(), HOPS),
-        (IpAddr::V6(from), IpAddr::V6(to)) => PacketBuilder::ipv6(from.octets(), to.octets(), HOPS),
-        _ => return None,
-    };
-    let builder = builder
+    let builder = header(from, to)?
         .tcp(from.port(), to.port(), tcp.sequence, 0)
         .rst()
         .ack(tcp.acknowledged);

@@ -119,3 +119,44 @@ fn what_was_not_followed_from_its_beginning_is_stopped_where_the_policy_says_so(
         gateway.finish(Duration::from_secs(1_000));
     }
 }
+
+/// What is left of a file after a restart names no application; the kernel still knows that the connection was read.
+#[test]
+fn what_an_earlier_run_read_is_stopped_where_the_policy_says_so() {
+    let fails_closed = "[gateway]\nfailure = \"closed\"\n";
+    let elsewhere = SCAN.replace("app = ", "port = 81\napp = ");
+    let named =
+        "[[rule]]\nname = \"n\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n";
+    for (policy, watched, stopped) in [
+        (SCAN.to_owned(), true, true),
+        (SCAN.to_owned(), false, false),
+        (SCAN.replace("closed", "open"), true, false),
+        (format!("{fails_closed}{named}"), true, true),
+        (named.to_owned(), true, false),
+        // No rule can have asked for it.
+        (elsewhere, true, false),
+    ] {
+        let mut gateway = governed(&policy, enforcing());
+        let mut packets = Packets::new();
+        let mut stream = packets.tcp(at("10.0.0.2:4000"), at("192.0.2.1:80"));
+        stream.open();
+        for _ in 0..MAX_UNDECIDED_PACKETS {
+            stream.server(&[0x5a; 1_000]);
+        }
+        let rest = packets.iter().skip(3);
+        let passed: Vec<bool> = rest
+            .map(|(now, bytes)| {
+                gateway.set_watched(watched);
+                gateway.handle_packet(now, LinkType::RawIp, bytes).pass
+            })
+            .collect();
+        assert_eq!(passed.first(), Some(&!stopped), "{policy}");
+        assert_eq!(gateway.poll_injection().is_some(), stopped, "{policy}");
+        assert_eq!(gateway.poll_event().is_some(), stopped, "{policy}");
+        // Who calls again is heard.
+        let (now, syn) = packets.iter().next().unwrap();
+        gateway.set_watched(false);
+        let later = now + Duration::from_secs(1_000);
+        assert!(gateway.handle_packet(later, LinkType::RawIp, syn).pass);
+    }
+}

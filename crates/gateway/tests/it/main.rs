@@ -8,6 +8,7 @@ mod contents;
 mod crowds;
 mod cut;
 mod evasion;
+mod floods;
 mod flows;
 mod fragments;
 mod given;

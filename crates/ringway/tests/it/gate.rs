@@ -11,6 +11,7 @@ mod classes;
 mod clients;
 mod directconnect;
 mod edonkey;
+mod ends;
 mod faults;
 mod files;
 mod howto;

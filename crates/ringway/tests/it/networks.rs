@@ -12,7 +12,7 @@ use ringway_testbed::{
 };
 use serde_json::Value;
 
-use super::{program, random_bytes, transfer_when};
+use super::{not_tested, program, random_bytes, transfer_when};
 
 mod many;
 mod priority;
@@ -359,7 +359,7 @@ fn a_home_router_that_gives_a_port_makes_a_leaf_reachable() {
     let (bob, gateway) = behind_gateway(&mut lan, "bob", 10, Rule::HomeRouter);
     let alice = behind(&mut lan, "alice", 9, Rule::MasqueradeAtRandom);
     let Some(daemon) = Miniupnpd::start(&gateway, "eth0", "eth1").unwrap() else {
-        eprintln!("SKIPPED: a home router that gives ports: `miniupnpd` is not installed");
+        not_tested("a home router that gives ports: `miniupnpd` is not installed");
         return;
     };
     let builder = lan.routers(&["oslo", "lima"]).leaf("bob").on(&bob);

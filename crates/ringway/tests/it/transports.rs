@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ringway_testbed::{Postfix, Ring, RingBuilder, TestbedError, free_port, wait_until};
 
-use super::{program, random_bytes};
+use super::{not_tested, program, random_bytes};
 
 /// Long enough for a busy machine; what is waited for takes seconds.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -150,7 +150,7 @@ fn where_only_the_web_gets_out_everything_goes_over_websocket() {
 fn a_transport_of_ones_own_carries_files_too() {
     let python = Path::new("/usr/bin/python3");
     if !python.exists() {
-        eprintln!("SKIPPED: {} is not installed", python.display());
+        not_tested(&format!("{} is not installed", python.display()));
         return;
     }
     assert!(Command::new(python).arg("-V").status().unwrap().success());
@@ -185,7 +185,7 @@ fn where_only_mail_is_left_a_file_arrives_by_mail() {
     let ports = [free_port().unwrap(), free_port().unwrap()];
     let mailboxes = [("oslo", ports[0]), ("alice", ports[1])];
     let Some(postfix) = Postfix::start(&mailboxes, &[""], |_| String::new()).unwrap() else {
-        eprintln!("SKIPPED: a ring by mail needs Postfix and root");
+        not_tested("a ring by mail needs Postfix and root");
         return;
     };
     let builder = RingBuilder::new(program())

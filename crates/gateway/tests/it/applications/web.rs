@@ -4,7 +4,7 @@ use ringway_gateway::Confidence::{Certain, Guess, Likely};
 use ringway_gateway::Packets;
 
 use super::{is, tcp, udp, unknown};
-use crate::{at, hex, only, pair};
+use crate::{at, classify, hex, only, pair};
 
 #[test]
 fn http_messages_and_lookalikes() {
@@ -213,6 +213,13 @@ fn flows_without_data_say_so() {
     let flow = only(&packets);
     unknown(&flow);
     assert_eq!(flow.evidence, "no data");
+    // Small segments, which make up no whole packet, are data.
+    let mut stream = packets.tcp(at("10.1.0.3:50000"), server);
+    stream.open();
+    stream.client(&[0x25; 69]);
+    let spoken = classify(&packets).pop().unwrap();
+    unknown(&spoken);
+    assert!(spoken.evidence.starts_with("no signature"), "{spoken:?}");
 }
 
 #[test]

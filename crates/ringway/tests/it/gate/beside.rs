@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringway_testbed::{TestbedError, need, wait_until};
+use ringway_testbed::{Host, TestbedError, need, wait_until};
 use serde_json::Value;
 
 use super::border::{Border, DEADLINE, skipped};
@@ -193,7 +193,12 @@ pub(super) fn up_to_shape(border: &mut Border, policy: &str) {
 
 /// Bytes on the wire that the client has received, headers of Ethernet included; right where nothing joins segments.
 pub(super) fn on_wire(border: &Border) -> Tested<u64> {
-    let text = border.client.check(&["cat", "/proc/net/dev"])?;
+    received(&border.client)
+}
+
+/// The same of any host.
+fn received(host: &Host) -> Tested<u64> {
+    let text = host.check(&["cat", "/proc/net/dev"])?;
     let others = text.lines().skip(2).filter_map(|line| line.split_once(':'));
     let counts = others
         .filter(|(name, _)| name.trim() != "lo")
@@ -202,11 +207,16 @@ pub(super) fn on_wire(border: &Border) -> Tested<u64> {
     Ok(counts?.into_iter().sum())
 }
 
-/// Whether what the client receives comes within 5 % of this rate, in bits on the wire, once it comes. A class holds back:
-/// when less comes the sender has made a pause, and it is measured again.
+/// Whether what the client receives comes within 5 % of this rate, in bits on the wire, once it comes.
 pub(super) fn comes_at(rate: f64, border: &Border, log: impl Fn() -> String) -> Tested {
+    reaches_at(rate, &border.client, log)
+}
+
+/// The same of what any host receives. A class holds back: when less comes the sender has made a pause, and it is measured
+/// again.
+pub(super) fn reaches_at(rate: f64, host: &Host, log: impl Fn() -> String) -> Tested {
     for _pause in 0..PAUSES {
-        if held_to(rate, [16.0, 10.0], border, &log)? {
+        if held_to(rate, [16.0, 10.0], host, &log)? {
             return Ok(());
         }
     }
@@ -224,10 +234,10 @@ const PAUSES: usize = 4;
 pub(super) fn held_to(
     rate: f64,
     [beginning, time]: [f64; 2],
-    border: &Border,
+    host: &Host,
     log: impl Fn() -> String,
 ) -> Tested<bool> {
-    let count = || -> Tested<f64> { Ok(f64::from(u32::try_from(on_wire(border)?)?)) };
+    let count = || -> Tested<f64> { Ok(f64::from(u32::try_from(received(host)?)?)) };
     // Past the beginning, which the class's burst and the buffers let through faster, and of which not all is in the class
     // where it takes a while to know what is spoken.
     let past = count()? + beginning * rate / 8.0;

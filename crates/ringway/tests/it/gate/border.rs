@@ -8,7 +8,7 @@ use ringway_testbed::{Host, Line, Network, Outcome, Process, Program, TestbedErr
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::program;
+use crate::{not_tested, program};
 
 pub(super) const CLIENT: &str = "10.66.0.2";
 pub(super) const SERVER: &str = "198.51.100.9";
@@ -18,9 +18,10 @@ pub(super) const SERVER_V6: &str = "2001:db8:2::9";
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Says that a test is skipped for want of a program.
-#[expect(clippy::print_stderr, reason = "a skipped test says so loudly")]
 pub(super) fn skipped<T>(test: &str, program: &str) -> Option<T> {
-    eprintln!("SKIPPED: {test}: {program} is not installed (./setup.sh --tests)");
+    not_tested(&format!(
+        "{test}: {program} is not installed (./setup.sh --tests)"
+    ));
     None
 }
 
@@ -174,12 +175,15 @@ impl Border {
         );
     }
 
-    /// Lets the server send each segment by itself: joined ones of up to 64 KiB come in lumps where a class is slow.
+    /// Lets both ends send each segment by itself: joined ones of up to 64 KiB come in lumps where a class is slow.
     pub(super) fn unjoined(&self) {
-        let interface = &self.server_interface;
-        self.server
-            .check(&["ip", "link", "set", "dev", interface, "gso_max_segs", "1"])
-            .unwrap();
+        for (host, interface) in [
+            (&self.client, &self.client_interface),
+            (&self.server, &self.server_interface),
+        ] {
+            host.check(&["ip", "link", "set", "dev", interface, "gso_max_segs", "1"])
+                .unwrap();
+        }
     }
 
     /// A file of the test's folder with this text.

@@ -1,8 +1,11 @@
 //! Classes of bandwidth for flows whose contents are read.
 
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
-use super::border::Border;
+use super::beside::{SLOW, Tested, reaches_at, slowed, up_to_shape};
+use super::border::{Border, SERVER};
 use super::web::{get, serve, take};
 
 const CLASS: &str = "[classes.bulk]\nrate = \"16 Mbit/s\"\n\n";
@@ -60,4 +63,38 @@ fn a_flow_stays_in_its_class_when_the_policy_gets_another_class() {
     let bytes = take(&mut stream, 4 << 20);
     let rate = 8.0 * f64::from(u32::try_from(bytes).unwrap()) / begun.elapsed().as_secs_f64();
     assert!((14.4e6..16.8e6).contains(&rate), "{rate} bit/s");
+}
+
+/// A file goes up as fast as its class lets it, measured where it arrives.
+pub(super) fn upload() -> Tested {
+    let Some(mut border) = Border::new("a shaped upload") else {
+        return Ok(());
+    };
+    let listener = border.server.enter(|| TcpListener::bind((SERVER, 80)))??;
+    std::thread::spawn(move || {
+        let Ok((mut stream, _)) = listener.accept() else {
+            return;
+        };
+        let mut buffer = vec![0; 65_536];
+        while let Ok(1..) = stream.read(&mut buffer) {}
+    });
+    up_to_shape(&mut border, &slowed("http"));
+    let connect = || TcpStream::connect((SERVER, 80));
+    let mut stream = border.client.enter(connect)??;
+    let file = vec![0x5a; 40 << 20];
+    let head = format!(
+        "PUT /film.bin HTTP/1.1\r\nHost: {SERVER}\r\nContent-Length: {}\r\n\r\n",
+        file.len()
+    );
+    let sender = stream.try_clone()?;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // It ends when the test has seen enough.
+            stream.write_all(head.as_bytes()).ok();
+            stream.write_all(&file).ok();
+        });
+        let outcome = reaches_at(SLOW, &border.server, String::new);
+        sender.shutdown(std::net::Shutdown::Both).ok();
+        outcome
+    })
 }

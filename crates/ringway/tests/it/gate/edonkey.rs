@@ -192,7 +192,7 @@ fn shaped(obfuscated: bool) -> Job<'static> {
             let pair = Pair::start(&border, obfuscated, attempt, LONG)?;
             let log = || pair.fetch.log();
             let shaped = until_within(SOON, "nothing is shaped", log, || known() > before);
-            if shaped.is_ok() && held_to(SLOWER, IN_A_BLOCK, &border, log)? {
+            if shaped.is_ok() && held_to(SLOWER, IN_A_BLOCK, &border.client, log)? {
                 return Ok(());
             }
         }

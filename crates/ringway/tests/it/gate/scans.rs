@@ -3,10 +3,13 @@
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
 
 use ringway_testbed::{Clamd, Line};
+use serde_json::Value;
 
+use super::beside::until;
 use super::border::{Border, DEADLINE, SERVER, skipped};
 use crate::random_bytes;
 
@@ -192,8 +195,95 @@ fn a_virus_in_an_archive_is_found() {
     assert!(fetch(&border, 8_001, "a.zip").len() < archive.len());
 }
 
+/// What is wrong with the scanner.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    /// It takes connections, and does not answer.
+    Hangs,
+    /// It is killed while a file goes by.
+    Killed,
+    /// Nobody has ever listened at its socket.
+    NeverThere,
+}
+
+/// A web server that gives the first half of a file, and the second one when it is told to.
+fn serve_in_halves(border: &Border, port: u16, body: Vec<u8>) -> Sender<()> {
+    let bound = border.server.enter(|| TcpListener::bind((SERVER, port)));
+    let listener = bound.unwrap().unwrap();
+    let (word, words) = channel();
+    std::thread::spawn(move || {
+        let Ok((mut stream, _)) = listener.accept() else {
+            return;
+        };
+        let (first, second) = body.split_at(body.len() / 2);
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        // A client whose connection was reset gets no more.
+        let _request = stream.read(&mut [0; 4_096]);
+        stream.write_all(&[head.as_bytes(), first].concat()).ok();
+        words.recv().ok();
+        stream.write_all(second).ok();
+    });
+    word
+}
+
+/// Downloads a file under this policy while the scanner is in trouble: gives how many bytes came and which event says why.
+fn fetched_in(trouble: Trouble, failure: &str, body: &[u8]) -> Option<(Vec<u8>, Value)> {
+    let (mut border, mut clamd) = border("a scanner in trouble")?;
+    let policy = format!("{SCAN}failure = \"{failure}\"\n");
+    let socket = match trouble {
+        Trouble::NeverThere => border.path("nobody.sock"),
+        Trouble::Hangs | Trouble::Killed => clamd.socket().to_str().unwrap().to_owned(),
+    };
+    border.up(&policy, &["--enforce", "--clamd", &socket]);
+    let word = serve_in_halves(&border, 8_001, body.to_vec());
+    let begun = Instant::now();
+    let arrived = std::thread::scope(|scope| {
+        let download = scope.spawn(|| fetch(&border, 8_001, "a.bin"));
+        match trouble {
+            Trouble::Hangs => clamd.hang().unwrap(),
+            Trouble::Killed => {
+                // Some windows have been scanned, and it has the beginning of a file.
+                let scanned = || border.status()["scanned"].as_u64() > Some(0);
+                until("nothing is scanned", String::new, scanned).unwrap();
+                clamd.kill().unwrap();
+            }
+            Trouble::NeverThere => {}
+        }
+        word.send(()).unwrap();
+        download.join().unwrap()
+    });
+    // A scanner has ten seconds for an answer.
+    assert!(begun.elapsed() < Duration::from_secs(40), "{trouble:?}");
+    let of_failure = |event: &&Value| {
+        let told = event["alert"]["evidence"].as_str();
+        told.is_some_and(|told| told.starts_with("its contents cannot be read: clamd: "))
+    };
+    let events = border.audit_when(|events| events.iter().any(|event| of_failure(&event)));
+    assert_eq!(border.status()["held"], 0, "{trouble:?}");
+    let event = events.iter().find(of_failure).unwrap().clone();
+    Some((arrived, event))
+}
+
 #[test]
-fn without_a_scanner_that_answers_the_policy_decides() {
+fn without_a_scanner_that_answers_the_policy_decides_and_the_audit_says_why() {
+    let body = random_bytes("no scanner", 2_000_000);
+    for trouble in [Trouble::Hangs, Trouble::Killed, Trouble::NeverThere] {
+        for (failure, action) in [("open", "allowed"), ("closed", "blocked")] {
+            let Some((arrived, event)) = fetched_in(trouble, failure, &body) else {
+                return;
+            };
+            let what = format!("{trouble:?}, {failure}: {} bytes, {event}", arrived.len());
+            let whole = arrived == body;
+            assert!(whole == (failure == "open"), "{what}");
+            assert!(body.starts_with(&arrived), "{what}");
+            assert_eq!(event["alert"]["action"], action, "{what}");
+            assert_eq!(event["alert"]["signature"], "scan", "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_policy_that_is_applied_decides_what_comes_without_a_scanner() {
     let Some((mut border, clamd)) = border("a scanner that hangs") else {
         return;
     };
@@ -248,5 +338,24 @@ fn files_are_scanned_whole_over_a_line_that_loses_packets_and_mixes_them_up() {
         border.status()
     );
     assert!(fetch(&border, 8_002, "spoilt.bin").len() < body.len());
+    // It was stopped for what it is, and did not only come to a stand.
+    let events = border.audit_when(|events| {
+        events
+            .iter()
+            .any(|event| event["fileinfo"]["found"].is_string())
+    });
+    let event = events
+        .iter()
+        .find(|event| event["fileinfo"]["found"].is_string())
+        .unwrap();
+    assert_eq!(event["fileinfo"]["filename"], "spoilt.bin");
+    assert_eq!(event["alert"]["action"], "blocked");
+    assert!(
+        event["fileinfo"]["found"]
+            .as_str()
+            .unwrap()
+            .contains("Ringway.Test"),
+        "{event}"
+    );
     assert_eq!(border.status()["held"], 0, "{}", border.status());
 }

@@ -3,7 +3,7 @@
 //! What people say to each other has no rate that could be measured: of chat programs it is the files.
 
 use super::beside::{Tested, all, job};
-use super::{clients, directconnect, edonkey, files, irc, speakers, torrents, xmpp};
+use super::{classes, clients, directconnect, edonkey, files, irc, speakers, torrents, xmpp};
 
 #[test]
 fn torrents_get_the_rate_of_their_class() -> Tested {
@@ -17,6 +17,7 @@ fn all_other_files_get_the_rate_of_their_class() -> Tested {
     let mut jobs = vec![
         job("shaped eiskaltdcpp", directconnect::shaped),
         job("shaped curl", files::shaped),
+        job("a shaped upload", classes::upload),
         job("shaped files over IRC", irc::shaped),
         job("shaped files over XMPP", xmpp::shaped),
     ];

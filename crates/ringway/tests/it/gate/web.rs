@@ -150,46 +150,24 @@ fn a_policy_that_fails_closed_stops_undecided_flows_when_the_gateway_is_gone() {
     );
 }
 
+/// What a host may have in its packet filter.
+const OF_THE_HOST: [&str; 8] = [
+    "iptables -t mangle -A FORWARD -j MARK --set-xmark 0x42/0xff",
+    "iptables -t mangle -A POSTROUTING -m mark --mark 0x42/0xff",
+    "ip6tables -t mangle -A FORWARD -p udp -j ACCEPT",
+    "iptables -t nat -A POSTROUTING -p sctp -j ACCEPT",
+    "iptables -A FORWARD -p sctp -j DROP",
+    "nft add table inet own",
+    "nft add chain inet own forward { type filter hook forward priority 5 ; }",
+    "nft add rule inet own forward counter accept",
+];
+
 #[test]
 fn rules_and_marks_of_the_host_stay_as_they_are() {
     let Some(mut border) = Border::new("the host's own rules") else {
         return;
     };
-    let own = [
-        [
-            "iptables",
-            "-t",
-            "mangle",
-            "-A",
-            "FORWARD",
-            "-j",
-            "MARK",
-            "--set-xmark",
-            "0x42/0xff",
-        ],
-        [
-            "iptables",
-            "-t",
-            "mangle",
-            "-A",
-            "POSTROUTING",
-            "-m",
-            "mark",
-            "--mark",
-            "0x42/0xff",
-        ],
-    ];
-    for rule in &own {
-        border.gateway.check(rule).unwrap();
-    }
-    for words in [
-        "ip6tables -t mangle -A FORWARD -p udp -j ACCEPT",
-        "iptables -t nat -A POSTROUTING -p sctp -j ACCEPT",
-        "iptables -A FORWARD -p sctp -j DROP",
-        "nft add table inet own",
-        "nft add chain inet own forward { type filter hook forward priority 5 ; }",
-        "nft add rule inet own forward counter accept",
-    ] {
+    for words in OF_THE_HOST {
         let words: Vec<&str> = words.split(' ').collect();
         border.gateway.check(&words).unwrap();
     }

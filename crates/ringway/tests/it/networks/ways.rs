@@ -1,6 +1,5 @@
 //! Which way is taken where several lead to a member, and where only one is left.
 
-use std::io::Write as _;
 use std::time::Instant;
 
 use ringway_testbed::{Nginx, Postfix, WebServer};
@@ -133,7 +132,7 @@ fn where_only_port_443_is_left_members_meet_behind_a_web_server() {
     let run = |nginx| lan.host("lima").command(nginx);
     let Some(nginx) = Nginx::start_by(run, lima, &web).unwrap() else {
         let line = "needs nginx (`./setup.sh --tests` as root installs it)";
-        writeln!(std::io::stderr(), "SKIPPED: {test} {line}").unwrap();
+        not_tested(&format!("{test} {line}"));
         return;
     };
     let way = format!("wss://{lima}/ringway#lima.test");
@@ -184,7 +183,7 @@ fn where_only_mail_is_left_two_hosts_meet_by_their_mail_servers() {
     };
     let (Some(of_oslo), Some(of_alice)) = (server("oslo", "alice"), server("alice", "oslo")) else {
         let line = "needs Postfix (`./setup.sh --tests` as root installs it)";
-        writeln!(std::io::stderr(), "SKIPPED: {test} {line}").unwrap();
+        not_tested(&format!("{test} {line}"));
         return;
     };
     let builder = RingBuilder::new(program()).authority_on(lan.host("owner"));

@@ -1,0 +1,302 @@
+//! The gateway's end while files go by: killed under load, or begun anew with its rules left in the kernel.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::beside::{Tested, until, wrong};
+use super::border::{Border, DEADLINE, SERVER};
+use super::scans::{SCAN, fetch, serve};
+use crate::random_bytes;
+
+/// Downloads that are under way when the gateway is killed.
+const DOWNLOADS: usize = 20;
+/// Bytes of each.
+const SIZE: usize = 4 << 20;
+const PORT: u16 = 8_001;
+const NEEDLE: &[u8] = b"a needle in the hay";
+const RULES: &str = r#"rule Needle { strings: $a = "a needle in the hay" condition: $a }"#;
+const CLOSED: &str = "[gateway]\nfailure = \"closed\"\n";
+
+/// A download under way.
+struct Download(JoinHandle<Vec<u8>>);
+
+impl Download {
+    /// Asks for a file; what arrives is counted.
+    fn begin(border: &Border, arrived: &Arc<AtomicUsize>) -> Tested<Download> {
+        let connect = || TcpStream::connect((SERVER, PORT));
+        let mut stream = border.client.enter(connect)??;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        stream.write_all(format!("GET /a.bin HTTP/1.1\r\nHost: {SERVER}\r\n\r\n").as_bytes())?;
+        let arrived = Arc::clone(arrived);
+        Ok(Download(thread::spawn(move || {
+            let (mut bytes, mut buffer) = (Vec::new(), vec![0; 65_536]);
+            // A reset is an end too, and so is nothing for a minute.
+            while let Ok(read @ 1..) = stream.read(&mut buffer) {
+                bytes.extend_from_slice(&buffer[..read]);
+                arrived.fetch_add(read, Ordering::Relaxed);
+            }
+            bytes
+        })))
+    }
+
+    /// What came of the file, in the end.
+    fn end(self) -> Tested<Vec<u8>> {
+        let mut bytes = self.0.join().map_err(|_| "a download panicked")?;
+        let head = bytes.windows(4).position(|part| part == b"\r\n\r\n");
+        Ok(head.map_or(Vec::new(), |end| bytes.split_off(end + 4)))
+    }
+}
+
+/// Arguments of a gateway that scans with the test's rule.
+fn scanner(border: &Border) -> [String; 3] {
+    let rules = border.file("own.yar", RULES);
+    ["--enforce", "--yara", rules.to_str().unwrap_or_default()].map(str::to_owned)
+}
+
+fn up(border: &mut Border, policy: &str, more: &[&str]) {
+    let scanner = scanner(border);
+    let arguments: Vec<&str> = scanner.iter().map(String::as_str).collect();
+    border.up(policy, &[&arguments, more].concat());
+}
+
+/// Begins downloads and kills the gateway when an eighth has come; gives the count of what arrives.
+fn killed_under_load(border: &mut Border) -> Tested<(Vec<Download>, Arc<AtomicUsize>)> {
+    let arrived = Arc::new(AtomicUsize::new(0));
+    let downloads: Tested<Vec<Download>> = (0..DOWNLOADS)
+        .map(|_| Download::begin(border, &arrived))
+        .collect();
+    let came = || arrived.load(Ordering::Relaxed);
+    until("too little comes", String::new, || {
+        came() > DOWNLOADS * SIZE / 8
+    })?;
+    border.daemon().kill()?;
+    if came() > DOWNLOADS * SIZE * 3 / 4 {
+        return wrong("they were as good as over");
+    }
+    Ok((downloads?, arrived))
+}
+
+#[test]
+fn downloads_that_are_scanned_end_whole_though_the_gateway_is_killed() -> Tested {
+    // What a rule says for itself is for a gateway that is there.
+    for policy in [SCAN.to_owned(), format!("{SCAN}failure = \"closed\"\n")] {
+        let Some(mut border) = Border::new("a gateway killed while it scans") else {
+            return Ok(());
+        };
+        let body = random_bytes("killed", SIZE);
+        serve(&border, PORT, body.clone(), true);
+        up(&mut border, &policy, &[]);
+        let (downloads, _) = killed_under_load(&mut border)?;
+        for (number, download) in downloads.into_iter().enumerate() {
+            let arrived = download.end()?;
+            if arrived != body {
+                let bytes = arrived.len();
+                return wrong(format!(
+                    "{number}: {bytes} bytes, or others, under {policy}"
+                ));
+            }
+        }
+        // The next run is none the worse for it, and writes down where the first one did.
+        up(&mut border, &policy, &[]);
+        let mut spoilt = body;
+        spoilt[2_000_000..2_000_000 + NEEDLE.len()].copy_from_slice(NEEDLE);
+        serve(&border, PORT + 1, spoilt, true);
+        if fetch(&border, PORT + 1, "spoilt.bin").len() >= SIZE {
+            return wrong("the next run does not scan");
+        }
+        border.audit_when(|events| {
+            events
+                .iter()
+                .any(|event| event["fileinfo"]["found"] == "Needle")
+        });
+    }
+    Ok(())
+}
+
+#[test]
+fn nothing_more_of_scanned_downloads_comes_once_a_gateway_that_fails_closed_is_killed() -> Tested {
+    let Some(mut border) = Border::new("a gateway killed while it scans, failing closed") else {
+        return Ok(());
+    };
+    let body = random_bytes("killed", SIZE);
+    serve(&border, PORT, body.clone(), true);
+    up(&mut border, &format!("{CLOSED}{SCAN}"), &[]);
+    let (downloads, arrived) = killed_under_load(&mut border)?;
+    // What had passed it is still taken from the client's buffers.
+    thread::sleep(Duration::from_secs(1));
+    let before = arrived.load(Ordering::Relaxed);
+    let server: SocketAddr = format!("{SERVER}:{PORT}").parse()?;
+    let connect = || TcpStream::connect_timeout(&server, Duration::from_secs(4));
+    if border.client.enter(connect)?.is_ok() {
+        return wrong("a new connection went through");
+    }
+    let after = arrived.load(Ordering::Relaxed);
+    if after != before {
+        return wrong(format!("{} bytes came nevertheless", after - before));
+    }
+    // TCP has repeated all the while: once the rules are gone the downloads go on.
+    let down = ["gate", "down", &border.inside, &border.outside];
+    let outcome = border.program().run(down)?;
+    if outcome.code != Some(0) || !border.traces().is_empty() {
+        return wrong(format!("{} {}", outcome.stderr, border.traces()));
+    }
+    for download in downloads {
+        if download.end()? != body {
+            return wrong("a download did not go on after `gate down`");
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of a download that lives across a restart: more than all buffers on its way.
+const LONG: usize = 32 << 20;
+
+/// A download whose bytes are asked for by and by.
+struct Slowly {
+    stream: TcpStream,
+    bytes: Vec<u8>,
+    reset: bool,
+}
+
+impl Slowly {
+    fn begin(border: &Border) -> Tested<Slowly> {
+        let connect = || TcpStream::connect((SERVER, PORT));
+        let mut stream = border.client.enter(connect)??;
+        stream.write_all(format!("GET /a.bin HTTP/1.1\r\nHost: {SERVER}\r\n\r\n").as_bytes())?;
+        Ok(Slowly {
+            stream,
+            bytes: Vec::new(),
+            reset: false,
+        })
+    }
+
+    /// Takes so many bytes more, or what there is before the end or a pause of this length; gives their rate in bits a second.
+    fn take(&mut self, most: usize, pause: Duration) -> Tested<f64> {
+        self.stream.set_read_timeout(Some(pause))?;
+        let (begun, before) = (Instant::now(), self.bytes.len());
+        let mut buffer = vec![0; 65_536];
+        while self.bytes.len() < before + most {
+            match self.stream.read(&mut buffer) {
+                Ok(read @ 1..) => self.bytes.extend_from_slice(&buffer[..read]),
+                Ok(_) => break,
+                Err(error) => {
+                    self.reset |= error.kind() == ErrorKind::ConnectionReset;
+                    break;
+                }
+            }
+        }
+        let came = f64::from(u32::try_from(self.bytes.len() - before)?);
+        Ok(8.0 * came / begun.elapsed().as_secs_f64())
+    }
+
+    /// Whether all of the file came, and nothing else.
+    fn is(&self, body: &[u8]) -> bool {
+        let head = self.bytes.windows(4).position(|part| part == b"\r\n\r\n");
+        head.is_some_and(|end| self.bytes[end + 4..] == *body)
+    }
+}
+
+/// Restarts the gateway under a download; gives the download and the rates while it was gone and afterwards.
+fn restarted(border: &mut Border, policy: &str, body: &[u8]) -> Tested<(Slowly, [f64; 2])> {
+    serve(border, PORT, body.to_vec(), true);
+    up(border, policy, &["--leave"]);
+    let mut download = Slowly::begin(border)?;
+    download.take(4 << 20, DEADLINE)?;
+    if border.daemon().terminate()? != Some(0) {
+        return wrong("a bad end");
+    }
+    if border.traces().is_empty() {
+        return wrong("no rules are left");
+    }
+    // What waits in the client's buffers comes faster.
+    download.take(2 << 20, Duration::from_secs(5))?;
+    let meanwhile = download.take(6 << 20, Duration::from_secs(5))?;
+    up(border, policy, &["--leave"]);
+    download.take(8 << 20, Duration::from_secs(12))?;
+    let after = download.take(8 << 20, Duration::from_secs(12))?;
+    download.take(LONG, Duration::from_secs(12))?;
+    Ok((download, [meanwhile, after]))
+}
+
+const BULK: &str = "[classes.bulk]\nrate = \"16 Mbit/s\"\n";
+const SHAPED: &str =
+    "[[rule]]\nname = \"slow\"\napp = \"http\"\naction = \"shape\"\nclass = \"bulk\"\n";
+const OTHERS: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
+const ALLOWED: &str = "[[rule]]\nname = \"web\"\napp = \"http\"\naction = \"allow\"\n";
+
+#[test]
+fn connections_that_are_decided_or_fail_open_outlive_a_restart_and_keep_their_class() -> Tested {
+    let body = random_bytes("restarted", LONG);
+    for (what, policy) in [
+        ("no rule of it", OTHERS.to_owned()),
+        ("allowed, failing closed", format!("{CLOSED}{ALLOWED}")),
+        ("shaped", format!("{BULK}{SHAPED}")),
+        ("shaped, failing closed", format!("{CLOSED}{BULK}{SHAPED}")),
+        ("scanned", SCAN.to_owned()),
+    ] {
+        let Some(mut border) = Border::new("a restart") else {
+            return Ok(());
+        };
+        let (download, rates) = restarted(&mut border, &policy, &body)?;
+        if !download.is(&body) {
+            let bytes = download.bytes.len();
+            return wrong(format!(
+                "{what}: {bytes} bytes, or others: {}",
+                border.status()
+            ));
+        }
+        // Within 5 % of the class, of which headers take another 5 % at most.
+        let kept = |rate: &f64| (14.4e6..16.8e6).contains(rate);
+        if policy.contains(BULK) && !rates.iter().all(kept) {
+            return wrong(format!("{what}: {rates:?} bit/s"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_scanned_download_does_not_outlive_a_restart_where_files_must_be_scanned() -> Tested {
+    let body = random_bytes("restarted", LONG);
+    for policy in [
+        format!("{CLOSED}{SCAN}"),
+        format!("{SCAN}failure = \"closed\"\n"),
+    ] {
+        let Some(mut border) = Border::new("a restart, failing closed") else {
+            return Ok(());
+        };
+        let (download, [meanwhile, _]) = restarted(&mut border, &policy, &body)?;
+        // What a rule says for itself is for a gateway that is there.
+        // Some bytes had passed it before its end.
+        if (meanwhile < 1e6) != policy.starts_with(CLOSED) {
+            return wrong(format!(
+                "{meanwhile} bit/s without a gateway under {policy}"
+            ));
+        }
+        if download.bytes.len() >= LONG {
+            return wrong(format!("the rest came unscanned under {policy}"));
+        }
+        if !download.reset {
+            return wrong(format!("the client waits for ever under {policy}"));
+        }
+        let told = |event: &Value| {
+            let why = "its contents cannot be read: it was not followed from its beginning";
+            let alert = &event["alert"];
+            alert["evidence"] == why
+                && alert["action"] == "blocked"
+                && alert["signature"] == "scan"
+                && event["dest_port"] == PORT
+        };
+        border.audit_when(|events| events.iter().any(told));
+        // Who asks again is scanned from the beginning.
+        if fetch(&border, PORT, "again.bin") != body {
+            return wrong(format!("it does not come again: {}", border.status()));
+        }
+    }
+    Ok(())
+}
