@@ -341,8 +341,13 @@ pub const MAX_EARLY: usize = 524_288;
 
 /// Bytes that all connections whose contents are followed may hold together.
 /// Source: chosen: a quarter of a gateway with 1 GiB. Less [`MAX_EARLY`], whoever has been unknown for longest is not followed
-/// any more; past it packets behind gaps are dropped, and their senders repeat them.
+/// any more; past it packets behind gaps are dropped, and their senders repeat them. [`SCAN_OVERLAP`] of each file that is
+/// scanned may come on top.
 pub const MAX_CONTENT: usize = 268_435_456;
+
+/// Bytes that are left of [`MAX_CONTENT`] below which nothing is gathered for parts and windows of files.
+/// Source: chosen: half of what is not kept for others ([`EARLY_RESERVE`]). Past it parts and windows are as small as packets.
+pub const SCARCE_CONTENT: usize = 100_663_296;
 
 /// The first port that a conversation can announce.
 /// Source: RFC 6335 §6: the ports below are the system's. Below it what is announced is not believed, or any chat could
@@ -368,6 +373,10 @@ pub const SCAN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Files that one scanner follows at once.
 /// Source: half of clamd's usual `MaxThreads` times its queue. Past it the one that stood still for longest is given up.
 pub const MAX_SCAN_SESSIONS: usize = 512;
+
+/// How much less of a core threads that scan get than others, as `nice` counts.
+/// Source: chosen: a third of the share of a busy thread of the queue. Past it scans would starve beside other programs.
+pub const SCAN_NICENESS: i32 = 5;
 
 /// Time after which a file that stands still is not followed by the scanner any more.
 /// Source: chosen: below clamd's own `ReadTimeout` (120 s). Past it the file counts as not scanned.
@@ -469,12 +478,16 @@ pub const MAX_TRACE_PACKETS: usize = 12;
 /// Source: chosen: some twenty thousand flows of the web. Past it the oldest are forgotten.
 pub const MAX_TRACES: usize = 33_554_432;
 
+/// Bytes of an audited file that are gathered before they are handed on.
+/// Source: half of what the kernel joins to one packet at most (65 535). Past it a part is handed on.
+pub const FILE_PIECE: usize = 32_768;
+
 /// Bytes of an audited file that are handed on at once.
-/// Source: what the kernel joins to one packet at most (65 535). Past it a part is handed on.
-pub const FILE_PIECE: usize = 65_536;
+/// Source: what the kernel joins to one packet at most. Past it a further part is made.
+pub const MAX_FILE_PIECE: usize = 65_536;
 
 /// Parts of audited files that wait for their hashes.
-/// Source: chosen: 64 MiB at [`FILE_PIECE`] each. Past it a file is written down without its hash, and is not kept.
+/// Source: chosen: 64 MiB at [`MAX_FILE_PIECE`] each. Past it a file is written down without its hash, and is not kept.
 pub const MAX_FILE_PARTS: usize = 1_024;
 
 /// Addresses of which a bridging gateway remembers who sends for them.

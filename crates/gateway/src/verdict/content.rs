@@ -16,7 +16,7 @@ use super::way::{Fate, Transfer, Way, Window};
 use super::{FileEnd, FilePart, Settled};
 use crate::flow::{Both, Direction};
 use crate::inspect::{Decoder, Expected, FileHead, Message, Seen};
-use crate::limits::{MAX_EARLY, MIN_UNSEEN};
+use crate::limits::{MAX_EARLY, MIN_UNSEEN, SCARCE_CONTENT};
 use crate::packet::{Packet, Tcp};
 use crate::policy::{Action, Item, Ruling};
 use crate::stream::{Decision, Output, Place, Segment};
@@ -237,6 +237,9 @@ impl Content {
         };
         if answer.stop.is_none() && place == Place::Next {
             answer.stop = self.read(direction, &output.bytes, counsel);
+            if room < SCARCE_CONTENT {
+                self.way(direction).give_away(direction, counsel);
+            }
             if answer.stop.is_none() && !ended && self.way(direction).stream.is_ended() {
                 answer.stop = self.end(direction, counsel);
             }

@@ -295,10 +295,15 @@ impl Desk {
         // An announcement counts once there is data: what that certainly is counts more, or any host could pass for a chat's.
         let inspection = &flow.attachment.inspection;
         let heard = inspection.held() >= MIN_HEARD && self.tracker.is_announced(flow);
-        let announced = heard || (inspection.inspected() > 0 && own.announced.is_some());
-        let finished = flow.attachment.inspection.is_done()
-            || flow.packets >= MAX_UNDECIDED_PACKETS
-            || announced;
+        let announced = heard || (inspection.has_data() && own.announced.is_some());
+        // One that was picked up midway may be one that has to be stopped with its first data: what only acknowledges must not
+        // settle it before.
+        let mute = flow.midway && !inspection.has_data() && {
+            let at = Moment::of(now, &self.settings.zone);
+            self.policy.stops_unread(&facts(flow, None, at)).is_some()
+        };
+        let crowded = flow.packets >= MAX_UNDECIDED_PACKETS && !mute;
+        let finished = inspection.is_done() || crowded || announced;
         let named = flow.attachment.inspection.verdict().is_some();
         // Of what was given up the policy's failure decides, before more of it goes on.
         let readable = named && (own.content.is_some() || own.given_up);

@@ -81,8 +81,8 @@ impl Gateway {
         self.desk.watched = watched;
     }
 
-    /// [`handle_queued`](Self::handle_queued) for a packet whose checksums nobody has verified. One that its receiver will discard goes on and changes
-    /// nothing: what it says is said to nobody.
+    /// [`handle_queued`](Self::handle_queued) for a packet whose checksums nobody has verified. One that its receiver will
+    /// discard goes on and changes nothing: what it says is said to nobody.
     pub fn handle_unverified(
         &mut self,
         now: Duration,

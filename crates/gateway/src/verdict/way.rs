@@ -8,7 +8,7 @@ use super::reset::Broken;
 use super::{FileEnd, FilePart};
 use crate::flow::Direction;
 use crate::inspect::FileHead;
-use crate::limits::{FILE_PIECE, SCAN_OVERLAP, SCAN_PAUSE};
+use crate::limits::{FILE_PIECE, MAX_FILE_PIECE, SCAN_OVERLAP, SCAN_PAUSE};
 use crate::packet::Packet;
 use crate::policy::{Action, File, Ruling};
 use crate::stream::{Output, Stream, StreamBounds};
@@ -157,19 +157,7 @@ impl Way {
             .bytes
             .saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         if file.ruling.audit {
-            let mut rest = bytes;
-            while !rest.is_empty() {
-                if file.piece.capacity() == 0 {
-                    file.piece = Vec::with_capacity(file.expected(rest.len()).min(FILE_PIECE));
-                }
-                let room = FILE_PIECE.saturating_sub(file.piece.len());
-                let (now, later) = rest.split_at(room.min(rest.len()));
-                file.piece.extend_from_slice(now);
-                rest = later;
-                if file.piece.len() >= FILE_PIECE {
-                    counsel.part(file.part(None));
-                }
-            }
+            file.gather(bytes, counsel);
         }
         if !file.is_scanned() {
             return;
@@ -190,6 +178,15 @@ impl Way {
                 let number = self.issued;
                 counsel.scan(file.cut(direction, number, false));
             }
+        }
+    }
+
+    /// Hands on what is gathered for a part or a window, because memory is short.
+    pub(super) fn give_away(&mut self, direction: Direction, counsel: &mut dyn Counsel) {
+        self.scan_rest(direction, false, counsel);
+        let gathered = self.transfer.as_mut().filter(|file| !file.piece.is_empty());
+        if let Some(file) = gathered {
+            counsel.part(file.part(None));
         }
     }
 
@@ -253,6 +250,26 @@ impl Transfer {
             repeated: 0,
             at: 0,
             begun: false,
+        }
+    }
+
+    /// Takes the next bytes of an audited file, and hands on what has come together.
+    fn gather(&mut self, mut bytes: &[u8], counsel: &mut dyn Counsel) {
+        while !bytes.is_empty() {
+            if self.piece.len().saturating_add(bytes.len()) < FILE_PIECE {
+                if self.piece.capacity() == 0 {
+                    let most = self.expected(bytes.len()).min(FILE_PIECE);
+                    self.piece = Vec::with_capacity(most);
+                }
+                self.piece.extend_from_slice(bytes);
+                return;
+            }
+            let room = MAX_FILE_PIECE.saturating_sub(self.piece.len());
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            self.piece.reserve_exact(now.len());
+            self.piece.extend_from_slice(now);
+            counsel.part(self.part(None));
+            bytes = later;
         }
     }
 

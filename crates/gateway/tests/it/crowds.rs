@@ -160,3 +160,29 @@ fn what_an_earlier_run_read_is_stopped_where_the_policy_says_so() {
         assert!(gateway.handle_packet(later, LinkType::RawIp, syn).pass);
     }
 }
+
+/// The kernel gives what only acknowledges to the queue of flows that nobody knows.
+#[test]
+fn what_only_acknowledges_does_not_settle_what_an_earlier_run_read() {
+    for (policy, settled) in [
+        (SCAN.to_owned(), false),
+        (SCAN.replace("closed", "open"), true),
+    ] {
+        let mut gateway = governed(&policy, enforcing());
+        let mut packets = Packets::new();
+        let mut stream = packets.tcp(at("10.0.0.2:4000"), at("192.0.2.1:80"));
+        stream.open();
+        stream.server(&[0x5a; 1_000]);
+        let all: Vec<_> = packets.iter().collect();
+        let (now, acknowledges) = all[2];
+        let verdicts = (0..2 * MAX_UNDECIDED_PACKETS).map(|_| {
+            let verdict = gateway.handle_packet(now, LinkType::RawIp, acknowledges);
+            verdict.settled.is_some()
+        });
+        assert_eq!(verdicts.last(), Some(settled), "{policy}");
+        gateway.set_watched(true);
+        let (now, data) = all[3];
+        let verdict = gateway.handle_packet(now, LinkType::RawIp, data);
+        assert_eq!(verdict.pass, settled, "{policy}");
+    }
+}

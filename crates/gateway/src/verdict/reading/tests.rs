@@ -12,9 +12,11 @@ use crate::{LinkType, Packets, built_in_classifier};
 
 /// A gateway that scans what comes over HTTP, and stops what it cannot read.
 fn gateway() -> Gateway {
+    governed("[[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\nfailure = \"closed\"\n")
+}
+
+fn governed(policy: &str) -> Gateway {
     let known: BTreeSet<String> = ["http".to_owned()].into();
-    let policy =
-        "[[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\nfailure = \"closed\"\n";
     Gateway::new(
         built_in_classifier(),
         TableBounds::default(),
@@ -149,4 +151,38 @@ fn flows_that_are_over_are_not_remembered_as_followed() {
     let most = 2 * gateway.live_flows() + 64;
     assert!(most < 1_000, "{most}");
     assert!(gateway.remembered() <= most, "{}", gateway.remembered());
+}
+
+/// Files under way have parts and windows in the making; many of them together must not have more than there is place for.
+#[test]
+fn many_files_under_way_stay_within_the_bound() {
+    let audited = "[[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\naudit = true\n";
+    let mut gateway = governed(audited);
+    let (mut most, mut windows, mut parts) = (0, 0, 0);
+    for number in 0..12_000_u16 {
+        let mut packets = Packets::new();
+        let [high, low] = number.to_be_bytes();
+        let client = ([10, 0, high, low], 4_000).into();
+        let mut stream = packets.tcp(client, ([192, 0, 2, 1], 80).into());
+        stream.open();
+        stream.client(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
+        stream.server(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n");
+        stream.server(&[1; 30_000]);
+        for (now, bytes) in packets.iter() {
+            let _ = gateway.handle_queued(now, 1, LinkType::RawIp, bytes);
+            while let Some(job) = gateway.poll_scan() {
+                windows += 1;
+                gateway.handle_scanned(now, &job, &Scanned::Clean);
+            }
+            while gateway.poll_file_part().is_some() {
+                parts += 1;
+            }
+            while gateway.poll_released().is_some() {}
+            most = most.max(gateway.content_held());
+        }
+    }
+    assert!(most <= MAX_CONTENT, "{most}");
+    assert!(most > MAX_CONTENT / 3, "{most}");
+    // Nothing was left out for it.
+    assert!(windows > 5_000 && parts > 5_000, "{windows} {parts}");
 }
