@@ -176,6 +176,7 @@ pub(super) fn hold(output: Output, cell: Held) -> Result<(), Failure> {
         // What is told meanwhile goes elsewhere.
         while gateway.poll_event().is_some() || gateway.poll_flow().is_some() {}
         while gateway.poll_released().is_some() || gateway.poll_injection().is_some() {}
+        while gateway.poll_file_part().is_some() {}
     }
     let (Some(before), Some(after)) = (before, resident()) else {
         return Err(Failure::failed(
