@@ -1,35 +1,30 @@
 //! YARA rules, asked by YARA-X in this process.
 //!
 //! Rules are asked of each window while a file passes, and of the whole file with its last window, if it is no longer than
-//! [`MAX_WHOLE`]. Of a window they see the bytes at their places in the file, but neither its size nor single numbers
+//! [`MAX_WHOLE`](crate::limits::MAX_WHOLE). Of a window they see the bytes at their places in the file, but neither its size nor single numbers
 //! (`uint16(0)`) nor modules: conditions with those hold of whole files only. A rule with the tag `whole` is asked of whole
 //! files only; that is for those that tell by what is *not* there. Rules that windows answer [completely](complete) are
 //! asked of windows only: if all are such, nothing is kept of files.
 
 mod complete;
+mod files;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use yara_x::errors::CompileError;
 use yara_x::{Compiler, Rules, ScanResults, SourceCode, blocks};
 
 use self::complete::Rest;
+use self::files::Files;
 use super::Scanner;
-use crate::flow::Direction;
-use crate::limits::{
-    MAX_RULE_FILE, MAX_RULE_MATCHES, MAX_SCAN_SESSIONS, MAX_WHOLE, MAX_WHOLE_HELD, SCAN_IDLE,
-    SCAN_OVERLAP, SCAN_TIMEOUT,
-};
-use crate::verdict::{FlowId, ScanJob, Scanned};
+use crate::limits::{MAX_RULE_FILE, MAX_RULE_MATCHES, SCAN_OVERLAP, SCAN_TIMEOUT};
+use crate::verdict::{ScanJob, Scanned};
 
 /// Rules for test files, which are always there.
 const TEST_RULES: &str = include_str!("../../../rules/test.yar");
-/// Time between two looks for files that stand still.
-const TIDY: Duration = Duration::from_secs(10);
 /// The tag of rules that are asked of whole files only.
 const WHOLE: &str = "whole";
 
@@ -351,99 +346,18 @@ fn first(found: &ScanResults<'_, '_>, whole: bool) -> Option<String> {
         .map(|rule| rule.identifier().to_owned())
 }
 
-/// Files under way that may become whole ones.
-#[derive(Debug, Default)]
-struct Files {
-    parts: HashMap<(FlowId, Direction), Part>,
-    held: usize,
-    /// When those that stand still were last looked for.
-    tidied: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct Part {
-    bytes: Vec<u8>,
-    used: Instant,
-}
-
-impl Files {
-    /// Adds what is new in a window; answers the whole file if it ends with it and all of it was kept.
-    fn take_in(&mut self, job: &ScanJob) -> Option<Vec<u8>> {
-        let key = (job.flow, job.direction);
-        let new = job.bytes.get(job.repeated..).unwrap_or_default();
-        let mut part = if job.first {
-            self.forget(job);
-            self.tidy();
-            Part {
-                bytes: Vec::new(),
-                used: Instant::now(),
-            }
-        } else {
-            let part = self.parts.remove(&key)?;
-            self.held = self.held.saturating_sub(part.bytes.len());
-            part
-        };
-        let length = part.bytes.len().saturating_add(new.len());
-        if length > MAX_WHOLE {
-            return None;
-        }
-        part.bytes.extend_from_slice(new);
-        if job.last {
-            return Some(part.bytes);
-        }
-        while self.held.saturating_add(length) > MAX_WHOLE_HELD && self.forget_oldest() {}
-        part.used = Instant::now();
-        self.held = self.held.saturating_add(length);
-        self.parts.insert(key, part);
-        None
-    }
-
-    fn forget(&mut self, job: &ScanJob) {
-        if let Some(part) = self.parts.remove(&(job.flow, job.direction)) {
-            self.held = self.held.saturating_sub(part.bytes.len());
-        }
-    }
-
-    /// Forgets what stands still, of flows that are over too, and the oldest where there are too many.
-    fn tidy(&mut self) {
-        let now = Instant::now();
-        let due = self
-            .tidied
-            .is_none_or(|tidied| now.duration_since(tidied) >= TIDY);
-        if due {
-            self.tidied = Some(now);
-            self.parts
-                .retain(|_, part| now.duration_since(part.used) < SCAN_IDLE);
-            self.held = self.parts.values().map(|part| part.bytes.len()).sum();
-        }
-        while self.parts.len() >= MAX_SCAN_SESSIONS && self.forget_oldest() {}
-    }
-
-    /// Forgets what has stood still for longest; `false`: there is nothing.
-    fn forget_oldest(&mut self) -> bool {
-        let oldest = self.parts.iter().min_by_key(|(_, part)| part.used);
-        let Some(key) = oldest.map(|(key, _)| *key) else {
-            return false;
-        };
-        if let Some(part) = self.parts.remove(&key) {
-            self.held = self.held.saturating_sub(part.bytes.len());
-        }
-        true
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
     use std::time::{Duration, Instant};
 
-    use super::{Files, Yara, YaraRules, compile_rest};
+    use super::{Yara, YaraRules, compile_rest};
     use crate::flow::Direction;
-    use crate::limits::{MAX_WHOLE, MAX_WHOLE_HELD, SCAN_OVERLAP};
+    use crate::limits::SCAN_OVERLAP;
     use crate::scan::Scanner as _;
     use crate::verdict::{FlowId, ScanJob, Scanned};
 
-    fn job(flow: u64, bytes: usize, (first, last): (bool, bool)) -> ScanJob {
+    pub(super) fn job(flow: u64, bytes: usize, (first, last): (bool, bool)) -> ScanJob {
         ScanJob {
             flow: FlowId::of(flow),
             direction: Direction::FromServer,
@@ -457,26 +371,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn files_that_never_end_make_room_for_new_ones() {
-        let mut files = Files::default();
-        let count = u64::try_from(MAX_WHOLE_HELD / MAX_WHOLE).unwrap() + 3;
-        for flow in 0..count {
-            assert!(
-                files
-                    .take_in(&job(flow, MAX_WHOLE, (true, false)))
-                    .is_none()
-            );
-            assert!(files.held <= MAX_WHOLE_HELD);
-        }
-        assert!(files.take_in(&job(99, 100, (true, false))).is_none());
-        let whole = files.take_in(&job(99, 50, (false, true)));
-        assert_eq!(whole.map(|whole| whole.len()), Some(150));
-        let whole = files.take_in(&job(100, 70, (true, true)));
-        assert_eq!(whole.map(|whole| whole.len()), Some(70));
-        let held: usize = files.parts.values().map(|part| part.bytes.len()).sum();
-        assert_eq!(held, files.held);
-    }
     /// A rule whose condition counts for hours where its word is found.
     fn slow_condition(more: &str) -> String {
         format!(
