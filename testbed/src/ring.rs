@@ -16,6 +16,8 @@ const DOMAIN: &str = "bed.ringway.test";
 
 /// How long a ring may take to fall into place.
 const SETTLE: Duration = Duration::from_secs(120);
+/// Lines of each member's log that are shown when it does not.
+const SHOWN_LINES: usize = 60;
 
 /// Ports on a host of its own, where nobody else has any: DNS and enrolment of the authority.
 const OWNER_PORTS: [u16; 2] = [7453, 7410];
@@ -290,16 +292,26 @@ impl Ring {
     /// Waits until all running routers know each other in order, and all running leaves have a parent.
     ///
     /// # Errors
-    /// When that takes longer than two minutes.
+    /// When that takes longer than two minutes: what is not so, and what the members have logged last.
     pub fn wait_until_settled(&self) -> Result<(), TestbedError> {
-        wait_until(SETTLE, || {
-            let running = self
-                .members
-                .iter()
-                .filter(|member| member.process.is_some());
-            let statuses = running.map(Member::status).collect::<Result<Vec<_>, _>>()?;
-            settled(&statuses)
+        let waited = wait_until(SETTLE, || {
+            let statuses = self.running().map(Member::status);
+            settled(&statuses.collect::<Result<Vec<_>, _>>()?)
+        });
+        waited.map_err(|TestbedError(reason)| {
+            let logs = self.running().map(|member| {
+                let log = member.log_text();
+                let lines: Vec<&str> = log.lines().rev().take(SHOWN_LINES).collect();
+                let lines: Vec<&str> = lines.into_iter().rev().collect();
+                format!("\n--- {}\n{}", member.name, lines.join("\n"))
+            });
+            TestbedError(reason + &logs.collect::<String>())
         })
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Member> {
+        let members = self.members.iter();
+        members.filter(|member| member.process.is_some())
     }
 }
 
