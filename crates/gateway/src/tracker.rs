@@ -119,6 +119,11 @@ impl<T: Default> Tracker<T> {
         self.table.flows()
     }
 
+    /// The same, to change.
+    pub(crate) fn flows_mut(&mut self) -> impl Iterator<Item = &mut Flow<Tracked<T>>> {
+        self.table.flows_mut()
+    }
+
     /// The next finished flow.
     pub(crate) fn poll_finished(&mut self) -> Option<Flow<Tracked<T>>> {
         let flow = self.table.poll_finished()?;

@@ -184,6 +184,11 @@ impl<T: Default> FlowTable<T> {
         self.slots.iter().flatten().map(|slot| &slot.flow)
     }
 
+    /// The same, to change.
+    pub fn flows_mut(&mut self) -> impl Iterator<Item = &mut Flow<T>> {
+        self.slots.iter_mut().flatten().map(|slot| &mut slot.flow)
+    }
+
     /// The next finished flow.
     pub fn poll_finished(&mut self) -> Option<Flow<T>> {
         self.finished.pop_front()

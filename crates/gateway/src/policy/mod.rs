@@ -183,7 +183,7 @@ impl Policy {
     }
 
     /// Why a connection is stopped whose contents were asked for and cannot be read, by an application that nobody knows: the
-    /// first rule that may have asked, and says so. `None`: it goes on.
+    /// first rule that may have asked, and says so, or the default. `None`: it goes on.
     #[must_use]
     pub fn stops_unread(&self, flow: &FlowFacts<'_>) -> Option<Ruling> {
         let way = self.way(flow.client.ip(), flow.server.ip());
@@ -192,7 +192,19 @@ impl Policy {
         });
         asking
             .map(|(place, rule)| ruling(place, rule))
+            .chain((self.default == Action::Audit).then(|| self.default_ruling()))
             .find(|ruling| self.failure_of(ruling) == Failure::Closed)
+    }
+
+    /// What happens where no rule says anything.
+    fn default_ruling(&self) -> Ruling {
+        Ruling {
+            action: self.default,
+            rule: None,
+            class: None,
+            audit: self.default == Action::Audit,
+            keep: false,
+        }
     }
 
     /// Whether texts of messages are written down by the rule that decided.
@@ -228,14 +240,7 @@ impl Policy {
                 Match::Yes => return settled(flow, ruling(place, rule), content),
             }
         }
-        let default = Ruling {
-            action: self.default,
-            rule: None,
-            class: None,
-            audit: self.default == Action::Audit,
-            keep: false,
-        };
-        settled(flow, default, content)
+        settled(flow, self.default_ruling(), content)
     }
 
     /// What happens to a file or message of a flow with this plan.

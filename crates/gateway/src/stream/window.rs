@@ -6,8 +6,7 @@ use crate::limits::PART_OVERHEAD;
 
 /// Memory that an emptied window keeps for the next bytes, in bytes: one burst of a young connection.
 const IDLE_CAPACITY: usize = 16_384;
-/// Memory taken at once at most for later bytes, in bytes: as much as is remembered, up to this, so that small segments
-/// share chunks.
+/// Memory that a chunk of a long window takes at least, in bytes, so that small segments share it.
 const CHUNK: usize = 4_096;
 
 /// How the old part of a segment compares.
@@ -24,7 +23,7 @@ pub(super) enum Repeated {
 /// The last delivered bytes. All places are counted back from the next byte of the stream.
 ///
 /// They lie in chunks of what came at once: a window that grows copies nothing that it has, and one that shrinks gives
-/// memory back. A chunk is as long as all that was remembered when it was begun, at least: so there are few.
+/// memory back. Each is at least as long as all that was remembered when it was begun, or [`CHUNK`]: so there are few.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     chunks: VecDeque<Vec<u8>>,

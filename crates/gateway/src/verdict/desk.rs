@@ -44,17 +44,13 @@ pub(super) struct Desk {
     pub(super) events_dropped: u64,
     pub(super) over: VecDeque<DecidedFlow>,
     pub(super) over_dropped: u64,
-    /// Flows whose contents are followed, some of which may be over.
-    pub(super) followed: Vec<FlowId>,
-    /// How many there may be before those that are over are forgotten.
-    pub(super) most_followed: usize,
-    /// Those of them that wait for their time.
+    /// Flows whose contents are followed and that wait for their time.
     pub(super) timed: Vec<FlowId>,
-    /// Those of them that are not decided, the first one first.
-    pub(super) early: Seniority,
-    /// When those that wait are looked at next.
+    /// When they are looked at next.
     pub(super) next_look: Duration,
-    /// Bytes that they hold.
+    /// Followed flows that are not decided, the first one first.
+    pub(super) early: Seniority,
+    /// Bytes that followed flows hold.
     pub(super) content_held: usize,
     pub(super) announced: Announcements,
     pub(super) released: VecDeque<(u64, Verdict)>,
@@ -88,11 +84,9 @@ impl Desk {
             events_dropped: 0,
             over: VecDeque::new(),
             over_dropped: 0,
-            followed: Vec::new(),
-            most_followed: 0,
             timed: Vec::new(),
-            early: Seniority::default(),
             next_look: Duration::ZERO,
+            early: Seniority::default(),
             content_held: 0,
             announced: Announcements::default(),
             released: VecDeque::new(),
@@ -270,7 +264,6 @@ impl Desk {
                     } = self.settings;
                     let content = Content::new(scan_window, enforcing, fast_pass);
                     flow.attachment.own.content = Some(Box::new(content));
-                    self.follow(id);
                     self.early
                         .push(id.place, id.serial, is_early(&self.tracker));
                 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::desk::{Desk, ends};
-use super::event::{Event, EventKind, FileInfo};
+use super::desk::Desk;
+use super::event::{EventKind, FileInfo};
 use super::state::Status;
 use super::{Mode, ScanJob, Scanned};
 use crate::policy::{Action, Ruling};
@@ -55,15 +55,8 @@ impl Desk {
             action: Action::Block,
             ..decided.plan.ruling
         };
-        let mut alert = self.alert(&decided.policy, &ruling, &decided.found, flow.packets);
-        alert.evidence = format!("the scanner found {name}");
-        let mut event = Event::new(
-            now,
-            EventKind::FileInfo,
-            ends(flow),
-            &decided.found.application,
-            alert,
-        );
+        let mut event = self.event_of((now, EventKind::FileInfo), flow, decided, &ruling);
+        event.alert.evidence = format!("the scanner found {name}");
         event.fileinfo = Some(FileInfo {
             filename: job.name.clone(),
             found: Some(name.to_owned()),

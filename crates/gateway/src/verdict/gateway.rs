@@ -129,12 +129,6 @@ impl Gateway {
         self.desk.handle_scanned(now, job, scanned);
     }
 
-    /// Contents of a flow are followed, or were until lately.
-    #[must_use]
-    pub fn is_following(&self) -> bool {
-        self.desk.is_following()
-    }
-
     /// Flows whose contents are followed wait for their time: [`handle_timeout`](Self::handle_timeout) is to be called every
     /// few hundredths of a second, packets or not.
     #[must_use]
@@ -232,18 +226,9 @@ impl Gateway {
         self.desk.live_flows()
     }
 
-    /// Flows that are remembered as followed, and as waiting for their time.
-    #[cfg(test)]
-    pub(crate) fn remembered(&self) -> usize {
-        self.desk
-            .followed
-            .len()
-            .saturating_add(self.desk.timed.len())
-    }
-
     /// Bytes of contents that are kept.
-    #[cfg(test)]
-    pub(crate) fn content_held(&self) -> usize {
+    #[must_use]
+    pub fn content_held(&self) -> usize {
         self.desk.content_held
     }
 }

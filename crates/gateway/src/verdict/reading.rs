@@ -10,17 +10,14 @@ use super::content::{Answer, Content, Counsel, Note, Stop};
 use super::desk::{Desk, Seen, ends, facts, is_early};
 use super::event::{Event, EventKind, FileInfo, Text};
 use super::reset::{Broken, question, resets};
-use super::state::{Decided, State, Status};
+use super::state::{Decided, Status};
 use super::way::{Fate, Window};
 use super::{FileEnd, FilePart, FlowId, Mode, ScanJob, Verdict};
 use crate::flow::Direction;
 use crate::inspect::{Decoder, Expected, FileHead};
 use crate::limits::{EARLY_RESERVE, FOLLOW_LOOK, MAX_CONTENT, MAX_EARLY, MAX_TEXT};
 use crate::policy::{Action, Failure, FlowFacts, Item, Moment, Plan, Ruling};
-use crate::tracker::Tracker;
 
-/// Followed flows that are remembered before those that are over are looked for.
-const FEW_FOLLOWED: usize = 64;
 /// Why the contents of a connection are not read whose beginning nobody saw.
 const MIDWAY: &str = "it was not followed from its beginning";
 
@@ -288,14 +285,7 @@ impl Desk {
             }
         };
         let texts = decided.policy.keeps_texts(&ruling);
-        let alert = self.alert(&decided.policy, &ruling, &decided.found, flow.packets);
-        let mut event = Event::new(
-            now,
-            EventKind::FileInfo,
-            ends(flow),
-            &decided.found.application,
-            alert,
-        );
+        let mut event = self.event_of((now, EventKind::FileInfo), flow, decided, &ruling);
         match note {
             Note::Refused(head, _) => event.fileinfo = Some(info(head, None)),
             Note::File {
@@ -362,18 +352,11 @@ impl Desk {
         };
         let ruling = decided.plan.ruling;
         let failure = decided.policy.failure_of(&ruling);
-        let mut alert = self.alert(&decided.policy, &ruling, &decided.found, flow.packets);
-        alert.evidence = format!("its contents cannot be read: {reason}");
+        let mut event = self.event_of((now, EventKind::Alert), flow, decided, &ruling);
+        event.alert.evidence = format!("its contents cannot be read: {reason}");
         if failure == Failure::Closed && self.settings.mode == Mode::Enforce {
-            alert.action = "blocked";
+            event.alert.action = "blocked";
         }
-        let event = Event::new(
-            now,
-            EventKind::Alert,
-            ends(flow),
-            &decided.found.application,
-            alert,
-        );
         self.note(event);
         match failure {
             Failure::Open => self.stop_following(place, Verdict::PASS),
@@ -395,19 +378,8 @@ impl Desk {
         let flow = self.tracker.flow(seen.place)?;
         let at = Moment::of(now, &self.settings.zone);
         let ruling = self.policy.stops_unread(&facts(flow, None, at))?;
-        let (ends, after) = (ends(flow), flow.packets);
-        let found = Box::new(self.found(flow));
-        let mut alert = self.alert(&self.policy, &ruling, &found, after);
-        alert.evidence = format!("its contents cannot be read: {MIDWAY}");
-        if self.settings.mode == Mode::Enforce {
-            alert.action = "blocked";
-        }
-        let application = &found.application;
-        self.note(Event::new(now, EventKind::Alert, ends, application, alert));
-        let policy = Arc::clone(&self.policy);
-        let flow = self.tracker.flow_mut(seen.place)?;
         // Not remembered as blocked: whoever calls again is read from the beginning.
-        flow.attachment.own.status = Status::Decided(Decided {
+        let decided = Decided {
             plan: Plan {
                 ruling: Ruling {
                     action: Action::Block,
@@ -415,11 +387,19 @@ impl Desk {
                 },
                 content: Vec::new(),
             },
-            policy,
-            after,
+            policy: Arc::clone(&self.policy),
+            after: flow.packets,
             killed: 0,
-            found,
-        });
+            found: Box::new(self.found(flow)),
+        };
+        let mut event = self.event_of((now, EventKind::Alert), flow, &decided, &ruling);
+        event.alert.evidence = format!("its contents cannot be read: {MIDWAY}");
+        if self.settings.mode == Mode::Enforce {
+            event.alert.action = "blocked";
+        }
+        self.note(event);
+        let flow = self.tracker.flow_mut(seen.place)?;
+        flow.attachment.own.status = Status::Decided(decided);
         self.tracker.end_inspection(seen.place);
         let verdict = self.verdict(now, seen);
         if self.settings.mode == Mode::Enforce {
@@ -496,11 +476,6 @@ impl Desk {
         }
     }
 
-    /// Contents of a flow are followed, or were until lately.
-    pub(super) fn is_following(&self) -> bool {
-        !self.followed.is_empty()
-    }
-
     /// Followed flows wait for their time: [`handle_timeout`](Self::handle_timeout) has work.
     pub(super) fn is_waiting(&self) -> bool {
         !self.timed.is_empty()
@@ -521,27 +496,15 @@ impl Desk {
         self.timed = timed;
     }
 
-    /// Begins to follow a flow. Those that are over are forgotten whenever there are twice as many.
-    pub(super) fn follow(&mut self, id: FlowId) {
-        if self.followed.len() >= self.most_followed {
-            let tracker = &self.tracker;
-            self.followed.retain(|id| is_followed(tracker, *id));
-            self.most_followed = self.followed.len().saturating_mul(2).max(FEW_FOLLOWED);
-        }
-        self.followed.push(id);
-    }
-
     /// Whether decisions are carried out from now on. Files under way are held back from here on, or not any more.
     pub(super) fn set_mode(&mut self, mode: Mode) {
         self.settings.mode = mode;
-        for id in &self.followed {
-            let flow = self.tracker.flow_mut(id.place);
-            let flow = flow.filter(|flow| flow.serial == id.serial);
-            let content = flow.and_then(|flow| flow.attachment.own.content.as_mut());
-            let Some(content) = content else { continue };
-            let free = content.set_holds(mode == Mode::Enforce);
-            let free = free.into_iter().map(|token| (token, Verdict::PASS));
-            self.released.extend(free);
+        for flow in self.tracker.flows_mut() {
+            if let Some(content) = &mut flow.attachment.own.content {
+                let free = content.set_holds(mode == Mode::Enforce);
+                let free = free.into_iter().map(|token| (token, Verdict::PASS));
+                self.released.extend(free);
+            }
         }
     }
 
@@ -578,12 +541,6 @@ impl Desk {
         self.release(id.place);
         true
     }
-}
-
-fn is_followed(tracker: &Tracker<State>, id: FlowId) -> bool {
-    tracker
-        .flow(id.place)
-        .is_some_and(|flow| flow.serial == id.serial && flow.attachment.own.content.is_some())
 }
 
 fn info(head: FileHead, whole: Option<u64>) -> FileInfo {

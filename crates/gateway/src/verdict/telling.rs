@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::cache::Refusals;
-use super::desk::{Desk, facts};
+use super::desk::{Desk, ends, facts};
 use super::event::{Alert, Event, EventKind};
-use super::state::{DecidedFlow, LiveFlow, State, Status};
+use super::state::{Decided, DecidedFlow, LiveFlow, State, Status};
 use super::trace::Why;
 use super::{Mode, Verdict};
 use crate::classify::{Confidence, UNKNOWN, Verdict as Classified};
@@ -93,6 +93,19 @@ impl Desk {
             packet,
             mode: self.settings.mode,
         }
+    }
+
+    /// What is to be told of a decided flow, by this ruling.
+    pub(super) fn event_of(
+        &self,
+        (now, kind): (Duration, EventKind),
+        flow: &Flow<Tracked<State>>,
+        decided: &Decided,
+        ruling: &Ruling,
+    ) -> Event {
+        let found = &decided.found;
+        let alert = self.alert(&decided.policy, ruling, found, flow.packets);
+        Event::new(now, kind, ends(flow), &found.application, alert)
     }
 
     /// Tells attempts that were refused, as far as it is time to.

@@ -133,6 +133,7 @@ fn what_an_earlier_run_read_is_stopped_where_the_policy_says_so() {
         (SCAN.replace("closed", "open"), true, false),
         (format!("{fails_closed}{named}"), true, true),
         (named.to_owned(), true, false),
+        (format!("{fails_closed}default = \"audit\"\n"), true, true),
         // No rule can have asked for it.
         (elsewhere, true, false),
     ] {

@@ -132,27 +132,6 @@ fn each_pause_of_a_file_is_noticed_also_after_a_quiet_time() {
     assert_eq!(waited, [(4, 60, true), (5, 60, true), (6, 60, true)]);
 }
 
-/// Whoever follows flows that are over must not pile them up.
-#[test]
-fn flows_that_are_over_are_not_remembered_as_followed() {
-    let mut gateway = gateway();
-    for port in 1_000..3_000_u16 {
-        let mut packets = Packets::starting_at(Duration::from_secs(u64::from(port)));
-        let client = ([10, 0, 0, 1], port).into();
-        let mut stream = packets.tcp(client, ([192, 0, 2, 1], 7_000).into());
-        stream.open();
-        stream.client(b"SSH-2.0-client\r\n");
-        stream.server(b"SSH-2.0-server\r\n");
-        stream.close();
-        for (now, bytes) in packets.iter() {
-            let _ = gateway.handle_packet(now, LinkType::RawIp, bytes);
-        }
-    }
-    let most = 2 * gateway.live_flows() + 64;
-    assert!(most < 1_000, "{most}");
-    assert!(gateway.remembered() <= most, "{}", gateway.remembered());
-}
-
 /// Files under way have parts and windows in the making; many of them together must not have more than there is place for.
 #[test]
 fn many_files_under_way_stay_within_the_bound() {

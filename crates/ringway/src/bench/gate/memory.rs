@@ -188,7 +188,7 @@ pub(super) fn hold(output: Output, cell: Held) -> Result<(), Failure> {
     let as_meant = match cell.state {
         State::Opened | State::Undecided => !decided,
         State::Decided => decided,
-        State::Followed => decided && gateway.is_following(),
+        State::Followed => decided && gateway.content_held() > 0,
     };
     if !cell.bounded && (gateway.live_flows() != wanted || !as_meant) {
         return Err(Failure::failed(format_args!(
