@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ringway_overlay::{Membership, RingKey, Rule};
 use ringway_sim::attack::{Attack, furtive, news, run};
-use ringway_sim::scenario::{Arrival, ask_everybody, choose_victims, churn, form};
+use ringway_sim::scenario::{Arrival, ask_everybody, at_rest, choose_victims, churn, form};
 use ringway_sim::{Behaviour, Check, RingConfig, RingSim, seeds};
 
 use rand::SeedableRng;
@@ -36,6 +36,24 @@ fn true_group(keys: &[RingKey], place: usize, g: usize) -> BTreeSet<RingKey> {
     let g = g.min(all);
     let nth = |n: usize| keys[(place + all - g / 2 + n) % all];
     (0..g).map(nth).collect()
+}
+
+/// Who was enrolled first has been told of nobody, and is a ring of its own when it is started last.
+#[test]
+fn a_first_member_that_comes_last_is_found_soon() {
+    for seed in seeds(10) {
+        for late in [12, 20, 40, 300] {
+            let mut sim = RingSim::new(seed, secure());
+            let keys: Vec<_> = (0..3).map(|_| sim.add()).collect();
+            sim.restart_with(keys[1], &keys[..1]);
+            sim.restart_with(keys[2], &keys[..2]);
+            // Rings of their own for now.
+            sim.set_check(Check::Nothing);
+            ok(sim.run_for(seconds(late)));
+            sim.start(keys[0]);
+            ok(sim.run_until(seconds(60), |sim| at_rest(sim, 3)));
+        }
+    }
 }
 
 #[test]

@@ -98,6 +98,8 @@ impl Chord {
                 return;
             }
             self.start_ring(now);
+            // Those who did not answer may come later, or be a ring of their own: they are out of sight as if they were lost.
+            self.ring.lost = Some(now);
             self.ring.next_probe = Some(now);
         } else if due(self.ring.joining.retry_at) {
             self.try_to_join(now);
