@@ -292,7 +292,7 @@ impl Ring {
     /// Waits until all running routers know each other in order, and all running leaves have a parent.
     ///
     /// # Errors
-    /// When that takes longer than two minutes: what is not so, and what the members have logged last.
+    /// When that takes longer than two minutes: what is not so, and what the members say and have logged last.
     pub fn wait_until_settled(&self) -> Result<(), TestbedError> {
         let waited = wait_until(SETTLE, || {
             let statuses = self.running().map(Member::status);
@@ -303,7 +303,8 @@ impl Ring {
                 let log = member.log_text();
                 let lines: Vec<&str> = log.lines().rev().take(SHOWN_LINES).collect();
                 let lines: Vec<&str> = lines.into_iter().rev().collect();
-                format!("\n--- {}\n{}", member.name, lines.join("\n"))
+                let status = member.status().map_err(|error| error.to_string());
+                format!("\n--- {}\n{status:?}\n{}", member.name, lines.join("\n"))
             });
             TestbedError(reason + &logs.collect::<String>())
         })

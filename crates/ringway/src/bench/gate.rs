@@ -30,7 +30,7 @@ use ringway_gateway::policy::Policy;
 pub(crate) use self::memory::Held;
 
 use self::border::{Border, Running};
-use self::load::{Kind, Load};
+use self::load::{Kind, Load, Loaded};
 use super::figure::{Figure, show};
 use crate::cli::GateBenchArgs;
 use crate::failure::Failure;
@@ -206,7 +206,7 @@ fn ladder(
     (border, load): (&Border, &Load),
     (steps, (rounds, time)): (&[Step], (usize, Duration)),
 ) -> Result<Vec<Figure>, Failure> {
-    let mut runs: Vec<(&str, Kind, f64)> = Vec::new();
+    let mut runs: Vec<(&str, Kind, Loaded)> = Vec::new();
     for round in 0..rounds {
         for Step { word, name, setup } in steps {
             let Some(running) = start(border, *setup, args, &[])? else {
@@ -225,34 +225,55 @@ fn ladder(
                     output.note(&format!("{}: LEFT OUT, it needs iperf3", kind.name()));
                     continue;
                 }
-                let rate = load.measure(border, *kind, time)?;
+                let loaded = match kind {
+                    Kind::Files(clients) => load.cost((border, &running), *clients, time)?,
+                    Kind::Bulk(_) => Loaded {
+                        rate: load.measure(border, *kind, time)?,
+                        all: 0.0,
+                        queues: 0.0,
+                    },
+                };
                 output.note(&format!(
-                    "round {} of {rounds}, {name}, {}: {rate:.2} Gbit/s",
+                    "round {} of {rounds}, {name}, {}: {:.2} Gbit/s",
                     round + 1,
-                    kind.name()
+                    kind.name(),
+                    loaded.rate
                 ));
-                runs.push((word, *kind, rate));
+                runs.push((word, *kind, loaded));
             }
             running.end()?;
         }
     }
-    let of = |word: &str, kind: Kind| -> Vec<f64> {
+    Ok(ladder_figures(steps, &runs))
+}
+
+/// Throughput of each configuration, and what a gateway spends on files.
+fn ladder_figures(steps: &[Step], runs: &[(&str, Kind, Loaded)]) -> Vec<Figure> {
+    let of = |word: &str, kind: Kind, part: &dyn Fn(&Loaded) -> f64| -> Vec<f64> {
         let same = runs.iter().filter(|run| run.0 == word && run.1 == kind);
-        same.map(|run| run.2).collect()
+        same.map(|run| part(&run.2)).collect()
     };
+    let rate = |loaded: &Loaded| loaded.rate;
     let mut figures = Vec::new();
     for step in steps {
         for kind in KINDS {
-            let rates = of(step.word, kind);
+            let rates = of(step.word, kind, &rate);
             if rates.is_empty() {
                 continue;
             }
             let case = format!("{}, {}", step.name, kind.name());
-            let figure = Figure::new("gate", case, "throughput", "Gbit/s", &rates);
-            figures.push(figure.against(NAT, &of("nat", kind)));
+            let figure = Figure::new("gate", case.clone(), "throughput", "Gbit/s", &rates);
+            figures.push(figure.against(NAT, &of("nat", kind, &rate)));
+            let all = of(step.word, kind, &|loaded| loaded.all);
+            if all.iter().any(|&spent| spent > 0.0) {
+                let queues = of(step.word, kind, &|loaded| loaded.queues);
+                for (metric, spent) in [("processor_time", all), ("of_it_queue_thread", queues)] {
+                    figures.push(Figure::new("gate", case.clone(), metric, "s/GB", &spent));
+                }
+            }
         }
     }
-    Ok(figures)
+    figures
 }
 
 /// What the size of the windows in which files are scanned does.

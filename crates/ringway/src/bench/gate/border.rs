@@ -90,7 +90,7 @@ impl Border {
         Ok(border)
     }
 
-    pub(super) fn name(&self, side: Side) -> String {
+    fn name(&self, side: Side) -> String {
         let end = match side {
             Side::Client => 'c',
             Side::Gateway => 'g',

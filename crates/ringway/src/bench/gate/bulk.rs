@@ -28,8 +28,10 @@ impl Bulk {
             return Ok(None);
         }
         // It goes with this program, however that ends.
-        let server = within(border, Side::Server, &["setpriv", "--pdeathsig", "KILL"])
-            .args(["iperf3", "--server", "--port", PORT])
+        let server = border
+            .command(Side::Server, "setpriv")
+            .args(["--pdeathsig", "KILL", "iperf3", "--server", "--port", PORT])
+            .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
@@ -48,8 +50,10 @@ impl Bulk {
         let mut reason = String::new();
         for _ in 0..TRIES {
             // The papers' servers had what became CUBIC; the system's own may be another one.
-            let told = within(border, Side::Client, &["iperf3", "--client", SERVER])
-                .args(["--port", PORT, "--reverse", "--json", "-C", "cubic"])
+            let told = border
+                .command(Side::Client, "iperf3")
+                .args(["--client", SERVER, "--port", PORT])
+                .args(["--reverse", "--json", "-C", "cubic"])
                 .args(["--parallel", &connections, "--time", &seconds])
                 .args(["--omit", &warm])
                 .output()
@@ -76,12 +80,4 @@ impl Drop for Bulk {
         self.0.kill().ok();
         self.0.wait().ok();
     }
-}
-
-/// A command in the namespace of one side.
-fn within(border: &Border, side: Side, words: &[&str]) -> Command {
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", &border.name(side)]);
-    command.args(words).stdin(Stdio::null());
-    command
 }

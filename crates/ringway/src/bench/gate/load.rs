@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::border::{Border, SERVER, Side};
+use super::border::{Border, Running, SERVER, Side};
 use super::bulk::Bulk;
 use crate::failure::Failure;
 
@@ -99,43 +99,24 @@ impl Load {
         kind: Kind,
         time: Duration,
     ) -> Result<f64, Failure> {
-        let clients = match (kind, &self.bulk) {
-            (Kind::Files(clients), _) => clients,
-            (Kind::Bulk(connections), Some(bulk)) => {
-                return bulk.measure(border, connections, time);
+        match (kind, &self.bulk) {
+            (Kind::Files(clients), _) => {
+                let nothing = || Ok([Duration::ZERO; 2]);
+                Ok(files(border, clients, time, &nothing)?.rate)
             }
-            (Kind::Bulk(_), None) => return Err(Failure::failed("iperf3 is not installed")),
-        };
-        let (bytes, over) = (
-            Arc::new(AtomicU64::new(0)),
-            Arc::new(AtomicBool::new(false)),
-        );
-        let mut threads = Vec::new();
-        for _ in 0..clients {
-            let (bytes, over) = (Arc::clone(&bytes), Arc::clone(&over));
-            let thread = border.at(Side::Client, move || {
-                while !over.load(Ordering::Relaxed) {
-                    // A connection that fails is made again; what did not arrive does not count.
-                    fetch(&bytes, &over).ok();
-                }
-            });
-            threads.push(thread.map_err(Failure::failed)?);
+            (Kind::Bulk(connections), Some(bulk)) => bulk.measure(border, connections, time),
+            (Kind::Bulk(_), None) => Err(Failure::failed("iperf3 is not installed")),
         }
-        std::thread::sleep(WARM);
-        let (began, before) = (Instant::now(), bytes.load(Ordering::Relaxed));
-        std::thread::sleep(time);
-        let arrived = bytes.load(Ordering::Relaxed).saturating_sub(before);
-        let took = began.elapsed();
-        over.store(true, Ordering::Relaxed);
-        for thread in threads {
-            thread
-                .join()
-                .map_err(|_| Failure::failed("a client's thread ended by a fault"))?
-                .map_err(Failure::failed)?;
-        }
-        #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "a rate")]
-        let bits = arrived as f64 * 8.0;
-        Ok(bits / took.as_secs_f64() / 1e9)
+    }
+
+    /// The same of files, and what the gateway in the middle spends on them.
+    pub(super) fn cost(
+        &self,
+        (border, running): (&Border, &Running),
+        clients: usize,
+        time: Duration,
+    ) -> Result<Loaded, Failure> {
+        files(border, clients, time, &|| running.processor_time())
     }
 
     /// Whether the test virus arrives.
@@ -179,6 +160,67 @@ impl Load {
     }
 }
 
+/// What came of loading files.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loaded {
+    /// Gbit/s.
+    pub(super) rate: f64,
+    /// Seconds of processor time for each GB: the gateway's process, and its queues' threads.
+    pub(super) all: f64,
+    pub(super) queues: f64,
+}
+
+/// So many clients load files. `spent_by`: processor time that somebody has spent so far.
+fn files(
+    border: &Border,
+    clients: usize,
+    time: Duration,
+    spent_by: &dyn Fn() -> Result<[Duration; 2], Failure>,
+) -> Result<Loaded, Failure> {
+    let (bytes, over) = (
+        Arc::new(AtomicU64::new(0)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let mut threads = Vec::new();
+    for _ in 0..clients {
+        let (bytes, over) = (Arc::clone(&bytes), Arc::clone(&over));
+        let thread = border.at(Side::Client, move || {
+            while !over.load(Ordering::Relaxed) {
+                // A connection that fails is made again; what did not arrive does not count.
+                fetch(&bytes, &over).ok();
+            }
+        });
+        threads.push(thread.map_err(Failure::failed)?);
+    }
+    std::thread::sleep(WARM);
+    let (began, before, spent) = (Instant::now(), bytes.load(Ordering::Relaxed), spent_by()?);
+    std::thread::sleep(time);
+    let arrived = bytes.load(Ordering::Relaxed).saturating_sub(before);
+    let (took, after) = (began.elapsed(), spent_by()?);
+    over.store(true, Ordering::Relaxed);
+    for thread in threads {
+        thread
+            .join()
+            .map_err(|_| Failure::failed("a client's thread ended by a fault"))?
+            .map_err(Failure::failed)?;
+    }
+    #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "a rate")]
+    let bytes = arrived as f64;
+    let [all, queues] = [0, 1].map(|part: usize| {
+        let (before, after) = (spent.get(part), after.get(part));
+        let spent = after
+            .copied()
+            .unwrap_or_default()
+            .saturating_sub(before.copied().unwrap_or_default());
+        spent.as_secs_f64() * 1e9 / bytes.max(1.0)
+    });
+    Ok(Loaded {
+        rate: bytes * 8.0 / took.as_secs_f64() / 1e9,
+        all,
+        queues,
+    })
+}
+
 /// A line of chat as IRC's clients write it.
 const LINE: &[u8] = b"PRIVMSG #ring :how long does this take\r\n";
 
@@ -216,7 +258,7 @@ fn echo(mut stream: TcpStream) -> io::Result<()> {
 }
 
 /// Bytes without a pattern, the same in each run: files of one byte over and over are easier for scanners than others.
-fn pattern() -> Vec<u8> {
+pub(super) fn pattern() -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     std::iter::repeat_with(|| {
         // xorshift64 (Marsaglia 2003).

@@ -12,21 +12,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ringway_gateway::audit::AuditStore;
+use ringway_gateway::audit::{AuditStore, Digester};
 use ringway_gateway::classify::{Classifier, Inspection};
 use ringway_gateway::flow::{Direction, FlowTable, TableBounds};
 use ringway_gateway::inspect::{Decoder, decoder};
 use ringway_gateway::limits::{MAX_BATCH, MAX_BUFFERED, MAX_CONTENT};
 use ringway_gateway::linux::queue::Queue;
 use ringway_gateway::packet::{Packet, decode};
-use ringway_gateway::scan::{Clamd, Scanner as _};
+use ringway_gateway::scan::{Clamd, Scanner, YaraRules};
 use ringway_gateway::stream::{Decision, Output as Taken, Segment, Stream};
 use ringway_gateway::verdict::{Event, Gateway, Mode, ScanJob, Scanned, Settings};
 use ringway_gateway::{LinkType, Packets, built_in_classifier};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::CLASSIFY;
 use super::border::{Border, SERVER, Side};
+use super::load::pattern;
+use super::{CLASSIFY, rules};
 use crate::bench::figure::Figure;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -57,7 +58,7 @@ impl Load {
     /// Downloads by HTTP, each on a connection of its own, in full segments.
     fn of(name: &'static str, flows: usize, bytes: usize) -> Load {
         let mut packets = Packets::new();
-        let body = vec![0x5a; bytes];
+        let body: Vec<u8> = pattern().into_iter().cycle().take(bytes).collect();
         for flow in 0..flows {
             let port = u16::try_from(flow % 60_000)
                 .unwrap_or(0)
@@ -133,6 +134,7 @@ pub(super) fn measure(
 /// The stages in the order of the papers, and all of them.
 fn of_load(load: &Load, clamd: Option<&Path>, rounds: usize) -> Result<Vec<Figure>, Failure> {
     let classifier = built_in_classifier();
+    let yara = a_thousand_rules()?;
     let placed = placed(load);
     let count = placed.len();
     let mut stages: Vec<(&'static str, Vec<f64>)> = Vec::new();
@@ -156,8 +158,16 @@ fn of_load(load: &Load, clamd: Option<&Path>, rounds: usize) -> Result<Vec<Figur
         note("audit_hash", audit.time - look.time);
         note("audit_write", audited(count, &audit.events)?);
         if let Some(clamd) = clamd {
-            note("scan_clamd", scanned(count, clamd, &look.jobs)?);
+            let mut clamd = Clamd::new(&clamd.display().to_string());
+            let began = Instant::now();
+            scanned(&mut clamd, &look.jobs)?;
+            note("scan_clamd", per(count, began.elapsed()));
         }
+        let mut yara = yara.scanner();
+        let began = processor_time();
+        scanned(&mut yara, &look.jobs)?;
+        let spent = processor_time().saturating_sub(began);
+        note("scan_yara", per(count, spent));
         let classify = whole(load, count, &classifier, CLASSIFY)?;
         note("all_classify_only", classify.time);
         note("all_but_scan_and_write", audit.time);
@@ -337,6 +347,7 @@ fn whole(
 }
 
 fn pass(load: &Load, gateway: &mut Gateway, passed: &mut Passed) {
+    let mut digester = Digester::new(None);
     for (token, (now, bytes)) in (0..).zip(load.packets.iter()) {
         black_box(gateway.handle_queued(now, token, LinkType::RawIp, bytes));
         while let Some(job) = gateway.poll_scan() {
@@ -348,6 +359,9 @@ fn pass(load: &Load, gateway: &mut Gateway, passed: &mut Passed) {
         }
         while let Some(event) = gateway.poll_event() {
             passed.events.push(event);
+        }
+        while let Some(part) = gateway.poll_file_part() {
+            passed.events.extend(digester.take(part).0);
         }
         while let Some(flow) = gateway.poll_flow() {
             black_box(flow);
@@ -367,16 +381,22 @@ fn audited(count: usize, events: &[Event]) -> Result<f64, Failure> {
     Ok(per(count, began.elapsed()))
 }
 
-/// To have clamd look at each window.
-fn scanned(count: usize, clamd: &Path, jobs: &[ScanJob]) -> Result<f64, Failure> {
-    let mut scanner = Clamd::new(&clamd.display().to_string());
-    let began = Instant::now();
+/// To have each window looked at.
+fn scanned(scanner: &mut dyn Scanner, jobs: &[ScanJob]) -> Result<(), Failure> {
     for job in jobs {
-        if let Scanned::Failed(why) = scanner.scan(job) {
-            return Err(Failure::failed(format_args!("clamd: {why}")));
+        match scanner.scan(job) {
+            Scanned::Clean => {}
+            other => return Err(Failure::failed(format_args!("a scanner says {other:?}"))),
         }
     }
-    Ok(per(count, began.elapsed()))
+    Ok(())
+}
+
+fn a_thousand_rules() -> Result<YaraRules, Failure> {
+    let folder = tempfile::tempdir().map_err(Failure::failed)?;
+    let file = folder.path().join("rules.yar");
+    std::fs::write(&file, rules()).map_err(Failure::failed)?;
+    YaraRules::load(&[file]).map_err(Failure::failed)
 }
 
 /// ns for each packet to get it from the kernel's queue, and to set its verdict.

@@ -53,7 +53,7 @@ fn a_flow_stays_in_its_class_when_the_policy_gets_another_class() {
     border.up(&format!("{CLASS}{rule}"), &["--enforce"]);
     let mut stream = get(&border);
     take(&mut stream, 2 << 20);
-    let slow = "[classes.a-slow-one]\nrate = \"80 kbit/s\"\n\n";
+    let slow = "[classes.a-slow-one]\nrate = \"4 Mbit/s\"\n\n";
     let next = border.file("next.toml", &format!("{slow}{CLASS}{rule}"));
     let outcome = border.ask(&["apply", next.to_str().unwrap()]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
