@@ -53,7 +53,7 @@ pub(crate) struct LookArgs {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub(crate) packets: u8,
 
-    /// Where the ring's members listen: a line for each, ADDRESS:PORT and its id; a ring's own flows say who only to its members
+    /// Where the ring's members listen: a line for each, ADDRESS:PORT and a name; a ring's own flows say who only to its members
     #[arg(long, value_name = "FILE")]
     pub(crate) members: Option<PathBuf>,
 }

@@ -66,7 +66,7 @@ fn members(file: Option<&Path>) -> Result<Vec<(SocketAddr, String)>, Failure> {
         };
         let Some((endpoint, id)) = member else {
             return Err(Failure::usage(format_args!(
-                "{}:{number}: not ADDRESS:PORT and a member's id, such as `192.0.2.7:7946 oslo` or `[2001:db8::7]:7946 oslo`",
+                "{}:{number}: not ADDRESS:PORT and a member's name, such as `192.0.2.7:7946 oslo` or `[2001:db8::7]:7946 oslo`",
                 file.display()
             )));
         };
