@@ -133,6 +133,11 @@ impl<T: Default> Tracker<T> {
         Some(flow)
     }
 
+    /// A number for a flow that others have seen, and nobody here will.
+    pub(crate) fn number_unseen(&mut self) -> u64 {
+        self.table.number_unseen()
+    }
+
     /// Finishes all flows.
     pub(crate) fn finish(&mut self) {
         self.table.finish();

@@ -13,8 +13,8 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub(crate) use bench::{BenchCommand, DtlArgs, GateBenchArgs, OverlayArgs, TransportArgs};
 pub(crate) use gate::{
-    ApplyArgs, AuditArgs, CheckArgs, ClassifyArgs, ConfirmArgs, DownArgs, FlowsArgs, GateCommand,
-    GateStatusArgs, LookArgs, ReplayArgs, SignatureArgs, UpArgs, WhyArgs,
+    ApplyArgs, AuditArgs, CheckArgs, ClassifyArgs, ConfirmArgs, DoctorArgs, DownArgs, FlowsArgs,
+    GateCommand, GateStatusArgs, LookArgs, PathChoice, ReplayArgs, SignatureArgs, UpArgs, WhyArgs,
 };
 pub(crate) use member::{
     CancelArgs, GetArgs, JoinArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, PutArgs, RotateArgs,

@@ -10,7 +10,7 @@ use clap::{CommandFactory as _, Parser as _};
 use ringway_gateway::linux::privileges;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::cli::{Cli, Command, GateCommand, Global, RingCommand};
+use crate::cli::{Cli, Command, GateCommand, Global, PathChoice, RingCommand};
 use crate::failure::{Failure, report_line};
 use crate::output::Output;
 use crate::{
@@ -84,9 +84,10 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         output: Output::new(&cli.global),
         global: cli.global,
     };
-    if let Command::Gate(GateCommand::Up(_)) = cli.command {
+    if let Command::Gate(GateCommand::Up(args)) = &cli.command {
         // Threads begin with the runtime, and each has capabilities of its own.
-        privileges::give_up().map_err(|error| {
+        let bpffs = (args.path != PathChoice::User).then_some(&*args.bpffs.bpffs);
+        privileges::give_up(bpffs).map_err(|error| {
             Failure::failed(format_args!(
                 "what the gateway need not be able to do could not be given up: {error}"
             ))
@@ -149,6 +150,7 @@ async fn gateway(context: &Context, command: GateCommand) -> Result<(), Failure>
         GateCommand::Replay(args) => gate::replay(context, &args),
         GateCommand::Up(args) => gate::up(context, &args).await,
         GateCommand::Down(args) => gate::down(&args),
+        GateCommand::Doctor(args) => gate::doctor(context, &args),
         GateCommand::Status(args) => gate::status(context, &args).await,
         GateCommand::Flows(args) => gate::flows(context, &args).await,
         GateCommand::Why(args) => gate::why(context, &args).await,

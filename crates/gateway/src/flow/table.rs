@@ -144,6 +144,13 @@ impl<T: Default> FlowTable<T> {
         }
     }
 
+    /// A number for a flow that others have seen.
+    pub(crate) fn number_unseen(&mut self) -> u64 {
+        let serial = self.serial;
+        self.serial = self.serial.saturating_add(1);
+        serial
+    }
+
     /// Takes in a packet; answers the flow's place, valid until the next call, and who sent the packet.
     /// Time that runs backwards counts as standing still.
     pub fn handle_packet(&mut self, now: Duration, packet: &Packet<'_>) -> (usize, Direction) {

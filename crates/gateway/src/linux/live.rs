@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::desk::ScanDesk;
 use super::files::FileDesk;
 use super::inject::Injector;
+use super::kernel::refused::{KernelCache, Refusals};
 use super::lanes::{Lanes, Ticket};
 use super::marks::Marks;
 use crate::limits::MAX_BATCH;
@@ -50,6 +51,8 @@ pub struct Totals {
     pub flows: usize,
     /// Packets that were dropped.
     pub dropped: u64,
+    /// Calls that the kernel's connection cache refused, which nobody was asked about.
+    pub refused_in_kernel: u64,
     /// Packets that wait for a scan.
     pub held: u64,
     /// Windows of files that were scanned.
@@ -89,6 +92,8 @@ pub struct Live {
     verdicts: Vec<Given>,
     /// What packets that wait have to leave with.
     waiting: HashMap<u64, Leaving>,
+    /// The connection cache in the kernel, if it has one, and what it refuses, if this is who tells it.
+    cache: Option<(KernelCache, Option<Refusals>)>,
 }
 
 /// What a packet that waits has to leave with.
@@ -129,7 +134,14 @@ impl Live {
             unhashed: Vec::new(),
             verdicts: Vec::new(),
             waiting: HashMap::new(),
+            cache: None,
         }
+    }
+
+    /// The kernel refuses calls by itself, too; whoever is given what it refuses tells it.
+    pub fn share_cache(&mut self, cache: KernelCache, refusals: Option<Refusals>) {
+        self.gateway.share_cache();
+        self.cache = Some((cache, refusals));
     }
 
     /// Runs until it is told to stop, or nobody is left to tell it. `tell` must not wait; it counts what it
@@ -143,6 +155,7 @@ impl Live {
                 match orders.try_recv() {
                     Ok(Order::Stop) | Err(TryRecvError::Disconnected) => {
                         self.gateway.tell_rest();
+                        self.exchange(now());
                         self.report(tell);
                         return Ok(());
                     }
@@ -179,6 +192,10 @@ impl Live {
                         .totals
                         .events_lost
                         .saturating_add(self.gateway.events_dropped()),
+                    refused_in_kernel: match &self.cache {
+                        Some((_, Some(refusals))) => refusals.total(),
+                        _ => 0,
+                    },
                     ..self.totals.clone()
                 };
                 drop(answer.send(totals));
@@ -236,12 +253,30 @@ impl Live {
         self.collect(now);
         self.gateway.handle_timeout(now);
         self.follow(now)?;
+        self.exchange(now);
         self.lanes.flush()?;
         // All of a turn at once: whoever makes their hashes is woken once for them.
         while let Some(part) = self.gateway.poll_file_part() {
             self.unhashed.extend(self.files.submit(part));
         }
         Ok(())
+    }
+
+    /// Tells the kernel's connection cache what it has to know, and the gateway what that refused.
+    fn exchange(&mut self, now: Duration) {
+        let Some((cache, refusals)) = &mut self.cache else {
+            return;
+        };
+        let mut refused = Vec::new();
+        while let Some(cached) = self.gateway.poll_cached() {
+            refused.extend(cache.tell(now, &cached));
+        }
+        while let Some(calls) = refusals.as_mut().and_then(|refusals| refusals.poll(now)) {
+            refused.push(calls);
+        }
+        for calls in refused {
+            self.gateway.handle_refused(&calls);
+        }
     }
 
     /// Tells the gateway what scanners have found.

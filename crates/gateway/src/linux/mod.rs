@@ -11,6 +11,7 @@
 //! | [`privileges`] | the capabilities that it keeps |
 //! | [`desk`] | scanners in threads of their own |
 //! | [`files`] | hashes of audited files in a thread of its own |
+//! | [`kernel`] | the in-kernel path: what the kernel decides by itself |
 //! | [`live`] | the loop over all of it |
 //!
 //! The kernel asks only about flows that are not decided: a verdict travels as a mark on the packet, the chain behind the
@@ -22,6 +23,7 @@ mod bare;
 pub mod desk;
 pub mod files;
 pub mod inject;
+pub mod kernel;
 pub mod lanes;
 pub mod live;
 pub mod marks;

@@ -1,6 +1,7 @@
 //! What this process may do: rules and queues of the packet filter, and packets of its own, and nothing else of what root may.
 
 use std::io;
+use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::thread::{
@@ -8,20 +9,31 @@ use rustix::thread::{
     set_capabilities, set_no_new_privs,
 };
 
+use super::kernel;
 use super::rules::tool;
 
 /// Queues, marks, rules and classes; and resets.
 const NEEDED: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW);
 
-/// Gives up all capabilities but CAP_NET_ADMIN and CAP_NET_RAW for good, for this thread, those that it will start, and
+/// What the in-kernel path takes besides: its programs and maps, also when the policy changes.
+const FOR_KERNEL_PATH: CapabilitySet = CapabilitySet::BPF;
+
+/// Gives up all capabilities but CAP_NET_ADMIN and CAP_NET_RAW (and CAP_BPF for the in-kernel path) for good, for this thread, those that it will start, and
 /// programs that they run.
+/// `kernel_path`: where the bpf file system is or has to be, if there is to be an in-kernel path.
 /// Call it before there is a second thread. Whoever has fewer keeps those.
 ///
 /// What the user may read and write by its own right stays; root does not read other users' files any more.
 ///
 /// # Errors
 /// The system refuses.
-pub fn give_up() -> io::Result<()> {
+pub fn give_up(kernel_path: Option<&Path>) -> io::Result<()> {
+    let mut needed = NEEDED;
+    if let Some(bpffs) = kernel_path {
+        needed |= FOR_KERNEL_PATH;
+        // It takes more than is kept. Whether it is there is told when it is needed.
+        kernel::mount(bpffs).ok();
+    }
     // The packet filter's tools load their modules when they are used first, and may not later.
     for program in ["iptables", "ip6tables"] {
         // Whether they can is told when they are needed.
@@ -32,7 +44,7 @@ pub fn give_up() -> io::Result<()> {
             continue;
         };
         let capability = CapabilitySet::from_bits_retain(capability);
-        if NEEDED.contains(capability) {
+        if needed.contains(capability) {
             continue;
         }
         match remove_capability_from_bounding_set(capability) {
@@ -42,14 +54,14 @@ pub fn give_up() -> io::Result<()> {
         }
     }
     let had = capabilities(None)?;
-    let kept = had.permitted.intersection(NEEDED);
+    let kept = had.permitted.intersection(needed);
     set_capabilities(
         None,
         CapabilitySets {
             effective: kept,
             permitted: kept,
             // Who is not root has them by this way, and the tools with him.
-            inheritable: had.inheritable.intersection(NEEDED),
+            inheritable: had.inheritable.intersection(needed),
         },
     )?;
     Ok(set_no_new_privs(true)?)

@@ -6,7 +6,7 @@
 use super::tool::{Tool, ToolError};
 use crate::policy::Class;
 
-const TC: Tool = Tool {
+pub(super) const TC: Tool = Tool {
     name: "tc",
     package: "iproute2",
 };

@@ -2,6 +2,9 @@
 //!
 //! The papers' observation: peer-to-peer programs call again at once, from another port. So the client's port is no part
 //! of the key.
+//!
+//! Where the kernel keeps one too ([`share`](ConnectionCache::share)), it is told who comes in and who goes, refuses calls before
+//! anything is spent on them, and tells how many there were.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -11,14 +14,40 @@ use super::event::Ends;
 use crate::limits::{MAX_BLOCKED, REFUSALS_TOLD};
 use crate::packet::L4;
 
+/// Who calls whom by what: what the connection cache knows of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    l4: L4,
-    client: IpAddr,
-    server: SocketAddr,
+pub struct Call {
+    /// The transport.
+    pub l4: L4,
+    /// Who calls, from any port.
+    pub client: IpAddr,
+    /// Who is called.
+    pub server: SocketAddr,
 }
 
-impl Key {
+/// What the kernel's connection cache is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cached {
+    /// Calls like this one are refused until this time since the Unix epoch.
+    Until(Call, Duration),
+    /// They are not any more: what was refused of them and not told is to be told now.
+    Gone(Call),
+}
+
+/// Calls that the kernel has refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusedCalls {
+    /// Who called whom.
+    pub call: Call,
+    /// The port of the latest.
+    pub client_port: u16,
+    /// When that was, since the Unix epoch.
+    pub at: Duration,
+    /// How many there were.
+    pub attempts: u64,
+}
+
+impl Call {
     fn of(ends: &Ends) -> Self {
         Self {
             l4: ends.l4,
@@ -51,15 +80,53 @@ pub(super) struct Refusals {
 /// Blocked (client, server, server's port, protocol), each for the same time.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionCache {
-    entries: HashMap<Key, Entry>,
-    order: VecDeque<(Duration, Key)>,
+    entries: HashMap<Call, Entry>,
+    order: VecDeque<(Duration, Call)>,
     /// Refusals of those that were forgotten.
     rest: Vec<Refusals>,
+    /// What the kernel is to be told, where it has a cache of its own.
+    shared: Option<VecDeque<Cached>>,
 }
 
 impl ConnectionCache {
+    /// The kernel has a cache, too: from now on it has to be told ([`poll_shared`](Self::poll_shared)).
+    pub(super) fn share(&mut self) {
+        self.shared.get_or_insert_default();
+    }
+
+    /// What the kernel's cache is to be told next.
+    pub(super) fn poll_shared(&mut self) -> Option<Cached> {
+        self.shared.as_mut()?.pop_front()
+    }
+
+    fn tell_kernel(&mut self, cached: Cached) {
+        if let Some(shared) = &mut self.shared {
+            if shared.len() >= MAX_BLOCKED {
+                // Nobody polls: what the kernel does not know is refused here.
+                shared.pop_front();
+            }
+            shared.push_back(cached);
+        }
+    }
+
+    /// Takes in what the kernel has refused; `serial` numbers the latest attempt as a flow.
+    pub(super) fn take_in(&mut self, refused: &RefusedCalls, serial: u64) {
+        let Call { l4, client, server } = refused.call;
+        self.rest.push(Refusals {
+            latest: Ends {
+                l4,
+                client: SocketAddr::new(client, refused.client_port),
+                server,
+                serial,
+            },
+            at: refused.at,
+            attempts: refused.attempts,
+        });
+    }
+
     pub(super) fn block(&mut self, ends: &Ends, until: Duration) {
-        let key = Key::of(ends);
+        let key = Call::of(ends);
+        self.tell_kernel(Cached::Until(key, until));
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.until = until;
             return;
@@ -82,7 +149,7 @@ impl ConnectionCache {
             return false;
         }
         self.expire(now);
-        let entry = self.entries.get_mut(&Key::of(ends));
+        let entry = self.entries.get_mut(&Call::of(ends));
         let Some(entry) = entry.filter(|entry| entry.until > now) else {
             return false;
         };
@@ -114,6 +181,13 @@ impl ConnectionCache {
         }
     }
 
+    /// Nobody is refused any more.
+    pub(super) fn clear(&mut self) {
+        self.close();
+        self.entries.clear();
+        self.order.clear();
+    }
+
     /// All refusals are to be told: nobody will come to it again.
     pub(super) fn close(&mut self) {
         let untold = self
@@ -121,6 +195,10 @@ impl ConnectionCache {
             .values_mut()
             .filter_map(|entry| entry.untold.take());
         self.rest.extend(untold);
+        let known: Vec<Call> = self.order.iter().map(|(_, call)| *call).collect();
+        for call in known {
+            self.tell_kernel(Cached::Gone(call));
+        }
     }
 
     /// Drops the oldest entry, unless it was renewed: then it takes its new place.
@@ -134,6 +212,7 @@ impl ConnectionCache {
             }
             _ => {
                 let entry = self.entries.remove(&key);
+                self.tell_kernel(Cached::Gone(key));
                 self.rest.extend(entry.and_then(|entry| entry.untold));
             }
         }
@@ -150,7 +229,7 @@ mod tests {
     use std::net::{IpAddr, SocketAddr};
     use std::time::Duration;
 
-    use super::{ConnectionCache, Ends};
+    use super::{Cached, Call, ConnectionCache, Ends, RefusedCalls};
     use crate::limits::{MAX_BLOCKED, REFUSALS_TOLD};
     use crate::packet::L4;
 
@@ -233,6 +312,32 @@ mod tests {
         assert!(told(&mut cache).is_empty());
         assert!(cache.refuses(&tcp(1), s(1) + REFUSALS_TOLD));
         assert_eq!(told(&mut cache), [101]);
+    }
+
+    #[test]
+    fn a_kernel_that_refuses_too_is_told_who_comes_and_goes_and_tells_how_many_it_refused() {
+        let mut cache = ConnectionCache::default();
+        cache.block(&tcp(1), s(60));
+        assert_eq!(cache.poll_shared(), None);
+        cache.share();
+        let call = Call::of(&tcp(2));
+        cache.block(&tcp(2), s(60));
+        cache.block(&tcp(2), s(90));
+        assert_eq!(cache.poll_shared(), Some(Cached::Until(call, s(60))));
+        assert_eq!(cache.poll_shared(), Some(Cached::Until(call, s(90))));
+        cache.expire(s(89));
+        assert_eq!(cache.poll_shared(), Some(Cached::Gone(Call::of(&tcp(1)))));
+        assert_eq!(cache.poll_shared(), None);
+        let refused = RefusedCalls {
+            call,
+            client_port: 40_000,
+            at: s(70),
+            attempts: 12,
+        };
+        cache.take_in(&refused, 7);
+        assert_eq!(told(&mut cache), [12]);
+        cache.close();
+        assert_eq!(cache.poll_shared(), Some(Cached::Gone(call)));
     }
 
     #[test]

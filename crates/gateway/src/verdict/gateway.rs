@@ -7,7 +7,9 @@ use std::time::Duration;
 use super::desk::Desk;
 use super::event::Event;
 use super::state::{DecidedFlow, LiveFlow};
-use super::{FilePart, Mode, ScanJob, Scanned, Settings, Settled, Verdict, Why};
+use super::{
+    Cached, FilePart, Mode, RefusedCalls, ScanJob, Scanned, Settings, Settled, Verdict, Why,
+};
 use crate::classify::Classifier;
 use crate::flow::TableBounds;
 use crate::packet::{Counters, Decoder, LinkType};
@@ -94,6 +96,24 @@ impl Gateway {
             return Verdict::PASS;
         }
         self.handle_queued(now, token, link, bytes)
+    }
+
+    /// The kernel keeps a connection cache, too. From now on it has to be told what it has to know
+    /// ([`poll_cached`](Self::poll_cached)), and tells what it refused ([`handle_refused`](Self::handle_refused)).
+    pub fn share_cache(&mut self) {
+        self.desk.cache.share();
+    }
+
+    /// What the kernel's connection cache is to be told next.
+    pub fn poll_cached(&mut self) -> Option<Cached> {
+        self.desk.cache.poll_shared()
+    }
+
+    /// Calls that the kernel has refused.
+    pub fn handle_refused(&mut self, refused: &RefusedCalls) {
+        let serial = self.desk.tracker.number_unseen();
+        self.desk.cache.take_in(refused, serial);
+        self.desk.tell_refused();
     }
 
     /// Tells at which endpoint a member of a ring listens; its Ringway flows then name it.

@@ -499,6 +499,11 @@ impl Desk {
     /// Whether decisions are carried out from now on. Files under way are held back from here on, or not any more.
     pub(super) fn set_mode(&mut self, mode: Mode) {
         self.settings.mode = mode;
+        if mode == Mode::Observe {
+            // The kernel refuses without asking who observes.
+            self.cache.clear();
+            self.tell_refused();
+        }
         for flow in self.tracker.flows_mut() {
             if let Some(content) = &mut flow.attachment.own.content {
                 let free = content.set_holds(mode == Mode::Enforce);

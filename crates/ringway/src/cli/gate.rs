@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use ringway_gateway::linux::kernel::BPFFS;
 
 use super::values;
 
@@ -21,6 +22,8 @@ pub(crate) enum GateCommand {
     Up(Box<UpArgs>),
     /// Remove all that a gateway left in this machine's packet filter
     Down(DownArgs),
+    /// Look for what the in-kernel path needs on this machine
+    Doctor(DoctorArgs),
     /// What the running gateway does and has done
     Status(GateStatusArgs),
     /// The flows that the running gateway sees
@@ -142,7 +145,7 @@ Examples:
   ringway gate up --policy office.toml --inside lan0 --outside wan0 --enforce --eve /var/log/ringway/eve.json
 
 Without --enforce everything goes on, and what would have happened is written down. Needs root, or CAP_NET_ADMIN and
-CAP_NET_RAW, and iptables; classes of bandwidth need tc. Runs until it is told to end (Ctrl-C, SIGTERM), and then takes
+CAP_NET_RAW (and CAP_BPF for --path kernel), and iptables; classes of bandwidth and --path kernel need tc. Runs until it is told to end (Ctrl-C, SIGTERM), and then takes
 its rules out again. If it is killed, traffic goes on, or stops where the policy says `failure = \"closed\"`.")]
 pub(crate) struct UpArgs {
     /// The policy
@@ -209,6 +212,14 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration)]
     pub(crate) blocked_for: Duration,
 
+    /// Where decisions are carried out: `kernel` also within the kernel (see `gate doctor`), `user` in this process alone, `auto`
+    /// as this machine allows
+    #[arg(long, value_name = "PATH", value_enum, default_value_t = PathChoice::User)]
+    pub(crate) path: PathChoice,
+
+    #[command(flatten)]
+    pub(crate) bpffs: BpffsArgs,
+
     /// The time zone of the policy's times, like Europe/Berlin; the machine's if none is given
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
@@ -254,6 +265,39 @@ pub(crate) struct UpArgs {
     pub(crate) look: LookArgs,
 }
 
+/// Where the in-kernel path keeps its programs and maps.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BpffsArgs {
+    /// The bpf file system, where the in-kernel path's programs and maps are; it is mounted there if it is not
+    #[arg(long, value_name = "FOLDER", default_value = BPFFS)]
+    pub(crate) bpffs: PathBuf,
+}
+
+/// Where decisions are carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PathChoice {
+    /// Within the kernel, too.
+    Kernel,
+    /// In user space alone.
+    User,
+    /// Within the kernel where it can.
+    Auto,
+}
+
+/// `ringway gate doctor`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway gate doctor
+  ringway gate doctor --json | jq -r 'select(.missing) | .name'
+
+Exit code 1 if anything is missing; `gate up --path auto` does without, `--path kernel` refuses. Needs root, as
+`gate up` does.")]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) bpffs: BpffsArgs,
+}
+
 /// Where the running gateway is asked.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ControlArgs {
@@ -273,9 +317,12 @@ Examples:
 
 Nothing of the gateway is left then. While one runs, stop that first: it would go on asking a queue that gets nothing.")]
 pub(crate) struct DownArgs {
-    /// Interfaces whose classes of bandwidth are removed too
+    /// Interfaces whose classes of bandwidth and in-kernel filters are removed too
     #[arg(value_name = "INTERFACE")]
     pub(crate) interfaces: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) bpffs: BpffsArgs,
 }
 
 /// `ringway gate status`.

@@ -60,6 +60,12 @@ pub(super) fn text(status: &Status) -> String {
         format!("{} windows, {} packets wait", status.scanned, status.held),
     );
     field("dropped", HumanCount(status.dropped).to_string());
+    if let Some(refused) = status.refused_in_kernel {
+        field(
+            "in the kernel",
+            format!("{} calls like a blocked one refused", HumanCount(refused)),
+        );
+    }
     field(
         "resets",
         format!("{} ({} not sent)", status.resets, status.resets_failed),

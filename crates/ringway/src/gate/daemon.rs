@@ -48,6 +48,8 @@ pub(super) struct Daemon {
     began: Instant,
     /// There is a scanner.
     scans: bool,
+    /// The kernel decides, too.
+    in_kernel: bool,
     /// Whoever puts another policy to work holds it; true: nobody may any more.
     changes: Mutex<bool>,
     /// Nobody waits for anything while holding it.
@@ -62,7 +64,7 @@ impl Daemon {
         written: Arc<Written>,
         system: Box<dyn System>,
         signatures: SignatureSet,
-        (mode, scans): (Mode, bool),
+        (mode, scans, in_kernel): (Mode, bool, bool),
         (name, policy): (String, Arc<Policy>),
     ) -> Daemon {
         Daemon {
@@ -72,6 +74,7 @@ impl Daemon {
             signatures,
             began: Instant::now(),
             scans,
+            in_kernel,
             changes: Mutex::new(false),
             state: Mutex::new(State {
                 mode,
@@ -212,6 +215,9 @@ impl Daemon {
             flows: sum(&|totals| u64::try_from(totals.flows).unwrap_or(u64::MAX)),
             packets: sum(&|totals| totals.counters.packets),
             dropped: sum(&|totals| totals.dropped),
+            refused_in_kernel: self
+                .in_kernel
+                .then(|| sum(&|totals| totals.refused_in_kernel)),
             held: sum(&|totals| totals.held),
             scanned: sum(&|totals| totals.scanned),
             resets: sum(&|totals| totals.resets),

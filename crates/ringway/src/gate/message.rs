@@ -69,6 +69,9 @@ pub(super) struct Status {
     pub(super) flows: u64,
     pub(super) packets: u64,
     pub(super) dropped: u64,
+    /// Calls that the kernel's connection cache refused; absent without the in-kernel path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) refused_in_kernel: Option<u64>,
     pub(super) held: u64,
     pub(super) scanned: u64,
     pub(super) resets: u64,

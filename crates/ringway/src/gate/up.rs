@@ -12,6 +12,8 @@ use ringway_gateway::flow::TableBounds;
 use ringway_gateway::linux::desk::ScanDesk;
 use ringway_gateway::linux::files::FileDesk;
 use ringway_gateway::linux::inject::Injector;
+use ringway_gateway::linux::kernel::refused::{KernelCache, Refusals};
+use ringway_gateway::linux::kernel::{self, Kernel};
 use ringway_gateway::linux::lanes::Lanes;
 use ringway_gateway::linux::live::{Live, Order, Told};
 use ringway_gateway::linux::marks::Marks;
@@ -29,7 +31,7 @@ use super::replay::zone;
 use super::scanners::Scanners;
 use super::writer::{Places, Writer};
 use super::{metrics, rules};
-use crate::cli::{DownArgs, UpArgs};
+use crate::cli::{DownArgs, PathChoice, UpArgs};
 use crate::failure::Failure;
 use crate::limits::{AUDIT_FILE, VAULT_FOLDER};
 use crate::run::Context;
@@ -66,29 +68,37 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
         eve: args.eve.clone(),
         keep: args.keep_audit,
     })?;
+    let mut kernel = kernel_path(args.path, &installation)?;
     let queues = start_queues(
         &scanners,
         &sight,
         &policy,
-        &installation,
+        (&installation, kernel.as_mut()),
         &settings,
         &writer,
-    )?;
+    );
     // Last: from here on packets come, and there is somebody to take them.
-    if let Err(failure) = installation.set_up(&policy, settings.mode) {
-        // What was put in before the failure goes out again; that it may fail too is no news beside the first reason.
-        installation.take_down().ok();
-        return Err(failure);
-    }
+    let set_up = queues.and_then(|queues| {
+        installation.set_up(&policy, settings.mode)?;
+        Ok(queues)
+    });
+    let queues = match set_up {
+        Ok(queues) => queues,
+        Err(failure) => {
+            // What was put in before the failure goes out again; that it may fail too is no news beside the first reason.
+            installation.take_down().ok();
+            return Err(failure);
+        }
+    };
     let daemon = Arc::new(Daemon::new(
         queues.iter().map(|queue| queue.orders.clone()).collect(),
         Arc::clone(&writer.written),
         Box::new(installation.clone()),
         set,
-        (settings.mode, scanners.are_there()),
+        (settings.mode, scanners.are_there(), kernel.is_some()),
         (args.policy.display().to_string(), Arc::clone(&policy)),
     ));
-    ready(context, args, &settings, &policy)?;
+    ready(context, args, (&settings, kernel.is_some()), &policy)?;
     tokio::select! {
         () = daemon.serve(&socket) => {}
         () = measured(measured_at, &daemon) => {}
@@ -155,12 +165,37 @@ fn settings(args: &UpArgs) -> Result<Settings, Failure> {
     })
 }
 
+/// The in-kernel path, if it is wanted and can be had. Without it what an earlier run may have left of one goes.
+fn kernel_path(choice: PathChoice, installation: &Installation) -> Result<Option<Kernel>, Failure> {
+    let (border, bpffs) = (&installation.rules.border, &installation.bpffs);
+    let refused = match choice {
+        PathChoice::User => None,
+        PathChoice::Kernel | PathChoice::Auto => match Kernel::attach(border, bpffs) {
+            Ok(kernel) => return Ok(Some(kernel)),
+            Err(refused) => Some(refused),
+        },
+    };
+    match (choice, refused) {
+        (PathChoice::Kernel, Some(refused)) => Err(Failure::failed(format_args!(
+            "there is no in-kernel path: {refused} (`ringway gate doctor` looks for all that it needs)"
+        ))),
+        (_, refused) => {
+            if let Some(why) = refused {
+                tracing::warn!(%why, "no in-kernel path: user space does without");
+            }
+            // Without tc there is nothing to take out.
+            Kernel::detach(border, bpffs).ok();
+            Ok(None)
+        }
+    }
+}
+
 /// A gateway and a thread for each queue.
 fn start_queues(
     scanners: &Scanners,
     sight: &rules::Sight,
     policy: &Arc<Policy>,
-    installation: &Installation,
+    (installation, mut kernel): (&Installation, Option<&mut Kernel>),
     settings: &Settings,
     writer: &Writer,
 ) -> Result<Vec<QueueThread>, Failure> {
@@ -180,10 +215,14 @@ fn start_queues(
             gateway.know_member(*endpoint, member);
         }
         let scans = scanners.start()?;
+        // The first one tells what the kernel refuses.
+        let shared = kernel
+            .as_mut()
+            .map(|kernel| (kernel.cache(), kernel.take_refusals()));
         queues.push(QueueThread::start(
             numbers,
             installation,
-            gateway,
+            (gateway, shared),
             scans,
             writer,
         )?);
@@ -195,24 +234,30 @@ fn start_queues(
 fn ready(
     context: &Context,
     args: &UpArgs,
-    settings: &Settings,
+    (settings, in_kernel): (&Settings, bool),
     policy: &Policy,
 ) -> Result<(), Failure> {
     let ready = Ready {
         pid: std::process::id(),
         mode: settings.mode,
+        path: if in_kernel { "kernel" } else { "user" },
         rules: policy.rules().len(),
         inside: &args.inside,
         outside: &args.outside,
     };
     context.output.either("ringway.gate.ready/1", &ready, || {
         format!(
-            "{} <-> {}: {}, {} rules; `ringway gate flows` shows what it sees",
+            "{} <-> {}: {}{}, {} rules; `ringway gate flows` shows what it sees",
             args.inside.join(" "),
             args.outside.join(" "),
             match settings.mode {
                 Mode::Observe => "observing",
                 Mode::Enforce => "enforcing",
+            },
+            if in_kernel {
+                ", also in the kernel"
+            } else {
+                ""
             },
             policy.rules().len(),
         )
@@ -224,6 +269,8 @@ fn ready(
 struct Ready<'a> {
     pid: u32,
     mode: Mode,
+    /// Where decisions are carried out.
+    path: &'static str,
     rules: usize,
     inside: &'a [String],
     outside: &'a [String],
@@ -234,7 +281,9 @@ pub(crate) fn down(args: &DownArgs) -> Result<(), Failure> {
     Rules::take_down().map_err(Failure::failed)?;
     for interface in &args.interfaces {
         shaper::take_down(interface).map_err(Failure::failed)?;
+        kernel::unhook(interface).map_err(Failure::failed)?;
     }
+    kernel::remove(&args.bpffs.bpffs);
     Ok(())
 }
 
@@ -277,6 +326,10 @@ fn make_folder(folder: &Path) -> Result<(), Failure> {
 #[derive(Clone, Debug)]
 pub(super) struct Installation {
     rules: Rules,
+    /// An in-kernel path is wanted, and may be there.
+    in_kernel: bool,
+    /// Where the bpf file system is.
+    bpffs: PathBuf,
 }
 
 impl Installation {
@@ -303,6 +356,8 @@ impl Installation {
             }
         }
         Ok(Installation {
+            in_kernel: args.path != PathChoice::User,
+            bpffs: args.bpffs.bpffs.clone(),
             rules: Rules {
                 border,
                 marks: Marks::within(args.mask).map_err(Failure::usage)?,
@@ -323,6 +378,9 @@ impl Installation {
         Rules::take_down().map_err(Failure::failed)?;
         for interface in self.rules.border.all() {
             shaper::take_down(interface).map_err(Failure::failed)?;
+        }
+        if self.in_kernel {
+            Kernel::detach(&self.rules.border, &self.bpffs).map_err(Failure::failed)?;
         }
         Ok(())
     }
@@ -362,7 +420,7 @@ impl QueueThread {
     fn start(
         (number, followed): (u16, u16),
         installation: &Installation,
-        gateway: Gateway,
+        (gateway, shared): (Gateway, Option<(KernelCache, Option<Refusals>)>),
         scans: ScanDesk,
         writer: &Writer,
     ) -> Result<QueueThread, Failure> {
@@ -382,6 +440,9 @@ impl QueueThread {
         };
         let injector = injector.map_err(told)?;
         let mut live = Live::new(lanes, gateway, injector, rules.marks, (scans, files));
+        if let Some((cache, refusals)) = shared {
+            live.share_cache(cache, refusals);
+        }
         let (orders, received) = channel();
         let recorder = writer.recorder();
         let thread = std::thread::Builder::new()

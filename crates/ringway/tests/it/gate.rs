@@ -17,6 +17,7 @@ mod files;
 mod howto;
 mod irc;
 mod kept;
+mod kernel;
 mod malware;
 mod matrix;
 mod observed;

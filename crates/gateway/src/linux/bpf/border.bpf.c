@@ -1,0 +1,689 @@
+// What the kernel decides by itself at the border. Compiled by clang in the build (`build.rs`), loaded by `linux/kernel`.
+//
+// | program | where | does |
+// |---|---|---|
+// | `refuse` | tc, ingress of the border's interfaces | the connection cache: calls like a blocked one end here |
+// | `triage` | rule of the chain RINGWAY (`xt_bpf`) | lets packets pass that no managed application can be in |
+// | `finished` | rule of the chain RINGWAY-FREE (`xt_bpf`) | tells connections of which nothing more need be seen |
+//
+// All lengths are in bytes, all times in nanoseconds since boot, addresses and ports in network order. The form of the
+// maps' keys and values is known to `linux/kernel/{refused,triage}.rs`; nothing here changes without those.
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/pkt_cls.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#define ALWAYS_INLINE static __attribute__((always_inline))
+
+// Of IPv6's headers between the fixed one and the payload; RFC 8200 knows six, in any order. More: user space decides.
+#define EXTENSIONS 6
+// VLAN tags that are looked behind (IEEE 802.1ad has two).
+#define TAGS 2
+// Blocked ones that are remembered: MAX_BLOCKED of limits.rs.
+#define BLOCKED 65536
+// For how long refusals are counted before they are told: REFUSALS_TOLD of limits.rs.
+#define TOLD_NS 10000000000ULL
+// What waits for user space to read it.
+#define TELLING (256 * 1024)
+
+struct address {
+	__u32 word[4];
+};
+
+// A packet's ends and what follows its headers.
+struct packet {
+	struct address source, destination;
+	__be16 source_port, destination_port;
+	__u8 l4;
+	__u8 tcp_flags;
+	__u32 sequence;
+	// Where the payload begins, and how long it is on the wire.
+	__u32 payload_at, payload;
+};
+
+#define TCP_FIN 0x01
+#define TCP_SYN 0x02
+#define TCP_RST 0x04
+#define TCP_ACK 0x10
+
+enum reading {
+	// A whole packet of TCP or UDP.
+	READ,
+	// Neither, a fragment, or damaged.
+	OTHER,
+};
+
+// Reads the transport's header at `at`; `end` is where the packet ends.
+ALWAYS_INLINE enum reading read_transport(struct __sk_buff *skb, __u32 at, __u32 end, struct packet *packet)
+{
+	__u8 header[14];
+	__u32 length = 8;
+
+	if (packet->l4 == IPPROTO_UDP) {
+		if (bpf_skb_load_bytes(skb, at, header, 8))
+			return OTHER;
+		__u32 said = (__u32)header[4] << 8 | header[5];
+
+		// One that says less than it has ends early; 0 is a jumbogram's.
+		if (said >= 8 && at + said < end)
+			end = at + said;
+	} else if (packet->l4 == IPPROTO_TCP) {
+		if (bpf_skb_load_bytes(skb, at, header, 14))
+			return OTHER;
+		length = (header[12] >> 4) * 4;
+		packet->sequence = (__u32)header[4] << 24 | (__u32)header[5] << 16 | (__u32)header[6] << 8 | header[7];
+		packet->tcp_flags = header[13];
+		if (length < 20)
+			return OTHER;
+	} else {
+		return OTHER;
+	}
+	__builtin_memcpy(&packet->source_port, header, 2);
+	__builtin_memcpy(&packet->destination_port, header + 2, 2);
+	packet->payload_at = at + length;
+	if (packet->payload_at > end)
+		return OTHER;
+	packet->payload = end - packet->payload_at;
+	return READ;
+}
+
+ALWAYS_INLINE enum reading read_ipv4(struct __sk_buff *skb, __u32 at, struct packet *packet)
+{
+	__u8 header[20];
+
+	if (bpf_skb_load_bytes(skb, at, header, sizeof(header)))
+		return OTHER;
+	__u32 length = (header[0] & 0x0f) * 4, whole = (__u32)header[2] << 8 | header[3];
+	// More fragments, or not the first.
+	__u16 fragment = ((__u16)header[6] << 8 | header[7]) & 0x3fff;
+
+	// Joined packets beyond 64 KiB say 0 (Linux' BIG TCP).
+	if (!whole)
+		whole = skb->len - at;
+	if (length < 20 || whole < length || fragment)
+		return OTHER;
+	packet->l4 = header[9];
+	packet->source.word[2] = packet->destination.word[2] = bpf_htonl(0xffff);
+	__builtin_memcpy(&packet->source.word[3], header + 12, 4);
+	__builtin_memcpy(&packet->destination.word[3], header + 16, 4);
+	return read_transport(skb, at + length, at + whole, packet);
+}
+
+ALWAYS_INLINE enum reading read_ipv6(struct __sk_buff *skb, __u32 at, struct packet *packet)
+{
+	__u8 header[40], extension[2];
+
+	if (bpf_skb_load_bytes(skb, at, header, sizeof(header)))
+		return OTHER;
+	__u32 whole = (__u32)header[4] << 8 | header[5], end = at + 40 + whole;
+	__u8 next = header[6];
+
+	if (!whole)
+		end = skb->len;
+	__builtin_memcpy(&packet->source, header + 8, 16);
+	__builtin_memcpy(&packet->destination, header + 24, 16);
+	at += 40;
+	for (int i = 0; i < EXTENSIONS; i++) {
+		if (next == IPPROTO_TCP || next == IPPROTO_UDP)
+			break;
+		// Hop-by-hop, routing and destination options; what is a fragment or authenticated is for user space.
+		if (next != 0 && next != 43 && next != 60)
+			return OTHER;
+		if (bpf_skb_load_bytes(skb, at, extension, 2))
+			return OTHER;
+		next = extension[0];
+		at += ((__u32)extension[1] + 1) * 8;
+	}
+	packet->l4 = next;
+	return read_transport(skb, at, end, packet);
+}
+
+// Reads a packet whose IP header is at `at`.
+ALWAYS_INLINE enum reading read_packet(struct __sk_buff *skb, __u32 at, struct packet *packet)
+{
+	__u8 version;
+
+	if (bpf_skb_load_bytes(skb, at, &version, 1))
+		return OTHER;
+	switch (version >> 4) {
+	case 4:
+		return read_ipv4(skb, at, packet);
+	case 6:
+		return read_ipv6(skb, at, packet);
+	default:
+		return OTHER;
+	}
+}
+
+// --- The connection cache -------------------------------------------------------------------------------------------------
+
+// The papers' key: the client's port is no part of it, because programs that are blocked call again from another.
+struct call {
+	struct address client, server;
+	__be16 port;
+	__u8 l4;
+	__u8 zero;
+};
+
+struct blocked {
+	__u64 until;
+	// When refusals are told next.
+	__u64 tell_at;
+	// Refusals that were not told, and the latest one's time and port.
+	__u64 untold;
+	__u64 latest;
+	__be16 client_port;
+	__u8 zero[6];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, BLOCKED);
+	__type(key, struct call);
+	__type(value, struct blocked);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} blocked SEC(".maps");
+
+// Refusals of one blocked one, as user space is told them.
+struct refusals {
+	struct call call;
+	__be16 client_port;
+	__u8 zero[2];
+	__u64 attempts, latest;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, TELLING);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} refusals SEC(".maps");
+
+enum total {
+	// Calls that the connection cache dropped.
+	REFUSED,
+	// Refusals that nobody could be told.
+	UNTOLD,
+	// Packets of undecided flows that nobody was asked about.
+	PASSED,
+	// Packets of flows of which the kernel has seen enough; the connection's mark carries what follows.
+	FINISHED,
+	// Flows that came to user space without their beginning.
+	LOST,
+	TOTALS = 8,
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, TOTALS);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} totals SEC(".maps");
+
+ALWAYS_INLINE void count(enum total total)
+{
+	__u32 key = total;
+	__u64 *value = bpf_map_lookup_elem(&totals, &key);
+
+	if (value)
+		*value += 1;
+}
+
+// Only calls: what is established was not blocked, or its mark says so. Calls by UDP cannot be told from what follows them
+// without the packet filter's memory; they are refused in user space.
+SEC("classifier")
+int refuse(struct __sk_buff *skb)
+{
+	struct packet packet = {};
+	struct call call = {};
+	__u32 at = ETH_HLEN;
+	__be16 kind = 0;
+
+	if (bpf_skb_load_bytes(skb, 12, &kind, 2))
+		return TC_ACT_UNSPEC;
+	for (int i = 0; i < TAGS; i++) {
+		if (kind != bpf_htons(ETH_P_8021Q) && kind != bpf_htons(ETH_P_8021AD))
+			break;
+		if (bpf_skb_load_bytes(skb, at + 2, &kind, 2))
+			return TC_ACT_UNSPEC;
+		at += 4;
+	}
+	if (kind != bpf_htons(ETH_P_IP) && kind != bpf_htons(ETH_P_IPV6))
+		return TC_ACT_UNSPEC;
+	if (read_packet(skb, at, &packet) != READ || packet.l4 != IPPROTO_TCP ||
+	    (packet.tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST | TCP_FIN)) != TCP_SYN)
+		return TC_ACT_UNSPEC;
+	call.client = packet.source;
+	call.server = packet.destination;
+	call.port = packet.destination_port;
+	call.l4 = packet.l4;
+	struct blocked *entry = bpf_map_lookup_elem(&blocked, &call);
+
+	if (!entry)
+		return TC_ACT_UNSPEC;
+	__u64 now = bpf_ktime_get_boot_ns();
+
+	if (now >= entry->until)
+		return TC_ACT_UNSPEC;
+	count(REFUSED);
+	entry->latest = now;
+	entry->client_port = packet.source_port;
+	__sync_fetch_and_add(&entry->untold, 1);
+	__u64 tell_at = entry->tell_at;
+
+	// Of several processors one tells.
+	if (now >= tell_at && __sync_val_compare_and_swap(&entry->tell_at, tell_at, now + TOLD_NS) == tell_at) {
+		struct refusals told = {
+			.call = call,
+			.client_port = packet.source_port,
+			.latest = now,
+			.attempts = __sync_lock_test_and_set(&entry->untold, 0),
+		};
+
+		if (bpf_ringbuf_output(&refusals, &told, sizeof(told), BPF_RB_NO_WAKEUP)) {
+			__sync_fetch_and_add(&entry->untold, told.attempts);
+			count(UNTOLD);
+		}
+	}
+	return TC_ACT_SHOT;
+}
+
+// --- What need not be asked about ------------------------------------------------------------------------------------------
+
+// The model, line by line, is `triage::FlowModel` (src/triage/flow.rs), and the automaton's that of `triage::Triage`; a test runs
+// both on the same packets. What is said there is not said again here.
+
+// TRIAGE_SCAN, MAX_TRIAGE_BYTES / 2 and MAX_TRIAGE_PORTS of limits.rs.
+#define SCAN 512
+#define CELLS 262144
+#define PORTS 16
+// ETHERNET_SEGMENT, FULL_SEGMENT, SMALL_SEGMENTS and ONE_SIDED of limits.rs.
+#define ETHERNET_SEGMENT 1448
+#define FULL_SEGMENT 512
+#define SMALL_SEGMENTS 8
+#define ONE_SIDED 4
+// Flows of which nothing is decided. The longest unused gives way; user space is asked about the rest of it.
+#define FLOWS 16384
+// What is kept of what has passed in a flow, and at most of one packet, for user space when that is asked later.
+#define KEPT 1024
+#define KEPT_PACKET 256
+// What waits for user space to read it: some seven hundred flows. Past it flows come to user space without their beginning.
+#define HANDING (1024 * 1024)
+
+// Flags of a state of the automaton, in the upper half of a cell.
+#define ASK 1
+#define KNOWN 2
+#define OPEN 4
+#define DEAD 8
+
+struct triage {
+	__u32 enabled;
+	__u32 class_count;
+	// Of a stream, of later segments, of a datagram.
+	__u16 starts[3];
+	__u8 packets;
+	__u8 needs_unknown;
+	__u32 port_counts[2];
+	// Ports on which everything is asked about, of TCP and of UDP.
+	__be16 ports[2][PORTS];
+	__u8 classes[256];
+};
+
+// Two of everything: one is in use while the other is written.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} in_use SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, struct triage);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} triages SEC(".maps");
+
+// Row after row: the next state in the lower half, its flags in the upper.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2 * CELLS);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} cells SEC(".maps");
+
+// Both ends, the lower one first.
+struct ends {
+	struct address low, high;
+	__be16 low_port, high_port;
+	__u8 l4;
+	__u8 zero[3];
+};
+
+enum stage {
+	STAGE_OPEN,
+	STAGE_ASKED,
+	STAGE_DONE,
+};
+
+struct flow {
+	struct ends ends;
+	__u32 stage;
+	// The sender of the first packet, which is direction 0, is the higher end.
+	__u8 from_high;
+	__u8 zero;
+	// By direction: whether `next` is known.
+	__u8 opened[2];
+	__u8 counts[2];
+	__u8 eighths[2];
+	__u32 next[2];
+	// The number of the first SYN.
+	__u32 first[2];
+	// Bytes of `kept`, a multiple of four; more than fit if something is missing.
+	__u32 used;
+	__u8 kept[KEPT];
+};
+
+// What stands in `kept` before the bytes of a packet.
+struct kept {
+	__u8 from;
+	__u8 zero;
+	__u16 kept;
+	__u32 length;
+	__u32 sequence;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, FLOWS);
+	__type(key, struct ends);
+	__type(value, struct flow);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} flows SEC(".maps");
+
+// Flows as they were when user space was first asked.
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, HANDING);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} handed SEC(".maps");
+
+// What does not fit on the stack.
+struct scratch {
+	struct flow flow;
+	__u8 payload[SCAN];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratches SEC(".maps");
+
+// Who sends: 1 if the higher end does.
+ALWAYS_INLINE __u8 ends_of(const struct packet *packet, struct ends *ends)
+{
+	int order = 0;
+
+	for (int i = 0; i < 4 && !order; i++)
+		if (packet->source.word[i] != packet->destination.word[i])
+			order = packet->source.word[i] < packet->destination.word[i] ? -1 : 1;
+	if (!order && packet->source_port != packet->destination_port)
+		order = packet->source_port < packet->destination_port ? -1 : 1;
+	__u8 high = order > 0;
+
+	ends->low = high ? packet->destination : packet->source;
+	ends->high = high ? packet->source : packet->destination;
+	ends->low_port = high ? packet->destination_port : packet->source_port;
+	ends->high_port = high ? packet->source_port : packet->destination_port;
+	ends->l4 = packet->l4;
+	return high;
+}
+
+// Loads at most `most` bytes of the payload, which has some; 0 if that fails.
+#define LOAD_PAYLOAD(skb, packet, to, most)                                                                                \
+	({                                                                                                                 \
+		__u32 loaded = (packet)->payload < (most) ? (packet)->payload : (most);                                    \
+		/* The verifier has to see that it is from 1 to `most`. */                                                 \
+		asm volatile("" : "+r"(loaded));                                                                           \
+		if (loaded < 1 || loaded > (most) || bpf_skb_load_bytes(skb, (packet)->payload_at, to, loaded))            \
+			loaded = 0;                                                                                        \
+		loaded;                                                                                                    \
+	})
+
+// The flags that the payload leads to, or ASK.
+ALWAYS_INLINE __u32 judge(struct __sk_buff *skb, const struct packet *packet, const struct triage *triage, __u32 base,
+			  __u32 begin, struct scratch *scratch)
+{
+	__u32 udp = packet->l4 == IPPROTO_UDP;
+
+	for (__u32 i = 0; i < PORTS; i++) {
+		if (i >= triage->port_counts[udp])
+			break;
+		if (triage->ports[udp][i] == packet->source_port || triage->ports[udp][i] == packet->destination_port)
+			return ASK;
+	}
+	__u32 scanned = LOAD_PAYLOAD(skb, packet, scratch->payload, SCAN);
+
+	if (!scanned)
+		return ASK;
+	__u32 state = triage->starts[begin], flags = 0;
+
+	for (__u32 i = 0; i < SCAN; i++) {
+		if (i >= scanned || flags & (ASK | DEAD))
+			break;
+		__u32 at = base + state * triage->class_count + triage->classes[scratch->payload[i]];
+		__u32 *cell = bpf_map_lookup_elem(&cells, &at);
+
+		if (!cell)
+			return ASK;
+		state = *cell & 0xffff;
+		flags = *cell >> 16;
+	}
+	if (flags & ASK || (scanned == packet->payload ? flags & OPEN : !(flags & DEAD)))
+		return ASK;
+	return flags;
+}
+
+ALWAYS_INLINE void count_joined(struct flow *flow, __u32 from, __u32 length)
+{
+	__u32 packets = length / ETHERNET_SEGMENT;
+	__u32 count = flow->counts[from] + (packets ? packets : 1);
+
+	flow->counts[from] = count > 255 ? 255 : count;
+}
+
+ALWAYS_INLINE void count_segment(struct flow *flow, __u32 from, __u32 length)
+{
+	if (length > ETHERNET_SEGMENT) {
+		count_joined(flow, from, length);
+		return;
+	}
+	__u32 eighths = length * SMALL_SEGMENTS / FULL_SEGMENT;
+
+	eighths = flow->eighths[from] + (eighths ? eighths : 1);
+	if (eighths >= SMALL_SEGMENTS) {
+		eighths = 0;
+		if (flow->counts[from] < 255)
+			flow->counts[from]++;
+	}
+	flow->eighths[from] = eighths;
+}
+
+ALWAYS_INLINE void end_if_exhausted(struct flow *flow, __u8 packets)
+{
+	__u32 both = packets * ONE_SIDED;
+
+	if ((flow->counts[0] >= packets && flow->counts[1] >= packets) || flow->counts[0] >= both || flow->counts[1] >= both)
+		flow->stage = STAGE_DONE;
+}
+
+ALWAYS_INLINE int has_data(const struct flow *flow, __u32 from)
+{
+	return flow->counts[from] || flow->eighths[from];
+}
+
+// Keeps what has passed, as far as there is place.
+ALWAYS_INLINE void keep(struct __sk_buff *skb, const struct packet *packet, struct flow *flow, __u8 from)
+{
+	__u32 want = packet->payload < KEPT_PACKET ? packet->payload : KEPT_PACKET;
+	__u32 need = (sizeof(struct kept) + want + 3) & ~3U;
+	// Reserved at once: the other direction's packets may be on another processor.
+	__u32 at = __sync_fetch_and_add(&flow->used, need);
+
+	if (at > KEPT - sizeof(struct kept) - KEPT_PACKET)
+		return;
+	struct kept *kept = (struct kept *)&flow->kept[at];
+
+	kept->from = from;
+	kept->length = packet->payload;
+	kept->sequence = packet->sequence;
+	kept->kept = LOAD_PAYLOAD(skb, packet, &flow->kept[at + sizeof(struct kept)], KEPT_PACKET);
+}
+
+enum fate {
+	FATE_ASK,
+	FATE_PASS,
+};
+
+ALWAYS_INLINE enum fate take_in(struct __sk_buff *skb, const struct packet *packet, struct flow *flow, __u8 from,
+				const struct triage *triage, __u32 base, struct scratch *scratch)
+{
+	int begun = has_data(flow, 0) || has_data(flow, 1), tcp = packet->l4 == IPPROTO_TCP;
+	__u32 begin = 2;
+
+	if (flow->counts[from] >= triage->packets) {
+		if (tcp) {
+			count_joined(flow, from, packet->payload);
+			end_if_exhausted(flow, triage->packets);
+		}
+		return FATE_PASS;
+	}
+	if (tcp) {
+		if (!flow->opened[from])
+			return FATE_ASK;
+		__u32 behind = flow->next[from] - packet->sequence;
+
+		if (behind)
+			return behind <= 1U << 31 && packet->payload <= behind ? FATE_PASS : FATE_ASK;
+		begin = has_data(flow, from) ? 1 : 0;
+	}
+	__u32 flags = judge(skb, packet, triage, base, begin, scratch);
+
+	if (flags & ASK || (!begun && !(flags & KNOWN) && triage->needs_unknown))
+		return FATE_ASK;
+	keep(skb, packet, flow, from);
+	if (tcp) {
+		flow->next[from] = packet->sequence + packet->payload;
+		count_segment(flow, from, packet->payload);
+	} else if (flow->counts[from] < 255) {
+		flow->counts[from]++;
+	}
+	end_if_exhausted(flow, triage->packets);
+	return FATE_PASS;
+}
+
+ALWAYS_INLINE enum fate decide(struct __sk_buff *skb, const struct packet *packet, struct flow *flow, __u8 from,
+			       const struct triage *triage, __u32 base, struct scratch *scratch)
+{
+	if (packet->l4 == IPPROTO_TCP) {
+		if (packet->tcp_flags & TCP_SYN) {
+			__u32 next = packet->sequence + 1;
+
+			if (has_data(flow, 0) || has_data(flow, 1) || packet->payload ||
+			    (flow->opened[from] && flow->next[from] != next))
+				return FATE_ASK;
+			flow->opened[from] = 1;
+			flow->next[from] = next;
+			flow->first[from] = packet->sequence;
+			return FATE_PASS;
+		}
+		if (!flow->opened[0] && !flow->opened[1])
+			return FATE_ASK;
+	}
+	if (!packet->payload)
+		return FATE_PASS;
+	return take_in(skb, packet, flow, from, triage, base, scratch);
+}
+
+// A new flow of these ends, or the one that is there.
+ALWAYS_INLINE struct flow *flow_of(const struct ends *ends, __u8 high, struct scratch *scratch)
+{
+	struct flow *flow = bpf_map_lookup_elem(&flows, ends);
+
+	if (flow)
+		return flow;
+	struct flow *new = &scratch->flow;
+
+	// All but `kept`, of which nothing is read that was not written.
+	__builtin_memset(new, 0, __builtin_offsetof(struct flow, kept));
+	new->ends = *ends;
+	new->from_high = high;
+	bpf_map_update_elem(&flows, ends, new, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&flows, ends);
+}
+
+// Whether a packet goes on without being asked about. Runs where the packet filter forwards: both directions have the
+// addresses of the inside there, fragments are joined, and checksums were verified.
+SEC("socket")
+int triage(struct __sk_buff *skb)
+{
+	struct packet packet = {};
+	struct ends ends = {};
+	__u32 zero = 0;
+	__u32 *using = bpf_map_lookup_elem(&in_use, &zero);
+	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &zero);
+
+	if (!using || !scratch)
+		return FATE_ASK;
+	__u32 slot = *using & 1, base = slot * CELLS;
+	struct triage *triage = bpf_map_lookup_elem(&triages, &slot);
+
+	if (!triage || !triage->enabled || read_packet(skb, 0, &packet) != READ)
+		return FATE_ASK;
+	__u8 high = ends_of(&packet, &ends);
+	struct flow *flow = flow_of(&ends, high, scratch);
+
+	if (!flow || flow->stage == STAGE_ASKED)
+		return FATE_ASK;
+	if (flow->stage == STAGE_DONE)
+		return FATE_PASS;
+	if (decide(skb, &packet, flow, (high ^ flow->from_high) & 1, triage, base, scratch) == FATE_PASS) {
+		count(PASSED);
+		return FATE_PASS;
+	}
+	// One processor hands it over; where nothing has passed there is nothing to hand over.
+	if (__sync_lock_test_and_set(&flow->stage, STAGE_ASKED) == STAGE_OPEN &&
+	    (flow->opened[0] || flow->opened[1] || flow->used) &&
+	    bpf_ringbuf_output(&handed, flow, sizeof(*flow), BPF_RB_NO_WAKEUP))
+		count(LOST);
+	return FATE_ASK;
+}
+
+// Whether the connection of a packet that went on need not be looked at any more.
+SEC("socket")
+int finished(struct __sk_buff *skb)
+{
+	struct packet packet = {};
+	struct ends ends = {};
+
+	if (read_packet(skb, 0, &packet) != READ)
+		return 0;
+	ends_of(&packet, &ends);
+	struct flow *flow = bpf_map_lookup_elem(&flows, &ends);
+
+	if (!flow || flow->stage != STAGE_DONE)
+		return 0;
+	count(FINISHED);
+	return 1;
+}
+
+char licence[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,257 @@
+//! What has passed in a flow before user space was asked about it, as packets: the papers' special packet.
+//!
+//! The form is that of `../bpf/border.bpf.c`: `struct flow` and `struct kept`.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use aya::maps::{MapData, RingBuf};
+
+use crate::packet::L4;
+
+/// Where the parts of `struct flow` stand.
+const L4_AT: usize = 36;
+const FROM_HIGH: usize = 44;
+const OPENED: usize = 46;
+const FIRST: usize = 60;
+const USED: usize = 68;
+const KEPT: usize = 72;
+/// Bytes of `struct kept`.
+const HEAD: usize = 12;
+
+const SYN: u8 = 0x02;
+const PUSH: u8 = 0x08;
+const ACK: u8 = 0x10;
+
+/// Flows that are handed over.
+pub struct Handed(RingBuf<MapData>);
+
+impl fmt::Debug for Handed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Handed").finish_non_exhaustive()
+    }
+}
+
+impl Handed {
+    pub(super) fn new(ring: RingBuf<MapData>) -> Self {
+        Self(ring)
+    }
+
+    /// What has passed in the next flow, in its order: whole IP packets, of which the end may be missing.
+    pub fn poll(&mut self) -> Option<Vec<Vec<u8>>> {
+        let flow = self.0.next()?;
+        Some(Passed::of(&flow).map_or_else(Vec::new, |passed| passed.packets(&flow)))
+    }
+}
+
+/// A flow's ends and numbers; whoever spoke first is the first.
+#[derive(Clone, Copy, Debug)]
+struct Passed {
+    ends: [SocketAddr; 2],
+    l4: L4,
+    /// The number of the SYN of each, and whether it answered one.
+    opened: [Option<(u32, bool)>; 2],
+}
+
+impl Passed {
+    fn of(flow: &[u8]) -> Option<Self> {
+        let end = |address: usize, port: usize| -> Option<SocketAddr> {
+            let bytes: [u8; 16] = flow.get(address..address.checked_add(16)?)?.try_into().ok()?;
+            let ip = Ipv6Addr::from(bytes).to_canonical();
+            let port: [u8; 2] = flow.get(port..port.checked_add(2)?)?.try_into().ok()?;
+            Some(SocketAddr::new(ip, u16::from_be_bytes(port)))
+        };
+        let (low, high) = (end(0, 32)?, end(16, 34)?);
+        let l4 = match *flow.get(L4_AT)? {
+            6 => L4::Tcp,
+            17 => L4::Udp,
+            _ => return None,
+        };
+        let ends = match *flow.get(FROM_HIGH)? {
+            0 => [low, high],
+            _ => [high, low],
+        };
+        let opened = [0, 1].map(|from| {
+            let answered = match flow.get(OPENED + from) {
+                Some(1) => false,
+                Some(2) => true,
+                _ => return None,
+            };
+            Some((word(flow, FIRST + from * 4)?, answered))
+        });
+        Some(Self { ends, l4, opened })
+    }
+
+    fn packets(&self, flow: &[u8]) -> Vec<Vec<u8>> {
+        let mut packets = Vec::new();
+        for (from, opened) in self.opened.into_iter().enumerate() {
+            if let Some((number, answered)) = opened {
+                let flags = if answered { SYN | ACK } else { SYN };
+                packets.push(self.packet(from, (number, flags), (0, &[])));
+            }
+        }
+        let used = word(flow, USED).unwrap_or(0);
+        let used = usize::try_from(used).unwrap_or(usize::MAX);
+        let mut rest = flow.get(KEPT..).unwrap_or_default();
+        rest = rest.get(..used).unwrap_or(rest);
+        while let Some((from, length, number, bytes)) = kept(rest) {
+            packets.push(self.packet(from, (number, PUSH | ACK), (length, bytes)));
+            let whole = (HEAD + bytes.len()).next_multiple_of(4);
+            rest = rest.get(whole..).unwrap_or_default();
+        }
+        packets
+    }
+
+    /// A packet with a payload of `length` bytes, of which these are there.
+    fn packet(&self, from: usize, (number, flags): (u32, u8), (length, bytes): (u32, &[u8])) -> Vec<u8> {
+        let [first, second] = self.ends;
+        let [opened, answer] = self.opened;
+        let (source, destination, other) = match from {
+            0 => (first, second, answer),
+            _ => (second, first, opened),
+        };
+        let acknowledged = match (flags & ACK, other) {
+            (0, _) | (_, None) => 0,
+            (_, Some((number, _))) => number.wrapping_add(1),
+        };
+        let mut transport = [source.port().to_be_bytes(), destination.port().to_be_bytes()].concat();
+        match self.l4 {
+            L4::Tcp => {
+                transport.extend(number.to_be_bytes());
+                transport.extend(acknowledged.to_be_bytes());
+                // Five words of header, a window of everything; the checksum was verified by whoever passed it.
+                transport.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+            }
+            L4::Udp => {
+                let said = u16::try_from(length.saturating_add(8)).unwrap_or(u16::MAX);
+                transport.extend(said.to_be_bytes());
+                transport.extend([0, 0]);
+            }
+        }
+        let whole = transport.len().saturating_add(usize::try_from(length).unwrap_or(usize::MAX));
+        let mut packet = header(self.l4, (source.ip(), destination.ip()), whole);
+        packet.extend(transport);
+        packet.extend_from_slice(bytes);
+        packet
+    }
+}
+
+/// The next packet that was kept: its sender, its length, its number, and what is there of it.
+fn kept(bytes: &[u8]) -> Option<(usize, u32, u32, &[u8])> {
+    let from = usize::from(*bytes.first()? & 1);
+    let there = bytes.get(2..4)?.try_into().ok().map(u16::from_ne_bytes)?;
+    let (length, number) = (word(bytes, 4)?, word(bytes, 8)?);
+    let bytes = bytes.get(HEAD..HEAD.checked_add(usize::from(there))?)?;
+    (!bytes.is_empty()).then_some((from, length, number, bytes))
+}
+
+/// The header of IP before this many bytes.
+fn header(l4: L4, ends: (IpAddr, IpAddr), length: usize) -> Vec<u8> {
+    let protocol = match l4 {
+        L4::Tcp => 6,
+        L4::Udp => 17,
+    };
+    match ends {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            let whole = u16::try_from(length.saturating_add(20)).unwrap_or(u16::MAX);
+            let mut header = vec![0x45, 0];
+            header.extend(whole.to_be_bytes());
+            header.extend([0, 0, 0x40, 0, 64, protocol, 0, 0]);
+            header.extend(source.octets());
+            header.extend(destination.octets());
+            header
+        }
+        (source, destination) => {
+            let octets = |address| match address {
+                IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+                IpAddr::V6(address) => address.octets(),
+            };
+            let mut header = vec![0x60, 0, 0, 0];
+            header.extend(u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes());
+            header.extend([protocol, 64]);
+            header.extend(octets(source));
+            header.extend(octets(destination));
+            header
+        }
+    }
+}
+
+/// A number of four bytes, in the machine's order.
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..at.checked_add(4)?)?;
+    bytes.try_into().ok().map(u32::from_ne_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ACK, HEAD, KEPT, Passed, SYN};
+    use crate::packet::{Decoder, L4, LinkType};
+
+    /// `struct flow` of a connection from the higher end, with these packets.
+    fn flow(kept: &[(u8, u32, u32, &[u8])]) -> Vec<u8> {
+        let mut flow = vec![0; KEPT + 1_024];
+        let mut put = |at: usize, bytes: &[u8]| flow[at..at + bytes.len()].copy_from_slice(bytes);
+        put(10, &[0xff, 0xff, 10, 0, 0, 2]);
+        put(26, &[0xff, 0xff, 192, 0, 2, 9]);
+        put(32, &50_000_u16.to_be_bytes());
+        put(34, &6_881_u16.to_be_bytes());
+        put(36, &[6]);
+        put(44, &[1, 0, 1, 2]);
+        put(60, &1_000_u32.to_ne_bytes());
+        put(64, &9_000_u32.to_ne_bytes());
+        let mut at = KEPT;
+        for (from, length, number, bytes) in kept {
+            put(at, &[*from, 0]);
+            put(at + 2, &u16::try_from(bytes.len()).unwrap().to_ne_bytes());
+            put(at + 4, &length.to_ne_bytes());
+            put(at + 8, &number.to_ne_bytes());
+            put(at + HEAD, bytes);
+            at += (HEAD + bytes.len()).next_multiple_of(4);
+        }
+        put(68, &u32::try_from(at - KEPT).unwrap().to_ne_bytes());
+        flow
+    }
+
+    #[test]
+    fn a_flow_comes_back_as_the_packets_it_was() {
+        let flow = flow(&[(0, 5, 1_001, b"hello"), (1, 40_000, 9_001, b"there is more")]);
+        let packets = Passed::of(&flow).unwrap().packets(&flow);
+        let mut decoder = Decoder::new();
+        let mut seen = Vec::new();
+        for bytes in &packets {
+            decoder.handle_packet(std::time::Duration::ZERO, LinkType::RawIp, bytes, &mut |packet| {
+                let tcp = packet.tcp.unwrap();
+                assert_eq!(packet.l4, L4::Tcp);
+                seen.push((packet.source.port(), tcp.sequence, tcp.syn, tcp.ack, packet.payload.to_vec(), packet.truncated));
+            });
+        }
+        let expected = [
+            (6_881, 1_000, true, false, Vec::new(), false),
+            (50_000, 9_000, true, true, Vec::new(), false),
+            (6_881, 1_001, false, true, b"hello".to_vec(), false),
+            (50_000, 9_001, false, true, b"there is more".to_vec(), true),
+        ];
+        assert_eq!(seen, expected);
+        assert_eq!(packets[1][33] & (SYN | ACK), SYN | ACK);
+    }
+
+    #[test]
+    fn whatever_is_handed_over_is_read_or_passed_over() {
+        let whole = flow(&[(0, 5, 1_001, b"hello"), (1, 13, 9_001, b"there is more")]);
+        for cut in 0..whole.len() {
+            let cut = &whole[..cut];
+            if let Some(passed) = Passed::of(cut) {
+                passed.packets(cut);
+            }
+        }
+        let mut wild = whole;
+        for at in 0..wild.len().min(160) {
+            let was = wild[at];
+            wild[at] = 0xff;
+            if let Some(passed) = Passed::of(&wild) {
+                passed.packets(&wild);
+            }
+            wild[at] = was;
+        }
+    }
+}

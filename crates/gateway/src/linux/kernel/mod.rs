@@ -1,0 +1,275 @@
+//! The in-kernel path: what the kernel can decide never leaves it.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`features`] | what this kernel and this machine have of what it needs |
+//! | [`refused`] | the connection cache: calls like a blocked one end before anything is spent on them |
+//!
+//! The programs (`../bpf`) are compiled in the build and loaded here. They and their maps are pinned below `/sys/fs/bpf`, in
+//! a folder of the network namespace's own, so that the next run of the gateway goes on with what they know.
+
+pub mod features;
+pub mod refused;
+
+use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use aya::maps::{PerCpuArray, RingBuf};
+use aya::programs::{Program, ProgramError};
+use aya::{Ebpf, EbpfError, EbpfLoader};
+
+use self::refused::{KernelCache, Refusals};
+use super::rules::Border;
+use super::shaper::TC;
+use super::tool::ToolError;
+
+/// The compiled programs; empty where the build had no clang.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/border.bpf.o"));
+
+/// Where the kernel's file system of programs and maps usually is.
+pub const BPFFS: &str = "/sys/fs/bpf";
+/// Our filter's place among others' at an interface, and its number there.
+const PREFERENCE: &str = "7110";
+/// The program that refuses calls like a blocked one.
+const REFUSE: &str = "refuse";
+/// What maps and programs may fill: all of ours that are pinned.
+const PINNED: [&str; 4] = ["blocked", "refusals", "totals", REFUSE];
+
+/// Why there is no in-kernel path.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// It was built without.
+    #[error(
+        "this program was built without the in-kernel path, because clang or libbpf-dev was missing; build it again with both, or use `--path user`"
+    )]
+    NotBuilt,
+    /// There is no file system for programs and maps.
+    #[error(
+        "{0} is no bpf file system and none can be mounted there ({1}); `mount -t bpf bpf {0}`, or use `--path user`"
+    )]
+    NoFileSystem(PathBuf, String),
+    /// The kernel refused.
+    #[error("the kernel refused {0}: {1}")]
+    Refused(&'static str, String),
+    /// A tool refused.
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+}
+
+/// The programs and maps, loaded and attached.
+pub struct Kernel {
+    folder: PathBuf,
+    cache: KernelCache,
+    refusals: Option<Refusals>,
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kernel")
+            .field("folder", &self.folder)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Kernel {
+    /// Loads the programs, takes up the maps of an earlier run, and attaches them to the border, in place of an earlier run's.
+    /// `bpffs`: where the bpf file system is, usually [`BPFFS`].
+    ///
+    /// # Errors
+    /// See [`KernelError`]; nothing is left attached then.
+    pub fn attach(border: &Border, bpffs: &Path) -> Result<Self, KernelError> {
+        if OBJECT.is_empty() {
+            return Err(KernelError::NotBuilt);
+        }
+        mount(bpffs)?;
+        let folder = folder(bpffs);
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| KernelError::NoFileSystem(bpffs.to_owned(), error.to_string()))?;
+        let mut ebpf = load(&folder)?;
+        pin(&mut ebpf, &folder)?;
+        let kernel = Self::of(&mut ebpf, folder)?;
+        for interface in border.all() {
+            if let Err(refused) = hook(interface, &kernel.folder.join(REFUSE)) {
+                // What was put in before the failure goes out again; the reason is what counts.
+                Self::detach(border, bpffs).ok();
+                return Err(refused.into());
+            }
+        }
+        Ok(kernel)
+    }
+
+    fn of(ebpf: &mut Ebpf, folder: PathBuf) -> Result<Self, KernelError> {
+        let missing = |name| KernelError::Refused(name, "it is not there".to_owned());
+        let refused =
+            |name| move |error: aya::maps::MapError| KernelError::Refused(name, told(&error));
+        let mut take = |name| ebpf.take_map(name).ok_or_else(|| missing(name));
+        let blocked = take("blocked")?.try_into().map_err(refused("blocked"))?;
+        let ring = RingBuf::try_from(take("refusals")?).map_err(refused("refusals"))?;
+        let totals = PerCpuArray::try_from(take("totals")?).map_err(refused("totals"))?;
+        Ok(Self {
+            folder,
+            cache: KernelCache::new(blocked),
+            refusals: Some(Refusals::new(ring, totals)),
+        })
+    }
+
+    /// Takes everything out, also what another run left: the filters at these interfaces, the programs and the maps.
+    ///
+    /// # Errors
+    /// tc is missing or refuses.
+    pub fn detach(border: &Border, bpffs: &Path) -> Result<(), KernelError> {
+        for interface in border.all() {
+            unhook(interface)?;
+        }
+        remove(bpffs);
+        Ok(())
+    }
+
+    /// The connection cache in the kernel, for each queue's loop.
+    #[must_use]
+    pub fn cache(&self) -> KernelCache {
+        self.cache.clone()
+    }
+
+    /// What it refuses, for one of them.
+    pub fn take_refusals(&mut self) -> Option<Refusals> {
+        self.refusals.take()
+    }
+
+    /// Where its programs and maps are pinned.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+/// Takes our filter off an interface, and the hook with it if nobody else uses that.
+///
+/// # Errors
+/// tc is missing or refuses.
+pub fn unhook(interface: &str) -> Result<(), ToolError> {
+    if !TC
+        .run(&["qdisc", "show", "dev", interface, "clsact"], "")?
+        .contains("clsact")
+    {
+        return Ok(());
+    }
+    let shown = |way| TC.run(&["filter", "show", "dev", interface, way], "");
+    if shown("ingress")?.contains(&format!("pref {PREFERENCE} ")) {
+        TC.run(
+            &[
+                "filter", "del", "dev", interface, "ingress", "pref", PREFERENCE,
+            ],
+            "",
+        )?;
+    }
+    if shown("ingress")?.trim().is_empty() && shown("egress")?.trim().is_empty() {
+        TC.run(&["qdisc", "del", "dev", interface, "clsact"], "")?;
+    }
+    Ok(())
+}
+
+/// Removes what is pinned for this network namespace. What is not there needs no removing, and what cannot be removed is empty
+/// without its filters.
+pub fn remove(bpffs: &Path) {
+    remove_all(&folder(bpffs));
+}
+
+fn remove_all(folder: &Path) {
+    for name in PINNED {
+        std::fs::remove_file(folder.join(name)).ok();
+    }
+    std::fs::remove_dir(folder).ok();
+}
+
+/// Mounts the file system of programs and maps where it is not there yet. Needs CAP_SYS_ADMIN then.
+///
+/// # Errors
+/// [`KernelError::NoFileSystem`].
+pub fn mount(bpffs: &Path) -> Result<(), KernelError> {
+    /// `BPF_FS_MAGIC` of `linux/magic.h`.
+    const MAGIC: i64 = 0xcafe_4a11;
+    let there = rustix::fs::statfs(bpffs).is_ok_and(|found| i64::from(found.f_type) == MAGIC);
+    if there {
+        return Ok(());
+    }
+    let flags = rustix::mount::MountFlags::NOSUID
+        | rustix::mount::MountFlags::NODEV
+        | rustix::mount::MountFlags::NOEXEC;
+    rustix::mount::mount("bpf", bpffs, "bpf", flags, Some(c"mode=0700"))
+        .map_err(|error| KernelError::NoFileSystem(bpffs.to_owned(), error.to_string()))
+}
+
+/// The folder of this network namespace.
+fn folder(bpffs: &Path) -> PathBuf {
+    let namespace = std::fs::metadata("/proc/self/ns/net").map_or(0, |found| found.ino());
+    bpffs.join(format!("ringway-{namespace}"))
+}
+
+/// Loads the object with the maps that are pinned; where those are another version's, without them.
+fn load(folder: &Path) -> Result<Ebpf, KernelError> {
+    let load = || {
+        EbpfLoader::new()
+            .default_map_pin_directory(folder)
+            .load(OBJECT)
+    };
+    let again = |_| {
+        remove_all(folder);
+        std::fs::create_dir_all(folder).ok();
+        load()
+    };
+    load().or_else(again).map_err(|error: EbpfError| {
+        KernelError::Refused("the programs and their maps", told(&error))
+    })
+}
+
+/// Loads the program into the kernel and pins it, in place of an earlier run's.
+fn pin(ebpf: &mut Ebpf, folder: &Path) -> Result<(), KernelError> {
+    let refused =
+        |error: &dyn std::error::Error| KernelError::Refused("the program `refuse`", told(error));
+    let path = folder.join(REFUSE);
+    // Whoever runs it holds it; a new one needs its place.
+    std::fs::remove_file(&path).ok();
+    match ebpf.program_mut(REFUSE) {
+        Some(Program::SchedClassifier(program)) => {
+            program.load().map_err(|error| refused(&error))?;
+            program.pin(&path).map_err(|error| refused(&error))
+        }
+        _ => Err(refused(&ProgramError::NotLoaded)),
+    }
+}
+
+/// Puts the pinned program at an interface's ingress, in place of an earlier one of ours.
+fn hook(interface: &str, program: &Path) -> Result<(), ToolError> {
+    if !TC
+        .run(&["qdisc", "show", "dev", interface, "clsact"], "")?
+        .contains("clsact")
+    {
+        TC.run(&["qdisc", "add", "dev", interface, "clsact"], "")?;
+    }
+    let path = program.display().to_string();
+    let at = [
+        "filter", "replace", "dev", interface, "ingress", "pref", PREFERENCE, "handle", "1",
+    ];
+    let what = ["bpf", "da", "object-pinned", &path];
+    TC.run(&[at.as_slice(), &what].concat(), "")?;
+    Ok(())
+}
+
+/// What an error says, with what it comes of.
+fn told(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    // The verifier's log is long; its last lines say why.
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let last = lines.len().saturating_sub(3);
+    lines.get(last..).unwrap_or_default().join("; ")
+}

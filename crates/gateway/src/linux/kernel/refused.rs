@@ -1,0 +1,241 @@
+//! The connection cache in the kernel: it is told who is blocked, and tells how many calls it refused.
+//!
+//! Keys and values are those of `../bpf/border.bpf.c`: `struct call`, `struct blocked`, `struct refusals`.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::packet::L4;
+use crate::verdict::{Cached, Call, RefusedCalls};
+
+/// Bytes of `struct call`.
+const CALL: usize = 36;
+/// Bytes of `struct blocked`.
+const BLOCKED: usize = 40;
+
+type Blocked = HashMap<MapData, [u8; CALL], [u8; BLOCKED]>;
+
+/// The map of those that are blocked.
+#[derive(Clone)]
+pub struct KernelCache(Arc<Mutex<Blocked>>);
+
+impl fmt::Debug for KernelCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("KernelCache").finish_non_exhaustive()
+    }
+}
+
+impl KernelCache {
+    pub(super) fn new(map: Blocked) -> Self {
+        Self(Arc::new(Mutex::new(map)))
+    }
+
+    /// Tells the kernel; `now` is the time since the Unix epoch. Answers what it had refused and not told of one that is gone.
+    /// What the kernel does not take is refused in user space.
+    pub fn tell(&self, now: Duration, cached: &Cached) -> Option<RefusedCalls> {
+        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match cached {
+            Cached::Until(call, until) => {
+                let key = key(call);
+                // Refusals that were counted stay counted.
+                let mut value = map.get(&key, 0).unwrap_or([0; BLOCKED]);
+                let until = since_boot().saturating_add(until.saturating_sub(now));
+                put(&mut value, 0, nanoseconds(until));
+                map.insert(key, value, 0).ok();
+                None
+            }
+            Cached::Gone(call) => {
+                let key = key(call);
+                let value = map.get(&key, 0).ok()?;
+                map.remove(&key).ok();
+                let attempts = number(&value, 16);
+                (attempts > 0).then(|| RefusedCalls {
+                    call: *call,
+                    client_port: port(&value, 32),
+                    at: at(now, number(&value, 24)),
+                    attempts,
+                })
+            }
+        }
+    }
+}
+
+/// What the kernel tells of calls that it refused, and counts.
+pub struct Refusals {
+    ring: RingBuf<MapData>,
+    totals: PerCpuArray<MapData, u64>,
+}
+
+impl fmt::Debug for Refusals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refusals").finish_non_exhaustive()
+    }
+}
+
+impl Refusals {
+    pub(super) fn new(ring: RingBuf<MapData>, totals: PerCpuArray<MapData, u64>) -> Self {
+        Self { ring, totals }
+    }
+
+    /// The next ones; `now` is the time since the Unix epoch.
+    pub fn poll(&mut self, now: Duration) -> Option<RefusedCalls> {
+        loop {
+            let told = self.ring.next()?;
+            if let Some(refused) = refusals(&told, now) {
+                return Some(refused);
+            }
+        }
+    }
+
+    /// Calls that were refused since the program was attached first.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        /// `REFUSED` of `enum total`.
+        const REFUSED: u32 = 0;
+        let values = self.totals.get(&REFUSED, 0);
+        values.map_or(0, |values| {
+            values
+                .iter()
+                .fold(0, |sum: u64, value| sum.saturating_add(*value))
+        })
+    }
+}
+
+/// `struct refusals`.
+fn refusals(told: &[u8], now: Duration) -> Option<RefusedCalls> {
+    let address = |at: usize| -> Option<IpAddr> {
+        let bytes: [u8; 16] = told.get(at..at.checked_add(16)?)?.try_into().ok()?;
+        Some(Ipv6Addr::from(bytes).to_canonical())
+    };
+    let l4 = match *told.get(34)? {
+        6 => L4::Tcp,
+        17 => L4::Udp,
+        _ => return None,
+    };
+    Some(RefusedCalls {
+        call: Call {
+            l4,
+            client: address(0)?,
+            server: SocketAddr::new(address(16)?, port(told, 32)),
+        },
+        client_port: port(told, 36),
+        attempts: number(told, 40),
+        at: at(now, number(told, 48)),
+    })
+}
+
+/// `struct call`.
+fn key(call: &Call) -> [u8; CALL] {
+    let mut key = [0; CALL];
+    let v6 = |address: IpAddr| match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    };
+    let l4 = match call.l4 {
+        L4::Tcp => 6,
+        L4::Udp => 17,
+    };
+    let (client, server) = (v6(call.client), v6(call.server.ip()));
+    let parts = [
+        client.as_slice(),
+        &server,
+        &call.server.port().to_be_bytes(),
+        &[l4],
+    ];
+    for (byte, value) in key.iter_mut().zip(parts.concat()) {
+        *byte = value;
+    }
+    key
+}
+
+/// A time since boot as one since the Unix epoch.
+fn at(now: Duration, since: u64) -> Duration {
+    let ago = since_boot().saturating_sub(Duration::from_nanos(since));
+    now.saturating_sub(ago)
+}
+
+fn since_boot() -> Duration {
+    // Neither part is negative.
+    let time = clock_gettime(ClockId::Boottime);
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or(0),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    )
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A number of eight bytes, in the machine's order.
+fn number(bytes: &[u8], at: usize) -> u64 {
+    let bytes = at.checked_add(8).and_then(|end| bytes.get(at..end));
+    bytes
+        .and_then(|bytes| bytes.try_into().ok())
+        .map_or(0, u64::from_ne_bytes)
+}
+
+fn put(bytes: &mut [u8], at: usize, value: u64) {
+    for (byte, new) in bytes.iter_mut().skip(at).zip(value.to_ne_bytes()) {
+        *byte = new;
+    }
+}
+
+/// A port, in network order.
+fn port(bytes: &[u8], at: usize) -> u16 {
+    let bytes = at.checked_add(2).and_then(|end| bytes.get(at..end));
+    bytes
+        .and_then(|bytes| bytes.try_into().ok())
+        .map_or(0, u16::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Call, L4, key, refusals, since_boot};
+
+    #[test]
+    fn what_the_kernel_tells_is_what_it_was_told() {
+        for (client, server) in [
+            ("10.66.0.2", "198.51.100.9:6881"),
+            ("2001:db8::2", "[2001:db8::9]:6881"),
+        ] {
+            let call = Call {
+                l4: L4::Tcp,
+                client: client.parse().unwrap(),
+                server: server.parse().unwrap(),
+            };
+            let latest = u64::try_from(since_boot().as_nanos()).unwrap();
+            let told = [
+                key(&call).as_slice(),
+                &40_000_u16.to_be_bytes(),
+                &[0, 0],
+                &7_u64.to_ne_bytes(),
+                &latest.to_ne_bytes(),
+            ]
+            .concat();
+            let now = Duration::from_secs(1_700_000_000);
+            let refused = refusals(&told, now).unwrap();
+            assert_eq!(
+                (refused.call, refused.client_port, refused.attempts),
+                (call, 40_000, 7)
+            );
+            assert!(
+                now - refused.at < Duration::from_secs(5),
+                "{:?}",
+                refused.at
+            );
+            assert_eq!(
+                refusals(&told[..40], now).map(|told| told.attempts),
+                Some(0)
+            );
+            assert_eq!(refusals(&told[..20], now), None);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The in-kernel path: calls like a blocked one end before anything is spent on them, and nothing of it is left at the end.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use ringway_testbed::Program;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use serde_json::Value;
+
+use super::beside::{Tested, refused, wrong};
+use super::border::{Border, DEADLINE, SERVER, SERVER_V6};
+use crate::{not_tested, program};
+
+const BLOCK: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
+const HELLO: &[u8; 68] =
+    b"\x13BitTorrent protocol\0\0\0\0\0\0\0\0iiiiiiiiiiiiiiiiiiiipppppppppppppppppppp";
+/// Less than the second after which a call is repeated: each attempt is one packet.
+const PATIENCE: Duration = Duration::from_millis(200);
+const KERNEL: [&str; 3] = ["--enforce", "--path", "kernel"];
+
+/// A border, if this machine has what the in-kernel path needs.
+fn border(test: &str) -> Option<Border> {
+    let border = Border::new(test)?;
+    let looked = border.program().run(["--json", "gate", "doctor"]).unwrap();
+    if looked.code != Some(0) {
+        not_tested(&format!("{test}: {}{}", looked.stdout, looked.stderr));
+        return None;
+    }
+    Some(border)
+}
+
+/// Answers everything by the same bytes, for as long as the test runs.
+fn echo(border: &Border, at: &str) -> Tested {
+    let address: SocketAddr = at.parse()?;
+    let listener = border.server.enter(|| TcpListener::bind(address))??;
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            thread::spawn(move || {
+                let mut said = [0; 100];
+                while let Ok(length) = stream.read(&mut said) {
+                    if length == 0 || stream.write_all(&said[..length]).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    Ok(())
+}
+
+/// Says something to the server; what it answers.
+fn say(border: &Border, server: &str, what: &[u8]) -> Tested<io::Result<usize>> {
+    let server: SocketAddr = server.parse()?;
+    // What is blocked by what it says has to get that far.
+    let patience = if what == HELLO { DEADLINE } else { PATIENCE };
+    Ok(border.client.enter(|| {
+        let mut stream = TcpStream::connect_timeout(&server, patience)?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        stream.write_all(what)?;
+        stream.read(&mut [0; 100])
+    })?)
+}
+
+/// It is answered, or not.
+fn answered(border: &Border, server: &str, what: &[u8], wanted: bool) -> Tested {
+    let got = say(border, server, what)?;
+    if matches!(got, Ok(length) if length > 0) != wanted {
+        return wrong(format!("{server}: {got:?}, {}", border.status()));
+    }
+    Ok(())
+}
+
+fn count(status: &Value, name: &str) -> u64 {
+    status[name].as_u64().unwrap_or(u64::MAX)
+}
+
+#[test]
+fn calls_like_a_blocked_one_end_in_the_kernel_and_are_told() -> Tested {
+    let Some(mut border) = border("the connection cache in the kernel") else {
+        return Ok(());
+    };
+    border.with_ipv6();
+    border.up(BLOCK, &KERNEL);
+    let (v4, v6) = (format!("{SERVER}:6881"), format!("[{SERVER_V6}]:6881"));
+    let other = format!("{SERVER}:6882");
+    for at in [&v4, &v6, &other] {
+        echo(&border, at)?;
+    }
+    for at in [&v4, &v6] {
+        answered(&border, at, HELLO, false)?;
+    }
+    let before = border.status();
+    for _attempt in 0..5 {
+        for at in [&v4, &v6] {
+            // Whatever they would say.
+            answered(&border, at, b"hello", false)?;
+        }
+    }
+    let after = border.status();
+    if count(&after, "refused_in_kernel") != 10 || after["packets"] != before["packets"] {
+        return wrong(format!("before {before}, after {after}"));
+    }
+    answered(&border, &other, b"hello", true)?;
+    // The first one of each at once, the rest when nobody will come to them any more.
+    let ended = border.daemon().terminate()?;
+    let told = refused(&border, |event| {
+        event["alert"]["signature"] == "connection-cache"
+    });
+    if (ended, told) != (Some(0), 10) {
+        return wrong(format!("ended with {ended:?}: {:#?}", border.audit()));
+    }
+    Ok(())
+}
+
+#[test]
+fn whoever_observes_refuses_nobody_in_the_kernel_either() -> Tested {
+    let Some(mut border) = border("observing with a kernel that refused") else {
+        return Ok(());
+    };
+    border.up(BLOCK, &KERNEL);
+    let server = format!("{SERVER}:6881");
+    echo(&border, &server)?;
+    answered(&border, &server, HELLO, false)?;
+    answered(&border, &server, b"hello", false)?;
+    let policy = border.path("policy.toml");
+    let applied = border.ask(&["apply", &policy, "--observe"]);
+    assert_eq!(applied.code, Some(0), "{}", applied.stderr);
+    // The queue's loop tells the kernel within a tenth of a second; a call that is refused until then is repeated.
+    answered(&border, &server, HELLO, true)
+}
+
+/// A bpf file system of the test's own.
+struct Bpffs(String);
+
+impl Bpffs {
+    fn mount(folder: &Path) -> Tested<Bpffs> {
+        let place = folder.join("bpffs");
+        std::fs::create_dir(&place)?;
+        let mounted = mount("bpf", &place, "bpf", MountFlags::empty(), None);
+        mounted?;
+        Ok(Bpffs(place.display().to_string()))
+    }
+}
+
+impl Drop for Bpffs {
+    fn drop(&mut self) {
+        // It goes with the test in any case, as soon as nobody uses it.
+        unmount(&*self.0, UnmountFlags::DETACH).ok();
+    }
+}
+
+/// What there is of the in-kernel path on the gateway.
+fn hooks(border: &Border) -> Tested<String> {
+    let shown = [&border.inside, &border.outside].map(|interface| {
+        let words = ["tc", "filter", "show", "dev", interface, "ingress"];
+        border.gateway.check(&words)
+    });
+    let queues = border.gateway.check(&["tc", "qdisc", "show"])?;
+    let hooks = queues.lines().filter(|line| line.contains("clsact"));
+    let hooks = hooks.collect::<Vec<_>>().join("\n");
+    let [inside, outside] = shown;
+    Ok([inside?, outside?, hooks].concat())
+}
+
+#[test]
+fn it_outlives_a_gateway_that_is_killed_and_goes_with_the_next_one() -> Tested {
+    let Some(mut border) = border("a killed gateway's in-kernel path") else {
+        return Ok(());
+    };
+    // `ip netns exec` gives each program a /sys of its own; what is to outlive one has to lie elsewhere.
+    let bpffs = Bpffs::mount(border.folder.path())?;
+    let kernel = [&KERNEL[..], &["--bpffs", &bpffs.0]].concat();
+    border.up(BLOCK, &kernel);
+    let server = format!("{SERVER}:6881");
+    echo(&border, &server)?;
+    answered(&border, &server, HELLO, false)?;
+    border.daemon().kill()?;
+    let left = hooks(&border)?;
+    if !left.contains("refuse") {
+        return wrong(format!("nothing refuses while there is no gateway: {left}"));
+    }
+    let got = say(&border, &server, b"hello")?;
+    if got.is_ok() {
+        return wrong("a call like a blocked one got through while there was no gateway");
+    }
+    // The next one goes on with what the kernel knows.
+    border.up(BLOCK, &kernel);
+    answered(&border, &server, b"hello", false)?;
+    let status = border.status();
+    if count(&status, "refused_in_kernel") < 2 {
+        return wrong(format!("the next gateway has forgotten: {status}"));
+    }
+    // One that does without takes it out.
+    border.daemon().kill()?;
+    border.up(BLOCK, &["--enforce", "--bpffs", &bpffs.0]);
+    let left = hooks(&border)?;
+    let pinned = std::fs::read_dir(&bpffs.0)?.count();
+    if !left.is_empty() || pinned != 0 {
+        return wrong(format!(
+            "left behind by `--path user`: {pinned} folders, {left}"
+        ));
+    }
+    answered(&border, &server, b"hello", true)
+}
+
+#[test]
+fn gate_down_leaves_nothing_of_it() -> Tested {
+    let Some(mut border) = border("gate down and the in-kernel path") else {
+        return Ok(());
+    };
+    // Somebody else's filter beside ours stays.
+    let (inside, outside) = (border.inside.clone(), border.outside.clone());
+    border
+        .gateway
+        .check(&["tc", "qdisc", "add", "dev", &outside, "clsact"])?;
+    let own = [
+        "tc", "filter", "add", "dev", &outside, "egress", "protocol", "ip",
+    ];
+    let all = ["u32", "match", "u32", "0", "0"];
+    border.gateway.check(&[own.as_slice(), &all].concat())?;
+    border.up(BLOCK, &[&KERNEL[..], &["--leave"]].concat());
+    border.daemon().terminate()?;
+    if !hooks(&border)?.contains("refuse") {
+        return wrong("`--leave` left nothing");
+    }
+    let down: Program = border.program();
+    let ended = down.run(["gate", "down", &inside, &outside])?;
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let left = hooks(&border)?;
+    let theirs = border
+        .gateway
+        .check(&["tc", "filter", "show", "dev", &outside, "egress"])?;
+    if left.contains("refuse") || left.contains(&inside) || !theirs.contains("u32") {
+        return wrong(format!("left: {left}; somebody else's: {theirs}"));
+    }
+    Ok(())
+}
+
+#[test]
+fn the_doctor_names_each_thing_that_is_needed() {
+    let looked = program().run(["--json", "gate", "doctor"]).unwrap();
+    let features = looked.objects().unwrap();
+    assert!(features.len() >= 7, "{}", looked.stdout);
+    for feature in &features {
+        assert!(feature["name"].is_string() && feature["needed_for"].is_string());
+    }
+    let missing = features
+        .iter()
+        .filter(|feature| !feature["missing"].is_null());
+    assert_eq!(
+        looked.code == Some(0),
+        missing.count() == 0,
+        "{}",
+        looked.stderr
+    );
+}
