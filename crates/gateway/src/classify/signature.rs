@@ -282,6 +282,9 @@ impl SignatureEntry {
             (true, false) if anywhere && !(self.opening.is_empty() && self.needs.is_empty()) => {
                 "may lie anywhere, so its messages have neither opening nor needs".to_owned()
             }
+            (true, false) if self.pattern.is_empty() && self.opening.is_empty() && !self.needs.is_empty() => {
+                "has needs, so it must have a pattern or an opening".to_owned()
+            }
             (false, true) if expects => {
                 "has names, so its messages are those of what it refines: opening, needs, known, naming and name_after \
                  belong there"

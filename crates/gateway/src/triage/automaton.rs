@@ -3,7 +3,7 @@
 //! A state stands for a set of [`Item`]s. Expressions that have to lie in a head are looked for beside the head's opening, and
 //! only for as long as both can still come true: [`Item::Head`] follows its lines.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::condition::{Clause, Effect};
 use super::expression::{Bytes, Expression};
@@ -76,6 +76,36 @@ struct Place {
     ask: bool,
 }
 
+/// How much is told apart. Less makes a smaller table, which asks more often.
+#[derive(Clone, Copy, Debug)]
+struct Precision {
+    /// A head in which something is looked for may also open as nothing that is known.
+    strange_heads: bool,
+    /// Bytes of an opening that count, besides those that may be anything.
+    opening: usize,
+    /// The same of what a head needs.
+    needs: usize,
+}
+
+/// In the order in which they are tried.
+const PRECISIONS: [Precision; 5] = [
+    Precision::new(true, usize::MAX, usize::MAX),
+    Precision::new(false, usize::MAX, usize::MAX),
+    Precision::new(false, 8, 16),
+    Precision::new(false, 4, 12),
+    Precision::new(false, 3, 8),
+];
+
+impl Precision {
+    const fn new(strange_heads: bool, opening: usize, needs: usize) -> Self {
+        Self {
+            strange_heads,
+            opening,
+            needs,
+        }
+    }
+}
+
 /// The table.
 #[derive(Clone, Debug)]
 pub(super) struct Automaton {
@@ -87,11 +117,12 @@ pub(super) struct Automaton {
 }
 
 impl Automaton {
-    /// Compiles clauses; where the exact table is too large, one that tells fewer kinds of heads apart and asks more.
+    /// Compiles clauses: as exactly as the bounds allow.
     pub(super) fn new(clauses: &[Clause]) -> Result<Self, TriageError> {
-        Builder::new(clauses, true)
-            .build()
-            .or_else(|_| Builder::new(clauses, false).build())
+        PRECISIONS
+            .iter()
+            .find_map(|&precision| Builder::new(clauses, precision).build().ok())
+            .ok_or(TriageError::TooLarge)
     }
 
     pub(super) fn table(&self) -> &[u16] {
@@ -132,13 +163,14 @@ impl Automaton {
     }
 }
 
-/// Heads that are looked through alike.
-#[derive(Debug, Default)]
+/// Heads that are looked through: those of streams, and those of datagrams. What they open with and what they need is not told
+/// apart any further: a text that another kind of head would need is rarely in one.
+#[derive(Clone, Debug, Default)]
 struct Group {
     begins: Vec<Begin>,
     openings: Vec<Expression>,
     needs: Vec<Expression>,
-    /// Numbers of the rules for `needs`.
+    /// Numbers of the rules for those needs that may lie at any place.
     rules: Vec<usize>,
 }
 
@@ -149,16 +181,18 @@ struct Builder {
     /// A byte of each class.
     samples: Vec<u8>,
     classes: Box<[u8; 256]>,
+    precision: Precision,
 }
 
 impl Builder {
-    fn new(clauses: &[Clause], exact: bool) -> Self {
+    fn new(clauses: &[Clause], precision: Precision) -> Self {
         let mut builder = Self {
             rules: Vec::new(),
-            groups: groups(clauses, exact),
+            groups: groups(clauses, precision),
             starts: [const { Place::new() }; 3],
             samples: Vec::new(),
             classes: Box::new([0; 256]),
+            precision,
         };
         for clause in clauses.iter().filter(|clause| clause.needs.is_empty()) {
             let role = match clause.effect {
@@ -169,7 +203,15 @@ impl Builder {
                 builder.start(&clause.begins, |place| place.ask = true);
             }
             for opening in &clause.openings {
-                let rule = builder.rule(opening.clone(), role, &clause.begins);
+                let opening = match clause.effect {
+                    Effect::Ask => opening.decided(precision.opening),
+                    Effect::Known => opening.clone(),
+                };
+                if opening.elements().is_empty() {
+                    builder.start(&clause.begins, |place| place.ask = true);
+                    continue;
+                }
+                let rule = builder.rule(opening, role, &clause.begins);
                 let item = if clause.anywhere {
                     Item::Anywhere(rule)
                 } else {
@@ -206,35 +248,32 @@ impl Builder {
     }
 
     fn start_group(&mut self, number: usize) {
-        let Some(group) = self.groups.get_mut(number) else {
+        let Some(group) = self.groups.get(number).cloned() else {
             return;
         };
-        let Group {
-            begins,
-            openings,
-            needs,
-            ..
-        } = std::mem::take(group);
-        let rules = needs
-            .iter()
-            .map(|need| self.rule(need.clone(), Role::Find(number), &begins))
-            .collect();
+        let begins = &group.begins;
         let mut items = vec![Item::Head(number, Line::Inside)];
-        if openings.is_empty() {
-            items.push(Item::Opened(number));
+        let mut rules = Vec::new();
+        for need in group.needs {
+            let first = need.is_first();
+            let rule = self.rule(need, Role::Find(number), begins);
+            if first {
+                items.push(Item::Need(rule, 0));
+            } else {
+                rules.push(rule);
+            }
         }
-        for opening in &openings {
-            let rule = self.rule(opening.clone(), Role::Open(number), &begins);
-            items.push(Item::Opening(rule, 0));
+        for opening in group.openings {
+            if opening.elements().is_empty() {
+                items.push(Item::Opened(number));
+            } else {
+                let rule = self.rule(opening, Role::Open(number), begins);
+                items.push(Item::Opening(rule, 0));
+            }
         }
-        self.start(&begins, |place| place.items.extend(&items));
+        self.start(begins, |place| place.items.extend(&items));
         if let Some(group) = self.groups.get_mut(number) {
-            *group = Group {
-                begins,
-                openings,
-                needs,
-                rules,
-            };
+            group.rules = rules;
         }
     }
 
@@ -413,7 +452,8 @@ impl Builder {
         for number in 0..self.groups.len() {
             let items = &place.items;
             let opened = has(items, Item::Opened(number));
-            if opened && has(items, Item::Found(number)) {
+            let strange = !self.precision.strange_heads && !self.may_be_known(place);
+            if opened && (strange || has(items, Item::Found(number))) {
                 place.ask = true;
                 return;
             }
@@ -433,6 +473,11 @@ impl Builder {
                 .items
                 .retain(|&item| self.role(item) != Some(Role::Know));
         }
+    }
+
+    fn may_be_known(&self, place: &Place) -> bool {
+        let mut items = place.items.iter();
+        place.known || items.any(|&item| self.role(item) == Some(Role::Know))
     }
 
     fn role(&self, item: Item) -> Option<Role> {
@@ -477,34 +522,34 @@ impl Place {
     }
 }
 
-/// Clauses with needs: those with the same openings together, or all.
-fn groups(clauses: &[Clause], exact: bool) -> Vec<Group> {
-    let mut groups: BTreeMap<(Vec<usize>, Vec<Expression>), Group> = BTreeMap::new();
+/// Clauses with needs.
+fn groups(clauses: &[Clause], precision: Precision) -> Vec<Group> {
+    let mut groups: [Group; 2] = Default::default();
     for clause in clauses.iter().filter(|clause| !clause.needs.is_empty()) {
-        let order = |begin: &Begin| BEGINS.iter().position(|other| other == begin);
-        let begins: Vec<usize> = clause.begins.iter().filter_map(order).collect();
-        let key = if exact {
-            (begins, clause.openings.clone())
+        let [streams, datagrams] = &mut groups;
+        let group = if clause.begins.contains(&Begin::Datagram) {
+            datagrams
         } else {
-            let datagrams = clause.begins.contains(&Begin::Datagram);
-            (vec![usize::from(datagrams)], Vec::new())
+            streams
         };
-        let group = groups.entry(key).or_default();
-        // An empty list of openings means any: it must not be filled by another clause's.
-        let any =
-            clause.openings.is_empty() || (!group.needs.is_empty() && group.openings.is_empty());
         group.begins.extend(&clause.begins);
-        group.openings.extend(clause.openings.iter().cloned());
-        group.needs.extend(clause.needs.iter().cloned());
-        if any {
-            group.openings.clear();
-        }
+        let openings = clause.openings.iter();
+        group
+            .openings
+            .extend(openings.map(|one| one.decided(precision.opening)));
+        let needs = clause.needs.iter();
+        group
+            .needs
+            .extend(needs.map(|one| one.decided(precision.needs)));
     }
-    for group in groups.values_mut() {
+    for group in &mut groups {
         for list in [&mut group.openings, &mut group.needs] {
             list.sort_unstable();
             list.dedup();
         }
     }
-    groups.into_values().collect()
+    groups
+        .into_iter()
+        .filter(|group| !group.needs.is_empty())
+        .collect()
 }

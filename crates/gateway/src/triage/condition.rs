@@ -58,11 +58,11 @@ pub(super) fn of(set: &SignatureSet, touched: &Touched) -> Conditions {
             }
         } else if signature.only_ports.is_empty() && !signature.known.is_empty() {
             conditions.clauses.push(Clause {
-                // Only the first data of a flow have to be known.
-                begins: vec![match signature.l4 {
-                    L4::Tcp => Begin::Stream,
-                    L4::Udp => Begin::Datagram,
-                }],
+                // Only the first data of a flow have to be known; that others may be makes states for both.
+                begins: match signature.l4 {
+                    L4::Tcp => vec![Begin::Stream, Begin::Segment],
+                    L4::Udp => vec![Begin::Datagram],
+                },
                 openings: signature.known.clone(),
                 anywhere: false,
                 needs: Vec::new(),
@@ -132,7 +132,7 @@ pub(super) fn naming(by_name: &Signature, told: &Signature) -> Option<Clause> {
     if !told.name_after.is_empty() {
         let hosts = by_name.hosts.iter();
         let needs: Vec<Expression> = hosts
-            .flat_map(|host| told.name_after.iter().map(move |after| named(after, host)))
+            .flat_map(|host| told.name_after.iter().map(move |after| after.before(host)))
             .collect();
         return (!needs.is_empty()).then_some(Clause { needs, ..own });
     }
@@ -145,18 +145,6 @@ pub(super) fn naming(by_name: &Signature, told: &Signature) -> Option<Clause> {
             ..own
         }),
     }
-}
-
-/// A host on the same line behind a text.
-fn named(after: &Expression, host: &str) -> Expression {
-    let mut elements = after.elements().to_vec();
-    elements.push(Element {
-        bytes: Bytes::ALL.without(b'\n'),
-        many: true,
-    });
-    let host = host.bytes().map(Bytes::either_case).map(Element::once);
-    elements.extend(host);
-    Expression::new(elements)
 }
 
 /// The patterns as openings: one of them, or all at their places.

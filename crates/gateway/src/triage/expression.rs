@@ -42,12 +42,6 @@ impl Bytes {
             .is_some_and(|word| word & 1 == 1)
     }
 
-    pub(crate) fn without(self, byte: u8) -> Self {
-        let Self([a, b, c, d]) = self;
-        let Self([w, x, y, z]) = Self::of(byte);
-        Self([a & !w, b & !x, c & !y, d & !z])
-    }
-
     /// Bytes that are in both.
     pub(crate) fn and(self, other: Self) -> Self {
         let Self([a, b, c, d]) = self;
@@ -59,6 +53,13 @@ impl Bytes {
         self == Self::default()
     }
 }
+
+/// Any number of bytes on the same line.
+const SAME_LINE: Element = Element {
+    // All but the line feed.
+    bytes: Bytes([u64::MAX ^ 1 << 10, u64::MAX, u64::MAX, u64::MAX]),
+    many: true,
+};
 
 /// One byte of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -78,11 +79,16 @@ impl Element {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Expression {
     elements: Vec<Element>,
+    /// A text that stands at the very beginning.
+    first: bool,
 }
 
 impl Expression {
     pub(crate) fn new(elements: Vec<Element>) -> Self {
-        Self { elements }
+        Self {
+            elements,
+            first: false,
+        }
     }
 
     /// An expression of bytes at fixed places, as in `opening`.
@@ -98,20 +104,37 @@ impl Expression {
         Self::within_bounds(parser.elements, text)
     }
 
-    /// A text anywhere in a head, as in `needs`: letters in either case, `*` for anything on the same line.
-    pub(crate) fn text(text: &str) -> Result<Self, String> {
+    /// A text anywhere in a head, as in `needs`: letters in either case, `*` for anything on the same line; behind `^` one with
+    /// which the head begins.
+    pub(crate) fn text(written: &str) -> Result<Self, String> {
+        let text = written.strip_prefix('^').unwrap_or(written);
         if text.starts_with('*') || text.ends_with('*') {
             return Err(format!("`{text}` must neither begin nor end with *"));
         }
-        let same_line = Element {
-            bytes: Bytes::ALL.without(b'\n'),
-            many: true,
-        };
         let elements = text.bytes().map(|byte| match byte {
-            b'*' => same_line,
+            b'*' => SAME_LINE,
             _ => Element::once(Bytes::either_case(byte)),
         });
-        Self::within_bounds(elements.collect(), text)
+        Ok(Self {
+            first: text != written,
+            ..Self::within_bounds(elements.collect(), text)?
+        })
+    }
+
+    /// This, and behind it on the same line another text.
+    pub(crate) fn before(&self, text: &str) -> Self {
+        let mut elements = self.elements.clone();
+        elements.push(SAME_LINE);
+        let text = text.bytes().map(Bytes::either_case).map(Element::once);
+        elements.extend(text);
+        Self {
+            elements,
+            first: self.first,
+        }
+    }
+
+    pub(crate) fn is_first(&self) -> bool {
+        self.first
     }
 
     fn within_bounds(elements: Vec<Element>, text: &str) -> Result<Self, String> {
@@ -121,7 +144,25 @@ impl Expression {
                 "`{text}` must stand for 1 to {MAX_EXPRESSION} bytes"
             ));
         }
-        Ok(Self { elements })
+        Ok(Self::new(elements))
+    }
+
+    /// The beginning that is decided by this many bytes, those that may be anything not counted, and no such bytes at its end:
+    /// a stream that ends before is asked about, as more may follow; the few datagrams that are too short are not worth a state
+    /// for each byte.
+    pub(crate) fn decided(&self, most: usize) -> Self {
+        let mut telling = 0_usize;
+        let mut kept = 0_usize;
+        for (place, element) in self.elements.iter().enumerate() {
+            if element.bytes != Bytes::ALL && !element.many && telling < most {
+                telling = telling.saturating_add(1);
+                kept = place.saturating_add(1);
+            }
+        }
+        Self {
+            elements: self.elements.get(..kept).unwrap_or_default().to_vec(),
+            first: self.first,
+        }
     }
 
     pub(crate) fn elements(&self) -> &[Element] {

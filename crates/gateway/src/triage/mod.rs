@@ -227,3 +227,62 @@ impl Triage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::Triage;
+    use crate::classify::SignatureSet;
+    use crate::policy::{GROUPS, Policy};
+
+    #[test]
+    fn sizes() {
+        let set = SignatureSet::built_in();
+        let known: BTreeSet<String> = set
+            .signatures()
+            .iter()
+            .map(|one| one.application.clone())
+            .collect();
+        let mut lists: Vec<(String, String)> = known
+            .iter()
+            .map(|one| (one.clone(), format!("{one:?}")))
+            .collect();
+        for (name, _) in GROUPS {
+            lists.push((name.to_owned(), format!("{name:?}")));
+        }
+        let all: Vec<String> = known.iter().map(|one| format!("{one:?}")).collect();
+        lists.push(("all".to_owned(), all.join(",")));
+        let all: Vec<String> = known
+            .iter()
+            .filter(|one| *one != "http")
+            .map(|one| format!("{one:?}"))
+            .collect();
+        lists.push(("all but http".to_owned(), all.join(",")));
+        let all: Vec<String> = known
+            .iter()
+            .filter(|one| !["http", "telegram"].contains(&one.as_str()))
+            .map(|one| format!("{one:?}"))
+            .collect();
+        lists.push(("all but http, telegram".to_owned(), all.join(",")));
+        for (name, list) in lists {
+            if std::env::var("ONLY").is_ok_and(|only| only != name) {
+                continue;
+            }
+            let text = format!("[[rule]]\nname = \"no\"\naction = \"block\"\napp = [{list}]\n");
+            let policy = Policy::parse(&text, &known).unwrap();
+            let begun = std::time::Instant::now();
+            let triage = Triage::new(&set, &policy);
+            match triage {
+                Ok(triage) => println!(
+                    "{name}: {} states, {} classes, {} bytes, {:?}",
+                    triage.flags().len(),
+                    triage.class_count(),
+                    triage.table().len() * 2,
+                    begun.elapsed()
+                ),
+                Err(error) => println!("{name}: {error} {:?}", begun.elapsed()),
+            }
+        }
+    }
+}
