@@ -11,6 +11,7 @@
 //! | [`policy`] | what the organisation allows: rules, decided once per flow |
 //! | [`inspect`] | files and messages in the bytes of flows that rules on content concern |
 //! | [`verdict`] | each packet's fate by the policy, resets, the connection cache, events |
+//! | [`triage`] | what the kernel may pass without asking: the model of its program, and the table for it |
 //! | [`Pipeline`] | the stages up to `classify`; [`FlowRecord`] is what comes out |
 //! | [`scan`] | scanners of files |
 //! | [`audit`] | events in SQLite |
@@ -74,6 +75,7 @@ pub mod samples;
 pub mod scan;
 pub mod stream;
 mod tracker;
+pub mod triage;
 pub mod verdict;
 
 pub use capture::{CaptureError, CaptureReader};

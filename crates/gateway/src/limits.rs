@@ -505,3 +505,28 @@ pub const MIN_HEARD: usize = 256;
 /// Files that are kept while they go by, of all queues together.
 /// Source: a quarter of the 1 024 descriptors that a process has by default. Past it a further file is written down and not kept.
 pub const MAX_PARTIAL_FILES: usize = 256;
+
+/// Bytes of each payload that the kernel looks at before it passes a packet unasked.
+/// Source: chosen: heads of browsers' requests fit; a program in the kernel takes a step for each byte. Past it a payload that is not
+/// decided is asked about. It must be a power of two there.
+pub const TRIAGE_SCAN: usize = 512;
+
+/// States of the kernel's automaton.
+/// Source: chosen: twice what all built-in signatures take. Past it user space is asked about all packets of undecided flows.
+pub const MAX_TRIAGE_STATES: usize = 16_384;
+
+/// Bytes of the kernel's table of next states.
+/// Source: chosen: a level-2 cache holds it. Past it the same as [`MAX_TRIAGE_STATES`].
+pub const MAX_TRIAGE_BYTES: usize = 524_288;
+
+/// Ports of one transport on which the kernel asks about everything.
+/// Source: chosen: a few comparisons for each packet. Past it signatures of further ports are looked for on all ports.
+pub const MAX_TRIAGE_PORTS: usize = 16;
+
+/// Bytes that one expression of a signature file stands for.
+/// Source: half of [`TRIAGE_SCAN`], and the same as [`MAX_PATTERN`]. Past it the file is refused.
+pub const MAX_EXPRESSION: usize = 256;
+
+/// Expressions in one list of a signature.
+/// Source: chosen: four times the longest built-in list. Past it the file is refused.
+pub const MAX_EXPRESSIONS: usize = 64;

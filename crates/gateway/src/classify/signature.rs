@@ -6,10 +6,12 @@ use toml::Spanned;
 use super::message::Check;
 use super::{Confidence, checks};
 use crate::limits::{
-    MAX_DETAIL, MAX_NAMES, MAX_PATTERN, MAX_PATTERNS, MAX_SCAN, MAX_SIGNATURE_FILE, MAX_SIGNATURES,
+    MAX_DETAIL, MAX_EXPRESSIONS, MAX_NAMES, MAX_PATTERN, MAX_PATTERNS, MAX_SCAN,
+    MAX_SIGNATURE_FILE, MAX_SIGNATURES,
 };
 use crate::lines::line_of;
 use crate::packet::L4;
+use crate::triage::Expression;
 
 const BUILT_IN: [&str; 5] = [
     include_str!("../../signatures/peer_to_peer.toml"),
@@ -93,6 +95,16 @@ pub struct Signature {
     pub hosts: Vec<String>,
     /// Application protocols (RFC 7301) that a ClientHello of a refined application offers.
     pub alpn: Vec<String>,
+    /// What each of its messages begins with, one of these; for the kernel, in place of the patterns.
+    pub(crate) opening: Vec<Expression>,
+    /// What the head of each of its messages has, one of these.
+    pub(crate) needs: Vec<Expression>,
+    /// Openings by which the kernel may take a flow for this application.
+    pub(crate) known: Vec<Expression>,
+    /// What those of its messages begin with that tell names; `None`: all may.
+    pub(crate) naming: Option<Vec<Expression>>,
+    /// Texts behind which a head tells a host, on the same line, and it tells nothing else.
+    pub(crate) name_after: Vec<Expression>,
     pub(super) check: Option<Check>,
     /// Later messages do not matter to it.
     pub(super) at_once: bool,
@@ -100,7 +112,7 @@ pub struct Signature {
 
 impl Signature {
     /// Names decide, in messages that other signatures have confirmed.
-    pub(super) fn is_by_name(&self) -> bool {
+    pub(crate) fn is_by_name(&self) -> bool {
         !self.hosts.is_empty() || !self.alpn.is_empty()
     }
 }
@@ -142,6 +154,15 @@ struct SignatureEntry {
     hosts: Vec<String>,
     #[serde(default)]
     alpn: Vec<String>,
+    #[serde(default)]
+    opening: Vec<String>,
+    #[serde(default)]
+    needs: Vec<String>,
+    #[serde(default)]
+    known: Vec<String>,
+    naming: Option<Vec<String>>,
+    #[serde(default)]
+    name_after: Vec<String>,
     #[serde(default)]
     pattern: Vec<PatternEntry>,
 }
@@ -243,6 +264,9 @@ impl SignatureEntry {
     fn fault(&self) -> Option<String> {
         let matches = !self.pattern.is_empty() || self.check.is_some();
         let named = !self.hosts.is_empty() || !self.alpn.is_empty();
+        let expected = [&self.opening, &self.needs, &self.known, &self.name_after];
+        let expects = self.naming.is_some() || expected.iter().any(|list| !list.is_empty());
+        let anywhere = self.anchor == Anchor::Anywhere;
         Some(match (matches, named) {
             (false, false) => "has neither a pattern nor a check nor names".to_owned(),
             (true, true) => {
@@ -254,6 +278,17 @@ impl SignatureEntry {
             }
             (true, false) if self.pattern.len() > MAX_PATTERNS => {
                 format!("has more than {MAX_PATTERNS} patterns")
+            }
+            (true, false) if anywhere && !(self.opening.is_empty() && self.needs.is_empty()) => {
+                "may lie anywhere, so its messages have neither opening nor needs".to_owned()
+            }
+            (true, false) if self.pattern.is_empty() && self.opening.is_empty() && !self.needs.is_empty() => {
+                "has needs, so it must have a pattern or an opening".to_owned()
+            }
+            (false, true) if expects => {
+                "has names, so its messages are those of what it refines: opening, needs, known, naming and name_after \
+                 belong there"
+                    .to_owned()
             }
             (false, true) if self.refines.is_empty() => {
                 "has names, so it must say what it refines".to_owned()
@@ -277,6 +312,15 @@ impl SignatureEntry {
             host.make_ascii_lowercase();
         }
         let name = self.name;
+        let at = |reason| format!("signature {name}: {reason}");
+        let opening = expressions(&self.opening, Expression::parse).map_err(at)?;
+        let needs = expressions(&self.needs, Expression::text).map_err(at)?;
+        let known = expressions(&self.known, Expression::parse).map_err(at)?;
+        let naming = self
+            .naming
+            .map(|naming| expressions(&naming, Expression::parse));
+        let naming = naming.transpose().map_err(at)?;
+        let name_after = expressions(&self.name_after, Expression::text).map_err(at)?;
         let at_once = match &self.check {
             Some(check) => checks::decides_at_once(check),
             None => !self.hosts.is_empty() || !self.alpn.is_empty(),
@@ -307,10 +351,25 @@ impl SignatureEntry {
             all: matches!(self.matching, Matching::All),
             hosts: self.hosts,
             alpn: self.alpn,
+            opening,
+            needs,
+            known,
+            naming,
+            name_after,
             check,
             at_once,
         })
     }
+}
+
+fn expressions(
+    texts: &[String],
+    parse: fn(&str) -> Result<Expression, String>,
+) -> Result<Vec<Expression>, String> {
+    if texts.len() > MAX_EXPRESSIONS {
+        return Err(format!("a list has more than {MAX_EXPRESSIONS} entries"));
+    }
+    texts.iter().map(|text| parse(text)).collect()
 }
 
 impl PatternEntry {

@@ -182,6 +182,20 @@ impl Policy {
         self.default == Action::Audit || self.rules.iter().any(asks_for_content)
     }
 
+    /// Whether anything but being let pass may happen to flows of this application.
+    #[must_use]
+    pub fn touches(&self, application: &str) -> bool {
+        let acts = |rule: &Rule| !rule.only_allows() && rule.is_about(application);
+        self.default != Action::Allow || self.rules.iter().any(acts)
+    }
+
+    /// Whether anything but being let pass may happen to flows whatever their application.
+    #[must_use]
+    pub fn touches_everything(&self) -> bool {
+        let acts = |rule: &Rule| !rule.only_allows() && rule.is_about_all();
+        self.default != Action::Allow || self.rules.iter().any(acts)
+    }
+
     /// Why a connection is stopped whose contents were asked for and cannot be read, by an application that nobody knows: the
     /// first rule that may have asked, and says so, or the default. `None`: it goes on.
     #[must_use]

@@ -82,4 +82,21 @@ impl Rule {
     pub fn is_about_content(&self) -> bool {
         self.matcher.needs_content()
     }
+
+    /// All that it can do is to let flows pass, as if it were not there and nothing else either.
+    pub(super) fn only_allows(&self) -> bool {
+        let plain = self.class.is_none() && !self.audit && !self.texts && !self.files;
+        self.action == Action::Allow && plain && !self.is_about_content()
+    }
+
+    /// It may match flows of this application. Its other conditions are not looked at.
+    pub(super) fn is_about(&self, application: &str) -> bool {
+        let apps = self.matcher.apps.as_ref();
+        apps.is_none_or(|apps| apps.contains(application))
+    }
+
+    /// It may match flows of any application.
+    pub(super) fn is_about_all(&self) -> bool {
+        self.matcher.apps.is_none()
+    }
 }

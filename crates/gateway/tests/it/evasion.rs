@@ -22,7 +22,7 @@ use ringway_gateway::samples::{self, frame};
 use ringway_gateway::{CaptureReader, Confidence, L4, LinkType, built_in_pipeline};
 
 use crate::cut::fragments;
-use crate::own;
+use crate::{own, triage};
 
 /// A TCP segment or UDP datagram to be changed.
 #[derive(Clone, Debug)]
@@ -243,6 +243,15 @@ fn run(wire: &Wire, verify: bool) -> Verdicts {
     verdicts
 }
 
+/// What the kernel passes unasked stays right under all changes.
+#[track_caller]
+fn assert_sound(sample: &str, change: &str, wire: &Wire, verify: bool) {
+    let packets = wire
+        .iter()
+        .map(|(now, link, bytes)| (*now, *link, bytes.as_slice()));
+    triage::assert_sound(&format!("{sample}, {change}"), packets, verify);
+}
+
 /// A verdict that some changes change.
 struct Exempt {
     sample: &'static str,
@@ -286,7 +295,9 @@ fn exempt(sample: &str, server: SocketAddr, change: &str) -> Option<(String, Con
 fn assert_same(name: &str, verify: bool, change: impl Fn(&[Part]) -> Wire) {
     let mut differences = Vec::new();
     for (sample, parts) in every_sample() {
-        let (before, after) = (run(&wire(&parts), false), run(&change(&parts), verify));
+        let changed = change(&parts);
+        assert_sound(&sample, name, &changed, verify);
+        let (before, after) = (run(&wire(&parts), false), run(&changed, verify));
         for (flow, verdict) in &before {
             let now = after.get(flow);
             let expected = exempt(&sample, flow.2, name).unwrap_or_else(|| verdict.clone());
@@ -582,6 +593,7 @@ fn every_byte_a_segment_of_its_own_is_at_worst_unknown() {
                 .map(|place| part.piece(place, place + 1))
                 .collect()
         });
+        assert_sound(&sample, "bytewise", &wire(&bytewise), false);
         for (flow, (application, confidence)) in run(&wire(&bytewise), false) {
             // Less sure is no other verdict.
             let same = application == before[&flow].0 && confidence <= before[&flow].1;

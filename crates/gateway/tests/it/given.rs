@@ -50,7 +50,7 @@ pub(crate) struct Label {
     pub(crate) called: Option<(String, String)>,
 }
 
-fn folder() -> Option<PathBuf> {
+pub(crate) fn folder() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
     let folder = std::env::var_os("RINGWAY_CAPTURES").map_or(beside, PathBuf::from);
     let found = folder.join("labels.tsv").is_file();

@@ -23,6 +23,7 @@ mod robustness;
 mod signatures;
 mod spared;
 mod spoilt;
+mod triage;
 mod verdicts;
 mod why;
 #[cfg(feature = "yara")]

@@ -1,0 +1,233 @@
+//! The model of one flow, as the kernel's program has it: what to do with each packet, and what to remember.
+//!
+//! # Layout
+//! | field | type | meaning |
+//! |---|---|---|
+//! | `state` | `u8` | 0 open, 1 asked, 2 done |
+//! | `opened` | `u8[2]` | by direction: whether `next` is known |
+//! | `counts` | `u8[2]` | data packets, as the classifier counts them |
+//! | `eighths` | `u8[2]` | parts of a data packet that small segments have made up, 0 to 7 |
+//! | `next` | `u32[2]` | sequence number of the next byte; of no meaning unless opened |
+//!
+//! The sender of the first packet is direction 0. There is no other state: no bytes, no time. Everything that is out of order
+//! is asked about, and once a flow was asked about, so is all that follows.
+
+use super::{Begin, Triage};
+use crate::limits::{ETHERNET_SEGMENT, FULL_SEGMENT, ONE_SIDED, SMALL_SEGMENTS};
+use crate::packet::L4;
+use crate::reader::{index, length32};
+
+/// Sequence numbers that are further behind are ahead.
+const HALF: u32 = 1 << 31;
+
+/// What the kernel does with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It goes on; user space does not see it.
+    Pass,
+    /// User space is asked.
+    Ask,
+}
+
+/// How far a flow is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// Its packets are looked at.
+    #[default]
+    Open,
+    /// User space was asked, and is from then on.
+    Asked,
+    /// So much was said that the classifier would look at no more.
+    Done,
+}
+
+/// What a TCP header says, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Sequence number.
+    pub sequence: u32,
+    /// SYN is set, with or without ACK.
+    pub syn: bool,
+}
+
+/// A packet of a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// 0 if the sender of the flow's first packet has sent it, 1 if the other side has.
+    pub from: usize,
+    /// Ports of both ends, in any order.
+    pub ports: [u16; 2],
+    /// Its TCP header; `None` for UDP.
+    pub tcp: Option<Segment>,
+    /// Its payload, or the first [`TRIAGE_SCAN`](crate::limits::TRIAGE_SCAN) bytes of it at least.
+    pub payload: &'a [u8],
+    /// Bytes of the whole payload.
+    pub length: u32,
+    /// Its checksum was found right (netfilter's connection tracking does so), and it is no fragment.
+    pub intact: bool,
+}
+
+/// One direction of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Side {
+    /// Sequence number of the next byte.
+    next: Option<u32>,
+    count: u8,
+    eighths: u8,
+}
+
+impl Side {
+    /// Every segment with data counts at least an eighth.
+    fn has_data(self) -> bool {
+        self.count > 0 || self.eighths > 0
+    }
+
+    /// As `Inspection::counted_segment`.
+    fn count_segment(&mut self, length: u32) {
+        let length = index(length);
+        if length > ETHERNET_SEGMENT {
+            self.count_joined(length32(length));
+            return;
+        }
+        let eighths = length.saturating_mul(SMALL_SEGMENTS) / FULL_SEGMENT;
+        let eighths = u8::try_from(eighths.max(1)).unwrap_or(u8::MAX);
+        self.eighths = self.eighths.saturating_add(eighths);
+        if usize::from(self.eighths) >= SMALL_SEGMENTS {
+            self.eighths = 0;
+            self.count = self.count.saturating_add(1);
+        }
+    }
+
+    /// As `Inspection::counted_joined`.
+    fn count_joined(&mut self, length: u32) {
+        let packets = u8::try_from(index(length) / ETHERNET_SEGMENT).unwrap_or(u8::MAX);
+        self.count = self.count.saturating_add(packets.max(1));
+    }
+}
+
+/// What the kernel remembers of one flow, and what it does with each of its packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowModel {
+    stage: Stage,
+    sides: [Side; 2],
+}
+
+impl FlowModel {
+    /// How far the flow is.
+    #[must_use]
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Decides on the next packet of the flow, in the order in which they come by.
+    pub fn handle_packet(&mut self, triage: &Triage, packet: &Seen<'_>) -> Fate {
+        match self.stage {
+            Stage::Asked => return Fate::Ask,
+            Stage::Done => return Fate::Pass,
+            Stage::Open => {}
+        }
+        let fate = self.decide(triage, packet);
+        if fate == Fate::Ask {
+            self.stage = Stage::Asked;
+        }
+        fate
+    }
+
+    fn decide(&mut self, triage: &Triage, packet: &Seen<'_>) -> Fate {
+        // Whoever takes for said what the receiver discards is led astray.
+        if !packet.intact {
+            return Fate::Ask;
+        }
+        match packet.tcp {
+            Some(tcp) if tcp.syn => self.open(packet, tcp),
+            // It was under way before, or somebody made it up.
+            Some(_) if self.sides.iter().all(|side| side.next.is_none()) => Fate::Ask,
+            _ if packet.length == 0 => Fate::Pass,
+            _ => self.take_in(triage, packet),
+        }
+    }
+
+    /// A SYN or its answer. Another one than before, or one after data, may open another connection of the same ends.
+    fn open(&mut self, packet: &Seen<'_>, tcp: Segment) -> Fate {
+        let begun = self.has_data();
+        let Some(side) = self.sides.get_mut(packet.from & 1) else {
+            return Fate::Ask;
+        };
+        let next = tcp.sequence.wrapping_add(1);
+        let other = side.next.is_some_and(|before| before != next);
+        if begun || other || packet.length > 0 {
+            return Fate::Ask;
+        }
+        side.next = Some(next);
+        Fate::Pass
+    }
+
+    fn take_in(&mut self, triage: &Triage, packet: &Seen<'_>) -> Fate {
+        let begun = self.has_data();
+        let Some(side) = self.sides.get_mut(packet.from & 1) else {
+            return Fate::Ask;
+        };
+        // The classifier looks at no more of this direction; what the other one says may still tell.
+        if side.count >= triage.packets() {
+            if packet.tcp.is_some() {
+                side.count_joined(packet.length);
+                self.end_if_exhausted(triage.packets());
+            }
+            return Fate::Pass;
+        }
+        let mut begin = Begin::Datagram;
+        if let Some(tcp) = packet.tcp {
+            let Some(next) = side.next else {
+                return Fate::Ask;
+            };
+            let behind = next.wrapping_sub(tcp.sequence);
+            if behind != 0 {
+                // Old bytes only: their first copy was judged. All else is a hole or an overlap.
+                let old = behind <= HALF && packet.length <= behind;
+                return if old { Fate::Pass } else { Fate::Ask };
+            }
+            begin = if side.has_data() {
+                Begin::Segment
+            } else {
+                Begin::Stream
+            };
+        }
+        let judgement = triage.judge(begin, packet.ports, packet.payload, packet.length);
+        if judgement.ask || (!begun && !judgement.known && triage.needs_unknown()) {
+            return Fate::Ask;
+        }
+        match packet.tcp {
+            None => side.count = side.count.saturating_add(1),
+            Some(tcp) => {
+                side.next = Some(tcp.sequence.wrapping_add(packet.length));
+                side.count_segment(packet.length);
+            }
+        }
+        self.end_if_exhausted(triage.packets());
+        Fate::Pass
+    }
+
+    fn has_data(&self) -> bool {
+        self.sides.iter().any(|side| side.has_data())
+    }
+
+    /// As `Inspection::is_exhausted` for a flow of which nothing is certain.
+    fn end_if_exhausted(&mut self, packets: u8) {
+        let long = packets.saturating_mul(ONE_SIDED);
+        let [one, other] = self.sides.map(|side| side.count);
+        if (one >= packets && other >= packets) || one >= long || other >= long {
+            self.stage = Stage::Done;
+        }
+    }
+}
+
+impl Begin {
+    /// The transport of what begins.
+    #[must_use]
+    pub fn l4(self) -> L4 {
+        match self {
+            Self::Stream | Self::Segment => L4::Tcp,
+            Self::Datagram => L4::Udp,
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! What the kernel may pass without asking: proof that no signature can match whose application the policy cares about.
+//!
+//! [`Triage::new`] compiles signatures and policy to one deterministic automaton over the first bytes of payloads, and a few
+//! facts about the policy. [`Triage::judge`] runs it over one payload, [`FlowModel`] says what happens to each packet of a flow.
+//! Both are the model of a program in the kernel, which has the same table and the same logic; here they are tested against
+//! the classifier. Nothing here names an application: it only says of a packet that it need not be seen by whoever does.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `touched` | applications that some rule may do anything to but let pass |
+//! | `expression` | bytes that a message must have, as signature files write them |
+//! | `condition` | what each signature makes necessary of a message |
+//! | `automaton` | from conditions to a table |
+//! | `flow` | the model of one flow, with the layout of its state |
+//!
+//! **Soundness.** Where the classifier names a touched application by a message, the message begins with a payload (of a
+//! stream, or of a later packet) whose first bytes fulfil that signature's condition, or end before it is decided; either is
+//! asked about. A stream is judged segment by segment only as long as each one follows the last without gap or overlap.
+//!
+//! ```
+//! use ringway_gateway::SignatureSet;
+//! use ringway_gateway::policy::Policy;
+//! use ringway_gateway::triage::{Begin, Triage};
+//!
+//! let policy = "[[rule]]\nname = \"no\"\naction = \"block\"\napp = \"gnutella\"\n";
+//! let policy = Policy::parse(policy, &["gnutella".to_owned()].into()).map_err(|_| "no policy")?;
+//! let triage = Triage::new(&SignatureSet::built_in(), &policy)?;
+//! let judge = |payload: &[u8]| triage.judge(Begin::Stream, [50_000, 80], payload, payload.len() as u32);
+//! assert!(judge(b"GNUTELLA CONNECT/0.6\r\n").ask);
+//! assert!(!judge(b"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00").ask);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod automaton;
+mod condition;
+mod expression;
+mod flow;
+mod touched;
+
+use automaton::Automaton;
+pub(crate) use expression::Expression;
+pub use flow::{Fate, FlowModel, Seen, Segment, Stage};
+use touched::Touched;
+
+use crate::classify::{Bounds, SignatureSet};
+use crate::limits::{MAX_TRIAGE_BYTES, MAX_TRIAGE_STATES, TRIAGE_SCAN};
+use crate::packet::L4;
+use crate::policy::Policy;
+
+/// Flag of a state: the payload may be a message of an application that the policy cares about. It stays so.
+pub const ASK: u8 = 1;
+/// Flag of a state: the payload opens as an application that the policy does not care about. It stays so, but for [`ASK`].
+pub const KNOWN: u8 = 2;
+/// Flag of a state: if the payload ends here, the bytes that follow in the stream may still lead to [`ASK`].
+pub const OPEN: u8 = 4;
+/// Flag of a state: nothing that follows changes anything.
+pub const DEAD: u8 = 8;
+
+/// What a payload is the beginning of; each has a state of its own to start in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Begin {
+    /// The first data of one direction of a TCP connection.
+    Stream,
+    /// Later data of a direction.
+    Segment,
+    /// A UDP datagram.
+    Datagram,
+}
+
+/// All of them, in the order of [`Triage::starts`].
+pub const BEGINS: [Begin; 3] = [Begin::Stream, Begin::Segment, Begin::Datagram];
+
+/// What the automaton says of one payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// User space is asked.
+    pub ask: bool,
+    /// It opens as an application that the policy does not care about.
+    pub known: bool,
+}
+
+/// Why signatures and policy cannot be compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TriageError {
+    /// The table would be too large.
+    #[error(
+        "the kernel's table of signatures would have more than {MAX_TRIAGE_STATES} states or {MAX_TRIAGE_BYTES} bytes, so \
+         packets of undecided flows are all asked about; name fewer applications in the policy, or shorten the patterns and \
+         `opening`s of your signature files"
+    )]
+    TooLarge,
+}
+
+/// Signatures and a policy, compiled.
+#[derive(Clone, Debug)]
+pub struct Triage {
+    automaton: Automaton,
+    asking_ports: [Vec<u16>; 2],
+    asks_everything: bool,
+    needs_unknown: bool,
+    needs_beginnings: bool,
+    packets: u8,
+}
+
+impl Triage {
+    /// Compiles a set of signatures under a policy, for a classifier with the usual [`Bounds`].
+    ///
+    /// # Errors
+    /// The table would be too large.
+    pub fn new(set: &SignatureSet, policy: &Policy) -> Result<Self, TriageError> {
+        let touched = Touched::new(set, policy);
+        let conditions = condition::of(set, &touched);
+        let needs_unknown = touched.by_other_means();
+        Ok(Self {
+            automaton: Automaton::new(&conditions.clauses)?,
+            asking_ports: conditions.ports,
+            asks_everything: touched.everything(),
+            needs_unknown,
+            needs_beginnings: needs_unknown || policy.looks_into_content(),
+            packets: Bounds::default().packets,
+        })
+    }
+
+    /// The same for a classifier with other bounds.
+    #[must_use]
+    pub fn with_bounds(mut self, bounds: Bounds) -> Self {
+        self.packets = bounds.packets;
+        self
+    }
+
+    /// The policy cares about every flow: the kernel has nothing to decide.
+    #[must_use]
+    pub fn asks_everything(&self) -> bool {
+        self.asks_everything
+    }
+
+    /// Flows that no signature names matter: the first data packet of a flow must be known, or is asked about.
+    #[must_use]
+    pub fn needs_unknown(&self) -> bool {
+        self.needs_unknown
+    }
+
+    /// Whoever is asked about a flow's first data has to know that they are the first, and who has called: how a
+    /// conversation opens and what it carries is looked at from its beginning only.
+    #[must_use]
+    pub fn needs_beginnings(&self) -> bool {
+        self.needs_beginnings
+    }
+
+    /// Ports of either end on which every payload is asked about; at most
+    /// [`MAX_TRIAGE_PORTS`](crate::limits::MAX_TRIAGE_PORTS).
+    #[must_use]
+    pub fn asking_ports(&self, l4: L4) -> &[u16] {
+        let [tcp, udp] = &self.asking_ports;
+        match l4 {
+            L4::Tcp => tcp,
+            L4::Udp => udp,
+        }
+    }
+
+    /// Data packets of each direction that are looked at; see [`Bounds`].
+    #[must_use]
+    pub fn packets(&self) -> u8 {
+        self.packets
+    }
+
+    /// The next states: for each state a row, in it one for each class of bytes.
+    #[must_use]
+    pub fn table(&self) -> &[u16] {
+        self.automaton.table()
+    }
+
+    /// The class of each byte.
+    #[must_use]
+    pub fn classes(&self) -> &[u8; 256] {
+        self.automaton.classes()
+    }
+
+    /// Classes of bytes, and so the length of a row.
+    #[must_use]
+    pub fn class_count(&self) -> usize {
+        self.automaton.class_count()
+    }
+
+    /// For each state its flags: [`ASK`], [`KNOWN`], [`OPEN`], [`DEAD`].
+    #[must_use]
+    pub fn flags(&self) -> &[u8] {
+        self.automaton.flags()
+    }
+
+    /// The states to start in, in the order of [`BEGINS`].
+    #[must_use]
+    pub fn starts(&self) -> [u16; 3] {
+        BEGINS.map(|begin| self.start(begin))
+    }
+
+    /// The state to start in.
+    #[must_use]
+    pub fn start(&self, begin: Begin) -> u16 {
+        self.automaton.start(begin)
+    }
+
+    /// Judges one payload by at most [`TRIAGE_SCAN`] of its bytes. `payload` must hold as many of its `length`.
+    #[must_use]
+    pub fn judge(&self, begin: Begin, ports: [u16; 2], payload: &[u8], length: u32) -> Judgement {
+        let asking = self.asking_ports(begin.l4());
+        if ports.iter().any(|port| asking.contains(port)) {
+            return Judgement {
+                ask: true,
+                known: false,
+            };
+        }
+        let scanned = payload.get(..TRIAGE_SCAN).unwrap_or(payload);
+        let mut state = self.start(begin);
+        for &byte in scanned {
+            if self.automaton.flags_of(state) & (ASK | DEAD) != 0 {
+                break;
+            }
+            state = self.automaton.next(state, byte);
+        }
+        let flags = self.automaton.flags_of(state);
+        let whole = crate::reader::index(length) <= scanned.len();
+        let undecided = if whole { OPEN } else { 0 };
+        Judgement {
+            ask: flags & (ASK | undecided) != 0 || (!whole && flags & DEAD == 0),
+            known: flags & KNOWN != 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::Triage;
+    use crate::classify::SignatureSet;
+    use crate::policy::{GROUPS, Policy};
+
+    #[test]
+    fn sizes() {
+        let set = SignatureSet::built_in();
+        let known: BTreeSet<String> = set
+            .signatures()
+            .iter()
+            .map(|one| one.application.clone())
+            .collect();
+        let mut lists: Vec<(String, String)> = known
+            .iter()
+            .map(|one| (one.clone(), format!("{one:?}")))
+            .collect();
+        for (name, _) in GROUPS {
+            lists.push((name.to_owned(), format!("{name:?}")));
+        }
+        let all: Vec<String> = known.iter().map(|one| format!("{one:?}")).collect();
+        lists.push(("all".to_owned(), all.join(",")));
+        let all: Vec<String> = known
+            .iter()
+            .filter(|one| *one != "http")
+            .map(|one| format!("{one:?}"))
+            .collect();
+        lists.push(("all but http".to_owned(), all.join(",")));
+        let all: Vec<String> = known
+            .iter()
+            .filter(|one| !["http", "telegram"].contains(&one.as_str()))
+            .map(|one| format!("{one:?}"))
+            .collect();
+        lists.push(("all but http, telegram".to_owned(), all.join(",")));
+        for (name, list) in lists {
+            if std::env::var("ONLY").is_ok_and(|only| only != name) {
+                continue;
+            }
+            let text = format!("[[rule]]\nname = \"no\"\naction = \"block\"\napp = [{list}]\n");
+            let policy = Policy::parse(&text, &known).unwrap();
+            let begun = std::time::Instant::now();
+            let triage = Triage::new(&set, &policy);
+            match triage {
+                Ok(triage) => println!(
+                    "{name}: {} states, {} classes, {} bytes, {:?}",
+                    triage.flags().len(),
+                    triage.class_count(),
+                    triage.table().len() * 2,
+                    begun.elapsed()
+                ),
+                Err(error) => println!("{name}: {error} {:?}", begun.elapsed()),
+            }
+        }
+    }
+}

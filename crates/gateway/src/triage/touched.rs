@@ -1,0 +1,62 @@
+//! Applications that a policy cares about.
+
+use std::collections::BTreeSet;
+
+use crate::classify::{BITTORRENT, I2P, SignatureSet, UNKNOWN};
+use crate::policy::Policy;
+
+/// Applications that a flow may be called without a signature of their own: by its shape, by what its ends do in other flows,
+/// or because another conversation has named it (`classify/surroundings.rs`, `opening.rs`).
+const CONCLUDED: [&str; 7] = [BITTORRENT, "dcc", "edonkey", I2P, "msnftp", "tor", "xmpp"];
+
+/// Whose conversations have to be heard for an application to be found: those that announce it, and those that tell it from
+/// another one.
+const WITNESSES: [(&str, &str); 3] = [("dcc", "irc"), ("msnftp", "msn"), ("edonkey", BITTORRENT)];
+
+/// Applications that some rule may do anything to but let pass.
+#[derive(Clone, Debug)]
+pub(super) struct Touched {
+    applications: BTreeSet<String>,
+    everything: bool,
+    by_other_means: bool,
+}
+
+impl Touched {
+    pub(super) fn new(set: &SignatureSet, policy: &Policy) -> Self {
+        let everything = policy.touches_everything();
+        let signatures = set.signatures().iter();
+        let mut applications: BTreeSet<String> = signatures
+            .map(|signature| signature.application.as_str())
+            .chain(CONCLUDED)
+            .chain([UNKNOWN])
+            .filter(|application| everything || policy.touches(application))
+            .map(str::to_owned)
+            .collect();
+        for (application, witness) in WITNESSES {
+            if applications.contains(application) {
+                applications.insert(witness.to_owned());
+            }
+        }
+        Self {
+            by_other_means: CONCLUDED
+                .iter()
+                .chain(&[UNKNOWN])
+                .any(|application| applications.contains(*application)),
+            applications,
+            everything,
+        }
+    }
+
+    pub(super) fn contains(&self, application: &str) -> bool {
+        self.everything || self.applications.contains(application)
+    }
+
+    pub(super) fn everything(&self) -> bool {
+        self.everything
+    }
+
+    /// Flows that no signature names matter.
+    pub(super) fn by_other_means(&self) -> bool {
+        self.by_other_means
+    }
+}
