@@ -20,5 +20,5 @@ pub(crate) use check::check;
 pub(crate) use classify::classify;
 pub(crate) use doctor::doctor;
 pub(crate) use replay::replay;
-pub(crate) use up::{down, up};
+pub(crate) use up::{down, in_kernel, up};
 pub(crate) use why::why;

@@ -7,10 +7,11 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
+use ringway_gateway::linux::kernel::Kernel;
 use ringway_gateway::linux::privileges;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::cli::{Cli, Command, GateCommand, Global, PathChoice, RingCommand};
+use crate::cli::{Cli, Command, GateCommand, Global, RingCommand};
 use crate::failure::{Failure, report_line};
 use crate::output::Output;
 use crate::{
@@ -84,17 +85,18 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         output: Output::new(&cli.global),
         global: cli.global,
     };
+    let mut kernel = None;
     if let Command::Gate(GateCommand::Up(args)) = &cli.command {
+        kernel = gate::in_kernel(args)?;
         // Threads begin with the runtime, and each has capabilities of its own.
-        let bpffs = (args.path != PathChoice::User).then_some(&*args.bpffs.bpffs);
-        privileges::give_up(bpffs).map_err(|error| {
+        privileges::give_up(kernel.is_some()).map_err(|error| {
             Failure::failed(format_args!(
                 "what the gateway need not be able to do could not be given up: {error}"
             ))
         })?;
     }
     let runtime = runtime(&cli.command)?;
-    let result = runtime.block_on(dispatch(&context, cli.command));
+    let result = runtime.block_on(dispatch(&context, cli.command, kernel));
     runtime.shutdown_timeout(limits::RUNTIME_END);
     result
 }
@@ -118,7 +120,11 @@ fn runtime(command: &Command) -> Result<Runtime, Failure> {
     })
 }
 
-async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failure> {
+async fn dispatch(
+    context: &Context,
+    command: Command,
+    kernel: Option<Kernel>,
+) -> Result<ExitCode, Failure> {
     match command {
         Command::Demo(args) => return demo::run(context, &args).await,
         Command::Ring(command) => owner::run(context, command).await?,
@@ -135,7 +141,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failu
         Command::Route(args) => reach::route(context, args).await?,
         Command::Put(args) => records::put(context, args).await?,
         Command::Get(args) => records::get(context, args).await?,
-        Command::Gate(command) => gateway(context, command).await?,
+        Command::Gate(command) => gateway(context, command, kernel).await?,
         Command::Bench(command) => bench::run(context, command).await?,
         Command::Completions(args) => pages::completions(context, &args)?,
         Command::Man(args) => pages::man(context, &args)?,
@@ -143,12 +149,16 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failu
     Ok(ExitCode::SUCCESS)
 }
 
-async fn gateway(context: &Context, command: GateCommand) -> Result<(), Failure> {
+async fn gateway(
+    context: &Context,
+    command: GateCommand,
+    kernel: Option<Kernel>,
+) -> Result<(), Failure> {
     match command {
         GateCommand::Classify(args) => gate::classify(context, &args),
         GateCommand::Check(args) => gate::check(context, &args),
         GateCommand::Replay(args) => gate::replay(context, &args),
-        GateCommand::Up(args) => gate::up(context, &args).await,
+        GateCommand::Up(args) => gate::up(context, &args, kernel).await,
         GateCommand::Down(args) => gate::down(&args),
         GateCommand::Doctor(args) => gate::doctor(context, &args),
         GateCommand::Status(args) => gate::status(context, &args).await,

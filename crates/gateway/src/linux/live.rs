@@ -12,7 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::desk::ScanDesk;
 use super::files::FileDesk;
 use super::inject::Injector;
-use super::kernel::refused::{KernelCache, Refusals};
+use super::kernel::refused::KernelCache;
+use super::kernel::{InKernel, Told as KernelTold};
 use super::lanes::{Lanes, Ticket};
 use super::marks::Marks;
 use crate::limits::MAX_BATCH;
@@ -51,8 +52,8 @@ pub struct Totals {
     pub flows: usize,
     /// Packets that were dropped.
     pub dropped: u64,
-    /// Calls that the kernel's connection cache refused, which nobody was asked about.
-    pub refused_in_kernel: u64,
+    /// What the kernel did by itself, if this loop is told it.
+    pub in_kernel: Option<InKernel>,
     /// Packets that wait for a scan.
     pub held: u64,
     /// Windows of files that were scanned.
@@ -92,8 +93,8 @@ pub struct Live {
     verdicts: Vec<Given>,
     /// What packets that wait have to leave with.
     waiting: HashMap<u64, Leaving>,
-    /// The connection cache in the kernel, if it has one, and what it refuses, if this is who tells it.
-    cache: Option<(KernelCache, Option<Refusals>)>,
+    /// The connection cache in the kernel, if it has one, and what the kernel tells, if it tells this loop.
+    kernel: Option<(KernelCache, Option<KernelTold>)>,
 }
 
 /// What a packet that waits has to leave with.
@@ -134,14 +135,14 @@ impl Live {
             unhashed: Vec::new(),
             verdicts: Vec::new(),
             waiting: HashMap::new(),
-            cache: None,
+            kernel: None,
         }
     }
 
-    /// The kernel refuses calls by itself, too; whoever is given what it refuses tells it.
-    pub fn share_cache(&mut self, cache: KernelCache, refusals: Option<Refusals>) {
+    /// The kernel decides, too. What it tells goes to one loop.
+    pub fn share_kernel(&mut self, cache: KernelCache, told: Option<KernelTold>) {
         self.gateway.share_cache();
-        self.cache = Some((cache, refusals));
+        self.kernel = Some((cache, told));
     }
 
     /// Runs until it is told to stop, or nobody is left to tell it. `tell` must not wait; it counts what it
@@ -192,9 +193,9 @@ impl Live {
                         .totals
                         .events_lost
                         .saturating_add(self.gateway.events_dropped()),
-                    refused_in_kernel: match &self.cache {
-                        Some((_, Some(refusals))) => refusals.total(),
-                        _ => 0,
+                    in_kernel: match &self.kernel {
+                        Some((_, Some(told))) => Some(told.totals.get()),
+                        _ => None,
                     },
                     ..self.totals.clone()
                 };
@@ -231,6 +232,7 @@ impl Live {
             if !self.lanes.receive()? {
                 break;
             }
+            self.take_over(now);
             self.decide(now);
             for given in self.verdicts.drain(..) {
                 let Given {
@@ -243,6 +245,7 @@ impl Live {
                     .verdict(ticket, accept, mark, changed.as_deref())?;
             }
             self.follow(now)?;
+            self.exchange(now);
             while !self.gateway.has_hold_list() && self.unscanned > 0 {
                 self.lanes.flush()?;
                 poll_for(self.scans.as_fd())?;
@@ -262,16 +265,30 @@ impl Live {
         Ok(())
     }
 
+    /// Takes in what had passed in flows that the kernel asks about from now on. It is told before the packet comes that is asked
+    /// about.
+    fn take_over(&mut self, now: Duration) {
+        let Some((_, Some(told))) = &mut self.kernel else {
+            return;
+        };
+        while let Some(packets) = told.handed.poll() {
+            self.gateway.set_watched(false);
+            for packet in packets {
+                self.gateway.handle_passed(now, LinkType::RawIp, &packet);
+            }
+        }
+    }
+
     /// Tells the kernel's connection cache what it has to know, and the gateway what that refused.
     fn exchange(&mut self, now: Duration) {
-        let Some((cache, refusals)) = &mut self.cache else {
+        let Some((cache, told)) = &mut self.kernel else {
             return;
         };
         let mut refused = Vec::new();
         while let Some(cached) = self.gateway.poll_cached() {
             refused.extend(cache.tell(now, &cached));
         }
-        while let Some(calls) = refusals.as_mut().and_then(|refusals| refusals.poll(now)) {
+        while let Some(calls) = told.as_mut().and_then(|told| told.refusals.poll(now)) {
             refused.push(calls);
         }
         for calls in refused {

@@ -1,7 +1,6 @@
 //! What this process may do: rules and queues of the packet filter, and packets of its own, and nothing else of what root may.
 
 use std::io;
-use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::thread::{
@@ -9,30 +8,28 @@ use rustix::thread::{
     set_capabilities, set_no_new_privs,
 };
 
-use super::kernel;
 use super::rules::tool;
 
 /// Queues, marks, rules and classes; and resets.
 const NEEDED: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW);
 
-/// What the in-kernel path takes besides: its programs and maps, also when the policy changes.
+/// What the in-kernel path takes besides, once its programs are loaded: its maps, when the policy changes.
 const FOR_KERNEL_PATH: CapabilitySet = CapabilitySet::BPF;
 
 /// Gives up all capabilities but CAP_NET_ADMIN and CAP_NET_RAW (and CAP_BPF for the in-kernel path) for good, for this thread, those that it will start, and
 /// programs that they run.
-/// `kernel_path`: where the bpf file system is or has to be, if there is to be an in-kernel path.
+/// `kernel_path`: there is one; its programs are loaded already, which takes more (CAP_PERFMON, and CAP_SYS_ADMIN to mount
+/// their file system).
 /// Call it before there is a second thread. Whoever has fewer keeps those.
 ///
 /// What the user may read and write by its own right stays; root does not read other users' files any more.
 ///
 /// # Errors
 /// The system refuses.
-pub fn give_up(kernel_path: Option<&Path>) -> io::Result<()> {
+pub fn give_up(kernel_path: bool) -> io::Result<()> {
     let mut needed = NEEDED;
-    if let Some(bpffs) = kernel_path {
+    if kernel_path {
         needed |= FOR_KERNEL_PATH;
-        // It takes more than is kept. Whether it is there is told when it is needed.
-        kernel::mount(bpffs).ok();
     }
     // The packet filter's tools load their modules when they are used first, and may not later.
     for program in ["iptables", "ip6tables"] {

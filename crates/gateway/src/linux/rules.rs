@@ -6,8 +6,10 @@
 //! bits off the packets, and puts the connections of classes into theirs. Rules of the host are neither changed nor moved.
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use super::bare::{self, Program};
+use super::kernel;
 use super::marks::Marks;
 use super::shaper::class_id;
 use super::tool::{Tool, ToolError};
@@ -15,6 +17,8 @@ use crate::verdict::Settled;
 
 const FORWARD: &str = "RINGWAY";
 const POSTROUTING: &str = "RINGWAY-MARK";
+/// What passes without being asked about goes through here.
+const FREE: &str = "RINGWAY-FREE";
 /// Bytes of an interface's name, from `linux/if.h` without the closing zero.
 const NAME: usize = 15;
 
@@ -133,6 +137,8 @@ pub struct Rules {
     pub fail_open: bool,
     /// Number of classes of bandwidth.
     pub classes: usize,
+    /// Where the programs of the in-kernel path are pinned, if it says what need not be asked about.
+    pub triage: Option<PathBuf>,
 }
 
 impl Rules {
@@ -191,10 +197,12 @@ impl Rules {
             "*mangle".to_owned(),
             format!(":{FORWARD} - [0:0]"),
             format!(":{POSTROUTING} - [0:0]"),
+            format!(":{FREE} - [0:0]"),
         ];
         lines.extend_from_slice(stale);
         lines.extend(self.forward(bare));
         lines.extend(self.postrouting());
+        lines.extend(self.free());
         for crossing in self.border.crossings() {
             lines.push(format!("-A FORWARD {crossing} -j {FORWARD}"));
         }
@@ -205,7 +213,23 @@ impl Rules {
         lines.join("\n")
     }
 
+    /// The match of a program of the in-kernel path.
+    fn program(&self, name: &str) -> Option<String> {
+        let path = self.triage.as_ref()?.join(name);
+        Some(format!("-m bpf --object-pinned {}", path.display()))
+    }
+
+    /// Connections of which the kernel has seen enough are decided.
+    fn free(&self) -> Option<String> {
+        let program = self.program(kernel::FINISHED)?;
+        let mark = self.marks.whole(Settled::Allowed);
+        Some(format!(
+            "-A {FREE} {program} -j CONNMARK --set-xmark {mark}"
+        ))
+    }
+
     fn forward(&self, bare: Option<Program>) -> Vec<String> {
+        let undecided = format!("0x0/{}", super::marks::Hex(self.marks.mask()));
         let known = |settled, target| {
             let mark = self.marks.state(settled);
             format!("-A {FORWARD} -m connmark --mark {mark} -j {target}")
@@ -226,14 +250,17 @@ impl Rules {
                 "-A {FORWARD} -p tcp -m connmark --mark {passing} -m bpf --bytecode \"{program}\" -j RETURN"
             )
         }));
+        // Of undecided flows alone: whose contents are followed is always asked about.
+        lines.extend(self.program(kernel::TRIAGE).map(|program| {
+            format!("-A {FORWARD} -m connmark --mark {undecided} {program} -g {FREE}")
+        }));
         let bypass = if self.fail_open {
             " --queue-bypass"
         } else {
             ""
         };
         let (fresh, followed) = self.numbers();
-        let none = format!("0x0/{}", super::marks::Hex(self.marks.mask()));
-        let known = format!("tcp -m connmark ! --mark {none}");
+        let known = format!("tcp -m connmark ! --mark {undecided}");
         // What acknowledges does not wait behind files: the faster it is back, the larger are the pieces that come.
         let ahead = bare.map(|program| {
             let bare = format!("{known} -m bpf --bytecode \"{program}\"");
@@ -304,7 +331,7 @@ fn jumps(saved: &str) -> Vec<String> {
 
 /// All that removes our chains and jumps; empty where there are none.
 fn removal(saved: &str) -> String {
-    let chains: Vec<&str> = [FORWARD, POSTROUTING]
+    let chains: Vec<&str> = [FORWARD, POSTROUTING, FREE]
         .into_iter()
         .filter(|chain| saved.contains(&format!("\n:{chain} ")))
         .collect();
@@ -339,6 +366,7 @@ mod tests {
             queues: 1,
             fail_open: true,
             classes: 1,
+            triage: None,
         }
     }
 
@@ -368,6 +396,23 @@ mod tests {
             let classified = format!("--mark {mark}/0x7f000000 -j CLASSIFY --set-class 7a11:10");
             assert!(text.contains(&classified), "{text}");
         }
+    }
+
+    #[test]
+    fn what_need_not_be_asked_about_passes_before_the_queue_and_is_marked_once_it_is_finished() {
+        let text = Rules {
+            triage: Some("/sys/fs/bpf/ringway-7".into()),
+            ..rules()
+        }
+        .text(&[], None);
+        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        let triage = place(
+            "-A RINGWAY -m connmark --mark 0x0/0x7f000000 -m bpf --object-pinned /sys/fs/bpf/ringway-7/triage -g RINGWAY-FREE\n",
+        );
+        assert!(place("0x2000000/0x3000000 -j DROP") < triage && triage < place("-j NFQUEUE"));
+        place(
+            "-A RINGWAY-FREE -m bpf --object-pinned /sys/fs/bpf/ringway-7/finished -j CONNMARK --set-xmark 0x1000000/0x7f000000\n",
+        );
     }
 
     #[test]

@@ -78,6 +78,14 @@ impl Gateway {
         }
     }
 
+    /// Takes in a packet that has gone on without being asked about. What becomes of its flow shows with the flow's next packet.
+    pub fn handle_passed(&mut self, now: Duration, link: LinkType, bytes: &[u8]) {
+        /// No packet that waits has it.
+        const PASSED: u64 = u64::MAX;
+        self.handle_queued(now, PASSED, link, bytes);
+        self.desk.rewritten = None;
+    }
+
     /// Whether the next packet belongs to a connection that was to be read: the kernel remembers it, also from an earlier run.
     pub fn set_watched(&mut self, watched: bool) {
         self.desk.watched = watched;

@@ -60,11 +60,16 @@ pub(super) fn text(status: &Status) -> String {
         format!("{} windows, {} packets wait", status.scanned, status.held),
     );
     field("dropped", HumanCount(status.dropped).to_string());
-    if let Some(refused) = status.refused_in_kernel {
-        field(
-            "in the kernel",
-            format!("{} calls like a blocked one refused", HumanCount(refused)),
+    if let Some(kernel) = status.in_kernel {
+        let mut told = format!(
+            "{} packets passed unasked, {} calls like a blocked one refused",
+            HumanCount(kernel.passed),
+            HumanCount(kernel.refused)
         );
+        if kernel.lost > 0 {
+            told.push_str(&format!(", {} beginnings of flows lost", kernel.lost));
+        }
+        field("in the kernel", told);
     }
     field(
         "resets",

@@ -48,8 +48,6 @@ pub(super) struct Daemon {
     began: Instant,
     /// There is a scanner.
     scans: bool,
-    /// The kernel decides, too.
-    in_kernel: bool,
     /// Whoever puts another policy to work holds it; true: nobody may any more.
     changes: Mutex<bool>,
     /// Nobody waits for anything while holding it.
@@ -64,7 +62,7 @@ impl Daemon {
         written: Arc<Written>,
         system: Box<dyn System>,
         signatures: SignatureSet,
-        (mode, scans, in_kernel): (Mode, bool, bool),
+        (mode, scans): (Mode, bool),
         (name, policy): (String, Arc<Policy>),
     ) -> Daemon {
         Daemon {
@@ -74,7 +72,6 @@ impl Daemon {
             signatures,
             began: Instant::now(),
             scans,
-            in_kernel,
             changes: Mutex::new(false),
             state: Mutex::new(State {
                 mode,
@@ -215,9 +212,7 @@ impl Daemon {
             flows: sum(&|totals| u64::try_from(totals.flows).unwrap_or(u64::MAX)),
             packets: sum(&|totals| totals.counters.packets),
             dropped: sum(&|totals| totals.dropped),
-            refused_in_kernel: self
-                .in_kernel
-                .then(|| sum(&|totals| totals.refused_in_kernel)),
+            in_kernel: totals.iter().find_map(|totals| totals.in_kernel),
             held: sum(&|totals| totals.held),
             scanned: sum(&|totals| totals.scanned),
             resets: sum(&|totals| totals.resets),

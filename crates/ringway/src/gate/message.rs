@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use ringway_gateway::linux::kernel::InKernel;
 use ringway_gateway::verdict::{LiveFlow, Mode, Why};
 use serde::{Deserialize, Serialize};
 
@@ -69,9 +70,9 @@ pub(super) struct Status {
     pub(super) flows: u64,
     pub(super) packets: u64,
     pub(super) dropped: u64,
-    /// Calls that the kernel's connection cache refused; absent without the in-kernel path.
+    /// What the kernel did by itself; absent without the in-kernel path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) refused_in_kernel: Option<u64>,
+    pub(super) in_kernel: Option<InKernel>,
     pub(super) held: u64,
     pub(super) scanned: u64,
     pub(super) resets: u64,

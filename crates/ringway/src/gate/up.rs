@@ -2,24 +2,28 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ringway_gateway::SignatureSet;
 use ringway_gateway::audit::Digester;
+use ringway_gateway::classify::Bounds;
 use ringway_gateway::flow::TableBounds;
 use ringway_gateway::linux::desk::ScanDesk;
 use ringway_gateway::linux::files::FileDesk;
 use ringway_gateway::linux::inject::Injector;
-use ringway_gateway::linux::kernel::refused::{KernelCache, Refusals};
-use ringway_gateway::linux::kernel::{self, Kernel};
+use ringway_gateway::linux::kernel::judge::Judge;
+use ringway_gateway::linux::kernel::refused::KernelCache;
+use ringway_gateway::linux::kernel::{self, Kernel, Told as KernelTold};
 use ringway_gateway::linux::lanes::Lanes;
 use ringway_gateway::linux::live::{Live, Order, Told};
 use ringway_gateway::linux::marks::Marks;
 use ringway_gateway::linux::rules::{Border, Rules};
 use ringway_gateway::linux::shaper;
 use ringway_gateway::policy::{Action, Failure as WhenItFails, Policy};
+use ringway_gateway::triage::Triage;
 use ringway_gateway::verdict::{Gateway, Mode, Settings};
 use ringway_node::control::ControlSocket;
 use serde::Serialize;
@@ -37,15 +41,29 @@ use crate::limits::{AUDIT_FILE, VAULT_FOLDER};
 use crate::run::Context;
 use crate::signals::{Signals, shutdown};
 
-/// Puts the gateway to work until it is told to end.
-pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> {
+/// Puts the gateway to work until it is told to end. `kernel`: the in-kernel path, from [`in_kernel`].
+pub(crate) async fn up(
+    context: &Context,
+    args: &UpArgs,
+    kernel: Option<Kernel>,
+) -> Result<(), Failure> {
+    let attached = kernel.is_some();
+    let worked = work(context, args, kernel).await;
+    if attached && worked.is_err() {
+        // The failure is what counts.
+        Kernel::detach(&border(args)?, &args.bpffs.bpffs).ok();
+    }
+    worked
+}
+
+async fn work(context: &Context, args: &UpArgs, mut kernel: Option<Kernel>) -> Result<(), Failure> {
     let signals = Signals::catch()?;
     let set = rules::signatures(&args.look.signatures)?;
     let sight = rules::sight(&set, &args.look)?;
     let policy = Arc::new(rules::policy(&args.policy, &set, context.output.json())?);
     let scanners = Scanners::new(args)?;
     can_be_carried_out(&policy, scanners.are_there())?;
-    let installation = Installation::new(args, &policy)?;
+    let mut installation = Installation::new(args, &policy)?;
     let settings = settings(args)?;
     make_folder(&args.state)?;
     // Before anything that another gateway may be writing is tidied away.
@@ -68,7 +86,9 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
         eve: args.eve.clone(),
         keep: args.keep_audit,
     })?;
-    let mut kernel = kernel_path(args.path, &installation)?;
+    if let Some(kernel) = &mut kernel {
+        installation.in_kernel = InKernel::new(kernel, &set, args);
+    }
     let queues = start_queues(
         &scanners,
         &sight,
@@ -95,7 +115,7 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<(), Failure> 
         Arc::clone(&writer.written),
         Box::new(installation.clone()),
         set,
-        (settings.mode, scanners.are_there(), kernel.is_some()),
+        (settings.mode, scanners.are_there()),
         (args.policy.display().to_string(), Arc::clone(&policy)),
     ));
     ready(context, args, (&settings, kernel.is_some()), &policy)?;
@@ -165,17 +185,18 @@ fn settings(args: &UpArgs) -> Result<Settings, Failure> {
     })
 }
 
-/// The in-kernel path, if it is wanted and can be had. Without it what an earlier run may have left of one goes.
-fn kernel_path(choice: PathChoice, installation: &Installation) -> Result<Option<Kernel>, Failure> {
-    let (border, bpffs) = (&installation.rules.border, &installation.bpffs);
-    let refused = match choice {
+/// The in-kernel path, if it is wanted and can be had. Without it what an earlier run may have left of one goes. Loading it takes
+/// capabilities that the gateway needs for nothing else.
+pub(crate) fn in_kernel(args: &UpArgs) -> Result<Option<Kernel>, Failure> {
+    let (border, bpffs) = (border(args)?, &args.bpffs.bpffs);
+    let refused = match args.path {
         PathChoice::User => None,
-        PathChoice::Kernel | PathChoice::Auto => match Kernel::attach(border, bpffs) {
+        PathChoice::Kernel | PathChoice::Auto => match Kernel::attach(&border, bpffs) {
             Ok(kernel) => return Ok(Some(kernel)),
             Err(refused) => Some(refused),
         },
     };
-    match (choice, refused) {
+    match (args.path, refused) {
         (PathChoice::Kernel, Some(refused)) => Err(Failure::failed(format_args!(
             "there is no in-kernel path: {refused} (`ringway gate doctor` looks for all that it needs)"
         ))),
@@ -184,10 +205,28 @@ fn kernel_path(choice: PathChoice, installation: &Installation) -> Result<Option
                 tracing::warn!(%why, "no in-kernel path: user space does without");
             }
             // Without tc there is nothing to take out.
-            Kernel::detach(border, bpffs).ok();
+            Kernel::detach(&border, bpffs).ok();
             Ok(None)
         }
     }
+}
+
+/// The border, all of whose interfaces are there.
+fn border(args: &UpArgs) -> Result<Border, Failure> {
+    let border = Border {
+        inside: args.inside.clone(),
+        outside: args.outside.clone(),
+        bridged: args.bridged,
+    };
+    border.check().map_err(Failure::usage)?;
+    for name in border.all() {
+        if !PathBuf::from("/sys/class/net").join(name).exists() {
+            return Err(Failure::usage(format_args!(
+                "there is no interface `{name}`"
+            )));
+        }
+    }
+    Ok(border)
 }
 
 /// A gateway and a thread for each queue.
@@ -215,10 +254,10 @@ fn start_queues(
             gateway.know_member(*endpoint, member);
         }
         let scans = scanners.start()?;
-        // The first one tells what the kernel refuses.
+        // The first one is told what the kernel does.
         let shared = kernel
             .as_mut()
-            .map(|kernel| (kernel.cache(), kernel.take_refusals()));
+            .map(|kernel| (kernel.cache(), kernel.take_told()));
         queues.push(QueueThread::start(
             numbers,
             installation,
@@ -327,19 +366,65 @@ fn make_folder(folder: &Path) -> Result<(), Failure> {
 pub(super) struct Installation {
     rules: Rules,
     /// An in-kernel path is wanted, and may be there.
-    in_kernel: bool,
+    wants_kernel: bool,
     /// Where the bpf file system is.
     bpffs: PathBuf,
+    /// What the in-kernel path is told of policies, where there is one.
+    in_kernel: Option<InKernel>,
+}
+
+/// How the in-kernel path is told what it need not ask about.
+#[derive(Clone, Debug)]
+struct InKernel {
+    judge: Arc<Mutex<Judge>>,
+    folder: PathBuf,
+    signatures: Arc<SignatureSet>,
+    packets: u8,
+}
+
+impl InKernel {
+    /// `None`: everything is asked about, with this gateway's settings.
+    fn new(kernel: &mut Kernel, set: &SignatureSet, args: &UpArgs) -> Option<InKernel> {
+        if args.queues > 1 {
+            tracing::warn!(
+                "with several queues (--queues) the kernel does not know which of them a flow's beginning is for: it asks about every undecided packet, and refuses calls like blocked ones"
+            );
+            return None;
+        }
+        Some(InKernel {
+            judge: Arc::new(Mutex::new(kernel.take_judge()?)),
+            folder: kernel.folder().to_owned(),
+            signatures: Arc::new(set.clone()),
+            packets: args.look.packets,
+        })
+    }
+
+    /// Tells the kernel; answers where its programs are if it may pass anything by this policy.
+    fn put(&self, policy: &Policy) -> Result<Option<&PathBuf>, Failure> {
+        let triage = match Triage::new(&self.signatures, policy) {
+            Ok(triage) if triage.asks_everything() => {
+                tracing::info!(
+                    "the policy may concern every flow: the kernel asks about all of them"
+                );
+                None
+            }
+            Ok(triage) => Some(triage.with_bounds(Bounds {
+                packets: self.packets,
+            })),
+            Err(why) => {
+                tracing::warn!(%why, "the kernel asks about all flows");
+                None
+            }
+        };
+        let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
+        judge.put(triage.as_ref()).map_err(Failure::failed)?;
+        Ok(triage.map(|_| &self.folder))
+    }
 }
 
 impl Installation {
     fn new(args: &UpArgs, policy: &Policy) -> Result<Installation, Failure> {
-        let border = Border {
-            inside: args.inside.clone(),
-            outside: args.outside.clone(),
-            bridged: args.bridged,
-        };
-        border.check().map_err(Failure::usage)?;
+        let border = border(args)?;
         let pairs = args.queues.saturating_mul(2);
         if args.queue.checked_add(pairs.saturating_sub(1)).is_none() {
             return Err(Failure::usage(format_args!(
@@ -348,16 +433,10 @@ impl Installation {
                 u16::MAX
             )));
         }
-        for name in border.all() {
-            if !PathBuf::from("/sys/class/net").join(name).exists() {
-                return Err(Failure::usage(format_args!(
-                    "there is no interface `{name}`"
-                )));
-            }
-        }
         Ok(Installation {
-            in_kernel: args.path != PathChoice::User,
+            wants_kernel: args.path != PathChoice::User,
             bpffs: args.bpffs.bpffs.clone(),
+            in_kernel: None,
             rules: Rules {
                 border,
                 marks: Marks::within(args.mask).map_err(Failure::usage)?,
@@ -365,6 +444,7 @@ impl Installation {
                 queues: args.queues,
                 fail_open: policy.failure() == WhenItFails::Open,
                 classes: 0,
+                triage: None,
             },
         })
     }
@@ -379,7 +459,7 @@ impl Installation {
         for interface in self.rules.border.all() {
             shaper::take_down(interface).map_err(Failure::failed)?;
         }
-        if self.in_kernel {
+        if self.wants_kernel {
             Kernel::detach(&self.rules.border, &self.bpffs).map_err(Failure::failed)?;
         }
         Ok(())
@@ -396,7 +476,12 @@ impl System for Installation {
                 shaper::take_down(interface).map_err(Failure::failed)?;
             }
         }
+        let triage = match &self.in_kernel {
+            Some(in_kernel) => in_kernel.put(policy)?.cloned(),
+            None => None,
+        };
         let rules = Rules {
+            triage,
             fail_open: policy.failure() == WhenItFails::Open,
             classes: if shaping { policy.classes().len() } else { 0 },
             ..self.rules.clone()
@@ -420,7 +505,7 @@ impl QueueThread {
     fn start(
         (number, followed): (u16, u16),
         installation: &Installation,
-        (gateway, shared): (Gateway, Option<(KernelCache, Option<Refusals>)>),
+        (gateway, shared): (Gateway, Option<(KernelCache, Option<KernelTold>)>),
         scans: ScanDesk,
         writer: &Writer,
     ) -> Result<QueueThread, Failure> {
@@ -440,8 +525,8 @@ impl QueueThread {
         };
         let injector = injector.map_err(told)?;
         let mut live = Live::new(lanes, gateway, injector, rules.marks, (scans, files));
-        if let Some((cache, refusals)) = shared {
-            live.share_cache(cache, refusals);
+        if let Some((cache, told)) = shared {
+            live.share_kernel(cache, told);
         }
         let (orders, received) = channel();
         let recorder = writer.recorder();

@@ -379,7 +379,7 @@ struct flow {
 	// The sender of the first packet, which is direction 0, is the higher end.
 	__u8 from_high;
 	__u8 zero;
-	// By direction: whether `next` is known.
+	// By direction: whether `next` is known: 1 by a SYN, 2 by an answer to one.
 	__u8 opened[2];
 	__u8 counts[2];
 	__u8 eighths[2];
@@ -601,7 +601,7 @@ ALWAYS_INLINE enum fate decide(struct __sk_buff *skb, const struct packet *packe
 			if (has_data(flow, 0) || has_data(flow, 1) || packet->payload ||
 			    (flow->opened[from] && flow->next[from] != next))
 				return FATE_ASK;
-			flow->opened[from] = 1;
+			flow->opened[from] = packet->tcp_flags & TCP_ACK ? 2 : 1;
 			flow->next[from] = next;
 			flow->first[from] = packet->sequence;
 			return FATE_PASS;

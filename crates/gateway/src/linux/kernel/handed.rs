@@ -56,7 +56,10 @@ struct Passed {
 impl Passed {
     fn of(flow: &[u8]) -> Option<Self> {
         let end = |address: usize, port: usize| -> Option<SocketAddr> {
-            let bytes: [u8; 16] = flow.get(address..address.checked_add(16)?)?.try_into().ok()?;
+            let bytes: [u8; 16] = flow
+                .get(address..address.checked_add(16)?)?
+                .try_into()
+                .ok()?;
             let ip = Ipv6Addr::from(bytes).to_canonical();
             let port: [u8; 2] = flow.get(port..port.checked_add(2)?)?.try_into().ok()?;
             Some(SocketAddr::new(ip, u16::from_be_bytes(port)))
@@ -103,7 +106,12 @@ impl Passed {
     }
 
     /// A packet with a payload of `length` bytes, of which these are there.
-    fn packet(&self, from: usize, (number, flags): (u32, u8), (length, bytes): (u32, &[u8])) -> Vec<u8> {
+    fn packet(
+        &self,
+        from: usize,
+        (number, flags): (u32, u8),
+        (length, bytes): (u32, &[u8]),
+    ) -> Vec<u8> {
         let [first, second] = self.ends;
         let [opened, answer] = self.opened;
         let (source, destination, other) = match from {
@@ -114,7 +122,11 @@ impl Passed {
             (0, _) | (_, None) => 0,
             (_, Some((number, _))) => number.wrapping_add(1),
         };
-        let mut transport = [source.port().to_be_bytes(), destination.port().to_be_bytes()].concat();
+        let mut transport = [
+            source.port().to_be_bytes(),
+            destination.port().to_be_bytes(),
+        ]
+        .concat();
         match self.l4 {
             L4::Tcp => {
                 transport.extend(number.to_be_bytes());
@@ -128,7 +140,9 @@ impl Passed {
                 transport.extend([0, 0]);
             }
         }
-        let whole = transport.len().saturating_add(usize::try_from(length).unwrap_or(usize::MAX));
+        let whole = transport
+            .len()
+            .saturating_add(usize::try_from(length).unwrap_or(usize::MAX));
         let mut packet = header(self.l4, (source.ip(), destination.ip()), whole);
         packet.extend(transport);
         packet.extend_from_slice(bytes);
@@ -214,16 +228,31 @@ mod tests {
 
     #[test]
     fn a_flow_comes_back_as_the_packets_it_was() {
-        let flow = flow(&[(0, 5, 1_001, b"hello"), (1, 40_000, 9_001, b"there is more")]);
+        let flow = flow(&[
+            (0, 5, 1_001, b"hello"),
+            (1, 40_000, 9_001, b"there is more"),
+        ]);
         let packets = Passed::of(&flow).unwrap().packets(&flow);
         let mut decoder = Decoder::new();
         let mut seen = Vec::new();
         for bytes in &packets {
-            decoder.handle_packet(std::time::Duration::ZERO, LinkType::RawIp, bytes, &mut |packet| {
-                let tcp = packet.tcp.unwrap();
-                assert_eq!(packet.l4, L4::Tcp);
-                seen.push((packet.source.port(), tcp.sequence, tcp.syn, tcp.ack, packet.payload.to_vec(), packet.truncated));
-            });
+            decoder.handle_packet(
+                std::time::Duration::ZERO,
+                LinkType::RawIp,
+                bytes,
+                &mut |packet| {
+                    let tcp = packet.tcp.unwrap();
+                    assert_eq!(packet.l4, L4::Tcp);
+                    seen.push((
+                        packet.source.port(),
+                        tcp.sequence,
+                        tcp.syn,
+                        tcp.ack,
+                        packet.payload.to_vec(),
+                        packet.truncated,
+                    ));
+                },
+            );
         }
         let expected = [
             (6_881, 1_000, true, false, Vec::new(), false),

@@ -3,22 +3,28 @@
 //! | module | does |
 //! |---|---|
 //! | [`features`] | what this kernel and this machine have of what it needs |
+//! | [`handed`] | what had passed in a flow before user space was asked about it |
+//! | [`judge`] | what need not be asked about: signatures and policy, compiled |
 //! | [`refused`] | the connection cache: calls like a blocked one end before anything is spent on them |
 //!
 //! The programs (`../bpf`) are compiled in the build and loaded here. They and their maps are pinned below `/sys/fs/bpf`, in
 //! a folder of the network namespace's own, so that the next run of the gateway goes on with what they know.
 
 pub mod features;
+pub mod handed;
+pub mod judge;
 pub mod refused;
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use aya::maps::{PerCpuArray, RingBuf};
+use aya::maps::{MapData, MapError, PerCpuArray};
 use aya::programs::{Program, ProgramError};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 
+use self::handed::Handed;
+use self::judge::Judge;
 use self::refused::{KernelCache, Refusals};
 use super::rules::Border;
 use super::shaper::TC;
@@ -33,8 +39,10 @@ pub const BPFFS: &str = "/sys/fs/bpf";
 const PREFERENCE: &str = "7110";
 /// The program that refuses calls like a blocked one.
 const REFUSE: &str = "refuse";
-/// What maps and programs may fill: all of ours that are pinned.
-const PINNED: [&str; 4] = ["blocked", "refusals", "totals", REFUSE];
+/// The programs that the packet filter's rules name: whether a packet passes unasked, and whether that is all that need be
+/// seen of its connection.
+pub(super) const TRIAGE: &str = "triage";
+pub(super) const FINISHED: &str = "finished";
 
 /// Why there is no in-kernel path.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +69,19 @@ pub enum KernelError {
 pub struct Kernel {
     folder: PathBuf,
     cache: KernelCache,
-    refusals: Option<Refusals>,
+    told: Option<Told>,
+    judge: Option<Judge>,
+}
+
+/// What the kernel tells one of the queues' loops.
+#[derive(Debug)]
+pub struct Told {
+    /// Calls that it refused.
+    pub refusals: Refusals,
+    /// Flows that it passed as far as it could.
+    pub handed: Handed,
+    /// Its counts.
+    pub totals: Totals,
 }
 
 impl fmt::Debug for Kernel {
@@ -100,17 +120,27 @@ impl Kernel {
     }
 
     fn of(ebpf: &mut Ebpf, folder: PathBuf) -> Result<Self, KernelError> {
-        let missing = |name| KernelError::Refused(name, "it is not there".to_owned());
-        let refused =
-            |name| move |error: aya::maps::MapError| KernelError::Refused(name, told(&error));
-        let mut take = |name| ebpf.take_map(name).ok_or_else(|| missing(name));
-        let blocked = take("blocked")?.try_into().map_err(refused("blocked"))?;
-        let ring = RingBuf::try_from(take("refusals")?).map_err(refused("refusals"))?;
-        let totals = PerCpuArray::try_from(take("totals")?).map_err(refused("totals"))?;
+        let mut take = |name: &'static str| {
+            let missing = || KernelError::Refused(name, "it is not there".to_owned());
+            ebpf.take_map(name).ok_or_else(missing)
+        };
+        let refused = |error: MapError| KernelError::Refused("a map", told(&error));
+        let blocked = take("blocked")?.try_into().map_err(refused)?;
+        let refusals = take("refusals")?.try_into().map_err(refused)?;
+        let handed = take("handed")?.try_into().map_err(refused)?;
+        let totals = take("totals")?.try_into().map_err(refused)?;
+        let in_use = take("in_use")?.try_into().map_err(refused)?;
+        let triages = take("triages")?.try_into().map_err(refused)?;
+        let cells = take("cells")?.try_into().map_err(refused)?;
         Ok(Self {
             folder,
             cache: KernelCache::new(blocked),
-            refusals: Some(Refusals::new(ring, totals)),
+            told: Some(Told {
+                refusals: Refusals::new(refusals),
+                handed: Handed::new(handed),
+                totals: Totals(totals),
+            }),
+            judge: Some(Judge::new(in_use, triages, cells)),
         })
     }
 
@@ -132,15 +162,63 @@ impl Kernel {
         self.cache.clone()
     }
 
-    /// What it refuses, for one of them.
-    pub fn take_refusals(&mut self) -> Option<Refusals> {
-        self.refusals.take()
+    /// What it tells, for one of them.
+    pub fn take_told(&mut self) -> Option<Told> {
+        self.told.take()
+    }
+
+    /// What it need not ask about, for whoever puts policies in force.
+    pub fn take_judge(&mut self) -> Option<Judge> {
+        self.judge.take()
     }
 
     /// Where its programs and maps are pinned.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+}
+
+/// The kernel's counts, `enum total` of the programs.
+pub struct Totals(PerCpuArray<MapData, u64>);
+
+impl fmt::Debug for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Totals").finish_non_exhaustive()
+    }
+}
+
+/// What the kernel has done by itself since its programs were attached first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct InKernel {
+    /// Calls like a blocked one that were dropped.
+    pub refused: u64,
+    /// Packets of undecided flows that passed unasked.
+    pub passed: u64,
+    /// Packets of flows of which the kernel had seen enough: what followed them was passed by its connection's mark.
+    pub finished: u64,
+    /// Flows that came to user space without their beginning, because it read too slowly.
+    pub lost: u64,
+}
+
+impl Totals {
+    /// All of them.
+    #[must_use]
+    pub fn get(&self) -> InKernel {
+        let sum = |index| {
+            let values = self.0.get(&index, 0);
+            values.map_or(0, |values| {
+                values
+                    .iter()
+                    .fold(0, |sum: u64, value| sum.saturating_add(*value))
+            })
+        };
+        InKernel {
+            refused: sum(0),
+            passed: sum(2),
+            finished: sum(3),
+            lost: sum(4),
+        }
     }
 }
 
@@ -177,8 +255,8 @@ pub fn remove(bpffs: &Path) {
 }
 
 fn remove_all(folder: &Path) {
-    for name in PINNED {
-        std::fs::remove_file(folder.join(name)).ok();
+    for pinned in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        std::fs::remove_file(pinned.path()).ok();
     }
     std::fs::remove_dir(folder).ok();
 }
@@ -224,20 +302,26 @@ fn load(folder: &Path) -> Result<Ebpf, KernelError> {
     })
 }
 
-/// Loads the program into the kernel and pins it, in place of an earlier run's.
+/// Loads the programs into the kernel and pins them, in place of an earlier run's.
 fn pin(ebpf: &mut Ebpf, folder: &Path) -> Result<(), KernelError> {
-    let refused =
-        |error: &dyn std::error::Error| KernelError::Refused("the program `refuse`", told(error));
-    let path = folder.join(REFUSE);
-    // Whoever runs it holds it; a new one needs its place.
-    std::fs::remove_file(&path).ok();
-    match ebpf.program_mut(REFUSE) {
-        Some(Program::SchedClassifier(program)) => {
-            program.load().map_err(|error| refused(&error))?;
-            program.pin(&path).map_err(|error| refused(&error))
+    for name in [REFUSE, TRIAGE, FINISHED] {
+        let refused = |error: &dyn std::error::Error| KernelError::Refused(name, told(error));
+        let path = folder.join(name);
+        // Whoever runs it holds it; a new one needs its place.
+        std::fs::remove_file(&path).ok();
+        match ebpf.program_mut(name) {
+            Some(Program::SchedClassifier(program)) => {
+                program.load().map_err(|error| refused(&error))?;
+                program.pin(&path).map_err(|error| refused(&error))?;
+            }
+            Some(Program::SocketFilter(program)) => {
+                program.load().map_err(|error| refused(&error))?;
+                program.pin(&path).map_err(|error| refused(&error))?;
+            }
+            _ => return Err(refused(&ProgramError::NotLoaded)),
         }
-        _ => Err(refused(&ProgramError::NotLoaded)),
     }
+    Ok(())
 }
 
 /// Puts the pinned program at an interface's ingress, in place of an earlier one of ours.

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
+use aya::maps::{HashMap, MapData, RingBuf};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::packet::L4;
@@ -65,44 +65,28 @@ impl KernelCache {
     }
 }
 
-/// What the kernel tells of calls that it refused, and counts.
-pub struct Refusals {
-    ring: RingBuf<MapData>,
-    totals: PerCpuArray<MapData, u64>,
-}
+/// What the kernel tells of calls that it refused.
+pub struct Refusals(RingBuf<MapData>);
 
 impl fmt::Debug for Refusals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refusals").finish_non_exhaustive()
+        f.debug_tuple("Refusals").finish_non_exhaustive()
     }
 }
 
 impl Refusals {
-    pub(super) fn new(ring: RingBuf<MapData>, totals: PerCpuArray<MapData, u64>) -> Self {
-        Self { ring, totals }
+    pub(super) fn new(ring: RingBuf<MapData>) -> Self {
+        Self(ring)
     }
 
     /// The next ones; `now` is the time since the Unix epoch.
     pub fn poll(&mut self, now: Duration) -> Option<RefusedCalls> {
         loop {
-            let told = self.ring.next()?;
+            let told = self.0.next()?;
             if let Some(refused) = refusals(&told, now) {
                 return Some(refused);
             }
         }
-    }
-
-    /// Calls that were refused since the program was attached first.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        /// `REFUSED` of `enum total`.
-        const REFUSED: u32 = 0;
-        let values = self.totals.get(&REFUSED, 0);
-        values.map_or(0, |values| {
-            values
-                .iter()
-                .fold(0, |sum: u64, value| sum.saturating_add(*value))
-        })
     }
 }
 

@@ -78,7 +78,7 @@ fn daemon(queues: Vec<Sender<Order>>, tools: &Arc<Tools>) -> Arc<Daemon> {
         Arc::new(Written::default()),
         Box::new(Arc::clone(tools)),
         set,
-        (Mode::Observe, false, false),
+        (Mode::Observe, false),
         ("first.toml".to_owned(), Arc::new(policy)),
     ))
 }
