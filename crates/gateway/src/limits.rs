@@ -511,9 +511,10 @@ pub const MAX_PARTIAL_FILES: usize = 256;
 /// decided is asked about. It must be a power of two there.
 pub const TRIAGE_SCAN: usize = 512;
 
-/// States of the kernel's automaton.
-/// Source: chosen: twice what all built-in signatures take. Past it user space is asked about all packets of undecided flows.
-pub const MAX_TRIAGE_STATES: usize = 16_384;
+/// States of the kernel's automaton before those that are alike are joined.
+/// Source: chosen: twice what the built-in signatures take; they are numbered in two bytes. Past it less is told apart and more is asked;
+/// past what that helps user space is asked about all packets of undecided flows.
+pub const MAX_TRIAGE_STATES: usize = 8_192;
 
 /// Bytes of the kernel's table of next states.
 /// Source: chosen: a level-2 cache holds it. Past it the same as [`MAX_TRIAGE_STATES`].

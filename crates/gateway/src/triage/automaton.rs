@@ -3,10 +3,11 @@
 //! A state stands for a set of [`Item`]s. Expressions that have to lie in a head are looked for beside the head's opening, and
 //! only for as long as both can still come true: [`Item::Head`] follows its lines.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::condition::{Clause, Effect};
 use super::expression::{Bytes, Expression};
+use super::minimal::Table;
 use super::{ASK, BEGINS, Begin, DEAD, KNOWN, OPEN, TriageError};
 use crate::limits::{MAX_TRIAGE_BYTES, MAX_TRIAGE_STATES};
 
@@ -88,12 +89,13 @@ struct Precision {
 }
 
 /// In the order in which they are tried.
-const PRECISIONS: [Precision; 5] = [
+const PRECISIONS: [Precision; 6] = [
     Precision::new(true, usize::MAX, usize::MAX),
     Precision::new(false, usize::MAX, usize::MAX),
     Precision::new(false, 8, 16),
     Precision::new(false, 4, 12),
     Precision::new(false, 3, 8),
+    Precision::new(false, 2, 6),
 ];
 
 impl Precision {
@@ -108,13 +110,7 @@ impl Precision {
 
 /// The table.
 #[derive(Clone, Debug)]
-pub(super) struct Automaton {
-    table: Vec<u16>,
-    classes: Box<[u8; 256]>,
-    class_count: usize,
-    flags: Vec<u8>,
-    starts: [u16; 3],
-}
+pub(super) struct Automaton(Table);
 
 impl Automaton {
     /// Compiles clauses: as exactly as the bounds allow.
@@ -126,23 +122,23 @@ impl Automaton {
     }
 
     pub(super) fn table(&self) -> &[u16] {
-        &self.table
+        &self.0.next
     }
 
     pub(super) fn classes(&self) -> &[u8; 256] {
-        &self.classes
+        &self.0.classes
     }
 
     pub(super) fn class_count(&self) -> usize {
-        self.class_count
+        self.0.width
     }
 
     pub(super) fn flags(&self) -> &[u8] {
-        &self.flags
+        &self.0.flags
     }
 
     pub(super) fn start(&self, begin: Begin) -> u16 {
-        let [stream, segment, datagram] = self.starts;
+        let [stream, segment, datagram] = self.0.starts;
         match begin {
             Begin::Stream => stream,
             Begin::Segment => segment,
@@ -152,14 +148,14 @@ impl Automaton {
 
     /// A state that is none asks.
     pub(super) fn flags_of(&self, state: u16) -> u8 {
-        self.flags.get(usize::from(state)).copied().unwrap_or(ASK)
+        self.0.flags.get(usize::from(state)).copied().unwrap_or(ASK)
     }
 
     pub(super) fn next(&self, state: u16, byte: u8) -> u16 {
-        let class = self.classes.get(usize::from(byte)).copied().unwrap_or(0);
-        let row = usize::from(state).saturating_mul(self.class_count);
+        let class = self.classes().get(usize::from(byte)).copied().unwrap_or(0);
+        let row = usize::from(state).saturating_mul(self.class_count());
         let place = row.saturating_add(class.into());
-        self.table.get(place).copied().unwrap_or(u16::MAX)
+        self.table().get(place).copied().unwrap_or(u16::MAX)
     }
 }
 
@@ -170,8 +166,8 @@ struct Group {
     begins: Vec<Begin>,
     openings: Vec<Expression>,
     needs: Vec<Expression>,
-    /// Numbers of the rules for those needs that may lie at any place.
-    rules: Vec<usize>,
+    /// Numbers of the rules for those needs that may lie at any place, by the byte with which they may begin.
+    rules: BTreeMap<u8, Vec<usize>>,
 }
 
 struct Builder {
@@ -272,9 +268,22 @@ impl Builder {
             }
         }
         self.start(begins, |place| place.items.extend(&items));
-        if let Some(group) = self.groups.get_mut(number) {
-            group.rules = rules;
+        let mut by_byte: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
+        for byte in 0..=255 {
+            let begins = |rule: &&usize| self.begins_with(**rule, byte);
+            let fitting: Vec<usize> = rules.iter().filter(begins).copied().collect();
+            by_byte.insert(byte, fitting);
         }
+        if let Some(group) = self.groups.get_mut(number) {
+            group.rules = by_byte;
+        }
+    }
+
+    fn begins_with(&self, rule: usize, byte: u8) -> bool {
+        let elements = self.rules.get(rule).map(|rule| rule.expression.elements());
+        // A text never begins with any number of something.
+        let first = elements.and_then(<[_]>::first);
+        first.is_some_and(|first| first.bytes.contains(byte))
     }
 
     /// Bytes that no expression tells apart are of one class.
@@ -310,12 +319,8 @@ impl Builder {
             if let Some(number) = numbers.get(&place) {
                 return Ok(*number);
             }
-            let states = places.len().saturating_add(1);
-            let bytes = states
-                .saturating_mul(self.samples.len())
-                .saturating_mul(size_of::<u16>());
             let new = u16::try_from(places.len()).map_err(|_| TriageError::TooLarge)?;
-            if states > MAX_TRIAGE_STATES || bytes > MAX_TRIAGE_BYTES {
+            if places.len() >= MAX_TRIAGE_STATES {
                 return Err(TriageError::TooLarge);
             }
             places.push(place.clone());
@@ -335,14 +340,18 @@ impl Builder {
             }
             done = done.saturating_add(1);
         }
-        let flags = places.iter().map(|place| self.flags(place)).collect();
-        Ok(Automaton {
-            table,
-            class_count: self.samples.len(),
-            classes: self.classes,
-            flags,
+        let table = Table {
+            next: table,
+            width: self.samples.len(),
+            flags: places.iter().map(|place| self.flags(place)).collect(),
             starts,
-        })
+            classes: self.classes,
+        };
+        let table = table.minimized();
+        if table.next.len().saturating_mul(size_of::<u16>()) > MAX_TRIAGE_BYTES {
+            return Err(TriageError::TooLarge);
+        }
+        Ok(Automaton(table))
     }
 
     fn flags(&self, place: &Place) -> u8 {
@@ -400,7 +409,8 @@ impl Builder {
                     let line = line.next(byte);
                     next.items.extend(line.map(|line| Item::Head(number, line)));
                     let group = self.groups.get(number);
-                    for &rule in group.iter().flat_map(|group| &group.rules) {
+                    let rules = group.and_then(|group| group.rules.get(&byte));
+                    for &rule in rules.into_iter().flatten() {
                         self.advance(rule, 0, byte, &mut next);
                     }
                 }

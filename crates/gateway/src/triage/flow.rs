@@ -231,3 +231,85 @@ impl Begin {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Fate, FlowModel, Seen, Segment, Stage};
+    use crate::classify::SignatureSet;
+    use crate::policy::Policy;
+    use crate::triage::Triage;
+
+    fn triage() -> Triage {
+        let text = "[[rule]]\nname = \"no\"\naction = \"block\"\napp = \"gnutella\"\n";
+        let policy = Policy::parse(text, &["gnutella".to_owned()].into()).unwrap();
+        Triage::new(&SignatureSet::built_in(), &policy).unwrap()
+    }
+
+    /// Side, sequence number, SYN, payload.
+    type Sent<'a> = (usize, u32, bool, &'a [u8]);
+
+    fn fates(packets: &[Sent<'_>]) -> (Vec<Fate>, Stage) {
+        let (triage, mut model) = (triage(), FlowModel::default());
+        let fates = packets.iter().map(|&(from, sequence, syn, payload)| {
+            let seen = Seen {
+                from,
+                ports: [50_000, 80],
+                tcp: Some(Segment { sequence, syn }),
+                payload,
+                length: u32::try_from(payload.len()).unwrap(),
+                intact: true,
+            };
+            model.handle_packet(&triage, &seen)
+        });
+        (fates.collect(), model.stage())
+    }
+
+    const OPEN: [Sent<'static>; 2] = [(0, u32::MAX - 2, true, b""), (1, 9, true, b"")];
+
+    #[track_caller]
+    fn last(packets: &[Sent<'_>], expected: Fate) {
+        let all = [&OPEN, packets].concat();
+        assert_eq!(fates(&all).0.last(), Some(&expected), "{packets:?}");
+    }
+
+    #[test]
+    fn what_is_in_order_passes_across_the_wrap_of_the_sequence() {
+        let first: Sent<'_> = (0, u32::MAX - 1, false, b"\x99one");
+        last(&[first], Fate::Pass);
+        last(
+            &[first, (0, 2, false, b"\x99two"), (1, 10, false, b"\x99")],
+            Fate::Pass,
+        );
+        last(&[first, (0, u32::MAX - 1, false, b"\x99one")], Fate::Pass);
+        last(&[first, (0, 1, false, b"e")], Fate::Pass);
+        last(&[first, (0, 1, false, b"ex")], Fate::Ask);
+        last(&[first, (0, 3, false, b"x")], Fate::Ask);
+        last(&[(0, u32::MAX, false, b"x")], Fate::Ask);
+    }
+
+    #[test]
+    fn what_did_not_begin_here_is_asked_about() {
+        assert_eq!(fates(&[(0, 5, false, b"")]).0, [Fate::Ask]);
+        assert_eq!(fates(&[OPEN[0], (1, 5, false, b"x")]).0[1], Fate::Ask);
+        assert_eq!(fates(&[(0, 5, true, b"x")]).0, [Fate::Ask]);
+        last(&[OPEN[0]], Fate::Pass);
+        last(&[(0, 77, true, b"")], Fate::Ask);
+        last(&[(0, u32::MAX - 1, false, b"\x99"), OPEN[0]], Fate::Ask);
+        // And all that follows.
+        last(&[(0, 77, true, b""), (0, 78, false, b"")], Fate::Ask);
+    }
+
+    #[test]
+    fn a_flow_is_done_when_the_classifier_would_be() {
+        let mut packets = OPEN.to_vec();
+        let bulk = [0x99; 1_448];
+        for number in 0..8_u32 {
+            packets.push((0, (u32::MAX - 1).wrapping_add(number * 1_448), false, &bulk));
+            packets.push((1, 10 + number * 1_448, false, &bulk));
+        }
+        let (fates, stage) = fates(&packets);
+        assert!(fates.iter().all(|&fate| fate == Fate::Pass) && stage == Stage::Done);
+        packets.push((0, 7, false, b"GNUTELLA CONNECT/0.6\r\n"));
+        assert_eq!(self::fates(&packets).0.last(), Some(&Fate::Pass));
+    }
+}

@@ -10,7 +10,7 @@
 //! | `touched` | applications that some rule may do anything to but let pass |
 //! | `expression` | bytes that a message must have, as signature files write them |
 //! | `condition` | what each signature makes necessary of a message |
-//! | `automaton` | from conditions to a table |
+//! | `automaton`, `minimal` | from conditions to a table |
 //! | `flow` | the model of one flow, with the layout of its state |
 //!
 //! **Soundness.** Where the classifier names a touched application by a message, the message begins with a payload (of a
@@ -35,6 +35,7 @@ mod automaton;
 mod condition;
 mod expression;
 mod flow;
+mod minimal;
 mod touched;
 
 use automaton::Automaton;
@@ -125,6 +126,13 @@ impl Triage {
     #[must_use]
     pub fn with_bounds(mut self, bounds: Bounds) -> Self {
         self.packets = bounds.packets;
+        self
+    }
+
+    /// The same for a gateway to which flows that no signature names do not matter.
+    #[must_use]
+    pub fn for_named_flows(mut self) -> Self {
+        self.needs_unknown = false;
         self
     }
 
@@ -224,65 +232,6 @@ impl Triage {
         Judgement {
             ask: flags & (ASK | undecided) != 0 || (!whole && flags & DEAD == 0),
             known: flags & KNOWN != 0,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::Triage;
-    use crate::classify::SignatureSet;
-    use crate::policy::{GROUPS, Policy};
-
-    #[test]
-    fn sizes() {
-        let set = SignatureSet::built_in();
-        let known: BTreeSet<String> = set
-            .signatures()
-            .iter()
-            .map(|one| one.application.clone())
-            .collect();
-        let mut lists: Vec<(String, String)> = known
-            .iter()
-            .map(|one| (one.clone(), format!("{one:?}")))
-            .collect();
-        for (name, _) in GROUPS {
-            lists.push((name.to_owned(), format!("{name:?}")));
-        }
-        let all: Vec<String> = known.iter().map(|one| format!("{one:?}")).collect();
-        lists.push(("all".to_owned(), all.join(",")));
-        let all: Vec<String> = known
-            .iter()
-            .filter(|one| *one != "http")
-            .map(|one| format!("{one:?}"))
-            .collect();
-        lists.push(("all but http".to_owned(), all.join(",")));
-        let all: Vec<String> = known
-            .iter()
-            .filter(|one| !["http", "telegram"].contains(&one.as_str()))
-            .map(|one| format!("{one:?}"))
-            .collect();
-        lists.push(("all but http, telegram".to_owned(), all.join(",")));
-        for (name, list) in lists {
-            if std::env::var("ONLY").is_ok_and(|only| only != name) {
-                continue;
-            }
-            let text = format!("[[rule]]\nname = \"no\"\naction = \"block\"\napp = [{list}]\n");
-            let policy = Policy::parse(&text, &known).unwrap();
-            let begun = std::time::Instant::now();
-            let triage = Triage::new(&set, &policy);
-            match triage {
-                Ok(triage) => println!(
-                    "{name}: {} states, {} classes, {} bytes, {:?}",
-                    triage.flags().len(),
-                    triage.class_count(),
-                    triage.table().len() * 2,
-                    begun.elapsed()
-                ),
-                Err(error) => println!("{name}: {error} {:?}", begun.elapsed()),
-            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! policy that concerns it. `evasion` does this with all that it changes.
 
 mod judged;
+mod listed;
 mod useful;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -31,6 +32,8 @@ pub(crate) struct Governed {
     name: String,
     policy: Policy,
     triage: Triage,
+    /// Without the rule that what is not known is asked about, which would hide a fault in what signatures make necessary.
+    strict: Triage,
 }
 
 /// Applications of the built-in signatures.
@@ -69,6 +72,7 @@ fn block(name: &str) -> Arc<Governed> {
         Arc::new(Governed {
             name: format!("block {name}"),
             policy,
+            strict: triage.clone().for_named_flows(),
             triage,
         })
     });
@@ -125,7 +129,6 @@ impl AsMut<Inspection> for Log {
 /// A finished flow: its packets, and its name at the end with the evidence.
 #[derive(Debug)]
 struct Watched {
-    l4: L4,
     steps: Vec<Step>,
     concluded: (String, String),
 }
@@ -182,9 +185,8 @@ impl Watch {
     fn collect(&mut self) {
         while let Some(flow) = self.table.poll_finished() {
             let verdict = self.surroundings.conclude(&flow);
-            let Flow { l4, attachment, .. } = flow;
+            let Flow { attachment, .. } = flow;
             self.finished.push(Watched {
-                l4,
                 steps: attachment.steps,
                 concluded: (verdict.application, verdict.evidence),
             });
@@ -203,7 +205,8 @@ fn watch<'a>(
         match decode_layer(link, bytes) {
             Ok(Layer::Packet(packet)) => watch.handle_packet(now, &packet),
             Ok(Layer::Fragment(fragment)) => {
-                let _ = defragmenter.handle_fragment(now, &fragment);
+                // A refused one is not delivered either.
+                let _step = defragmenter.handle_fragment(now, &fragment);
             }
             Err(_) => {}
         }
@@ -241,7 +244,7 @@ fn asked_at(triage: &Triage, flow: &Watched) -> Option<usize> {
 
 /// Where the classifier names what the policy is about and the model has not asked by then.
 fn missed(governed: &Governed, flow: &Watched) -> Option<String> {
-    let asked = asked_at(&governed.triage, flow);
+    let asked = asked_at(&governed.strict, flow);
     let named = flow.steps.iter().enumerate().find_map(|(place, step)| {
         let (application, evidence) = step.named.as_ref()?;
         let late = asked.is_none_or(|asked| asked > place);
@@ -249,11 +252,10 @@ fn missed(governed: &Governed, flow: &Watched) -> Option<String> {
     });
     let (application, evidence) = &flow.concluded;
     let data = flow.steps.iter().any(|step| !step.payload.is_empty());
-    let last = (data && asked.is_none() && governed.policy.touches(application)).then_some((
-        flow.steps.len(),
-        application,
-        evidence,
-    ));
+    let last = (data
+        && asked_at(&governed.triage, flow).is_none()
+        && governed.policy.touches(application))
+    .then_some((flow.steps.len(), application, evidence));
     let (place, application, evidence) = named.or(last)?;
     let shown: Vec<String> = flow
         .steps
