@@ -5,6 +5,7 @@
 //!
 //! | part | measures |
 //! |---|---|
+//! | `pages` | short connections, one after the other and many at once |
 //! | `storm` | a blocked service that is dialed again and again, with and without the connection cache |
 //! | `gaps` | a large file over a line that loses packets, with and without fast pass |
 //! | `stages` | the time of one packet, stage by stage |
@@ -16,6 +17,7 @@ mod bulk;
 mod gaps;
 mod load;
 mod memory;
+mod pages;
 mod proxy;
 mod recall;
 mod stages;
@@ -31,8 +33,9 @@ pub(crate) use self::memory::Held;
 
 use self::border::{Border, Running};
 use self::load::{Kind, Load, Loaded};
+use self::pages::{CALLERS, Called};
 use super::figure::{Figure, show};
-use crate::cli::GateBenchArgs;
+use crate::cli::{GateBenchArgs, PathChoice};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -206,10 +209,15 @@ fn ladder(
     (border, load): (&Border, &Load),
     (steps, (rounds, time)): (&[Step], (usize, Duration)),
 ) -> Result<Vec<Figure>, Failure> {
-    let mut runs: Vec<(&str, Kind, Loaded)> = Vec::new();
+    let mut runs = Runs::default();
+    let crossings: Vec<Crossing> = steps
+        .iter()
+        .flat_map(|step| crossings(step, args))
+        .collect();
     for round in 0..rounds {
-        for Step { word, name, setup } in steps {
-            let Some(running) = start(border, *setup, args, &[])? else {
+        for crossing in &crossings {
+            let (setup, name) = (&crossing.step.setup, &crossing.name);
+            let Some(running) = start(border, *setup, args, &crossing.words)? else {
                 if round == 0 {
                     output.note(&format!("{name}: LEFT OUT, it needs {}", needs(*setup)));
                 }
@@ -239,38 +247,106 @@ fn ladder(
                     kind.name(),
                     loaded.rate
                 ));
-                runs.push((word, *kind, loaded));
+                runs.loaded.push((name.clone(), *kind, loaded));
+            }
+            if !matches!(setup, Setup::Proxy { .. }) {
+                for callers in [1, CALLERS] {
+                    let called = pages::call(border, callers, time)?;
+                    output.note(&format!(
+                        "round {} of {rounds}, {name}, {callers} callers: {:.0} connections/s, {:.0} µs",
+                        round + 1,
+                        called.rate,
+                        called.median
+                    ));
+                    runs.called.push((name.clone(), callers, called));
+                }
             }
             running.end()?;
         }
     }
-    Ok(ladder_figures(steps, &runs))
+    Ok(ladder_figures(&crossings, &runs))
 }
 
-/// Throughput of each configuration, and what a gateway spends on files.
-fn ladder_figures(steps: &[Step], runs: &[(&str, Kind, Loaded)]) -> Vec<Figure> {
-    let of = |word: &str, kind: Kind, part: &dyn Fn(&Loaded) -> f64| -> Vec<f64> {
-        let same = runs.iter().filter(|run| run.0 == word && run.1 == kind);
+/// A configuration on one of the gateway's paths.
+#[derive(Clone, Debug)]
+struct Crossing {
+    step: Step,
+    name: String,
+    /// Further words for `gate up`.
+    words: Vec<String>,
+}
+
+/// A gateway on each path that was asked for, and what is no gateway once.
+fn crossings(step: &Step, args: &GateBenchArgs) -> Vec<Crossing> {
+    let gateway = matches!(step.setup, Setup::Gateway(_) | Setup::Rules);
+    let on = |path: &PathChoice| {
+        let (more, word) = match path {
+            PathChoice::Kernel => (", in the kernel", "kernel"),
+            PathChoice::Auto => (", by itself", "auto"),
+            PathChoice::User => ("", "user"),
+        };
+        Crossing {
+            step: *step,
+            name: format!("{}{more}", step.name),
+            words: ["--path", word].map(str::to_owned).to_vec(),
+        }
+    };
+    match gateway {
+        true => args.path.iter().map(on).collect(),
+        false => vec![on(&PathChoice::User)],
+    }
+}
+
+/// What the runs of the ladder came to, by their configurations' names.
+#[derive(Debug, Default)]
+struct Runs {
+    loaded: Vec<(String, Kind, Loaded)>,
+    called: Vec<(String, usize, Called)>,
+}
+
+/// Throughput of each configuration, what a gateway spends on files, and how many connections it takes.
+fn ladder_figures(crossings: &[Crossing], runs: &Runs) -> Vec<Figure> {
+    let of = |name: &str, kind: Kind, part: &dyn Fn(&Loaded) -> f64| -> Vec<f64> {
+        let same = runs.loaded.iter();
+        let same = same.filter(|run| run.0 == name && run.1 == kind);
+        same.map(|run| part(&run.2)).collect()
+    };
+    let called = |name: &str, callers: usize, part: &dyn Fn(&Called) -> f64| -> Vec<f64> {
+        let same = runs.called.iter();
+        let same = same.filter(|run| run.0 == name && run.1 == callers);
         same.map(|run| part(&run.2)).collect()
     };
     let rate = |loaded: &Loaded| loaded.rate;
     let mut figures = Vec::new();
-    for step in steps {
+    for Crossing { name, .. } in crossings {
         for kind in KINDS {
-            let rates = of(step.word, kind, &rate);
+            let rates = of(name, kind, &rate);
             if rates.is_empty() {
                 continue;
             }
-            let case = format!("{}, {}", step.name, kind.name());
+            let case = format!("{name}, {}", kind.name());
             let figure = Figure::new("gate", case.clone(), "throughput", "Gbit/s", &rates);
-            figures.push(figure.against(NAT, &of("nat", kind, &rate)));
-            let all = of(step.word, kind, &|loaded| loaded.all);
+            figures.push(figure.against(NAT, &of(NAT, kind, &rate)));
+            let all = of(name, kind, &|loaded| loaded.all);
             if all.iter().any(|&spent| spent > 0.0) {
-                let queues = of(step.word, kind, &|loaded| loaded.queues);
+                let queues = of(name, kind, &|loaded| loaded.queues);
                 for (metric, spent) in [("processor_time", all), ("of_it_queue_thread", queues)] {
                     figures.push(Figure::new("gate", case.clone(), metric, "s/GB", &spent));
                 }
             }
+        }
+        let parts: [(usize, &str, &str, fn(&Called) -> f64); 2] = [
+            (CALLERS, "connections", "1/s", |called| called.rate),
+            (1, "median of a connection", "µs", |called| called.median),
+        ];
+        for (callers, metric, unit, part) in parts {
+            let values = called(name, callers, &part);
+            if values.is_empty() {
+                continue;
+            }
+            let case = format!("{name}, {callers} callers of pages of 1 kB");
+            let figure = Figure::new("gate", case, metric, unit, &values);
+            figures.push(figure.against(NAT, &called(NAT, callers, &part)));
         }
     }
     figures

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::PathChoice;
+
 /// The benchmarks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
@@ -58,6 +60,14 @@ pub(crate) struct GateBenchArgs {
     /// them), and of the parts beside them: cache, fast-pass, stages, memory, ndpi
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
+    /// Where the gateway carries its decisions out: `user`, `kernel`, or one after the other in each round
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "user"
+    )]
+    pub(crate) path: Vec<PathChoice>,
     /// How many queues the gateway has, each with a thread
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) queues: u16,

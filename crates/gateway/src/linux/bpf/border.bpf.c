@@ -596,14 +596,13 @@ ALWAYS_INLINE enum fate decide(struct __sk_buff *skb, const struct packet *packe
 {
 	if (packet->l4 == IPPROTO_TCP) {
 		if (packet->tcp_flags & TCP_SYN) {
-			__u32 next = packet->sequence + 1;
-
-			if (has_data(flow, 0) || has_data(flow, 1) || packet->payload ||
-			    (flow->opened[from] && flow->next[from] != next))
+			if (packet->payload)
 				return FATE_ASK;
-			flow->opened[from] = packet->tcp_flags & TCP_ACK ? 2 : 1;
-			flow->next[from] = next;
-			flow->first[from] = packet->sequence;
+			if (!flow->opened[from]) {
+				flow->opened[from] = packet->tcp_flags & TCP_ACK ? 2 : 1;
+				flow->next[from] = packet->sequence + 1;
+				flow->first[from] = packet->sequence;
+			}
 			return FATE_PASS;
 		}
 		if (!flow->opened[0] && !flow->opened[1])
@@ -614,21 +613,31 @@ ALWAYS_INLINE enum fate decide(struct __sk_buff *skb, const struct packet *packe
 	return take_in(skb, packet, flow, from, triage, base, scratch);
 }
 
-// A new flow of these ends, or the one that is there.
-ALWAYS_INLINE struct flow *flow_of(const struct ends *ends, __u8 high, struct scratch *scratch)
+// A flow of these ends that begins with this packet. All but `kept`, of which nothing is read that was not written.
+ALWAYS_INLINE void begin(struct flow *flow, const struct ends *ends, __u8 high)
+{
+	__builtin_memset(flow, 0, __builtin_offsetof(struct flow, kept));
+	flow->ends = *ends;
+	flow->from_high = high;
+}
+
+// The flow of these ends.
+ALWAYS_INLINE struct flow *flow_of(const struct packet *packet, const struct ends *ends, __u8 high, struct scratch *scratch)
 {
 	struct flow *flow = bpf_map_lookup_elem(&flows, ends);
 
-	if (flow)
-		return flow;
-	struct flow *new = &scratch->flow;
+	if (!flow) {
+		begin(&scratch->flow, ends, high);
+		bpf_map_update_elem(&flows, ends, &scratch->flow, BPF_NOEXIST);
+		return bpf_map_lookup_elem(&flows, ends);
+	}
+	__u8 from = (high ^ flow->from_high) & 1;
 
-	// All but `kept`, of which nothing is read that was not written.
-	__builtin_memset(new, 0, __builtin_offsetof(struct flow, kept));
-	new->ends = *ends;
-	new->from_high = high;
-	bpf_map_update_elem(&flows, ends, new, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&flows, ends);
+	// Another SYN than that side's before begins another connection of the same ends.
+	if (packet->l4 == IPPROTO_TCP && packet->tcp_flags & TCP_SYN && flow->opened[from] &&
+	    flow->first[from] != packet->sequence)
+		begin(flow, ends, high);
+	return flow;
 }
 
 // Whether a packet goes on without being asked about. Runs where the packet filter forwards: both directions have the
@@ -650,7 +659,7 @@ int triage(struct __sk_buff *skb)
 	if (!triage || !triage->enabled || read_packet(skb, 0, &packet) != READ)
 		return FATE_ASK;
 	__u8 high = ends_of(&packet, &ends);
-	struct flow *flow = flow_of(&ends, high, scratch);
+	struct flow *flow = flow_of(&packet, &ends, high, scratch);
 
 	if (!flow || flow->stage == STAGE_ASKED)
 		return FATE_ASK;

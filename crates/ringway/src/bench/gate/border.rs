@@ -87,6 +87,14 @@ impl Border {
             &["ip", "route", "add", "default", "via", "198.51.100.1"],
         )?;
         border.inside(Side::Gateway, &["sysctl", "-qw", "net.ipv4.ip_forward=1"])?;
+        // Tens of thousands of short connections a second would fill its table within seconds. Older kernels have no such bound
+        // for a namespace.
+        for state in ["time_wait", "close", "close_wait", "last_ack", "fin_wait"] {
+            let bound = format!("net.netfilter.nf_conntrack_tcp_timeout_{state}=2");
+            border
+                .inside(Side::Gateway, &["sysctl", "-qw", &bound])
+                .ok();
+        }
         Ok(border)
     }
 

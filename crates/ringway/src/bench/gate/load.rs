@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::border::{Border, Running, SERVER, Side};
 use super::bulk::Bulk;
+use super::pages;
 use crate::failure::Failure;
 
 /// Bytes of a file, as in the papers.
@@ -21,7 +22,7 @@ const TEST_VIRUS: [&str; 2] = [
 const TEST_VIRUS_NAME: &[u8] = b"GET /eicar.com ";
 const CHAT: u16 = 6_667;
 /// Time at the beginning of a measurement that does not count.
-const WARM: Duration = Duration::from_millis(500);
+pub(super) const WARM: Duration = Duration::from_millis(500);
 
 /// What is loaded, and by how many at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +83,7 @@ impl Load {
                 }
             });
         }
+        pages::serve(border, &pattern)?;
         Ok(Load {
             bulk: Bulk::serve(border)?,
         })
