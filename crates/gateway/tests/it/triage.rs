@@ -20,7 +20,9 @@ use ringway_gateway::packet::{
 use ringway_gateway::policy::{GROUPS, Policy};
 use ringway_gateway::samples;
 use ringway_gateway::triage::{Fate, FlowModel, Seen, Segment, Triage};
-use ringway_gateway::{CaptureReader, Classifier, L4, LinkType, SignatureSet, built_in_classifier};
+use ringway_gateway::{
+    CaptureReader, Classifier, L4, LinkType, Packets, SignatureSet, built_in_classifier,
+};
 
 use crate::{given, own};
 
@@ -367,4 +369,25 @@ fn whatever_is_named_was_asked_about_by_then() {
         differing.len(),
         differing[0]
     );
+}
+
+#[test]
+fn messages_that_come_in_another_order_are_asked_about() {
+    let (client, server) = crate::pair();
+    let plain = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
+    let tracker =
+        b"GET /announce?info_hash=aaaaaaaaaaaaaaaaaaaa&port=1 HTTP/1.1\r\nHost: a\r\n\r\n";
+    for (first, second) in [(&plain[..], &tracker[..]), (tracker, plain)] {
+        let mut packets = Packets::new();
+        let mut stream = packets.tcp(client, server);
+        stream.open();
+        stream.renumber(1_001 + u32::try_from(first.len()).unwrap(), 500_001);
+        stream.client(second);
+        stream.renumber(1_001, 500_001);
+        stream.client(first);
+        let packets = packets
+            .iter()
+            .map(|(now, bytes)| (now, LinkType::RawIp, bytes));
+        assert_sound("the second message first", packets, false);
+    }
 }
