@@ -8,6 +8,7 @@
 //! | `counts` | `u8[2]` | data packets, as the classifier counts them |
 //! | `eighths` | `u8[2]` | parts of a data packet that small segments have made up, 0 to 7 |
 //! | `next` | `u32[2]` | sequence number of the next byte; of no meaning unless opened |
+//! | `first` | `u32[2]` | sequence number of the SYN; of no meaning unless opened |
 //!
 //! The sender of the first packet is direction 0. There is no other state: no bytes, no time. Everything that is out of order
 //! is asked about, and once a flow was asked about, so is all that follows.
@@ -70,6 +71,8 @@ pub struct Seen<'a> {
 /// One direction of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Side {
+    /// Sequence number of its SYN.
+    first: Option<u32>,
     /// Sequence number of the next byte.
     next: Option<u32>,
     count: u8,
@@ -121,6 +124,7 @@ impl FlowModel {
 
     /// Decides on the next packet of the flow, in the order in which they come by.
     pub fn handle_packet(&mut self, triage: &Triage, packet: &Seen<'_>) -> Fate {
+        self.begin_again(packet);
         match self.stage {
             Stage::Asked => return Fate::Ask,
             Stage::Done => return Fate::Pass,
@@ -147,18 +151,30 @@ impl FlowModel {
         }
     }
 
-    /// A SYN or its answer. Another one than before, or one after data, may open another connection of the same ends.
+    /// Another SYN than that side's before begins another connection of the same ends. If it is made up, what follows has other
+    /// numbers than it said, and is asked about.
+    fn begin_again(&mut self, packet: &Seen<'_>) {
+        let Some(tcp) = packet.tcp.filter(|tcp| tcp.syn) else {
+            return;
+        };
+        let first = self.sides.get(packet.from & 1).and_then(|side| side.first);
+        if first.is_some_and(|first| first != tcp.sequence) {
+            *self = Self::default();
+        }
+    }
+
+    /// A SYN or its answer, or either once more.
     fn open(&mut self, packet: &Seen<'_>, tcp: Segment) -> Fate {
-        let begun = self.has_data();
         let Some(side) = self.sides.get_mut(packet.from & 1) else {
             return Fate::Ask;
         };
-        let next = tcp.sequence.wrapping_add(1);
-        let other = side.next.is_some_and(|before| before != next);
-        if begun || other || packet.length > 0 {
+        if packet.length > 0 {
             return Fate::Ask;
         }
-        side.next = Some(next);
+        if side.first.is_none() {
+            side.first = Some(tcp.sequence);
+            side.next = Some(tcp.sequence.wrapping_add(1));
+        }
         Fate::Pass
     }
 

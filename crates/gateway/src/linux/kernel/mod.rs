@@ -357,3 +357,6 @@ fn told(error: &dyn std::error::Error) -> String {
     let last = lines.len().saturating_sub(3);
     lines.get(last..).unwrap_or_default().join("; ")
 }
+
+#[cfg(test)]
+mod tests;

@@ -218,6 +218,11 @@ impl Border {
             "--control",
             &control,
         ];
+        // All of these tests can be had on the in-kernel path as well: `RINGWAY_GATE_PATH=kernel`.
+        let path = std::env::var("RINGWAY_GATE_PATH").unwrap_or_else(|_| "user".to_owned());
+        if !more.contains(&"--path") {
+            arguments.extend(["--path", &path]);
+        }
         arguments.extend_from_slice(more);
         let command = self.program().command(arguments);
         let log = self.folder.path().join("gateway.log");

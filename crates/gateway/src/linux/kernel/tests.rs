@@ -1,0 +1,360 @@
+//! The kernel's programs beside their model. Needs root and what `gate doctor` asks for; says so where they are missing.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use aya::programs::{Program, TestRun as _, TestRunOptions};
+use aya::{Ebpf, EbpfLoader};
+
+use super::judge::Judge;
+use super::{BPFFS, OBJECT, mount};
+use crate::classify::SignatureSet;
+use crate::packet::{L4, Layer, decode_layer};
+use crate::policy::{GROUPS, Policy};
+use crate::samples;
+use crate::triage::{Fate, FlowModel, Seen, Segment, Stage, Triage};
+use crate::{CaptureReader, LinkType};
+
+/// The programs, loaded for a test; its maps go with it.
+struct Loaded {
+    ebpf: Ebpf,
+    judge: Judge,
+    folder: PathBuf,
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        super::remove_all(&self.folder);
+    }
+}
+
+fn load(test: &str) -> Option<Loaded> {
+    let folder = PathBuf::from(BPFFS).join(format!("ringway-test-{}-{test}", std::process::id()));
+    let loaded = || -> Result<Loaded, Box<dyn std::error::Error>> {
+        mount(BPFFS.as_ref())?;
+        std::fs::create_dir_all(&folder)?;
+        let mut ebpf = EbpfLoader::new()
+            .default_map_pin_directory(&folder)
+            .load(OBJECT)?;
+        let mut take = |name| ebpf.take_map(name).ok_or(name);
+        let judge = Judge::new(
+            take("in_use")?.try_into()?,
+            take("triages")?.try_into()?,
+            take("cells")?.try_into()?,
+        );
+        for name in ["triage", "finished"] {
+            match ebpf.program_mut(name) {
+                Some(Program::SocketFilter(program)) => program.load()?,
+                _ => return Err(name.into()),
+            }
+        }
+        Ok(Loaded {
+            ebpf,
+            judge,
+            folder: folder.clone(),
+        })
+    };
+    match loaded() {
+        Ok(loaded) => Some(loaded),
+        Err(why) => {
+            super::remove_all(&folder);
+            let line = format!("\n*** NOT TESTED: {test}: {why} (it takes root and clang)\n");
+            std::io::stderr().write_all(line.as_bytes()).unwrap();
+            None
+        }
+    }
+}
+
+impl Loaded {
+    /// What a program answers for an IP packet.
+    fn run(&self, name: &str, packet: &[u8]) -> u32 {
+        let kind: [u8; 2] = match packet.first().map(|byte| byte >> 4) {
+            Some(6) => [0x86, 0xdd],
+            _ => [0x08, 0x00],
+        };
+        let frame = [[2; 12].as_slice(), &kind, packet].concat();
+        let Some(Program::SocketFilter(program)) = self.ebpf.program(name) else {
+            panic!("{name}");
+        };
+        let options = TestRunOptions {
+            data_in: Some(&frame),
+            ..TestRunOptions::default()
+        };
+        program.test_run(options).unwrap().return_value
+    }
+}
+
+fn triage(list: &str) -> Triage {
+    let set = SignatureSet::built_in();
+    let named = set.signatures().iter();
+    let known = named.map(|one| one.application.clone()).collect();
+    let text = format!("[[rule]]\nname = \"no\"\naction = \"block\"\napp = [{list}]\n");
+    let policy = Policy::parse(&text, &known).unwrap();
+    Triage::new(&set, &policy).unwrap()
+}
+
+/// A whole IP packet of TCP or UDP, as the packet filter's forwarding has them.
+fn ip<'a>(link: LinkType, bytes: &'a [u8]) -> Option<&'a [u8]> {
+    let skipped = match link {
+        LinkType::RawIp => 0,
+        LinkType::Ethernet => 14,
+        _ => return None,
+    };
+    let packet = bytes.get(skipped..)?;
+    matches!(packet.first()? >> 4, 4 | 6).then_some(packet)
+}
+
+/// Models of the flows of one recording.
+type Models = HashMap<(L4, SocketAddr, SocketAddr), (FlowModel, SocketAddr)>;
+
+/// How many packets were compared, passed, and were of flows that had been looked at long enough.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    compared: u32,
+    passed: u32,
+    finished: u32,
+}
+
+/// Puts a packet to both.
+fn compare(
+    loaded: &Loaded,
+    triage: &Triage,
+    (models, counts): (&mut Models, &mut Counts),
+    bytes: &[u8],
+) -> Result<(), String> {
+    let Ok(Layer::Packet(packet)) = decode_layer(LinkType::RawIp, bytes) else {
+        return Ok(());
+    };
+    // More than a page is more than a run for tests takes.
+    if packet.truncated || bytes.len() > 3_000 {
+        return Ok(());
+    }
+    let (one, other) = (packet.source, packet.destination);
+    let key = (packet.l4, one.min(other), one.max(other));
+    let (model, first) = models.entry(key).or_insert((FlowModel::default(), one));
+    let seen = Seen {
+        from: usize::from(one != *first),
+        ports: [one.port(), other.port()],
+        tcp: packet.tcp.map(|tcp| Segment {
+            sequence: tcp.sequence,
+            syn: tcp.syn,
+        }),
+        payload: packet.payload,
+        length: u32::try_from(packet.payload.len()).unwrap(),
+        intact: true,
+    };
+    let fate = model.handle_packet(triage, &seen);
+    let expected = [fate == Fate::Pass, model.stage() == Stage::Done].map(u32::from);
+    let got = ["triage", "finished"].map(|name| loaded.run(name, bytes));
+    counts.compared += 1;
+    counts.passed += expected[0];
+    counts.finished += expected[1];
+    if got == expected {
+        return Ok(());
+    }
+    Err(format!(
+        "{one} -> {other}: {got:?} and not {expected:?} for {seen:?}"
+    ))
+}
+
+#[test]
+fn the_program_does_what_its_model_does() {
+    let Some(mut loaded) = load("model") else {
+        return;
+    };
+    let names = GROUPS.map(|(name, _)| name);
+    let lists = names.into_iter().chain(["bittorrent", "dns", "tls", "irc"]);
+    let mut counts = Counts::default();
+    for list in lists {
+        let triage = triage(&format!("{list:?}"));
+        loaded.judge.put(Some(&triage)).unwrap();
+        for (name, file) in samples::captures() {
+            let mut reader = CaptureReader::new("sample", file.as_slice()).unwrap();
+            let mut models = Models::new();
+            while let Ok(Some(read)) = reader.next_packet() {
+                let Some(bytes) = ip(read.link, read.bytes) else {
+                    continue;
+                };
+                compare(&loaded, &triage, (&mut models, &mut counts), bytes)
+                    .unwrap_or_else(|differs| panic!("{list}, {name}: {differs}"));
+            }
+            loaded.forget();
+        }
+    }
+    let Counts {
+        compared, passed, ..
+    } = counts;
+    assert!(
+        compared > 1_000 && passed > 100 && passed < compared,
+        "{counts:?}"
+    );
+}
+
+/// Numbers that are the same for the same seed (xorshift64, Marsaglia 2003).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % u64::try_from(bound).unwrap()).unwrap()
+    }
+}
+
+/// What conversations are made of; calm ones of the first of these.
+const SAYINGS: [&[u8]; 12] = [
+    b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+    b"\x16\x03\x01\x00\x05\x02\x00\x00\x01\x00",
+    b"\x17\x03\x03\x00\x20aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    b"GET /announce?info_hash=aaaaaaaaaaaaaaaaaaaa HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"\x13BitTorrent protocol\0\0\0\0\0\0\0\0",
+    b"GNUTELLA CONNECT/0.6\r\n",
+    b"NICK founder\r\n",
+    b"d1:ad2:id20:aaaaaaaaaaaaaaaaaaaae1:q4:ping1:t2:aa1:y1:qe",
+    b"\xc3\x00\x00\x00\x01\x08aaaaaaaa\x00\x00",
+    b"\xe3\x05\x00\x00\x00\x01",
+    b"220 mail.example ready\r\n",
+];
+
+const CALM: usize = 4;
+
+/// A packet of a conversation that goes wrong now and then: repeated, lost and overlapping segments, further SYNs, and what is
+/// longer than is scanned.
+fn chance_packet(chance: &mut Chance, next: &mut [[u32; 2]; 8], calm: bool) -> Vec<u8> {
+    let place = chance.below(next.len());
+    // Calm ones are mostly one-sided, and long.
+    let from = chance.below(if calm { 12 } else { 2 }).min(1) ^ usize::from(calm);
+    let tcp = place < 6;
+    let long = if calm { chance.below(1_400) } else { 0 };
+    let some = if calm { CALM } else { SAYINGS.len() };
+    let mut payload = SAYINGS[chance.below(some)].to_vec();
+    match chance.below(if calm { 200 } else { 8 }) {
+        0 => payload.clear(),
+        1 => payload.truncate(chance.below(8)),
+        2 => payload.extend(vec![b'x'; chance.below(2_600)]),
+        3 => {
+            payload = (0..chance.below(700))
+                .map(|_| chance.below(256).to_le_bytes()[0])
+                .collect()
+        }
+        _ => {}
+    }
+    payload.extend(vec![b'x'; long]);
+    let (mut flags, mut number) = (0x18_u8, next[place][from]);
+    let wrong = if calm && number != 0 { 1_000 } else { 24 };
+    match chance.below(wrong) {
+        0 => (flags, number) = (0x02, number.wrapping_sub(1)),
+        1 => (flags, number) = (0x12, u32::try_from(chance.below(1 << 31)).unwrap()),
+        2 => number = number.wrapping_add(7),
+        3 => number = number.wrapping_sub(7),
+        4 => number = number.wrapping_sub(u32::try_from(payload.len()).unwrap()),
+        5 | 6 => (flags, number) = (0x02, u32::try_from(chance.below(1 << 31)).unwrap()),
+        _ => {}
+    }
+    if flags != 0x18 && chance.below(8) > 0 {
+        payload.clear();
+    }
+    if flags != 0x18 {
+        next[place][from] = number.wrapping_add(1);
+    } else if number == next[place][from] {
+        next[place][from] = number.wrapping_add(u32::try_from(payload.len()).unwrap());
+    }
+    let ports = [
+        40_000 + u16::try_from(place).unwrap(),
+        [80, 53, 6_881][place % 3],
+    ];
+    let (source, destination) = (ports[from], ports[1 - from]);
+    let mut transport = [source.to_be_bytes(), destination.to_be_bytes()].concat();
+    if tcp {
+        transport.extend(number.to_be_bytes());
+        transport.extend([0, 0, 0, 1, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    } else {
+        transport.extend(u16::try_from(payload.len() + 8).unwrap().to_be_bytes());
+        transport.extend([0, 0]);
+    }
+    transport.extend(payload);
+    let length = u16::try_from(transport.len()).unwrap();
+    let protocol = if tcp { 6 } else { 17 };
+    let ends = [[10, 0, 0, 1], [192, 0, 2, 2]];
+    let mut packet = if place % 2 == 0 {
+        let mut header = vec![0x45, 0];
+        header.extend((length + 20).to_be_bytes());
+        header.extend([0, 0, 0x40, 0, 64, protocol, 0, 0]);
+        header.extend([ends[from], ends[1 - from]].concat());
+        header
+    } else {
+        let mut header = vec![0x60, 0, 0, 0];
+        let (extension, more) = ([protocol, 0, 1, 4, 0, 0, 0, 0], place == 3);
+        let whole = if more { length + 8 } else { length };
+        header.extend(whole.to_be_bytes());
+        header.extend([if more { 60 } else { protocol }, 64]);
+        for end in [ends[from], ends[1 - from]] {
+            header.extend(
+                [
+                    &[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0],
+                    end.as_slice(),
+                ]
+                .concat(),
+            );
+        }
+        if more {
+            // Destination options, padded.
+            header.extend(extension);
+        }
+        header
+    };
+    packet.extend(transport);
+    packet
+}
+
+#[test]
+fn the_program_does_what_its_model_does_when_conversations_go_wrong() {
+    let Some(mut loaded) = load("chance") else {
+        return;
+    };
+    let mut counts = Counts::default();
+    for list in ["p2p", "gnutella", "irc", "dns"] {
+        let triage = triage(&format!("{list:?}"));
+        loaded.judge.put(Some(&triage)).unwrap();
+        for seed in 1..=120_u64 {
+            let (mut chance, mut models) = (
+                Chance(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed)),
+                Models::new(),
+            );
+            let mut next = [[0; 2]; 8];
+            for packet in 0..400 {
+                let bytes = chance_packet(&mut chance, &mut next, seed % 2 == 0);
+                compare(&loaded, &triage, (&mut models, &mut counts), &bytes).unwrap_or_else(
+                    |differs| panic!("{list}, seed {seed}, packet {packet}: {differs}"),
+                );
+            }
+            loaded.forget();
+        }
+    }
+    let Counts {
+        compared,
+        passed,
+        finished,
+    } = counts;
+    println!("{counts:?}");
+    assert!(
+        passed > compared / 10 && finished > compared / 100,
+        "{counts:?}"
+    );
+}
+
+impl Loaded {
+    /// Forgets all flows: those of the next file may have the same ends.
+    fn forget(&mut self) {
+        let map = self.ebpf.map_mut("flows").unwrap();
+        let mut flows: aya::maps::HashMap<_, [u8; 40], [u8; 1_096]> = map.try_into().unwrap();
+        let keys: Vec<[u8; 40]> = flows.keys().flatten().collect();
+        for key in keys {
+            flows.remove(&key).unwrap();
+        }
+    }
+}
