@@ -24,6 +24,11 @@ if ! printf '#include <stdlib.h>\n' | "${CC:-cc}" -E - >/dev/null 2>&1; then
     missing+=(libc6-dev)
 fi
 
+# What the in-kernel path of the gateway is compiled with; without them the build leaves it out and says so.
+optional=()
+command -v "${CLANG:-clang}" >/dev/null 2>&1 && say "clang is there" || optional+=(clang)
+[[ -e /usr/include/bpf/bpf_helpers.h ]] && say "libbpf's headers are there" || optional+=(libbpf-dev)
+
 # What the tests can do without: those that need it say loudly that they are skipped.
 useful=() servers=()
 if [[ ${1:-} == --tests || ${1:-} == --bench ]]; then
@@ -76,6 +81,9 @@ install() {
     rm -f "$log"
 }
 
+if ((${#optional[@]})); then
+    install "${optional[@]}" || say "the gateway will be built without its in-kernel path: ${optional[*]} missing; $why"
+fi
 if ((${#missing[@]})); then
     install "${missing[@]}" || die "missing: ${missing[*]}; $why"
 fi
