@@ -284,6 +284,9 @@ impl Live {
         let Some((cache, told)) = &mut self.kernel else {
             return;
         };
+        if let Some(told) = told {
+            told.pulse.beat();
+        }
         let mut refused = Vec::new();
         while let Some(cached) = self.gateway.poll_cached() {
             refused.extend(cache.tell(now, &cached));

@@ -304,6 +304,9 @@ struct Runs {
     called: Vec<(String, usize, Called)>,
 }
 
+/// How many called, and what is told of it, in which unit.
+type CalledPart = (usize, &'static str, &'static str, fn(&Called) -> f64);
+
 /// Throughput of each configuration, what a gateway spends on files, and how many connections it takes.
 fn ladder_figures(crossings: &[Crossing], runs: &Runs) -> Vec<Figure> {
     let of = |name: &str, kind: Kind, part: &dyn Fn(&Loaded) -> f64| -> Vec<f64> {
@@ -335,7 +338,7 @@ fn ladder_figures(crossings: &[Crossing], runs: &Runs) -> Vec<Figure> {
                 }
             }
         }
-        let parts: [(usize, &str, &str, fn(&Called) -> f64); 2] = [
+        let parts: [CalledPart; 2] = [
             (CALLERS, "connections", "1/s", |called| called.rate),
             (1, "median of a connection", "µs", |called| called.median),
         ];

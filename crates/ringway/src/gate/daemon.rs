@@ -179,7 +179,7 @@ impl Daemon {
             Request::Confirm => {
                 let mut state = held(&self.state);
                 self.retimed.notify_one();
-                match state.earlier.take() {
+                match state.earlier.take_if(|(at, ..)| *at > Instant::now()) {
                     Some(_) => Reply::Done(format!("{} stays", state.name)),
                     None => Reply::Refused(vec!["nothing waits to be confirmed".to_owned()]),
                 }
@@ -345,16 +345,18 @@ impl Daemon {
         let closed = held(&self.changes);
         let mut state = held(&self.state);
         // Somebody may have confirmed it, or applied another one, up to now.
-        let due = |(at, ..): &mut (Instant, _, _, _)| *at <= Instant::now();
-        let Some((_, mode, name, policy)) = state.earlier.take_if(due) else {
+        let due = |(at, ..): &&(Instant, _, _, _)| *at <= Instant::now();
+        let Some((_, mode, name, policy)) = state.earlier.as_ref().filter(due).cloned() else {
             return;
         };
         // Flows may be in classes of the one that goes.
         let policy = Arc::new(policy.as_ref().clone().after(&state.policy));
-        drop(state);
         if *closed {
+            state.earlier = None;
             return;
         }
+        // Until it is done the policy on trial is at work, and nothing can be confirmed any more.
+        drop(state);
         if let Err(failure) = self.put(&policy, mode) {
             tracing::error!(
                 reason = failure.message(),
@@ -367,6 +369,7 @@ impl Daemon {
         );
         let mut state = held(&self.state);
         (state.mode, state.name, state.policy) = (mode, name, policy);
+        state.earlier = None;
     }
 
     /// Puts a policy to work; answers how many queues obey it.

@@ -2,34 +2,31 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ringway_gateway::SignatureSet;
 use ringway_gateway::audit::Digester;
-use ringway_gateway::classify::Bounds;
 use ringway_gateway::flow::TableBounds;
 use ringway_gateway::linux::desk::ScanDesk;
 use ringway_gateway::linux::files::FileDesk;
 use ringway_gateway::linux::inject::Injector;
-use ringway_gateway::linux::kernel::judge::Judge;
 use ringway_gateway::linux::kernel::refused::KernelCache;
-use ringway_gateway::linux::kernel::{self, Kernel, Told as KernelTold};
+use ringway_gateway::linux::kernel::{Kernel, Told as KernelTold, remove, unhook};
 use ringway_gateway::linux::lanes::Lanes;
 use ringway_gateway::linux::live::{Live, Order, Told};
 use ringway_gateway::linux::marks::Marks;
 use ringway_gateway::linux::rules::{Border, Rules};
 use ringway_gateway::linux::shaper;
 use ringway_gateway::policy::{Action, Failure as WhenItFails, Policy};
-use ringway_gateway::triage::Triage;
 use ringway_gateway::verdict::{Gateway, Mode, Settings};
 use ringway_node::control::ControlSocket;
 use serde::Serialize;
 use tokio::net::TcpListener;
 
 use super::daemon::{Daemon, System};
+use super::kernel::{self, InKernel};
 use super::lock::StateLock;
 use super::replay::zone;
 use super::scanners::Scanners;
@@ -41,22 +38,13 @@ use crate::limits::{AUDIT_FILE, VAULT_FOLDER};
 use crate::run::Context;
 use crate::signals::{Signals, shutdown};
 
-/// Puts the gateway to work until it is told to end. `kernel`: the in-kernel path, from [`in_kernel`].
+/// Puts the gateway to work until it is told to end. `kernel`: the in-kernel path, from
+/// [`in_kernel`](super::kernel::in_kernel).
 pub(crate) async fn up(
     context: &Context,
     args: &UpArgs,
-    kernel: Option<Kernel>,
+    mut kernel: Option<Kernel>,
 ) -> Result<(), Failure> {
-    let attached = kernel.is_some();
-    let worked = work(context, args, kernel).await;
-    if attached && worked.is_err() {
-        // The failure is what counts.
-        Kernel::detach(&border(args)?, &args.bpffs.bpffs).ok();
-    }
-    worked
-}
-
-async fn work(context: &Context, args: &UpArgs, mut kernel: Option<Kernel>) -> Result<(), Failure> {
     let signals = Signals::catch()?;
     let set = rules::signatures(&args.look.signatures)?;
     let sight = rules::sight(&set, &args.look)?;
@@ -89,27 +77,12 @@ async fn work(context: &Context, args: &UpArgs, mut kernel: Option<Kernel>) -> R
     if let Some(kernel) = &mut kernel {
         installation.in_kernel = InKernel::new(kernel, &set, args);
     }
-    let queues = start_queues(
-        &scanners,
-        &sight,
-        &policy,
-        (&installation, kernel.as_mut()),
-        &settings,
-        &writer,
-    );
-    // Last: from here on packets come, and there is somebody to take them.
-    let set_up = queues.and_then(|queues| {
-        installation.set_up(&policy, settings.mode)?;
-        Ok(queues)
-    });
-    let queues = match set_up {
-        Ok(queues) => queues,
-        Err(failure) => {
-            // What was put in before the failure goes out again; that it may fail too is no news beside the first reason.
-            installation.take_down().ok();
-            return Err(failure);
-        }
+    let begun = Begun {
+        policy: &policy,
+        settings: &settings,
+        writer: &writer,
     };
+    let queues = begin(&scanners, &sight, (&installation, kernel.as_mut()), &begun)?;
     let daemon = Arc::new(Daemon::new(
         queues.iter().map(|queue| queue.orders.clone()).collect(),
         Arc::clone(&writer.written),
@@ -137,6 +110,40 @@ async fn work(context: &Context, args: &UpArgs, mut kernel: Option<Kernel>) -> R
     writer.thread.join().ok();
     drop(alone);
     ended.and(removed)
+}
+
+/// What a gateway begins with.
+#[derive(Clone, Copy)]
+struct Begun<'a> {
+    policy: &'a Arc<Policy>,
+    settings: &'a Settings,
+    writer: &'a Writer,
+}
+
+/// Starts the queues, and then puts in what makes the kernel ask: from there on packets come, and there is somebody to take them.
+fn begin(
+    scanners: &Scanners,
+    sight: &rules::Sight,
+    (installation, kernel): (&Installation, Option<&mut Kernel>),
+    begun: &Begun<'_>,
+) -> Result<Vec<QueueThread>, Failure> {
+    let mut kernel = kernel;
+    let attached = kernel::attach(
+        kernel.as_deref_mut(),
+        &installation.rules.border,
+        &installation.bpffs,
+    );
+    let queues =
+        attached.and_then(|()| start_queues(scanners, sight, (installation, kernel), begun));
+    let set_up = queues.and_then(|queues| {
+        installation.set_up(begun.policy, begun.settings.mode)?;
+        Ok(queues)
+    });
+    if set_up.is_err() {
+        // What was put in before the failure goes out again; that it may fail too is no news beside the first reason.
+        installation.take_down().ok();
+    }
+    set_up
 }
 
 /// Ends all queues, also behind one that has failed: what the others have to tell is not lost. Answers the first failure.
@@ -185,58 +192,12 @@ fn settings(args: &UpArgs) -> Result<Settings, Failure> {
     })
 }
 
-/// The in-kernel path, if it is wanted and can be had. Without it what an earlier run may have left of one goes. Loading it takes
-/// capabilities that the gateway needs for nothing else.
-pub(crate) fn in_kernel(args: &UpArgs) -> Result<Option<Kernel>, Failure> {
-    let (border, bpffs) = (border(args)?, &args.bpffs.bpffs);
-    let refused = match args.path {
-        PathChoice::User => None,
-        PathChoice::Kernel | PathChoice::Auto => match Kernel::attach(&border, bpffs) {
-            Ok(kernel) => return Ok(Some(kernel)),
-            Err(refused) => Some(refused),
-        },
-    };
-    match (args.path, refused) {
-        (PathChoice::Kernel, Some(refused)) => Err(Failure::failed(format_args!(
-            "there is no in-kernel path: {refused} (`ringway gate doctor` looks for all that it needs)"
-        ))),
-        (_, refused) => {
-            if let Some(why) = refused {
-                tracing::warn!(%why, "no in-kernel path: user space does without");
-            }
-            // Without tc there is nothing to take out.
-            Kernel::detach(&border, bpffs).ok();
-            Ok(None)
-        }
-    }
-}
-
-/// The border, all of whose interfaces are there.
-fn border(args: &UpArgs) -> Result<Border, Failure> {
-    let border = Border {
-        inside: args.inside.clone(),
-        outside: args.outside.clone(),
-        bridged: args.bridged,
-    };
-    border.check().map_err(Failure::usage)?;
-    for name in border.all() {
-        if !PathBuf::from("/sys/class/net").join(name).exists() {
-            return Err(Failure::usage(format_args!(
-                "there is no interface `{name}`"
-            )));
-        }
-    }
-    Ok(border)
-}
-
 /// A gateway and a thread for each queue.
 fn start_queues(
     scanners: &Scanners,
     sight: &rules::Sight,
-    policy: &Arc<Policy>,
     (installation, mut kernel): (&Installation, Option<&mut Kernel>),
-    settings: &Settings,
-    writer: &Writer,
+    begun: &Begun<'_>,
 ) -> Result<Vec<QueueThread>, Failure> {
     let mut queues = Vec::new();
     for (number, numbers) in (0_u64..).zip(installation.numbers()) {
@@ -247,8 +208,8 @@ fn start_queues(
                 first_serial: number << 44,
                 ..TableBounds::default()
             },
-            Arc::clone(policy),
-            settings.clone(),
+            Arc::clone(begun.policy),
+            begun.settings.clone(),
         );
         for (endpoint, member) in &sight.members {
             gateway.know_member(*endpoint, member);
@@ -263,7 +224,7 @@ fn start_queues(
             installation,
             (gateway, shared),
             scans,
-            writer,
+            begun.writer,
         )?);
     }
     Ok(queues)
@@ -320,9 +281,9 @@ pub(crate) fn down(args: &DownArgs) -> Result<(), Failure> {
     Rules::take_down().map_err(Failure::failed)?;
     for interface in &args.interfaces {
         shaper::take_down(interface).map_err(Failure::failed)?;
-        kernel::unhook(interface).map_err(Failure::failed)?;
+        unhook(interface).map_err(Failure::failed)?;
     }
-    kernel::remove(&args.bpffs.bpffs);
+    remove(&args.bpffs.bpffs);
     Ok(())
 }
 
@@ -373,58 +334,14 @@ pub(super) struct Installation {
     in_kernel: Option<InKernel>,
 }
 
-/// How the in-kernel path is told what it need not ask about.
-#[derive(Clone, Debug)]
-struct InKernel {
-    judge: Arc<Mutex<Judge>>,
-    folder: PathBuf,
-    signatures: Arc<SignatureSet>,
-    packets: u8,
-}
-
-impl InKernel {
-    /// `None`: everything is asked about, with this gateway's settings.
-    fn new(kernel: &mut Kernel, set: &SignatureSet, args: &UpArgs) -> Option<InKernel> {
-        if args.queues > 1 {
-            tracing::warn!(
-                "with several queues (--queues) the kernel does not know which of them a flow's beginning is for: it asks about every undecided packet, and refuses calls like blocked ones"
-            );
-            return None;
-        }
-        Some(InKernel {
-            judge: Arc::new(Mutex::new(kernel.take_judge()?)),
-            folder: kernel.folder().to_owned(),
-            signatures: Arc::new(set.clone()),
-            packets: args.look.packets,
-        })
-    }
-
-    /// Tells the kernel; answers where its programs are if it may pass anything by this policy.
-    fn put(&self, policy: &Policy) -> Result<Option<&PathBuf>, Failure> {
-        let triage = match Triage::new(&self.signatures, policy) {
-            Ok(triage) if triage.asks_everything() => {
-                tracing::info!(
-                    "the policy may concern every flow: the kernel asks about all of them"
-                );
-                None
-            }
-            Ok(triage) => Some(triage.with_bounds(Bounds {
-                packets: self.packets,
-            })),
-            Err(why) => {
-                tracing::warn!(%why, "the kernel asks about all flows");
-                None
-            }
-        };
-        let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
-        judge.put(triage.as_ref()).map_err(Failure::failed)?;
-        Ok(triage.map(|_| &self.folder))
-    }
-}
-
 impl Installation {
     fn new(args: &UpArgs, policy: &Policy) -> Result<Installation, Failure> {
-        let border = border(args)?;
+        let border = Border {
+            inside: args.inside.clone(),
+            outside: args.outside.clone(),
+            bridged: args.bridged,
+        };
+        border.check().map_err(Failure::usage)?;
         let pairs = args.queues.saturating_mul(2);
         if args.queue.checked_add(pairs.saturating_sub(1)).is_none() {
             return Err(Failure::usage(format_args!(
@@ -432,6 +349,13 @@ impl Installation {
                 args.queue,
                 u16::MAX
             )));
+        }
+        for name in border.all() {
+            if !PathBuf::from("/sys/class/net").join(name).exists() {
+                return Err(Failure::usage(format_args!(
+                    "there is no interface `{name}`"
+                )));
+            }
         }
         Ok(Installation {
             wants_kernel: args.path != PathChoice::User,

@@ -331,6 +331,8 @@ struct triage {
 	// Ports on which everything is asked about, of TCP and of UDP.
 	__be16 ports[2][PORTS];
 	__u8 classes[256];
+	// Without a gateway nothing undecided passes (the policy's `failure = "closed"`).
+	__u32 closed;
 };
 
 // Two of everything: one is in use while the other is written.
@@ -341,6 +343,15 @@ struct {
 	__type(value, __u32);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } in_use SEC(".maps");
+
+// Until when there is a gateway, which says so again and again.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} alive SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -658,6 +669,12 @@ int triage(struct __sk_buff *skb)
 
 	if (!triage || !triage->enabled || read_packet(skb, 0, &packet) != READ)
 		return FATE_ASK;
+	if (triage->closed) {
+		__u64 *until = bpf_map_lookup_elem(&alive, &zero);
+
+		if (!until || bpf_ktime_get_boot_ns() > *until)
+			return FATE_ASK;
+	}
 	__u8 high = ends_of(&packet, &ends);
 	struct flow *flow = flow_of(&packet, &ends, high, scratch);
 

@@ -74,13 +74,17 @@ impl Passed {
             0 => [low, high],
             _ => [high, low],
         };
-        let opened = [0, 1].map(|from| {
-            let answered = match flow.get(OPENED + from) {
+        let opened = [
+            (OPENED, FIRST),
+            (OPENED.wrapping_add(1), FIRST.wrapping_add(4)),
+        ];
+        let opened = opened.map(|(opened, first)| {
+            let answered = match flow.get(opened) {
                 Some(1) => false,
                 Some(2) => true,
                 _ => return None,
             };
-            Some((word(flow, FIRST + from * 4)?, answered))
+            Some((word(flow, first)?, answered))
         });
         Some(Self { ends, l4, opened })
     }
@@ -99,7 +103,7 @@ impl Passed {
         rest = rest.get(..used).unwrap_or(rest);
         while let Some((from, length, number, bytes)) = kept(rest) {
             packets.push(self.packet(from, (number, PUSH | ACK), (length, bytes)));
-            let whole = (HEAD + bytes.len()).next_multiple_of(4);
+            let whole = HEAD.saturating_add(bytes.len()).next_multiple_of(4);
             rest = rest.get(whole..).unwrap_or_default();
         }
         packets
@@ -197,6 +201,10 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "small numbers of the tests' own"
+)]
 mod tests {
     use super::{ACK, HEAD, KEPT, Passed, SYN};
     use crate::packet::{Decoder, L4, LinkType};

@@ -18,8 +18,9 @@ pub mod refused;
 use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use aya::maps::{MapData, MapError, PerCpuArray};
+use aya::maps::{Array, MapData, MapError, PerCpuArray};
 use aya::programs::{Program, ProgramError};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 
@@ -29,6 +30,7 @@ use self::refused::{KernelCache, Refusals};
 use super::rules::Border;
 use super::shaper::TC;
 use super::tool::ToolError;
+use crate::limits::{BEAT, PULSE};
 
 /// The compiled programs; empty where the build had no clang.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/border.bpf.o"));
@@ -67,6 +69,7 @@ pub enum KernelError {
 
 /// The programs and maps, loaded and attached.
 pub struct Kernel {
+    ebpf: Ebpf,
     folder: PathBuf,
     cache: KernelCache,
     told: Option<Told>,
@@ -82,6 +85,34 @@ pub struct Told {
     pub handed: Handed,
     /// Its counts.
     pub totals: Totals,
+    /// Tells it that there is a gateway.
+    pub pulse: Pulse,
+}
+
+/// Tells the kernel that there is a gateway: again and again, or it takes it for gone.
+pub struct Pulse {
+    alive: Array<MapData, u64>,
+    /// When it is told next, since boot.
+    next: Duration,
+}
+
+impl fmt::Debug for Pulse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pulse").finish_non_exhaustive()
+    }
+}
+
+impl Pulse {
+    /// Tells it, if it is time to.
+    pub fn beat(&mut self) {
+        let now = refused::since_boot();
+        if now >= self.next {
+            // What it does not take makes it ask.
+            let until = refused::nanoseconds(now.saturating_add(PULSE));
+            self.alive.set(0, until, 0).ok();
+            self.next = now.saturating_add(BEAT);
+        }
+    }
 }
 
 impl fmt::Debug for Kernel {
@@ -93,12 +124,12 @@ impl fmt::Debug for Kernel {
 }
 
 impl Kernel {
-    /// Loads the programs, takes up the maps of an earlier run, and attaches them to the border, in place of an earlier run's.
-    /// `bpffs`: where the bpf file system is, usually [`BPFFS`].
+    /// Loads the programs, and takes up the maps of an earlier run. Nothing uses them before they are
+    /// [attached](Self::attach). `bpffs`: where the bpf file system is, usually [`BPFFS`].
     ///
     /// # Errors
-    /// See [`KernelError`]; nothing is left attached then.
-    pub fn attach(border: &Border, bpffs: &Path) -> Result<Self, KernelError> {
+    /// See [`KernelError`].
+    pub fn load(bpffs: &Path) -> Result<Self, KernelError> {
         if OBJECT.is_empty() {
             return Err(KernelError::NotBuilt);
         }
@@ -107,19 +138,31 @@ impl Kernel {
         std::fs::create_dir_all(&folder)
             .map_err(|error| KernelError::NoFileSystem(bpffs.to_owned(), error.to_string()))?;
         let mut ebpf = load(&folder)?;
-        pin(&mut ebpf, &folder)?;
-        let kernel = Self::of(&mut ebpf, folder)?;
+        for name in [REFUSE, TRIAGE, FINISHED] {
+            load_program(&mut ebpf, name)?;
+        }
+        Self::of(ebpf, folder)
+    }
+
+    /// Attaches the programs to the border, in place of an earlier run's.
+    ///
+    /// # Errors
+    /// See [`KernelError`]; nothing is left attached then.
+    pub fn attach(&mut self, border: &Border, bpffs: &Path) -> Result<(), KernelError> {
+        for name in [REFUSE, TRIAGE, FINISHED] {
+            pin(&mut self.ebpf, name, &self.folder.join(name))?;
+        }
         for interface in border.all() {
-            if let Err(refused) = hook(interface, &kernel.folder.join(REFUSE)) {
+            if let Err(refused) = hook(interface, &self.folder.join(REFUSE)) {
                 // What was put in before the failure goes out again; the reason is what counts.
                 Self::detach(border, bpffs).ok();
                 return Err(refused.into());
             }
         }
-        Ok(kernel)
+        Ok(())
     }
 
-    fn of(ebpf: &mut Ebpf, folder: PathBuf) -> Result<Self, KernelError> {
+    fn of(mut ebpf: Ebpf, folder: PathBuf) -> Result<Self, KernelError> {
         let mut take = |name: &'static str| {
             let missing = || KernelError::Refused(name, "it is not there".to_owned());
             ebpf.take_map(name).ok_or_else(missing)
@@ -132,13 +175,19 @@ impl Kernel {
         let in_use = take("in_use")?.try_into().map_err(refused)?;
         let triages = take("triages")?.try_into().map_err(refused)?;
         let cells = take("cells")?.try_into().map_err(refused)?;
+        let alive = take("alive")?.try_into().map_err(refused)?;
         Ok(Self {
+            ebpf,
             folder,
             cache: KernelCache::new(blocked),
             told: Some(Told {
                 refusals: Refusals::new(refusals),
                 handed: Handed::new(handed),
                 totals: Totals(totals),
+                pulse: Pulse {
+                    alive,
+                    next: Duration::ZERO,
+                },
             }),
             judge: Some(Judge::new(in_use, triages, cells)),
         })
@@ -267,8 +316,8 @@ fn remove_all(folder: &Path) {
 /// [`KernelError::NoFileSystem`].
 pub fn mount(bpffs: &Path) -> Result<(), KernelError> {
     /// `BPF_FS_MAGIC` of `linux/magic.h`.
-    const MAGIC: i64 = 0xcafe_4a11;
-    let there = rustix::fs::statfs(bpffs).is_ok_and(|found| i64::from(found.f_type) == MAGIC);
+    const MAGIC: rustix::fs::FsWord = 0xcafe_4a11;
+    let there = rustix::fs::statfs(bpffs).is_ok_and(|found| found.f_type == MAGIC);
     if there {
         return Ok(());
     }
@@ -302,26 +351,25 @@ fn load(folder: &Path) -> Result<Ebpf, KernelError> {
     })
 }
 
-/// Loads the programs into the kernel and pins them, in place of an earlier run's.
-fn pin(ebpf: &mut Ebpf, folder: &Path) -> Result<(), KernelError> {
-    for name in [REFUSE, TRIAGE, FINISHED] {
-        let refused = |error: &dyn std::error::Error| KernelError::Refused(name, told(error));
-        let path = folder.join(name);
-        // Whoever runs it holds it; a new one needs its place.
-        std::fs::remove_file(&path).ok();
-        match ebpf.program_mut(name) {
-            Some(Program::SchedClassifier(program)) => {
-                program.load().map_err(|error| refused(&error))?;
-                program.pin(&path).map_err(|error| refused(&error))?;
-            }
-            Some(Program::SocketFilter(program)) => {
-                program.load().map_err(|error| refused(&error))?;
-                program.pin(&path).map_err(|error| refused(&error))?;
-            }
-            _ => return Err(refused(&ProgramError::NotLoaded)),
-        }
-    }
-    Ok(())
+/// Loads a program into the kernel.
+fn load_program(ebpf: &mut Ebpf, name: &'static str) -> Result<(), KernelError> {
+    let loaded = match ebpf.program_mut(name) {
+        Some(Program::SchedClassifier(program)) => program.load(),
+        Some(Program::SocketFilter(program)) => program.load(),
+        _ => Err(ProgramError::NotLoaded),
+    };
+    loaded.map_err(|error| KernelError::Refused(name, told(&error)))
+}
+
+/// Pins a program that is loaded, in place of an earlier run's: whoever runs that one holds it.
+fn pin(ebpf: &mut Ebpf, name: &'static str, path: &Path) -> Result<(), KernelError> {
+    std::fs::remove_file(path).ok();
+    let pinned = match ebpf.program_mut(name) {
+        Some(Program::SchedClassifier(program)) => program.pin(path),
+        Some(Program::SocketFilter(program)) => program.pin(path),
+        _ => return Err(KernelError::Refused(name, "it is not there".to_owned())),
+    };
+    pinned.map_err(|error| KernelError::Refused(name, told(&error)))
 }
 
 /// Puts the pinned program at an interface's ingress, in place of an earlier one of ours.
@@ -359,4 +407,8 @@ fn told(error: &dyn std::error::Error) -> String {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "small numbers of the tests' own"
+)]
 mod tests;

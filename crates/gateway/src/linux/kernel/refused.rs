@@ -143,7 +143,7 @@ fn at(now: Duration, since: u64) -> Duration {
     now.saturating_sub(ago)
 }
 
-fn since_boot() -> Duration {
+pub(super) fn since_boot() -> Duration {
     // Neither part is negative.
     let time = clock_gettime(ClockId::Boottime);
     Duration::new(
@@ -152,7 +152,7 @@ fn since_boot() -> Duration {
     )
 }
 
-fn nanoseconds(time: Duration) -> u64 {
+pub(super) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 

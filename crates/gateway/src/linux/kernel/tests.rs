@@ -96,7 +96,7 @@ fn triage(list: &str) -> Triage {
 }
 
 /// A whole IP packet of TCP or UDP, as the packet filter's forwarding has them.
-fn ip<'a>(link: LinkType, bytes: &'a [u8]) -> Option<&'a [u8]> {
+fn ip(link: LinkType, bytes: &[u8]) -> Option<&[u8]> {
     let skipped = match link {
         LinkType::RawIp => 0,
         LinkType::Ethernet => 14,
@@ -169,7 +169,7 @@ fn the_program_does_what_its_model_does() {
     let mut counts = Counts::default();
     for list in lists {
         let triage = triage(&format!("{list:?}"));
-        loaded.judge.put(Some(&triage)).unwrap();
+        loaded.judge.put(Some(&triage), false).unwrap();
         for (name, file) in samples::captures() {
             let mut reader = CaptureReader::new("sample", file.as_slice()).unwrap();
             let mut models = Models::new();
@@ -263,13 +263,19 @@ fn chance_packet(chance: &mut Chance, next: &mut [[u32; 2]; 8], calm: bool) -> V
     } else if number == next[place][from] {
         next[place][from] = number.wrapping_add(u32::try_from(payload.len()).unwrap());
     }
+    let numbers = tcp.then_some((number, flags));
+    packet_of((place, from), numbers, &payload)
+}
+
+/// A packet of the conversation with this place, over IPv4 or IPv6, from its first or its second end; without numbers by UDP.
+fn packet_of((place, from): (usize, usize), numbers: Option<(u32, u8)>, payload: &[u8]) -> Vec<u8> {
     let ports = [
         40_000 + u16::try_from(place).unwrap(),
         [80, 53, 6_881][place % 3],
     ];
     let (source, destination) = (ports[from], ports[1 - from]);
     let mut transport = [source.to_be_bytes(), destination.to_be_bytes()].concat();
-    if tcp {
+    if let Some((number, flags)) = numbers {
         transport.extend(number.to_be_bytes());
         transport.extend([0, 0, 0, 1, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
     } else {
@@ -278,9 +284,9 @@ fn chance_packet(chance: &mut Chance, next: &mut [[u32; 2]; 8], calm: bool) -> V
     }
     transport.extend(payload);
     let length = u16::try_from(transport.len()).unwrap();
-    let protocol = if tcp { 6 } else { 17 };
+    let protocol = if numbers.is_some() { 6 } else { 17 };
     let ends = [[10, 0, 0, 1], [192, 0, 2, 2]];
-    let mut packet = if place % 2 == 0 {
+    let mut packet = if place.is_multiple_of(2) {
         let mut header = vec![0x45, 0];
         header.extend((length + 20).to_be_bytes());
         header.extend([0, 0, 0x40, 0, 64, protocol, 0, 0]);
@@ -319,7 +325,7 @@ fn the_program_does_what_its_model_does_when_conversations_go_wrong() {
     let mut counts = Counts::default();
     for list in ["p2p", "gnutella", "irc", "dns"] {
         let triage = triage(&format!("{list:?}"));
-        loaded.judge.put(Some(&triage)).unwrap();
+        loaded.judge.put(Some(&triage), false).unwrap();
         for seed in 1..=120_u64 {
             let (mut chance, mut models) = (
                 Chance(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed)),
@@ -327,7 +333,7 @@ fn the_program_does_what_its_model_does_when_conversations_go_wrong() {
             );
             let mut next = [[0; 2]; 8];
             for packet in 0..400 {
-                let bytes = chance_packet(&mut chance, &mut next, seed % 2 == 0);
+                let bytes = chance_packet(&mut chance, &mut next, seed.is_multiple_of(2));
                 compare(&loaded, &triage, (&mut models, &mut counts), &bytes).unwrap_or_else(
                     |differs| panic!("{list}, seed {seed}, packet {packet}: {differs}"),
                 );

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const KERNEL: [&str; 3] = ["--enforce", "--path", "kernel"];
 
 /// A border, if this machine has what the in-kernel path needs.
-fn border(test: &str) -> Option<Border> {
+pub(super) fn border(test: &str) -> Option<Border> {
     let border = Border::new(test)?;
     let looked = border.program().run(["--json", "gate", "doctor"]).unwrap();
     if looked.code != Some(0) {
@@ -196,7 +196,7 @@ fn it_outlives_a_gateway_that_is_killed_and_goes_with_the_next_one() -> Tested {
     }
     // One that does without takes it out.
     border.daemon().kill()?;
-    border.up(BLOCK, &["--enforce", "--bpffs", &bpffs.0]);
+    border.up(BLOCK, &["--enforce", "--path", "user", "--bpffs", &bpffs.0]);
     let left = hooks(&border)?;
     let ours =
         |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("ringway");
@@ -306,7 +306,8 @@ fn what_the_policy_does_not_care_about_is_not_asked_about_and_the_rest_is_named_
         stream.set_read_timeout(Some(DEADLINE))?;
         let (first, rest) = HELLO.split_at(3);
         stream.write_all(first)?;
-        stream.read(&mut [0; 100])?;
+        // Its echo: what was said is through before there is more.
+        stream.read_exact(&mut [0; 3])?;
         stream.write_all(rest)?;
         stream.read(&mut [0; 100])
     })?;
@@ -338,5 +339,28 @@ fn another_policy_is_another_triage() -> Tested {
             .iter()
             .any(|event| event["alert"]["signature"] == "no-torrents")
     });
+    Ok(())
+}
+
+#[test]
+fn nothing_undecided_passes_without_a_gateway_where_the_policy_fails_closed() -> Tested {
+    let page = b"GET / HTTP/1.1\r\nHost: server\r\n\r\n";
+    let server = format!("{SERVER}:80");
+    for (failure, passes) in [("open", true), ("closed", false)] {
+        let Some(mut border) = border("a killed gateway's triage") else {
+            return Ok(());
+        };
+        let policy = format!("[gateway]\nfailure = \"{failure}\"\n\n{BLOCK}");
+        border.up(&policy, &KERNEL);
+        echo(&border, &server)?;
+        answered(&border, &server, page, true)?;
+        border.daemon().kill()?;
+        // For so long the kernel takes it for alive.
+        thread::sleep(ringway_gateway::limits::PULSE);
+        let got = say(&border, &server, page)?;
+        if matches!(got, Ok(length) if length > 0) != passes {
+            return wrong(format!("failing {failure}: {got:?}"));
+        }
+    }
     Ok(())
 }

@@ -5,13 +5,27 @@ use super::border::Border;
 /// `CAP_NET_ADMIN` and `CAP_NET_RAW` (capabilities(7)).
 const NEEDED: u64 = 1 << 12 | 1 << 13;
 
+/// `CAP_BPF`.
+const FOR_KERNEL_PATH: u64 = 1 << 39;
+
 #[test]
 fn every_thread_keeps_the_capabilities_that_it_needs_and_no_others() {
-    let Some(mut border) = Border::new("privileges") else {
-        return;
-    };
+    if let Some(border) = Border::new("privileges") {
+        keeps(border, "user", NEEDED);
+    }
+}
+
+#[test]
+fn so_it_does_on_the_in_kernel_path() {
+    if let Some(border) = super::kernel::border("privileges of the in-kernel path") {
+        keeps(border, "kernel", NEEDED | FOR_KERNEL_PATH);
+    }
+}
+
+/// On this path every thread has these and no others.
+fn keeps(mut border: Border, path: &str, needed: u64) {
     let classes = "[classes.slow]\nrate = \"1 Mbit/s\"\n\n[[rule]]\nname = \"web\"\napp = \"http\"\naction = \"shape\"\nclass = \"slow\"\n";
-    border.up(classes, &["--enforce"]);
+    border.up(classes, &["--enforce", "--path", path]);
     let pid = border.status()["pid"].as_u64().unwrap();
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     // Who may not give away what programs may get (CAP_SETPCAP) keeps that.
@@ -30,7 +44,7 @@ fn every_thread_keeps_the_capabilities_that_it_needs_and_no_others() {
                 continue;
             }
             let has = u64::from_str_radix(&field(name), 16).unwrap();
-            assert_eq!(has, NEEDED, "{name} {status}");
+            assert_eq!(has, needed, "{name} {status}");
         }
         assert_eq!(field("NoNewPrivs:"), "1");
         count += 1;

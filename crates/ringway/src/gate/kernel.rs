@@ -1,0 +1,113 @@
+//! The in-kernel path of `gate up`: had or done without, and told what it need not ask about.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ringway_gateway::SignatureSet;
+use ringway_gateway::classify::Bounds;
+use ringway_gateway::linux::kernel::judge::Judge;
+use ringway_gateway::linux::kernel::{Kernel, KernelError};
+use ringway_gateway::linux::rules::Border;
+use ringway_gateway::policy::{Failure as WhenItFails, Policy};
+use ringway_gateway::triage::Triage;
+
+use crate::cli::{PathChoice, UpArgs};
+use crate::failure::Failure;
+
+/// The in-kernel path, loaded and not yet at work, if it is wanted and can be had. Loading it takes capabilities that the gateway
+/// needs for nothing else.
+pub(crate) fn in_kernel(args: &UpArgs) -> Result<Option<Kernel>, Failure> {
+    if args.path == PathChoice::User {
+        return Ok(None);
+    }
+    match (Kernel::load(&args.bpffs.bpffs), args.path) {
+        (Ok(kernel), _) => Ok(Some(kernel)),
+        (Err(refused), PathChoice::Auto) => {
+            tracing::warn!(%refused, "no in-kernel path: user space does without");
+            Ok(None)
+        }
+        (Err(refused), _) => Err(missing(&refused)),
+    }
+}
+
+fn missing(refused: &KernelError) -> Failure {
+    Failure::failed(format_args!(
+        "there is no in-kernel path: {refused} (`ringway gate doctor` looks for all that it needs)"
+    ))
+}
+
+/// Puts it to work; without one, what an earlier run may have left goes.
+pub(super) fn attach(
+    kernel: Option<&mut Kernel>,
+    border: &Border,
+    bpffs: &Path,
+) -> Result<(), Failure> {
+    match kernel {
+        Some(kernel) => kernel
+            .attach(border, bpffs)
+            .map_err(|refused| missing(&refused)),
+        None => {
+            // Without tc there is nothing to take out.
+            Kernel::detach(border, bpffs).ok();
+            Ok(())
+        }
+    }
+}
+
+/// How the in-kernel path is told what it need not ask about.
+#[derive(Clone, Debug)]
+pub(super) struct InKernel {
+    judge: Arc<Mutex<Judge>>,
+    folder: PathBuf,
+    signatures: Arc<SignatureSet>,
+    packets: u8,
+}
+
+impl InKernel {
+    /// `None`: everything is asked about, with this gateway's settings.
+    pub(super) fn new(kernel: &mut Kernel, set: &SignatureSet, args: &UpArgs) -> Option<InKernel> {
+        if args.bridged {
+            tracing::warn!(
+                "resets across a bridge need the addresses of its links, which are learnt from packets that are asked about: the kernel asks about every undecided packet, and refuses calls like blocked ones"
+            );
+            return None;
+        }
+        if args.queues > 1 {
+            tracing::warn!(
+                "with several queues (--queues) the kernel does not know which of them a flow's beginning is for: it asks about every undecided packet, and refuses calls like blocked ones"
+            );
+            return None;
+        }
+        Some(InKernel {
+            judge: Arc::new(Mutex::new(kernel.take_judge()?)),
+            folder: kernel.folder().to_owned(),
+            signatures: Arc::new(set.clone()),
+            packets: args.look.packets,
+        })
+    }
+
+    /// Tells the kernel; answers where its programs are if it may pass anything by this policy.
+    pub(super) fn put(&self, policy: &Policy) -> Result<Option<&PathBuf>, Failure> {
+        let triage = match Triage::new(&self.signatures, policy) {
+            Ok(triage) if triage.asks_everything() => {
+                tracing::info!(
+                    "the policy may concern every flow: the kernel asks about all of them"
+                );
+                None
+            }
+            Ok(triage) => Some(triage.with_bounds(Bounds {
+                packets: self.packets,
+            })),
+            Err(why) => {
+                tracing::warn!(%why, "the kernel asks about all flows");
+                None
+            }
+        };
+        let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
+        let closed = policy.failure() == WhenItFails::Closed;
+        judge
+            .put(triage.as_ref(), closed)
+            .map_err(Failure::failed)?;
+        Ok(triage.map(|_| &self.folder))
+    }
+}
