@@ -1,6 +1,7 @@
 //! [`RingSim`]: members of a ring on a simulated network.
 
 mod attacked;
+mod nodes;
 mod records;
 mod routes;
 
@@ -22,6 +23,7 @@ use crate::report::{Check, Failure, LookupResult, RingConfig};
 use crate::seed::spread;
 use crate::trace::Trace;
 use crate::trust::{MemberOf, Registry};
+use nodes::Nodes;
 
 /// The id of the simulated ring: the keys of its members derive from it.
 const RING: [u8; 32] = [7; 32];
@@ -52,7 +54,7 @@ pub struct RingSim {
     base: Instant,
     rng: StdRng,
     network: Network<RingKey, Vec<u8>>,
-    nodes: BTreeMap<RingKey, Node>,
+    nodes: Nodes,
     steps: u64,
     steps_at_once: u64,
     /// How often a member's state changed, and up to which change the invariant was checked.
@@ -90,7 +92,7 @@ impl RingSim {
             rng: StdRng::from_seed(spread(seed, 0)),
             network: Network::new(config.link.clone()),
             config,
-            nodes: BTreeMap::new(),
+            nodes: Nodes::default(),
             steps: 0,
             steps_at_once: 0,
             changes: 0,

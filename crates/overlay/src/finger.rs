@@ -16,18 +16,45 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
 
 use crate::chord::Chord;
-use crate::group::Density;
+use crate::group::{Density, width};
 use crate::key::{Offset, RingKey};
 use crate::limits::{MAX_FINGER_FAILURES, MAX_FINGERS};
 
 /// One finger.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Finger {
     pub(crate) offset: Offset,
     /// The group around the finger's point, clockwise. Never empty.
     pub(crate) group: Vec<RingKey>,
     /// The numbers of the views that the group was made from, where they are known.
     pub(crate) numbers: BTreeMap<RingKey, u64>,
+    /// How wide the group is, as a share of the ring.
+    pub(crate) width: f64,
+}
+
+impl Finger {
+    pub(crate) fn new(
+        offset: Offset,
+        mut group: Vec<RingKey>,
+        numbers: BTreeMap<RingKey, u64>,
+    ) -> Finger {
+        group.shrink_to_fit();
+        let width = width(&group);
+        Finger {
+            offset,
+            group,
+            numbers,
+            width,
+        }
+    }
+
+    fn remove(&mut self, key: &RingKey) {
+        let before = self.group.len();
+        self.group.retain(|member| member != key);
+        if self.group.len() != before {
+            self.width = width(&self.group);
+        }
+    }
 }
 
 /// All fingers, the nearest first.
@@ -76,7 +103,7 @@ impl Fingers {
 
     pub(crate) fn remove(&mut self, key: &RingKey) {
         for finger in &mut self.entries {
-            finger.group.retain(|member| member != key);
+            finger.remove(key);
         }
         self.entries.retain(|finger| !finger.group.is_empty());
     }
@@ -114,11 +141,7 @@ impl Fingers {
             return;
         }
         let place = self.entries.partition_point(|f| f.offset < offset);
-        let finger = Finger {
-            offset,
-            group,
-            numbers,
-        };
+        let finger = Finger::new(offset, group, numbers);
         self.entries.insert(place, finger);
         if self.entries.len() > MAX_FINGERS {
             self.entries.remove(0);

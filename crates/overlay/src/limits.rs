@@ -226,6 +226,10 @@ pub const MAX_NOTIFICATIONS: usize = 8;
 /// until a watched one has been quiet for [`RATE_WINDOW`].
 pub const MAX_WATCHED_PEERS: usize = 1_024;
 
+/// Members whose requests are counted before those whose window is over are looked for and forgotten.
+/// Source: chosen; what asks one member in a second in a ring at rest, twice. Past it, and each time that they have doubled, they are forgotten.
+pub const RATES_KEPT: usize = 32;
+
 /// Requests of one member that are answered in one [`RATE_WINDOW`].
 /// Source: chosen; ten times what a member with 64 lookups a second asks one other. Past it
 /// they are dropped and counted.

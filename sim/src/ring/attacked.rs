@@ -23,7 +23,7 @@ impl RingSim {
     /// Starts all machines that do not run as members of one ring at rest, with all pointers and fingers as they should be.
     /// Their groups fill within some seconds.
     pub fn settle(&mut self) {
-        let keys: Vec<RingKey> = self.nodes.keys().copied().collect();
+        let keys: Vec<RingKey> = self.nodes.keys().collect();
         let (g, r) = (self.config.overlay.group, self.r());
         let spacing = 1.0 / f64::from(u32::try_from(keys.len().max(1)).unwrap_or(u32::MAX));
         let nth = |at: usize| keys.get(at % keys.len().max(1)).copied();
@@ -67,17 +67,16 @@ impl RingSim {
     /// be told from the dead, those after it up to one that can.
     #[must_use]
     pub fn owners(&self, target: &RingKey) -> Vec<RingKey> {
-        let after = self.nodes.range(target..).chain(self.nodes.range(..target));
-        let members = after.filter(|(key, node)| {
+        let members = self.nodes.from(target).filter(|(key, node)| {
             let chord = node.chord.as_ref();
             chord.is_some_and(|chord| chord.state() == Membership::Member)
-                && !self.convicted.contains_key(*key)
+                && !self.convicted.contains_key(key)
         });
         let mut owners = Vec::new();
         for (key, _) in members {
-            owners.push(*key);
-            let fades = Some(Behaviour::Silent) == self.behaviour(key)
-                || Some(Behaviour::Selective) == self.behaviour(key);
+            owners.push(key);
+            let fades = Some(Behaviour::Silent) == self.behaviour(&key)
+                || Some(Behaviour::Selective) == self.behaviour(&key);
             if !fades {
                 break;
             }

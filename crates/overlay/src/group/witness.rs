@@ -36,7 +36,9 @@ impl Witnessed {
             let stranger = speakers.find(|key| !group.contains(key)).copied();
             self.said.remove(&stranger?);
         }
-        let earlier = self.said.entry(author).or_default();
+        // Most are met once.
+        let first = || VecDeque::with_capacity(1);
+        let earlier = self.said.entry(author).or_insert_with(first);
         if earlier.contains(said) {
             return None;
         }
