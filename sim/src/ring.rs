@@ -65,6 +65,8 @@ pub struct RingSim {
     registry: Arc<Registry>,
     adversary: Adversary,
     convicted: BTreeMap<RingKey, Duration>,
+    /// When each joined first.
+    joined: BTreeMap<RingKey, Duration>,
     messages: u64,
     bytes: u64,
     running: BTreeMap<(RingKey, LookupId), RingKey>,
@@ -87,6 +89,7 @@ impl RingSim {
             adversary: Adversary::new(&registry, config.overlay.group),
             registry,
             convicted: BTreeMap::new(),
+            joined: BTreeMap::new(),
             messages: 0,
             bytes: 0,
             rng: StdRng::from_seed(spread(seed, 0)),
@@ -479,6 +482,9 @@ impl RingSim {
                 self.convicted.entry(member).or_insert(now);
             }
             match event {
+                Event::Joined => {
+                    self.joined.entry(key).or_insert(self.network.now());
+                }
                 Event::RecordStored { .. }
                 | Event::RecordFound { .. }
                 | Event::RecordFailed { .. } => self.records.push(event),
@@ -517,6 +523,7 @@ impl RingSim {
         let live = self.snapshots();
         self.formed = self.formed || invariant::principals(&live).len() > self.r();
         let verdict = match self.config.check {
+            Check::Honest => return self.check_honest(&live),
             Check::Full if self.formed => invariant::check_full(&live, self.r()),
             _ => invariant::check_structure(&live),
         };

@@ -65,6 +65,8 @@ pub(crate) struct Fingers {
     cursor: Option<Offset>,
     /// Whether every finger has been looked up once.
     complete: bool,
+    /// The most that the members of the own group have stood apart since the pass began, on average, as a share of the ring.
+    widest: f64,
     next: Option<Instant>,
     /// Lookups that failed in a row.
     failures: u32,
@@ -148,6 +150,19 @@ impl Fingers {
         }
     }
 
+    /// The own group's members stand so far apart on average. If they stood twice as far apart since the last pass began, the fingers are from a smaller
+    /// ring, or from a part of this one: all of them are looked up again, in a hurry.
+    fn compare(&mut self, spacing: f64) {
+        self.widest = self.widest.max(spacing);
+        if 2.0 * spacing <= self.widest {
+            self.cursor = None;
+            self.complete = false;
+        }
+        if self.cursor.is_none() {
+            self.widest = spacing;
+        }
+    }
+
     fn advance(&mut self, past: Offset) {
         if past == Offset::MAX {
             self.cursor = None;
@@ -187,6 +202,12 @@ impl Chord {
         let Some(first) = self.first_offset() else {
             return;
         };
+        let own = self.own_group();
+        if own.len() > self.config.group / 2 {
+            let gaps = u32::try_from(own.len()).unwrap_or(u32::MAX);
+            let spacing = width(own) / f64::from(gaps.saturating_sub(1));
+            self.fingers.compare(spacing);
+        }
         // One step below may come and go with the estimate.
         let keep = first.share() / 2.0;
         self.fingers

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ringway_overlay::{Membership, RingKey, Snapshot};
+use ringway_overlay::{Membership, RingKey, Snapshot, invariant};
 
 use super::RingSim;
 use crate::adversary::Behaviour;
+use crate::report::Failure;
 
 impl RingSim {
     /// Turns a machine into a traitor.
@@ -61,6 +62,23 @@ impl RingSim {
     #[must_use]
     pub fn convicted(&self) -> &BTreeMap<RingKey, Duration> {
         &self.convicted
+    }
+
+    /// When each member joined first.
+    #[must_use]
+    pub fn joined(&self) -> &BTreeMap<RingKey, Duration> {
+        &self.joined
+    }
+
+    /// What no traitor may change: [`Check::Honest`](crate::Check::Honest).
+    pub(super) fn check_honest(&self, live: &[Snapshot]) -> Result<(), Failure> {
+        let honest = |key: &RingKey| self.behaviour(key).is_none();
+        if let Some(victim) = self.convicted.keys().find(|key| honest(key)) {
+            return Err(self.failure(format!("{victim:?} is honest, and convicted")));
+        }
+        let honest = live.iter().filter(|snapshot| honest(&snapshot.key));
+        let verdict: Result<(), _> = honest.map(invariant::check_order).collect();
+        verdict.map_err(|violation| self.failure(violation.to_string()))
     }
 
     /// Who may be named as the owner of `target`: the member that owns it, and, if that is a traitor that cannot always
