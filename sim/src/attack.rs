@@ -1,6 +1,7 @@
 //! Lookups in a ring with traitors in it: how many find the owner, and what they cost.
 
 mod audit;
+mod divided;
 mod forming;
 mod routing;
 
@@ -13,6 +14,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use ringway_overlay::{Config, Membership, RingKey, Rule};
 
 pub use audit::{Convictions, furtive};
+pub use divided::{Divided, Reunion, divided};
 pub use forming::{Formed, Forming, forming, placed};
 pub use routing::{Deliveries, Receivers, deliveries};
 

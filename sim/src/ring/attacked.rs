@@ -64,6 +64,12 @@ impl RingSim {
         &self.convicted
     }
 
+    /// Members of a group, g.
+    #[must_use]
+    pub fn group_size(&self) -> usize {
+        self.config.overlay.group
+    }
+
     /// When each member joined first.
     #[must_use]
     pub fn joined(&self) -> &BTreeMap<RingKey, Duration> {
