@@ -3,12 +3,13 @@
 //! A traitor runs the same member as everybody, so that it keeps its place in the ring; what comes in from honest members is
 //! answered by the adversary, who knows the whole ring, where that does harm. Traitors tell each other the truth.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use ringway_overlay::{Header, Message, Record, RingKey, View};
 
-use crate::trust::{MemberOf, Registry};
+use crate::trust::{FirstBytes, MemberOf, Registry};
 
 /// What a traitor does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +72,8 @@ pub struct Adversary {
     tolerance: f64,
     g: usize,
     traitors: BTreeMap<RingKey, Behaviour>,
+    /// The same, found faster: it is asked for each message.
+    known: HashMap<RingKey, Behaviour, BuildHasherDefault<FirstBytes>>,
     everybody: BTreeSet<RingKey>,
     /// The latest view that each has signed.
     said: BTreeMap<RingKey, View>,
@@ -88,6 +91,7 @@ impl Adversary {
             tolerance: 1.3,
             g,
             traitors: BTreeMap::new(),
+            known: HashMap::default(),
             everybody: BTreeSet::new(),
             said: BTreeMap::new(),
             records: BTreeMap::new(),
@@ -98,6 +102,7 @@ impl Adversary {
     /// Turns `key` into a traitor.
     pub fn recruit(&mut self, key: RingKey, behaviour: Behaviour) {
         self.traitors.insert(key, behaviour);
+        self.known.insert(key, behaviour);
     }
 
     /// Somebody is in the ring.
@@ -113,13 +118,13 @@ impl Adversary {
     /// What `key` does, if it is a traitor.
     #[must_use]
     pub fn behaviour(&self, key: &RingKey) -> Option<Behaviour> {
-        self.traitors.get(key).copied()
+        self.known.get(key).copied()
     }
 
     /// Whether what a traitor wants to say by itself is kept back: its own announcements would give its lies away.
     #[must_use]
     pub fn keeps_back(&self, from: &RingKey, message: &Message) -> bool {
-        self.traitors.contains_key(from)
+        self.known.contains_key(from)
             && matches!(
                 message,
                 Message::Announce { .. }
@@ -135,7 +140,7 @@ impl Adversary {
         let Some(mut behaviour) = self.behaviour(&me) else {
             return Reaction::Honest;
         };
-        if self.traitors.contains_key(&from) {
+        if self.known.contains_key(&from) {
             return Reaction::Honest;
         }
         self.coin = self
@@ -310,7 +315,7 @@ impl Adversary {
             Behaviour::Invent => (0..self.g).map(|n| invented(point, n)).collect(),
             Behaviour::Camouflage => self.camouflaged(me, point),
             _ => {
-                let mut named = self.nearest(point, self.g, |key| self.traitors.contains_key(key));
+                let mut named = self.nearest(point, self.g, |key| self.known.contains_key(key));
                 if named.is_empty() {
                     named.push(*me);
                 }
@@ -329,7 +334,7 @@ impl Adversary {
         let (traitors, mut honest): (Vec<RingKey>, Vec<RingKey>) = around
             .into_iter()
             .filter(|key| distance(key) <= reach)
-            .partition(|key| self.traitors.contains_key(key));
+            .partition(|key| self.known.contains_key(key));
         honest.sort_by(|a, b| distance(b).total_cmp(&distance(a)));
         let missing = self.g.saturating_sub(traitors.len());
         let mut named: Vec<RingKey> = traitors;

@@ -1,6 +1,8 @@
 //! Lookups in a ring with traitors in it: how many find the owner, and what they cost.
 
 mod audit;
+mod divided;
+mod forming;
 mod routing;
 
 use std::collections::BTreeMap;
@@ -12,6 +14,8 @@ use rand::{Rng, RngExt, SeedableRng};
 use ringway_overlay::{Config, Membership, RingKey, Rule};
 
 pub use audit::{Convictions, furtive};
+pub use divided::{Divided, Reunion, divided};
+pub use forming::{Formed, Forming, forming, placed};
 pub use routing::{Deliveries, Receivers, deliveries};
 
 use crate::adversary::Behaviour;
@@ -188,12 +192,19 @@ fn part(share: f64, count: usize) -> usize {
 pub fn run(attack: &Attack) -> Result<Outcome, Failure> {
     let mut rng = StdRng::from_seed(spread(attack.seed, u64::MAX));
     let (mut sim, mut honest) = form(attack, &mut rng);
-    let (idle_rate, idle_bytes) = rest(attack, &mut sim)?;
-    let mut outcome = Outcome {
-        idle_rate,
-        idle_bytes,
-        ..Outcome::default()
-    };
+    let mut outcome = rest(attack, &mut sim)?;
+    measure(attack, &mut sim, &mut honest, &mut rng, &mut outcome)?;
+    Ok(outcome)
+}
+
+/// Looks up random points from random honest members while members come and go, and judges what came of it.
+fn measure(
+    attack: &Attack,
+    sim: &mut RingSim,
+    honest: &mut Vec<RingKey>,
+    rng: &mut StdRng,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
     let pause = attack.over / u32::try_from(attack.lookups.max(1)).unwrap_or(u32::MAX);
     // Crashes and joins per pause between two lookups.
     let events = 2.0 * attack.churn * whole(attack.members) * pause.as_secs_f64() / 3600.0;
@@ -204,10 +215,10 @@ pub fn run(attack: &Attack) -> Result<Outcome, Failure> {
         owed += events;
         while owed >= 1.0 {
             owed -= 1.0;
-            change(&mut sim, &mut honest, &mut rng);
+            change(sim, honest, rng);
         }
         let target = RingKey::from_bytes(rng.random());
-        let begun = somebody(&sim, &honest, &mut rng).is_some_and(|from| sim.lookup(from, target));
+        let begun = somebody(sim, honest, rng).is_some_and(|from| sim.lookup(from, target));
         if begun {
             before.insert(target, sim.owners(&target));
         } else {
@@ -215,12 +226,12 @@ pub fn run(attack: &Attack) -> Result<Outcome, Failure> {
             outcome.failed += 1;
         }
         sim.run_for(pause)?;
-        take_in(&mut sim, &before, &mut outcome);
+        take_in(sim, &before, outcome);
     }
     sim.run_for(Duration::from_secs(12))?;
-    take_in(&mut sim, &before, &mut outcome);
+    take_in(sim, &before, outcome);
     if attack.rule == Rule::Verified {
-        outcome.told = tell(&mut sim, &honest, &mut rng, PATIENCE)?;
+        outcome.told = tell(sim, honest, rng, PATIENCE)?;
         outcome.to_tell = honest.len().saturating_sub(1);
     }
     outcome.steps /= whole(outcome.lookups.max(1));
@@ -234,7 +245,7 @@ pub fn run(attack: &Attack) -> Result<Outcome, Failure> {
     let times = guilty.iter().filter_map(|key| sim.convicted().get(key));
     outcome.convicted_after = times.copied().collect();
     outcome.convicted_after.sort_unstable();
-    Ok(outcome)
+    Ok(())
 }
 
 /// Has one honest member learn of a statement of the ring's owner, and gives the virtual time after which each other honest member has heard of it, in
@@ -269,8 +280,8 @@ fn tell(
     Ok(times)
 }
 
-/// The ring with its traitors, and who is honest in it.
-fn form(attack: &Attack, rng: &mut StdRng) -> (RingSim, Vec<RingKey>) {
+/// A ring without members.
+fn ring(attack: &Attack, check: Check) -> RingSim {
     let mut overlay = attack.overlay.clone();
     overlay.lookups = attack.rule;
     let config = RingConfig {
@@ -279,28 +290,38 @@ fn form(attack: &Attack, rng: &mut StdRng) -> (RingSim, Vec<RingKey>) {
             loss: attack.loss,
             ..Link::default()
         },
-        check: Check::Nothing,
+        check,
         credentials: true,
     };
-    let mut sim = RingSim::new(attack.seed, config);
+    RingSim::new(attack.seed, config)
+}
+
+/// What the traitor number `n` does.
+fn traitor(attack: &Attack, n: usize) -> Behaviour {
+    let mixed = if attack.members <= MANY {
+        Behaviour::ALL[n % Behaviour::ALL.len()]
+    } else {
+        UNCONVICTED[n % UNCONVICTED.len()]
+    };
+    attack.behaviour.unwrap_or(mixed)
+}
+
+/// The ring with its traitors, and who is honest in it.
+fn form(attack: &Attack, rng: &mut StdRng) -> (RingSim, Vec<RingKey>) {
+    let mut sim = ring(attack, Check::Nothing);
     let mut keys: Vec<RingKey> = (0..attack.members).map(|_| sim.add()).collect();
     keys.shuffle(rng);
     let traitors = part(attack.traitors, attack.members);
     for (n, key) in keys.iter().take(traitors).enumerate() {
-        let mixed = if attack.members <= MANY {
-            Behaviour::ALL[n % Behaviour::ALL.len()]
-        } else {
-            UNCONVICTED[n % UNCONVICTED.len()]
-        };
-        sim.recruit(*key, attack.behaviour.unwrap_or(mixed));
+        sim.recruit(*key, traitor(attack, n));
     }
     let honest = keys.split_off(traitors);
     sim.settle();
     (sim, honest)
 }
 
-/// Lets time pass before the lookups, and gives the messages and the bytes per member and second in the second half of it.
-fn rest(attack: &Attack, sim: &mut RingSim) -> Result<(f64, f64), Failure> {
+/// Lets time pass before the lookups, and counts the messages and the bytes per member and second in the second half of it.
+fn rest(attack: &Attack, sim: &mut RingSim) -> Result<Outcome, Failure> {
     sim.run_for(attack.before / 2)?;
     let (messages, bytes) = (sim.messages(), sim.bytes());
     sim.run_for(attack.before / 2)?;
@@ -308,10 +329,11 @@ fn rest(attack: &Attack, sim: &mut RingSim) -> Result<(f64, f64), Failure> {
         let count = f64::from(u32::try_from(count).unwrap_or(u32::MAX));
         count / whole(attack.members) / (attack.before / 2).as_secs_f64()
     };
-    Ok((
-        per_member(sim.messages() - messages),
-        per_member(sim.bytes() - bytes),
-    ))
+    Ok(Outcome {
+        idle_rate: per_member(sim.messages() - messages),
+        idle_bytes: per_member(sim.bytes() - bytes),
+        ..Outcome::default()
+    })
 }
 
 /// An honest member that is in the ring.

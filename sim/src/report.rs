@@ -29,6 +29,9 @@ pub enum Check {
     /// The structure only: for networks that lose so much that the living are taken for dead, which
     /// Zave's preconditions exclude.
     Structure,
+    /// What traitors cannot change at any moment: no honest member is convicted, and the lists of honest members are in order. Zave's structure they can: a
+    /// newcomer may get a list of accomplices who are no members yet, and has nobody else for some rounds.
+    Honest,
     /// Nothing: for networks that are divided, where there are several rings by necessity.
     Nothing,
 }

@@ -1,6 +1,7 @@
 //! [`RingSim`]: members of a ring on a simulated network.
 
 mod attacked;
+mod nodes;
 mod records;
 mod routes;
 
@@ -22,6 +23,7 @@ use crate::report::{Check, Failure, LookupResult, RingConfig};
 use crate::seed::spread;
 use crate::trace::Trace;
 use crate::trust::{MemberOf, Registry};
+use nodes::Nodes;
 
 /// The id of the simulated ring: the keys of its members derive from it.
 const RING: [u8; 32] = [7; 32];
@@ -52,7 +54,7 @@ pub struct RingSim {
     base: Instant,
     rng: StdRng,
     network: Network<RingKey, Vec<u8>>,
-    nodes: BTreeMap<RingKey, Node>,
+    nodes: Nodes,
     steps: u64,
     steps_at_once: u64,
     /// How often a member's state changed, and up to which change the invariant was checked.
@@ -63,6 +65,8 @@ pub struct RingSim {
     registry: Arc<Registry>,
     adversary: Adversary,
     convicted: BTreeMap<RingKey, Duration>,
+    /// When each joined first.
+    joined: BTreeMap<RingKey, Duration>,
     messages: u64,
     bytes: u64,
     running: BTreeMap<(RingKey, LookupId), RingKey>,
@@ -85,12 +89,13 @@ impl RingSim {
             adversary: Adversary::new(&registry, config.overlay.group),
             registry,
             convicted: BTreeMap::new(),
+            joined: BTreeMap::new(),
             messages: 0,
             bytes: 0,
             rng: StdRng::from_seed(spread(seed, 0)),
             network: Network::new(config.link.clone()),
             config,
-            nodes: BTreeMap::new(),
+            nodes: Nodes::default(),
             steps: 0,
             steps_at_once: 0,
             changes: 0,
@@ -477,6 +482,9 @@ impl RingSim {
                 self.convicted.entry(member).or_insert(now);
             }
             match event {
+                Event::Joined => {
+                    self.joined.entry(key).or_insert(self.network.now());
+                }
                 Event::RecordStored { .. }
                 | Event::RecordFound { .. }
                 | Event::RecordFailed { .. } => self.records.push(event),
@@ -515,6 +523,7 @@ impl RingSim {
         let live = self.snapshots();
         self.formed = self.formed || invariant::principals(&live).len() > self.r();
         let verdict = match self.config.check {
+            Check::Honest => return self.check_honest(&live),
             Check::Full if self.formed => invariant::check_full(&live, self.r()),
             _ => invariant::check_structure(&live),
         };

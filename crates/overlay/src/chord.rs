@@ -253,11 +253,7 @@ impl Chord {
     ) {
         self.become_member(now, state.predecessor, state.successors.clone());
         let fingers = fingers.into_iter().filter(|(_, group)| !group.is_empty());
-        let fingers = fingers.map(|(offset, group)| Finger {
-            offset,
-            group,
-            numbers: BTreeMap::new(),
-        });
+        let fingers = fingers.map(|(offset, group)| Finger::new(offset, group, BTreeMap::new()));
         // As if they had been looked up at different times.
         let next = now + self.config.finger_interval.mul_f64(self.rng.random());
         self.fingers.restore(fingers.collect(), next);

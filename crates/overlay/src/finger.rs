@@ -16,18 +16,45 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
 
 use crate::chord::Chord;
-use crate::group::Density;
+use crate::group::{Density, width};
 use crate::key::{Offset, RingKey};
 use crate::limits::{MAX_FINGER_FAILURES, MAX_FINGERS};
 
 /// One finger.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Finger {
     pub(crate) offset: Offset,
     /// The group around the finger's point, clockwise. Never empty.
     pub(crate) group: Vec<RingKey>,
     /// The numbers of the views that the group was made from, where they are known.
     pub(crate) numbers: BTreeMap<RingKey, u64>,
+    /// How wide the group is, as a share of the ring.
+    pub(crate) width: f64,
+}
+
+impl Finger {
+    pub(crate) fn new(
+        offset: Offset,
+        mut group: Vec<RingKey>,
+        numbers: BTreeMap<RingKey, u64>,
+    ) -> Finger {
+        group.shrink_to_fit();
+        let width = width(&group);
+        Finger {
+            offset,
+            group,
+            numbers,
+            width,
+        }
+    }
+
+    fn remove(&mut self, key: &RingKey) {
+        let before = self.group.len();
+        self.group.retain(|member| member != key);
+        if self.group.len() != before {
+            self.width = width(&self.group);
+        }
+    }
 }
 
 /// All fingers, the nearest first.
@@ -38,6 +65,8 @@ pub(crate) struct Fingers {
     cursor: Option<Offset>,
     /// Whether every finger has been looked up once.
     complete: bool,
+    /// The most that the members of the own group have stood apart since the pass began, on average, as a share of the ring.
+    widest: f64,
     next: Option<Instant>,
     /// Lookups that failed in a row.
     failures: u32,
@@ -76,7 +105,7 @@ impl Fingers {
 
     pub(crate) fn remove(&mut self, key: &RingKey) {
         for finger in &mut self.entries {
-            finger.group.retain(|member| member != key);
+            finger.remove(key);
         }
         self.entries.retain(|finger| !finger.group.is_empty());
     }
@@ -114,14 +143,23 @@ impl Fingers {
             return;
         }
         let place = self.entries.partition_point(|f| f.offset < offset);
-        let finger = Finger {
-            offset,
-            group,
-            numbers,
-        };
+        let finger = Finger::new(offset, group, numbers);
         self.entries.insert(place, finger);
         if self.entries.len() > MAX_FINGERS {
             self.entries.remove(0);
+        }
+    }
+
+    /// The own group's members stand so far apart on average. If they stood twice as far apart since the last pass began, the fingers are from a smaller
+    /// ring, or from a part of this one: all of them are looked up again, in a hurry.
+    fn compare(&mut self, spacing: f64) {
+        self.widest = self.widest.max(spacing);
+        if 2.0 * spacing <= self.widest {
+            self.cursor = None;
+            self.complete = false;
+        }
+        if self.cursor.is_none() {
+            self.widest = spacing;
         }
     }
 
@@ -164,6 +202,12 @@ impl Chord {
         let Some(first) = self.first_offset() else {
             return;
         };
+        let own = self.own_group();
+        if own.len() > self.config.group / 2 {
+            let gaps = u32::try_from(own.len()).unwrap_or(u32::MAX);
+            let spacing = width(own) / f64::from(gaps.saturating_sub(1));
+            self.fingers.compare(spacing);
+        }
         // One step below may come and go with the estimate.
         let keep = first.share() / 2.0;
         self.fingers

@@ -50,13 +50,13 @@ impl Health {
             self.times.pop_front();
         }
         self.times.push_back(time);
-        let mut times: Vec<Duration> = self.times.iter().copied().collect();
-        times.sort_unstable();
-        let enough = times.len() >= HEALTH_SAMPLES / 2;
-        let median = times
-            .get(times.len().saturating_sub(1) / 2)
-            .filter(|_| enough);
-        self.usual = median.copied().unwrap_or_default();
+        let mut sorted = [Duration::MAX; HEALTH_SAMPLES];
+        let known = sorted.iter_mut().zip(&self.times);
+        known.for_each(|(to, from)| *to = *from);
+        let enough = self.times.len() >= HEALTH_SAMPLES / 2;
+        let middle = self.times.len().saturating_sub(1) / 2;
+        let (_, median, _) = sorted.select_nth_unstable(middle);
+        self.usual = if enough { *median } else { Duration::ZERO };
     }
 
     /// A timer that was due at `due` is handled at `now`. What is later than `most` counts as that.

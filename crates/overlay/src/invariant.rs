@@ -198,7 +198,12 @@ fn members(live: &[Snapshot]) -> BTreeMap<&RingKey, &Snapshot> {
     members.map(|snapshot| (&snapshot.key, snapshot)).collect()
 }
 
-fn check_order(snapshot: &Snapshot) -> Result<(), Violation> {
+/// Checks the one list: it goes clockwise once. That holds whatever other members say.
+///
+/// # Errors
+///
+/// When it does not.
+pub fn check_order(snapshot: &Snapshot) -> Result<(), Violation> {
     let mut after = &snapshot.key;
     for key in &snapshot.successors {
         if !between(after, key, &snapshot.key) {

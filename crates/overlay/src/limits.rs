@@ -153,6 +153,10 @@ pub const MAX_ACCUSED: usize = 16;
 /// Source: chosen; 400 bytes each. The ring's owner removes them for good long before. Past it no more are convicted.
 pub const MAX_CONVICTED: usize = 4_096;
 
+/// Proofs that a member which comes into the own group is told.
+/// Source: chosen; 400 bytes each, and each of its neighbours tells others. Past it a random choice: those who are convicted of being near it are told by many.
+pub const MAX_PROOFS_TOLD: usize = 32;
+
 /// Bytes of a statement of the ring's owner that members tell each other.
 /// Source: it fits [`MAX_MESSAGE`]; ours takes some 300 revocations. A longer one reaches members by DNS only.
 pub const MAX_STATEMENT: usize = 1_000;
@@ -226,6 +230,10 @@ pub const MAX_NOTIFICATIONS: usize = 8;
 /// until a watched one has been quiet for [`RATE_WINDOW`].
 pub const MAX_WATCHED_PEERS: usize = 1_024;
 
+/// Members whose requests are counted before those whose window is over are looked for and forgotten.
+/// Source: chosen; what asks one member in a second in a ring at rest, twice. Past it, and each time that they have doubled, they are forgotten.
+pub const RATES_KEPT: usize = 32;
+
 /// Requests of one member that are answered in one [`RATE_WINDOW`].
 /// Source: chosen; ten times what a member with 64 lookups a second asks one other. Past it
 /// they are dropped and counted.
@@ -260,6 +268,10 @@ pub const MAX_PENDING_ANSWERS: u32 = 8;
 /// Source: chosen; with the pauses between, an honest one is done with whatever kept it, or gone. Past it the member takes its place by what the
 /// group around it says.
 pub const MAX_JOIN_REFUSALS: u32 = 3;
+
+/// Members that a newcomer asks one after the other for its place, each named as nearer by the one before.
+/// Source: chosen; so many silent members in a row are rare where three in ten are. Past it the newcomer looks its place up again.
+pub const MAX_JOIN_STEPS: u32 = 8;
 
 /// Times that one lookup begins again from the own pointers.
 /// Source: chosen; with the pauses between, the ring heals meanwhile. Past it the lookup fails.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::key::RingKey;
 use crate::limits::{
     MAX_KNOWN, MAX_REQUESTS_PER_PEER, MAX_ROUTED_PER_PEER, MAX_SUSPECTS, MAX_WATCHED_PEERS,
-    RATE_WINDOW, SUSPECT_TIME,
+    RATE_WINDOW, RATES_KEPT, SUSPECT_TIME,
 };
 
 #[derive(Debug, Default)]
@@ -20,7 +20,11 @@ pub(crate) struct Peers {
 
 /// How often each of some members does something.
 #[derive(Debug, Default)]
-struct Rates(BTreeMap<RingKey, (Instant, u32)>);
+struct Rates {
+    counts: BTreeMap<RingKey, (Instant, u32)>,
+    /// How many there were when those whose window is over were last forgotten.
+    kept: usize,
+}
 
 impl Peers {
     /// Remembers a member for later; the latest is kept longest.
@@ -72,20 +76,23 @@ impl Peers {
 impl Rates {
     fn count(&mut self, now: Instant, peer: RingKey, most: u32) -> bool {
         let over = |since: &Instant| now.saturating_duration_since(*since) >= RATE_WINDOW;
-        if let Some((since, count)) = self.0.get_mut(&peer) {
+        if let Some((since, count)) = self.counts.get_mut(&peer) {
             if over(since) {
                 (*since, *count) = (now, 0);
             }
             *count = count.saturating_add(1);
             return *count <= most;
         }
-        if self.0.len() >= MAX_WATCHED_PEERS {
-            self.0.retain(|_, (since, _)| !over(since));
+        // Whose window is over begins anew in any case.
+        let many = self.kept.saturating_mul(2).max(RATES_KEPT);
+        if self.counts.len() >= many.min(MAX_WATCHED_PEERS) {
+            self.counts.retain(|_, (since, _)| !over(since));
+            self.kept = self.counts.len();
         }
-        if self.0.len() >= MAX_WATCHED_PEERS {
+        if self.counts.len() >= MAX_WATCHED_PEERS {
             return false;
         }
-        self.0.insert(peer, (now, 1));
+        self.counts.insert(peer, (now, 1));
         true
     }
 }

@@ -155,6 +155,8 @@ pub(crate) struct Requests {
     next: RequestId,
     pace: Pace,
     pub(crate) health: Health,
+    /// Whether any may have been repeated.
+    repeated: bool,
 }
 
 impl Requests {
@@ -165,6 +167,7 @@ impl Requests {
             next: first,
             pace: Pace::default(),
             health: Health::default(),
+            repeated: false,
         }
     }
 
@@ -204,7 +207,12 @@ impl Requests {
     /// A sign of life of `peer`: its requests of ring maintenance get all their tries back, within bounds,
     /// because only their messages were lost. Not so for lookups, which had better go another way.
     pub(crate) fn extend(&mut self, peer: &RingKey, retries: u32) {
+        if !self.repeated {
+            return;
+        }
+        self.repeated = false;
         for request in self.open.values_mut() {
+            self.repeated |= request.retries_left != retries;
             let lookup = request.purpose.lookup().is_some();
             if request.to != *peer || lookup || request.retries_left == retries {
                 continue;
@@ -237,6 +245,7 @@ impl Requests {
     pub(crate) fn repeat(&mut self, id: RequestId, deadline: Instant) -> Option<Request> {
         let request = self.open.get_mut(&id)?;
         request.retries_left = request.retries_left.checked_sub(1)?;
+        self.repeated = true;
         request.deadline = deadline;
         Some(request.clone())
     }

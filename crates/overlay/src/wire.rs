@@ -99,11 +99,14 @@ mod kind {
 
 pub(crate) type Encoded = Result<(), minicbor::encode::Error<Infallible>>;
 
+/// Bytes that most messages have room in.
+const USUAL: usize = 128;
+
 impl Message {
     /// The bytes of the message: at most 1 100. A list of more than 16 keys is cut.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut encoder = Encoder::new(Vec::new());
+        let mut encoder = Encoder::new(Vec::with_capacity(USUAL));
         match self.write(&mut encoder) {
             Ok(()) => encoder.into_writer(),
             // Writing to a vector cannot fail: the error's type has no value.

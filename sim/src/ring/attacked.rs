@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ringway_overlay::{Membership, RingKey, Snapshot};
+use ringway_overlay::{Membership, RingKey, Snapshot, invariant};
 
 use super::RingSim;
 use crate::adversary::Behaviour;
+use crate::report::Failure;
 
 impl RingSim {
     /// Turns a machine into a traitor.
@@ -23,7 +24,7 @@ impl RingSim {
     /// Starts all machines that do not run as members of one ring at rest, with all pointers and fingers as they should be.
     /// Their groups fill within some seconds.
     pub fn settle(&mut self) {
-        let keys: Vec<RingKey> = self.nodes.keys().copied().collect();
+        let keys: Vec<RingKey> = self.nodes.keys().collect();
         let (g, r) = (self.config.overlay.group, self.r());
         let spacing = 1.0 / f64::from(u32::try_from(keys.len().max(1)).unwrap_or(u32::MAX));
         let nth = |at: usize| keys.get(at % keys.len().max(1)).copied();
@@ -63,21 +64,43 @@ impl RingSim {
         &self.convicted
     }
 
+    /// Members of a group, g.
+    #[must_use]
+    pub fn group_size(&self) -> usize {
+        self.config.overlay.group
+    }
+
+    /// When each member joined first.
+    #[must_use]
+    pub fn joined(&self) -> &BTreeMap<RingKey, Duration> {
+        &self.joined
+    }
+
+    /// What no traitor may change: [`Check::Honest`](crate::Check::Honest).
+    pub(super) fn check_honest(&self, live: &[Snapshot]) -> Result<(), Failure> {
+        let honest = |key: &RingKey| self.behaviour(key).is_none();
+        if let Some(victim) = self.convicted.keys().find(|key| honest(key)) {
+            return Err(self.failure(format!("{victim:?} is honest, and convicted")));
+        }
+        let honest = live.iter().filter(|snapshot| honest(&snapshot.key));
+        let verdict: Result<(), _> = honest.map(invariant::check_order).collect();
+        verdict.map_err(|violation| self.failure(violation.to_string()))
+    }
+
     /// Who may be named as the owner of `target`: the member that owns it, and, if that is a traitor that cannot always
     /// be told from the dead, those after it up to one that can.
     #[must_use]
     pub fn owners(&self, target: &RingKey) -> Vec<RingKey> {
-        let after = self.nodes.range(target..).chain(self.nodes.range(..target));
-        let members = after.filter(|(key, node)| {
+        let members = self.nodes.from(target).filter(|(key, node)| {
             let chord = node.chord.as_ref();
             chord.is_some_and(|chord| chord.state() == Membership::Member)
-                && !self.convicted.contains_key(*key)
+                && !self.convicted.contains_key(key)
         });
         let mut owners = Vec::new();
         for (key, _) in members {
-            owners.push(*key);
-            let fades = Some(Behaviour::Silent) == self.behaviour(key)
-                || Some(Behaviour::Selective) == self.behaviour(key);
+            owners.push(key);
+            let fades = Some(Behaviour::Silent) == self.behaviour(&key)
+                || Some(Behaviour::Selective) == self.behaviour(&key);
             if !fades {
                 break;
             }

@@ -7,6 +7,7 @@ mod churn;
 mod death;
 mod determinism;
 mod formation;
+mod forming;
 mod lookups;
 mod loss;
 mod model;

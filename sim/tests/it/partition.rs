@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use ringway_overlay::RingKey;
+use ringway_sim::attack::{Attack, Divided, divided};
 use ringway_sim::scenario::{ask_everybody, at_rest};
 use ringway_sim::{Behaviour, Check, RingConfig, RingSim, seeds};
 
@@ -94,6 +95,39 @@ fn traitors_do_not_keep_the_parts_of_a_ring_from_each_other() {
         // By plain lookups a third of the honest members have not found their places after four minutes.
         ok(sim.run_for(seconds(90)));
         assert_eq!(placed(&sim, traitors), (36, 36), "seed {seed}");
+    }
+}
+
+/// The smaller side, twenty of sixty, has twelve traitors, the larger one twelve among forty. While they are apart, most of what an honest member of the smaller
+/// side hears of those around it is what its traitors say.
+#[test]
+fn the_honest_of_a_side_of_traitors_come_back_to_the_one_ring() {
+    let kinds = Behaviour::ALL.into_iter().chain([Behaviour::Hide]);
+    for behaviour in kinds.map(Some).chain([None]) {
+        for seed in seeds(1) {
+            let attack = Attack {
+                behaviour,
+                before: seconds(20),
+                ..Attack::new(seed, 60, 0.3, 100)
+            };
+            let reunion = ok(divided(&Divided {
+                attack,
+                small: 20,
+                traitors: 0.6,
+                lasts: seconds(240),
+                // A probe of each within 38 s; without probes it took up to 49 s.
+                patience: seconds(40),
+                settles: seconds(60),
+            }));
+            let which = format!("seed {seed}, {behaviour:?}");
+            assert_eq!((reunion.honest, reunion.cut_off), (36, 8), "{which}");
+            assert!(reunion.placed_before < 36, "{which}: not divided");
+            assert!(reunion.after.is_some(), "{which}: {reunion:?}");
+            assert_eq!(reunion.placed, 36, "{which}");
+            assert_eq!(reunion.eclipsed, 0, "{which}");
+            assert_eq!(reunion.outcome.innocent, 0, "{which}");
+            assert!(reunion.outcome.right >= 95, "{which}: {reunion:?}");
+        }
     }
 }
 

@@ -81,20 +81,30 @@ impl Density {
             return Density { spacing, g };
         }
         let others = fingers.iter().filter(|finger| finger.group.len() >= g);
-        let mut spacings: Vec<f64> = others.map(|finger| spacing(&finger.group, g)).collect();
+        let of_width = |finger: &Finger| finger.width / (whole(g) - 1.0 / 3.0);
+        let mut spacings: Vec<f64> = others.map(of_width).collect();
         // Around a member there is one spacing less than around a point.
         if own.len() > 2 {
             spacings.push(width(own) / (whole(own.len()) - 4.0 / 3.0));
         }
-        Density::of(&spacings, g)
+        Density::median(&mut spacings, g)
     }
 
     /// The median of `spacings`; without any, members stand infinitely close.
     pub(crate) fn of(spacings: &[f64], g: usize) -> Density {
-        let mut spacings = spacings.to_vec();
-        spacings.sort_unstable_by(f64::total_cmp);
-        let spacing = spacings.get(spacings.len() / 2).copied().unwrap_or(0.0);
-        Density { spacing, g }
+        Density::median(&mut spacings.to_vec(), g)
+    }
+
+    fn median(spacings: &mut [f64], g: usize) -> Density {
+        let middle = spacings.len() / 2;
+        if spacings.is_empty() {
+            return Density { spacing: 0.0, g };
+        }
+        let (_, spacing, _) = spacings.select_nth_unstable_by(middle, f64::total_cmp);
+        Density {
+            spacing: *spacing,
+            g,
+        }
     }
 
     /// How wide `group` is: 1 if it is as wide as can be expected, about 3 if two of three members are left out.

@@ -250,6 +250,7 @@ impl Chord {
             let started = |before: Neighbour| before.view.signed.header.incarnation();
             if before.map(started) != Some(start) {
                 self.offer_records(now, from);
+                self.tell_convictions(from);
             }
             for key in named {
                 self.consider(now, key);
@@ -324,6 +325,13 @@ impl Chord {
     /// Whether a neighbour has answered within two rounds of stabilisation.
     pub(crate) fn answered_lately(&self, now: Instant, key: &RingKey) -> bool {
         let time = self.config.stabilise_interval.saturating_mul(2);
+        self.neighbours.is_fresh(now, key, time) && !self.peers.is_suspect(now, key)
+    }
+
+    /// Whether a neighbour has answered since all have been asked once, as one is after the other.
+    pub(crate) fn answered_in_this_pass(&self, now: Instant, key: &RingKey) -> bool {
+        let group = u32::try_from(self.config.group).unwrap_or(u32::MAX);
+        let time = self.config.group_interval.saturating_mul(group);
         self.neighbours.is_fresh(now, key, time) && !self.peers.is_suspect(now, key)
     }
 }

@@ -7,11 +7,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
+use rand::seq::IteratorRandom;
+
 use crate::chord::Chord;
 use crate::credentials::Standing;
 use crate::event::Event;
 use crate::key::RingKey;
-use crate::limits::{MAX_ACCUSED, MAX_CONVICTED, MAX_SAID, MAX_SPEAKERS};
+use crate::limits::{MAX_ACCUSED, MAX_CONVICTED, MAX_PROOFS_TOLD, MAX_SAID, MAX_SPEAKERS};
 use crate::message::Message;
 use crate::request::Purpose;
 use crate::view::SignedHeader;
@@ -36,7 +38,9 @@ impl Witnessed {
             let stranger = speakers.find(|key| !group.contains(key)).copied();
             self.said.remove(&stranger?);
         }
-        let earlier = self.said.entry(author).or_default();
+        // Most are met once.
+        let first = || VecDeque::with_capacity(1);
+        let earlier = self.said.entry(author).or_insert_with(first);
         if earlier.contains(said) {
             return None;
         }
@@ -168,6 +172,18 @@ impl Chord {
             if self.standing(accused) == Standing::Certified {
                 self.handle_evidence(now, from, first, second);
             }
+        }
+    }
+
+    /// A member has come into the own group: proofs went round before it was there.
+    pub(crate) fn tell_convictions(&mut self, to: RingKey) {
+        if self.witnessed.convicted.is_empty() {
+            return;
+        }
+        let proofs = self.witnessed.convicted.values();
+        let some = proofs.copied().sample(&mut self.rng, MAX_PROOFS_TOLD);
+        for (first, second) in some {
+            self.send(to, Message::Evidence { first, second });
         }
     }
 

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use rand::seq::SliceRandom;
 
 use crate::chord::Chord;
+use crate::credentials::Standing;
 use crate::event::Membership;
 use crate::key::{RingKey, between};
 use crate::limits::{
-    JOIN_BACKOFF_MAX, JOIN_BACKOFF_MIN, MAX_JOIN_REFUSALS, MAX_KNOWN, MAX_PENDING_ANSWERS,
-    PENDING_PAUSE, RESUME_ALONE_AFTER,
+    JOIN_BACKOFF_MAX, JOIN_BACKOFF_MIN, MAX_JOIN_REFUSALS, MAX_JOIN_STEPS, MAX_KNOWN,
+    MAX_PENDING_ANSWERS, PENDING_PAUSE, RESUME_ALONE_AFTER,
 };
 use crate::message::Message;
 use crate::request::Purpose;
@@ -35,6 +36,8 @@ pub(crate) struct Joining {
     /// The future predecessor that was asked last, and how often in a row it did not let this member in.
     asked: Option<RingKey>,
     refusals: u32,
+    /// How many were asked one after the other, each because the one before named it.
+    steps: u32,
     /// Who stands around the own key, as a verified lookup has found: they answered just now.
     pub(super) around: Vec<RingKey>,
 }
@@ -132,6 +135,7 @@ impl Chord {
             return self.join_failed(now);
         };
         let joining = &mut self.ring.joining;
+        joining.steps = 0;
         let around = group.iter().copied().filter(|key| verified && *key != me);
         joining.around = around.collect();
         if joining.asked != Some(predecessor) {
@@ -143,7 +147,7 @@ impl Chord {
         }
         // It is there, and lets nobody in: a traitor. Those after this member are known from others.
         let list = self.with_those_around(Vec::new(), &predecessor);
-        self.become_member(now, Some(predecessor), list);
+        self.take_place(now, predecessor, list);
     }
 
     /// The lookup for the own key ended at `predecessor`, which says that the own place is after it.
@@ -167,8 +171,15 @@ impl Chord {
                 }
                 let last = list.last().copied().unwrap_or(from);
                 let list = self.with_those_around(list, &last);
-                self.become_member(now, Some(from), list);
+                self.take_place(now, from, list);
             }
+            Message::State { successors, .. } => match self.nearer_before(&from, &successors) {
+                Some(next) => {
+                    self.ring.joining.steps += 1;
+                    self.ask_future_predecessor(now, next);
+                }
+                None => self.join_failed(now),
+            },
             Message::Pending { .. } if self.ring.joining.pending_answers < MAX_PENDING_ANSWERS => {
                 self.ring.joining.pending_answers += 1;
                 self.ring.joining.pending = Some(from);
@@ -176,6 +187,14 @@ impl Chord {
                 self.ring.joining.retry_at = Some(now + pause);
             }
             _ => self.join_failed(now),
+        }
+    }
+
+    /// In the ring at last. Traitors may have led this member to a place among themselves, so for a while it probes as often as if the ring had been divided.
+    fn take_place(&mut self, now: Instant, predecessor: RingKey, list: Vec<RingKey>) {
+        self.become_member(now, Some(predecessor), list);
+        if self.credentials.is_some() {
+            self.ring.lost = Some(now);
         }
     }
 
@@ -196,6 +215,20 @@ impl Chord {
             self.ring.joining.alone_at = Some(now + RESUME_ALONE_AFTER);
             self.ring.joining.alone_since = Some(now);
         }
+    }
+
+    /// Of the successors of `predecessor` the one that is nearest before this member, if it may be asked: one that says nothing of its group is found by no
+    /// lookup, and stands before this member all the same.
+    fn nearer_before(&self, predecessor: &RingKey, list: &[RingKey]) -> Option<RingKey> {
+        // A plain lookup passes nobody by for what it says of its group.
+        if self.credentials.is_none() || self.ring.joining.steps >= MAX_JOIN_STEPS {
+            return None;
+        }
+        let before = list
+            .iter()
+            .filter(|key| between(predecessor, key, &self.me));
+        let known = before.filter(|key| self.standing(key) == Standing::Certified);
+        known.min_by_key(|key| key.distance_to(&self.me)).copied()
     }
 
     /// Whether this member belongs directly after `predecessor`, whose list is `list`. A list that

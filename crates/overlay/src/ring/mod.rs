@@ -67,6 +67,8 @@ pub(crate) struct Ring {
     /// When a neighbour was lost last.
     lost: Option<Instant>,
     pending_answers: u32,
+    /// Whether the next round begins with the first successor even if a neighbour stands before it.
+    heads_turn: bool,
     /// Sets of tries that the only successor left unanswered.
     silences: u32,
     /// Whether the list, and whether its head, is another one than at the start of the round: then the
@@ -90,6 +92,7 @@ impl Default for Ring {
             probes_alone: 0,
             lost: None,
             pending_answers: 0,
+            heads_turn: false,
             silences: 0,
             changed: false,
             head_changed: false,

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use rand::seq::IndexedRandom;
+
 use crate::chord::Chord;
 use crate::event::Event;
 use crate::key::{RingKey, between};
@@ -22,6 +24,13 @@ impl Chord {
         self.ring.next_round = Some(now + interval);
         self.ring.changed = false;
         self.ring.head_changed = false;
+        let head = self.head();
+        // In turn: one of the two may say "pending" for ever.
+        let heads_turn = std::mem::take(&mut self.ring.heads_turn);
+        if !heads_turn && let Some(hidden) = self.hidden_by(now, &head) {
+            self.ring.heads_turn = true;
+            return self.stabilise_from_predecessor(now, head, hidden);
+        }
         match (self.ring.successors.first().copied(), self.ring.predecessor) {
             (Some(successor), _) => {
                 self.ring.operation = Operation::FromSuccessor;
@@ -33,6 +42,17 @@ impl Chord {
             (None, Some(predecessor)) => self.stabilise_from_predecessor(now, self.me, predecessor),
             (None, None) => {}
         }
+    }
+
+    /// A neighbour that has answered, and stands before the first successor, which ought to have named it: it has not heard of it yet, or hides it. Any of
+    /// them, because one that answers "pending" for ever must not stand before the others.
+    fn hidden_by(&mut self, now: Instant, head: &RingKey) -> Option<RingKey> {
+        let before = |key: &RingKey| between(&self.me, key, head);
+        let neighbours = self.neighbours.keys().filter(before);
+        let hidden: Vec<RingKey> = neighbours
+            .filter(|key| self.answered_in_this_pass(now, key))
+            .collect();
+        hidden.choose(&mut self.rng).copied()
     }
 
     pub(crate) fn successor_answered(&mut self, now: Instant, from: RingKey, answer: Message) {
@@ -168,8 +188,19 @@ impl Chord {
             self.ring.stabilise_by(now + pause);
         } else {
             self.ring.pending_answers = 0;
+            self.complete_list(now);
         }
         self.end_operation(now);
+    }
+
+    /// The first successor says "pending" again and again, so its list is not to be had: neighbours that it would have named belong into the own one.
+    fn complete_list(&mut self, now: Instant) {
+        if self.ring.operation == Operation::FromSuccessor
+            && let Some((head, rest)) = self.ring.successors.clone().split_first()
+        {
+            let list = self.list_after(now, *head, rest);
+            self.set_successors(list);
+        }
     }
 
     /// A member says that its successor may have changed; only this one's successor may say so.

@@ -3,6 +3,7 @@
 //! The members are the program's own, on a simulated network with virtual time; the same run, with the same traitors, churn and loss,
 //! is made for each rule.
 
+mod forming;
 mod memory;
 
 use std::time::{Duration, Instant};
@@ -312,6 +313,9 @@ pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
     if args.memory {
         return show(output, &memory::measure(output, &args.members)?);
     }
+    if args.forming {
+        return show(output, &forming::measure(output, args)?);
+    }
     let cases = plan.cases(&args.behaviour)?;
     if let Some(folder) = &args.plots {
         super::writable(folder)?;
@@ -389,6 +393,7 @@ mod tests {
             at_once: false,
             only_lookups: false,
             memory: false,
+            forming: false,
             beside: None,
             plots: None,
         }

@@ -162,12 +162,13 @@ pub(crate) struct DtlArgs {
 Examples:
   ringway bench overlay --quick
   ringway bench overlay --members 1000 --traitors 30 --behaviour collude,camouflage,silent
+  ringway bench overlay --forming --behaviour silent,pending,mixed
   ringway bench overlay --json --plots target/bench > overlay.json
   ringway bench overlay --real --quick
   ringway bench overlay --real --only-lookups --traitors 5,20,30 --beside target/release/overlay-peers
 
 Members are real, the network between them and the time are simulated, traitors know the whole ring and each other. A message is lost in a
-hundred, and a tenth of the members comes and goes in an hour. All of it takes many hours, nearly all of them for 100000 members, who need 12 GB; without those about two.")]
+hundred, and a tenth of the members comes and goes in an hour. All of it takes many hours, nearly all of them for 100000 members, who need 11 GB; without those about two.")]
 pub(crate) struct OverlayArgs {
     /// Two small rings, one run; ends within a minute
     #[arg(long)]
@@ -204,6 +205,10 @@ pub(crate) struct OverlayArgs {
     /// Only the memory of a simulated member, in rings of 1000 and 10000 if --members says nothing else
     #[arg(long, conflicts_with_all = ["behaviour", "lookups", "plots", "quick", "real", "runs", "traitors"])]
     pub(crate) memory: bool,
+    /// Rings that form while traitors join with the others, one router after another and ten at once, and lookups in them: of 60 and 255
+    /// members with 5, 20 and 30 per cent traitors, 1000 lookups each, if nothing else is said
+    #[arg(long, conflicts_with_all = ["memory", "plots", "real"])]
+    pub(crate) forming: bool,
     /// Folder for the plot overlay-lookups.svg
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
