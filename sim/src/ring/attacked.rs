@@ -82,8 +82,8 @@ impl RingSim {
         if let Some(victim) = self.convicted.keys().find(|key| honest(key)) {
             return Err(self.failure(format!("{victim:?} is honest, and convicted")));
         }
-        let honest = live.iter().filter(|snapshot| honest(&snapshot.key));
-        let verdict: Result<(), _> = honest.map(invariant::check_order).collect();
+        let mut honest = live.iter().filter(|snapshot| honest(&snapshot.key));
+        let verdict = honest.try_for_each(invariant::check_order);
         verdict.map_err(|violation| self.failure(violation.to_string()))
     }
 
