@@ -309,10 +309,25 @@ mod tests {
         assert_eq!(fates(&[OPEN[0], (1, 5, false, b"x")]).0[1], Fate::Ask);
         assert_eq!(fates(&[(0, 5, true, b"x")]).0, [Fate::Ask]);
         last(&[OPEN[0]], Fate::Pass);
-        last(&[(0, 77, true, b"")], Fate::Ask);
-        last(&[(0, u32::MAX - 1, false, b"\x99"), OPEN[0]], Fate::Ask);
-        // And all that follows.
-        last(&[(0, 77, true, b""), (0, 78, false, b"")], Fate::Ask);
+        // Data with other numbers than the latest SYN said; and all that follows.
+        let other = (0, 77, true, b"".as_slice());
+        let old = (0, u32::MAX - 1, false, b"\x99".as_slice());
+        last(&[other, old], Fate::Ask);
+        last(&[other, old, (0, 78, false, b"")], Fate::Ask);
+    }
+
+    #[test]
+    fn another_syn_begins_another_connection_of_the_same_ends() {
+        let hole = (0, 5_000, false, b"x".as_slice());
+        last(&[hole], Fate::Ask);
+        last(&[hole, (0, 77, true, b"")], Fate::Pass);
+        last(
+            &[hole, (0, 77, true, b""), (0, 78, false, b"\x99")],
+            Fate::Pass,
+        );
+        // The same one once more does not.
+        last(&[hole, OPEN[0]], Fate::Ask);
+        last(&[(0, u32::MAX - 1, false, b"\x99"), OPEN[0]], Fate::Pass);
     }
 
     #[test]

@@ -111,6 +111,23 @@ pub(super) fn text(status: &Status, ended: &[Ended]) -> Result<String, fmt::Erro
     );
     count("events", "Events that were written down", status.events);
     count("events_lost", "Events that were lost", status.events_lost);
+    if let Some(kernel) = status.in_kernel {
+        count(
+            "kernel_passed",
+            "Packets of undecided flows that the kernel passed without asking",
+            kernel.passed,
+        );
+        count(
+            "kernel_refused",
+            "Calls like a blocked one that the kernel dropped without asking",
+            kernel.refused,
+        );
+        count(
+            "kernel_lost",
+            "Flows that came from the kernel without their beginning",
+            kernel.lost,
+        );
+    }
     let mut gauge = |name, help, value| {
         let gauge: Gauge = Gauge::default();
         gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
