@@ -18,9 +18,6 @@ use crate::limits::{ETHERNET_SEGMENT, FULL_SEGMENT, ONE_SIDED, SMALL_SEGMENTS};
 use crate::packet::L4;
 use crate::reader::{index, length32};
 
-/// Sequence numbers that are further behind are ahead.
-const HALF: u32 = 1 << 31;
-
 /// What the kernel does with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -193,13 +190,15 @@ impl FlowModel {
         }
         let mut begin = Begin::Datagram;
         if let Some(tcp) = packet.tcp {
-            let Some(next) = side.next else {
+            let (Some(first), Some(next)) = (side.first, side.next) else {
                 return Fate::Ask;
             };
             let behind = next.wrapping_sub(tcp.sequence);
             if behind != 0 {
-                // Old bytes only: their first copy was judged. All else is a hole or an overlap.
-                let old = behind <= HALF && packet.length <= behind;
+                // Old bytes only: their first copy was judged. All else is a hole or an overlap, or lies before the SYN: somebody
+                // else's SYN must not make what follows old.
+                let judged = next.wrapping_sub(first).wrapping_sub(1);
+                let old = behind <= judged && packet.length <= behind;
                 return if old { Fate::Pass } else { Fate::Ask };
             }
             begin = if side.has_data() {

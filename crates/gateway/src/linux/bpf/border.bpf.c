@@ -584,7 +584,8 @@ ALWAYS_INLINE enum fate take_in(struct __sk_buff *skb, const struct packet *pack
 		__u32 behind = flow->next[from] - packet->sequence;
 
 		if (behind)
-			return behind <= 1U << 31 && packet->payload <= behind ? FATE_PASS : FATE_ASK;
+			return behind <= flow->next[from] - flow->first[from] - 1 && packet->payload <= behind ? FATE_PASS
+												       : FATE_ASK;
 		begin = has_data(flow, from) ? 1 : 0;
 	}
 	__u32 flags = judge(skb, packet, triage, base, begin, scratch);
