@@ -38,15 +38,17 @@ fn forms(seed: u64, traitors: f64, behaviour: Option<Behaviour>, burst: usize) {
 #[test]
 fn a_ring_forms_among_traitors_that_come_one_by_one() {
     for seed in seeds(1) {
-        for traitors in [0.05, 0.2, 0.3] {
-            kinds().for_each(|behaviour| forms(seed, traitors, behaviour, 1));
-        }
+        forms(seed, 0.05, None, 1);
+        forms(seed, 0.2, None, 1);
+        kinds().for_each(|behaviour| forms(seed, 0.3, behaviour, 1));
     }
 }
 
 #[test]
 fn a_ring_forms_among_traitors_that_come_ten_at_once() {
+    // Those that a ring has most trouble with.
+    let kinds = [Some(Behaviour::Collude), Some(Behaviour::Pending), None];
     for seed in seeds(1) {
-        kinds().for_each(|behaviour| forms(seed, 0.3, behaviour, 10));
+        kinds.map(|behaviour| forms(seed, 0.3, behaviour, 10));
     }
 }

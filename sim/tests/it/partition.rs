@@ -102,8 +102,13 @@ fn traitors_do_not_keep_the_parts_of_a_ring_from_each_other() {
 /// side hears of those around it is what its traitors say.
 #[test]
 fn the_honest_of_a_side_of_traitors_come_back_to_the_one_ring() {
-    let kinds = Behaviour::ALL.into_iter().chain([Behaviour::Hide]);
-    for behaviour in kinds.map(Some).chain([None]) {
+    let kinds = [
+        Behaviour::Collude,
+        Behaviour::Camouflage,
+        Behaviour::Pending,
+        Behaviour::Hide,
+    ];
+    for behaviour in kinds.into_iter().map(Some).chain([None]) {
         for seed in seeds(1) {
             let attack = Attack {
                 behaviour,
