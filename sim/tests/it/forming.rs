@@ -49,6 +49,8 @@ fn a_ring_forms_among_traitors_that_come_ten_at_once() {
     // Those that a ring has most trouble with.
     let kinds = [Some(Behaviour::Collude), Some(Behaviour::Pending), None];
     for seed in seeds(1) {
-        kinds.map(|behaviour| forms(seed, 0.3, behaviour, 10));
+        kinds
+            .into_iter()
+            .for_each(|behaviour| forms(seed, 0.3, behaviour, 10));
     }
 }
