@@ -237,7 +237,13 @@ fn the_table_stays_within_its_bounds() {
 
 #[test]
 fn most_flows_of_recordings_pass() {
-    for policy in ["gnutella", "directconnect", "p2p", "chat"] {
+    // Where some are at hand only, those of the sharing programs and messengers themselves are most of them.
+    for (policy, most) in [
+        ("gnutella", true),
+        ("directconnect", true),
+        ("p2p", false),
+        ("chat", false),
+    ] {
         let (mut passed, mut asked, mut named) = (0, 0, 0);
         for (_, file) in recordings() {
             for flow in watch(borrowed(&packets(&file)), false) {
@@ -257,6 +263,6 @@ fn most_flows_of_recordings_pass() {
         println!(
             "block {policy}: {passed} flows pass, {asked} are asked about, {named} of them are meant"
         );
-        assert!(passed > 0);
+        assert!(passed > asked || !most, "{policy}");
     }
 }
