@@ -539,3 +539,41 @@ pub const BEAT: Duration = Duration::from_millis(500);
 /// For how long the kernel takes the gateway for alive after it has said so.
 /// Source: chosen: thirty turns of an idle loop. Past it nothing undecided passes where the policy fails closed.
 pub const PULSE: Duration = Duration::from_secs(3);
+
+/// Connections that end at the gateway at once.
+/// Source: chosen: two sockets each, below the 16 384 files that the gateway asks the system for. Past it the one that was quiet for longest is
+/// reset for a new one.
+pub const MAX_TERMINATED: usize = 4_096;
+
+/// For how long a terminated connection has to have been quiet to give way to another.
+/// Source: chosen: longer than people think between two clicks. Where none was, new ones wait to be accepted.
+pub const TERMINATED_QUIET: Duration = Duration::from_secs(30);
+
+/// Bytes read from a terminated connection at once.
+/// Source: half of what an IP packet carries, so that a window of [`SCAN_WINDOW`] takes one or two. More come with the next reading.
+pub const TERMINATED_READ: usize = 32_768;
+
+/// Bytes that wait to leave in one direction of a terminated connection.
+/// Source: chosen: several windows of [`SCAN_WINDOW`], and what a path of 100 Mbit/s and 20 ms holds. Past it nothing is read, and TCP stops the
+/// sender.
+pub const TERMINATED_PENDING: usize = 262_144;
+
+/// When what the gateway did not take of a terminated connection is offered again.
+/// Source: RFC 6298 §2.4 has a second as TCP's least, Linux a fifth of one.
+pub const TERMINATED_AGAIN: Duration = Duration::from_millis(200);
+
+/// How often.
+/// Source: chosen: six seconds. Past it the connection is reset.
+pub const TERMINATED_TRIES: u8 = 30;
+
+/// For how long a server is called for a terminated connection.
+/// Source: chosen: four repeated SYNs. Past it the client's connection is reset.
+pub const TERMINATED_CALL: Duration = Duration::from_secs(31);
+
+/// Connections that are accepted, and connections that are looked at, before queued packets have their turn.
+/// Source: chosen: some milliseconds. The rest is done in the next turn.
+pub const TERMINATED_TURN: usize = 64;
+
+/// Readings of one direction of a terminated connection before others have their turn.
+/// Source: chosen: 128 KiB, below a tenth of a millisecond. The rest is read in the next turn.
+pub const TERMINATED_READS: usize = 4;

@@ -5,6 +5,7 @@ mod check;
 mod classify;
 mod daemon;
 mod doctor;
+mod installation;
 mod kernel;
 mod lock;
 mod message;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,6 +16,7 @@ use super::kernel::refused::KernelCache;
 use super::kernel::{InKernel, Told as KernelTold};
 use super::lanes::{Lanes, Ticket};
 use super::marks::Marks;
+use super::terminate::{TerminatedTotals, Terminator};
 use crate::limits::MAX_BATCH;
 use crate::packet::{Counters, LinkType, replace_payload};
 use crate::policy::{Failure, Policy};
@@ -25,6 +26,9 @@ use crate::verdict::{DecidedFlow, Event, Gateway, LiveFlow, Mode, Scanned, Why};
 const NAP: Duration = Duration::from_millis(100);
 /// The same while followed flows wait for their time: their pauses have to be noticed.
 const SHORT_NAP: Duration = Duration::from_millis(10);
+
+/// How often in one turn connections that end here are carried on, because something of them was let go meanwhile.
+const CARRIES: usize = 4;
 
 /// What the loop is told.
 #[derive(Debug)]
@@ -54,6 +58,8 @@ pub struct Totals {
     pub dropped: u64,
     /// What the kernel did by itself, if this loop is told it.
     pub in_kernel: Option<InKernel>,
+    /// Connections that end here, if any may.
+    pub terminated: Option<TerminatedTotals>,
     /// Packets that wait for a scan.
     pub held: u64,
     /// Windows of files that were scanned.
@@ -95,6 +101,8 @@ pub struct Live {
     waiting: HashMap<u64, Leaving>,
     /// The connection cache in the kernel, if it has one, and what the kernel tells, if it tells this loop.
     kernel: Option<(KernelCache, Option<KernelTold>)>,
+    /// Connections that end here.
+    terminator: Option<Terminator>,
 }
 
 /// What a packet that waits has to leave with.
@@ -136,7 +144,13 @@ impl Live {
             verdicts: Vec::new(),
             waiting: HashMap::new(),
             kernel: None,
+            terminator: None,
         }
+    }
+
+    /// Connections may end here.
+    pub fn terminate(&mut self, terminator: Terminator) {
+        self.terminator = Some(terminator);
     }
 
     /// The kernel decides, too. What it tells goes to one loop.
@@ -197,6 +211,7 @@ impl Live {
                         Some((_, Some(told))) => Some(told.totals.get()),
                         _ => None,
                     },
+                    terminated: self.terminator.as_ref().map(Terminator::totals),
                     ..self.totals.clone()
                 };
                 drop(answer.send(totals));
@@ -207,18 +222,21 @@ impl Live {
     }
 
     fn wait(&self) -> io::Result<()> {
-        let nap = if self.gateway.is_waiting() {
+        let stirred = (self.terminator.as_ref()).is_some_and(Terminator::is_stirred);
+        let nap = if stirred {
+            Duration::ZERO
+        } else if self.gateway.is_waiting() {
             SHORT_NAP
         } else {
             NAP
         };
         let nap = Timespec::try_from(nap).map_err(io::Error::other)?;
         let [new, followed] = self.lanes.sockets();
-        let mut watched = [
-            PollFd::from_borrowed_fd(new, PollFlags::IN),
-            PollFd::from_borrowed_fd(followed, PollFlags::IN),
-            PollFd::from_borrowed_fd(self.scans.as_fd(), PollFlags::IN),
-        ];
+        let scans = self.scans.as_fd();
+        // Where nothing ends here the scanners' place is watched twice.
+        let ended = self.terminator.as_ref().map_or(scans, AsFd::as_fd);
+        let mut watched =
+            [new, followed, scans, ended].map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN));
         match poll(&mut watched, Some(&nap)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
@@ -256,6 +274,7 @@ impl Live {
         self.collect(now);
         self.gateway.handle_timeout(now);
         self.follow(now)?;
+        self.carry(now)?;
         self.exchange(now);
         self.lanes.flush()?;
         // All of a turn at once: whoever makes their hashes is woken once for them.
@@ -263,6 +282,24 @@ impl Live {
             self.unhashed.extend(self.files.submit(part));
         }
         Ok(())
+    }
+
+    /// Carries connections that end here: what comes, and what that and others let go.
+    fn carry(&mut self, now: Duration) -> io::Result<()> {
+        let Some(terminator) = &mut self.terminator else {
+            return Ok(());
+        };
+        terminator.turn(now, &mut self.gateway)?;
+        for _ in 0..CARRIES {
+            self.follow(now)?;
+            match &mut self.terminator {
+                Some(terminator) if terminator.is_stirred() => {
+                    terminator.carry(now, &mut self.gateway);
+                }
+                _ => return Ok(()),
+            }
+        }
+        self.follow(now)
     }
 
     /// Takes in what had passed in flows that the kernel asks about from now on. It is told before the packet comes that is asked
@@ -363,6 +400,10 @@ impl Live {
             }
         }
         while let Some((token, verdict)) = self.gateway.poll_released() {
+            let terminator = self.terminator.as_mut();
+            if terminator.is_some_and(|terminator| terminator.release(now, token, verdict)) {
+                continue;
+            }
             let Some(ticket) = Ticket::of(token) else {
                 continue;
             };
@@ -384,6 +425,11 @@ impl Live {
     fn inject(&mut self) -> io::Result<()> {
         let mut behind = false;
         while let Some(packet) = self.gateway.poll_injection() {
+            let terminator = self.terminator.as_mut();
+            if terminator.is_some_and(|terminator| terminator.claim(&packet)) {
+                self.totals.resets = self.totals.resets.saturating_add(1);
+                continue;
+            }
             if !behind {
                 self.lanes.flush()?;
                 behind = true;

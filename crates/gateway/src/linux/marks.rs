@@ -71,6 +71,12 @@ impl Marks {
         value << self.shift
     }
 
+    /// The mark and mask of packets of connections that end here, as the packet filter writes them. No verdict has it.
+    pub(super) fn terminated(self) -> String {
+        let value = (BLOCKED | (ANSWERS_PASS << STATE_BITS)) << self.shift;
+        format!("{}/{}", Hex(value), Hex(self.mask()))
+    }
+
     /// The state's bits.
     pub(super) fn state_mask(self) -> Hex {
         Hex(STATE << self.shift)

@@ -12,6 +12,7 @@
 //! | [`desk`] | scanners in threads of their own |
 //! | [`files`] | hashes of audited files in a thread of its own |
 //! | [`kernel`] | the in-kernel path: what the kernel decides by itself |
+//! | [`terminate`] | connections that end here, and go on with sockets of the gateway's own |
 //! | [`live`] | the loop over all of it |
 //!
 //! The kernel asks only about flows that are not decided: a verdict travels as a mark on the packet, the chain behind the
@@ -31,5 +32,6 @@ pub mod privileges;
 pub mod queue;
 pub mod rules;
 pub mod shaper;
+pub mod terminate;
 mod tool;
 mod wire;

@@ -12,6 +12,7 @@ pub(super) const TC: Tool = Tool {
 };
 /// The tree's handle, so that it is told from others'.
 const HANDLE: &str = "7a11";
+const HANDLE_NUMBER: u32 = 0x7a11;
 const FIRST_MINOR: usize = 0x10;
 /// What may wait in a class: a tenth of a second at its rate, and at least four unsegmented packets of 64 kB.
 const LEAST_BACKLOG: u64 = 262_144;
@@ -33,6 +34,12 @@ pub enum ShaperError {
 /// The class's name for tc and iptables.
 pub(super) fn class_id(class: usize) -> String {
     format!("{HANDLE}:{:x}", class.saturating_add(FIRST_MINOR))
+}
+
+/// The priority that puts a socket's packets into the class: HTB takes one that is a class's number for its choice (tc-htb(8)).
+pub(super) fn priority(class: usize) -> u32 {
+    let minor = u32::try_from(class.saturating_add(FIRST_MINOR)).unwrap_or(0);
+    (HANDLE_NUMBER << 16) | minor
 }
 
 /// Puts the classes in force at an interface, in place of any that an earlier run left.
@@ -102,7 +109,7 @@ fn tree(interface: &str, classes: &[Class]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{somebodys, tree};
+    use super::{HANDLE, HANDLE_NUMBER, class_id, priority, somebodys, tree};
     use crate::policy::Class;
 
     #[test]
@@ -113,6 +120,16 @@ mod tests {
         assert_eq!(
             somebodys("qdisc htb 1: root refcnt 2 r2q 10 default 0x1\n"),
             Some("htb 1:".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_sockets_priority_is_its_classs_number() {
+        assert_eq!(format!("{HANDLE_NUMBER:x}"), HANDLE);
+        let (class, priority) = (class_id(3), priority(3));
+        assert_eq!(
+            class,
+            format!("{:x}:{:x}", priority >> 16, priority & 0xffff)
         );
     }
 

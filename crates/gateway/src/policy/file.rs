@@ -45,6 +45,7 @@ struct GatewayEntry {
     #[serde(default)]
     failure: Failure,
     inside: Option<Spanned<OneOrMany>>,
+    terminate: Option<Spanned<OneOrMany>>,
 }
 
 #[derive(Deserialize)]
@@ -171,6 +172,11 @@ impl Reading<'_> {
             let resolved = resolve(inside.get_ref(), &networks);
             self.keep(inside, resolved)
         });
+        let terminated = file.gateway.terminate.as_ref();
+        let terminated = terminated.and_then(|ports| {
+            let read = ports.get_ref().texts();
+            self.keep(ports, read.and_then(|texts| Ports::parse(&texts)))
+        });
         let names = Known {
             classes: self.classes(&file.classes),
             networks,
@@ -193,6 +199,7 @@ impl Reading<'_> {
                 rules,
                 classes: names.classes,
                 inside: Networks::new(inside.unwrap_or_default()),
+                terminated: terminated.map(Ports::into_ranges).unwrap_or_default(),
                 default,
                 failure: file.gateway.failure,
                 trials,

@@ -20,6 +20,7 @@ mod words;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 use crate::limits::MAX_CLASSES;
 pub use applications::GROUPS;
@@ -41,6 +42,7 @@ pub struct Policy {
     rules: Vec<Rule>,
     classes: Vec<Class>,
     inside: Networks,
+    terminated: Vec<RangeInclusive<u16>>,
     default: Action,
     failure: Failure,
     trials: Vec<Trial>,
@@ -149,6 +151,12 @@ impl Policy {
         }
         self.classes = classes;
         self
+    }
+
+    /// Ports to which connections from inside end at the gateway, and go on with a socket of its own.
+    #[must_use]
+    pub fn terminated(&self) -> &[RangeInclusive<u16>] {
+        &self.terminated
     }
 
     /// What happens when the gateway cannot do its work.

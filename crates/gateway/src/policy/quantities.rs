@@ -30,6 +30,10 @@ impl Ports {
         Ok(Self { ranges: ranges? })
     }
 
+    pub(super) fn into_ranges(self) -> Vec<RangeInclusive<u16>> {
+        self.ranges
+    }
+
     pub(super) fn contains(&self, port: u16) -> bool {
         self.ranges.iter().any(|range| range.contains(&port))
     }

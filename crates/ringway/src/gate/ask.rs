@@ -71,6 +71,17 @@ pub(super) fn text(status: &Status) -> String {
         }
         field("in the kernel", told);
     }
+    if let Some(ended) = status.terminated.filter(|ended| ended.taken > 0) {
+        field(
+            "ended here",
+            format!(
+                "{} connections, {} of them open, {} reset",
+                HumanCount(ended.taken),
+                HumanCount(ended.open),
+                HumanCount(ended.reset)
+            ),
+        );
+    }
     field(
         "resets",
         format!("{} ({} not sent)", status.resets, status.resets_failed),

@@ -213,6 +213,7 @@ impl Daemon {
             packets: sum(&|totals| totals.counters.packets),
             dropped: sum(&|totals| totals.dropped),
             in_kernel: totals.iter().find_map(|totals| totals.in_kernel),
+            terminated: totals.iter().find_map(|totals| totals.terminated),
             held: sum(&|totals| totals.held),
             scanned: sum(&|totals| totals.scanned),
             resets: sum(&|totals| totals.resets),

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use ringway_gateway::linux::kernel::InKernel;
+use ringway_gateway::linux::terminate::TerminatedTotals;
 use ringway_gateway::verdict::{LiveFlow, Mode, Why};
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +74,9 @@ pub(super) struct Status {
     /// What the kernel did by itself; absent without the in-kernel path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) in_kernel: Option<InKernel>,
+    /// Connections that end at the gateway; absent where none can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) terminated: Option<TerminatedTotals>,
     pub(super) held: u64,
     pub(super) scanned: u64,
     pub(super) resets: u64,

@@ -82,7 +82,7 @@ async fn answer(
 /// All figures in OpenMetrics' text.
 pub(super) fn text(status: &Status, ended: &[Ended]) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("ringway_gate");
-    let mut count = |name, help, value| {
+    let mut count = |name: &'static str, help: &'static str, value| {
         let counter: Counter = Counter::default();
         counter.inc_by(value);
         registry.register(name, help, counter);
@@ -111,29 +111,20 @@ pub(super) fn text(status: &Status, ended: &[Ended]) -> Result<String, fmt::Erro
     );
     count("events", "Events that were written down", status.events);
     count("events_lost", "Events that were lost", status.events_lost);
-    if let Some(kernel) = status.in_kernel {
-        count(
-            "kernel_passed",
-            "Packets of undecided flows that the kernel passed without asking",
-            kernel.passed,
-        );
-        count(
-            "kernel_refused",
-            "Calls like a blocked one that the kernel dropped without asking",
-            kernel.refused,
-        );
-        count(
-            "kernel_lost",
-            "Flows that came from the kernel without their beginning",
-            kernel.lost,
-        );
-    }
+    other_ways(status, &mut count);
     let mut gauge = |name, help, value| {
         let gauge: Gauge = Gauge::default();
         gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         registry.register(name, help, gauge);
     };
     gauge("flows", "Flows that are not over", status.flows);
+    if let Some(ended) = status.terminated {
+        gauge(
+            "terminated_open",
+            "Connections that end at the gateway and go on",
+            ended.open,
+        );
+    }
     gauge("held", "Packets that wait for a scan", status.held);
     gauge("queues", "Queues that are at work", status.queues);
     gauge(
@@ -151,6 +142,39 @@ pub(super) fn text(status: &Status, ended: &[Ended]) -> Result<String, fmt::Erro
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
+}
+
+/// What did not go by the queues.
+fn other_ways(status: &Status, count: &mut impl FnMut(&'static str, &'static str, u64)) {
+    if let Some(kernel) = status.in_kernel {
+        count(
+            "kernel_passed",
+            "Packets of undecided flows that the kernel passed without asking",
+            kernel.passed,
+        );
+        count(
+            "kernel_refused",
+            "Calls like a blocked one that the kernel dropped without asking",
+            kernel.refused,
+        );
+        count(
+            "kernel_lost",
+            "Flows that came from the kernel without their beginning",
+            kernel.lost,
+        );
+    }
+    if let Some(ended) = status.terminated {
+        count(
+            "terminated",
+            "Connections that ended at the gateway, with sockets of its own",
+            ended.taken,
+        );
+        count(
+            "terminated_reset",
+            "Connections that ended at the gateway and were reset",
+            ended.reset,
+        );
+    }
 }
 
 /// Flows that are over, by kind.

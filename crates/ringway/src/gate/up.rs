@@ -1,7 +1,7 @@
 //! `ringway gate up`: the gateway at work, and `gate down`, which leaves nothing of it.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -16,23 +16,24 @@ use ringway_gateway::linux::kernel::refused::KernelCache;
 use ringway_gateway::linux::kernel::{Kernel, Told as KernelTold, remove, unhook};
 use ringway_gateway::linux::lanes::Lanes;
 use ringway_gateway::linux::live::{Live, Order, Told};
-use ringway_gateway::linux::marks::Marks;
-use ringway_gateway::linux::rules::{Border, Rules};
+use ringway_gateway::linux::rules::Rules;
 use ringway_gateway::linux::shaper;
-use ringway_gateway::policy::{Action, Failure as WhenItFails, Policy};
+use ringway_gateway::linux::terminate::{Terminator, redirect};
+use ringway_gateway::policy::{Action, Policy};
 use ringway_gateway::verdict::{Gateway, Mode, Settings};
 use ringway_node::control::ControlSocket;
 use serde::Serialize;
 use tokio::net::TcpListener;
 
-use super::daemon::{Daemon, System};
+use super::daemon::{Daemon, System as _};
+use super::installation::Installation;
 use super::kernel::{self, InKernel};
 use super::lock::StateLock;
 use super::replay::zone;
 use super::scanners::Scanners;
 use super::writer::{Places, Writer};
 use super::{metrics, rules};
-use crate::cli::{DownArgs, PathChoice, UpArgs};
+use crate::cli::{DownArgs, UpArgs};
 use crate::failure::Failure;
 use crate::limits::{AUDIT_FILE, VAULT_FOLDER};
 use crate::run::Context;
@@ -74,6 +75,7 @@ pub(crate) async fn up(
         eve: args.eve.clone(),
         keep: args.keep_audit,
     })?;
+    let terminator = installation.open_doors(&policy)?;
     if let Some(kernel) = &mut kernel {
         installation.in_kernel = InKernel::new(kernel, &set, args);
     }
@@ -82,7 +84,11 @@ pub(crate) async fn up(
         settings: &settings,
         writer: &writer,
     };
-    let queues = begin(&scanners, &sight, (&installation, kernel.as_mut()), &begun)?;
+    let ways = Ways {
+        kernel: kernel.as_mut(),
+        terminator,
+    };
+    let queues = begin(&scanners, &sight, (&installation, ways), &begun)?;
     let daemon = Arc::new(Daemon::new(
         queues.iter().map(|queue| queue.orders.clone()).collect(),
         Arc::clone(&writer.written),
@@ -120,21 +126,25 @@ struct Begun<'a> {
     writer: &'a Writer,
 }
 
+/// Ways beside the queues.
+struct Ways<'a> {
+    kernel: Option<&'a mut Kernel>,
+    terminator: Option<Terminator>,
+}
+
 /// Starts the queues, and then puts in what makes the kernel ask: from there on packets come, and there is somebody to take them.
 fn begin(
     scanners: &Scanners,
     sight: &rules::Sight,
-    (installation, kernel): (&Installation, Option<&mut Kernel>),
+    (installation, mut ways): (&Installation, Ways<'_>),
     begun: &Begun<'_>,
 ) -> Result<Vec<QueueThread>, Failure> {
-    let mut kernel = kernel;
     let attached = kernel::attach(
-        kernel.as_deref_mut(),
+        ways.kernel.as_deref_mut(),
         &installation.rules.border,
         &installation.bpffs,
     );
-    let queues =
-        attached.and_then(|()| start_queues(scanners, sight, (installation, kernel), begun));
+    let queues = attached.and_then(|()| start_queues(scanners, sight, (installation, ways), begun));
     let set_up = queues.and_then(|queues| {
         installation.set_up(begun.policy, begun.settings.mode)?;
         Ok(queues)
@@ -196,7 +206,7 @@ fn settings(args: &UpArgs) -> Result<Settings, Failure> {
 fn start_queues(
     scanners: &Scanners,
     sight: &rules::Sight,
-    (installation, mut kernel): (&Installation, Option<&mut Kernel>),
+    (installation, mut ways): (&Installation, Ways<'_>),
     begun: &Begun<'_>,
 ) -> Result<Vec<QueueThread>, Failure> {
     let mut queues = Vec::new();
@@ -216,13 +226,19 @@ fn start_queues(
         }
         let scans = scanners.start()?;
         // The first one is told what the kernel does.
-        let shared = kernel
+        let shared = (ways.kernel)
             .as_mut()
             .map(|kernel| (kernel.cache(), kernel.take_told()));
+        // All terminated connections are its own, too: what one of them announces it knows.
+        let terminator = ways.terminator.take();
         queues.push(QueueThread::start(
             numbers,
             installation,
-            (gateway, shared),
+            Work {
+                gateway,
+                shared,
+                terminator,
+            },
             scans,
             begun.writer,
         )?);
@@ -283,6 +299,7 @@ pub(crate) fn down(args: &DownArgs) -> Result<(), Failure> {
         shaper::take_down(interface).map_err(Failure::failed)?;
         unhook(interface).map_err(Failure::failed)?;
     }
+    redirect::take_down().map_err(Failure::failed)?;
     remove(&args.bpffs.bpffs);
     Ok(())
 }
@@ -322,101 +339,12 @@ fn make_folder(folder: &Path) -> Result<(), Failure> {
     })
 }
 
-/// What the gateway puts into the system.
-#[derive(Clone, Debug)]
-pub(super) struct Installation {
-    rules: Rules,
-    /// An in-kernel path is wanted, and may be there.
-    wants_kernel: bool,
-    /// Where the bpf file system is.
-    bpffs: PathBuf,
-    /// What the in-kernel path is told of policies, where there is one.
-    in_kernel: Option<InKernel>,
-}
-
-impl Installation {
-    fn new(args: &UpArgs, policy: &Policy) -> Result<Installation, Failure> {
-        let border = Border {
-            inside: args.inside.clone(),
-            outside: args.outside.clone(),
-            bridged: args.bridged,
-        };
-        border.check().map_err(Failure::usage)?;
-        let pairs = args.queues.saturating_mul(2);
-        if args.queue.checked_add(pairs.saturating_sub(1)).is_none() {
-            return Err(Failure::usage(format_args!(
-                "there are no {pairs} queues from {} on (--queue, --queues): the last one is {}",
-                args.queue,
-                u16::MAX
-            )));
-        }
-        for name in border.all() {
-            if !PathBuf::from("/sys/class/net").join(name).exists() {
-                return Err(Failure::usage(format_args!(
-                    "there is no interface `{name}`"
-                )));
-            }
-        }
-        Ok(Installation {
-            wants_kernel: args.path != PathChoice::User,
-            bpffs: args.bpffs.bpffs.clone(),
-            in_kernel: None,
-            rules: Rules {
-                border,
-                marks: Marks::within(args.mask).map_err(Failure::usage)?,
-                queue: args.queue,
-                queues: args.queues,
-                fail_open: policy.failure() == WhenItFails::Open,
-                classes: 0,
-                triage: None,
-            },
-        })
-    }
-
-    fn numbers(&self) -> impl Iterator<Item = (u16, u16)> {
-        let (new, followed) = self.rules.numbers();
-        new.zip(followed)
-    }
-
-    fn take_down(&self) -> Result<(), Failure> {
-        Rules::take_down().map_err(Failure::failed)?;
-        for interface in self.rules.border.all() {
-            shaper::take_down(interface).map_err(Failure::failed)?;
-        }
-        if self.wants_kernel {
-            Kernel::detach(&self.rules.border, &self.bpffs).map_err(Failure::failed)?;
-        }
-        Ok(())
-    }
-}
-
-impl System for Installation {
-    fn set_up(&self, policy: &Policy, mode: Mode) -> Result<(), Failure> {
-        let shaping = mode == Mode::Enforce && !policy.classes().is_empty();
-        for interface in self.rules.border.all() {
-            if shaping {
-                shaper::set_up(interface, policy.classes()).map_err(Failure::failed)?;
-            } else {
-                shaper::take_down(interface).map_err(Failure::failed)?;
-            }
-        }
-        let triage = match &self.in_kernel {
-            Some(in_kernel) => in_kernel.put(policy)?.cloned(),
-            None => None,
-        };
-        let rules = Rules {
-            triage,
-            fail_open: policy.failure() == WhenItFails::Open,
-            classes: if shaping { policy.classes().len() } else { 0 },
-            ..self.rules.clone()
-        };
-        if !rules.set_up().map_err(Failure::failed)? {
-            tracing::warn!(
-                "the packet filter has no match `bpf` (xt_bpf): what only acknowledges a file is queued too, which costs throughput"
-            );
-        }
-        Ok(())
-    }
+/// What a queue's loop has to do with.
+struct Work {
+    gateway: Gateway,
+    /// The kernel decides, too; what it tells goes to one loop.
+    shared: Option<(KernelCache, Option<KernelTold>)>,
+    terminator: Option<Terminator>,
 }
 
 /// One queue's loop in a thread of its own.
@@ -429,7 +357,7 @@ impl QueueThread {
     fn start(
         (number, followed): (u16, u16),
         installation: &Installation,
-        (gateway, shared): (Gateway, Option<(KernelCache, Option<KernelTold>)>),
+        work: Work,
         scans: ScanDesk,
         writer: &Writer,
     ) -> Result<QueueThread, Failure> {
@@ -448,9 +376,12 @@ impl QueueThread {
             false => Injector::routed(),
         };
         let injector = injector.map_err(told)?;
-        let mut live = Live::new(lanes, gateway, injector, rules.marks, (scans, files));
-        if let Some((cache, told)) = shared {
+        let mut live = Live::new(lanes, work.gateway, injector, rules.marks, (scans, files));
+        if let Some((cache, told)) = work.shared {
             live.share_kernel(cache, told);
+        }
+        if let Some(terminator) = work.terminator {
+            live.terminate(terminator);
         }
         let (orders, received) = channel();
         let recorder = writer.recorder();

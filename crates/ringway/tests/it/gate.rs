@@ -30,6 +30,7 @@ mod reused;
 mod scans;
 mod shaped;
 mod speakers;
+mod terminated;
 mod torrents;
 mod web;
 mod why;

@@ -286,10 +286,19 @@ impl Border {
             .check(&["ip6tables-save", "-t", "mangle"])
             .unwrap();
         let shaped = self.gateway.check(&["tc", "qdisc", "show"]).unwrap();
-        [rules, rules6, shaped]
+        let tables = self.gateway.check(&["nft", "list", "tables"]).unwrap();
+        let ways = ["-4", "-6"].map(|family| {
+            let rules = self.gateway.check(&["ip", family, "rule", "show"]);
+            let routes = ["ip", family, "route", "show", "table", "all"];
+            [rules.unwrap(), self.gateway.check(&routes).unwrap()].concat()
+        });
+        [rules, rules6, shaped, tables, ways.concat()]
             .concat()
             .lines()
-            .filter(|line| line.contains("RINGWAY") || line.contains("7a11"))
+            .filter(|line| {
+                let marks = ["RINGWAY", "7a11", "ringway", "31249"];
+                marks.iter().any(|mark| line.contains(mark))
+            })
             .collect()
     }
 

@@ -59,7 +59,7 @@ fn border(test: &str, files: &Path) -> Option<(Border, Nginx)> {
 }
 
 /// Fetches files over one connection; gives curl's exit code.
-fn fetch(border: &Border, into: &Path, names: &[&str]) -> Option<i32> {
+pub(super) fn fetch(border: &Border, into: &Path, names: &[&str]) -> Option<i32> {
     let mut command = border.client.command("curl");
     command.args(["--silent", "--max-time", "60"]);
     for (number, name) in names.iter().enumerate() {
@@ -97,7 +97,7 @@ fn the_next_file_of_a_connection_is_judged_though_the_first_was_left_to_the_kern
 }
 
 /// A border with nginx behind it, and the folder that nginx gives. `None`: something is missing here.
-fn web(test: &str) -> Tested<Option<(Border, Nginx, TempDir)>> {
+pub(super) fn web(test: &str) -> Tested<Option<(Border, Nginx, TempDir)>> {
     let folder = tempfile::tempdir()?;
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(folder.path(), open)?;

@@ -223,8 +223,16 @@ pub(super) fn shaped() -> Tested {
     comes_at(SLOW, &border, || talk.alice.log())
 }
 
+/// Of the conversation itself nothing is asked; the offers in it are read all the same.
+pub(super) const FILES: &str =
+    "[[rule]]\nname = \"scan\"\napp = \"dcc\"\naction = \"scan\"\naudit = true\n";
+
 fn files() -> Tested {
-    let test = "files over IRC";
+    files_by("files over IRC", FILES, |_| Ok(()))
+}
+
+/// Files are scanned and written down by this policy; `ended` looks at the gateway behind that.
+pub(super) fn files_by(test: &str, policy: &str, ended: impl Fn(&Border) -> Tested) -> Tested {
     let Some(mut border) = border_with(test, &PROGRAMS) else {
         return Ok(());
     };
@@ -232,11 +240,7 @@ fn files() -> Tested {
         return without(test, "clamd");
     };
     let socket = clamd.socket();
-    // Of the conversation itself nothing is asked; the offers in it are read all the same.
-    border.up(
-        "[[rule]]\nname = \"scan\"\napp = \"dcc\"\naction = \"scan\"\naudit = true\n",
-        &["--enforce", "--clamd", &socket.to_string_lossy()],
-    );
+    border.up(policy, &["--enforce", "--clamd", &socket.to_string_lossy()]);
     let mut talk = Talk::begin(&border)?;
     let clean = random_bytes("dcc", 300_000);
     send(&border, &mut talk, "film.mpg", &clean)?;
@@ -266,7 +270,7 @@ fn files() -> Tested {
             return wrong(format!("all of {name} arrived, with {found}"));
         }
     }
-    Ok(())
+    ended(&border)
 }
 
 fn names() -> Tested {

@@ -1,0 +1,506 @@
+//! One terminated connection: a socket towards each end, and what is between them.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr};
+use std::time::Duration;
+
+use socket2::Socket;
+
+use super::segment::{Flags, HEADERS, Segment};
+use super::socket::{call, prepare};
+use super::way::{FIRST, Fate, Next, Way};
+use crate::flow::Direction;
+use crate::limits::{TERMINATED_CALL, TERMINATED_READ, TERMINATED_READS};
+use crate::linux::shaper::priority;
+use crate::packet::LinkType;
+use crate::verdict::{Gateway, Settled, Verdict};
+
+/// What of it the gateway is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    All,
+    /// What the client sends.
+    Client,
+    Nothing,
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Goes,
+    /// Both ends have said all, and have it.
+    Over,
+    /// Both ends are to be reset.
+    Broken,
+}
+
+/// Between two ends.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) client: SocketAddr,
+    pub(super) server: SocketAddr,
+    to_client: Socket,
+    to_server: Socket,
+    from_client: Way,
+    from_server: Way,
+    /// When the server has to have answered; `None`: it has.
+    calling: Option<Duration>,
+    asked: Asked,
+    /// When something last came or left.
+    pub(super) moved: Duration,
+    broken: bool,
+    /// What is waited for at either end: that it sends, that it takes.
+    armed: [Option<(bool, bool)>; 2],
+    /// The upper bits of its tokens.
+    serial: u64,
+}
+
+/// What readings go through, with room for headers before the bytes.
+pub(super) type Buffer = [u8];
+
+/// A buffer.
+pub(super) fn buffer() -> Box<Buffer> {
+    vec![0; HEADERS.saturating_add(TERMINATED_READ)].into_boxed_slice()
+}
+
+impl Connection {
+    /// Takes an accepted connection and calls the server in the client's name. `None`: the policy refuses, or nobody can call.
+    pub(super) fn begin(
+        now: Duration,
+        (to_client, client, server): (Socket, SocketAddr, SocketAddr),
+        serial: u64,
+        (gateway, buffer): (&mut Gateway, &mut Buffer),
+    ) -> Option<Self> {
+        prepare(&to_client).ok()?;
+        let syn = Segment {
+            from: client,
+            to: server,
+            sequence: FIRST,
+            acknowledged: None,
+            flags: Flags {
+                syn: true,
+                ..Flags::default()
+            },
+        };
+        let verdict = offer(now, u64::MAX, &syn, 0, (gateway, buffer))?;
+        if !verdict.pass {
+            return None;
+        }
+        let to_server = call(client, server).ok()?;
+        let mut connection = Self {
+            client,
+            server,
+            to_client,
+            to_server,
+            from_client: Way::default(),
+            from_server: Way::default(),
+            calling: Some(now.saturating_add(TERMINATED_CALL)),
+            asked: Asked::All,
+            moved: now,
+            broken: false,
+            armed: [Some((false, false)); 2],
+            serial,
+        };
+        connection.follow(verdict.settled);
+        Some(connection)
+    }
+
+    pub(super) fn socket(&self, end: Direction) -> &Socket {
+        match end {
+            Direction::FromClient => &self.to_client,
+            Direction::FromServer => &self.to_server,
+        }
+    }
+
+    /// What is waited for at this end; nothing, once it was told.
+    pub(super) fn armed(&mut self, end: Direction) -> &mut Option<(bool, bool)> {
+        let [client, server] = &mut self.armed;
+        match end {
+            Direction::FromClient => client,
+            Direction::FromServer => server,
+        }
+    }
+
+    fn way(&mut self, direction: Direction) -> &mut Way {
+        match direction {
+            Direction::FromClient => &mut self.from_client,
+            Direction::FromServer => &mut self.from_server,
+        }
+    }
+
+    /// It is to be reset.
+    pub(super) fn shatter(&mut self) {
+        self.broken = true;
+    }
+
+    /// Whether to listen for more of this end, and whether it takes more, as far as that is waited for.
+    pub(super) fn interest(&self, end: Direction) -> (bool, bool) {
+        let (own, other) = match end {
+            Direction::FromClient => (&self.from_client, &self.from_server),
+            Direction::FromServer => (&self.from_server, &self.from_client),
+        };
+        if self.calling.is_some() {
+            return (false, end == Direction::FromServer);
+        }
+        (own.has_room(), other.next().is_some())
+    }
+
+    /// When it has something to do without anything coming.
+    pub(super) fn due(&self) -> Option<Duration> {
+        let repeats = [self.from_client.due(), self.from_server.due()];
+        repeats.into_iter().chain([self.calling]).flatten().min()
+    }
+
+    /// Does what can be done: reads what comes, asks about it, and writes what may leave.
+    pub(super) fn turn(
+        &mut self,
+        now: Duration,
+        (gateway, buffer): (&mut Gateway, &mut Buffer),
+    ) -> Outcome {
+        if self.calling.is_some() && !self.answered(now, (gateway, buffer)) {
+            return self.outcome();
+        }
+        for direction in [Direction::FromServer, Direction::FromClient] {
+            self.repeat(now, direction, (gateway, buffer));
+            self.write(now, direction, (gateway, buffer));
+            for _ in 0..TERMINATED_READS {
+                if self.broken || !self.read(now, direction, (gateway, buffer)) {
+                    break;
+                }
+            }
+        }
+        self.outcome()
+    }
+
+    fn outcome(&self) -> Outcome {
+        if self.broken {
+            Outcome::Broken
+        } else if self.from_client.is_shut() && self.from_server.is_shut() {
+            Outcome::Over
+        } else {
+            Outcome::Goes
+        }
+    }
+
+    /// Whether the server has taken the call.
+    fn answered(&mut self, now: Duration, (gateway, buffer): (&mut Gateway, &mut Buffer)) -> bool {
+        let late = self.calling.is_some_and(|until| now >= until);
+        let refused = !matches!(self.to_server.take_error(), Ok(None));
+        if refused || late {
+            self.end_by(now, Direction::FromServer, (gateway, buffer));
+            return false;
+        }
+        if self.to_server.peer_addr().is_err() {
+            return false;
+        }
+        self.calling = None;
+        self.moved = now;
+        let behind = FIRST.wrapping_add(1);
+        let flags = Flags {
+            syn: true,
+            ..Flags::default()
+        };
+        for (direction, sequence, flags) in [
+            (Direction::FromServer, FIRST, flags),
+            (Direction::FromClient, behind, Flags::default()),
+        ] {
+            let segment = self.segment(direction, sequence, flags);
+            let verdict = offer(now, u64::MAX, &segment, 0, (gateway, buffer));
+            if !verdict.is_some_and(|verdict| verdict.pass) {
+                self.broken = true;
+            }
+            self.follow(verdict.and_then(|verdict| verdict.settled));
+        }
+        true
+    }
+
+    /// One of the ends has broken the connection: the gateway is told, and the other end.
+    fn end_by(
+        &mut self,
+        now: Duration,
+        end: Direction,
+        (gateway, buffer): (&mut Gateway, &mut Buffer),
+    ) {
+        let sequence = self.way(end).begin().0;
+        let flags = Flags {
+            rst: true,
+            ..Flags::default()
+        };
+        let reset = self.segment(end, sequence, flags);
+        offer(now, u64::MAX, &reset, 0, (gateway, buffer));
+        self.broken = true;
+    }
+
+    fn segment(&self, direction: Direction, sequence: u32, flags: Flags) -> Segment {
+        let (from, to, other) = match direction {
+            Direction::FromClient => (self.client, self.server, &self.from_server),
+            Direction::FromServer => (self.server, self.client, &self.from_client),
+        };
+        Segment {
+            from,
+            to,
+            sequence,
+            acknowledged: Some(other.delivered()),
+            flags,
+        }
+    }
+
+    fn token(&self, direction: Direction, number: u32) -> u64 {
+        super::token(self.serial, direction, number)
+    }
+
+    fn is_asked(&self, direction: Direction) -> bool {
+        match self.asked {
+            Asked::All => true,
+            Asked::Client => direction == Direction::FromClient,
+            Asked::Nothing => false,
+        }
+    }
+
+    /// Takes what one end has sent, once. Answers whether there may be more.
+    fn read(
+        &mut self,
+        now: Duration,
+        direction: Direction,
+        (gateway, buffer): (&mut Gateway, &mut Buffer),
+    ) -> bool {
+        if !self.way(direction).has_room() {
+            return false;
+        }
+        let Some(room) = buffer.get_mut(HEADERS..) else {
+            return false;
+        };
+        let count = match (&mut self.socket(direction)).read(room) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return true,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+            Err(_) => {
+                self.end_by(now, direction, (gateway, buffer));
+                return false;
+            }
+        };
+        self.moved = now;
+        let (sequence, number) = self.way(direction).begin();
+        let (mut fate, mut settled) = (Fate::Passes, None);
+        // Ends are always told: the flow is over then.
+        if self.is_asked(direction) || count == 0 {
+            let flags = Flags {
+                fin: count == 0,
+                ..Flags::default()
+            };
+            let segment = self.segment(direction, sequence, flags);
+            let token = self.token(direction, number);
+            let verdict = offer(now, token, &segment, count, (gateway, &mut *buffer));
+            (fate, settled) = self.judge(direction, verdict);
+        }
+        let bytes = HEADERS.saturating_add(count);
+        let bytes = buffer.get(HEADERS..bytes).unwrap_or_default();
+        let sent = match fate {
+            Fate::Passes if count > 0 && self.way(direction).is_empty() => {
+                self.send(direction, bytes)
+            }
+            _ => 0,
+        };
+        let way = self.way(direction);
+        way.pass(sent);
+        if sent < count || count == 0 {
+            let rest = bytes.get(sent..).unwrap_or_default();
+            way.keep(now, number, rest, fate, settled);
+        }
+        if sent > 0 {
+            self.acknowledge(now, direction, (gateway, &mut *buffer));
+        }
+        self.write(now, direction, (gateway, buffer));
+        count > 0
+    }
+
+    /// What a verdict means for the piece that it is on; what follows for the connection follows at once where the piece
+    /// does not wait.
+    fn judge(&mut self, direction: Direction, verdict: Option<Verdict>) -> (Fate, Option<Settled>) {
+        let Some(verdict) = verdict else {
+            self.broken = true;
+            return (Fate::Again, None);
+        };
+        if verdict.held {
+            return (Fate::Waits, verdict.settled);
+        }
+        let free = !self.is_asked(direction);
+        self.follow(verdict.settled);
+        // The end of what nobody is asked about goes on whatever is said of it.
+        match verdict.pass || free {
+            true => (Fate::Passes, None),
+            false => (Fate::Again, None),
+        }
+    }
+
+    /// Does for the connection what its mark would do in the kernel.
+    fn follow(&mut self, settled: Option<Settled>) {
+        let Some(settled) = settled else {
+            return;
+        };
+        match settled {
+            Settled::Allowed => self.asked = Asked::Nothing,
+            Settled::Shaped(class) => {
+                self.asked = Asked::Nothing;
+                self.shape(class);
+            }
+            Settled::Blocked => self.broken = true,
+            Settled::AnswersPass => self.asked = Asked::Client,
+            Settled::Watched => self.asked = Asked::All,
+            Settled::WatchedIn(class) => {
+                self.asked = Asked::All;
+                self.shape(class);
+            }
+        }
+    }
+
+    /// Both ends' packets leave in this class.
+    fn shape(&self, class: usize) {
+        for socket in [&self.to_client, &self.to_server] {
+            // An interface without classes has no use for it.
+            socket.set_priority(priority(class)).ok();
+        }
+    }
+
+    /// Lets a piece go that waited, or not. It may be of a connection that is past that.
+    pub(super) fn release(
+        &mut self,
+        now: Duration,
+        direction: Direction,
+        (number, verdict): (u32, Verdict),
+    ) {
+        let fate = match verdict.pass {
+            true => Fate::Passes,
+            false => Fate::Again,
+        };
+        let settled = self.way(direction).release(now, number, fate).flatten();
+        self.follow(settled);
+    }
+
+    /// Offers what was not taken again, once its time has come.
+    fn repeat(
+        &mut self,
+        now: Duration,
+        direction: Direction,
+        (gateway, buffer): (&mut Gateway, &mut Buffer),
+    ) {
+        let (number, sequence, count) = match self.way(direction).repeat(now) {
+            Ok(Some(repeat)) => {
+                let count = repeat.bytes.len();
+                let end = HEADERS.saturating_add(count);
+                match buffer.get_mut(HEADERS..end) {
+                    Some(room) => room.copy_from_slice(repeat.bytes),
+                    None => return,
+                }
+                (repeat.number, repeat.sequence, count)
+            }
+            Ok(None) => return,
+            Err(()) => {
+                self.broken = true;
+                return;
+            }
+        };
+        let flags = Flags {
+            fin: count == 0,
+            ..Flags::default()
+        };
+        let segment = self.segment(direction, sequence, flags);
+        let token = self.token(direction, number);
+        let verdict = offer(now, token, &segment, count, (gateway, buffer));
+        let (fate, settled) = self.judge(direction, verdict);
+        self.way(direction).release(now, number, fate);
+        self.follow(settled.filter(|_| fate == Fate::Passes));
+    }
+
+    /// Writes what may leave, and tells the gateway that the other end has it.
+    fn write(
+        &mut self,
+        now: Duration,
+        direction: Direction,
+        (gateway, buffer): (&mut Gateway, &mut Buffer),
+    ) {
+        let mut wrote = false;
+        loop {
+            let mut other = self.socket(direction.other());
+            let way = match direction {
+                Direction::FromClient => &self.from_client,
+                Direction::FromServer => &self.from_server,
+            };
+            let count = match way.next() {
+                None => break,
+                Some(Next::Bytes(bytes)) => match other.write(bytes) {
+                    Ok(count) => count,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(_) => return self.end_by(now, direction.other(), (gateway, buffer)),
+                },
+                Some(Next::End) => {
+                    // It has gone already; what it sent is read first.
+                    other.shutdown(Shutdown::Write).ok();
+                    0
+                }
+            };
+            self.way(direction).left(count);
+            wrote = true;
+        }
+        if wrote {
+            self.moved = now;
+            self.acknowledge(now, direction, (gateway, buffer));
+        }
+    }
+
+    /// Writes as much as the other end takes at once.
+    fn send(&self, direction: Direction, bytes: &[u8]) -> usize {
+        // What went wrong is told with the next writing.
+        let mut other = self.socket(direction.other());
+        other.write(bytes).unwrap_or_default()
+    }
+
+    /// Tells the gateway what the other end has by now: who follows a direction keeps what its receiver may still lack.
+    fn acknowledge(
+        &mut self,
+        now: Duration,
+        direction: Direction,
+        (gateway, buffer): (&mut Gateway, &mut Buffer),
+    ) {
+        let back = direction.other();
+        if !self.is_asked(back) {
+            return;
+        }
+        let sequence = self.way(back).begin().0;
+        let segment = self.segment(back, sequence, Flags::default());
+        // It says nothing but that: nobody waits for it.
+        let verdict = offer(now, u64::MAX, &segment, 0, (gateway, buffer));
+        self.follow(verdict.and_then(|verdict| verdict.settled));
+    }
+
+    /// Ends both sockets in order: whatever has been written leaves.
+    pub(super) fn close(self) {
+        for socket in [&self.to_client, &self.to_server] {
+            socket.set_linger(None).ok();
+        }
+    }
+}
+
+/// Puts a segment to the gateway; the bytes stand in the buffer, and others in their place where it wants so. `None`: it is
+/// no segment.
+fn offer(
+    now: Duration,
+    token: u64,
+    segment: &Segment,
+    count: usize,
+    (gateway, buffer): (&mut Gateway, &mut Buffer),
+) -> Option<Verdict> {
+    let begins = segment.write(buffer, count)?;
+    let end = HEADERS.saturating_add(count);
+    let packet = buffer.get(begins..end)?;
+    gateway.set_watched(false);
+    let verdict = gateway.handle_queued(now, token, LinkType::RawIp, packet);
+    if let Some(payload) = gateway.take_rewritten()
+        && let Some(place) = buffer.get_mut(HEADERS..end)
+        && place.len() == payload.len()
+    {
+        place.copy_from_slice(&payload);
+    }
+    Some(verdict)
+}

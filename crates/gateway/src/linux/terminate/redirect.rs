@@ -1,0 +1,234 @@
+//! What brings connections to the gateway's own sockets: a table of nftables, and routes to this machine for what it marks.
+//!
+//! nftables, and not iptables as for the rest: where nobody listens its `tproxy` lets the packet go on, so that a gateway that was
+//! killed takes nobody's connections with it; the target of iptables drops them.
+//!
+//! A terminated connection is two for the kernel's connection tracking, with the same addresses and ports. The client's half
+//! has a zone of its own there; the server's is in the host's, where it is translated as any other.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+use super::Doors;
+use crate::linux::marks::{Hex, Marks};
+use crate::linux::rules::Border;
+use crate::linux::tool::{Tool, ToolError};
+
+const NFT: Tool = Tool {
+    name: "nft",
+    package: "nftables",
+};
+const IP: Tool = Tool {
+    name: "ip",
+    package: "iproute2",
+};
+const TABLE: &str = "ringway";
+/// The zone of clients' halves, and the number of the table of routes: the shaper's handle, so that it is told from others'.
+const NUMBER: &str = "31249";
+
+/// What is redirected.
+#[derive(Clone, Debug)]
+pub struct Redirect<'a> {
+    /// Connections from inside to outside.
+    pub border: &'a Border,
+    /// Our bits of marks.
+    pub marks: Marks,
+    /// Where they are taken.
+    pub doors: Doors,
+    /// New connections to these ports.
+    pub ports: &'a [RangeInclusive<u16>],
+    /// These and those of earlier policies, whose connections may go on.
+    pub ever: &'a [RangeInclusive<u16>],
+}
+
+impl Redirect<'_> {
+    /// Puts it in force, in place of what is there.
+    ///
+    /// # Errors
+    /// nft or ip are missing or refuse.
+    pub fn set_up(&self) -> Result<(), ToolError> {
+        NFT.run(&["-f", "-"], &self.text())?;
+        unroute();
+        for family in self.families() {
+            let mark = self.marks.terminated();
+            let rule = ["rule", "add", "fwmark", &mark, "lookup", NUMBER];
+            IP.run(&[&[family], &rule[..]].concat(), "")?;
+            let route = ["route", "replace", "local", "default", "dev", "lo"];
+            let table = ["table", NUMBER];
+            IP.run(&[&[family], &route[..], &table[..]].concat(), "")?;
+        }
+        Ok(())
+    }
+
+    fn families(&self) -> impl Iterator<Item = &'static str> {
+        let v6 = self.doors.v6.map(|_| "-6");
+        std::iter::once("-4").chain(v6)
+    }
+
+    fn text(&self) -> String {
+        let names = |names: &[String]| format!("{{ \"{}\" }}", names.join("\", \""));
+        let (inside, outside) = (names(&self.border.inside), names(&self.border.outside));
+        let mask = Hex(!self.marks.mask());
+        let value = self.marks.terminated();
+        let value = value.split('/').next().unwrap_or_default();
+        let marked = format!("meta mark set meta mark & {mask} | {value}");
+        let mut lines = vec![
+            // There may be none to delete.
+            format!("table inet {TABLE}"),
+            format!("delete table inet {TABLE}"),
+            format!("table inet {TABLE} {{"),
+            "chain inside {".to_owned(),
+            "type filter hook prerouting priority raw; policy accept;".to_owned(),
+            format!(
+                "iifname {inside} meta l4proto tcp socket transparent 1 ct zone set {NUMBER} {marked} accept"
+            ),
+        ];
+        let doors = [
+            ("ipv4", format!("ip to 127.0.0.1:{}", self.doors.v4)),
+            (
+                "ipv6",
+                format!("ip6 to [::1]:{}", self.doors.v6.unwrap_or_default()),
+            ),
+        ];
+        let known = doors.into_iter().filter(|(family, _)| {
+            !self.ports.is_empty() && (*family == "ipv4" || self.doors.v6.is_some())
+        });
+        lines.extend(known.map(|(family, door)| {
+            format!(
+                "iifname {inside} meta nfproto {family} tcp dport {} tcp flags & (fin | syn | rst | ack) == syn \
+                 fib daddr oifname {outside} tproxy {door} ct zone set {NUMBER} {marked} accept",
+                set(self.ports)
+            )
+        }));
+        lines.extend([
+            "}".to_owned(),
+            "chain outside {".to_owned(),
+            "type filter hook prerouting priority mangle; policy accept;".to_owned(),
+            format!("iifname {outside} meta l4proto tcp socket transparent 1 {marked}"),
+            "}".to_owned(),
+            "chain answers {".to_owned(),
+            "type filter hook output priority raw; policy accept;".to_owned(),
+        ]);
+        if !self.ever.is_empty() {
+            lines.push(format!(
+                "oifname {inside} tcp sport {} fib saddr type != local ct zone set {NUMBER}",
+                set(self.ever)
+            ));
+        }
+        lines.push("}\n}\n".to_owned());
+        lines.join("\n")
+    }
+}
+
+/// Ports as nftables writes them: spans that do not overlap.
+fn set(ports: &[RangeInclusive<u16>]) -> String {
+    let spans = apart(ports).into_iter().map(|span| {
+        let (first, last) = span.into_inner();
+        match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        }
+    });
+    format!("{{ {} }}", spans.collect::<Vec<_>>().join(", "))
+}
+
+/// The same ports in spans that neither overlap nor touch.
+#[must_use]
+pub fn apart(ports: &[RangeInclusive<u16>]) -> Vec<RangeInclusive<u16>> {
+    let sorted: BTreeSet<(u16, u16)> = ports
+        .iter()
+        .map(|span| (*span.start(), *span.end()))
+        .collect();
+    let mut spans: Vec<(u16, u16)> = Vec::new();
+    for (first, last) in sorted {
+        match spans.last_mut() {
+            Some(before) if first <= before.1.saturating_add(1) => before.1 = before.1.max(last),
+            _ => spans.push((first, last)),
+        }
+    }
+    spans
+        .into_iter()
+        .map(|(first, last)| first..=last)
+        .collect()
+}
+
+/// Takes it out, whoever put it in. Nothing is left.
+///
+/// # Errors
+/// nft refuses.
+pub fn take_down() -> Result<(), ToolError> {
+    let shown = match NFT.run(&["list", "tables"], "") {
+        Ok(shown) => shown,
+        // Without it nothing was put in.
+        Err(ToolError::Missing(..)) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let ours = format!("table inet {TABLE}");
+    if shown.lines().any(|line| line.trim() == ours) {
+        NFT.run(&["delete", "table", "inet", TABLE], "")?;
+    }
+    unroute();
+    Ok(())
+}
+
+/// Takes out rules and routes; there may be none.
+fn unroute() {
+    for family in ["-4", "-6"] {
+        while IP
+            .run(&[family, "rule", "del", "lookup", NUMBER], "")
+            .is_ok()
+        {}
+        IP.run(&[family, "route", "flush", "table", NUMBER], "")
+            .ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Redirect, apart, set};
+    use crate::linux::marks::Marks;
+    use crate::linux::rules::Border;
+    use crate::linux::terminate::Doors;
+
+    #[test]
+    fn spans_of_ports_lie_apart() {
+        assert_eq!(
+            apart(&[80..=80, 8000..=8080, 8081..=9000, 79..=81]),
+            [79..=81, 8000..=9000]
+        );
+        assert_eq!(apart(&[1..=65_535, 7..=7]), [1..=65_535]);
+        assert_eq!(set(&[80..=80, 6881..=6889]), "{ 80, 6881-6889 }");
+    }
+
+    #[test]
+    fn without_ports_connections_under_way_go_on_and_none_begins() {
+        let border = Border {
+            inside: vec!["lan0".to_owned(), "lan1".to_owned()],
+            outside: vec!["wan0".to_owned()],
+            bridged: false,
+        };
+        let redirect = Redirect {
+            border: &border,
+            marks: Marks::default(),
+            doors: Doors { v4: 1, v6: None },
+            ports: &[],
+            ever: &[80..=80],
+        };
+        let text = redirect.text();
+        assert!(!text.contains("tproxy"), "{text}");
+        assert!(text.contains("socket transparent 1"), "{text}");
+        assert!(
+            text.contains("oifname { \"lan0\", \"lan1\" } tcp sport { 80 }"),
+            "{text}"
+        );
+        let text = Redirect {
+            ports: &[80..=80],
+            ..redirect
+        }
+        .text();
+        assert!(
+            text.contains("tproxy ip to 127.0.0.1:1 ") && !text.contains("ip6 to"),
+            "{text}"
+        );
+    }
+}

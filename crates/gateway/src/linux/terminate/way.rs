@@ -1,0 +1,381 @@
+//! One direction of a terminated connection: what was read at one end and has not left by the other.
+//!
+//! Its bytes are numbered as TCP would number them, so that the gateway follows the connection as it follows any other. They
+//! leave in their order: one piece that waits keeps those behind it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::limits::{TERMINATED_AGAIN, TERMINATED_PENDING, TERMINATED_TRIES};
+use crate::reader::length32;
+use crate::verdict::Settled;
+
+/// The number of each end's SYN.
+pub(super) const FIRST: u32 = 0;
+
+/// What the gateway says of a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It may leave.
+    Passes,
+    /// It waits until it is released.
+    Waits,
+    /// It is not taken: TCP's sender would repeat it, and so it is offered again.
+    Again,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Ready,
+    Waits,
+    Again { at: Duration, tries: u8 },
+}
+
+/// Bytes of one reading, or the end.
+#[derive(Debug)]
+struct Piece {
+    number: u32,
+    sequence: u32,
+    bytes: Vec<u8>,
+    written: usize,
+    last: bool,
+    state: State,
+    /// What the kernel would do with the connection once this has left.
+    settled: Option<Settled>,
+}
+
+/// What may leave next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next<'a> {
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// The end.
+    End,
+}
+
+/// A piece that is to be offered again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Repeat<'a> {
+    pub(super) number: u32,
+    pub(super) sequence: u32,
+    pub(super) bytes: &'a [u8],
+    pub(super) last: bool,
+}
+
+/// One direction.
+#[derive(Debug)]
+pub(super) struct Way {
+    /// The number of the next byte that is read.
+    sequence: u32,
+    /// The number behind the last byte that has left.
+    delivered: u32,
+    pieces: VecDeque<Piece>,
+    /// Bytes that have not left.
+    pending: usize,
+    next: u32,
+    ended: bool,
+    /// The end has left.
+    shut: bool,
+}
+
+impl Default for Way {
+    fn default() -> Self {
+        let begun = FIRST.wrapping_add(1);
+        Self {
+            sequence: begun,
+            delivered: begun,
+            pieces: VecDeque::new(),
+            pending: 0,
+            next: 0,
+            ended: false,
+            shut: false,
+        }
+    }
+}
+
+impl Way {
+    /// More may be read: the end has not come, and not too much waits.
+    pub(super) fn has_room(&self) -> bool {
+        !self.ended && self.pending < TERMINATED_PENDING
+    }
+
+    /// The number of the next byte, and the piece's own.
+    pub(super) fn begin(&mut self) -> (u32, u32) {
+        let number = self.next;
+        // Its upper bit says the direction in tokens.
+        self.next = self.next.wrapping_add(1) & (u32::MAX >> 1);
+        (self.sequence, number)
+    }
+
+    /// What the other end has by now.
+    pub(super) fn delivered(&self) -> u32 {
+        self.delivered
+    }
+
+    /// The end has left.
+    pub(super) fn is_shut(&self) -> bool {
+        self.shut
+    }
+
+    /// Nothing is before what is read next: it may leave at once.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Counts bytes that were read and have left at once.
+    pub(super) fn pass(&mut self, count: usize) {
+        let count = length32(count);
+        self.sequence = self.sequence.wrapping_add(count);
+        self.delivered = self.delivered.wrapping_add(count);
+    }
+
+    /// Keeps a piece that [`begin`](Self::begin) numbered; without bytes it is the end.
+    pub(super) fn keep(
+        &mut self,
+        now: Duration,
+        number: u32,
+        bytes: &[u8],
+        fate: Fate,
+        settled: Option<Settled>,
+    ) {
+        let last = bytes.is_empty();
+        self.pieces.push_back(Piece {
+            number,
+            sequence: self.sequence,
+            bytes: bytes.to_vec(),
+            written: 0,
+            last,
+            state: state(now, fate, 0),
+            settled,
+        });
+        self.pending = self.pending.saturating_add(bytes.len());
+        self.sequence = self
+            .sequence
+            .wrapping_add(length32(bytes.len()))
+            .wrapping_add(u32::from(last));
+        self.ended |= last;
+    }
+
+    /// The gateway lets a piece go, or does not. Answers what follows for the connection when it leaves; nothing is known of
+    /// pieces that nobody waits for.
+    pub(super) fn release(
+        &mut self,
+        now: Duration,
+        number: u32,
+        fate: Fate,
+    ) -> Option<Option<Settled>> {
+        let piece = self
+            .pieces
+            .iter_mut()
+            .find(|piece| piece.number == number)?;
+        let tries = match piece.state {
+            State::Again { tries, .. } => tries,
+            State::Ready | State::Waits => 0,
+        };
+        piece.state = state(now, fate, tries);
+        Some(match fate {
+            Fate::Passes => piece.settled.take(),
+            Fate::Waits | Fate::Again => None,
+        })
+    }
+
+    /// What may leave now.
+    pub(super) fn next(&self) -> Option<Next<'_>> {
+        let piece = self.pieces.front()?;
+        if piece.state != State::Ready {
+            return None;
+        }
+        Some(match piece.bytes.get(piece.written..) {
+            Some(rest) if !piece.last => Next::Bytes(rest),
+            _ => Next::End,
+        })
+    }
+
+    /// So much of [`next`](Self::next) has left.
+    pub(super) fn left(&mut self, count: usize) {
+        let Some(piece) = self.pieces.front_mut() else {
+            return;
+        };
+        piece.written = piece.written.saturating_add(count);
+        self.pending = self.pending.saturating_sub(count);
+        self.delivered = self
+            .delivered
+            .wrapping_add(length32(count))
+            .wrapping_add(u32::from(piece.last));
+        self.shut |= piece.last;
+        if piece.last || piece.written >= piece.bytes.len() {
+            self.pieces.pop_front();
+        }
+    }
+
+    /// When the first piece that was not taken is offered again.
+    pub(super) fn due(&self) -> Option<Duration> {
+        self.pieces.iter().find_map(|piece| match piece.state {
+            State::Again { at, .. } => Some(at),
+            State::Ready | State::Waits => None,
+        })
+    }
+
+    /// The first piece that was not taken, once its time has come.
+    ///
+    /// # Errors
+    /// It was offered too often.
+    pub(super) fn repeat(&self, now: Duration) -> Result<Option<Repeat<'_>>, ()> {
+        for piece in &self.pieces {
+            match piece.state {
+                State::Again { tries, .. } if tries >= TERMINATED_TRIES => return Err(()),
+                State::Again { at, .. } if at <= now => {
+                    return Ok(Some(Repeat {
+                        number: piece.number,
+                        sequence: piece.sequence,
+                        bytes: &piece.bytes,
+                        last: piece.last,
+                    }));
+                }
+                State::Again { .. } => return Ok(None),
+                State::Ready | State::Waits => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn state(now: Duration, fate: Fate, tries: u8) -> State {
+    match fate {
+        Fate::Passes => State::Ready,
+        Fate::Waits => State::Waits,
+        Fate::Again => State::Again {
+            at: now.saturating_add(TERMINATED_AGAIN),
+            tries: tries.saturating_add(1),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::{Just, any, prop_oneof, proptest};
+
+    use super::{Fate, Next, Way};
+    use crate::limits::{TERMINATED_AGAIN, TERMINATED_PENDING, TERMINATED_TRIES};
+    use crate::verdict::Settled;
+
+    const NOW: Duration = Duration::from_secs(1);
+
+    fn keep(way: &mut Way, bytes: &[u8], fate: Fate) -> u32 {
+        let (_, number) = way.begin();
+        way.keep(NOW, number, bytes, fate, None);
+        number
+    }
+
+    /// All that may leave, taken by so many bytes at once.
+    fn drain(way: &mut Way, step: usize) -> Vec<u8> {
+        let mut taken = Vec::new();
+        while let Some(next) = way.next() {
+            let count = match next {
+                Next::Bytes(bytes) => {
+                    let count = bytes.len().min(step);
+                    taken.extend_from_slice(&bytes[..count]);
+                    count
+                }
+                Next::End => 0,
+            };
+            way.left(count);
+        }
+        taken
+    }
+
+    #[test]
+    fn what_waits_keeps_what_is_behind_it() {
+        let mut way = Way::default();
+        keep(&mut way, b"one", Fate::Passes);
+        let waiting = keep(&mut way, b"two", Fate::Waits);
+        keep(&mut way, b"three", Fate::Passes);
+        keep(&mut way, b"", Fate::Passes);
+        assert_eq!(drain(&mut way, 2), b"one");
+        assert!(!way.is_shut());
+        assert_eq!(way.release(NOW, waiting, Fate::Passes), Some(None));
+        assert_eq!(drain(&mut way, 2), b"twothree");
+        assert!(way.is_shut() && way.is_empty());
+        // The bytes, the SYN and the end.
+        assert_eq!(way.delivered(), 11 + 2);
+    }
+
+    #[test]
+    fn what_is_not_taken_is_offered_again_and_not_for_ever() {
+        let mut way = Way::default();
+        let number = keep(&mut way, b"one", Fate::Again);
+        assert_eq!(way.repeat(NOW), Ok(None));
+        let mut now = NOW;
+        for _ in 1..TERMINATED_TRIES {
+            now += TERMINATED_AGAIN;
+            let repeat = way.repeat(now).unwrap().unwrap();
+            assert_eq!((repeat.number, repeat.bytes), (number, b"one".as_slice()));
+            way.release(now, number, Fate::Again);
+        }
+        assert_eq!(way.repeat(now + TERMINATED_AGAIN), Err(()));
+    }
+
+    #[test]
+    fn what_follows_for_the_connection_follows_when_the_piece_is_let_go() {
+        let mut way = Way::default();
+        let (_, number) = way.begin();
+        way.keep(NOW, number, b"one", Fate::Waits, Some(Settled::Allowed));
+        let settled = way.release(NOW, number, Fate::Passes);
+        assert_eq!(settled, Some(Some(Settled::Allowed)));
+        assert_eq!(way.release(NOW, number + 1, Fate::Passes), None);
+    }
+
+    #[test]
+    fn no_more_is_read_than_may_wait() {
+        let mut way = Way::default();
+        while way.has_room() {
+            keep(&mut way, &[0; 10_000], Fate::Waits);
+        }
+        assert!(way.pending < TERMINATED_PENDING + 10_000);
+        let mut way = Way::default();
+        keep(&mut way, b"", Fate::Waits);
+        assert!(!way.has_room());
+    }
+
+    proptest! {
+        /// Whatever the gateway says when, what leaves is a beginning of what was read, and all of it once all is let go.
+        #[test]
+        fn bytes_leave_whole_and_in_order(
+            pieces in proptest::collection::vec(
+                (1_usize..50, prop_oneof![Just(Fate::Passes), Just(Fate::Waits), Just(Fate::Again)]),
+                1..20,
+            ),
+            order in proptest::collection::vec(any::<proptest::sample::Index>(), 40),
+            step in 1_usize..60,
+        ) {
+            let mut way = Way::default();
+            let (mut read, mut left, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
+            for (place, (length, fate)) in pieces.into_iter().enumerate() {
+                let bytes = vec![u8::try_from(place).unwrap(); length];
+                read.extend_from_slice(&bytes);
+                let number = keep(&mut way, &bytes, fate);
+                if fate != Fate::Passes {
+                    waiting.push(number);
+                }
+                left.extend(drain(&mut way, step));
+            }
+            for index in order {
+                if waiting.is_empty() {
+                    break;
+                }
+                let number = waiting.swap_remove(index.index(waiting.len()));
+                way.release(NOW, number, Fate::Passes);
+                left.extend(drain(&mut way, step));
+                assert!(read.starts_with(&left));
+            }
+            for number in waiting {
+                way.release(NOW, number, Fate::Passes);
+            }
+            left.extend(drain(&mut way, step));
+            assert_eq!(left, read);
+            assert_eq!(way.pending, 0);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What the gateway puts into the system, and takes out again: rules, classes, programs of the kernel, redirections.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ringway_gateway::linux::kernel::Kernel;
+use ringway_gateway::linux::marks::Marks;
+use ringway_gateway::linux::rules::{Border, Rules};
+use ringway_gateway::linux::shaper;
+use ringway_gateway::linux::terminate::redirect::{self, Redirect};
+use ringway_gateway::linux::terminate::{Doors, Terminator};
+use ringway_gateway::policy::{Failure as WhenItFails, Policy};
+use ringway_gateway::verdict::Mode;
+
+use super::daemon::System;
+use super::kernel::InKernel;
+use crate::cli::{PathChoice, UpArgs};
+use crate::failure::Failure;
+
+/// What the gateway puts into the system.
+#[derive(Clone, Debug)]
+pub(super) struct Installation {
+    pub(super) rules: Rules,
+    /// An in-kernel path is wanted, and may be there.
+    wants_kernel: bool,
+    /// Where the bpf file system is.
+    pub(super) bpffs: PathBuf,
+    /// What the in-kernel path is told of policies, where there is one.
+    pub(super) in_kernel: Option<InKernel>,
+    /// Where connections are taken that end here.
+    doors: Option<Doors>,
+    /// Ports at which any may have ended since the start.
+    ended: Arc<Mutex<Vec<RangeInclusive<u16>>>>,
+}
+
+impl Installation {
+    pub(super) fn new(args: &UpArgs, policy: &Policy) -> Result<Installation, Failure> {
+        let border = Border {
+            inside: args.inside.clone(),
+            outside: args.outside.clone(),
+            bridged: args.bridged,
+        };
+        border.check().map_err(Failure::usage)?;
+        let pairs = args.queues.saturating_mul(2);
+        if args.queue.checked_add(pairs.saturating_sub(1)).is_none() {
+            return Err(Failure::usage(format_args!(
+                "there are no {pairs} queues from {} on (--queue, --queues): the last one is {}",
+                args.queue,
+                u16::MAX
+            )));
+        }
+        for name in border.all() {
+            if !PathBuf::from("/sys/class/net").join(name).exists() {
+                return Err(Failure::usage(format_args!(
+                    "there is no interface `{name}`"
+                )));
+            }
+        }
+        Ok(Installation {
+            wants_kernel: args.path != PathChoice::User,
+            bpffs: args.bpffs.bpffs.clone(),
+            in_kernel: None,
+            doors: None,
+            ended: Arc::default(),
+            rules: Rules {
+                border,
+                marks: Marks::within(args.mask).map_err(Failure::usage)?,
+                queue: args.queue,
+                queues: args.queues,
+                fail_open: policy.failure() == WhenItFails::Open,
+                classes: 0,
+                triage: None,
+            },
+        })
+    }
+
+    pub(super) fn numbers(&self) -> impl Iterator<Item = (u16, u16)> {
+        let (new, followed) = self.rules.numbers();
+        new.zip(followed)
+    }
+
+    /// Opens what connections end at. A bridge has none: it need not have an address.
+    pub(super) fn open_doors(&mut self, policy: &Policy) -> Result<Option<Terminator>, Failure> {
+        if self.rules.border.bridged {
+            return self.redirect(policy, Mode::Enforce).map(|()| None);
+        }
+        let opened = Terminator::open().and_then(|terminator| {
+            let doors = terminator.doors()?;
+            Ok((terminator, doors))
+        });
+        match opened {
+            Ok((terminator, doors)) => {
+                self.doors = Some(doors);
+                Ok(Some(terminator))
+            }
+            Err(error) if policy.terminated().is_empty() => {
+                tracing::debug!(%error, "no connection can end here");
+                Ok(None)
+            }
+            Err(error) => Err(Failure::failed(format_args!(
+                "connections cannot end here (`terminate`): {error}"
+            ))),
+        }
+    }
+
+    /// Brings connections here that the policy wants to end here; those that are under way go on.
+    fn redirect(&self, policy: &Policy, mode: Mode) -> Result<(), Failure> {
+        let wanted = match mode {
+            Mode::Enforce => policy.terminated(),
+            // Who observes is in nobody's way.
+            Mode::Observe => &[],
+        };
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.extend_from_slice(wanted);
+        *ended = redirect::apart(&ended);
+        if ended.is_empty() {
+            // An earlier run may have left it.
+            return redirect::take_down().map_err(Failure::failed);
+        }
+        let Some(doors) = self.doors else {
+            return Err(Failure::usage(
+                "the policy lets connections end here (`terminate`), which takes a machine that routes (no --bridged)",
+            ));
+        };
+        let redirect = Redirect {
+            border: &self.rules.border,
+            marks: self.rules.marks,
+            doors,
+            ports: wanted,
+            ever: &ended,
+        };
+        redirect.set_up().map_err(Failure::failed)
+    }
+
+    pub(super) fn take_down(&self) -> Result<(), Failure> {
+        redirect::take_down().map_err(Failure::failed)?;
+        Rules::take_down().map_err(Failure::failed)?;
+        for interface in self.rules.border.all() {
+            shaper::take_down(interface).map_err(Failure::failed)?;
+        }
+        if self.wants_kernel {
+            Kernel::detach(&self.rules.border, &self.bpffs).map_err(Failure::failed)?;
+        }
+        Ok(())
+    }
+}
+
+impl System for Installation {
+    fn set_up(&self, policy: &Policy, mode: Mode) -> Result<(), Failure> {
+        let shaping = mode == Mode::Enforce && !policy.classes().is_empty();
+        for interface in self.rules.border.all() {
+            if shaping {
+                shaper::set_up(interface, policy.classes()).map_err(Failure::failed)?;
+            } else {
+                shaper::take_down(interface).map_err(Failure::failed)?;
+            }
+        }
+        let triage = match &self.in_kernel {
+            Some(in_kernel) => in_kernel.put(policy)?.cloned(),
+            None => None,
+        };
+        let rules = Rules {
+            triage,
+            fail_open: policy.failure() == WhenItFails::Open,
+            classes: if shaping { policy.classes().len() } else { 0 },
+            ..self.rules.clone()
+        };
+        if !rules.set_up().map_err(Failure::failed)? {
+            tracing::warn!(
+                "the packet filter has no match `bpf` (xt_bpf): what only acknowledges a file is queued too, which costs throughput"
+            );
+        }
+        self.redirect(policy, mode)
+    }
+}

@@ -1,0 +1,313 @@
+//! Connections that end at the gateway (`terminate`): the same files, the same verdicts, and nobody is worse off for it.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread::JoinHandle;
+
+use super::beside::{SLOW, Tested, comes_at, slowed, up_to_shape, without, wrong};
+use super::border::{Border, CLIENT, DEADLINE, SERVER, SERVER_V6};
+use super::files::{fetch, web};
+use super::irc;
+use super::malware;
+use super::scans::SCAN;
+use super::web::{get, serve, take};
+use crate::random_bytes;
+
+/// The policy with ports at which connections end.
+fn ending(policy: &str) -> String {
+    match policy.strip_prefix("[gateway]\n") {
+        Some(rest) => format!("[gateway]\nterminate = [80, \"8000-8080\"]\n{rest}"),
+        None => format!("[gateway]\nterminate = [80, \"8000-8080\"]\n{policy}"),
+    }
+}
+
+fn taken(border: &Border) -> u64 {
+    border.status()["terminated"]["taken"]
+        .as_u64()
+        .unwrap_or_default()
+}
+
+/// Files of a web server, some of them spoilt; what came of each, and what was written down of it.
+fn scanned(test: &str, policy: &str) -> Tested<Option<(Vec<String>, u64)>> {
+    let Some((mut border, _nginx, folder)) = web(test)? else {
+        return Ok(None);
+    };
+    let Some(clamd) = malware::scanner()? else {
+        return without(test, "clamd").map(|()| None);
+    };
+    let spoilt = malware::files();
+    let mut names = vec!["clean.bin".to_owned(), "film.bin".to_owned()];
+    for (number, (_, bytes)) in spoilt.iter().enumerate() {
+        let name = format!("spoilt{number}.bin");
+        fs::write(folder.path().join(&name), bytes)?;
+        names.push(name);
+    }
+    fs::write(
+        folder.path().join("clean.bin"),
+        random_bytes("nginx", 300_000),
+    )?;
+    let socket = clamd.socket();
+    border.up(policy, &["--enforce", "--clamd", &socket.to_string_lossy()]);
+    let into = tempfile::tempdir()?;
+    let mut outcomes = Vec::new();
+    for name in &names {
+        fs::remove_file(into.path().join("0")).ok();
+        let code = fetch(&border, into.path(), &[name]);
+        let got = fs::read(into.path().join("0")).unwrap_or_default();
+        let whole = got == fs::read(folder.path().join(name))?;
+        outcomes.push(format!("{name}: whole {whole}, curl {}", code == Some(0)));
+    }
+    let events = border.audit_when(|events| {
+        names.iter().all(|name| {
+            events
+                .iter()
+                .any(|event| event["fileinfo"]["filename"] == name.as_str())
+        })
+    });
+    for event in events {
+        let info = &event["fileinfo"];
+        if info.is_object() {
+            outcomes.push(format!(
+                "{} {} {} {} {} {}",
+                event["event_type"],
+                event["app_proto"],
+                info["filename"],
+                info["size"],
+                info["found"],
+                info["sha256"]
+            ));
+        }
+    }
+    outcomes.sort();
+    Ok(Some((outcomes, taken(&border))))
+}
+
+#[test]
+fn files_are_scanned_and_written_down_as_on_the_way_of_packets() -> Tested {
+    let test = "files of connections that end here";
+    let Some((as_packets, none)) = scanned(test, SCAN)? else {
+        return Ok(());
+    };
+    let Some((here, some)) = scanned(test, &ending(SCAN))? else {
+        return Ok(());
+    };
+    if here != as_packets {
+        return wrong(format!("{here:#?}\nas packets {as_packets:#?}"));
+    }
+    if none != 0 || some < 3 || as_packets.len() < 6 {
+        return wrong(format!("{none} and {some} ended here: {as_packets:#?}"));
+    }
+    Ok(())
+}
+
+#[test]
+fn files_come_as_fast_as_their_class_lets_them() -> Tested {
+    let Some((mut border, _nginx, _folder)) = web("a class of connections that end here")? else {
+        return Ok(());
+    };
+    up_to_shape(&mut border, &ending(&slowed("http")));
+    let mut curl = border.client.command("curl");
+    curl.args(["--silent", "--max-time", "300", "--output", "/dev/null"]);
+    let mut curl = curl.arg(format!("http://{SERVER}/film.bin")).spawn()?;
+    let outcome = comes_at(SLOW, &border, String::new);
+    curl.kill()?;
+    curl.wait()?;
+    outcome?;
+    match taken(&border) {
+        1 => Ok(()),
+        other => wrong(format!("{other} connections ended here")),
+    }
+}
+
+/// Answers one connection at the server with who called, and gives back what it heard.
+fn listener(border: &Border, at: &str) -> JoinHandle<(SocketAddr, Vec<u8>)> {
+    let at: SocketAddr = at.parse().unwrap();
+    let listener = border.server.enter(|| TcpListener::bind(at)).unwrap();
+    let listener = listener.unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, caller) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        // It speaks first, as mail servers do.
+        stream.write_all(caller.to_string().as_bytes()).unwrap();
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard).unwrap();
+        // The client has ended its half, and hears this all the same.
+        stream.write_all(b" goodbye").unwrap();
+        (caller, heard)
+    })
+}
+
+#[test]
+fn servers_see_the_clients_address_and_halves_end_by_themselves() -> Tested {
+    let Some(mut border) = Border::new("addresses of connections that end here") else {
+        return Ok(());
+    };
+    border.with_ipv6();
+    let rule = "[[rule]]\nname = \"none\"\napp = \"bittorrent\"\naction = \"block\"\n";
+    border.up(&ending(rule), &["--enforce"]);
+    for at in [
+        format!("{SERVER}:8000"),
+        format!("[{SERVER_V6}]:8080"),
+        format!("{SERVER}:80"),
+    ] {
+        let server = listener(&border, &at);
+        let at: SocketAddr = at.parse()?;
+        let mut stream = border.client.enter(|| TcpStream::connect(at))??;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        let own = stream.local_addr()?;
+        let said = random_bytes("said", 3 << 20);
+        stream.write_all(&said)?;
+        stream.shutdown(std::net::Shutdown::Write)?;
+        let mut heard = String::new();
+        stream.read_to_string(&mut heard)?;
+        let (caller, bytes) = server.join().map_err(|_| "the server ended by a fault")?;
+        if heard != format!("{own} goodbye") || caller != own || bytes != said {
+            return wrong(format!(
+                "{own} was {caller}, heard {heard}, {} bytes",
+                bytes.len()
+            ));
+        }
+    }
+    let shut = border.client.enter(|| {
+        TcpStream::connect((SERVER, 8001)).and_then(|mut stream| stream.read(&mut [0]))
+    })?;
+    if shut.is_ok() {
+        return wrong("a port that is shut answered".to_owned());
+    }
+    match taken(&border) {
+        4 => Ok(()),
+        other => wrong(format!("{other} connections ended here")),
+    }
+}
+
+#[test]
+fn a_translating_gateway_translates_them_as_well() -> Tested {
+    let Some(mut border) = Border::new("translated connections that end here") else {
+        return Ok(());
+    };
+    let outside = border.outside.clone();
+    border.gateway.check(&[
+        "iptables",
+        "-t",
+        "nat",
+        "-A",
+        "POSTROUTING",
+        "-o",
+        &outside,
+        "-j",
+        "MASQUERADE",
+    ])?;
+    let rule = "[[rule]]\nname = \"none\"\napp = \"bittorrent\"\naction = \"block\"\n";
+    border.up(&ending(rule), &["--enforce"]);
+    let server = listener(&border, &format!("{SERVER}:80"));
+    let mut stream = border.client.enter(|| TcpStream::connect((SERVER, 80)))??;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    stream.shutdown(std::net::Shutdown::Write)?;
+    let mut heard = String::new();
+    stream.read_to_string(&mut heard)?;
+    server.join().map_err(|_| "the server ended by a fault")?;
+    if !heard.starts_with("198.51.100.1:") || !heard.ends_with(" goodbye") {
+        return wrong(heard);
+    }
+    Ok(())
+}
+
+#[test]
+fn what_was_there_before_goes_on_and_what_comes_after_a_killed_gateway_too() -> Tested {
+    let Some(mut border) = Border::new("ends of connections that end here") else {
+        return Ok(());
+    };
+    serve(&border, 400 << 20);
+    let mut before = get(&border);
+    if take(&mut before, 1 << 20) < 1 << 20 {
+        return wrong("nothing came without a gateway".to_owned());
+    }
+    let rule = "[[rule]]\nname = \"none\"\napp = \"bittorrent\"\naction = \"block\"\n";
+    border.up(&ending(rule), &["--enforce"]);
+    if take(&mut before, 64 << 20) < 64 << 20 {
+        return wrong("a connection ended with the gateway's beginning".to_owned());
+    }
+    let mut during = get(&border);
+    if take(&mut during, 64 << 20) < 64 << 20 || taken(&border) != 1 {
+        return wrong(border.status().to_string());
+    }
+    border.daemon().kill()?;
+    // It does not look whole: it is reset.
+    let mut rest = Vec::new();
+    let Err(_reset) = during.read_to_end(&mut rest) else {
+        return wrong(format!("{} more bytes, and an end", rest.len()));
+    };
+    if take(&mut before, 16 << 20) < 16 << 20 {
+        return wrong("a connection from before ended with the gateway".to_owned());
+    }
+    let mut after = get(&border);
+    if take(&mut after, 1 << 20) < 1 << 20 {
+        return wrong("nothing new without the gateway".to_owned());
+    }
+    let down = ["gate", "down", &border.inside, &border.outside];
+    let outcome = border.program().run(down)?;
+    if outcome.code != Some(0) || !border.traces().is_empty() {
+        return wrong(format!("{}{}", outcome.stderr, border.traces()));
+    }
+    Ok(())
+}
+
+#[test]
+fn what_the_policy_blocks_is_reset_at_both_ends() -> Tested {
+    let Some(mut border) = Border::new("blocked connections that end here") else {
+        return Ok(());
+    };
+    let rule = "[[rule]]\nname = \"not-there\"\nserver = \"198.51.100.9\"\nport = 8001\naction = \"block\"\n\
+        [[rule]]\nname = \"no-chat\"\napp = \"irc\"\naction = \"block\"\n";
+    border.up(&ending(rule), &["--enforce"]);
+    let listener = border
+        .server
+        .enter(|| TcpListener::bind((SERVER, 8000)))??;
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept()?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        stream.write_all(b":irc.example NOTICE * :*** Looking up your hostname\r\n")?;
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard)
+    });
+    let mut stream = border
+        .client
+        .enter(|| TcpStream::connect((SERVER, 8000)))??;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    stream.write_all(b"NICK someone\r\nUSER someone 0 * :Some One\r\n")?;
+    let mut heard = Vec::new();
+    let ended = stream.read_to_end(&mut heard);
+    let served = server.join().map_err(|_| "the server ended by a fault")?;
+    if ended.is_ok() || served.is_ok() {
+        return wrong(format!("{ended:?} at the client, {served:?} at the server"));
+    }
+    let refused = border.client.enter(|| {
+        TcpStream::connect((SERVER, 8001)).and_then(|mut stream| stream.read(&mut [0]))
+    })?;
+    if refused.is_ok() {
+        return wrong("a blocked server was reached".to_owned());
+    }
+    border.audit_when(|events| {
+        let by = |rule| {
+            events.iter().any(|event| {
+                event["alert"]["signature"] == rule
+                    && event["src_ip"] == CLIENT
+                    && event["dest_ip"] == SERVER
+            })
+        };
+        by("no-chat") && by("not-there")
+    });
+    Ok(())
+}
+
+#[test]
+fn a_file_that_is_announced_in_a_conversation_that_ends_here_is_known_as_a_flow_of_packets()
+-> Tested {
+    let policy = format!("[gateway]\nterminate = 6667\n{}", irc::FILES);
+    let test = "files announced where connections end here";
+    irc::files_by(test, &policy, |border| match taken(border) {
+        0 => wrong("the conversation did not end here".to_owned()),
+        _ => Ok(()),
+    })
+}
