@@ -520,9 +520,15 @@ pub const MAX_TRIAGE_STATES: usize = 8_192;
 /// Source: chosen: a level-2 cache holds it. Past it the same as [`MAX_TRIAGE_STATES`].
 pub const MAX_TRIAGE_BYTES: usize = 524_288;
 
-/// Ports of one transport on which the kernel asks about everything.
-/// Source: chosen: a few comparisons for each packet. Past it signatures of further ports are looked for on all ports.
+/// Ports of one transport on which the kernel asks about everything, of signatures; and as many spans of ports of rules.
+/// Source: chosen: a few comparisons for each packet. Past it signatures of further ports are looked for on all ports, and the kernel asks
+/// about everything.
 pub const MAX_TRIAGE_PORTS: usize = 16;
+
+/// Networks for whose hosts the kernel asks about everything.
+/// Source: chosen: a table of some hundred kilobytes, two of which are there while one takes the other's place. Past it the kernel asks about
+/// everything.
+pub const MAX_TRIAGE_NETWORKS: usize = 4_096;
 
 /// Bytes that one expression of a signature file stands for.
 /// Source: half of [`TRIAGE_SCAN`], and the same as [`MAX_PATTERN`]. Past it the file is refused.

@@ -137,8 +137,10 @@ pub struct Rules {
     pub fail_open: bool,
     /// Number of classes of bandwidth.
     pub classes: usize,
-    /// Where the programs of the in-kernel path are pinned, if it says what need not be asked about.
-    pub triage: Option<PathBuf>,
+    /// Where the programs of the in-kernel path are pinned, if there is one.
+    pub programs: Option<PathBuf>,
+    /// It says what need not be asked about.
+    pub triage: bool,
 }
 
 impl Rules {
@@ -215,13 +217,13 @@ impl Rules {
 
     /// The match of a program of the in-kernel path.
     fn program(&self, name: &str) -> Option<String> {
-        let path = self.triage.as_ref()?.join(name);
+        let path = self.programs.as_ref()?.join(name);
         Some(format!("-m bpf --object-pinned {}", path.display()))
     }
 
     /// Connections of which the kernel has seen enough are decided.
     fn free(&self) -> Option<String> {
-        let program = self.program(kernel::FINISHED)?;
+        let program = self.program(kernel::FINISHED).filter(|_| self.triage)?;
         let mark = self.marks.whole(Settled::Allowed);
         Some(format!(
             "-A {FREE} {program} -j CONNMARK --set-xmark {mark}"
@@ -250,8 +252,13 @@ impl Rules {
                 "-A {FORWARD} -p tcp -m connmark --mark {passing} -m bpf --bytecode \"{program}\" -j RETURN"
             )
         }));
+        // What is decided was not refused, and neither was what has been answered.
+        lines.extend(self.program(kernel::REFUSE_NEW).map(|program| {
+            format!("-A {FORWARD} -m connmark --mark {undecided} -m conntrack --ctstate NEW {program} -j DROP")
+        }));
         // Of undecided flows alone: whose contents are followed is always asked about.
-        lines.extend(self.program(kernel::TRIAGE).map(|program| {
+        let triage = self.program(kernel::TRIAGE).filter(|_| self.triage);
+        lines.extend(triage.map(|program| {
             format!("-A {FORWARD} -m connmark --mark {undecided} {program} -g {FREE}")
         }));
         let bypass = if self.fail_open {
@@ -366,7 +373,8 @@ mod tests {
             queues: 1,
             fail_open: true,
             classes: 1,
-            triage: None,
+            programs: None,
+            triage: false,
         }
     }
 
@@ -401,7 +409,8 @@ mod tests {
     #[test]
     fn what_need_not_be_asked_about_passes_before_the_queue_and_is_marked_once_it_is_finished() {
         let text = Rules {
-            triage: Some("/sys/fs/bpf/ringway-7".into()),
+            programs: Some("/sys/fs/bpf/ringway-7".into()),
+            triage: true,
             ..rules()
         }
         .text(&[], None);
@@ -409,7 +418,11 @@ mod tests {
         let triage = place(
             "-A RINGWAY -m connmark --mark 0x0/0x7f000000 -m bpf --object-pinned /sys/fs/bpf/ringway-7/triage -g RINGWAY-FREE\n",
         );
-        assert!(place("0x2000000/0x3000000 -j DROP") < triage && triage < place("-j NFQUEUE"));
+        let refuse = place(
+            "-A RINGWAY -m connmark --mark 0x0/0x7f000000 -m conntrack --ctstate NEW -m bpf --object-pinned /sys/fs/bpf/ringway-7/refuse_new -j DROP\n",
+        );
+        assert!(place("0x2000000/0x3000000 -j DROP") < refuse && refuse < triage);
+        assert!(triage < place("-j NFQUEUE"));
         place(
             "-A RINGWAY-FREE -m bpf --object-pinned /sys/fs/bpf/ringway-7/finished -j CONNMARK --set-xmark 0x1000000/0x7f000000\n",
         );

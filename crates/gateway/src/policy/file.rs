@@ -9,7 +9,7 @@ use super::applications::{GROUPS, group};
 use super::error::PolicyError;
 use super::expression::Expression;
 use super::matcher::{Matcher, Way};
-use super::quantities::{self, Networks, Ports, Sizes};
+use super::quantities::{self, Networks, Ports, Sizes, apart};
 use super::reach::unreachable;
 use super::rule::{Action, Class, Failure, Rule};
 use super::schedule::Schedule;
@@ -199,7 +199,9 @@ impl Reading<'_> {
                 rules,
                 classes: names.classes,
                 inside: Networks::new(inside.unwrap_or_default()),
-                terminated: terminated.map(Ports::into_ranges).unwrap_or_default(),
+                terminated: terminated
+                    .map(|ports| apart(ports.ranges()))
+                    .unwrap_or_default(),
                 default,
                 failure: file.gateway.failure,
                 trials,

@@ -5,6 +5,7 @@
 //! ([`Policy::judge`]), never per packet. Tests of the policy stand in the same file ([`Policy::try_all`]).
 
 mod applications;
+mod concern;
 mod error;
 mod expression;
 mod facts;
@@ -24,11 +25,13 @@ use std::ops::RangeInclusive;
 
 use crate::limits::MAX_CLASSES;
 pub use applications::GROUPS;
+pub use concern::Concern;
 pub use error::PolicyError;
 pub use facts::{File, FlowFacts, Found, Item};
 use matcher::Match;
 pub use matcher::Way;
 use quantities::Networks;
+pub use quantities::apart;
 pub use rule::{Action, Class, Failure, Rule};
 pub use schedule::Moment;
 pub use trial::{Outcome, Trial};
@@ -190,18 +193,11 @@ impl Policy {
         self.default == Action::Audit || self.rules.iter().any(asks_for_content)
     }
 
-    /// Whether anything but being let pass may happen to flows of this application.
+    /// Whether anything but being let pass may happen to flows because they are of this application.
     #[must_use]
     pub fn touches(&self, application: &str) -> bool {
         let acts = |rule: &Rule| !rule.only_allows() && rule.is_about(application);
-        self.default != Action::Allow || self.rules.iter().any(acts)
-    }
-
-    /// Whether anything but being let pass may happen to flows whatever their application.
-    #[must_use]
-    pub fn touches_everything(&self) -> bool {
-        let acts = |rule: &Rule| !rule.only_allows() && rule.is_about_all();
-        self.default != Action::Allow || self.rules.iter().any(acts)
+        self.rules.iter().any(acts)
     }
 
     /// Why a connection is stopped whose contents were asked for and cannot be read, by an application that nobody knows: the

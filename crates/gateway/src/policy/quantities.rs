@@ -1,5 +1,6 @@
 //! Ports, sizes, rates and networks, as a policy writes them.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
@@ -30,8 +31,8 @@ impl Ports {
         Ok(Self { ranges: ranges? })
     }
 
-    pub(super) fn into_ranges(self) -> Vec<RangeInclusive<u16>> {
-        self.ranges
+    pub(super) fn ranges(&self) -> &[RangeInclusive<u16>] {
+        &self.ranges
     }
 
     pub(super) fn contains(&self, port: u16) -> bool {
@@ -47,6 +48,24 @@ impl Ports {
     }
 }
 
+/// The same ports in spans that neither overlap nor touch.
+#[must_use]
+pub fn apart(ports: &[RangeInclusive<u16>]) -> Vec<RangeInclusive<u16>> {
+    let sorted: BTreeSet<(u16, u16)> = ports
+        .iter()
+        .map(|span| (*span.start(), *span.end()))
+        .collect();
+    let mut spans: Vec<(u16, u16)> = Vec::new();
+    for (first, last) in sorted {
+        match spans.last_mut() {
+            Some(before) if first <= before.1.saturating_add(1) => before.1 = before.1.max(last),
+            _ => spans.push((first, last)),
+        }
+    }
+    let spans = spans.into_iter();
+    spans.map(|(first, last)| first..=last).collect()
+}
+
 /// Networks of one condition, at least one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Networks {
@@ -56,6 +75,19 @@ pub(super) struct Networks {
 impl Networks {
     pub(super) fn new(networks: Vec<IpNet>) -> Self {
         Self { networks }
+    }
+
+    pub(super) fn all(&self) -> &[IpNet] {
+        &self.networks
+    }
+
+    /// Bits of the prefix of the widest of them, counted as those of IPv6 (IPv4 in ::ffff:0:0/96).
+    pub(super) fn widest(&self) -> u8 {
+        let bits = |network: &IpNet| match network {
+            IpNet::V4(network) => network.prefix_len().saturating_add(96),
+            IpNet::V6(network) => network.prefix_len(),
+        };
+        self.networks.iter().map(bits).min().unwrap_or(0)
     }
 
     /// Reads `10.0.0.0/8`, `fd00::/8` or a single address.
@@ -181,7 +213,7 @@ pub(super) fn rate(text: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Networks, Ports, Sizes, bytes, rate};
+    use super::{Networks, Ports, Sizes, apart, bytes, rate};
 
     #[test]
     fn sizes_and_rates_are_read_with_their_units() {
@@ -205,6 +237,15 @@ mod tests {
         assert!(inside.contains("::ffff:10.2.3.4".parse().unwrap()));
         let one = Networks::new(vec![Networks::parse_one("10.2.3.4").unwrap()]);
         assert!(inside.covers(&one) && !one.covers(&inside));
+    }
+
+    #[test]
+    fn spans_of_ports_lie_apart() {
+        assert_eq!(
+            apart(&[80..=80, 8000..=8080, 8081..=9000, 79..=81]),
+            [79..=81, 8000..=9000]
+        );
+        assert_eq!(apart(&[1..=65_535, 7..=7]), [1..=65_535]);
     }
 
     #[test]

@@ -89,13 +89,13 @@ impl Rule {
         self.action == Action::Allow && plain && !self.is_about_content()
     }
 
-    /// It may match flows of this application. Its other conditions are not looked at.
+    /// It names this application. Its other conditions are not looked at.
     pub(super) fn is_about(&self, application: &str) -> bool {
         let apps = self.matcher.apps.as_ref();
-        apps.is_none_or(|apps| apps.contains(application))
+        apps.is_some_and(|apps| apps.contains(application))
     }
 
-    /// It may match flows of any application.
+    /// It names no application, and may match flows of any.
     pub(super) fn is_about_all(&self) -> bool {
         self.matcher.apps.is_none()
     }

@@ -13,6 +13,8 @@
 //! The sender of the first packet is direction 0. There is no other state: no bytes, no time. Everything that is out of order
 //! is asked about, and once a flow was asked about, so is all that follows.
 
+use std::net::SocketAddr;
+
 use super::{Begin, Triage};
 use crate::limits::{ETHERNET_SEGMENT, FULL_SEGMENT, ONE_SIDED, SMALL_SEGMENTS};
 use crate::packet::L4;
@@ -53,8 +55,8 @@ pub struct Segment {
 pub struct Seen<'a> {
     /// 0 if the sender of the flow's first packet has sent it, 1 if the other side has.
     pub from: usize,
-    /// Ports of both ends, in any order.
-    pub ports: [u16; 2],
+    /// Both ends, in any order.
+    pub ends: [SocketAddr; 2],
     /// Its TCP header; `None` for UDP.
     pub tcp: Option<Segment>,
     /// Its payload, or the first [`TRIAGE_SCAN`](crate::limits::TRIAGE_SCAN) bytes of it at least.
@@ -139,6 +141,14 @@ impl FlowModel {
         if !packet.intact {
             return Fate::Ask;
         }
+        let l4 = if packet.tcp.is_some() {
+            L4::Tcp
+        } else {
+            L4::Udp
+        };
+        if packet.ends.iter().any(|end| triage.asks_about(l4, *end)) {
+            return Fate::Ask;
+        }
         match packet.tcp {
             Some(tcp) if tcp.syn => self.open(packet, tcp),
             // It was under way before, or somebody made it up.
@@ -207,7 +217,7 @@ impl FlowModel {
                 Begin::Stream
             };
         }
-        let judgement = triage.judge(begin, packet.ports, packet.payload, packet.length);
+        let judgement = triage.judge(begin, packet.payload, packet.length);
         if judgement.ask || (!begun && !judgement.known && triage.needs_unknown()) {
             return Fate::Ask;
         }
@@ -236,17 +246,6 @@ impl FlowModel {
     }
 }
 
-impl Begin {
-    /// The transport of what begins.
-    #[must_use]
-    pub fn l4(self) -> L4 {
-        match self {
-            Self::Stream | Self::Segment => L4::Tcp,
-            Self::Datagram => L4::Udp,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Fate, FlowModel, Seen, Segment, Stage};
@@ -260,6 +259,33 @@ mod tests {
         Triage::new(&SignatureSet::built_in(), &policy).unwrap()
     }
 
+    #[test]
+    fn whoever_is_in_a_network_of_the_policy_is_asked_about_from_the_first_packet() {
+        let text = "[[rule]]\nname = \"no\"\naction = \"block\"\nclient = \"10.0.0.0/30\"\n";
+        let policy = Policy::parse(text, &std::collections::BTreeSet::new()).unwrap();
+        let triage = Triage::new(&SignatureSet::built_in(), &policy).unwrap();
+        assert!(!triage.asks_everything());
+        for (ends, fate) in [
+            (["10.0.0.1:50000", "192.0.2.1:80"], Fate::Ask),
+            (["192.0.2.1:80", "[::ffff:10.0.0.3]:50000"], Fate::Ask),
+            (["10.0.0.4:50000", "192.0.2.1:80"], Fate::Pass),
+        ] {
+            let seen = Seen {
+                from: 0,
+                ends: ends.map(|end| end.parse().unwrap()),
+                tcp: Some(Segment {
+                    sequence: 5,
+                    syn: true,
+                }),
+                payload: b"",
+                length: 0,
+                intact: true,
+            };
+            let mut model = FlowModel::default();
+            assert_eq!(model.handle_packet(&triage, &seen), fate, "{ends:?}");
+        }
+    }
+
     /// Side, sequence number, SYN, payload.
     type Sent<'a> = (usize, u32, bool, &'a [u8]);
 
@@ -268,7 +294,7 @@ mod tests {
         let fates = packets.iter().map(|&(from, sequence, syn, payload)| {
             let seen = Seen {
                 from,
-                ports: [50_000, 80],
+                ends: ["10.0.0.1:50000", "192.0.2.1:80"].map(|end| end.parse().unwrap()),
                 tcp: Some(Segment { sequence, syn }),
                 payload,
                 length: u32::try_from(payload.len()).unwrap(),

@@ -25,7 +25,7 @@
 //! let policy = "[[rule]]\nname = \"no\"\naction = \"block\"\napp = \"gnutella\"\n";
 //! let policy = Policy::parse(policy, &["gnutella".to_owned()].into()).map_err(|_| "no policy")?;
 //! let triage = Triage::new(&SignatureSet::built_in(), &policy)?;
-//! let judge = |payload: &[u8]| triage.judge(Begin::Stream, [50_000, 80], payload, payload.len() as u32);
+//! let judge = |payload: &[u8]| triage.judge(Begin::Stream, payload, payload.len() as u32);
 //! assert!(judge(b"GNUTELLA CONNECT/0.6\r\n").ask);
 //! assert!(!judge(b"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00").ask);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -38,15 +38,21 @@ mod flow;
 mod minimal;
 mod touched;
 
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+
 use automaton::Automaton;
 pub(crate) use expression::Expression;
 pub use flow::{Fate, FlowModel, Seen, Segment, Stage};
+use ipnet::IpNet;
 use touched::Touched;
 
 use crate::classify::{Bounds, SignatureSet};
-use crate::limits::{MAX_TRIAGE_BYTES, MAX_TRIAGE_STATES, TRIAGE_SCAN};
+use crate::limits::{
+    MAX_TRIAGE_BYTES, MAX_TRIAGE_NETWORKS, MAX_TRIAGE_PORTS, MAX_TRIAGE_STATES, TRIAGE_SCAN,
+};
 use crate::packet::L4;
-use crate::policy::Policy;
+use crate::policy::{Policy, apart};
 
 /// Flag of a state: the payload may be a message of an application that the policy cares about. It stays so.
 pub const ASK: u8 = 1;
@@ -96,7 +102,8 @@ pub enum TriageError {
 #[derive(Clone, Debug)]
 pub struct Triage {
     automaton: Automaton,
-    asking_ports: [Vec<u16>; 2],
+    asking_ports: [Vec<RangeInclusive<u16>>; 2],
+    asking_networks: Vec<IpNet>,
     asks_everything: bool,
     needs_unknown: bool,
     needs_beginnings: bool,
@@ -109,12 +116,22 @@ impl Triage {
     /// # Errors
     /// The table would be too large.
     pub fn new(set: &SignatureSet, policy: &Policy) -> Result<Self, TriageError> {
-        let touched = Touched::new(set, policy);
+        let concern = policy.concern();
+        let too_many = concern.networks.len() > MAX_TRIAGE_NETWORKS
+            || (concern.ports.iter()).any(|ports| ports.len() > MAX_TRIAGE_PORTS);
+        let touched = Touched::new(set, policy, concern.everything || too_many);
         let conditions = condition::of(set, &touched);
         let needs_unknown = touched.by_other_means();
+        let [tcp, udp] = concern.ports;
+        let [by_tcp, by_udp] = conditions.ports;
+        let asking_ports = [(tcp, by_tcp), (udp, by_udp)].map(|(mut spans, single)| {
+            spans.extend(single.into_iter().map(|port| port..=port));
+            apart(&spans)
+        });
         Ok(Self {
             automaton: Automaton::new(&conditions.clauses)?,
-            asking_ports: conditions.ports,
+            asking_ports,
+            asking_networks: concern.networks,
             asks_everything: touched.everything(),
             needs_unknown,
             needs_beginnings: needs_unknown || policy.looks_into_content(),
@@ -155,10 +172,25 @@ impl Triage {
         self.needs_beginnings
     }
 
-    /// Ports of either end on which every payload is asked about; at most
-    /// [`MAX_TRIAGE_PORTS`](crate::limits::MAX_TRIAGE_PORTS).
+    /// Networks of either end of which every packet is asked about; at most [`MAX_TRIAGE_NETWORKS`].
     #[must_use]
-    pub fn asking_ports(&self, l4: L4) -> &[u16] {
+    pub fn asking_networks(&self) -> &[IpNet] {
+        &self.asking_networks
+    }
+
+    /// Whether every packet with this end is asked about.
+    #[must_use]
+    pub fn asks_about(&self, l4: L4, end: SocketAddr) -> bool {
+        let (address, port) = (end.ip().to_canonical(), end.port());
+        let mut networks = self.asking_networks.iter();
+        let mut ports = self.asking_ports(l4).iter();
+        networks.any(|network| network.contains(&address)) || ports.any(|span| span.contains(&port))
+    }
+
+    /// Ports of either end on which every packet is asked about: spans that lie apart, at most twice
+    /// [`MAX_TRIAGE_PORTS`].
+    #[must_use]
+    pub fn asking_ports(&self, l4: L4) -> &[RangeInclusive<u16>] {
         let [tcp, udp] = &self.asking_ports;
         match l4 {
             L4::Tcp => tcp,
@@ -210,14 +242,7 @@ impl Triage {
 
     /// Judges one payload by at most [`TRIAGE_SCAN`] of its bytes. `payload` must hold as many of its `length`.
     #[must_use]
-    pub fn judge(&self, begin: Begin, ports: [u16; 2], payload: &[u8], length: u32) -> Judgement {
-        let asking = self.asking_ports(begin.l4());
-        if ports.iter().any(|port| asking.contains(port)) {
-            return Judgement {
-                ask: true,
-                known: false,
-            };
-        }
+    pub fn judge(&self, begin: Begin, payload: &[u8], length: u32) -> Judgement {
         let scanned = payload.get(..TRIAGE_SCAN).unwrap_or(payload);
         let mut state = self.start(begin);
         for &byte in scanned {

@@ -22,8 +22,8 @@ pub(super) struct Touched {
 }
 
 impl Touched {
-    pub(super) fn new(set: &SignatureSet, policy: &Policy) -> Self {
-        let everything = policy.touches_everything();
+    /// `everything`: all of them, and flows that have no name.
+    pub(super) fn new(set: &SignatureSet, policy: &Policy, everything: bool) -> Self {
         let signatures = set.signatures().iter();
         let mut applications: BTreeSet<String> = signatures
             .map(|signature| signature.application.as_str())

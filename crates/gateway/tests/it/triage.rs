@@ -234,7 +234,7 @@ fn asked_at(triage: &Triage, flow: &Watched) -> Option<usize> {
     flow.steps.iter().position(|step| {
         let seen = Seen {
             from: usize::from(step.source != first),
-            ports: [step.source.port(), step.destination.port()],
+            ends: [step.source, step.destination],
             tcp: step.tcp,
             payload: &step.payload,
             length: u32::try_from(step.payload.len()).unwrap(),

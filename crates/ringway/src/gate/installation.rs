@@ -4,13 +4,14 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ringway_gateway::SignatureSet;
 use ringway_gateway::linux::kernel::Kernel;
 use ringway_gateway::linux::marks::Marks;
 use ringway_gateway::linux::rules::{Border, Rules};
 use ringway_gateway::linux::shaper;
 use ringway_gateway::linux::terminate::redirect::{self, Redirect};
 use ringway_gateway::linux::terminate::{Doors, Terminator};
-use ringway_gateway::policy::{Failure as WhenItFails, Policy};
+use ringway_gateway::policy::{Failure as WhenItFails, Policy, apart};
 use ringway_gateway::verdict::Mode;
 
 use super::daemon::System;
@@ -27,7 +28,7 @@ pub(super) struct Installation {
     /// Where the bpf file system is.
     pub(super) bpffs: PathBuf,
     /// What the in-kernel path is told of policies, where there is one.
-    pub(super) in_kernel: Option<InKernel>,
+    in_kernel: Option<InKernel>,
     /// Where connections are taken that end here.
     doors: Option<Doors>,
     /// Ports at which any may have ended since the start.
@@ -70,7 +71,8 @@ impl Installation {
                 queues: args.queues,
                 fail_open: policy.failure() == WhenItFails::Open,
                 classes: 0,
-                triage: None,
+                programs: None,
+                triage: false,
             },
         })
     }
@@ -78,6 +80,12 @@ impl Installation {
     pub(super) fn numbers(&self) -> impl Iterator<Item = (u16, u16)> {
         let (new, followed) = self.rules.numbers();
         new.zip(followed)
+    }
+
+    /// Has rules name the programs of the in-kernel path, and tells that of policies.
+    pub(super) fn use_kernel(&mut self, kernel: &mut Kernel, set: &SignatureSet, args: &UpArgs) {
+        self.rules.programs = Some(kernel.folder().to_owned());
+        self.in_kernel = InKernel::new(kernel, set, args);
     }
 
     /// Opens what connections end at. A bridge has none: it need not have an address.
@@ -113,7 +121,7 @@ impl Installation {
         };
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.extend_from_slice(wanted);
-        *ended = redirect::apart(&ended);
+        *ended = apart(&ended);
         if ended.is_empty() {
             // An earlier run may have left it.
             return redirect::take_down().map_err(Failure::failed);
@@ -157,8 +165,8 @@ impl System for Installation {
             }
         }
         let triage = match &self.in_kernel {
-            Some(in_kernel) => in_kernel.put(policy)?.cloned(),
-            None => None,
+            Some(in_kernel) => in_kernel.put(policy)?,
+            None => false,
         };
         let rules = Rules {
             triage,

@@ -1,6 +1,6 @@
 //! The in-kernel path of `gate up`: had or done without, and told what it need not ask about.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ringway_gateway::SignatureSet;
@@ -58,7 +58,6 @@ pub(super) fn attach(
 #[derive(Clone, Debug)]
 pub(super) struct InKernel {
     judge: Arc<Mutex<Judge>>,
-    folder: PathBuf,
     signatures: Arc<SignatureSet>,
     packets: u8,
 }
@@ -80,14 +79,13 @@ impl InKernel {
         }
         Some(InKernel {
             judge: Arc::new(Mutex::new(kernel.take_judge()?)),
-            folder: kernel.folder().to_owned(),
             signatures: Arc::new(set.clone()),
             packets: args.look.packets,
         })
     }
 
-    /// Tells the kernel; answers where its programs are if it may pass anything by this policy.
-    pub(super) fn put(&self, policy: &Policy) -> Result<Option<&PathBuf>, Failure> {
+    /// Tells the kernel; answers whether it may pass anything by this policy.
+    pub(super) fn put(&self, policy: &Policy) -> Result<bool, Failure> {
         let triage = match Triage::new(&self.signatures, policy) {
             Ok(triage) if triage.asks_everything() => {
                 tracing::info!(
@@ -108,6 +106,6 @@ impl InKernel {
         judge
             .put(triage.as_ref(), closed)
             .map_err(Failure::failed)?;
-        Ok(triage.map(|_| &self.folder))
+        Ok(triage.is_some())
     }
 }

@@ -27,7 +27,7 @@ use tokio::net::TcpListener;
 
 use super::daemon::{Daemon, System as _};
 use super::installation::Installation;
-use super::kernel::{self, InKernel};
+use super::kernel;
 use super::lock::StateLock;
 use super::replay::zone;
 use super::scanners::Scanners;
@@ -77,7 +77,7 @@ pub(crate) async fn up(
     })?;
     let terminator = installation.open_doors(&policy)?;
     if let Some(kernel) = &mut kernel {
-        installation.in_kernel = InKernel::new(kernel, &set, args);
+        installation.use_kernel(kernel, &set, args);
     }
     let begun = Begun {
         policy: &policy,

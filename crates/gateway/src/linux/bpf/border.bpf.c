@@ -2,12 +2,13 @@
 //
 // | program | where | does |
 // |---|---|---|
-// | `refuse` | tc, ingress of the border's interfaces | the connection cache: calls like a blocked one end here |
+// | `refuse` | tc, ingress of the border's interfaces | the connection cache: calls like a blocked one by TCP end here |
+// | `refuse_new` | rule of the chain RINGWAY (`xt_bpf`) | the same by UDP, and where addresses were translated |
 // | `triage` | rule of the chain RINGWAY (`xt_bpf`) | lets packets pass that no managed application can be in |
 // | `finished` | rule of the chain RINGWAY-FREE (`xt_bpf`) | tells connections of which nothing more need be seen |
 //
 // All lengths are in bytes, all times in nanoseconds since boot, addresses and ports in network order. The form of the
-// maps' keys and values is known to `linux/kernel/{refused,triage}.rs`; nothing here changes without those.
+// maps' keys and values is known to `linux/kernel/{refused,judge}.rs`; nothing here changes without those.
 
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -233,13 +234,57 @@ ALWAYS_INLINE void count(enum total total)
 		*value += 1;
 }
 
-// Only calls: what is established was not blocked, or its mark says so. Calls by UDP cannot be told from what follows them
-// without the packet filter's memory; they are refused in user space.
+// Whether a packet calls like a blocked one. Those that do are counted, and told now and then.
+ALWAYS_INLINE int is_refused(const struct packet *packet)
+{
+	struct call call = {};
+
+	call.client = packet->source;
+	call.server = packet->destination;
+	call.port = packet->destination_port;
+	call.l4 = packet->l4;
+	struct blocked *entry = bpf_map_lookup_elem(&blocked, &call);
+
+	if (!entry)
+		return 0;
+	__u64 now = bpf_ktime_get_boot_ns();
+
+	if (now >= entry->until)
+		return 0;
+	count(REFUSED);
+	entry->latest = now;
+	entry->client_port = packet->source_port;
+	__sync_fetch_and_add(&entry->untold, 1);
+	__u64 tell_at = entry->tell_at;
+
+	// Of several processors one tells.
+	if (now >= tell_at && __sync_val_compare_and_swap(&entry->tell_at, tell_at, now + TOLD_NS) == tell_at) {
+		struct refusals told = {
+			.call = call,
+			.client_port = packet->source_port,
+			.latest = now,
+			.attempts = __sync_lock_test_and_set(&entry->untold, 0),
+		};
+
+		if (bpf_ringbuf_output(&refusals, &told, sizeof(told), BPF_RB_NO_WAKEUP)) {
+			__sync_fetch_and_add(&entry->untold, told.attempts);
+			count(UNTOLD);
+		}
+	}
+	return 1;
+}
+
+// What is established was not blocked, or its mark says so.
+ALWAYS_INLINE int is_call(const struct packet *packet)
+{
+	return packet->l4 == IPPROTO_TCP && (packet->tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST | TCP_FIN)) == TCP_SYN;
+}
+
+// Calls by TCP only: those by UDP cannot be told from what follows them without the packet filter's memory.
 SEC("classifier")
 int refuse(struct __sk_buff *skb)
 {
 	struct packet packet = {};
-	struct call call = {};
 	__u32 at = ETH_HLEN;
 	__be16 kind = 0;
 
@@ -254,42 +299,20 @@ int refuse(struct __sk_buff *skb)
 	}
 	if (kind != bpf_htons(ETH_P_IP) && kind != bpf_htons(ETH_P_IPV6))
 		return TC_ACT_UNSPEC;
-	if (read_packet(skb, at, &packet) != READ || packet.l4 != IPPROTO_TCP ||
-	    (packet.tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST | TCP_FIN)) != TCP_SYN)
+	if (read_packet(skb, at, &packet) != READ || !is_call(&packet) || !is_refused(&packet))
 		return TC_ACT_UNSPEC;
-	call.client = packet.source;
-	call.server = packet.destination;
-	call.port = packet.destination_port;
-	call.l4 = packet.l4;
-	struct blocked *entry = bpf_map_lookup_elem(&blocked, &call);
-
-	if (!entry)
-		return TC_ACT_UNSPEC;
-	__u64 now = bpf_ktime_get_boot_ns();
-
-	if (now >= entry->until)
-		return TC_ACT_UNSPEC;
-	count(REFUSED);
-	entry->latest = now;
-	entry->client_port = packet.source_port;
-	__sync_fetch_and_add(&entry->untold, 1);
-	__u64 tell_at = entry->tell_at;
-
-	// Of several processors one tells.
-	if (now >= tell_at && __sync_val_compare_and_swap(&entry->tell_at, tell_at, now + TOLD_NS) == tell_at) {
-		struct refusals told = {
-			.call = call,
-			.client_port = packet.source_port,
-			.latest = now,
-			.attempts = __sync_lock_test_and_set(&entry->untold, 0),
-		};
-
-		if (bpf_ringbuf_output(&refusals, &told, sizeof(told), BPF_RB_NO_WAKEUP)) {
-			__sync_fetch_and_add(&entry->untold, told.attempts);
-			count(UNTOLD);
-		}
-	}
 	return TC_ACT_SHOT;
+}
+
+// Whether a packet of a connection that the packet filter takes for new is a call like a blocked one.
+SEC("socket")
+int refuse_new(struct __sk_buff *skb)
+{
+	struct packet packet = {};
+
+	if (read_packet(skb, 0, &packet) != READ || (packet.l4 != IPPROTO_UDP && !is_call(&packet)))
+		return 0;
+	return is_refused(&packet);
 }
 
 // --- What need not be asked about ------------------------------------------------------------------------------------------
@@ -297,10 +320,11 @@ int refuse(struct __sk_buff *skb)
 // The model, line by line, is `triage::FlowModel` (src/triage/flow.rs), and the automaton's that of `triage::Triage`; a test runs
 // both on the same packets. What is said there is not said again here.
 
-// TRIAGE_SCAN, MAX_TRIAGE_BYTES / 2 and MAX_TRIAGE_PORTS of limits.rs.
+// TRIAGE_SCAN, MAX_TRIAGE_BYTES / 2, twice MAX_TRIAGE_PORTS and MAX_TRIAGE_NETWORKS of limits.rs.
 #define SCAN 512
 #define CELLS 262144
-#define PORTS 16
+#define PORTS 32
+#define NETWORKS 4096
 // ETHERNET_SEGMENT, FULL_SEGMENT, SMALL_SEGMENTS and ONE_SIDED of limits.rs.
 #define ETHERNET_SEGMENT 1448
 #define FULL_SEGMENT 512
@@ -327,12 +351,14 @@ struct triage {
 	__u16 starts[3];
 	__u8 packets;
 	__u8 needs_unknown;
-	__u32 port_counts[2];
-	// Ports on which everything is asked about, of TCP and of UDP.
-	__be16 ports[2][PORTS];
+	__u32 span_counts[2];
+	// Ports on which everything is asked about, of TCP and of UDP: first and last.
+	__u16 spans[2][PORTS][2];
 	__u8 classes[256];
 	// Without a gateway nothing undecided passes (the policy's `failure = "closed"`).
 	__u32 closed;
+	// There are networks of whose hosts everything is asked about.
+	__u32 networks;
 };
 
 // Two of everything: one is in use while the other is written.
@@ -369,6 +395,23 @@ struct {
 	__type(value, __u32);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } cells SEC(".maps");
+
+// The slot, an address, and nothing; the prefix counts bits from the slot on.
+struct network {
+	__u32 prefix;
+	__u8 slot;
+	__u8 address[16];
+	__u8 zero[3];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, 2 * NETWORKS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct network);
+	__type(value, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} networks SEC(".maps");
 
 // Both ends, the lower one first.
 struct ends {
@@ -470,18 +513,35 @@ ALWAYS_INLINE __u8 ends_of(const struct packet *packet, struct ends *ends)
 		loaded;                                                                                                    \
 	})
 
+// Whether every packet of these ends is asked about.
+ALWAYS_INLINE int asks_about(const struct packet *packet, const struct triage *triage, __u32 slot)
+{
+	__u32 udp = packet->l4 == IPPROTO_UDP;
+	__u16 source = bpf_ntohs(packet->source_port), destination = bpf_ntohs(packet->destination_port);
+
+	for (__u32 i = 0; i < PORTS; i++) {
+		if (i >= triage->span_counts[udp])
+			break;
+		__u16 first = triage->spans[udp][i][0], last = triage->spans[udp][i][1];
+
+		if ((source >= first && source <= last) || (destination >= first && destination <= last))
+			return 1;
+	}
+	if (!triage->networks)
+		return 0;
+	struct network key = { .prefix = 8 * (1 + 16), .slot = slot };
+
+	__builtin_memcpy(key.address, &packet->source, 16);
+	if (bpf_map_lookup_elem(&networks, &key))
+		return 1;
+	__builtin_memcpy(key.address, &packet->destination, 16);
+	return bpf_map_lookup_elem(&networks, &key) != 0;
+}
+
 // The flags that the payload leads to, or ASK.
 ALWAYS_INLINE __u32 judge(struct __sk_buff *skb, const struct packet *packet, const struct triage *triage, __u32 base,
 			  __u32 begin, struct scratch *scratch)
 {
-	__u32 udp = packet->l4 == IPPROTO_UDP;
-
-	for (__u32 i = 0; i < PORTS; i++) {
-		if (i >= triage->port_counts[udp])
-			break;
-		if (triage->ports[udp][i] == packet->source_port || triage->ports[udp][i] == packet->destination_port)
-			return ASK;
-	}
 	__u32 scanned = LOAD_PAYLOAD(skb, packet, scratch->payload, SCAN);
 
 	if (!scanned)
@@ -683,7 +743,8 @@ int triage(struct __sk_buff *skb)
 		return FATE_ASK;
 	if (flow->stage == STAGE_DONE)
 		return FATE_PASS;
-	if (decide(skb, &packet, flow, (high ^ flow->from_high) & 1, triage, base, scratch) == FATE_PASS) {
+	if (!asks_about(&packet, triage, slot) &&
+	    decide(skb, &packet, flow, (high ^ flow->from_high) & 1, triage, base, scratch) == FATE_PASS) {
 		count(PASSED);
 		return FATE_PASS;
 	}

@@ -43,6 +43,7 @@ pub fn features(bpffs: &Path) -> Vec<Feature> {
         feature("map LRU_HASH", map(MapType::LruHash)),
         feature("map PERCPU_ARRAY", map(MapType::PerCpuArray)),
         feature("map RINGBUF (Linux 5.8)", map(MapType::RingBuf)),
+        feature("map LPM_TRIE", map(MapType::LpmTrie)),
         feature("program SCHED_CLS", program(ProgramType::SchedClassifier)),
         feature(
             "tc with clsact",

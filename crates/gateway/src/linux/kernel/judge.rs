@@ -1,10 +1,12 @@
 //! What the kernel need not ask about: [`Triage`] in the maps of the program `triage`.
 //!
-//! The form is that of `../bpf/border.bpf.c`: `struct triage`, `cells`, `in_use`.
+//! The form is that of `../bpf/border.bpf.c`: `struct triage`, `cells`, `networks`, `in_use`.
 
 use std::fmt;
 
+use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, MapData, MapError};
+use ipnet::IpNet;
 
 use super::{KernelError, told};
 use crate::limits::MAX_TRIAGE_PORTS;
@@ -12,7 +14,11 @@ use crate::packet::L4;
 use crate::triage::Triage;
 
 /// Bytes of `struct triage`.
-const TRIAGE: usize = 348;
+const TRIAGE: usize = 544;
+/// Bytes of `struct network` behind its prefix.
+const NETWORK: usize = 20;
+/// Spans of ports of each transport.
+const SPANS: usize = 2 * MAX_TRIAGE_PORTS;
 /// Cells of one table.
 const CELLS: u32 = 262_144;
 
@@ -21,7 +27,10 @@ pub struct Judge {
     in_use: Array<MapData, u32>,
     triages: Array<MapData, [u8; TRIAGE]>,
     cells: Array<MapData, u32>,
+    networks: Networks,
 }
+
+type Networks = LpmTrie<MapData, [u8; NETWORK], u32>;
 
 impl fmt::Debug for Judge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -34,11 +43,13 @@ impl Judge {
         in_use: Array<MapData, u32>,
         triages: Array<MapData, [u8; TRIAGE]>,
         cells: Array<MapData, u32>,
+        networks: Networks,
     ) -> Self {
         Self {
             in_use,
             triages,
             cells,
+            networks,
         }
     }
 
@@ -59,7 +70,11 @@ impl Judge {
             _ => (0, 0),
         };
         let mut value = [0; TRIAGE];
+        self.clear_networks(slot)?;
         if let Some(triage) = triage {
+            for network in triage.asking_networks() {
+                self.networks.insert(&key(slot, network), 1, 0)?;
+            }
             for (at, next) in (base..).zip(triage.table()) {
                 let flags = triage.flags().get(usize::from(*next));
                 let flags = flags.copied().unwrap_or(crate::triage::ASK);
@@ -73,6 +88,39 @@ impl Judge {
         self.triages.set(slot, value, 0)?;
         self.in_use.set(0, slot, 0)
     }
+
+    /// Takes out the networks of the triage before the one at work.
+    fn clear_networks(&mut self, slot: u32) -> Result<(), MapError> {
+        let keys: Vec<Key<[u8; NETWORK]>> = self.networks.keys().collect::<Result<_, _>>()?;
+        let own = |key: &&Key<[u8; NETWORK]>| {
+            let first = key.data().first().copied();
+            first.map(u32::from) == Some(slot)
+        };
+        for key in keys.iter().filter(own) {
+            self.networks.remove(key)?;
+        }
+        Ok(())
+    }
+}
+
+/// `struct network`.
+fn key(slot: u32, network: &IpNet) -> Key<[u8; NETWORK]> {
+    let (address, bits) = match network {
+        IpNet::V4(network) => {
+            let address = network.network().to_ipv6_mapped();
+            (address, network.prefix_len().saturating_add(96))
+        }
+        IpNet::V6(network) => (network.network(), network.prefix_len()),
+    };
+    let mut data = [0; NETWORK];
+    let slot = u8::try_from(slot).unwrap_or(u8::MAX);
+    for (byte, new) in data
+        .iter_mut()
+        .zip(std::iter::once(slot).chain(address.octets()))
+    {
+        *byte = new;
+    }
+    Key::new(u32::from(bits).saturating_add(8), data)
 }
 
 /// `struct triage`.
@@ -82,14 +130,19 @@ fn described(triage: &Triage, closed: bool) -> Vec<u8> {
     let mut bytes = [1_u32.to_ne_bytes(), number(triage.class_count())].concat();
     bytes.extend(triage.starts().into_iter().flat_map(u16::to_ne_bytes));
     bytes.extend([triage.packets(), u8::from(triage.needs_unknown())]);
-    bytes.extend(transports.into_iter().flat_map(|ports| number(ports.len())));
-    for ports in transports {
-        let ports = ports.iter().copied().chain(std::iter::repeat(0));
-        let ports = ports.take(MAX_TRIAGE_PORTS);
-        bytes.extend(ports.flat_map(u16::to_be_bytes));
+    bytes.extend(transports.into_iter().flat_map(|spans| number(spans.len())));
+    for spans in transports {
+        let spans = spans.iter().map(|span| (*span.start(), *span.end()));
+        let spans = spans.chain(std::iter::repeat((0, 0))).take(SPANS);
+        bytes.extend(
+            spans
+                .flat_map(|(first, last)| [first, last].map(u16::to_ne_bytes))
+                .flatten(),
+        );
     }
     bytes.extend(triage.classes());
     bytes.extend(u32::from(closed).to_ne_bytes());
+    bytes.extend(number(triage.asking_networks().len()));
     bytes
 }
 

@@ -41,6 +41,8 @@ pub const BPFFS: &str = "/sys/fs/bpf";
 const PREFERENCE: &str = "7110";
 /// The program that refuses calls like a blocked one.
 const REFUSE: &str = "refuse";
+/// The same as a program that the packet filter's rules name.
+pub(super) const REFUSE_NEW: &str = "refuse_new";
 /// The programs that the packet filter's rules name: whether a packet passes unasked, and whether that is all that need be
 /// seen of its connection.
 pub(super) const TRIAGE: &str = "triage";
@@ -138,7 +140,7 @@ impl Kernel {
         std::fs::create_dir_all(&folder)
             .map_err(|error| KernelError::NoFileSystem(bpffs.to_owned(), error.to_string()))?;
         let mut ebpf = load(&folder)?;
-        for name in [REFUSE, TRIAGE, FINISHED] {
+        for name in [REFUSE, REFUSE_NEW, TRIAGE, FINISHED] {
             load_program(&mut ebpf, name)?;
         }
         Self::of(ebpf, folder)
@@ -149,7 +151,7 @@ impl Kernel {
     /// # Errors
     /// See [`KernelError`]; nothing is left attached then.
     pub fn attach(&mut self, border: &Border, bpffs: &Path) -> Result<(), KernelError> {
-        for name in [REFUSE, TRIAGE, FINISHED] {
+        for name in [REFUSE, REFUSE_NEW, TRIAGE, FINISHED] {
             pin(&mut self.ebpf, name, &self.folder.join(name))?;
         }
         for interface in border.all() {
@@ -175,6 +177,7 @@ impl Kernel {
         let in_use = take("in_use")?.try_into().map_err(refused)?;
         let triages = take("triages")?.try_into().map_err(refused)?;
         let cells = take("cells")?.try_into().map_err(refused)?;
+        let networks = take("networks")?.try_into().map_err(refused)?;
         let alive = take("alive")?.try_into().map_err(refused)?;
         Ok(Self {
             ebpf,
@@ -189,7 +192,7 @@ impl Kernel {
                     next: Duration::ZERO,
                 },
             }),
-            judge: Some(Judge::new(in_use, triages, cells)),
+            judge: Some(Judge::new(in_use, triages, cells, networks)),
         })
     }
 

@@ -43,6 +43,7 @@ fn load(test: &str) -> Option<Loaded> {
             take("in_use")?.try_into()?,
             take("triages")?.try_into()?,
             take("cells")?.try_into()?,
+            take("networks")?.try_into()?,
         );
         for name in ["triage", "finished"] {
             match ebpf.program_mut(name) {
@@ -87,11 +88,16 @@ impl Loaded {
 }
 
 fn triage(list: &str) -> Triage {
+    compiled(&format!(
+        "[[rule]]\nname = \"no\"\naction = \"block\"\napp = [{list}]\n"
+    ))
+}
+
+fn compiled(text: &str) -> Triage {
     let set = SignatureSet::built_in();
     let named = set.signatures().iter();
     let known = named.map(|one| one.application.clone()).collect();
-    let text = format!("[[rule]]\nname = \"no\"\naction = \"block\"\napp = [{list}]\n");
-    let policy = Policy::parse(&text, &known).unwrap();
+    let policy = Policy::parse(text, &known).unwrap();
     Triage::new(&set, &policy).unwrap()
 }
 
@@ -136,7 +142,7 @@ fn compare(
     let (model, first) = models.entry(key).or_insert((FlowModel::default(), one));
     let seen = Seen {
         from: usize::from(one != *first),
-        ports: [one.port(), other.port()],
+        ends: [one, other],
         tcp: packet.tcp.map(|tcp| Segment {
             sequence: tcp.sequence,
             syn: tcp.syn,
@@ -351,6 +357,53 @@ fn the_program_does_what_its_model_does_when_conversations_go_wrong() {
         passed > compared / 10 && finished > compared / 100,
         "{counts:?}"
     );
+}
+
+/// Rules without an application, the hosts and ports of [`packet_of`] among theirs or beside them.
+const BY_ENDS: [&str; 6] = [
+    "client = \"10.0.0.1\"",
+    "server = [\"192.0.0.0/15\", \"2001:db8::c000:203/128\"]",
+    "network = [\"10.0.0.2/31\", \"2001:db8::a00:0/112\"]",
+    "l4 = \"tcp\"\nport = \"40003-40004\"",
+    "l4 = \"udp\"\nport = [53, \"7000-65535\"]",
+    "port = \"81-6880\"",
+];
+
+#[test]
+fn the_program_does_what_its_model_does_for_rules_about_networks_and_ports() {
+    let Some(mut loaded) = load("networks") else {
+        return;
+    };
+    for (place, rule) in BY_ENDS.iter().enumerate() {
+        let text = format!(
+            "[[rule]]\nname = \"no\"\naction = \"block\"\n{rule}\n\
+             [[rule]]\nname = \"irc\"\naction = \"block\"\napp = \"irc\"\n"
+        );
+        let triage = compiled(&text);
+        // Each table takes the place of the last but one: nothing of that may be left.
+        loaded.judge.put(Some(&triage), false).unwrap();
+        let mut counts = Counts::default();
+        for seed in 1..=40_u64 {
+            let (mut chance, mut models) = (
+                Chance(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed)),
+                Models::new(),
+            );
+            let mut next = [[0; 2]; 8];
+            for packet in 0..200 {
+                let bytes = chance_packet(&mut chance, &mut next, seed.is_multiple_of(2));
+                compare(&loaded, &triage, (&mut models, &mut counts), &bytes)
+                    .unwrap_or_else(|differs| panic!("{rule}, {seed}, {packet}: {differs}"));
+            }
+            loaded.forget();
+        }
+        println!("{rule}: {counts:?}");
+        // Each is about some of the conversations and not about others.
+        let Counts {
+            compared, passed, ..
+        } = counts;
+        assert!(passed < compared, "{place}: {counts:?}");
+        assert!(passed > 0, "{place}: {counts:?}");
+    }
 }
 
 impl Loaded {

@@ -6,13 +6,13 @@
 //! A terminated connection is two for the kernel's connection tracking, with the same addresses and ports. The client's half
 //! has a zone of its own there; the server's is in the host's, where it is translated as any other.
 
-use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use super::Doors;
 use crate::linux::marks::{Hex, Marks};
 use crate::linux::rules::Border;
 use crate::linux::tool::{Tool, ToolError};
+use crate::policy::apart;
 
 const NFT: Tool = Tool {
     name: "nft",
@@ -132,26 +132,6 @@ fn set(ports: &[RangeInclusive<u16>]) -> String {
     format!("{{ {} }}", spans.collect::<Vec<_>>().join(", "))
 }
 
-/// The same ports in spans that neither overlap nor touch.
-#[must_use]
-pub fn apart(ports: &[RangeInclusive<u16>]) -> Vec<RangeInclusive<u16>> {
-    let sorted: BTreeSet<(u16, u16)> = ports
-        .iter()
-        .map(|span| (*span.start(), *span.end()))
-        .collect();
-    let mut spans: Vec<(u16, u16)> = Vec::new();
-    for (first, last) in sorted {
-        match spans.last_mut() {
-            Some(before) if first <= before.1.saturating_add(1) => before.1 = before.1.max(last),
-            _ => spans.push((first, last)),
-        }
-    }
-    spans
-        .into_iter()
-        .map(|(first, last)| first..=last)
-        .collect()
-}
-
 /// Takes it out, whoever put it in. Nothing is left.
 ///
 /// # Errors
@@ -185,18 +165,13 @@ fn unroute() {
 
 #[cfg(test)]
 mod tests {
-    use super::{Redirect, apart, set};
+    use super::{Redirect, set};
     use crate::linux::marks::Marks;
     use crate::linux::rules::Border;
     use crate::linux::terminate::Doors;
 
     #[test]
-    fn spans_of_ports_lie_apart() {
-        assert_eq!(
-            apart(&[80..=80, 8000..=8080, 8081..=9000, 79..=81]),
-            [79..=81, 8000..=9000]
-        );
-        assert_eq!(apart(&[1..=65_535, 7..=7]), [1..=65_535]);
+    fn ports_are_written_as_nftables_does() {
         assert_eq!(set(&[80..=80, 6881..=6889]), "{ 80, 6881-6889 }");
     }
 

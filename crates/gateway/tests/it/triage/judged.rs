@@ -176,9 +176,8 @@ fn heard(alone: &Alone, triage: &Triage, l4: L4, said: &[Said]) -> Option<Result
         if !payload.is_empty() {
             heard[side] = true;
             let length = u32::try_from(payload.len()).unwrap();
-            asked |= triage
-                .judge(begin, [50_000, alone.port], payload, length)
-                .ask;
+            let server = SocketAddr::from(([192, 0, 2, 1], alone.port));
+            asked |= triage.asks_about(l4, server) || triage.judge(begin, payload, length).ask;
         }
         let verdict = flow.attachment.0.verdict();
         if let Some(verdict) = verdict.filter(|verdict| verdict.application == alone.application) {

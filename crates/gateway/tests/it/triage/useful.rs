@@ -11,10 +11,7 @@ use super::{applications, asked_at, block, borrowed, packets, recordings, watch}
 
 fn judge(policy: &str, begin: Begin, payload: &[u8]) -> (bool, bool) {
     let length = u32::try_from(payload.len()).unwrap();
-    let Judgement { ask, known } =
-        block(policy)
-            .triage
-            .judge(begin, [50_000, 443], payload, length);
+    let Judgement { ask, known } = block(policy).triage.judge(begin, payload, length);
     (ask, known)
 }
 
@@ -100,9 +97,7 @@ fn few_segments_in_the_middle_of_a_stream_are_asked_about() {
     let asked = (0..=u16::MAX).filter(|number| {
         let [high, low] = number.to_be_bytes();
         let payload = [&[high, low][..], &[0x9b, 0x31, 0xc4].repeat(400)].concat();
-        triage
-            .judge(Begin::Segment, [50_000, 443], &payload, 1_202)
-            .ask
+        triage.judge(Begin::Segment, &payload, 1_202).ask
     });
     // A masked message over WebSocket may begin so.
     assert!(asked.count() <= 256);
@@ -121,7 +116,7 @@ fn policies_that_care_about_everything_ask_about_everything() {
         ("[gateway]\ndefault = \"audit\"\n", true),
         (
             "[[rule]]\nname = \"a\"\naction = \"block\"\nport = 25\n",
-            true,
+            false,
         ),
         (
             "[[rule]]\nname = \"a\"\naction = \"allow\"\nport = 25\n",
@@ -129,6 +124,10 @@ fn policies_that_care_about_everything_ask_about_everything() {
         ),
         (
             "[[rule]]\nname = \"a\"\naction = \"allow\"\naudit = true\nport = 25\n",
+            false,
+        ),
+        (
+            "[[rule]]\nname = \"a\"\naction = \"allow\"\naudit = true\ndirection = \"outbound\"\n[gateway]\ninside = \"10.0.0.0/8\"\n",
             true,
         ),
         (
@@ -151,7 +150,7 @@ fn policies_that_care_about_everything_ask_about_everything() {
         let triage = triage(policy, &set);
         assert_eq!(triage.asks_everything(), everything, "{policy}");
         let asks = triage
-            .judge(Begin::Stream, [1, 2], b"GET / HTTP/1.1\r\n\r\n", 18)
+            .judge(Begin::Stream, b"GET / HTTP/1.1\r\n\r\n", 18)
             .ask;
         assert_eq!(asks, everything, "{policy}");
     }
@@ -159,12 +158,41 @@ fn policies_that_care_about_everything_ask_about_everything() {
 
 #[test]
 fn names_on_few_ports_are_asked_about_there() {
-    assert_eq!(block("p2p").triage.asking_ports(L4::Udp), [5353]);
-    assert_eq!(block("dns").triage.asking_ports(L4::Tcp), [53]);
-    let judged = block("p2p")
-        .triage
-        .judge(Begin::Datagram, [5353, 5353], &[0; 30], 30);
-    assert!(judged.ask);
+    assert_eq!(block("p2p").triage.asking_ports(L4::Udp), [5353..=5353]);
+    assert_eq!(block("dns").triage.asking_ports(L4::Tcp), [53..=53]);
+    let end = |port| std::net::SocketAddr::from(([192, 0, 2, 1], port));
+    let asks = |l4, port| block("p2p").triage.asks_about(l4, end(port));
+    assert!(asks(L4::Udp, 5353) && !asks(L4::Tcp, 5353) && !asks(L4::Udp, 5354));
+}
+
+#[test]
+fn rules_about_ports_and_networks_alone_ask_about_those() {
+    let policy = "[[rule]]\nname = \"a\"\naction = \"block\"\nl4 = \"tcp\"\nport = [25, \"6881-6889\"]\n\
+        [[rule]]\nname = \"b\"\naction = \"block\"\nnetwork = [\"192.0.2.0/24\", \"2001:db8::/32\"]\n";
+    let triage = triage(policy, &SignatureSet::built_in());
+    for (l4, end, asks) in [
+        (L4::Tcp, "10.0.0.1:25", true),
+        (L4::Udp, "10.0.0.1:25", false),
+        (L4::Tcp, "10.0.0.1:6885", true),
+        (L4::Tcp, "10.0.0.1:6890", false),
+        (L4::Udp, "192.0.2.9:1", true),
+        (L4::Udp, "[2001:db8:7::]:1", true),
+        (L4::Tcp, "[2001:db9::]:1", false),
+    ] {
+        assert_eq!(
+            triage.asks_about(l4, end.parse().unwrap()),
+            asks,
+            "{l4:?} {end}"
+        );
+    }
+    let many: Vec<String> = (0..17)
+        .map(|place| format!("\"{}\"", 1_000 + 2 * place))
+        .collect();
+    let policy = format!(
+        "[[rule]]\nname = \"a\"\naction = \"block\"\nport = [{}]\n",
+        many.join(", ")
+    );
+    assert!(self::triage(&policy, &SignatureSet::built_in()).asks_everything());
 }
 
 fn literals(count: u32) -> SignatureSet {

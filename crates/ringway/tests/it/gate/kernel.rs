@@ -1,7 +1,7 @@
 //! The in-kernel path: calls like a blocked one end before anything is spent on them, and nothing of it is left at the end.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -113,6 +113,115 @@ fn calls_like_a_blocked_one_end_in_the_kernel_and_are_told() -> Tested {
     if (ended, told) != (Some(0), 10) {
         return wrong(format!("ended with {ended:?}: {:#?}", border.audit()));
     }
+    Ok(())
+}
+
+/// A question of BitTorrent's DHT (BEP 5).
+const PING: &[u8] = b"d1:ad2:id20:aaaaaaaaaaaaaaaaaaaae1:q4:ping1:t2:aa1:y1:qe";
+
+/// Sends a datagram to the server from a port of its own; whether the same comes back.
+fn echoed(border: &Border, server: SocketAddr, what: &[u8]) -> Tested<bool> {
+    let own: SocketAddr = match server {
+        SocketAddr::V4(_) => "0.0.0.0:0".parse()?,
+        SocketAddr::V6(_) => "[::]:0".parse()?,
+    };
+    Ok(border.client.enter(|| -> io::Result<bool> {
+        let socket = UdpSocket::bind(own)?;
+        socket.set_read_timeout(Some(Duration::from_secs(1)))?;
+        socket.send_to(what, server)?;
+        Ok(socket
+            .recv(&mut [0; 100])
+            .is_ok_and(|length| length == what.len()))
+    })??)
+}
+
+#[test]
+fn datagrams_like_a_blocked_one_end_in_the_kernel_and_answered_ones_do_not() -> Tested {
+    let Some(mut border) = border("datagrams and the connection cache in the kernel") else {
+        return Ok(());
+    };
+    border.with_ipv6();
+    border.up(BLOCK, &KERNEL);
+    for server in [format!("{SERVER}:6881"), format!("[{SERVER_V6}]:6881")] {
+        let server: SocketAddr = server.parse()?;
+        let socket = border.server.enter(|| UdpSocket::bind(server))??;
+        thread::spawn(move || {
+            let mut said = [0; 100];
+            while let Ok((length, from)) = socket.recv_from(&mut said) {
+                socket.send_to(&said[..length], from).ok();
+            }
+        });
+        let old = border.client.enter(|| {
+            UdpSocket::bind(match server {
+                SocketAddr::V4(_) => "0.0.0.0:0",
+                SocketAddr::V6(_) => "[::]:0",
+            })
+        })??;
+        old.set_read_timeout(Some(DEADLINE))?;
+        old.connect(server)?;
+        old.send(b"hello")?;
+        old.recv(&mut [0; 100])?;
+        if echoed(&border, server, PING)? {
+            return wrong(format!("{server}: a question of the DHT was answered"));
+        }
+        let before = border.status();
+        for _attempt in 0..5 {
+            // Whatever they would say.
+            if echoed(&border, server, b"hello")? {
+                return wrong(format!("{server}: answered: {}", border.status()));
+            }
+        }
+        let after = border.status();
+        let refused = count(&after, "refused") - count(&before, "refused");
+        if refused != 5 || after["packets"] != before["packets"] {
+            return wrong(format!("{server}: before {before}, after {after}"));
+        }
+        // Whoever was answered before goes on.
+        old.send(b"hello")?;
+        old.recv(&mut [0; 100])?;
+    }
+    border.daemon().terminate()?;
+    let by_cache = |event: &Value| event["alert"]["signature"] == "connection-cache";
+    match refused(&border, by_cache) {
+        10 => Ok(()),
+        other => wrong(format!("{other} were told: {:#?}", border.audit())),
+    }
+}
+
+#[test]
+fn a_rule_about_addresses_leaves_all_others_to_the_kernel() -> Tested {
+    let Some(mut border) = border("rules about addresses and the kernel") else {
+        return Ok(());
+    };
+    border.with_ipv6();
+    // What names no application is decided by the first packet where it comes first.
+    let rules = format!(
+        "[[rule]]\nname = \"that-server\"\nserver = \"{SERVER_V6}\"\naction = \"block\"\n\
+         [[rule]]\nname = \"that-port\"\nport = \"6882-6889\"\nl4 = \"tcp\"\naction = \"block\"\n\
+         [[rule]]\nname = \"no-gnutella\"\napp = \"gnutella\"\naction = \"block\"\n"
+    );
+    border.up(&rules, &KERNEL);
+    let (allowed, port) = (format!("{SERVER}:6881"), format!("{SERVER}:6885"));
+    let server = format!("[{SERVER_V6}]:6881");
+    for at in [&allowed, &port, &server] {
+        echo(&border, at)?;
+    }
+    answered(&border, &port, b"hello", false)?;
+    answered(&border, &server, b"hello", false)?;
+    let before = border.status();
+    answered(&border, &allowed, b"hello", true)?;
+    let after = border.status();
+    if after["packets"] != before["packets"] || count(&after, "passed") < 4 {
+        return wrong(format!("before {before}, after {after}"));
+    }
+    border.audit_when(|events| {
+        let told = |rule| {
+            events
+                .iter()
+                .any(|event| event["alert"]["signature"] == rule)
+        };
+        told("that-server") && told("that-port")
+    });
     Ok(())
 }
 
