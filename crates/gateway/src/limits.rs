@@ -520,9 +520,9 @@ pub const MAX_TRIAGE_STATES: usize = 8_192;
 /// Source: chosen: a level-2 cache holds it. Past it the same as [`MAX_TRIAGE_STATES`].
 pub const MAX_TRIAGE_BYTES: usize = 524_288;
 
-/// Ports of one transport on which the kernel asks about everything, of signatures; and as many spans of ports of rules.
-/// Source: chosen: a few comparisons for each packet. Past it signatures of further ports are looked for on all ports, and the kernel asks
-/// about everything.
+/// Ports of one transport on which the kernel asks about everything because of signatures.
+/// Source: chosen: what is asked about there need not be looked for elsewhere, as long as they are few. Past it signatures of further ports
+/// are looked for on all ports.
 pub const MAX_TRIAGE_PORTS: usize = 16;
 
 /// Networks for whose hosts the kernel asks about everything.

@@ -48,9 +48,7 @@ use ipnet::IpNet;
 use touched::Touched;
 
 use crate::classify::{Bounds, SignatureSet};
-use crate::limits::{
-    MAX_TRIAGE_BYTES, MAX_TRIAGE_NETWORKS, MAX_TRIAGE_PORTS, MAX_TRIAGE_STATES, TRIAGE_SCAN,
-};
+use crate::limits::{MAX_TRIAGE_BYTES, MAX_TRIAGE_NETWORKS, MAX_TRIAGE_STATES, TRIAGE_SCAN};
 use crate::packet::L4;
 use crate::policy::{Policy, apart};
 
@@ -117,8 +115,7 @@ impl Triage {
     /// The table would be too large.
     pub fn new(set: &SignatureSet, policy: &Policy) -> Result<Self, TriageError> {
         let concern = policy.concern();
-        let too_many = concern.networks.len() > MAX_TRIAGE_NETWORKS
-            || (concern.ports.iter()).any(|ports| ports.len() > MAX_TRIAGE_PORTS);
+        let too_many = concern.networks.len() > MAX_TRIAGE_NETWORKS;
         let touched = Touched::new(set, policy, concern.everything || too_many);
         let conditions = condition::of(set, &touched);
         let needs_unknown = touched.by_other_means();
@@ -187,8 +184,7 @@ impl Triage {
         networks.any(|network| network.contains(&address)) || ports.any(|span| span.contains(&port))
     }
 
-    /// Ports of either end on which every packet is asked about: spans that lie apart, at most twice
-    /// [`MAX_TRIAGE_PORTS`].
+    /// Ports of either end on which every packet is asked about: spans that lie apart.
     #[must_use]
     pub fn asking_ports(&self, l4: L4) -> &[RangeInclusive<u16>] {
         let [tcp, udp] = &self.asking_ports;

@@ -320,11 +320,12 @@ int refuse_new(struct __sk_buff *skb)
 // The model, line by line, is `triage::FlowModel` (src/triage/flow.rs), and the automaton's that of `triage::Triage`; a test runs
 // both on the same packets. What is said there is not said again here.
 
-// TRIAGE_SCAN, MAX_TRIAGE_BYTES / 2, twice MAX_TRIAGE_PORTS and MAX_TRIAGE_NETWORKS of limits.rs.
+// TRIAGE_SCAN, MAX_TRIAGE_BYTES / 2 and MAX_TRIAGE_NETWORKS of limits.rs.
 #define SCAN 512
 #define CELLS 262144
-#define PORTS 32
 #define NETWORKS 4096
+// Words that have a bit for each port.
+#define PORT_WORDS (65536 / 64)
 // ETHERNET_SEGMENT, FULL_SEGMENT, SMALL_SEGMENTS and ONE_SIDED of limits.rs.
 #define ETHERNET_SEGMENT 1448
 #define FULL_SEGMENT 512
@@ -351,9 +352,8 @@ struct triage {
 	__u16 starts[3];
 	__u8 packets;
 	__u8 needs_unknown;
-	__u32 span_counts[2];
-	// Ports on which everything is asked about, of TCP and of UDP: first and last.
-	__u16 spans[2][PORTS][2];
+	// There are ports on which everything is asked about, of TCP and of UDP.
+	__u32 ports[2];
 	__u8 classes[256];
 	// Without a gateway nothing undecided passes (the policy's `failure = "closed"`).
 	__u32 closed;
@@ -395,6 +395,15 @@ struct {
 	__type(value, __u32);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } cells SEC(".maps");
+
+// A bit for each port, of TCP and then of UDP, in each slot.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2 * 2 * PORT_WORDS);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} ports SEC(".maps");
 
 // The slot, an address, and nothing; the prefix counts bits from the slot on.
 struct network {
@@ -513,20 +522,22 @@ ALWAYS_INLINE __u8 ends_of(const struct packet *packet, struct ends *ends)
 		loaded;                                                                                                    \
 	})
 
+ALWAYS_INLINE int asks_about_port(__be16 port, __u32 udp, __u32 slot)
+{
+	__u32 number = bpf_ntohs(port), at = (slot * 2 + udp) * PORT_WORDS + number / 64;
+	__u64 *word = bpf_map_lookup_elem(&ports, &at);
+
+	return word && *word >> (number % 64) & 1;
+}
+
 // Whether every packet of these ends is asked about.
 ALWAYS_INLINE int asks_about(const struct packet *packet, const struct triage *triage, __u32 slot)
 {
 	__u32 udp = packet->l4 == IPPROTO_UDP;
-	__u16 source = bpf_ntohs(packet->source_port), destination = bpf_ntohs(packet->destination_port);
 
-	for (__u32 i = 0; i < PORTS; i++) {
-		if (i >= triage->span_counts[udp])
-			break;
-		__u16 first = triage->spans[udp][i][0], last = triage->spans[udp][i][1];
-
-		if ((source >= first && source <= last) || (destination >= first && destination <= last))
-			return 1;
-	}
+	if (triage->ports[udp] && (asks_about_port(packet->source_port, udp, slot) ||
+				   asks_about_port(packet->destination_port, udp, slot)))
+		return 1;
 	if (!triage->networks)
 		return 0;
 	struct network key = { .prefix = 8 * (1 + 16), .slot = slot };
@@ -538,15 +549,17 @@ ALWAYS_INLINE int asks_about(const struct packet *packet, const struct triage *t
 	return bpf_map_lookup_elem(&networks, &key) != 0;
 }
 
-// The flags that the payload leads to, or ASK.
-ALWAYS_INLINE __u32 judge(struct __sk_buff *skb, const struct packet *packet, const struct triage *triage, __u32 base,
-			  __u32 begin, struct scratch *scratch)
+// The flags that so many bytes of the scratch's payload lead to, or ASK. A function of its own, so that the verifier looks at its loop
+// once and not for each way that leads here.
+__attribute__((noinline)) __u32 scan(__u32 slot, __u32 begin, __u32 scanned)
 {
-	__u32 scanned = LOAD_PAYLOAD(skb, packet, scratch->payload, SCAN);
+	__u32 zero = 0;
+	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &zero);
+	struct triage *triage = bpf_map_lookup_elem(&triages, &slot);
 
-	if (!scanned)
+	if (!scratch || !triage || begin > 2)
 		return ASK;
-	__u32 state = triage->starts[begin], flags = 0;
+	__u32 base = slot * CELLS, state = triage->starts[begin], flags = 0;
 
 	for (__u32 i = 0; i < SCAN; i++) {
 		if (i >= scanned || flags & (ASK | DEAD))
@@ -559,6 +572,18 @@ ALWAYS_INLINE __u32 judge(struct __sk_buff *skb, const struct packet *packet, co
 		state = *cell & 0xffff;
 		flags = *cell >> 16;
 	}
+	return flags;
+}
+
+// The flags that the payload leads to, or ASK.
+ALWAYS_INLINE __u32 judge(struct __sk_buff *skb, const struct packet *packet, __u32 slot, __u32 begin, struct scratch *scratch)
+{
+	__u32 scanned = LOAD_PAYLOAD(skb, packet, scratch->payload, SCAN);
+
+	if (!scanned)
+		return ASK;
+	__u32 flags = scan(slot, begin, scanned);
+
 	if (flags & ASK || (scanned == packet->payload ? flags & OPEN : !(flags & DEAD)))
 		return ASK;
 	return flags;
@@ -626,7 +651,7 @@ enum fate {
 };
 
 ALWAYS_INLINE enum fate take_in(struct __sk_buff *skb, const struct packet *packet, struct flow *flow, __u8 from,
-				const struct triage *triage, __u32 base, struct scratch *scratch)
+				const struct triage *triage, __u32 slot, struct scratch *scratch)
 {
 	int begun = has_data(flow, 0) || has_data(flow, 1), tcp = packet->l4 == IPPROTO_TCP;
 	__u32 begin = 2;
@@ -648,7 +673,7 @@ ALWAYS_INLINE enum fate take_in(struct __sk_buff *skb, const struct packet *pack
 												       : FATE_ASK;
 		begin = has_data(flow, from) ? 1 : 0;
 	}
-	__u32 flags = judge(skb, packet, triage, base, begin, scratch);
+	__u32 flags = judge(skb, packet, slot, begin, scratch);
 
 	if (flags & ASK || (!begun && !(flags & KNOWN) && triage->needs_unknown))
 		return FATE_ASK;
@@ -664,7 +689,7 @@ ALWAYS_INLINE enum fate take_in(struct __sk_buff *skb, const struct packet *pack
 }
 
 ALWAYS_INLINE enum fate decide(struct __sk_buff *skb, const struct packet *packet, struct flow *flow, __u8 from,
-			       const struct triage *triage, __u32 base, struct scratch *scratch)
+			       const struct triage *triage, __u32 slot, struct scratch *scratch)
 {
 	if (packet->l4 == IPPROTO_TCP) {
 		if (packet->tcp_flags & TCP_SYN) {
@@ -682,7 +707,7 @@ ALWAYS_INLINE enum fate decide(struct __sk_buff *skb, const struct packet *packe
 	}
 	if (!packet->payload)
 		return FATE_PASS;
-	return take_in(skb, packet, flow, from, triage, base, scratch);
+	return take_in(skb, packet, flow, from, triage, slot, scratch);
 }
 
 // A flow of these ends that begins with this packet. All but `kept`, of which nothing is read that was not written.
@@ -725,7 +750,7 @@ int triage(struct __sk_buff *skb)
 
 	if (!using || !scratch)
 		return FATE_ASK;
-	__u32 slot = *using & 1, base = slot * CELLS;
+	__u32 slot = *using & 1;
 	struct triage *triage = bpf_map_lookup_elem(&triages, &slot);
 
 	if (!triage || !triage->enabled || read_packet(skb, 0, &packet) != READ)
@@ -744,7 +769,7 @@ int triage(struct __sk_buff *skb)
 	if (flow->stage == STAGE_DONE)
 		return FATE_PASS;
 	if (!asks_about(&packet, triage, slot) &&
-	    decide(skb, &packet, flow, (high ^ flow->from_high) & 1, triage, base, scratch) == FATE_PASS) {
+	    decide(skb, &packet, flow, (high ^ flow->from_high) & 1, triage, slot, scratch) == FATE_PASS) {
 		count(PASSED);
 		return FATE_PASS;
 	}

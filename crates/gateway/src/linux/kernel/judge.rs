@@ -1,6 +1,6 @@
 //! What the kernel need not ask about: [`Triage`] in the maps of the program `triage`.
 //!
-//! The form is that of `../bpf/border.bpf.c`: `struct triage`, `cells`, `networks`, `in_use`.
+//! The form is that of `../bpf/border.bpf.c`: `struct triage`, `cells`, `ports`, `networks`, `in_use`.
 
 use std::fmt;
 
@@ -9,16 +9,15 @@ use aya::maps::{Array, MapData, MapError};
 use ipnet::IpNet;
 
 use super::{KernelError, told};
-use crate::limits::MAX_TRIAGE_PORTS;
 use crate::packet::L4;
 use crate::triage::Triage;
 
 /// Bytes of `struct triage`.
-const TRIAGE: usize = 544;
+const TRIAGE: usize = 288;
 /// Bytes of `struct network` behind its prefix.
 const NETWORK: usize = 20;
-/// Spans of ports of each transport.
-const SPANS: usize = 2 * MAX_TRIAGE_PORTS;
+/// Words of 64 bits that have one for each port.
+const PORT_WORDS: u32 = 1_024;
 /// Cells of one table.
 const CELLS: u32 = 262_144;
 
@@ -27,6 +26,7 @@ pub struct Judge {
     in_use: Array<MapData, u32>,
     triages: Array<MapData, [u8; TRIAGE]>,
     cells: Array<MapData, u32>,
+    ports: Array<MapData, u64>,
     networks: Networks,
 }
 
@@ -43,12 +43,13 @@ impl Judge {
         in_use: Array<MapData, u32>,
         triages: Array<MapData, [u8; TRIAGE]>,
         cells: Array<MapData, u32>,
-        networks: Networks,
+        (ports, networks): (Array<MapData, u64>, Networks),
     ) -> Self {
         Self {
             in_use,
             triages,
             cells,
+            ports,
             networks,
         }
     }
@@ -72,6 +73,11 @@ impl Judge {
         let mut value = [0; TRIAGE];
         self.clear_networks(slot)?;
         if let Some(triage) = triage {
+            for (at, word) in
+                (slot.saturating_mul(2).saturating_mul(PORT_WORDS)..).zip(words(triage))
+            {
+                self.ports.set(at, word, 0)?;
+            }
             for network in triage.asking_networks() {
                 self.networks.insert(&key(slot, network), 1, 0)?;
             }
@@ -103,6 +109,21 @@ impl Judge {
     }
 }
 
+/// A bit for each port, of TCP and then of UDP.
+fn words(triage: &Triage) -> impl Iterator<Item = u64> + '_ {
+    [L4::Tcp, L4::Udp].into_iter().flat_map(move |l4| {
+        let spans = triage.asking_ports(l4);
+        (0..PORT_WORDS).map(move |word| {
+            let first = word.saturating_mul(u64::BITS);
+            let ports = (0..u64::BITS).filter(|bit| {
+                let port = u16::try_from(first.saturating_add(*bit)).unwrap_or(u16::MAX);
+                spans.iter().any(|span| span.contains(&port))
+            });
+            ports.fold(0, |bits, bit| bits | (1_u64 << bit))
+        })
+    })
+}
+
 /// `struct network`.
 fn key(slot: u32, network: &IpNet) -> Key<[u8; NETWORK]> {
     let (address, bits) = match network {
@@ -131,15 +152,6 @@ fn described(triage: &Triage, closed: bool) -> Vec<u8> {
     bytes.extend(triage.starts().into_iter().flat_map(u16::to_ne_bytes));
     bytes.extend([triage.packets(), u8::from(triage.needs_unknown())]);
     bytes.extend(transports.into_iter().flat_map(|spans| number(spans.len())));
-    for spans in transports {
-        let spans = spans.iter().map(|span| (*span.start(), *span.end()));
-        let spans = spans.chain(std::iter::repeat((0, 0))).take(SPANS);
-        bytes.extend(
-            spans
-                .flat_map(|(first, last)| [first, last].map(u16::to_ne_bytes))
-                .flatten(),
-        );
-    }
     bytes.extend(triage.classes());
     bytes.extend(u32::from(closed).to_ne_bytes());
     bytes.extend(number(triage.asking_networks().len()));
@@ -148,7 +160,7 @@ fn described(triage: &Triage, closed: bool) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CELLS, TRIAGE, described};
+    use super::{CELLS, PORT_WORDS, TRIAGE, described, words};
     use crate::classify::SignatureSet;
     use crate::limits::MAX_TRIAGE_BYTES;
     use crate::policy::Policy;
@@ -159,6 +171,10 @@ mod tests {
         let policy = Policy::parse("", &std::collections::BTreeSet::new()).unwrap();
         let triage = Triage::new(&SignatureSet::built_in(), &policy).unwrap();
         assert_eq!(described(&triage, true).len(), TRIAGE);
+        assert_eq!(
+            words(&triage).count(),
+            usize::try_from(PORT_WORDS).unwrap() * 2
+        );
         assert_eq!(usize::try_from(CELLS).unwrap() * 2, MAX_TRIAGE_BYTES);
     }
 }

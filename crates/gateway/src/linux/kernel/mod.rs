@@ -177,6 +177,7 @@ impl Kernel {
         let in_use = take("in_use")?.try_into().map_err(refused)?;
         let triages = take("triages")?.try_into().map_err(refused)?;
         let cells = take("cells")?.try_into().map_err(refused)?;
+        let ports = take("ports")?.try_into().map_err(refused)?;
         let networks = take("networks")?.try_into().map_err(refused)?;
         let alive = take("alive")?.try_into().map_err(refused)?;
         Ok(Self {
@@ -192,7 +193,7 @@ impl Kernel {
                     next: Duration::ZERO,
                 },
             }),
-            judge: Some(Judge::new(in_use, triages, cells, networks)),
+            judge: Some(Judge::new(in_use, triages, cells, (ports, networks))),
         })
     }
 

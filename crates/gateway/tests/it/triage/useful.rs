@@ -185,14 +185,6 @@ fn rules_about_ports_and_networks_alone_ask_about_those() {
             "{l4:?} {end}"
         );
     }
-    let many: Vec<String> = (0..17)
-        .map(|place| format!("\"{}\"", 1_000 + 2 * place))
-        .collect();
-    let policy = format!(
-        "[[rule]]\nname = \"a\"\naction = \"block\"\nport = [{}]\n",
-        many.join(", ")
-    );
-    assert!(self::triage(&policy, &SignatureSet::built_in()).asks_everything());
 }
 
 fn literals(count: u32) -> SignatureSet {
