@@ -583,3 +583,8 @@ pub const TERMINATED_TURN: usize = 64;
 /// Readings of one direction of a terminated connection before others have their turn.
 /// Source: chosen: 128 KiB, below a tenth of a millisecond. The rest is read in the next turn.
 pub const TERMINATED_READS: usize = 4;
+
+/// Flows that the kernel has handed over and whose packet nobody has seen yet.
+/// Source: chosen: five times what fits into the kernel's ring. Past it the oldest is forgotten: its packet was lost, or comes as that of a flow
+/// without a beginning.
+pub const MAX_HANDED: usize = 4_096;

@@ -12,8 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::desk::ScanDesk;
 use super::files::FileDesk;
 use super::inject::Injector;
-use super::kernel::refused::KernelCache;
-use super::kernel::{InKernel, Told as KernelTold};
+use super::kernel::{InKernel, SharedKernel, Told as KernelTold};
 use super::lanes::{Lanes, Ticket};
 use super::marks::Marks;
 use super::terminate::{TerminatedTotals, Terminator};
@@ -99,8 +98,8 @@ pub struct Live {
     verdicts: Vec<Given>,
     /// What packets that wait have to leave with.
     waiting: HashMap<u64, Leaving>,
-    /// The connection cache in the kernel, if it has one, and what the kernel tells, if it tells this loop.
-    kernel: Option<(KernelCache, Option<KernelTold>)>,
+    /// What the kernel decides, too, if it does, and what it tells, if it tells this loop.
+    kernel: Option<(SharedKernel, Option<KernelTold>)>,
     /// Connections that end here.
     terminator: Option<Terminator>,
 }
@@ -154,9 +153,9 @@ impl Live {
     }
 
     /// The kernel decides, too. What it tells goes to one loop.
-    pub fn share_kernel(&mut self, cache: KernelCache, told: Option<KernelTold>) {
+    pub fn share_kernel(&mut self, shared: SharedKernel, told: Option<KernelTold>) {
         self.gateway.share_cache();
-        self.kernel = Some((cache, told));
+        self.kernel = Some((shared, told));
     }
 
     /// Runs until it is told to stop, or nobody is left to tell it. `tell` must not wait; it counts what it
@@ -250,7 +249,9 @@ impl Live {
             if !self.lanes.receive()? {
                 break;
             }
-            self.take_over(now);
+            if let Some((shared, _)) = &self.kernel {
+                shared.handed.look();
+            }
             self.decide(now);
             for given in self.verdicts.drain(..) {
                 let Given {
@@ -262,8 +263,9 @@ impl Live {
                 self.lanes
                     .verdict(ticket, accept, mark, changed.as_deref())?;
             }
-            self.follow(now)?;
+            // Whoever is blocked hears of it when the kernel knows.
             self.exchange(now);
+            self.follow(now)?;
             while !self.gateway.has_hold_list() && self.unscanned > 0 {
                 self.lanes.flush()?;
                 poll_for(self.scans.as_fd())?;
@@ -302,23 +304,9 @@ impl Live {
         self.follow(now)
     }
 
-    /// Takes in what had passed in flows that the kernel asks about from now on. It is told before the packet comes that is asked
-    /// about.
-    fn take_over(&mut self, now: Duration) {
-        let Some((_, Some(told))) = &mut self.kernel else {
-            return;
-        };
-        while let Some(packets) = told.handed.poll() {
-            self.gateway.set_watched(false);
-            for packet in packets {
-                self.gateway.handle_passed(now, LinkType::RawIp, &packet);
-            }
-        }
-    }
-
     /// Tells the kernel's connection cache what it has to know, and the gateway what that refused.
     fn exchange(&mut self, now: Duration) {
-        let Some((cache, told)) = &mut self.kernel else {
+        let Some((shared, told)) = &mut self.kernel else {
             return;
         };
         if let Some(told) = told {
@@ -326,7 +314,7 @@ impl Live {
         }
         let mut refused = Vec::new();
         while let Some(cached) = self.gateway.poll_cached() {
-            refused.extend(cache.tell(now, &cached));
+            refused.extend(shared.cache.tell(now, &cached));
         }
         while let Some(calls) = told.as_mut().and_then(|told| told.refusals.poll(now)) {
             refused.push(calls);
@@ -350,6 +338,15 @@ impl Live {
         for (ticket, packet) in self.lanes.packets() {
             let token = ticket.token();
             let (gateway, bytes) = (&mut self.gateway, packet.bytes);
+            // What had passed in a flow that the kernel asks about from now on.
+            let passed = self
+                .kernel
+                .as_ref()
+                .and_then(|(shared, _)| shared.handed.take(bytes));
+            for earlier in passed.into_iter().flatten() {
+                gateway.set_watched(false);
+                gateway.handle_passed(now, LinkType::RawIp, &earlier);
+            }
             gateway.set_watched(ticket.is_followed());
             self.injector.hear(bytes, packet.sender, packet.came_by);
             let verdict = if packet.unverified {

@@ -71,12 +71,6 @@ impl InKernel {
             );
             return None;
         }
-        if args.queues > 1 {
-            tracing::warn!(
-                "with several queues (--queues) the kernel does not know which of them a flow's beginning is for: it asks about every undecided packet, and refuses calls like blocked ones"
-            );
-            return None;
-        }
         Some(InKernel {
             judge: Arc::new(Mutex::new(kernel.take_judge()?)),
             signatures: Arc::new(set.clone()),

@@ -12,8 +12,7 @@ use ringway_gateway::flow::TableBounds;
 use ringway_gateway::linux::desk::ScanDesk;
 use ringway_gateway::linux::files::FileDesk;
 use ringway_gateway::linux::inject::Injector;
-use ringway_gateway::linux::kernel::refused::KernelCache;
-use ringway_gateway::linux::kernel::{Kernel, Told as KernelTold, remove, unhook};
+use ringway_gateway::linux::kernel::{Kernel, SharedKernel, Told as KernelTold, remove, unhook};
 use ringway_gateway::linux::lanes::Lanes;
 use ringway_gateway::linux::live::{Live, Order, Told};
 use ringway_gateway::linux::rules::Rules;
@@ -228,7 +227,7 @@ fn start_queues(
         // The first one is told what the kernel does.
         let shared = (ways.kernel)
             .as_mut()
-            .map(|kernel| (kernel.cache(), kernel.take_told()));
+            .map(|kernel| (kernel.shared(), kernel.take_told()));
         // All terminated connections are its own, too: what one of them announces it knows.
         let terminator = ways.terminator.take();
         queues.push(QueueThread::start(
@@ -343,7 +342,7 @@ fn make_folder(folder: &Path) -> Result<(), Failure> {
 struct Work {
     gateway: Gateway,
     /// The kernel decides, too; what it tells goes to one loop.
-    shared: Option<(KernelCache, Option<KernelTold>)>,
+    shared: Option<(SharedKernel, Option<KernelTold>)>,
     terminator: Option<Terminator>,
 }
 
@@ -377,8 +376,8 @@ impl QueueThread {
         };
         let injector = injector.map_err(told)?;
         let mut live = Live::new(lanes, work.gateway, injector, rules.marks, (scans, files));
-        if let Some((cache, told)) = work.shared {
-            live.share_kernel(cache, told);
+        if let Some((shared, told)) = work.shared {
+            live.share_kernel(shared, told);
         }
         if let Some(terminator) = work.terminator {
             live.terminate(terminator);

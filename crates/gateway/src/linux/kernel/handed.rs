@@ -2,12 +2,16 @@
 //!
 //! The form is that of `../bpf/border.bpf.c`: `struct flow` and `struct kept`.
 
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aya::maps::{MapData, RingBuf};
 
-use crate::packet::L4;
+use crate::limits::MAX_HANDED;
+use crate::packet::{L4, LinkType, decode};
 
 /// Where the parts of `struct flow` stand.
 const L4_AT: usize = 36;
@@ -23,8 +27,30 @@ const SYN: u8 = 0x02;
 const PUSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 
-/// Flows that are handed over.
-pub struct Handed(RingBuf<MapData>);
+/// Flows that are handed over, for the loops of all queues: whichever gets a flow's packet takes what had passed of it.
+#[derive(Clone)]
+pub struct Handed(Arc<Shelf>);
+
+struct Shelf {
+    /// Flows that wait to be taken; none is by far the most usual.
+    count: AtomicUsize,
+    places: Mutex<Places>,
+}
+
+struct Places {
+    ring: RingBuf<MapData>,
+    waiting: Waiting,
+}
+
+/// Flows by their ends, the oldest first.
+#[derive(Default)]
+struct Waiting {
+    flows: HashMap<Ends, Vec<Vec<u8>>>,
+    order: VecDeque<Ends>,
+}
+
+/// The lower end, the higher one, and the transport.
+type Ends = (SocketAddr, SocketAddr, L4);
 
 impl fmt::Debug for Handed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -34,14 +60,75 @@ impl fmt::Debug for Handed {
 
 impl Handed {
     pub(super) fn new(ring: RingBuf<MapData>) -> Self {
-        Self(ring)
+        Self(Arc::new(Shelf {
+            count: AtomicUsize::new(0),
+            places: Mutex::new(Places {
+                ring,
+                waiting: Waiting::default(),
+            }),
+        }))
     }
 
-    /// What has passed in the next flow, in its order: whole IP packets, of which the end may be missing.
-    pub fn poll(&mut self) -> Option<Vec<Vec<u8>>> {
-        let flow = self.0.next()?;
-        Some(Passed::of(&flow).map_or_else(Vec::new, |passed| passed.packets(&flow)))
+    /// Looks for what the kernel has handed over since. It does that before the packet comes that is asked about.
+    pub fn look(&self) {
+        let mut places = self.places();
+        let Places { ring, waiting } = &mut *places;
+        while let Some(flow) = ring.next() {
+            if let Some(passed) = Passed::of(&flow) {
+                let packets = passed.packets(&flow);
+                waiting.add(passed.key(), packets);
+            }
+        }
+        self.0.count.store(waiting.flows.len(), Ordering::Relaxed);
     }
+
+    /// What had passed in the flow of this IP packet, in its order, if that was not taken yet: whole packets, of which the end may be
+    /// missing.
+    #[must_use]
+    pub fn take(&self, packet: &[u8]) -> Option<Vec<Vec<u8>>> {
+        if self.0.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let packet = decode(LinkType::RawIp, packet).ok()?;
+        let key = key(packet.source, packet.destination, packet.l4);
+        let mut places = self.places();
+        let taken = places.waiting.take(&key);
+        self.0
+            .count
+            .store(places.waiting.flows.len(), Ordering::Relaxed);
+        taken
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.0.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn take(&mut self, ends: &Ends) -> Option<Vec<Vec<u8>>> {
+        let taken = self.flows.remove(ends);
+        if self.flows.is_empty() {
+            self.order.clear();
+        }
+        taken
+    }
+
+    /// A flow that comes again begins anew. The oldest is forgotten where there are too many: its packet was lost.
+    fn add(&mut self, ends: Ends, packets: Vec<Vec<u8>>) {
+        if self.flows.insert(ends, packets).is_none() {
+            self.order.push_back(ends);
+        }
+        while self.order.len() > MAX_HANDED {
+            if let Some(oldest) = self.order.pop_front() {
+                self.flows.remove(&oldest);
+            }
+        }
+    }
+}
+
+fn key(one: SocketAddr, other: SocketAddr, l4: L4) -> Ends {
+    let [one, other] = [one, other].map(|end| SocketAddr::new(end.ip().to_canonical(), end.port()));
+    (one.min(other), one.max(other), l4)
 }
 
 /// A flow's ends and numbers; whoever spoke first is the first.
@@ -87,6 +174,11 @@ impl Passed {
             Some((word(flow, first)?, answered))
         });
         Some(Self { ends, l4, opened })
+    }
+
+    fn key(&self) -> Ends {
+        let [one, other] = self.ends;
+        key(one, other, self.l4)
     }
 
     fn packets(&self, flow: &[u8]) -> Vec<Vec<u8>> {
@@ -206,7 +298,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     reason = "small numbers of the tests' own"
 )]
 mod tests {
-    use super::{ACK, HEAD, KEPT, Passed, SYN};
+    use super::{ACK, HEAD, KEPT, Passed, SYN, Waiting, key};
     use crate::packet::{Decoder, L4, LinkType};
 
     /// `struct flow` of a connection from the higher end, with these packets.
@@ -270,6 +362,25 @@ mod tests {
         ];
         assert_eq!(seen, expected);
         assert_eq!(packets[1][33] & (SYN | ACK), SYN | ACK);
+    }
+
+    #[test]
+    fn what_nobody_takes_is_forgotten_and_whoever_asks_from_either_end_finds_the_rest() {
+        let mut waiting = Waiting::default();
+        let server = "192.0.2.9:6881".parse().unwrap();
+        let client = |place: usize| {
+            let place = u32::try_from(place).unwrap();
+            std::net::SocketAddr::from((std::net::Ipv4Addr::from(place), 7))
+        };
+        let most = crate::limits::MAX_HANDED;
+        for place in 0..most + 10 {
+            let ends = key(client(place), server, L4::Tcp);
+            waiting.add(ends, vec![vec![1]]);
+            waiting.add(ends, vec![vec![2]]);
+        }
+        assert_eq!((waiting.flows.len(), waiting.order.len()), (most, most));
+        let mut take = |place| waiting.take(&key(server, client(place), L4::Tcp));
+        assert_eq!((take(9), take(10)), (None, Some(vec![vec![2]])));
     }
 
     #[test]

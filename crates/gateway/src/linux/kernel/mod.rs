@@ -73,9 +73,18 @@ pub enum KernelError {
 pub struct Kernel {
     ebpf: Ebpf,
     folder: PathBuf,
-    cache: KernelCache,
+    shared: SharedKernel,
     told: Option<Told>,
     judge: Option<Judge>,
+}
+
+/// What the loops of all queues have in common with the kernel.
+#[derive(Clone, Debug)]
+pub struct SharedKernel {
+    /// Its connection cache.
+    pub cache: KernelCache,
+    /// Flows that it passed as far as it could.
+    pub handed: Handed,
 }
 
 /// What the kernel tells one of the queues' loops.
@@ -83,8 +92,6 @@ pub struct Kernel {
 pub struct Told {
     /// Calls that it refused.
     pub refusals: Refusals,
-    /// Flows that it passed as far as it could.
-    pub handed: Handed,
     /// Its counts.
     pub totals: Totals,
     /// Tells it that there is a gateway.
@@ -183,10 +190,12 @@ impl Kernel {
         Ok(Self {
             ebpf,
             folder,
-            cache: KernelCache::new(blocked),
+            shared: SharedKernel {
+                cache: KernelCache::new(blocked),
+                handed: Handed::new(handed),
+            },
             told: Some(Told {
                 refusals: Refusals::new(refusals),
-                handed: Handed::new(handed),
                 totals: Totals(totals),
                 pulse: Pulse {
                     alive,
@@ -209,10 +218,10 @@ impl Kernel {
         Ok(())
     }
 
-    /// The connection cache in the kernel, for each queue's loop.
+    /// What each queue's loop has in common with it.
     #[must_use]
-    pub fn cache(&self) -> KernelCache {
-        self.cache.clone()
+    pub fn shared(&self) -> SharedKernel {
+        self.shared.clone()
     }
 
     /// What it tells, for one of them.

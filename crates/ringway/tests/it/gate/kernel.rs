@@ -53,10 +53,13 @@ fn echo(border: &Border, at: &str) -> Tested {
 }
 
 /// Says something to the server; what it answers.
-fn say(border: &Border, server: &str, what: &[u8]) -> Tested<io::Result<usize>> {
+fn say(
+    border: &Border,
+    server: &str,
+    what: &[u8],
+    patience: Duration,
+) -> Tested<io::Result<usize>> {
     let server: SocketAddr = server.parse()?;
-    // What is blocked by what it says has to get that far.
-    let patience = if what == HELLO { DEADLINE } else { PATIENCE };
     Ok(border.client.enter(|| {
         let mut stream = TcpStream::connect_timeout(&server, patience)?;
         stream.set_read_timeout(Some(DEADLINE))?;
@@ -67,7 +70,12 @@ fn say(border: &Border, server: &str, what: &[u8]) -> Tested<io::Result<usize>> 
 
 /// It is answered, or not.
 fn answered(border: &Border, server: &str, what: &[u8], wanted: bool) -> Tested {
-    let got = say(border, server, what)?;
+    // What is blocked by what it says has to get that far.
+    let patience = match wanted || what == HELLO {
+        true => DEADLINE,
+        false => PATIENCE,
+    };
+    let got = say(border, server, what, patience)?;
     if matches!(got, Ok(length) if length > 0) != wanted {
         return wrong(format!("{server}: {got:?}, {}", border.status()));
     }
@@ -292,7 +300,7 @@ fn it_outlives_a_gateway_that_is_killed_and_goes_with_the_next_one() -> Tested {
     if !left.contains("refuse") {
         return wrong(format!("nothing refuses while there is no gateway: {left}"));
     }
-    let got = say(&border, &server, b"hello")?;
+    let got = say(&border, &server, b"hello", PATIENCE)?;
     if got.is_ok() {
         return wrong("a call like a blocked one got through while there was no gateway");
     }
@@ -373,12 +381,21 @@ fn the_doctor_names_each_thing_that_is_needed() {
 #[test]
 fn what_the_policy_does_not_care_about_is_not_asked_about_and_the_rest_is_named_as_ever() -> Tested
 {
-    let Some(mut border) = border("what the kernel need not ask about") else {
+    passes_and_names("what the kernel need not ask about", "1")
+}
+
+#[test]
+fn whichever_queue_gets_a_flow_knows_its_beginning() -> Tested {
+    passes_and_names("several queues and the kernel", "5")
+}
+
+fn passes_and_names(test: &str, queues: &str) -> Tested {
+    let Some(mut border) = border(test) else {
         return Ok(());
     };
     let policy = "[[rule]]\nname = \"no-p2p\"\napp = \"p2p\"\naction = \"block\"\n";
     border.with_ipv6();
-    border.up(policy, &KERNEL);
+    border.up(policy, &[&KERNEL[..], &["--queues", queues]].concat());
     let pages = [format!("{SERVER}:80"), format!("[{SERVER_V6}]:80")];
     let torrents = [format!("{SERVER}:6881"), format!("[{SERVER_V6}]:6881")];
     for at in pages.iter().chain(&torrents) {
@@ -466,7 +483,8 @@ fn nothing_undecided_passes_without_a_gateway_where_the_policy_fails_closed() ->
         border.daemon().kill()?;
         // For so long the kernel takes it for alive.
         thread::sleep(ringway_gateway::limits::PULSE);
-        let got = say(&border, &server, page)?;
+        let patience = if passes { DEADLINE } else { PATIENCE };
+        let got = say(&border, &server, page, patience)?;
         if matches!(got, Ok(length) if length > 0) != passes {
             return wrong(format!("failing {failure}: {got:?}"));
         }
