@@ -13,8 +13,9 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub(crate) use bench::{BenchCommand, DtlArgs, GateBenchArgs, OverlayArgs, TransportArgs};
 pub(crate) use gate::{
-    ApplyArgs, AuditArgs, CheckArgs, ClassifyArgs, ConfirmArgs, DoctorArgs, DownArgs, FlowsArgs,
-    GateCommand, GateStatusArgs, LookArgs, PathChoice, ReplayArgs, SignatureArgs, UpArgs, WhyArgs,
+    ApplyArgs, AuditArgs, CachePlace, CheckArgs, ClassifyArgs, ConfirmArgs, DoctorArgs, DownArgs,
+    FlowsArgs, GateCommand, GateStatusArgs, LookArgs, PathChoice, ReplayArgs, SignatureArgs,
+    UpArgs, WhyArgs,
 };
 pub(crate) use member::{
     CancelArgs, GetArgs, JoinArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, PutArgs, RotateArgs,

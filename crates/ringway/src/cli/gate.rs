@@ -217,6 +217,11 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "PATH", value_enum, default_value_t = PathChoice::User)]
     pub(crate) path: PathChoice,
 
+    /// Where the kernel refuses calls like a blocked one, with --path kernel: `xdp` in the interfaces' drivers, `tc` behind them, `auto` in
+    /// those that keep their offloads
+    #[arg(long, value_name = "PLACE", value_enum, default_value_t = CachePlace::Auto)]
+    pub(crate) cache_at: CachePlace,
+
     #[command(flatten)]
     pub(crate) bpffs: BpffsArgs,
 
@@ -282,6 +287,17 @@ pub(crate) enum PathChoice {
     User,
     /// Within the kernel where it can.
     Auto,
+}
+
+/// Where the kernel refuses calls like a blocked one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum CachePlace {
+    /// In drivers that keep their offloads, elsewhere behind them.
+    Auto,
+    /// Behind the drivers.
+    Tc,
+    /// In the drivers, whatever that costs.
+    Xdp,
 }
 
 /// `ringway gate doctor`.

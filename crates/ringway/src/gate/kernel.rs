@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ringway_gateway::SignatureSet;
 use ringway_gateway::classify::Bounds;
+use ringway_gateway::linux::kernel::early::{Place, Placed};
 use ringway_gateway::linux::kernel::judge::Judge;
 use ringway_gateway::linux::kernel::{Kernel, KernelError};
 use ringway_gateway::linux::rules::Border;
 use ringway_gateway::policy::{Failure as WhenItFails, Policy};
 use ringway_gateway::triage::Triage;
 
-use crate::cli::{PathChoice, UpArgs};
+use crate::cli::{CachePlace, PathChoice, UpArgs};
 use crate::failure::Failure;
 
 /// The in-kernel path, loaded and not yet at work, if it is wanted and can be had. Loading it takes capabilities that the gateway
@@ -36,20 +37,25 @@ fn missing(refused: &KernelError) -> Failure {
     ))
 }
 
-/// Puts it to work; without one, what an earlier run may have left goes.
+/// Puts it to work, and answers where the connection cache is; without one, what an earlier run may have left goes.
 pub(super) fn attach(
     kernel: Option<&mut Kernel>,
     border: &Border,
-    bpffs: &Path,
-) -> Result<(), Failure> {
+    (bpffs, place): (&Path, CachePlace),
+) -> Result<Vec<Placed>, Failure> {
+    let place = match place {
+        CachePlace::Auto => Place::Auto,
+        CachePlace::Tc => Place::Tc,
+        CachePlace::Xdp => Place::Xdp,
+    };
     match kernel {
         Some(kernel) => kernel
-            .attach(border, bpffs)
+            .attach(border, bpffs, place)
             .map_err(|refused| missing(&refused)),
         None => {
             // Without tc there is nothing to take out.
             Kernel::detach(border, bpffs).ok();
-            Ok(())
+            Ok(Vec::new())
         }
     }
 }

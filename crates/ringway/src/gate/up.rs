@@ -12,6 +12,7 @@ use ringway_gateway::flow::TableBounds;
 use ringway_gateway::linux::desk::ScanDesk;
 use ringway_gateway::linux::files::FileDesk;
 use ringway_gateway::linux::inject::Injector;
+use ringway_gateway::linux::kernel::early::Placed;
 use ringway_gateway::linux::kernel::{Kernel, SharedKernel, Told as KernelTold, remove, unhook};
 use ringway_gateway::linux::lanes::Lanes;
 use ringway_gateway::linux::live::{Live, Order, Told};
@@ -32,7 +33,7 @@ use super::replay::zone;
 use super::scanners::Scanners;
 use super::writer::{Places, Writer};
 use super::{metrics, rules};
-use crate::cli::{DownArgs, UpArgs};
+use crate::cli::{CachePlace, DownArgs, UpArgs};
 use crate::failure::Failure;
 use crate::limits::{AUDIT_FILE, VAULT_FOLDER};
 use crate::run::Context;
@@ -66,14 +67,7 @@ pub(crate) async fn up(
         Some(address) => Some(listen(address).await?),
         None => None,
     };
-    let writer = Writer::start(Places {
-        audit: args.state.join(AUDIT_FILE),
-        vault: args.state.join(VAULT_FOLDER),
-        kept_file: args.kept_file,
-        kept_files: args.kept_files,
-        eve: args.eve.clone(),
-        keep: args.keep_audit,
-    })?;
+    let writer = Writer::start(places(args))?;
     let terminator = installation.open_doors(&policy)?;
     if let Some(kernel) = &mut kernel {
         installation.use_kernel(kernel, &set, args);
@@ -86,8 +80,9 @@ pub(crate) async fn up(
     let ways = Ways {
         kernel: kernel.as_mut(),
         terminator,
+        cache_at: args.cache_at,
     };
-    let queues = begin(&scanners, &sight, (&installation, ways), &begun)?;
+    let (queues, cache) = begin(&scanners, &sight, (&installation, ways), &begun)?;
     let daemon = Arc::new(Daemon::new(
         queues.iter().map(|queue| queue.orders.clone()).collect(),
         Arc::clone(&writer.written),
@@ -96,7 +91,12 @@ pub(crate) async fn up(
         (settings.mode, scanners.are_there()),
         (args.policy.display().to_string(), Arc::clone(&policy)),
     ));
-    ready(context, args, (&settings, kernel.is_some()), &policy)?;
+    ready(
+        context,
+        args,
+        (&settings, kernel.is_some(), &cache),
+        &policy,
+    )?;
     tokio::select! {
         () = daemon.serve(&socket) => {}
         () = measured(measured_at, &daemon) => {}
@@ -117,6 +117,18 @@ pub(crate) async fn up(
     ended.and(removed)
 }
 
+/// Where what is told is written down.
+fn places(args: &UpArgs) -> Places {
+    Places {
+        audit: args.state.join(AUDIT_FILE),
+        vault: args.state.join(VAULT_FOLDER),
+        kept_file: args.kept_file,
+        kept_files: args.kept_files,
+        eve: args.eve.clone(),
+        keep: args.keep_audit,
+    }
+}
+
 /// What a gateway begins with.
 #[derive(Clone, Copy)]
 struct Begun<'a> {
@@ -129,6 +141,7 @@ struct Begun<'a> {
 struct Ways<'a> {
     kernel: Option<&'a mut Kernel>,
     terminator: Option<Terminator>,
+    cache_at: CachePlace,
 }
 
 /// Starts the queues, and then puts in what makes the kernel ask: from there on packets come, and there is somebody to take them.
@@ -137,16 +150,16 @@ fn begin(
     sight: &rules::Sight,
     (installation, mut ways): (&Installation, Ways<'_>),
     begun: &Begun<'_>,
-) -> Result<Vec<QueueThread>, Failure> {
+) -> Result<(Vec<QueueThread>, Vec<Placed>), Failure> {
     let attached = kernel::attach(
         ways.kernel.as_deref_mut(),
         &installation.rules.border,
-        &installation.bpffs,
+        (&installation.bpffs, ways.cache_at),
     );
-    let queues = attached.and_then(|()| start_queues(scanners, sight, (installation, ways), begun));
-    let set_up = queues.and_then(|queues| {
+    let set_up = attached.and_then(|placed| {
+        let queues = start_queues(scanners, sight, (installation, ways), begun)?;
         installation.set_up(begun.policy, begun.settings.mode)?;
-        Ok(queues)
+        Ok((queues, placed))
     });
     if set_up.is_err() {
         // What was put in before the failure goes out again; that it may fail too is no news beside the first reason.
@@ -249,7 +262,7 @@ fn start_queues(
 fn ready(
     context: &Context,
     args: &UpArgs,
-    (settings, in_kernel): (&Settings, bool),
+    (settings, in_kernel, cache): (&Settings, bool, &[Placed]),
     policy: &Policy,
 ) -> Result<(), Failure> {
     let ready = Ready {
@@ -259,7 +272,13 @@ fn ready(
         rules: policy.rules().len(),
         inside: &args.inside,
         outside: &args.outside,
+        cache,
     };
+    for placed in cache {
+        let Placed { interface, at, why } = placed;
+        let why = why.as_deref().unwrap_or_default();
+        tracing::info!(%interface, %at, %why, "where the kernel refuses calls like a blocked one");
+    }
     context.output.either("ringway.gate.ready/1", &ready, || {
         format!(
             "{} <-> {}: {}{}, {} rules; `ringway gate flows` shows what it sees",
@@ -289,6 +308,8 @@ struct Ready<'a> {
     rules: usize,
     inside: &'a [String],
     outside: &'a [String],
+    /// Where the kernel's connection cache is; nowhere without the in-kernel path.
+    cache: &'a [Placed],
 }
 
 /// Removes rules and classes, whoever left them.
@@ -296,7 +317,7 @@ pub(crate) fn down(args: &DownArgs) -> Result<(), Failure> {
     Rules::take_down().map_err(Failure::failed)?;
     for interface in &args.interfaces {
         shaper::take_down(interface).map_err(Failure::failed)?;
-        unhook(interface).map_err(Failure::failed)?;
+        unhook(interface, &args.bpffs.bpffs).map_err(Failure::failed)?;
     }
     redirect::take_down().map_err(Failure::failed)?;
     remove(&args.bpffs.bpffs);

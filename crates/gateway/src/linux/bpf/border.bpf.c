@@ -3,6 +3,7 @@
 // | program | where | does |
 // |---|---|---|
 // | `refuse` | tc, ingress of the border's interfaces | the connection cache: calls like a blocked one by TCP end here |
+// | `refuse_early` | XDP, in the driver, in place of `refuse` | the same, before the network stack has the packet |
 // | `refuse_new` | rule of the chain RINGWAY (`xt_bpf`) | the same by UDP, and where addresses were translated |
 // | `triage` | rule of the chain RINGWAY (`xt_bpf`) | lets packets pass that no managed application can be in |
 // | `finished` | rule of the chain RINGWAY-FREE (`xt_bpf`) | tells connections of which nothing more need be seen |
@@ -51,6 +52,36 @@ struct packet {
 #define TCP_RST 0x04
 #define TCP_ACK 0x10
 
+// What a packet is read from: a buffer of the network stack, or a driver's own.
+struct source {
+	struct __sk_buff *skb;
+	void *data, *data_end;
+};
+
+// Headers begin and end before; what is further back is not read.
+#define FAR 1023
+
+ALWAYS_INLINE int load(const struct source *from, __u32 at, void *to, __u32 length)
+{
+	if (from->skb)
+		return bpf_skb_load_bytes(from->skb, at, to, length);
+	// The verifier has to see that it is not far.
+	if (at > FAR)
+		return -1;
+	void *begin = from->data + at;
+
+	if (begin + length > from->data_end)
+		return -1;
+	__builtin_memcpy(to, begin, length);
+	return 0;
+}
+
+// Where a packet ends that does not say so itself.
+ALWAYS_INLINE __u32 end_of(const struct source *from)
+{
+	return from->skb ? from->skb->len : from->data_end - from->data;
+}
+
 enum reading {
 	// A whole packet of TCP or UDP.
 	READ,
@@ -59,13 +90,13 @@ enum reading {
 };
 
 // Reads the transport's header at `at`; `end` is where the packet ends.
-ALWAYS_INLINE enum reading read_transport(struct __sk_buff *skb, __u32 at, __u32 end, struct packet *packet)
+ALWAYS_INLINE enum reading read_transport(const struct source *from, __u32 at, __u32 end, struct packet *packet)
 {
 	__u8 header[14];
 	__u32 length = 8;
 
 	if (packet->l4 == IPPROTO_UDP) {
-		if (bpf_skb_load_bytes(skb, at, header, 8))
+		if (load(from, at, header, 8))
 			return OTHER;
 		__u32 said = (__u32)header[4] << 8 | header[5];
 
@@ -73,7 +104,7 @@ ALWAYS_INLINE enum reading read_transport(struct __sk_buff *skb, __u32 at, __u32
 		if (said >= 8 && at + said < end)
 			end = at + said;
 	} else if (packet->l4 == IPPROTO_TCP) {
-		if (bpf_skb_load_bytes(skb, at, header, 14))
+		if (load(from, at, header, 14))
 			return OTHER;
 		length = (header[12] >> 4) * 4;
 		packet->sequence = (__u32)header[4] << 24 | (__u32)header[5] << 16 | (__u32)header[6] << 8 | header[7];
@@ -92,11 +123,11 @@ ALWAYS_INLINE enum reading read_transport(struct __sk_buff *skb, __u32 at, __u32
 	return READ;
 }
 
-ALWAYS_INLINE enum reading read_ipv4(struct __sk_buff *skb, __u32 at, struct packet *packet)
+ALWAYS_INLINE enum reading read_ipv4(const struct source *from, __u32 at, struct packet *packet)
 {
 	__u8 header[20];
 
-	if (bpf_skb_load_bytes(skb, at, header, sizeof(header)))
+	if (load(from, at, header, sizeof(header)))
 		return OTHER;
 	__u32 length = (header[0] & 0x0f) * 4, whole = (__u32)header[2] << 8 | header[3];
 	// More fragments, or not the first.
@@ -104,27 +135,27 @@ ALWAYS_INLINE enum reading read_ipv4(struct __sk_buff *skb, __u32 at, struct pac
 
 	// Joined packets beyond 64 KiB say 0 (Linux' BIG TCP).
 	if (!whole)
-		whole = skb->len - at;
+		whole = end_of(from) - at;
 	if (length < 20 || whole < length || fragment)
 		return OTHER;
 	packet->l4 = header[9];
 	packet->source.word[2] = packet->destination.word[2] = bpf_htonl(0xffff);
 	__builtin_memcpy(&packet->source.word[3], header + 12, 4);
 	__builtin_memcpy(&packet->destination.word[3], header + 16, 4);
-	return read_transport(skb, at + length, at + whole, packet);
+	return read_transport(from, at + length, at + whole, packet);
 }
 
-ALWAYS_INLINE enum reading read_ipv6(struct __sk_buff *skb, __u32 at, struct packet *packet)
+ALWAYS_INLINE enum reading read_ipv6(const struct source *from, __u32 at, struct packet *packet)
 {
 	__u8 header[40], extension[2];
 
-	if (bpf_skb_load_bytes(skb, at, header, sizeof(header)))
+	if (load(from, at, header, sizeof(header)))
 		return OTHER;
 	__u32 whole = (__u32)header[4] << 8 | header[5], end = at + 40 + whole;
 	__u8 next = header[6];
 
 	if (!whole)
-		end = skb->len;
+		end = end_of(from);
 	__builtin_memcpy(&packet->source, header + 8, 16);
 	__builtin_memcpy(&packet->destination, header + 24, 16);
 	at += 40;
@@ -134,27 +165,27 @@ ALWAYS_INLINE enum reading read_ipv6(struct __sk_buff *skb, __u32 at, struct pac
 		// Hop-by-hop, routing and destination options; what is a fragment or authenticated is for user space.
 		if (next != 0 && next != 43 && next != 60)
 			return OTHER;
-		if (bpf_skb_load_bytes(skb, at, extension, 2))
+		if (load(from, at, extension, 2))
 			return OTHER;
 		next = extension[0];
 		at += ((__u32)extension[1] + 1) * 8;
 	}
 	packet->l4 = next;
-	return read_transport(skb, at, end, packet);
+	return read_transport(from, at, end, packet);
 }
 
 // Reads a packet whose IP header is at `at`.
-ALWAYS_INLINE enum reading read_packet(struct __sk_buff *skb, __u32 at, struct packet *packet)
+ALWAYS_INLINE enum reading read_packet(const struct source *from, __u32 at, struct packet *packet)
 {
 	__u8 version;
 
-	if (bpf_skb_load_bytes(skb, at, &version, 1))
+	if (load(from, at, &version, 1))
 		return OTHER;
 	switch (version >> 4) {
 	case 4:
-		return read_ipv4(skb, at, packet);
+		return read_ipv4(from, at, packet);
 	case 6:
-		return read_ipv6(skb, at, packet);
+		return read_ipv6(from, at, packet);
 	default:
 		return OTHER;
 	}
@@ -280,37 +311,52 @@ ALWAYS_INLINE int is_call(const struct packet *packet)
 	return packet->l4 == IPPROTO_TCP && (packet->tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST | TCP_FIN)) == TCP_SYN;
 }
 
-// Calls by TCP only: those by UDP cannot be told from what follows them without the packet filter's memory.
-SEC("classifier")
-int refuse(struct __sk_buff *skb)
+// Whether a frame is a call like a blocked one. Calls by TCP only: those by UDP cannot be told from what follows them without the
+// packet filter's memory.
+ALWAYS_INLINE int is_refused_frame(const struct source *from)
 {
 	struct packet packet = {};
 	__u32 at = ETH_HLEN;
 	__be16 kind = 0;
 
-	if (bpf_skb_load_bytes(skb, 12, &kind, 2))
-		return TC_ACT_UNSPEC;
+	if (load(from, 12, &kind, 2))
+		return 0;
 	for (int i = 0; i < TAGS; i++) {
 		if (kind != bpf_htons(ETH_P_8021Q) && kind != bpf_htons(ETH_P_8021AD))
 			break;
-		if (bpf_skb_load_bytes(skb, at + 2, &kind, 2))
-			return TC_ACT_UNSPEC;
+		if (load(from, at + 2, &kind, 2))
+			return 0;
 		at += 4;
 	}
 	if (kind != bpf_htons(ETH_P_IP) && kind != bpf_htons(ETH_P_IPV6))
-		return TC_ACT_UNSPEC;
-	if (read_packet(skb, at, &packet) != READ || !is_call(&packet) || !is_refused(&packet))
-		return TC_ACT_UNSPEC;
-	return TC_ACT_SHOT;
+		return 0;
+	return read_packet(from, at, &packet) == READ && is_call(&packet) && is_refused(&packet);
+}
+
+SEC("classifier")
+int refuse(struct __sk_buff *skb)
+{
+	struct source from = { .skb = skb };
+
+	return is_refused_frame(&from) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
+}
+
+SEC("xdp")
+int refuse_early(struct xdp_md *frame)
+{
+	struct source from = { .data = (void *)(long)frame->data, .data_end = (void *)(long)frame->data_end };
+
+	return is_refused_frame(&from) ? XDP_DROP : XDP_PASS;
 }
 
 // Whether a packet of a connection that the packet filter takes for new is a call like a blocked one.
 SEC("socket")
 int refuse_new(struct __sk_buff *skb)
 {
+	struct source from = { .skb = skb };
 	struct packet packet = {};
 
-	if (read_packet(skb, 0, &packet) != READ || (packet.l4 != IPPROTO_UDP && !is_call(&packet)))
+	if (read_packet(&from, 0, &packet) != READ || (packet.l4 != IPPROTO_UDP && !is_call(&packet)))
 		return 0;
 	return is_refused(&packet);
 }
@@ -742,6 +788,7 @@ ALWAYS_INLINE struct flow *flow_of(const struct packet *packet, const struct end
 SEC("socket")
 int triage(struct __sk_buff *skb)
 {
+	struct source from = { .skb = skb };
 	struct packet packet = {};
 	struct ends ends = {};
 	__u32 zero = 0;
@@ -753,7 +800,7 @@ int triage(struct __sk_buff *skb)
 	__u32 slot = *using & 1;
 	struct triage *triage = bpf_map_lookup_elem(&triages, &slot);
 
-	if (!triage || !triage->enabled || read_packet(skb, 0, &packet) != READ)
+	if (!triage || !triage->enabled || read_packet(&from, 0, &packet) != READ)
 		return FATE_ASK;
 	if (triage->closed) {
 		__u64 *until = bpf_map_lookup_elem(&alive, &zero);
@@ -785,10 +832,11 @@ int triage(struct __sk_buff *skb)
 SEC("socket")
 int finished(struct __sk_buff *skb)
 {
+	struct source from = { .skb = skb };
 	struct packet packet = {};
 	struct ends ends = {};
 
-	if (read_packet(skb, 0, &packet) != READ)
+	if (read_packet(&from, 0, &packet) != READ)
 		return 0;
 	ends_of(&packet, &ends);
 	struct flow *flow = bpf_map_lookup_elem(&flows, &ends);

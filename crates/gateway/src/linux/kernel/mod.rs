@@ -2,6 +2,7 @@
 //!
 //! | module | does |
 //! |---|---|
+//! | [`early`] | the connection cache at an interface: in its driver, or behind it |
 //! | [`features`] | what this kernel and this machine have of what it needs |
 //! | [`handed`] | what had passed in a flow before user space was asked about it |
 //! | [`judge`] | what need not be asked about: signatures and policy, compiled |
@@ -10,6 +11,7 @@
 //! The programs (`../bpf`) are compiled in the build and loaded here. They and their maps are pinned below `/sys/fs/bpf`, in
 //! a folder of the network namespace's own, so that the next run of the gateway goes on with what they know.
 
+pub mod early;
 pub mod features;
 pub mod handed;
 pub mod judge;
@@ -24,11 +26,12 @@ use aya::maps::{Array, MapData, MapError, PerCpuArray};
 use aya::programs::{Program, ProgramError};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 
+pub use self::early::unhook;
+use self::early::{Place, Placed};
 use self::handed::Handed;
 use self::judge::Judge;
 use self::refused::{KernelCache, Refusals};
 use super::rules::Border;
-use super::shaper::TC;
 use super::tool::ToolError;
 use crate::limits::{BEAT, PULSE};
 
@@ -37,10 +40,10 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/bo
 
 /// Where the kernel's file system of programs and maps usually is.
 pub const BPFFS: &str = "/sys/fs/bpf";
-/// Our filter's place among others' at an interface, and its number there.
-const PREFERENCE: &str = "7110";
 /// The program that refuses calls like a blocked one.
 const REFUSE: &str = "refuse";
+/// The same in an interface's driver.
+const REFUSE_EARLY: &str = "refuse_early";
 /// The same as a program that the packet filter's rules name.
 pub(super) const REFUSE_NEW: &str = "refuse_new";
 /// The programs that the packet filter's rules name: whether a packet passes unasked, and whether that is all that need be
@@ -76,6 +79,8 @@ pub struct Kernel {
     shared: SharedKernel,
     told: Option<Told>,
     judge: Option<Judge>,
+    /// Why nothing of it can be in a driver.
+    late: Option<String>,
 }
 
 /// What the loops of all queues have in common with the kernel.
@@ -150,28 +155,46 @@ impl Kernel {
         for name in [REFUSE, REFUSE_NEW, TRIAGE, FINISHED] {
             load_program(&mut ebpf, name)?;
         }
-        Self::of(ebpf, folder)
+        let early = load_program(&mut ebpf, REFUSE_EARLY);
+        let late = early.err().map(|refused| refused.to_string());
+        Self::of(ebpf, folder, late)
     }
 
-    /// Attaches the programs to the border, in place of an earlier run's.
+    /// Attaches the programs to the border, in place of an earlier run's: the connection cache at this place of each interface.
+    /// Answers where it is.
     ///
     /// # Errors
     /// See [`KernelError`]; nothing is left attached then.
-    pub fn attach(&mut self, border: &Border, bpffs: &Path) -> Result<(), KernelError> {
+    pub fn attach(
+        &mut self,
+        border: &Border,
+        bpffs: &Path,
+        place: Place,
+    ) -> Result<Vec<Placed>, KernelError> {
+        for interface in border.all() {
+            // As long as what is pinned tells which is ours.
+            early::unhook_early(interface, &self.folder)?;
+        }
         for name in [REFUSE, REFUSE_NEW, TRIAGE, FINISHED] {
             pin(&mut self.ebpf, name, &self.folder.join(name))?;
         }
-        for interface in border.all() {
-            if let Err(refused) = hook(interface, &self.folder.join(REFUSE)) {
-                // What was put in before the failure goes out again; the reason is what counts.
-                Self::detach(border, bpffs).ok();
-                return Err(refused.into());
-            }
+        if self.late.is_none() {
+            pin(
+                &mut self.ebpf,
+                REFUSE_EARLY,
+                &self.folder.join(REFUSE_EARLY),
+            )?;
         }
-        Ok(())
+        let placed = border
+            .all()
+            .map(|interface| early::put(interface, &self.folder, (place, self.late.as_deref())));
+        placed.collect::<Result<_, _>>().inspect_err(|_| {
+            // What was put in before the failure goes out again; the reason is what counts.
+            Self::detach(border, bpffs).ok();
+        })
     }
 
-    fn of(mut ebpf: Ebpf, folder: PathBuf) -> Result<Self, KernelError> {
+    fn of(mut ebpf: Ebpf, folder: PathBuf, late: Option<String>) -> Result<Self, KernelError> {
         let mut take = |name: &'static str| {
             let missing = || KernelError::Refused(name, "it is not there".to_owned());
             ebpf.take_map(name).ok_or_else(missing)
@@ -203,6 +226,7 @@ impl Kernel {
                 },
             }),
             judge: Some(Judge::new(in_use, triages, cells, (ports, networks))),
+            late,
         })
     }
 
@@ -212,7 +236,7 @@ impl Kernel {
     /// tc is missing or refuses.
     pub fn detach(border: &Border, bpffs: &Path) -> Result<(), KernelError> {
         for interface in border.all() {
-            unhook(interface)?;
+            unhook(interface, bpffs)?;
         }
         remove(bpffs);
         Ok(())
@@ -284,32 +308,6 @@ impl Totals {
     }
 }
 
-/// Takes our filter off an interface, and the hook with it if nobody else uses that.
-///
-/// # Errors
-/// tc is missing or refuses.
-pub fn unhook(interface: &str) -> Result<(), ToolError> {
-    if !TC
-        .run(&["qdisc", "show", "dev", interface, "clsact"], "")?
-        .contains("clsact")
-    {
-        return Ok(());
-    }
-    let shown = |way| TC.run(&["filter", "show", "dev", interface, way], "");
-    if shown("ingress")?.contains(&format!("pref {PREFERENCE} ")) {
-        TC.run(
-            &[
-                "filter", "del", "dev", interface, "ingress", "pref", PREFERENCE,
-            ],
-            "",
-        )?;
-    }
-    if shown("ingress")?.trim().is_empty() && shown("egress")?.trim().is_empty() {
-        TC.run(&["qdisc", "del", "dev", interface, "clsact"], "")?;
-    }
-    Ok(())
-}
-
 /// Removes what is pinned for this network namespace. What is not there needs no removing, and what cannot be removed is empty
 /// without its filters.
 pub fn remove(bpffs: &Path) {
@@ -369,6 +367,7 @@ fn load_program(ebpf: &mut Ebpf, name: &'static str) -> Result<(), KernelError> 
     let loaded = match ebpf.program_mut(name) {
         Some(Program::SchedClassifier(program)) => program.load(),
         Some(Program::SocketFilter(program)) => program.load(),
+        Some(Program::Xdp(program)) => program.load(),
         _ => Err(ProgramError::NotLoaded),
     };
     loaded.map_err(|error| KernelError::Refused(name, told(&error)))
@@ -380,26 +379,10 @@ fn pin(ebpf: &mut Ebpf, name: &'static str, path: &Path) -> Result<(), KernelErr
     let pinned = match ebpf.program_mut(name) {
         Some(Program::SchedClassifier(program)) => program.pin(path),
         Some(Program::SocketFilter(program)) => program.pin(path),
+        Some(Program::Xdp(program)) => program.pin(path),
         _ => return Err(KernelError::Refused(name, "it is not there".to_owned())),
     };
     pinned.map_err(|error| KernelError::Refused(name, told(&error)))
-}
-
-/// Puts the pinned program at an interface's ingress, in place of an earlier one of ours.
-fn hook(interface: &str, program: &Path) -> Result<(), ToolError> {
-    if !TC
-        .run(&["qdisc", "show", "dev", interface, "clsact"], "")?
-        .contains("clsact")
-    {
-        TC.run(&["qdisc", "add", "dev", interface, "clsact"], "")?;
-    }
-    let path = program.display().to_string();
-    let at = [
-        "filter", "replace", "dev", interface, "ingress", "pref", PREFERENCE, "handle", "1",
-    ];
-    let what = ["bpf", "da", "object-pinned", &path];
-    TC.run(&[at.as_slice(), &what].concat(), "")?;
-    Ok(())
 }
 
 /// What an error says, with what it comes of.

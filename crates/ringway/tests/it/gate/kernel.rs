@@ -88,11 +88,39 @@ fn count(status: &Value, name: &str) -> u64 {
 
 #[test]
 fn calls_like_a_blocked_one_end_in_the_kernel_and_are_told() -> Tested {
-    let Some(mut border) = border("the connection cache in the kernel") else {
+    // What is virtual has no driver worth it.
+    calls_end_at("the connection cache in the kernel", "auto", "tc")
+}
+
+#[test]
+fn calls_like_a_blocked_one_end_in_the_driver_where_that_is_wanted() -> Tested {
+    calls_end_at("the connection cache in the driver", "xdp", "xdp")
+}
+
+/// What is in the drivers of the border's interfaces.
+fn drivers(border: &Border) -> Tested<String> {
+    let shown = [&border.inside, &border.outside].map(|interface| {
+        border
+            .gateway
+            .check(&["ip", "-d", "link", "show", interface])
+    });
+    let [inside, outside] = shown;
+    Ok([inside?, outside?].concat())
+}
+
+fn calls_end_at(test: &str, wanted: &str, place: &str) -> Tested {
+    let Some(mut border) = border(test) else {
         return Ok(());
     };
     border.with_ipv6();
-    border.up(BLOCK, &KERNEL);
+    border.up(BLOCK, &[&KERNEL[..], &["--cache-at", wanted]].concat());
+    let early = drivers(&border)?.matches("name refuse_early").count();
+    // Each filter is listed with its path and its name.
+    let late = hooks(&border)?.matches("refuse").count() / 2;
+    let expected = if place == "xdp" { (2, 0) } else { (0, 2) };
+    if (early, late) != expected {
+        return wrong(format!("{early} in drivers, {late} behind them"));
+    }
     let (v4, v6) = (format!("{SERVER}:6881"), format!("[{SERVER_V6}]:6881"));
     let other = format!("{SERVER}:6882");
     for at in [&v4, &v6, &other] {
@@ -120,6 +148,10 @@ fn calls_like_a_blocked_one_end_in_the_kernel_and_are_told() -> Tested {
     });
     if (ended, told) != (Some(0), 10) {
         return wrong(format!("ended with {ended:?}: {:#?}", border.audit()));
+    }
+    let left = [hooks(&border)?, drivers(&border)?].concat();
+    if left.contains("refuse") {
+        return wrong(format!("left: {left}"));
     }
     Ok(())
 }

@@ -1,0 +1,206 @@
+//! Where the connection cache stands at an interface: in its driver (XDP), or behind it at tc's ingress.
+//!
+//! In the driver a call like a blocked one costs least. But some drivers give up offloads for it, which costs everybody else far more than a storm of
+//! calls; and what is virtual has no driver that is worth it. So the interface's features are compared: where one goes with the program,
+//! the program goes.
+
+use std::path::Path;
+
+use aya::programs::ProgramInfo;
+
+use super::{KernelError, REFUSE, REFUSE_EARLY};
+use crate::linux::shaper::TC;
+use crate::linux::tool::{Tool, ToolError};
+
+/// Our filter's place among others' at an interface, and its number there.
+const PREFERENCE: &str = "7110";
+const IP: Tool = Tool {
+    name: "ip",
+    package: "iproute2",
+};
+const ETHTOOL: Tool = Tool {
+    name: "ethtool",
+    package: "ethtool",
+};
+
+/// Where the connection cache is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// In drivers that keep their offloads, elsewhere behind them.
+    #[default]
+    Auto,
+    /// Behind the driver, at tc's ingress.
+    Tc,
+    /// In the driver, whatever that costs.
+    Xdp,
+}
+
+/// Where it is at one interface.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Placed {
+    /// The interface.
+    pub interface: String,
+    /// `xdp`: in its driver; `tc`: behind it.
+    pub at: &'static str,
+    /// Why it is not in the driver; `None`: it is, or is not wanted there.
+    pub why: Option<String>,
+}
+
+/// Puts the cache at an interface whose driver has none of ours any more. `late`: why the kernel has no program for drivers.
+pub(super) fn put(
+    interface: &str,
+    programs: &Path,
+    (place, late): (Place, Option<&str>),
+) -> Result<Placed, KernelError> {
+    let placed = |at, why| Placed {
+        interface: interface.to_owned(),
+        at,
+        why,
+    };
+    let early = match (place, late) {
+        (Place::Tc, _) => Err(None),
+        (_, Some(late)) => Err(Some(late.to_owned())),
+        (Place::Xdp, None) => {
+            hook_early(interface, programs).map_err(|error| Some(error.to_string()))
+        }
+        (Place::Auto, None) => try_early(interface, programs).map_err(Some),
+    };
+    match early {
+        Ok(()) => {
+            unhook_late(interface)?;
+            Ok(placed("xdp", None))
+        }
+        Err(Some(why)) if place == Place::Xdp => Err(KernelError::Refused(REFUSE_EARLY, why)),
+        Err(why) => {
+            hook(interface, &programs.join(REFUSE))?;
+            Ok(placed("tc", why))
+        }
+    }
+}
+
+/// Puts it into the driver, if that keeps its offloads.
+fn try_early(interface: &str, programs: &Path) -> Result<(), String> {
+    let device = Path::new("/sys/class/net").join(interface).join("device");
+    if !device.exists() {
+        return Err("it is virtual, and has no driver of its own".to_owned());
+    }
+    let told = |error: ToolError| error.to_string();
+    let before = ETHTOOL.run(&["-k", interface], "").map_err(told)?;
+    hook_early(interface, programs).map_err(told)?;
+    let after = ETHTOOL.run(&["-k", interface], "");
+    let lost = match after {
+        Ok(after) => lost(&before, &after),
+        Err(error) => vec![error.to_string()],
+    };
+    if lost.is_empty() {
+        return Ok(());
+    }
+    unhook_early(interface, programs).map_err(told)?;
+    Err(format!("its driver gives up {} for it", lost.join(", ")))
+}
+
+/// What was on and is not any more, of what `ethtool -k` lists.
+fn lost(before: &str, after: &str) -> Vec<String> {
+    let on = |listed: &str| -> Vec<String> {
+        let lines = listed.lines().filter_map(|line| line.split_once(": on"));
+        lines.map(|(name, _)| name.trim().to_owned()).collect()
+    };
+    let after = on(after);
+    let mut before = on(before);
+    before.retain(|name| !after.contains(name));
+    before
+}
+
+fn hook_early(interface: &str, programs: &Path) -> Result<(), ToolError> {
+    let path = programs.join(REFUSE_EARLY).display().to_string();
+    // Somebody else's stays: the kernel refuses without -force.
+    let set = ["link", "set", "dev", interface, "xdpdrv", "pinned", &path];
+    IP.run(&set, "").map(drop)
+}
+
+/// Takes ours out of an interface's driver: what is pinned, or has our program's name. `ip` sees names only with CAP_SYS_ADMIN.
+pub(super) fn unhook_early(interface: &str, programs: &Path) -> Result<(), ToolError> {
+    let shown = IP.run(&["-details", "link", "show", "dev", interface], "")?;
+    let Some((_, program)) = shown.split_once("prog/xdp id ") else {
+        return Ok(());
+    };
+    let id = program.split(' ').next().and_then(|id| id.parse().ok());
+    let pinned = ProgramInfo::from_pin(programs.join(REFUSE_EARLY));
+    let ours = program.contains(&format!(" name {REFUSE_EARLY} "))
+        || pinned.is_ok_and(|pinned| Some(pinned.id()) == id);
+    if ours {
+        IP.run(&["link", "set", "dev", interface, "xdpdrv", "off"], "")?;
+    }
+    Ok(())
+}
+
+/// Puts the pinned program at an interface's ingress, in place of an earlier one of ours.
+pub(super) fn hook(interface: &str, program: &Path) -> Result<(), ToolError> {
+    if !TC
+        .run(&["qdisc", "show", "dev", interface, "clsact"], "")?
+        .contains("clsact")
+    {
+        TC.run(&["qdisc", "add", "dev", interface, "clsact"], "")?;
+    }
+    let path = program.display().to_string();
+    let at = [
+        "filter", "replace", "dev", interface, "ingress", "pref", PREFERENCE, "handle", "1",
+    ];
+    let what = ["bpf", "da", "object-pinned", &path];
+    TC.run(&[at.as_slice(), &what].concat(), "")?;
+    Ok(())
+}
+
+/// Takes ours off an interface, in its driver and behind it, and the hook with it if nobody else uses that. `bpffs`: where the bpf
+/// file system is.
+///
+/// # Errors
+/// tc or ip is missing or refuses.
+pub fn unhook(interface: &str, bpffs: &Path) -> Result<(), ToolError> {
+    unhook_early(interface, &super::folder(bpffs))?;
+    unhook_late(interface)
+}
+
+fn unhook_late(interface: &str) -> Result<(), ToolError> {
+    if !TC
+        .run(&["qdisc", "show", "dev", interface, "clsact"], "")?
+        .contains("clsact")
+    {
+        return Ok(());
+    }
+    let shown = |way| TC.run(&["filter", "show", "dev", interface, way], "");
+    if shown("ingress")?.contains(&format!("pref {PREFERENCE} ")) {
+        TC.run(
+            &[
+                "filter", "del", "dev", interface, "ingress", "pref", PREFERENCE,
+            ],
+            "",
+        )?;
+    }
+    if shown("ingress")?.trim().is_empty() && shown("egress")?.trim().is_empty() {
+        TC.run(&["qdisc", "del", "dev", interface, "clsact"], "")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lost;
+
+    #[test]
+    fn what_a_driver_gives_up_is_named() {
+        let before = "Features for eth0:\nrx-checksumming: on\n\ttx-tcp-segmentation: on\n\
+            large-receive-offload: on\ntx-gso-robust: off [fixed]\n";
+        let after = before
+            .replace(
+                "large-receive-offload: on",
+                "large-receive-offload: off [requested on]",
+            )
+            .replace("tx-tcp-segmentation: on", "tx-tcp-segmentation: off");
+        assert_eq!(
+            lost(before, &after),
+            ["tx-tcp-segmentation", "large-receive-offload"]
+        );
+        assert!(lost(before, before).is_empty());
+    }
+}
