@@ -547,7 +547,7 @@ pub const BEAT: Duration = Duration::from_millis(500);
 pub const PULSE: Duration = Duration::from_secs(3);
 
 /// Connections that end at the gateway at once.
-/// Source: chosen: two sockets each, below the 16 384 files that the gateway asks the system for. Past it the one that was quiet for longest is
+/// Source: chosen: two sockets and at most two pipes each, below the 32 768 files that the gateway asks the system for. Past it the one that was quiet for longest is
 /// reset for a new one.
 pub const MAX_TERMINATED: usize = 4_096;
 

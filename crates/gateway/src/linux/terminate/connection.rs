@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use socket2::Socket;
 
+use super::pipe::Pipe;
 use super::segment::{Flags, HEADERS, Segment};
 use super::socket::{call, prepare};
 use super::way::{FIRST, Fate, Next, Way};
@@ -43,6 +44,10 @@ pub(super) struct Connection {
     to_server: Socket,
     from_client: Way,
     from_server: Way,
+    /// What each direction's bytes that nobody is asked about go through, once there are any.
+    pipes: [Option<Pipe>; 2],
+    /// Of each direction something has left of which the gateway was not told.
+    left: [bool; 2],
     /// When the server has to have answered; `None`: it has.
     calling: Option<Duration>,
     asked: Asked,
@@ -94,6 +99,8 @@ impl Connection {
             to_server,
             from_client: Way::default(),
             from_server: Way::default(),
+            pipes: [None, None],
+            left: [false; 2],
             calling: Some(now.saturating_add(TERMINATED_CALL)),
             asked: Asked::All,
             moved: now,
@@ -168,6 +175,7 @@ impl Connection {
                     break;
                 }
             }
+            self.acknowledge(now, direction, (gateway, buffer));
         }
         self.outcome()
     }
@@ -257,6 +265,32 @@ impl Connection {
         }
     }
 
+    /// Takes what one end has sent into the pipe, once, without looking at it. Answers whether there may be more; `None`: it has to be
+    /// read.
+    fn pipe(&mut self, direction: Direction) -> Option<bool> {
+        if self.is_asked(direction) || !self.way(direction).may_pipe() {
+            return None;
+        }
+        let place = place(direction);
+        if self.pipes.get(place)?.is_none() {
+            *self.pipes.get_mut(place)? = Some(Pipe::open().ok()?);
+        }
+        let pipe = self.pipes.get(place)?.as_ref()?;
+        match pipe.fill(self.socket(direction)) {
+            // The end, or a fault.
+            Ok(0) => None,
+            Ok(count) => {
+                self.way(direction).pipe(count);
+                Some(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.way(direction).choke();
+                Some(false)
+            }
+            Err(_) => None,
+        }
+    }
+
     /// Takes what one end has sent, once. Answers whether there may be more.
     fn read(
         &mut self,
@@ -267,9 +301,17 @@ impl Connection {
         if !self.way(direction).has_room() {
             return false;
         }
+        if let Some(more) = self.pipe(direction) {
+            if more {
+                self.moved = now;
+                self.write(now, direction, (gateway, buffer));
+            }
+            return more;
+        }
         let Some(room) = buffer.get_mut(HEADERS..) else {
             return false;
         };
+        let most = room.len();
         let count = match (&mut self.socket(direction)).read(room) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return true,
@@ -307,11 +349,10 @@ impl Connection {
             let rest = bytes.get(sent..).unwrap_or_default();
             way.keep(now, number, rest, fate, settled);
         }
-        if sent > 0 {
-            self.acknowledge(now, direction, (gateway, &mut *buffer));
-        }
+        self.note_left(direction, sent > 0);
         self.write(now, direction, (gateway, buffer));
-        count > 0
+        // Where less came than there is room for, no more is there.
+        count == most
     }
 
     /// What a verdict means for the piece that it is on; what follows for the connection follows at once where the piece
@@ -428,24 +469,36 @@ impl Connection {
             };
             let count = match way.next() {
                 None => break,
-                Some(Next::Bytes(bytes)) => match other.write(bytes) {
-                    Ok(count) => count,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    Err(_) => return self.end_by(now, direction.other(), (gateway, buffer)),
-                },
                 Some(Next::End) => {
                     // It has gone already; what it sent is read first.
                     other.shutdown(Shutdown::Write).ok();
-                    0
+                    Ok(0)
                 }
+                Some(Next::Bytes(bytes)) => other.write(bytes),
+                Some(Next::Piped(count)) => {
+                    let pipe = self.pipes.get(place(direction)).and_then(Option::as_ref);
+                    let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
+                    pipe.map_or_else(|| Err(gone()), |pipe| pipe.empty(other, count))
+                }
+            };
+            let count = match count {
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => return self.end_by(now, direction.other(), (gateway, buffer)),
             };
             self.way(direction).left(count);
             wrote = true;
         }
         if wrote {
             self.moved = now;
-            self.acknowledge(now, direction, (gateway, buffer));
+        }
+        self.note_left(direction, wrote);
+    }
+
+    fn note_left(&mut self, direction: Direction, some: bool) {
+        if let Some(left) = self.left.get_mut(place(direction)) {
+            *left |= some;
         }
     }
 
@@ -464,7 +517,10 @@ impl Connection {
         (gateway, buffer): (&mut Gateway, &mut Buffer),
     ) {
         let back = direction.other();
-        if !self.is_asked(back) {
+        let left = self.left.get_mut(place(direction));
+        let some = left.is_some_and(std::mem::take);
+        // Who does not follow what was said does not want to know who has it.
+        if !some || !self.is_asked(direction) || !self.is_asked(back) {
             return;
         }
         let sequence = self.way(back).begin().0;
@@ -479,6 +535,13 @@ impl Connection {
         for socket in [&self.to_client, &self.to_server] {
             socket.set_linger(None).ok();
         }
+    }
+}
+
+fn place(direction: Direction) -> usize {
+    match direction {
+        Direction::FromClient => 0,
+        Direction::FromServer => 1,
     }
 }
 

@@ -10,6 +10,7 @@
 //! the way of all others.
 
 mod connection;
+mod pipe;
 pub mod redirect;
 mod segment;
 mod socket;

@@ -11,8 +11,8 @@ use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 const KEEP_ALIVE: Duration = Duration::from_secs(300);
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1_024;
-/// Two for each connection, and what the rest of the program takes.
-const FILES: u64 = 16_384;
+/// Two sockets and two pipes for each connection, and what the rest of the program takes.
+const FILES: u64 = 32_768;
 
 /// Asks the system for as many files as all connections take; it may give fewer.
 pub(super) fn raise_files() {

@@ -47,6 +47,8 @@ struct Piece {
 /// What may leave next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next<'a> {
+    /// So many bytes of the pipe.
+    Piped(usize),
     /// These bytes.
     Bytes(&'a [u8]),
     /// The end.
@@ -70,6 +72,10 @@ pub(super) struct Way {
     /// The number behind the last byte that has left.
     delivered: u32,
     pieces: VecDeque<Piece>,
+    /// Bytes that nobody is asked about stand in a pipe, before all pieces.
+    piped: usize,
+    /// The pipe takes no more until something has left it.
+    choked: bool,
     /// Bytes that have not left.
     pending: usize,
     next: u32,
@@ -85,6 +91,8 @@ impl Default for Way {
             sequence: begun,
             delivered: begun,
             pieces: VecDeque::new(),
+            piped: 0,
+            choked: false,
             pending: 0,
             next: 0,
             ended: false,
@@ -96,7 +104,7 @@ impl Default for Way {
 impl Way {
     /// More may be read: the end has not come, and not too much waits.
     pub(super) fn has_room(&self) -> bool {
-        !self.ended && self.pending < TERMINATED_PENDING
+        !self.ended && !self.choked && self.pending < TERMINATED_PENDING
     }
 
     /// The number of the next byte, and the piece's own.
@@ -119,7 +127,24 @@ impl Way {
 
     /// Nothing is before what is read next: it may leave at once.
     pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty() && self.piped == 0
+    }
+
+    /// No piece is before what is read next: it may go through the pipe.
+    pub(super) fn may_pipe(&self) -> bool {
         self.pieces.is_empty()
+    }
+
+    /// Nothing went into the pipe: it is full, unless it is empty. It may be with few bytes that came in many packets.
+    pub(super) fn choke(&mut self) {
+        self.choked = self.piped > 0;
+    }
+
+    /// Counts bytes that went into the pipe.
+    pub(super) fn pipe(&mut self, count: usize) {
+        self.sequence = self.sequence.wrapping_add(length32(count));
+        self.piped = self.piped.saturating_add(count);
+        self.pending = self.pending.saturating_add(count);
     }
 
     /// Counts bytes that were read and have left at once.
@@ -181,6 +206,9 @@ impl Way {
 
     /// What may leave now.
     pub(super) fn next(&self) -> Option<Next<'_>> {
+        if self.piped > 0 {
+            return Some(Next::Piped(self.piped));
+        }
         let piece = self.pieces.front()?;
         if piece.state != State::Ready {
             return None;
@@ -193,6 +221,13 @@ impl Way {
 
     /// So much of [`next`](Self::next) has left.
     pub(super) fn left(&mut self, count: usize) {
+        if self.piped > 0 {
+            self.piped = self.piped.saturating_sub(count);
+            self.choked = false;
+            self.pending = self.pending.saturating_sub(count);
+            self.delivered = self.delivered.wrapping_add(length32(count));
+            return;
+        }
         let Some(piece) = self.pieces.front_mut() else {
             return;
         };
@@ -279,6 +314,10 @@ mod tests {
                     taken.extend_from_slice(&bytes[..count]);
                     count
                 }
+                Next::Piped(count) => {
+                    taken.extend(std::iter::repeat_n(b'|', count.min(step)));
+                    count.min(step)
+                }
                 Next::End => 0,
             };
             way.left(count);
@@ -325,6 +364,22 @@ mod tests {
         let settled = way.release(NOW, number, Fate::Passes);
         assert_eq!(settled, Some(Some(Settled::Allowed)));
         assert_eq!(way.release(NOW, number + 1, Fate::Passes), None);
+    }
+
+    #[test]
+    fn what_is_in_the_pipe_leaves_before_what_is_read_behind_it() {
+        let mut way = Way::default();
+        way.pipe(5);
+        assert!(way.may_pipe() && !way.is_empty() && way.has_room());
+        way.choke();
+        assert!(!way.has_room());
+        way.left(1);
+        assert!(way.has_room());
+        way.pipe(1);
+        keep(&mut way, b"more", Fate::Passes);
+        assert!(!way.may_pipe());
+        assert_eq!(drain(&mut way, 3), b"|||||more");
+        assert_eq!((way.delivered(), way.pending), (11, 0));
     }
 
     #[test]
