@@ -561,9 +561,11 @@ ALWAYS_INLINE __u8 ends_of(const struct packet *packet, struct ends *ends)
 #define LOAD_PAYLOAD(skb, packet, to, most)                                                                                \
 	({                                                                                                                 \
 		__u32 loaded = (packet)->payload < (most) ? (packet)->payload : (most);                                    \
-		/* The verifier has to see that it is from 1 to `most`. */                                                 \
-		asm volatile("" : "+r"(loaded));                                                                           \
-		if (loaded < 1 || loaded > (most) || bpf_skb_load_bytes(skb, (packet)->payload_at, to, loaded))            \
+		/* The verifier has to see that it is from 1 to `most`: by one less, because up to Linux 6.7 it learns */  \
+		/* nothing from what is not 0. */                                                                          \
+		__u32 less = loaded - 1;                                                                                   \
+		asm volatile("" : "+r"(less));                                                                             \
+		if (less >= (most) || bpf_skb_load_bytes(skb, (packet)->payload_at, to, less + 1))                         \
 			loaded = 0;                                                                                        \
 		loaded;                                                                                                    \
 	})
