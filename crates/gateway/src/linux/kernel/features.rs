@@ -11,9 +11,10 @@ use aya::programs::ProgramType;
 use aya::sys::{is_map_supported, is_program_supported};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
+use super::early::hook;
 use super::{
-    FINISHED, KernelError, OBJECT, REFUSE, REFUSE_NEW, TRIAGE, hook, load, load_program, mount,
-    pin, remove_all,
+    FINISHED, KernelError, OBJECT, REFUSE, REFUSE_EARLY, REFUSE_NEW, TRIAGE, load, load_program,
+    mount, pin, remove_all,
 };
 use crate::linux::marks::Marks;
 use crate::linux::rules::{Border, Rules};
@@ -34,6 +35,8 @@ pub struct Feature {
 const ALL: &str = "all of it";
 /// The connection cache in the kernel.
 const CACHE: &str = "connection cache";
+/// The same in interfaces' drivers; it does without.
+const EARLY: &str = "connection cache in drivers";
 /// What nobody is asked about.
 const PASSING: &str = "passing unasked";
 
@@ -98,8 +101,9 @@ impl Trial {
 
     fn features(&mut self) -> Vec<Feature> {
         let maps = self.loaded.as_ref().err().map(ToString::to_string);
-        let [refuse, refuse_new, triage, finished] =
-            [REFUSE, REFUSE_NEW, TRIAGE, FINISHED].map(|name| self.put_in(name).err());
+        let [refuse, refuse_early, refuse_new, triage, finished] =
+            [REFUSE, REFUSE_EARLY, REFUSE_NEW, TRIAGE, FINISHED]
+                .map(|name| self.put_in(name).err());
         let not_tried = |needs: &[&Option<String>]| {
             let missing = needs.iter().any(|refused| refused.is_some());
             missing.then(|| NOT_TRIED.to_owned())
@@ -110,6 +114,7 @@ impl Trial {
         vec![
             feature("maps as the programs have them", ALL, maps),
             feature("program `refuse` (Linux 5.12)", CACHE, refuse),
+            feature("program `refuse_early` (Linux 5.12)", EARLY, refuse_early),
             feature("program `refuse_new` (Linux 5.12)", CACHE, refuse_new),
             feature("program `triage` (Linux 5.12)", PASSING, triage),
             feature("program `finished`", PASSING, finished),
