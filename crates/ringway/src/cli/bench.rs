@@ -19,6 +19,15 @@ pub(crate) enum BenchCommand {
     Gate(GateBenchArgs),
 }
 
+/// Whether cards join packets (TSO, GSO, GRO).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Offloads {
+    /// Up to 64 kB.
+    On,
+    /// Each has at most 1 500 bytes.
+    Off,
+}
+
 /// `ringway bench gate`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
@@ -36,7 +45,8 @@ the gateway's configurations take turns, and each is shown as a share of NAT; be
 connections are redirected, with the same filter of names, and with c-icap and clamd. Client, server and gateway share
 this machine's cores. Needs root, iproute2, iptables and iperf3; stages, memory and ndpi do without.
 
-cache: 64 callers dial a blocked service again and again. fast-pass: a file of 300 MB, of which at most --seconds are loaded,
+cache: 64 callers dial a blocked service again and again. drops: one core sends calls to it as fast as it can, and 20000 a second,
+for at most 30 seconds. fast-pass: a file of 300 MB, of which at most --seconds are loaded,
 over lines with loss and delay. stages: each stage of a packet alone, from memory. memory: what a process grows by for 10 000 to
 1 000 000 flows. ndpi: recall and precision beside ndpiReader. --quick measures the ladder only, unless --only asks for more.")]
 pub(crate) struct GateBenchArgs {
@@ -56,8 +66,8 @@ pub(crate) struct GateBenchArgs {
     /// list of packets that wait as well, so that all wait while one does
     #[arg(long)]
     pub(crate) chat: bool,
-    /// Only these of forward, nat, queue, classify, filter, audit, scan, yara, proxy, proxy-scan (shares are told where nat is one of
-    /// them), and of the parts beside them: cache, fast-pass, stages, memory, ndpi
+    /// Only these of forward, nat, queue, classify, rules-20, rules-200, filter, audit, scan, yara, proxy, proxy-scan (shares are
+    /// told where nat is one of them), and of the parts beside them: cache, drops, fast-pass, stages, memory, ndpi
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Where the gateway carries its decisions out: `user`, `kernel`, or one after the other in each round
@@ -68,6 +78,10 @@ pub(crate) struct GateBenchArgs {
         default_value = "user"
     )]
     pub(crate) path: Vec<PathChoice>,
+    /// Whether packets travel joined up to 64 kB, as network cards' offloads join them (`on`), or each with at most 1 500 bytes
+    /// (`off`), or one after the other in each round: `on,off`
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "on")]
+    pub(crate) offloads: Vec<Offloads>,
     /// How many queues the gateway has, each with a thread
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) queues: u16,

@@ -18,6 +18,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tempfile::TempDir;
 
 use super::proxy::{INTERCEPTED, Proxy};
+use crate::cli::Offloads;
 use crate::failure::Failure;
 
 pub(super) const SERVER: &str = "198.51.100.9";
@@ -96,6 +97,30 @@ impl Border {
                 .ok();
         }
         Ok(border)
+    }
+
+    /// Whether packets travel joined, as far as the cables of these namespaces join them. False: they cannot be told to do
+    /// without, because ethtool is not there.
+    pub(super) fn offload(&self, offloads: Offloads) -> Result<bool, Failure> {
+        let version = Command::new("ethtool").arg("--version").output();
+        if version.is_err() {
+            return Ok(offloads == Offloads::On);
+        }
+        let ends = [
+            (Side::Client, "eth0"),
+            (Side::Gateway, "lan0"),
+            (Side::Gateway, "wan0"),
+            (Side::Server, "eth0"),
+        ];
+        // These cables join nothing that arrives in pieces unless they are told to.
+        let words: &[&str] = match offloads {
+            Offloads::On => &["tso", "on", "gso", "on"],
+            Offloads::Off => &["tso", "off", "gso", "off", "gro", "off"],
+        };
+        for (side, interface) in ends {
+            self.inside(side, &[&["ethtool", "-K", interface], words].concat())?;
+        }
+        Ok(true)
     }
 
     fn name(&self, side: Side) -> String {
@@ -221,6 +246,20 @@ impl Border {
         let path = self.folder.path().join(name);
         std::fs::write(&path, text).map_err(Failure::failed)?;
         Ok(path)
+    }
+
+    /// What the gateway says that it has done.
+    pub(super) fn status(&self) -> Result<serde_json::Value, Failure> {
+        let program = std::env::current_exe().map_err(Failure::failed)?;
+        let told = Command::new(program)
+            .args(["--json", "gate", "status", "--control"])
+            .arg(self.folder.path().join("gate.sock"))
+            .output()
+            .map_err(Failure::failed)?;
+        serde_json::from_slice(&told.stdout).map_err(|_| {
+            let why = String::from_utf8_lossy(&told.stderr);
+            Failure::failed(format_args!("the gateway does not answer: {}", why.trim()))
+        })
     }
 
     /// A gateway with this policy, and address translation. `more`: further words for `gate up`.

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::border::{Border, SERVER, Side};
-use super::{AUDIT, words};
+use super::ladder::words;
+use super::policies::AUDIT;
 use crate::bench::figure::Figure;
 use crate::cli::GateBenchArgs;
 use crate::failure::Failure;

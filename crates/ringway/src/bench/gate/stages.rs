@@ -27,7 +27,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::border::{Border, SERVER, Side};
 use super::load::pattern;
-use super::{CLASSIFY, rules};
+use super::policies::{CLASSIFY, policy, yara_rules};
 use crate::bench::figure::Figure;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -198,7 +198,7 @@ fn each(count: usize, mut work: impl FnMut()) -> f64 {
 }
 
 /// Processor time of this thread.
-fn processor_time() -> Duration {
+pub(super) fn processor_time() -> Duration {
     let times = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let seconds = u64::try_from(times.tv_sec).unwrap_or(0);
     Duration::new(seconds, u32::try_from(times.tv_nsec).unwrap_or(0))
@@ -326,7 +326,7 @@ fn whole(
     classifier: &Classifier,
     text: &str,
 ) -> Result<Passed, Failure> {
-    let policy = Arc::new(super::policy(text)?);
+    let policy = Arc::new(policy(text)?);
     let mut best: Option<Passed> = None;
     for _ in 0..PASSES {
         let settings = Settings {
@@ -395,7 +395,7 @@ fn scanned(scanner: &mut dyn Scanner, jobs: &[ScanJob]) -> Result<(), Failure> {
 fn a_thousand_rules() -> Result<YaraRules, Failure> {
     let folder = tempfile::tempdir().map_err(Failure::failed)?;
     let file = folder.path().join("rules.yar");
-    std::fs::write(&file, rules()).map_err(Failure::failed)?;
+    std::fs::write(&file, yara_rules()).map_err(Failure::failed)?;
     YaraRules::load(&[file]).map_err(Failure::failed)
 }
 

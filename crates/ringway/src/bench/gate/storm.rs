@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::border::{Border, Running, SERVER, Side};
-use super::{CLASSIFY, words};
+use super::ladder::words;
+use super::policies::CLASSIFY;
 use crate::bench::figure::Figure;
 use crate::cli::GateBenchArgs;
 use crate::failure::Failure;
@@ -85,7 +86,7 @@ pub(super) fn measure(
     border: &Border,
     (rounds, time): (usize, Duration),
 ) -> Result<Vec<Figure>, Failure> {
-    serve(border)?;
+    serve(border, PORT)?;
     let mut runs = Vec::new();
     for round in 0..rounds {
         for (pace, middle) in PACES
@@ -176,7 +177,7 @@ fn dial(border: &Border, running: &Running, pace: Pace, time: Duration) -> Resul
             let mut due = Instant::now() + PACE;
             while !over.load(Ordering::Relaxed) {
                 // To be refused is what is expected.
-                if attempt().unwrap_or(false) {
+                if attempt(PORT).unwrap_or(false) {
                     answered.fetch_add(1, Ordering::Relaxed);
                 }
                 attempts.fetch_add(1, Ordering::Relaxed);
@@ -224,7 +225,7 @@ fn dial(border: &Border, running: &Running, pace: Pace, time: Duration) -> Resul
     })
 }
 
-fn count(number: u64) -> f64 {
+pub(super) fn count(number: u64) -> f64 {
     f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
@@ -234,8 +235,8 @@ fn handshake() -> Vec<u8> {
 }
 
 /// Whether the server answered.
-fn attempt() -> io::Result<bool> {
-    let to = SocketAddr::new(SERVER.parse().map_err(io::Error::other)?, PORT);
+pub(super) fn attempt(port: u16) -> io::Result<bool> {
+    let to = SocketAddr::new(SERVER.parse().map_err(io::Error::other)?, port);
     let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
     // Gone without a trace: nobody waits for a FIN that is dropped.
     rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
@@ -245,8 +246,8 @@ fn attempt() -> io::Result<bool> {
 }
 
 /// Somebody who answers in kind.
-fn serve(border: &Border) -> Result<(), Failure> {
-    let bound = border.at(Side::Server, || TcpListener::bind((SERVER, PORT)));
+pub(super) fn serve(border: &Border, port: u16) -> Result<(), Failure> {
+    let bound = border.at(Side::Server, move || TcpListener::bind((SERVER, port)));
     let listener = bound
         .map_err(Failure::failed)?
         .join()
