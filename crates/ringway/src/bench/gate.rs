@@ -10,6 +10,8 @@
 //! | `storm` | a blocked service that is dialed again and again, with and without the connection cache |
 //! | `flood` | calls like a blocked one as fast as a core sends them: who drops how many, and what it costs |
 //! | `gaps` | a large file over a line that loses packets, with and without fast pass |
+//! | `others` | everybody else's traffic while files are scanned |
+//! | `programs` | the time of a packet at the border on either path, and what the kernel's programs and maps take |
 //! | `stages` | the time of one packet, stage by stage |
 //! | `memory` | what a flow takes |
 //! | `recall` | which peer-to-peer flows are found, beside nDPI |
@@ -21,10 +23,14 @@ mod gaps;
 mod ladder;
 mod load;
 mod memory;
+mod others;
 mod pages;
+mod plots;
 mod policies;
+mod programs;
 mod proxy;
 mod recall;
+mod spent;
 mod stages;
 mod storm;
 
@@ -50,19 +56,35 @@ enum Part {
     Storm,
     Flood,
     Gaps,
+    Others,
+    Programs,
     Stages,
     Memory,
     Recall,
 }
 
-const PARTS: [(&str, Part); 6] = [
+const PARTS: [(&str, Part); 8] = [
     ("cache", Part::Storm),
     ("drops", Part::Flood),
     ("fast-pass", Part::Gaps),
+    ("others", Part::Others),
+    ("programs", Part::Programs),
     ("stages", Part::Stages),
     ("memory", Part::Memory),
     ("ndpi", Part::Recall),
 ];
+
+impl Part {
+    /// It needs namespaces.
+    fn crosses(self) -> bool {
+        self.loads() || matches!(self, Self::Storm | Self::Flood | Self::Gaps)
+    }
+
+    /// It needs the servers of the ladder.
+    fn loads(self) -> bool {
+        matches!(self, Self::Others | Self::Programs)
+    }
+}
 
 /// Measures what was asked for.
 pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
@@ -70,46 +92,54 @@ pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
         return memory::hold(output, held);
     }
     let (steps, parts) = chosen(args)?;
+    if let Some(folder) = &args.plots {
+        super::writable(folder)?;
+    }
     let manner = if args.quick {
         (1, Duration::from_millis(1_500))
     } else {
         (args.rounds.max(1), Duration::from_secs(args.seconds))
     };
     // What only computes needs no namespaces, and so no root.
-    let crosses = |part: &Part| matches!(part, Part::Storm | Part::Flood | Part::Gaps);
-    let border = if steps.is_empty() && !parts.iter().any(crosses) {
+    let border = if steps.is_empty() && !parts.iter().copied().any(Part::crosses) {
         Border::lay().ok()
     } else {
         Some(Border::lay()?)
     };
+    let loads = !steps.is_empty() || parts.iter().copied().any(Part::loads);
+    let load = match border.as_ref().filter(|_| loads) {
+        Some(border) => Some(Load::serve(border)?),
+        None => None,
+    };
     let mut figures = Vec::new();
-    if let Some(border) = border.as_ref().filter(|_| !steps.is_empty()) {
-        let load = Load::serve(border)?;
+    let crossed = border.as_ref().zip(load.as_ref());
+    if let Some(crossed) = crossed.filter(|_| !steps.is_empty()) {
         if args.windows {
-            return windows(output, args, (border, &load), manner);
+            return windows(output, args, crossed, manner);
         }
         if args.chat {
-            return chat(output, args, (border, &load), manner);
+            return chat(output, args, crossed, manner);
         }
-        figures.extend(ladder::measure(
-            output,
-            args,
-            (border, &load),
-            (&steps, manner),
-        )?);
+        figures.extend(ladder::measure(output, args, crossed, (&steps, manner))?);
     }
     for part in parts {
         let (clamd, captures) = (args.clamd.as_deref(), args.captures.as_deref());
-        let measured = match (part, &border) {
-            (Part::Storm, Some(border)) => storm::measure(output, args, border, manner),
-            (Part::Flood, Some(border)) => flood::measure(output, args, border, manner),
-            (Part::Gaps, Some(border)) => gaps::measure(output, args, border, manner),
-            (Part::Stages, border) => stages::measure(output, clamd, border.as_ref(), manner),
-            (Part::Memory, _) => memory::measure(output, args.quick),
-            (Part::Recall, _) => recall::measure(output, captures, manner.0),
-            (Part::Storm | Part::Flood | Part::Gaps, None) => continue,
+        let measured = match (part, &border, crossed) {
+            (Part::Storm, Some(border), _) => storm::measure(output, args, border, manner),
+            (Part::Flood, Some(border), _) => flood::measure(output, args, border, manner),
+            (Part::Gaps, Some(border), _) => gaps::measure(output, args, border, manner),
+            (Part::Others, _, Some(crossed)) => others::measure(output, args, crossed, manner),
+            (Part::Programs, _, Some(crossed)) => programs::measure(output, args, crossed, manner),
+            (Part::Stages, border, _) => stages::measure(output, clamd, border.as_ref(), manner),
+            (Part::Memory, ..) => memory::measure(output, args.quick),
+            (Part::Recall, ..) => recall::measure(output, captures, manner.0),
+            // Without a border it has ended above.
+            _ => continue,
         };
         figures.extend(measured?);
+    }
+    if let Some(folder) = &args.plots {
+        plots::draw(&figures, folder)?;
     }
     show(output, &figures)
 }

@@ -37,6 +37,8 @@ Examples:
   ringway bench gate --only nat,filter --rounds 5
   ringway bench gate --only cache,stages,memory,ndpi
   ringway bench gate --only fast-pass --rattan target/tools/bin/rattan --rounds 1 --seconds 15
+  ringway bench gate --only nat,classify,rules-20,rules-200 --path user,kernel --offloads on,off --plots target/bench
+  ringway bench gate --only drops,programs,others --path user,kernel --clamd /run/clamav/clamd.ctl
   ringway bench gate --windows --clamd /run/clamav/clamd.ctl
   ringway bench gate --chat --only nat,scan --clamd /run/clamav/clamd.ctl
 
@@ -47,7 +49,9 @@ this machine's cores. Needs root, iproute2, iptables and iperf3; stages, memory 
 
 cache: 64 callers dial a blocked service again and again. drops: one core sends calls to it as fast as it can, and 20000 a second,
 for at most 30 seconds. fast-pass: a file of 300 MB, of which at most --seconds are loaded,
-over lines with loss and delay. stages: each stage of a packet alone, from memory. memory: what a process grows by for 10 000 to
+over lines with loss and delay. others: 8 connections
+of iperf3 beside files that clamd scans. programs: what a packet costs on each path, what the kernel's programs take of it, and the memory of their maps. stages: each stage of a packet alone,
+from memory. memory: what a process grows by for 10 000 to
 1 000 000 flows. ndpi: recall and precision beside ndpiReader. --quick measures the ladder only, unless --only asks for more.")]
 pub(crate) struct GateBenchArgs {
     /// One round of 1.5 seconds each; ends within a minute
@@ -66,8 +70,9 @@ pub(crate) struct GateBenchArgs {
     /// list of packets that wait as well, so that all wait while one does
     #[arg(long)]
     pub(crate) chat: bool,
-    /// Only these of forward, nat, queue, classify, rules-20, rules-200, filter, audit, scan, yara, proxy, proxy-scan (shares are
-    /// told where nat is one of them), and of the parts beside them: cache, drops, fast-pass, stages, memory, ndpi
+    /// Only these of forward, nat, queue, classify, rules-20, rules-200, telegram, filter, audit, scan, yara, proxy,
+    /// proxy-scan, suricata (shares are told where nat is one of them), and of the parts beside them: cache, drops, fast-pass, others, programs,
+    /// stages, memory, ndpi
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Where the gateway carries its decisions out: `user`, `kernel`, or one after the other in each round
@@ -91,6 +96,10 @@ pub(crate) struct GateBenchArgs {
     /// The emulator of lines, for `fast-pass`: rattan 0.1.1, which `make bench-gate` installs
     #[arg(long, value_name = "PATH")]
     pub(crate) rattan: Option<PathBuf>,
+    /// Folder for plots, as SVG: figure-7 (throughput) and figure-8 (processor time) of the ladder, figure-9 (drops of the connection
+    /// cache), figure-10 (fast pass), of what is measured
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["windows", "chat"])]
+    pub(crate) plots: Option<PathBuf>,
     /// A folder with labels.tsv and given/, captures whose flows are known, for `ndpi`
     #[arg(long, value_name = "FOLDER")]
     pub(crate) captures: Option<PathBuf>,

@@ -334,6 +334,11 @@ impl Running {
         }
     }
 
+    /// The gateway's process.
+    pub(super) fn process(&self) -> Option<u32> {
+        self.gateway.as_ref().map(Child::id)
+    }
+
     /// Processor time of the gateway's process: all threads, and those of its queues. Nothing where there is none.
     pub(super) fn processor_time(&self) -> Result<[Duration; 2], Failure> {
         let (mut all, mut queues) = (0_u64, 0_u64);

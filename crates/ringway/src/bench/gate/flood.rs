@@ -1,8 +1,9 @@
 //! A flood of calls like a blocked one: how many the connection cache drops in a second, and what each costs, beside a drop by a
-//! program behind NFQUEUE and one by tc, which does nothing else.
+//! program behind NFQUEUE.
 //!
 //! One thread sends SYNs from a core of its own. These cables hand a packet over on the core that sends it, so what the kernel
-//! does with it is that thread's processor time; what tc's drop takes of that is the sending's, and is taken off.
+//! does with it is that thread's processor time. What the same packets cost that are addressed to no machine is the sending's,
+//! and is taken off.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddrV4;
@@ -24,8 +25,7 @@ use rustix::net::{
 use super::border::{Border, Running, SERVER, Side};
 use super::ladder::{along, words};
 use super::policies::CLASSIFY;
-use super::stages::processor_time;
-use super::storm;
+use super::{spent, storm};
 use crate::bench::figure::{Figure, median};
 use crate::bench::limit::on_own_core;
 use crate::cli::{GateBenchArgs, PathChoice};
@@ -35,6 +35,9 @@ use crate::output::Output;
 /// Where the blocked service is.
 const PORT: u16 = 6_882;
 const CLIENT: &str = "10.66.0.2";
+/// A machine that is not there.
+const NOBODY: &str = "10.66.0.99";
+const NOWHERE: &str = "02:00:00:00:00:63";
 /// Ports that calls come from, one after the other.
 const FROM: std::ops::Range<u16> = 20_000..24_096;
 /// The queue whose packets are all dropped.
@@ -54,8 +57,8 @@ const DROPPED: f64 = 0.98;
 /// Who drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Middle {
-    /// tc, at the first place where it can be done, whatever it is.
-    Tc,
+    /// The gateway's kernel, because the frames are addressed to another machine: nothing is cheaper.
+    Nobody,
     /// A program that is handed each packet, and drops it.
     Queue,
     /// The connection cache.
@@ -65,7 +68,7 @@ enum Middle {
 impl Middle {
     fn name(self) -> String {
         match self {
-            Self::Tc => "dropped by tc, unseen".to_owned(),
+            Self::Nobody => "addressed to nobody".to_owned(),
             Self::Queue => NFQUEUE.to_owned(),
             Self::Cache(path) => along(path, "connection cache").0,
         }
@@ -109,13 +112,17 @@ pub(super) fn measure(
 ) -> Result<Vec<Figure>, Failure> {
     storm::serve(border, PORT)?;
     let caches = args.path.iter().map(|path| Middle::Cache(*path));
-    let middles: Vec<Middle> = [Middle::Tc, Middle::Queue]
+    let middles: Vec<Middle> = [Middle::Nobody, Middle::Queue]
         .into_iter()
         .chain(caches)
         .collect();
     let mut runs = Vec::new();
     for round in 0..rounds {
         for pace in [Pace::AtOnce, Pace::Steady] {
+            let copied = pace == Pace::AtOnce && multiply(border).is_ok();
+            if pace == Pace::AtOnce && !copied && round == 0 {
+                output.note("flood: nft does not copy packets here, so that sending bounds what can be dropped");
+            }
             for &middle in &middles {
                 let flooded = flood(border, args, (middle, pace), time.min(LONGEST))?;
                 output.note(&format!(
@@ -129,6 +136,9 @@ pub(super) fn measure(
                 ));
                 runs.push((pace, middle, flooded));
             }
+            if copied {
+                border.inside(Side::Client, &["nft", "delete", "table", "netdev", "flood"])?;
+            }
         }
     }
     let of = |pace: Pace, middle: Middle, value: &dyn Fn(&Flooded) -> f64| -> Vec<f64> {
@@ -140,8 +150,10 @@ pub(super) fn measure(
         // What is sent and not dropped by a program was spent on as well: only at a pace that all keep up with is a drop's cost
         // told.
         let dropped = |run: &Flooded| run.dropped / run.seconds;
+        // On a machine that others use as well.
+        let busy = |run: &Flooded| run.dropped / run.busy;
         let each = |run: &Flooded| run.busy * 1e6 / run.sent;
-        let sending = median(&of(pace, Middle::Tc, &each));
+        let sending = median(&of(pace, Middle::Nobody, &each));
         let alone = |run: &Flooded| each(run) - sending;
         for &middle in &middles {
             let case = format!("flood of calls, {}, {}", pace.name(), middle.name());
@@ -150,8 +162,11 @@ pub(super) fn measure(
                     .against(NFQUEUE, &of(pace, Middle::Queue, value))
             };
             match pace {
-                Pace::AtOnce => figures.push(figure("dropped", "1/s", &dropped)),
-                Pace::Steady if middle == Middle::Tc => {
+                Pace::AtOnce => {
+                    figures.push(figure("dropped", "1/s", &dropped));
+                    figures.push(figure("dropped_per_processor_second", "1/s", &busy));
+                }
+                Pace::Steady if middle == Middle::Nobody => {
                     figures.push(figure("processor_time_with_sending", "µs", &each));
                 }
                 Pace::Steady => figures.push(figure("processor_time", "µs", &alone)),
@@ -177,42 +192,41 @@ fn flood(
     let look = || -> Result<(Option<u64>, Duration), Failure> {
         let [gateway, _] = running.processor_time()?;
         let program = dropping.as_ref().map(Dropping::spent).unwrap_or_default();
-        let busy = gateway.saturating_add(program).saturating_add(softirqs()?);
+        let busy = gateway
+            .saturating_add(program)
+            .saturating_add(spent::softirq_threads()?);
         Ok((dropped()?, busy))
     };
-    let before = look()?;
+    let (before, came) = (look()?, spent::arrived(border)?);
     let began = Instant::now();
     let sending = border.at(Side::Client, move || send(pace, time));
     let sent = sending.map_err(Failure::failed)?.join();
     let seconds = began.elapsed().as_secs_f64();
-    let after = look()?;
+    let (after, come) = (look()?, spent::arrived(border)?);
     if let Some(dropping) = dropping {
         dropping.end(border)?;
     }
-    if middle == Middle::Tc {
-        border.inside(
-            Side::Gateway,
-            &["tc", "qdisc", "del", "dev", "lan0", "clsact"],
-        )?;
+    if middle == Middle::Nobody {
+        border.inside(Side::Client, &["ip", "route", "del", SERVER, "via", NOBODY])?;
     }
     running.end()?;
-    let (sent, sender) = sent
+    let sender = sent
         .map_err(|_| Failure::failed("the sending thread ended by a fault"))?
         .and_then(|sent| sent)
         .map_err(Failure::failed)?;
-    let sent_count = storm::count(sent);
+    let sent = storm::count(come.saturating_sub(came));
     let dropped = match (before.0, after.0) {
         (Some(before), Some(after)) => storm::count(after.saturating_sub(before)),
-        _ => sent_count,
+        _ => sent,
     };
-    if middle == Middle::Cache(PathChoice::Kernel) && dropped < sent_count * DROPPED {
+    if middle == Middle::Cache(PathChoice::Kernel) && dropped < sent * DROPPED {
         return Err(Failure::failed(format_args!(
-            "the connection cache dropped only {dropped} of {sent_count} calls"
+            "the connection cache dropped only {dropped} of {sent} calls"
         )));
     }
     let busy = after.1.saturating_sub(before.1).saturating_add(sender);
     Ok(Flooded {
-        sent: sent_count,
+        sent,
         dropped,
         busy: busy.as_secs_f64(),
         seconds,
@@ -227,14 +241,12 @@ fn set_up(
 ) -> Result<(Running, Option<Dropping>), Failure> {
     let mut dropping = None;
     let running = match middle {
-        Middle::Tc => {
-            border.inside(
-                Side::Gateway,
-                &["tc", "qdisc", "add", "dev", "lan0", "clsact"],
-            )?;
-            let at = ["tc", "filter", "add", "dev", "lan0", "ingress"];
-            let what = ["protocol", "ip", "matchall", "action", "drop"];
-            border.inside(Side::Gateway, &[at.as_slice(), &what].concat())?;
+        Middle::Nobody => {
+            let route = ["ip", "route", "replace", SERVER, "via", NOBODY];
+            let known = ["ip", "neigh", "replace", NOBODY, "lladdr", NOWHERE, "dev"];
+            let known = [known.as_slice(), &["eth0", "nud", "permanent"]].concat();
+            border.inside(Side::Client, &known)?;
+            border.inside(Side::Client, &route)?;
             Running::plain()
         }
         Middle::Queue => {
@@ -278,25 +290,8 @@ fn refused(border: &Border, path: PathChoice) -> Result<u64, Failure> {
     told.ok_or_else(|| Failure::failed(format_args!("the gateway does not tell `{place}`")))
 }
 
-/// Processor time that the kernel spent on packets outside of the threads that brought them: its own threads for that.
-fn softirqs() -> Result<Duration, Failure> {
-    let mut spent = 0_u64;
-    for process in std::fs::read_dir("/proc").map_err(Failure::failed)? {
-        let path = process.map_err(Failure::failed)?.path();
-        // One may have ended meanwhile, and most of what is there is no process.
-        let read = |name: &str| std::fs::read_to_string(path.join(name)).unwrap_or_default();
-        if read("comm").starts_with("ksoftirqd/") {
-            let spent_there = read("schedstat");
-            let first = spent_there.split_whitespace().next();
-            let number = first.and_then(|number| number.parse::<u64>().ok());
-            spent = spent.saturating_add(number.unwrap_or(0));
-        }
-    }
-    Ok(Duration::from_nanos(spent))
-}
-
-/// Sends calls for so long; how many, and the thread's processor time.
-fn send(pace: Pace, time: Duration) -> io::Result<(u64, Duration)> {
+/// Sends calls for so long; the thread's processor time.
+fn send(pace: Pace, time: Duration) -> io::Result<Duration> {
     on_own_core(0);
     let to: SocketAddrV4 = SocketAddrV4::new(SERVER.parse().map_err(io::Error::other)?, PORT);
     let calls = calls(to)?;
@@ -304,7 +299,7 @@ fn send(pace: Pace, time: Duration) -> io::Result<(u64, Duration)> {
     // IPPROTO_RAW implies that the header is included: raw(7).
     let (kind, flags) = (SocketType::RAW, SocketFlags::CLOEXEC);
     let socket = socket_with(AddressFamily::INET, kind, flags, Some(ipproto::RAW))?;
-    let (began, spent, mut sent) = (Instant::now(), processor_time(), 0_u64);
+    let (began, before, mut sent) = (Instant::now(), spent::thread(), 0_u64);
     let slices: Vec<[IoSlice<'_>; 1]> = calls.iter().map(|call| [IoSlice::new(call)]).collect();
     let mut controls: Vec<SendAncillaryBuffer<'_, '_, '_>> = slices
         .iter()
@@ -330,7 +325,17 @@ fn send(pace: Pace, time: Duration) -> io::Result<(u64, Duration)> {
             }
         }
     }
-    Ok((sent, processor_time().saturating_sub(spent)))
+    Ok(spent::thread().saturating_sub(before))
+}
+
+/// Lets the client's kernel copy each call on its way, because to send one by a call of the system costs more than to drop it:
+/// two copies of each, of each of those, and of each of those again, after which the kernel copies no more.
+fn multiply(border: &Border) -> Result<(), Failure> {
+    let copy = format!("ip daddr {SERVER} tcp dport {PORT} dup to \"eth0\"");
+    let chain = "type filter hook egress device \"eth0\" priority 0;";
+    let text = format!("table netdev flood {{ chain out {{ {chain}\n{copy}\n{copy}\n}}\n}}\n");
+    let file = border.file("flood.nft", &text)?;
+    border.inside(Side::Client, &["nft", "-f", &file.display().to_string()])
 }
 
 /// SYNs from one port after the other.
@@ -395,7 +400,7 @@ impl Dropping {
 
 fn drop_all(over: &AtomicBool, done: &[AtomicU64; 2]) -> io::Result<()> {
     on_own_core(1);
-    let [count, spent] = done;
+    let [count, time] = done;
     let mut queue = Queue::open(QUEUE, false)?;
     let nap = Timespec {
         tv_sec: 0,
@@ -416,8 +421,8 @@ fn drop_all(over: &AtomicBool, done: &[AtomicU64; 2]) -> io::Result<()> {
             }
         }
         queue.flush()?;
-        let own = processor_time().as_nanos();
-        spent.store(u64::try_from(own).unwrap_or(u64::MAX), Ordering::Relaxed);
+        let own = spent::thread().as_nanos();
+        time.store(u64::try_from(own).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::border::{Border, Running};
 use super::load::{Kind, Load, Loaded};
 use super::pages::{self, CALLERS, Called};
-use super::policies::{AUDIT, CLASSIFY, FEW, FILTER, MANY, SCAN, naming, yara_rules};
+use super::policies::{AUDIT, CLASSIFY, FEW, FILTER, MANY, ON_OPAQUE, SCAN, naming, yara_rules};
 use crate::bench::figure::Figure;
 use crate::cli::{GateBenchArgs, Offloads, PathChoice};
 use crate::failure::Failure;
@@ -41,7 +41,7 @@ pub(super) struct Step {
     pub(super) setup: Setup,
 }
 
-pub(super) const LADDER: [Step; 12] = [
+pub(super) const LADDER: [Step; 13] = [
     step("forward", "forwarding", Setup::Forward),
     step("nat", NAT, Setup::Translate),
     step("queue", "every packet queued and accepted", Setup::Accept),
@@ -55,6 +55,11 @@ pub(super) const LADDER: [Step; 12] = [
         "rules-200",
         "classification, 200 rules",
         Setup::Naming(MANY),
+    ),
+    step(
+        "telegram",
+        "classification, a rule on telegram",
+        Setup::Gateway(ON_OPAQUE),
     ),
     step("filter", "file-name filter", Setup::Gateway(FILTER)),
     step("audit", "filter and audit of files", Setup::Gateway(AUDIT)),

@@ -19,6 +19,11 @@ pub(super) const SCAN: &str = "[[rule]]\nname = \"n\"\napp = \"http\"\nfile_name
 
 /// Applications that these loads have, or that carry their names: rules on them would manage the load itself.
 const CARRIERS: [&str; 6] = ["http", "tls", "quic", "dns", "mdns", "llmnr"];
+/// Any 64 bytes may be its obfuscated opening, so that under a rule on it the kernel has to ask about nearly every connection. It
+/// has a policy of its own.
+const OPAQUE: &str = "telegram";
+pub(super) const ON_OPAQUE: &str =
+    "[[rule]]\nname = \"t\"\napp = \"telegram\"\naction = \"block\"\n";
 /// How many applications the generated rules name.
 const NAMED: usize = 20;
 /// How many rules each of them has at most: as many as there are conditions.
@@ -33,7 +38,7 @@ pub(super) fn naming(rules: usize) -> String {
     let applications = known.signatures().iter();
     let applications = applications.map(|signature| signature.application.as_str());
     let applications: BTreeSet<&str> = applications
-        .filter(|name| !CARRIERS.contains(name))
+        .filter(|name| !CARRIERS.contains(name) && *name != OPAQUE)
         .collect();
     let applications: Vec<&str> = applications.into_iter().take(NAMED).collect();
     let mut text = "[gateway]\ninside = [\"10.0.0.0/8\"]\n".to_owned();
@@ -117,7 +122,7 @@ mod tests {
                 count += 1;
             }
         }
-        assert_eq!(count, 4, "gateways");
+        assert_eq!(count, 5, "gateways");
     }
 
     #[test]
