@@ -33,6 +33,7 @@ mod recall;
 mod spent;
 mod stages;
 mod storm;
+mod suricata;
 
 use std::time::Duration;
 

@@ -18,6 +18,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tempfile::TempDir;
 
 use super::proxy::{INTERCEPTED, Proxy};
+use super::suricata::{self, Suricata};
 use crate::cli::Offloads;
 use crate::failure::Failure;
 
@@ -184,6 +185,7 @@ impl Border {
         Ok(Running {
             gateway: None,
             proxy: None,
+            suricata: None,
             accepting: None,
             undo: Some(vec![
                 "netns".to_owned(),
@@ -233,12 +235,31 @@ impl Border {
             let to = ["-j", "NFQUEUE", "--queue-num", &number, "--queue-bypass"];
             self.inside(Side::Gateway, &[rule.as_slice(), of, &to].concat())?;
         }
-        // The rule goes with the translation's.
-        if let Some(undo) = &mut running.undo {
-            undo.truncate(3);
-            undo.extend(["sh", "-c", "iptables -F FORWARD; iptables -t nat -F"].map(str::to_owned));
-        }
+        running.clear_forward();
         Ok(running)
+    }
+
+    /// Suricata asked about every packet of connections of which it has not seen enough, with address translation. `None`: it is
+    /// not installed.
+    pub(super) fn suricata(&self) -> Result<Option<Running>, Failure> {
+        let mut running = self.translate()?;
+        running.suricata = Suricata::start(self)?;
+        if running.suricata.is_none() {
+            running.end()?;
+            return Ok(None);
+        }
+        running.clear_forward();
+        let (enough, queue) = (suricata::ENOUGH, suricata::QUEUE);
+        let rules = [
+            format!("-A FORWARD -m connmark --mark {enough} -j ACCEPT"),
+            format!("-A FORWARD -j NFQUEUE --queue-num {queue} --queue-bypass"),
+            format!("-t mangle -A POSTROUTING -m mark --mark {enough} -j CONNMARK --save-mark"),
+        ];
+        for rule in rules {
+            let rule: Vec<&str> = rule.split(' ').collect();
+            self.inside(Side::Gateway, &[&["iptables"], rule.as_slice()].concat())?;
+        }
+        Ok(Some(running))
     }
 
     /// A file beside the policy.
@@ -319,6 +340,7 @@ struct Accepting {
 pub(super) struct Running {
     gateway: Option<Child>,
     proxy: Option<Proxy>,
+    suricata: Option<Suricata>,
     accepting: Option<Accepting>,
     undo: Option<Vec<String>>,
 }
@@ -329,8 +351,18 @@ impl Running {
         Running {
             gateway: None,
             proxy: None,
+            suricata: None,
             accepting: None,
             undo: None,
+        }
+    }
+
+    /// The rules of FORWARD and mangle go with the translation's.
+    fn clear_forward(&mut self) {
+        if let Some(undo) = &mut self.undo {
+            undo.truncate(3);
+            let all = "iptables -F FORWARD; iptables -t mangle -F POSTROUTING; iptables -t nat -F";
+            undo.extend(["sh", "-c", all].map(str::to_owned));
         }
     }
 
@@ -339,13 +371,14 @@ impl Running {
         self.gateway.as_ref().map(Child::id)
     }
 
-    /// Processor time of the gateway's process: all threads, and those of its queues. Nothing where there is none.
+    /// Processor time of the gateway's process, or Suricata's: all threads, and those of its queues. Nothing where there is none.
     pub(super) fn processor_time(&self) -> Result<[Duration; 2], Failure> {
         let (mut all, mut queues) = (0_u64, 0_u64);
-        let Some(gateway) = &self.gateway else {
+        let suricata = self.suricata.as_ref().map(Suricata::process);
+        let Some(process) = self.process().or(suricata) else {
             return Ok([Duration::ZERO; 2]);
         };
-        let threads = format!("/proc/{}/task", gateway.id());
+        let threads = format!("/proc/{process}/task");
         for thread in std::fs::read_dir(threads).map_err(Failure::failed)? {
             let path = thread.map_err(Failure::failed)?.path();
             // A thread may have ended meanwhile.
@@ -369,6 +402,9 @@ impl Running {
         }
         if let Some(proxy) = self.proxy.take() {
             proxy.end();
+        }
+        if let Some(suricata) = self.suricata.take() {
+            suricata.end();
         }
         if let Some(Accepting { over, thread }) = self.accepting.take() {
             over.store(true, Ordering::Relaxed);

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::border::{Border, Running};
+use super::border::{Border, Running, Side};
 use super::load::{Kind, Load, Loaded};
 use super::pages::{self, CALLERS, Called};
 use super::policies::{AUDIT, CLASSIFY, FEW, FILTER, MANY, ON_OPAQUE, SCAN, naming, yara_rules};
+use super::storm;
 use crate::bench::figure::Figure;
 use crate::cli::{GateBenchArgs, Offloads, PathChoice};
 use crate::failure::Failure;
@@ -30,6 +31,8 @@ pub(super) enum Setup {
         /// Each answer is scanned.
         scans: bool,
     },
+    /// Suricata with rules on peer-to-peer and chat, beside address translation.
+    Suricata,
 }
 
 /// A configuration.
@@ -41,7 +44,7 @@ pub(super) struct Step {
     pub(super) setup: Setup,
 }
 
-pub(super) const LADDER: [Step; 13] = [
+pub(super) const LADDER: [Step; 14] = [
     step("forward", "forwarding", Setup::Forward),
     step("nat", NAT, Setup::Translate),
     step("queue", "every packet queued and accepted", Setup::Accept),
@@ -79,8 +82,12 @@ pub(super) const LADDER: [Step; 13] = [
         "proxy by redirection that scans (squid, c-icap, clamd)",
         Setup::Proxy { scans: true },
     ),
+    step("suricata", "Suricata, 20 rules", Setup::Suricata),
 ];
 pub(super) const NAT: &str = "forwarding with NAT";
+
+/// Where a peer of BitTorrent is, to see whether it is blocked.
+const PEER: u16 = 6_883;
 
 const KINDS: [Kind; 3] = [Kind::Files(100), Kind::Bulk(1), Kind::Bulk(8)];
 
@@ -104,6 +111,7 @@ impl Setup {
 /// What a configuration cannot do without.
 pub(super) fn needs(setup: Setup) -> &'static str {
     match setup {
+        Setup::Suricata => "suricata (in Debian 12 from bookworm-backports)",
         Setup::Proxy { scans: false } => "squid",
         Setup::Proxy { scans: true } => "--clamd, squid, c-icap and its module virus_scan",
         _ => "--clamd",
@@ -170,6 +178,11 @@ fn cross(
             "{name}: the EICAR test file came through, so nothing is scanned; does this clamd know it?"
         )));
     }
+    if first && setup == Setup::Suricata && lets_a_peer_through(border)? {
+        return Err(Failure::failed(format_args!(
+            "{name}: a BitTorrent peer was answered, so its rules are not in force"
+        )));
+    }
     for kind in setup.kinds() {
         if !load.has(*kind) {
             note(format!(", {}: LEFT OUT, it needs iperf3", kind.name()));
@@ -198,6 +211,17 @@ fn cross(
         runs.called.push((name.clone(), callers, called));
     }
     Ok(())
+}
+
+/// Whether a BitTorrent peer outside answers one inside.
+fn lets_a_peer_through(border: &Border) -> Result<bool, Failure> {
+    // It may be there from the last time.
+    storm::serve(border, PEER).ok();
+    let calling = border.at(Side::Client, || storm::attempt(PEER).unwrap_or(false));
+    let called = calling.map_err(Failure::failed)?.join();
+    called
+        .map_err(|_| Failure::failed("a caller's thread ended by a fault"))?
+        .map_err(Failure::failed)
 }
 
 /// A configuration on one of the gateway's paths, with packets of one kind.
@@ -337,6 +361,7 @@ pub(super) fn start(
             )?))
         }
         Setup::Proxy { scans: true } if args.clamd.is_none() => Ok(None),
+        Setup::Suricata => border.suricata(),
         Setup::Proxy { scans } => border.proxy(args.clamd.as_deref().filter(|_| scans)),
     }
 }
