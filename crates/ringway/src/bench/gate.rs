@@ -78,12 +78,12 @@ const PARTS: [(&str, Part); 8] = [
 impl Part {
     /// It needs namespaces.
     fn crosses(self) -> bool {
-        self.loads() || matches!(self, Self::Storm | Self::Flood | Self::Gaps)
+        self.loads() || matches!(self, Self::Flood | Self::Gaps)
     }
 
     /// It needs the servers of the ladder.
     fn loads(self) -> bool {
-        matches!(self, Self::Others | Self::Programs)
+        matches!(self, Self::Storm | Self::Others | Self::Programs)
     }
 }
 
@@ -126,7 +126,7 @@ pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
     for part in parts {
         let (clamd, captures) = (args.clamd.as_deref(), args.captures.as_deref());
         let measured = match (part, &border, crossed) {
-            (Part::Storm, Some(border), _) => storm::measure(output, args, border, manner),
+            (Part::Storm, _, Some(crossed)) => storm::measure(output, args, crossed, manner),
             (Part::Flood, Some(border), _) => flood::measure(output, args, border, manner),
             (Part::Gaps, Some(border), _) => gaps::measure(output, args, border, manner),
             (Part::Others, _, Some(crossed)) => others::measure(output, args, crossed, manner),

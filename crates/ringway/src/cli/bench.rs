@@ -47,14 +47,17 @@ the gateway's configurations take turns, and each is shown as a share of NAT; be
 connections are redirected, with the same filter of names, and with c-icap and clamd. Client, server and gateway share
 this machine's cores. Needs root, iproute2, iptables and iperf3; stages, memory and ndpi do without.
 
-cache: 64 callers dial a blocked service again and again. drops: one core sends calls to it as fast as it can, and 20000 a second,
-for at most 30 seconds. fast-pass: a file of 300 MB, of which at most --seconds are loaded,
-over lines with loss and delay. others: 8 connections
-of iperf3 beside files that clamd scans. programs: what a packet costs on each path, what the kernel's programs take of it, and the memory of their maps. stages: each stage of a packet alone,
-from memory. memory: what a process grows by for 10 000 to
-1 000 000 flows. ndpi: recall and precision beside ndpiReader. --quick measures the ladder only, unless --only asks for more.")]
+rules-20 and rules-200: so many rules on applications of which nothing comes. telegram: a rule on what may begin with any bytes.
+suricata: the same load through Suricata, if it is installed.
+
+cache: 64 callers dial a blocked service again and again, alone and beside iperf3. drops: one core sends calls to it as fast as it
+can, and 20000 a second, for at most 30 seconds each; nft copies them on their way. fast-pass: a file of 300 MB, of which at most
+--seconds are loaded, over lines with loss and delay. others: 8 connections of iperf3 beside files that clamd scans. programs: what
+a packet costs on each path, what the kernel's programs take of it, and the memory of their maps. stages: each stage of a packet
+alone, from memory. memory: what a process grows by for 10 000 to 1 000 000 flows. ndpi: recall and precision beside ndpiReader.
+--quick measures the ladder only, unless --only asks for more.")]
 pub(crate) struct GateBenchArgs {
-    /// One round of 1.5 seconds each; ends within a minute
+    /// One round of 1.5 seconds each; the ladder ends within three minutes
     #[arg(long)]
     pub(crate) quick: bool,
     /// Rounds

@@ -79,13 +79,13 @@ const NFQUEUE: &str = "dropped by a program behind NFQUEUE";
 
 /// How fast calls come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pace {
+pub(super) enum Pace {
     AtOnce,
     Steady,
 }
 
 impl Pace {
-    fn name(self) -> String {
+    pub(super) fn name(self) -> String {
         match self {
             Self::AtOnce => "as fast as one core sends".to_owned(),
             Self::Steady => format!("{STEADY} calls/s"),

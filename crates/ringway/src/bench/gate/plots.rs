@@ -17,7 +17,7 @@ struct Plot {
     of: &'static str,
 }
 
-const PLOTS: [Plot; 7] = [
+const PLOTS: [Plot; 8] = [
     Plot {
         name: "figure-7",
         title: "Files of 2 MB, 100 clients (kP2PADM, Figure 7)",
@@ -48,7 +48,14 @@ const PLOTS: [Plot; 7] = [
     },
     Plot {
         name: "figure-9",
-        title: "Calls like a blocked one that are dropped (Figure 9)",
+        title: "Others beside a storm of calls to a blocked service (Figure 9)",
+        metric: "throughput_of_others",
+        unit: "Gbit/s",
+        of: "64 callers, one attempt each 25 ms beside 8 connections of others, ",
+    },
+    Plot {
+        name: "figure-9-drops",
+        title: "Calls like a blocked one that are dropped",
         metric: "dropped",
         unit: "a second, one core sends",
         of: "flood of calls, as fast as one core sends, ",
@@ -104,6 +111,8 @@ impl Plot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::gate::load::Kind;
+    use crate::bench::gate::{flood, pages, storm};
 
     fn figure(case: &str, metric: &'static str, unit: &'static str, value: f64) -> Figure {
         Figure::new("gate", case, metric, unit, &[value])
@@ -135,6 +144,12 @@ mod tests {
                 5.0,
             ),
             figure(
+                "64 callers, one attempt each 25 ms beside 8 connections of others, d",
+                "throughput_of_others",
+                "Gbit/s",
+                6.0,
+            ),
+            figure(
                 "flood of calls, 20000 calls/s, c",
                 "processor_time",
                 "µs",
@@ -145,18 +160,40 @@ mod tests {
             .iter()
             .map(|plot| (plot.name, plot.bars(&figures)))
             .collect();
-        let wanted: [(&str, &[(&str, f64)]); 7] = [
+        let wanted: [(&str, &[(&str, f64)]); 8] = [
             ("figure-7", &[("a", 1.0)]),
             ("figure-7-pages", &[]),
             ("figure-8", &[("a", 0.5)]),
             ("figure-8-packets", &[]),
-            ("figure-9", &[("c", 5.0)]),
+            ("figure-9", &[("d", 6.0)]),
+            ("figure-9-drops", &[("c", 5.0)]),
             ("figure-9-cost", &[]),
             ("figure-10", &[("1 % lost, b", 3.0)]),
         ];
         for ((name, bars), (wanted_name, wanted)) in drawn.iter().zip(wanted) {
             let bars: Vec<(&str, f64)> = bars.iter().map(|(n, v)| (n.as_str(), *v)).collect();
             assert_eq!((*name, bars.as_slice()), (wanted_name, wanted));
+        }
+    }
+
+    #[test]
+    fn parts_call_their_cases_as_the_plots_do() {
+        let flood = |pace: flood::Pace| format!("flood of calls, {}, ", pace.name());
+        let storm = format!(
+            "{} callers, {}, ",
+            storm::CALLERS,
+            storm::Pace::Beside.name()
+        );
+        let pages = format!(", {} callers of pages of 1 kB", pages::CALLERS);
+        let names = [
+            format!(", {}", Kind::Files(100).name()),
+            pages,
+            storm,
+            flood(flood::Pace::AtOnce),
+            flood(flood::Pace::Steady),
+        ];
+        for name in names {
+            assert!(PLOTS.iter().any(|plot| plot.of == name), "{name}");
         }
     }
 
