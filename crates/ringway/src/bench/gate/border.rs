@@ -403,9 +403,7 @@ impl Running {
         if let Some(proxy) = self.proxy.take() {
             proxy.end();
         }
-        if let Some(suricata) = self.suricata.take() {
-            suricata.end();
-        }
+        drop(self.suricata.take());
         if let Some(Accepting { over, thread }) = self.accepting.take() {
             over.store(true, Ordering::Relaxed);
             thread

@@ -43,7 +43,7 @@ const BEGINNINGS: [(&str, &str); 20] = [
     ("udp", "|2e a7 d9 0b|"),
 ];
 
-/// The running program.
+/// The running program; it ends with this.
 #[derive(Debug)]
 pub(super) struct Suricata {
     child: Child,
@@ -88,7 +88,6 @@ impl Suricata {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        suricata.end();
         Err(Failure::failed("suricata did not start"))
     }
 
@@ -96,10 +95,11 @@ impl Suricata {
     pub(super) fn process(&self) -> u32 {
         self.child.id()
     }
+}
 
-    /// Ends it.
-    pub(super) fn end(mut self) {
-        // It has ended meanwhile, or is ended now.
+impl Drop for Suricata {
+    fn drop(&mut self) {
+        // It has ended by itself if this fails.
         self.child.kill().ok();
         self.child.wait().ok();
     }
