@@ -70,10 +70,10 @@ bench-overlay: setup ## look points up in rings with traitors (hours; OVERLAY="-
 	target/release/ringway bench overlay --json --plots target/bench $(OVERLAY) > target/bench/overlay.json
 	@cat target/bench/overlay.json
 
-bench-gate: setup-bench target/tools/bin/rattan ## measure the gateway beside NAT, squid and nDPI (root, an hour; GATE="--clamd PATH" to scan too): target/bench/gate.json
+bench-gate: setup-bench target/tools/bin/rattan ## measure the gateway beside NAT, squid, Suricata and nDPI on both paths (root, hours; GATE="--clamd PATH" to scan too): target/bench/gate.json and plots
 	$(CARGO) build --locked --release --package ringway
 	mkdir -p target/bench
-	target/release/ringway bench gate --json --rattan target/tools/bin/rattan $(GATE) > target/bench/gate.json
+	target/release/ringway bench gate --json --path user,kernel --offloads on,off --plots target/bench --rattan target/tools/bin/rattan $(GATE) > target/bench/gate.json
 	target/release/ringway bench gate --json --windows $(GATE) >> target/bench/gate.json
 	target/release/ringway bench gate --json --chat --only nat,scan,yara $(GATE) >> target/bench/gate.json
 	@cat target/bench/gate.json

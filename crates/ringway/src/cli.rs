@@ -11,7 +11,9 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-pub(crate) use bench::{BenchCommand, DtlArgs, GateBenchArgs, OverlayArgs, TransportArgs};
+pub(crate) use bench::{
+    BenchCommand, DtlArgs, GateBenchArgs, Offloads, OverlayArgs, TransportArgs,
+};
 pub(crate) use gate::{
     ApplyArgs, AuditArgs, CachePlace, CheckArgs, ClassifyArgs, ConfirmArgs, DoctorArgs, DownArgs,
     FlowsArgs, GateCommand, GateStatusArgs, LookArgs, PathChoice, ReplayArgs, SignatureArgs,

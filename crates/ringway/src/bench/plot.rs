@@ -37,7 +37,13 @@ impl Bars {
         }
         let rows = i32::try_from(self.bars.len())?;
         let height = u32::try_from(rows)? * 26 + 120;
-        let root = SVGBackend::new(path, (900, height)).into_drawing_area();
+        // Room for the longest name, whose letters are some seven wide.
+        let letters = self.bars.iter().map(|(name, _)| name.chars().count()).max();
+        let label = u32::try_from(letters.unwrap_or(0))?
+            .saturating_mul(7)
+            .max(220);
+        let size = (label.saturating_add(680), height);
+        let root = SVGBackend::new(path, size).into_drawing_area();
         root.fill(&WHITE)?;
         let lengths = || self.bars.iter().map(|(_, length)| length.max(1e-6));
         let least = lengths().fold(f64::MAX, f64::min) / 2.0;
@@ -46,7 +52,7 @@ impl Bars {
             .caption(&self.title, ("sans-serif", 18))
             .margin(12)
             .x_label_area_size(40)
-            .y_label_area_size(220)
+            .y_label_area_size(label)
             .build_cartesian_2d((least..most).log_scale(), (0..rows).into_segmented())?;
         let name = |row: &SegmentValue<i32>| match row {
             SegmentValue::CenterOf(row) => {

@@ -19,6 +19,15 @@ pub(crate) enum BenchCommand {
     Gate(GateBenchArgs),
 }
 
+/// Whether cards join packets (TSO, GSO, GRO).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Offloads {
+    /// Up to 64 kB.
+    On,
+    /// Each has at most 1 500 bytes.
+    Off,
+}
+
 /// `ringway bench gate`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
@@ -28,6 +37,8 @@ Examples:
   ringway bench gate --only nat,filter --rounds 5
   ringway bench gate --only cache,stages,memory,ndpi
   ringway bench gate --only fast-pass --rattan target/tools/bin/rattan --rounds 1 --seconds 15
+  ringway bench gate --only nat,classify,rules-20,rules-200 --path user,kernel --offloads on,off --plots target/bench
+  ringway bench gate --only drops,programs,others --path user,kernel --clamd /run/clamav/clamd.ctl
   ringway bench gate --windows --clamd /run/clamav/clamd.ctl
   ringway bench gate --chat --only nat,scan --clamd /run/clamav/clamd.ctl
 
@@ -36,11 +47,17 @@ the gateway's configurations take turns, and each is shown as a share of NAT; be
 connections are redirected, with the same filter of names, and with c-icap and clamd. Client, server and gateway share
 this machine's cores. Needs root, iproute2, iptables and iperf3; stages, memory and ndpi do without.
 
-cache: 64 callers dial a blocked service again and again. fast-pass: a file of 300 MB, of which at most --seconds are loaded,
-over lines with loss and delay. stages: each stage of a packet alone, from memory. memory: what a process grows by for 10 000 to
-1 000 000 flows. ndpi: recall and precision beside ndpiReader. --quick measures the ladder only, unless --only asks for more.")]
+rules-20 and rules-200: so many rules on applications of which nothing comes. telegram: a rule on what may begin with any bytes.
+suricata: the same load through Suricata, if it is installed.
+
+cache: 64 callers dial a blocked service again and again, alone and beside iperf3. drops: one core sends calls to it as fast as it
+can, and 20000 a second, for at most 30 seconds each; nft copies them on their way. fast-pass: a file of 300 MB, of which at most
+--seconds are loaded, over lines with loss and delay. others: 8 connections of iperf3 beside files that clamd scans. programs: what
+a packet costs on each path, what the kernel's programs take of it, and the memory of their maps. stages: each stage of a packet
+alone, from memory. memory: what a process grows by for 10 000 to 1 000 000 flows. ndpi: recall and precision beside ndpiReader.
+--quick measures the ladder only, unless --only asks for more.")]
 pub(crate) struct GateBenchArgs {
-    /// One round of 1.5 seconds each; ends within a minute
+    /// One round of 1.5 seconds each; the ladder ends within three minutes
     #[arg(long)]
     pub(crate) quick: bool,
     /// Rounds
@@ -56,8 +73,9 @@ pub(crate) struct GateBenchArgs {
     /// list of packets that wait as well, so that all wait while one does
     #[arg(long)]
     pub(crate) chat: bool,
-    /// Only these of forward, nat, queue, classify, filter, audit, scan, yara, proxy, proxy-scan (shares are told where nat is one of
-    /// them), and of the parts beside them: cache, fast-pass, stages, memory, ndpi
+    /// Only these of forward, nat, queue, classify, rules-20, rules-200, telegram, filter, audit, scan, yara, proxy,
+    /// proxy-scan, suricata (shares are told where nat is one of them), and of the parts beside them: cache, drops, fast-pass, others, programs,
+    /// stages, memory, ndpi
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Where the gateway carries its decisions out: `user`, `kernel`, or one after the other in each round
@@ -68,6 +86,10 @@ pub(crate) struct GateBenchArgs {
         default_value = "user"
     )]
     pub(crate) path: Vec<PathChoice>,
+    /// Whether packets travel joined up to 64 kB, as network cards' offloads join them (`on`), or each with at most 1 500 bytes
+    /// (`off`), or one after the other in each round: `on,off`
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "on")]
+    pub(crate) offloads: Vec<Offloads>,
     /// How many queues the gateway has, each with a thread
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) queues: u16,
@@ -77,6 +99,10 @@ pub(crate) struct GateBenchArgs {
     /// The emulator of lines, for `fast-pass`: rattan 0.1.1, which `make bench-gate` installs
     #[arg(long, value_name = "PATH")]
     pub(crate) rattan: Option<PathBuf>,
+    /// Folder for plots, as SVG: figure-7 (throughput) and figure-8 (processor time) of the ladder, figure-9 (drops of the connection
+    /// cache), figure-10 (fast pass), of what is measured
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["windows", "chat"])]
+    pub(crate) plots: Option<PathBuf>,
     /// A folder with labels.tsv and given/, captures whose flows are known, for `ndpi`
     #[arg(long, value_name = "FOLDER")]
     pub(crate) captures: Option<PathBuf>,

@@ -18,6 +18,8 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tempfile::TempDir;
 
 use super::proxy::{INTERCEPTED, Proxy};
+use super::suricata::{self, Suricata};
+use crate::cli::Offloads;
 use crate::failure::Failure;
 
 pub(super) const SERVER: &str = "198.51.100.9";
@@ -98,6 +100,30 @@ impl Border {
         Ok(border)
     }
 
+    /// Whether packets travel joined, as far as the cables of these namespaces join them. False: they cannot be told to do
+    /// without, because ethtool is not there.
+    pub(super) fn offload(&self, offloads: Offloads) -> Result<bool, Failure> {
+        let version = Command::new("ethtool").arg("--version").output();
+        if version.is_err() {
+            return Ok(offloads == Offloads::On);
+        }
+        let ends = [
+            (Side::Client, "eth0"),
+            (Side::Gateway, "lan0"),
+            (Side::Gateway, "wan0"),
+            (Side::Server, "eth0"),
+        ];
+        // These cables join nothing that arrives in pieces unless they are told to.
+        let words: &[&str] = match offloads {
+            Offloads::On => &["tso", "on", "gso", "on"],
+            Offloads::Off => &["tso", "off", "gso", "off", "gro", "off"],
+        };
+        for (side, interface) in ends {
+            self.inside(side, &[&["ethtool", "-K", interface], words].concat())?;
+        }
+        Ok(true)
+    }
+
     fn name(&self, side: Side) -> String {
         let end = match side {
             Side::Client => 'c',
@@ -159,6 +185,7 @@ impl Border {
         Ok(Running {
             gateway: None,
             proxy: None,
+            suricata: None,
             accepting: None,
             undo: Some(vec![
                 "netns".to_owned(),
@@ -208,12 +235,31 @@ impl Border {
             let to = ["-j", "NFQUEUE", "--queue-num", &number, "--queue-bypass"];
             self.inside(Side::Gateway, &[rule.as_slice(), of, &to].concat())?;
         }
-        // The rule goes with the translation's.
-        if let Some(undo) = &mut running.undo {
-            undo.truncate(3);
-            undo.extend(["sh", "-c", "iptables -F FORWARD; iptables -t nat -F"].map(str::to_owned));
-        }
+        running.clear_forward();
         Ok(running)
+    }
+
+    /// Suricata asked about every packet of connections of which it has not seen enough, with address translation. `None`: it is
+    /// not installed.
+    pub(super) fn suricata(&self) -> Result<Option<Running>, Failure> {
+        let mut running = self.translate()?;
+        running.suricata = Suricata::start(self)?;
+        if running.suricata.is_none() {
+            running.end()?;
+            return Ok(None);
+        }
+        running.clear_forward();
+        let (enough, queue) = (suricata::ENOUGH, suricata::QUEUE);
+        let rules = [
+            format!("-A FORWARD -m connmark --mark {enough} -j ACCEPT"),
+            format!("-A FORWARD -j NFQUEUE --queue-num {queue} --queue-bypass"),
+            format!("-t mangle -A POSTROUTING -m mark --mark {enough} -j CONNMARK --save-mark"),
+        ];
+        for rule in rules {
+            let rule: Vec<&str> = rule.split(' ').collect();
+            self.inside(Side::Gateway, &[&["iptables"], rule.as_slice()].concat())?;
+        }
+        Ok(Some(running))
     }
 
     /// A file beside the policy.
@@ -221,6 +267,20 @@ impl Border {
         let path = self.folder.path().join(name);
         std::fs::write(&path, text).map_err(Failure::failed)?;
         Ok(path)
+    }
+
+    /// What the gateway says that it has done.
+    pub(super) fn status(&self) -> Result<serde_json::Value, Failure> {
+        let program = std::env::current_exe().map_err(Failure::failed)?;
+        let told = Command::new(program)
+            .args(["--json", "gate", "status", "--control"])
+            .arg(self.folder.path().join("gate.sock"))
+            .output()
+            .map_err(Failure::failed)?;
+        serde_json::from_slice(&told.stdout).map_err(|_| {
+            let why = String::from_utf8_lossy(&told.stderr);
+            Failure::failed(format_args!("the gateway does not answer: {}", why.trim()))
+        })
     }
 
     /// A gateway with this policy, and address translation. `more`: further words for `gate up`.
@@ -280,6 +340,7 @@ struct Accepting {
 pub(super) struct Running {
     gateway: Option<Child>,
     proxy: Option<Proxy>,
+    suricata: Option<Suricata>,
     accepting: Option<Accepting>,
     undo: Option<Vec<String>>,
 }
@@ -290,18 +351,34 @@ impl Running {
         Running {
             gateway: None,
             proxy: None,
+            suricata: None,
             accepting: None,
             undo: None,
         }
     }
 
-    /// Processor time of the gateway's process: all threads, and those of its queues. Nothing where there is none.
+    /// The rules of FORWARD and mangle go with the translation's.
+    fn clear_forward(&mut self) {
+        if let Some(undo) = &mut self.undo {
+            undo.truncate(3);
+            let all = "iptables -F FORWARD; iptables -t mangle -F POSTROUTING; iptables -t nat -F";
+            undo.extend(["sh", "-c", all].map(str::to_owned));
+        }
+    }
+
+    /// The gateway's process.
+    pub(super) fn process(&self) -> Option<u32> {
+        self.gateway.as_ref().map(Child::id)
+    }
+
+    /// Processor time of the gateway's process, or Suricata's: all threads, and those of its queues. Nothing where there is none.
     pub(super) fn processor_time(&self) -> Result<[Duration; 2], Failure> {
         let (mut all, mut queues) = (0_u64, 0_u64);
-        let Some(gateway) = &self.gateway else {
+        let suricata = self.suricata.as_ref().map(Suricata::process);
+        let Some(process) = self.process().or(suricata) else {
             return Ok([Duration::ZERO; 2]);
         };
-        let threads = format!("/proc/{}/task", gateway.id());
+        let threads = format!("/proc/{process}/task");
         for thread in std::fs::read_dir(threads).map_err(Failure::failed)? {
             let path = thread.map_err(Failure::failed)?.path();
             // A thread may have ended meanwhile.
@@ -326,6 +403,7 @@ impl Running {
         if let Some(proxy) = self.proxy.take() {
             proxy.end();
         }
+        drop(self.suricata.take());
         if let Some(Accepting { over, thread }) = self.accepting.take() {
             over.store(true, Ordering::Relaxed);
             thread

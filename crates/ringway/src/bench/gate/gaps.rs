@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::border::{Border, SERVER, Side};
-use super::{AUDIT, words};
+use super::border::{Border, Running, SERVER, Side};
+use super::ladder::{NAT, along, words};
+use super::policies::AUDIT;
 use crate::bench::figure::Figure;
-use crate::cli::GateBenchArgs;
+use crate::cli::{GateBenchArgs, PathChoice};
 use crate::failure::Failure;
 use crate::limits::BENCH_CHILD_END;
 use crate::output::Output;
@@ -21,8 +22,8 @@ use crate::output::Output;
 /// Bytes of the file, as in the paper.
 const LENGTH: u64 = 300_000_000;
 const PORT: u16 = 80;
-/// Per cent of the server's packets that are lost, as in the paper.
-const LOSSES: [u32; 4] = [0, 1, 2, 5];
+/// Per cent of the server's packets that are lost: the paper's range.
+const LOSSES: [u32; 4] = [0, 1, 3, 5];
 /// Round trips without queues, ms.
 const ROUND_TRIPS: [u32; 3] = [10, 50, 100];
 /// What the line carries, Mbit/s: less than the slowest of the configurations does.
@@ -37,19 +38,39 @@ const BEHIND: &str = "sysctl -qw net.ipv4.tcp_no_metrics_save=1; ip -4 -o addr s
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Middle {
     Nobody,
-    FastPass,
+    FastPass(PathChoice),
+    /// In user space, as both paths follow files.
     Waiting,
 }
 
-const MIDDLES: [Middle; 3] = [Middle::Nobody, Middle::FastPass, Middle::Waiting];
-
 impl Middle {
-    fn name(self) -> &'static str {
+    /// NAT first, to which the others are compared.
+    fn of(paths: &[PathChoice]) -> Vec<Middle> {
+        let fast = paths.iter().map(|path| Middle::FastPass(*path));
+        let waits = paths.contains(&PathChoice::User);
+        let waiting = waits.then_some(Middle::Waiting);
+        [Middle::Nobody]
+            .into_iter()
+            .chain(fast)
+            .chain(waiting)
+            .collect()
+    }
+
+    fn name(self) -> String {
         match self {
-            Self::Nobody => "forwarding with NAT",
-            Self::FastPass => "file followed, fast pass",
-            Self::Waiting => "file followed, without fast pass",
+            Self::Nobody => NAT.to_owned(),
+            Self::FastPass(path) => along(path, "file followed, fast pass").0,
+            Self::Waiting => "file followed, without fast pass".to_owned(),
         }
+    }
+
+    fn start(self, border: &Border, args: &GateBenchArgs) -> Result<Running, Failure> {
+        let more = match self {
+            Self::Nobody => return border.translate(),
+            Self::FastPass(path) => along(path, "").1,
+            Self::Waiting => vec!["--no-fast-pass".to_owned()],
+        };
+        border.gateway(AUDIT, &[words(args, None), more].concat())
     }
 }
 
@@ -64,50 +85,55 @@ pub(super) fn measure(
         output.note("fast pass: LEFT OUT, it needs --rattan (`make bench-dtl` installs it)");
         return Ok(Vec::new());
     };
+    let middles = Middle::of(&args.path);
+    let trips = ROUND_TRIPS
+        .into_iter()
+        .take(if args.quick { 1 } else { ROUND_TRIPS.len() });
     let mut figures = Vec::new();
-    for round_trip in ROUND_TRIPS {
-        for loss in LOSSES {
-            let cell = format!("300 MB, {loss} % lost, round trip {round_trip} ms");
-            let mut rates = [const { Vec::new() }; 3];
-            for round in 0..rounds {
-                let line = Line::lay(border, rattan, (loss, round_trip))?;
-                // Each of them comes first in turn.
-                for turn in 0..MIDDLES.len() {
-                    let at = (turn + round) % MIDDLES.len();
-                    let (Some(middle), Some(rates)) = (MIDDLES.get(at), rates.get_mut(at)) else {
-                        continue;
-                    };
-                    let running = match middle {
-                        Middle::Nobody => border.translate()?,
-                        Middle::FastPass => border.gateway(AUDIT, &words(args, None))?,
-                        Middle::Waiting => {
-                            let wait = vec!["--no-fast-pass".to_owned()];
-                            border.gateway(AUDIT, &[words(args, None), wait].concat())?
-                        }
-                    };
-                    let loaded = load(border, line.server, time);
-                    running.end()?;
-                    let rate = loaded?;
-                    output.note(&format!(
-                        "round {} of {rounds}, {cell}, {}: {rate:.2} Mbit/s",
-                        round + 1,
-                        middle.name()
-                    ));
-                    rates.push(rate);
-                }
+    for (round_trip, loss) in trips.flat_map(|trip| LOSSES.map(|loss| (trip, loss))) {
+        let cell = format!("300 MB, {loss} % lost, round trip {round_trip} ms");
+        let mut rates = vec![Vec::new(); middles.len()];
+        for round in 0..rounds {
+            let line = Line::lay(border, rattan, (loss, round_trip))?;
+            // Each of them comes first in turn.
+            for turn in 0..middles.len() {
+                let at = (turn + round) % middles.len();
+                let (Some(middle), Some(rates)) = (middles.get(at), rates.get_mut(at)) else {
+                    continue;
+                };
+                let running = middle.start(border, args)?;
+                let loaded = load(border, line.server, time);
+                running.end()?;
+                let rate = loaded?;
+                output.note(&format!(
+                    "round {} of {rounds}, {cell}, {}: {rate:.2} Mbit/s",
+                    round + 1,
+                    middle.name()
+                ));
+                rates.push(rate);
             }
-            let [nobody, fast_pass, waiting] = rates;
-            let named = |middle: Middle, rates: &[f64]| {
-                let case = format!("{cell}, {}", middle.name());
-                Figure::new("gate", case, "throughput", "Mbit/s", rates)
-            };
-            figures.push(named(Middle::Nobody, &nobody));
-            let against = Middle::Nobody.name();
-            figures.push(named(Middle::FastPass, &fast_pass).against(against, &nobody));
-            figures.push(named(Middle::Waiting, &waiting).against(against, &nobody));
         }
+        figures.extend(figures_of(&cell, &middles, &rates));
     }
     Ok(figures)
+}
+
+/// Rates, and how long the whole file takes at them.
+fn figures_of(cell: &str, middles: &[Middle], rates: &[Vec<f64>]) -> Vec<Figure> {
+    let times = |rates: &[f64]| -> Vec<f64> {
+        let megabits = f64::from(u32::try_from(LENGTH).unwrap_or(u32::MAX)) * 8.0 / 1e6;
+        rates.iter().map(|rate| megabits / rate).collect()
+    };
+    let nobody = rates.first().map(Vec::as_slice).unwrap_or_default();
+    let mut figures = Vec::new();
+    for (middle, rates) in middles.iter().zip(rates) {
+        let case = format!("{cell}, {}", middle.name());
+        let rate = Figure::new("gate", case.clone(), "throughput", "Mbit/s", rates);
+        let time = Figure::new("gate", case, "transfer_time", "s", &times(rates));
+        figures.push(rate.against(NAT, nobody));
+        figures.push(time.against(NAT, &times(nobody)));
+    }
+    figures
 }
 
 /// Mbit/s of the file, of which at most so much time's worth is loaded.

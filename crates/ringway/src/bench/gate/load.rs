@@ -304,7 +304,8 @@ fn answer(mut stream: TcpStream, pattern: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-fn fetch(bytes: &AtomicU64, over: &AtomicBool) -> io::Result<()> {
+/// Loads a file.
+pub(super) fn fetch(bytes: &AtomicU64, over: &AtomicBool) -> io::Result<()> {
     let mut stream = TcpStream::connect((SERVER, FILES))?;
     stream.set_read_timeout(Some(Duration::from_secs(2)))?;
     stream.write_all(b"GET /file.bin HTTP/1.1\r\nHost: server\r\n\r\n")?;

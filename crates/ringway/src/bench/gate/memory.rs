@@ -9,7 +9,7 @@ use ringway_gateway::flow::TableBounds;
 use ringway_gateway::verdict::{Gateway, Mode, Settings};
 use ringway_gateway::{LinkType, Packets, built_in_classifier};
 
-use super::{AUDIT, CLASSIFY};
+use super::policies::{self, AUDIT, CLASSIFY};
 use crate::bench::figure::Figure;
 use crate::bench::real::resident;
 use crate::failure::Failure;
@@ -158,7 +158,7 @@ pub(super) fn hold(output: Output, cell: Held) -> Result<(), Failure> {
         State::Followed => AUDIT,
         _ => CLASSIFY,
     };
-    let policy = super::policy(policy)?;
+    let policy = policies::policy(policy)?;
     let settings = Settings {
         mode: Mode::Enforce,
         ..Settings::default()

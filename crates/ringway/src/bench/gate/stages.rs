@@ -27,7 +27,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::border::{Border, SERVER, Side};
 use super::load::pattern;
-use super::{CLASSIFY, rules};
+use super::policies::{CLASSIFY, policy, yara_rules};
+use super::spent;
 use crate::bench::figure::Figure;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -164,9 +165,9 @@ fn of_load(load: &Load, clamd: Option<&Path>, rounds: usize) -> Result<Vec<Figur
             note("scan_clamd", per(count, began.elapsed()));
         }
         let mut yara = yara.scanner();
-        let began = processor_time();
+        let began = spent::thread();
         scanned(&mut yara, &look.jobs)?;
-        let spent = processor_time().saturating_sub(began);
+        let spent = spent::thread().saturating_sub(began);
         note("scan_yara", per(count, spent));
         let classify = whole(load, count, &classifier, CLASSIFY)?;
         note("all_classify_only", classify.time);
@@ -190,18 +191,11 @@ fn of_load(load: &Load, clamd: Option<&Path>, rounds: usize) -> Result<Vec<Figur
 /// ns of processor time for each of so many packets: of some passes the fastest, which others on this machine disturbed least.
 fn each(count: usize, mut work: impl FnMut()) -> f64 {
     let passes = (0..PASSES).map(|_| {
-        let began = processor_time();
+        let began = spent::thread();
         work();
-        per(count, processor_time().saturating_sub(began))
+        per(count, spent::thread().saturating_sub(began))
     });
     passes.fold(f64::INFINITY, f64::min)
-}
-
-/// Processor time of this thread.
-fn processor_time() -> Duration {
-    let times = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    let seconds = u64::try_from(times.tv_sec).unwrap_or(0);
-    Duration::new(seconds, u32::try_from(times.tv_nsec).unwrap_or(0))
 }
 
 fn per(count: usize, time: Duration) -> f64 {
@@ -326,7 +320,7 @@ fn whole(
     classifier: &Classifier,
     text: &str,
 ) -> Result<Passed, Failure> {
-    let policy = Arc::new(super::policy(text)?);
+    let policy = Arc::new(policy(text)?);
     let mut best: Option<Passed> = None;
     for _ in 0..PASSES {
         let settings = Settings {
@@ -336,9 +330,9 @@ fn whole(
         let (bounds, policy) = (TableBounds::default(), Arc::clone(&policy));
         let mut gateway = Gateway::new(classifier.clone(), bounds, policy, settings);
         let mut passed = Passed::default();
-        let began = processor_time();
+        let began = spent::thread();
         pass(load, &mut gateway, &mut passed);
-        passed.time = per(count, processor_time().saturating_sub(began));
+        passed.time = per(count, spent::thread().saturating_sub(began));
         if best.as_ref().is_none_or(|best| passed.time < best.time) {
             best = Some(passed);
         }
@@ -395,7 +389,7 @@ fn scanned(scanner: &mut dyn Scanner, jobs: &[ScanJob]) -> Result<(), Failure> {
 fn a_thousand_rules() -> Result<YaraRules, Failure> {
     let folder = tempfile::tempdir().map_err(Failure::failed)?;
     let file = folder.path().join("rules.yar");
-    std::fs::write(&file, rules()).map_err(Failure::failed)?;
+    std::fs::write(&file, yara_rules()).map_err(Failure::failed)?;
     YaraRules::load(&[file]).map_err(Failure::failed)
 }
 

@@ -10,57 +10,77 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::border::{Border, Running, SERVER, Side};
-use super::{CLASSIFY, words};
+use super::ladder::{along, words};
+use super::load::{Kind, Load};
+use super::policies::CLASSIFY;
 use crate::bench::figure::Figure;
-use crate::cli::GateBenchArgs;
+use crate::cli::{GateBenchArgs, PathChoice};
 use crate::failure::Failure;
 use crate::output::Output;
 
 const PORT: u16 = 6_881;
 /// Callers that dial at once.
-const CALLERS: usize = 64;
+pub(super) const CALLERS: usize = 64;
 /// How long a caller waits for an answer. The kernel's own client would send its SYN again after a second.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// Time between the attempts of a caller that keeps to a pace.
 const PACE: Duration = Duration::from_millis(25);
 const WARM: Duration = Duration::from_millis(500);
+/// What others do meanwhile.
+const OTHERS: Kind = Kind::Bulk(8);
 
 /// Who is in the middle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Middle {
     Nobody,
     WithoutCache,
-    WithCache,
+    WithCache(PathChoice),
 }
 
-const MIDDLES: [Middle; 3] = [Middle::Nobody, Middle::WithoutCache, Middle::WithCache];
-
 impl Middle {
-    fn name(self) -> &'static str {
+    fn all(paths: &[PathChoice]) -> Vec<Middle> {
+        let cached = paths.iter().map(|path| Self::WithCache(*path));
+        let others = [Self::Nobody, Self::WithoutCache].into_iter();
+        others.chain(cached).collect()
+    }
+
+    fn name(self) -> String {
         match self {
-            Self::Nobody => "forwarding with NAT, nobody is blocked",
-            Self::WithoutCache => "blocked, without the connection cache",
-            Self::WithCache => "blocked, with the connection cache",
+            Self::Nobody => "forwarding with NAT, nobody is blocked".to_owned(),
+            Self::WithoutCache => "blocked, without the connection cache".to_owned(),
+            Self::WithCache(path) => along(path, "blocked, with the connection cache").0,
         }
+    }
+
+    fn start(self, border: &Border, args: &GateBenchArgs) -> Result<Running, Failure> {
+        let more = match self {
+            Self::Nobody => return border.translate(),
+            Self::WithoutCache => vec!["--no-connection-cache".to_owned()],
+            Self::WithCache(path) => along(path, "").1,
+        };
+        border.gateway(CLASSIFY, &[words(args, None), more].concat())
     }
 }
 
 /// How fast callers dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pace {
+pub(super) enum Pace {
     /// At once after each refusal, or after having waited for an answer.
     AtOnce,
     /// At fixed times, so that what an attempt costs can be compared.
     Steady,
+    /// At fixed times, while others send as fast as they can.
+    Beside,
 }
 
-const PACES: [Pace; 2] = [Pace::AtOnce, Pace::Steady];
+const PACES: [Pace; 3] = [Pace::AtOnce, Pace::Steady, Pace::Beside];
 
 impl Pace {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::AtOnce => "dialing at once",
             Self::Steady => "one attempt each 25 ms",
+            Self::Beside => "one attempt each 25 ms beside 8 connections of others",
         }
     }
 }
@@ -76,31 +96,31 @@ struct Storm {
     queues: f64,
     queued: f64,
     seconds: f64,
+    /// What others sent beside it, Gbit/s.
+    others: f64,
 }
 
-/// Measures all three, in turns.
+/// Measures all of them, in turns.
 pub(super) fn measure(
     output: Output,
     args: &GateBenchArgs,
-    border: &Border,
+    (border, load): (&Border, &Load),
     (rounds, time): (usize, Duration),
 ) -> Result<Vec<Figure>, Failure> {
-    serve(border)?;
+    serve(border, PORT)?;
+    let middles = Middle::all(&args.path);
+    let paces = PACES
+        .into_iter()
+        .filter(|pace| *pace != Pace::Beside || load.has(OTHERS));
+    let paces: Vec<Pace> = paces.collect();
     let mut runs = Vec::new();
     for round in 0..rounds {
-        for (pace, middle) in PACES
-            .into_iter()
-            .flat_map(|pace| MIDDLES.map(|m| (pace, m)))
-        {
-            let more = match middle {
-                Middle::WithoutCache => vec!["--no-connection-cache".to_owned()],
-                Middle::Nobody | Middle::WithCache => Vec::new(),
-            };
-            let running = match middle {
-                Middle::Nobody => border.translate()?,
-                _ => border.gateway(CLASSIFY, &[words(args, None), more].concat())?,
-            };
-            let storm = dial(border, &running, pace, time)?;
+        let turns = paces
+            .iter()
+            .flat_map(|pace| middles.iter().map(move |m| (*pace, *m)));
+        for (pace, middle) in turns {
+            let running = middle.start(border, args)?;
+            let storm = dial((border, load), &running, pace, time)?;
             running.end()?;
             if middle != Middle::Nobody && storm.answered > 0.0 {
                 return Err(Failure::failed(format_args!(
@@ -110,29 +130,30 @@ pub(super) fn measure(
                 )));
             }
             output.note(&format!(
-                "round {} of {rounds}, storm, {}, {}: {:.0} attempts/s, {:.1} µs of the gateway and {:.2} queued packets each",
+                "round {} of {rounds}, storm, {}, {}: {:.0} attempts/s, {:.1} µs of the gateway and {:.2} queued packets each, {:.2} Gbit/s of others",
                 round + 1,
                 pace.name(),
                 middle.name(),
                 storm.attempts / storm.seconds,
                 storm.busy * 1e6 / storm.attempts,
-                storm.queued / storm.attempts
+                storm.queued / storm.attempts,
+                storm.others
             ));
             runs.push((pace, middle, storm));
         }
     }
-    let figures = PACES.map(|pace| {
+    let figures = paces.into_iter().flat_map(|pace| {
         let of = runs.iter().filter(|run| run.0 == pace);
         let of: Vec<(Middle, Storm)> = of.map(|run| (run.1, run.2)).collect();
-        figures(pace, &of)
+        figures(pace, &middles, &of)
     });
-    Ok(figures.concat())
+    Ok(figures.collect())
 }
 
 /// A figure of a run.
 type Value = fn(&Storm) -> f64;
 
-fn figures(pace: Pace, runs: &[(Middle, Storm)]) -> Vec<Figure> {
+fn figures(pace: Pace, middles: &[Middle], runs: &[(Middle, Storm)]) -> Vec<Figure> {
     let of = |middle: Middle, value: Value| -> Vec<f64> {
         let same = runs.iter().filter(|run| run.0 == middle);
         same.map(|run| value(&run.1)).collect()
@@ -150,7 +171,20 @@ fn figures(pace: Pace, runs: &[(Middle, Storm)]) -> Vec<Figure> {
         }),
     ];
     let mut figures = Vec::new();
-    for middle in MIDDLES {
+    for &middle in middles {
+        if pace == Pace::Beside {
+            let value = |storm: &Storm| storm.others;
+            let case = format!("{CALLERS} callers, {}, {}", pace.name(), middle.name());
+            let others = Figure::new(
+                "gate",
+                case,
+                "throughput_of_others",
+                "Gbit/s",
+                &of(middle, value),
+            );
+            let without = of(Middle::WithoutCache, value);
+            figures.push(others.against(Middle::WithoutCache.name(), &without));
+        }
         for (metric, unit, value) in metrics {
             if middle == Middle::Nobody && metric != "attempts" {
                 continue;
@@ -165,7 +199,12 @@ fn figures(pace: Pace, runs: &[(Middle, Storm)]) -> Vec<Figure> {
 }
 
 /// Dials until the time is over.
-fn dial(border: &Border, running: &Running, pace: Pace, time: Duration) -> Result<Storm, Failure> {
+fn dial(
+    (border, load): (&Border, &Load),
+    running: &Running,
+    pace: Pace,
+    time: Duration,
+) -> Result<Storm, Failure> {
     let over = Arc::new(AtomicBool::new(false));
     let counts = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
     let mut callers = Vec::new();
@@ -176,11 +215,11 @@ fn dial(border: &Border, running: &Running, pace: Pace, time: Duration) -> Resul
             let mut due = Instant::now() + PACE;
             while !over.load(Ordering::Relaxed) {
                 // To be refused is what is expected.
-                if attempt().unwrap_or(false) {
+                if attempt(PORT).unwrap_or(false) {
                     answered.fetch_add(1, Ordering::Relaxed);
                 }
                 attempts.fetch_add(1, Ordering::Relaxed);
-                if pace == Pace::Steady {
+                if pace != Pace::AtOnce {
                     std::thread::sleep(due.saturating_duration_since(Instant::now()));
                     due += PACE;
                 }
@@ -201,7 +240,13 @@ fn dial(border: &Border, running: &Running, pace: Pace, time: Duration) -> Resul
         ])
     };
     let (began, before) = (Instant::now(), look()?);
-    std::thread::sleep(time);
+    let others = match pace {
+        Pace::Beside => load.measure(border, OTHERS, time),
+        _ => {
+            std::thread::sleep(time);
+            Ok(0.0)
+        }
+    };
     let (seconds, after) = (began.elapsed().as_secs_f64(), look()?);
     over.store(true, Ordering::Relaxed);
     for caller in callers {
@@ -221,10 +266,11 @@ fn dial(border: &Border, running: &Running, pace: Pace, time: Duration) -> Resul
         queues,
         queued,
         seconds,
+        others: others?,
     })
 }
 
-fn count(number: u64) -> f64 {
+pub(super) fn count(number: u64) -> f64 {
     f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
@@ -234,8 +280,8 @@ fn handshake() -> Vec<u8> {
 }
 
 /// Whether the server answered.
-fn attempt() -> io::Result<bool> {
-    let to = SocketAddr::new(SERVER.parse().map_err(io::Error::other)?, PORT);
+pub(super) fn attempt(port: u16) -> io::Result<bool> {
+    let to = SocketAddr::new(SERVER.parse().map_err(io::Error::other)?, port);
     let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
     // Gone without a trace: nobody waits for a FIN that is dropped.
     rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
@@ -245,8 +291,8 @@ fn attempt() -> io::Result<bool> {
 }
 
 /// Somebody who answers in kind.
-fn serve(border: &Border) -> Result<(), Failure> {
-    let bound = border.at(Side::Server, || TcpListener::bind((SERVER, PORT)));
+pub(super) fn serve(border: &Border, port: u16) -> Result<(), Failure> {
+    let bound = border.at(Side::Server, move || TcpListener::bind((SERVER, port)));
     let listener = bound
         .map_err(Failure::failed)?
         .join()
