@@ -5,13 +5,16 @@
 
 mod beside;
 mod border;
+mod both;
 mod bridge;
+mod changes;
 mod checksums;
 mod classes;
 mod clients;
 mod directconnect;
 mod edonkey;
 mod ends;
+mod evasions;
 mod faults;
 mod files;
 mod howto;

@@ -9,6 +9,7 @@ use ringway_testbed::{Host, TestbedError, need, wait_until};
 use serde_json::Value;
 
 use super::border::{Border, DEADLINE, skipped};
+use super::both::{Compared, GatePath};
 
 /// For how long what is blocked is tried again: the gateway refuses whoever it has just blocked for a minute without a look,
 /// and looks again after that.
@@ -59,17 +60,16 @@ pub(super) fn all(jobs: Vec<Job<'_>>) -> Tested {
 }
 
 /// A border, if these programs are there. `None`: something is missing here, and stderr says so.
-pub(super) fn border_with(test: &str, programs: &[&'static str]) -> Option<Border> {
+pub(super) fn border_with(test: &str, programs: &[&'static str], path: GatePath) -> Option<Border> {
     match need(programs) {
-        Ok(()) => Border::new(test),
+        Ok(()) => Border::on(test, path),
         Err(missing) => skipped(test, missing),
     }
 }
 
 /// A test that ends for want of a program, which stderr says.
-pub(super) fn without(test: &str, program: &str) -> Tested {
-    skipped::<()>(test, program);
-    Ok(())
+pub(super) fn without(test: &str, program: &str) -> Compared {
+    Ok(skipped(test, program))
 }
 
 /// Waits until it holds; the error has what the program logged.

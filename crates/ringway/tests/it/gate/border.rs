@@ -8,10 +8,12 @@ use ringway_testbed::{Host, Line, Network, Outcome, Process, Program, TestbedErr
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::both::GatePath;
 use crate::{not_tested, program};
 
 pub(super) const CLIENT: &str = "10.66.0.2";
 pub(super) const SERVER: &str = "198.51.100.9";
+pub(super) const CLIENT_V6: &str = "2001:db8:1::2";
 pub(super) const SERVER_V6: &str = "2001:db8:2::9";
 
 /// How long each part may take; generous, the machine is busy.
@@ -36,6 +38,7 @@ pub(super) struct Border {
     server_interface: String,
     pub(super) folder: TempDir,
     daemon: Option<Process>,
+    path: GatePath,
     _network: Network,
 }
 
@@ -90,8 +93,27 @@ impl Border {
             server,
             folder: tempfile::tempdir().unwrap(),
             daemon: None,
+            path: GatePath::of_the_rest(),
             _network: network,
         })
+    }
+
+    /// A border whose gateway goes this path. `None`: something is missing here, and stderr says so.
+    pub(super) fn on(test: &str, path: GatePath) -> Option<Border> {
+        Border::new(test)?.by(test, path)
+    }
+
+    /// Its gateway goes this path. `None`: there is no such one here, and stderr says so.
+    pub(super) fn by(mut self, test: &str, path: GatePath) -> Option<Border> {
+        self.path = path;
+        if path == GatePath::Kernel {
+            let looked = self.program().run(["--json", "gate", "doctor"]).unwrap();
+            if looked.code != Some(0) {
+                not_tested(&format!("{test}: {}{}", looked.stdout, looked.stderr));
+                return None;
+            }
+        }
+        Some(self)
     }
 
     /// A bridge without any address between client and server. `None`: something is missing here, and stderr says so.
@@ -132,6 +154,7 @@ impl Border {
             server,
             folder: tempfile::tempdir().unwrap(),
             daemon: None,
+            path: GatePath::of_the_rest(),
             _network: network,
         })
     }
@@ -156,9 +179,10 @@ impl Border {
             &["addr", "add", "2001:db8:2::1/64", "dev", outside, "nodad"],
         );
         let (client, server) = (&self.client_interface, &self.server_interface);
+        let address = format!("{CLIENT_V6}/64");
         ip(
             &self.client,
-            &["addr", "add", "2001:db8:1::2/64", "dev", client, "nodad"],
+            &["addr", "add", &address, "dev", client, "nodad"],
         );
         let address = format!("{SERVER_V6}/64");
         ip(
@@ -218,10 +242,8 @@ impl Border {
             "--control",
             &control,
         ];
-        // All of these tests can be had on the in-kernel path as well: `RINGWAY_GATE_PATH=kernel`.
-        let path = std::env::var("RINGWAY_GATE_PATH").unwrap_or_else(|_| "user".to_owned());
         if !more.contains(&"--path") {
-            arguments.extend(["--path", &path]);
+            arguments.extend(["--path", self.path.word()]);
         }
         arguments.extend_from_slice(more);
         let command = self.program().command(arguments);
@@ -253,9 +275,9 @@ impl Border {
     pub(super) fn audit_when(&self, wanted: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         let state = self.path("state");
         wait_until(DEADLINE, || {
-            let outcome = self
-                .program()
-                .run(["--json", "gate", "audit", "--state", &state])?;
+            let outcome = self.program().run([
+                "--json", "gate", "audit", "--state", &state, "--most", "100000",
+            ])?;
             let events = outcome.objects()?;
             if wanted(&events) {
                 Ok(events)
@@ -269,7 +291,9 @@ impl Border {
     /// The audit as it is; empty where it cannot be read yet.
     pub(super) fn audit(&self) -> Vec<Value> {
         let state = self.path("state");
-        let words = ["--json", "gate", "audit", "--state", &state];
+        let words = [
+            "--json", "gate", "audit", "--state", &state, "--most", "100000",
+        ];
         let read = self.program().run(words);
         read.and_then(|outcome| outcome.objects())
             .unwrap_or_default()

@@ -4,8 +4,9 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
-use super::beside::{SLOW, Tested, reaches_at, slowed, up_to_shape};
+use super::beside::{SLOW, Tested, all, reaches_at, slowed, up_to_shape};
 use super::border::{Border, SERVER};
+use super::both::{Compared, GatePath, on_both};
 use super::web::{get, serve, take};
 
 const CLASS: &str = "[classes.bulk]\nrate = \"16 Mbit/s\"\n\n";
@@ -14,39 +15,47 @@ const NAMES: &str = "[[rule]]\nname = \"programs\"\napp = \"http\"\nfile_name = 
 const SCANNED: &str = "[[rule]]\nname = \"web\"\napp = \"http\"\naction = \"scan\"\nclass = \"bulk\"\nfailure = \"closed\"\n";
 
 #[test]
-fn flows_that_are_followed_or_scanned_get_the_rate_of_their_class() {
-    let Some(mut border) = Border::new("classes of followed flows") else {
-        return;
+fn flows_that_are_followed_or_scanned_get_the_rate_of_their_class() -> Tested {
+    all(vec![
+        on_both("classes of followed flows", |path| kept_to(path, NAMES)),
+        on_both("classes of scanned flows", |path| kept_to(path, SCANNED)),
+    ])
+}
+
+fn kept_to(path: GatePath, policy: &str) -> Compared {
+    let test = "classes of followed flows";
+    let Some(mut border) = Border::on(test, path) else {
+        return Ok(None);
     };
     serve(&border, 20 << 20);
     let rules = border.file("none.yar", "rule nothing { condition: false }");
     let scanner = ["--enforce", "--yara", rules.to_str().unwrap()];
-    for (what, policy) in [("followed", NAMES), ("scanned", SCANNED)] {
-        border.up(&format!("{CLASS}{policy}"), &scanner);
-        let mut stream = get(&border);
-        // Past the beginning, which the class's burst and the buffers let through faster.
-        take(&mut stream, 2 << 20);
-        let begun = Instant::now();
-        let bytes = take(&mut stream, 8 << 20);
-        let rate = 8.0 * f64::from(u32::try_from(bytes).unwrap()) / begun.elapsed().as_secs_f64();
-        // Within 5 % of the class, of which headers take another 5 % at most.
-        assert!((14.4e6..16.8e6).contains(&rate), "{what}: {rate} bit/s");
-        let status = border.status();
-        let packets = status["packets"].as_u64().unwrap();
-        assert!(
-            packets > 500,
-            "{what}: the gateway saw {packets} packets only"
-        );
-        border.daemon().terminate().unwrap();
-        assert_eq!(border.traces(), "");
-    }
+    border.up(&format!("{CLASS}{policy}"), &scanner);
+    let mut stream = get(&border);
+    // Past the beginning, which the class's burst and the buffers let through faster.
+    take(&mut stream, 2 << 20);
+    let begun = Instant::now();
+    let bytes = take(&mut stream, 8 << 20);
+    let rate = 8.0 * f64::from(u32::try_from(bytes)?) / begun.elapsed().as_secs_f64();
+    // Within 5 % of the class, of which headers take another 5 % at most.
+    assert!((14.4e6..16.8e6).contains(&rate), "{rate} bit/s");
+    let status = border.status();
+    let packets = status["packets"].as_u64().unwrap();
+    assert!(packets > 500, "the gateway saw {packets} packets only");
+    let seen = border.seen()?;
+    assert_eq!(border.traces(), "");
+    Ok(seen)
 }
 
 /// The class of a flow is a place in its mark, which must go on to mean the same class.
 #[test]
-fn a_flow_stays_in_its_class_when_the_policy_gets_another_class() {
-    let Some(mut border) = Border::new("classes from policy to policy") else {
-        return;
+fn a_flow_stays_in_its_class_when_the_policy_gets_another_class() -> Tested {
+    all(vec![on_both("classes from policy to policy", kept_in)])
+}
+
+fn kept_in(path: GatePath) -> Compared {
+    let Some(mut border) = Border::on("classes from policy to policy", path) else {
+        return Ok(None);
     };
     serve(&border, 20 << 20);
     let rule = "[[rule]]\nname = \"web\"\napp = \"http\"\naction = \"shape\"\nclass = \"bulk\"\n";
@@ -63,12 +72,14 @@ fn a_flow_stays_in_its_class_when_the_policy_gets_another_class() {
     let bytes = take(&mut stream, 4 << 20);
     let rate = 8.0 * f64::from(u32::try_from(bytes).unwrap()) / begun.elapsed().as_secs_f64();
     assert!((14.4e6..16.8e6).contains(&rate), "{rate} bit/s");
+    border.seen()
 }
 
 /// A file goes up as fast as its class lets it, measured where it arrives.
-pub(super) fn upload() -> Tested {
-    let Some(mut border) = Border::new("a shaped upload") else {
-        return Ok(());
+pub(super) fn upload(path: GatePath) -> Compared {
+    let test = "a shaped upload";
+    let Some(mut border) = Border::on(test, path) else {
+        return Ok(None);
     };
     let listener = border.server.enter(|| TcpListener::bind((SERVER, 80)))??;
     std::thread::spawn(move || {
@@ -94,7 +105,9 @@ pub(super) fn upload() -> Tested {
             stream.write_all(&file).ok();
         });
         let outcome = reaches_at(SLOW, &border.server, String::new);
+        let seen = border.seen();
         sender.shutdown(std::net::Shutdown::Both).ok();
-        outcome
+        outcome?;
+        seen
     })
 }

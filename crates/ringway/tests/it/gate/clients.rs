@@ -10,10 +10,11 @@ use ringway_testbed::{Running, Torrent, Wire, serve_tracker};
 use serde_json::Value;
 
 use super::beside::{
-    Job, SLOW, Tested, all, border_with, comes_at, dropped, every, job, on_wire, refused, slowed,
+    Job, SLOW, Tested, all, border_with, comes_at, dropped, every, on_wire, refused, slowed,
     stays_blocked, until, up_to_shape, wrong,
 };
 use super::border::{Border, SERVER};
+use super::both::on_both;
 use crate::random_bytes;
 
 const PROGRAMS: [&str; 3] = ["transmission-daemon", "transmission-create", "aria2c"];
@@ -122,16 +123,16 @@ const TO_ARIA2: [Client; 2] = [Client::Transmission, Client::Aria2];
 
 fn allowed(clients: [Client; 2], wire: Wire) -> Job<'static> {
     let name = format!("allowed {clients:?} {wire:?}");
-    job(name.clone(), move || {
-        let Some(mut border) = border_with(&name, &PROGRAMS) else {
-            return Ok(());
+    on_both(name.clone(), move |path| {
+        let Some(mut border) = border_with(&name, &PROGRAMS, path) else {
+            return Ok(None);
         };
         border.up(&BLOCK.replace("bittorrent", "edonkey"), &["--enforce"]);
         let swarm = Swarm::start(&border, clients, wire, FILE)?;
         until("it is not whole", || swarm.log(), || swarm.has_all())?;
         let status = border.status();
         match status["dropped"].as_u64() {
-            Some(0) => Ok(()),
+            Some(0) => border.seen(),
             _ => wrong(status.to_string()),
         }
     })
@@ -139,9 +140,9 @@ fn allowed(clients: [Client; 2], wire: Wire) -> Job<'static> {
 
 fn audited(clients: [Client; 2], wire: Wire) -> Job<'static> {
     let name = format!("audited {clients:?} {wire:?}");
-    job(name.clone(), move || {
-        let Some(mut border) = border_with(&name, &PROGRAMS) else {
-            return Ok(());
+    on_both(name.clone(), move |path| {
+        let Some(mut border) = border_with(&name, &PROGRAMS, path) else {
+            return Ok(None);
         };
         border.up(AUDIT, &["--enforce"]);
         let outside = tracker_outside(&border)?;
@@ -151,7 +152,7 @@ fn audited(clients: [Client; 2], wire: Wire) -> Job<'static> {
             let mut events = events.iter().filter(|event| has(event, "seen", "allowed"));
             events.any(|event| event["dest_port"] == u64::from(SEED))
         });
-        Ok(())
+        border.seen()
     })
 }
 
@@ -168,9 +169,9 @@ fn tracker_outside(border: &Border) -> Tested<String> {
 /// The programs try once or twice within a minute: whoever uses them tries more often.
 fn blocked(clients: [Client; 2], wire: Wire) -> Job<'static> {
     let name = format!("blocked {clients:?} {wire:?}");
-    job(name.clone(), move || {
-        let Some(mut border) = border_with(&name, &PROGRAMS) else {
-            return Ok(());
+    on_both(name.clone(), move |path| {
+        let Some(mut border) = border_with(&name, &PROGRAMS, path) else {
+            return Ok(None);
         };
         border.up(BLOCK, &["--enforce"]);
         let outside = tracker_outside(&border)?;
@@ -198,7 +199,7 @@ fn blocked(clients: [Client; 2], wire: Wire) -> Job<'static> {
             let mut events = events.iter().filter(|event| to_seed(event));
             events.any(|event| has(event, "no-torrents", "blocked"))
         });
-        Ok(())
+        border.seen_again()
     })
 }
 
@@ -230,16 +231,17 @@ fn torrents_of_transmission_and_aria2_come_through_where_they_may() -> Tested {
 /// The file comes as fast as its class lets it.
 fn shaped(clients: [Client; 2], wire: Wire) -> Job<'static> {
     let name = format!("shaped {clients:?} {wire:?}");
-    job(name.clone(), move || {
-        let Some(mut border) = border_with(&name, &PROGRAMS) else {
-            return Ok(());
+    on_both(name.clone(), move |path| {
+        let Some(mut border) = border_with(&name, &PROGRAMS, path) else {
+            return Ok(None);
         };
         up_to_shape(&mut border, &slowed("bittorrent"));
         let outside = tracker_outside(&border)?;
         let swarm = Swarm::with_trackers(&border, clients, wire, (LONG, vec![outside]))?;
         let log = || swarm.log();
         let outcome = comes_at(SLOW, &border, log);
-        outcome.map_err(|error| format!("{error}\n{}", swarm.log()).into())
+        outcome.map_err(|error| format!("{error}\n{}", swarm.log()))?;
+        border.seen()
     })
 }
 

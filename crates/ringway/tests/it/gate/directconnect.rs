@@ -9,10 +9,11 @@ use ringway_testbed::{Eiskalt, Running, start_uhub};
 use serde_json::Value;
 
 use super::beside::{
-    Job, SLOW, Tested, border_with, comes_at, job, refused, slowed, stays_blocked, until,
+    Job, SLOW, Tested, all, border_with, comes_at, refused, slowed, stays_blocked, until,
     until_open, up_to_shape,
 };
 use super::border::{Border, SERVER};
+use super::both::{Compared, GatePath, on_both};
 use crate::random_bytes;
 
 const PROGRAMS: [&str; 3] = ["uhub", "eiskaltdcpp-daemon", "curl"];
@@ -108,8 +109,12 @@ fn is(event: &Value, rule: &str, action: &str) -> bool {
 
 #[test]
 fn files_of_eiskaltdcpp_come_through_where_they_may() -> Tested {
-    let Some(mut border) = border_with("Direct Connect, audited", &PROGRAMS) else {
-        return Ok(());
+    all(vec![on_both("Direct Connect, audited", audited)])
+}
+
+fn audited(path: GatePath) -> Compared {
+    let Some(mut border) = border_with("Direct Connect, audited", &PROGRAMS, path) else {
+        return Ok(None);
     };
     border.up(
         "[[rule]]\nname = \"seen\"\napp = \"directconnect\"\naction = \"audit\"\n",
@@ -129,12 +134,12 @@ fn files_of_eiskaltdcpp_come_through_where_they_may() -> Tested {
         let mut also = events.iter().filter(|event| is(event, "seen", "allowed"));
         seen.any(|event| event["dest_port"] == HUB) && also.any(|event| event["dest_port"] != HUB)
     });
-    Ok(())
+    border.seen()
 }
 
-fn blocked_hub() -> Tested {
-    let Some(mut border) = border_with("a hub of Direct Connect, blocked", &PROGRAMS) else {
-        return Ok(());
+fn blocked_hub(path: GatePath) -> Compared {
+    let Some(mut border) = border_with("a hub of Direct Connect, blocked", &PROGRAMS, path) else {
+        return Ok(None);
     };
     border.up(
         "[[rule]]\nname = \"no-hubs\"\napp = \"directconnect\"\naction = \"block\"\n",
@@ -157,12 +162,12 @@ fn blocked_hub() -> Tested {
         },
     )?;
     border.audit_when(|events| events.iter().any(|event| is(event, "no-hubs", "blocked")));
-    Ok(())
+    border.seen_again()
 }
 
-fn blocked_files() -> Tested {
-    let Some(mut border) = border_with("files of Direct Connect, blocked", &PROGRAMS) else {
-        return Ok(());
+fn blocked_files(path: GatePath) -> Compared {
+    let Some(mut border) = border_with("files of Direct Connect, blocked", &PROGRAMS, path) else {
+        return Ok(None);
     };
     border.up(
         "[[rule]]\nname = \"hubs\"\napp = \"directconnect\"\nport = 1511\naction = \"allow\"\n\
@@ -183,24 +188,25 @@ fn blocked_files() -> Tested {
             .filter(|event| is(event, "no-files", "blocked"));
         blocked.any(|event| event["dest_port"] != HUB)
     });
-    Ok(())
+    border.seen_again()
 }
 
 /// Those that are blocked, and try for a minute.
 pub(super) fn all_blocked() -> Vec<Job<'static>> {
     vec![
-        job("a blocked hub", blocked_hub),
-        job("blocked files of eiskaltdcpp", blocked_files),
+        on_both("a blocked hub", blocked_hub),
+        on_both("blocked files of eiskaltdcpp", blocked_files),
     ]
 }
 
 /// A file comes as fast as its class lets it.
-pub(super) fn shaped() -> Tested {
-    let Some(mut border) = border_with("Direct Connect, shaped", &PROGRAMS) else {
-        return Ok(());
+pub(super) fn shaped(path: GatePath) -> Compared {
+    let Some(mut border) = border_with("Direct Connect, shaped", &PROGRAMS, path) else {
+        return Ok(None);
     };
     up_to_shape(&mut border, &slowed("directconnect"));
     let share = Share::begin(&border, LONG)?;
     share.ask()?;
-    comes_at(SLOW, &border, || share.alice.log())
+    comes_at(SLOW, &border, || share.alice.log())?;
+    border.seen()
 }

@@ -11,10 +11,11 @@ use ringway_testbed::{Amule, Source, edonkey_link, serve_edonkey};
 use serde_json::Value;
 
 use super::beside::{
-    Job, Tested, all, border_with, every, held_to, job, on_wire, refused, slowed, stays_blocked,
+    Job, Tested, all, border_with, every, held_to, on_wire, refused, slowed, stays_blocked,
     until_within, up_to_shape, wrong,
 };
 use super::border::{Border, CLIENT, SERVER};
+use super::both::on_both;
 use crate::random_bytes;
 
 const PROGRAMS: [&str; 2] = ["amuled", "alcc"];
@@ -110,9 +111,9 @@ fn between(event: &Value, rule: &str, obfuscated: bool) -> bool {
 
 fn audited(obfuscated: bool) -> Job<'static> {
     let name = format!("audited, obfuscated {obfuscated}");
-    job(name.clone(), move || {
-        let Some(mut border) = border_with(&name, &PROGRAMS) else {
-            return Ok(());
+    on_both(name.clone(), move |path| {
+        let Some(mut border) = border_with(&name, &PROGRAMS, path) else {
+            return Ok(None);
         };
         border.up(
             "[[rule]]\nname = \"seen\"\napp = \"edonkey\"\naction = \"audit\"\n",
@@ -125,15 +126,15 @@ fn audited(obfuscated: bool) -> Job<'static> {
                 .iter()
                 .any(|event| between(event, "seen", obfuscated))
         });
-        Ok(())
+        border.seen()
     })
 }
 
 fn blocked(obfuscated: bool) -> Job<'static> {
     let name = format!("blocked aMule, obfuscated {obfuscated}");
-    job(name.clone(), move || {
-        let Some(mut border) = border_with(&name, &PROGRAMS) else {
-            return Ok(());
+    on_both(name.clone(), move |path| {
+        let Some(mut border) = border_with(&name, &PROGRAMS, path) else {
+            return Ok(None);
         };
         border.up(BLOCK, &["--enforce"]);
         let stopped = |event: &Value| {
@@ -159,7 +160,8 @@ fn blocked(obfuscated: bool) -> Job<'static> {
                 (came > HELLOS).then(|| format!("{came} bytes"))
             },
             every(ANEW, anew),
-        )
+        )?;
+        border.seen_again()
     })
 }
 
@@ -171,9 +173,9 @@ pub(super) fn all_blocked() -> Vec<Job<'static>> {
 /// The file comes as fast as its class lets it.
 fn shaped(obfuscated: bool) -> Job<'static> {
     let name = format!("shaped aMule, obfuscated {obfuscated}");
-    job(name.clone(), move || {
-        let Some(mut border) = border_with(&name, &PROGRAMS) else {
-            return Ok(());
+    on_both(name.clone(), move |path| {
+        let Some(mut border) = border_with(&name, &PROGRAMS, path) else {
+            return Ok(None);
         };
         let policy = slowed("edonkey").replace("500 k", "64 k");
         up_to_shape(&mut border, &format!("{policy}audit = true\n"));
@@ -193,7 +195,7 @@ fn shaped(obfuscated: bool) -> Job<'static> {
             let log = || pair.fetch.log();
             let shaped = until_within(SOON, "nothing is shaped", log, || known() > before);
             if shaped.is_ok() && held_to(SLOWER, IN_A_BLOCK, &border.client, log)? {
-                return Ok(());
+                return border.seen();
             }
         }
         wrong("no connection had the rate of its class")

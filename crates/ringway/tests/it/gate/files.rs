@@ -9,9 +9,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::beside::{
-    Job, SLOW, Tested, comes_at, job, refused, slowed, stays_blocked, up_to_shape, without, wrong,
+    Job, SLOW, Tested, all, comes_at, refused, slowed, stays_blocked, up_to_shape, without, wrong,
 };
 use super::border::{Border, DEADLINE, SERVER, skipped};
+use super::both::{Compared, GatePath, on_both};
 use super::malware;
 use super::scans::SCAN;
 use crate::random_bytes;
@@ -29,8 +30,8 @@ fn there(program: &str) -> bool {
 }
 
 /// A border with nginx behind it. `None`: something is missing here, and stderr says so.
-fn border(test: &str, files: &Path) -> Option<(Border, Nginx)> {
-    let border = Border::new(test)?;
+fn border(test: &str, files: &Path, path: GatePath) -> Option<(Border, Nginx)> {
+    let border = Border::on(test, path)?;
     if !there("curl") {
         return skipped(test, "curl");
     }
@@ -70,16 +71,16 @@ pub(super) fn fetch(border: &Border, into: &Path, names: &[&str]) -> Option<i32>
 }
 
 #[test]
-fn the_next_file_of_a_connection_is_judged_though_the_first_was_left_to_the_kernel() {
-    let folder = tempfile::tempdir().unwrap();
-    // nginx reads as another user.
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(folder.path(), open).unwrap();
-    let Some((mut border, _nginx)) = border("files of one connection", folder.path()) else {
-        return;
+fn the_next_file_of_a_connection_is_judged_though_the_first_was_left_to_the_kernel() -> Tested {
+    all(vec![on_both("files of one connection", named)])
+}
+
+fn named(path: GatePath) -> Compared {
+    let Some((mut border, _nginx, _folder)) = web("files of one connection", path)? else {
+        return Ok(None);
     };
     border.up(NAMES, &["--enforce"]);
-    let into = tempfile::tempdir().unwrap();
+    let into = tempfile::tempdir()?;
     let got = |number: &str| fs::read(into.path().join(number)).unwrap_or_default();
     for (number, last) in ["game.exe", "hidden"].into_iter().enumerate() {
         let code = fetch(&border, into.path(), &["film.bin", "note.txt", last]);
@@ -88,36 +89,39 @@ fn the_next_file_of_a_connection_is_judged_though_the_first_was_left_to_the_kern
         assert_eq!(got("1"), b"a note", "{last}");
         assert!(got("2").is_empty(), "{last}");
         border.audit_when(|events| {
-            let named = |event: &&serde_json::Value| event["fileinfo"]["filename"] == "game.exe";
+            let named = |event: &&Value| event["fileinfo"]["filename"] == "game.exe";
             events.iter().filter(named).count() > number
         });
     }
     let seen = border.status()["packets"].as_u64();
     assert!(seen.is_some_and(|seen| seen < 500), "{}", border.status());
+    border.seen()
 }
 
 /// A border with nginx behind it, and the folder that nginx gives. `None`: something is missing here.
-pub(super) fn web(test: &str) -> Tested<Option<(Border, Nginx, TempDir)>> {
+pub(super) fn web(test: &str, path: GatePath) -> Tested<Option<(Border, Nginx, TempDir)>> {
     let folder = tempfile::tempdir()?;
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(folder.path(), open)?;
-    Ok(border(test, folder.path()).map(|(border, nginx)| (border, nginx, folder)))
+    Ok(border(test, folder.path(), path).map(|(border, nginx)| (border, nginx, folder)))
 }
 
 /// A file comes as fast as its class lets it.
-pub(super) fn shaped() -> Tested {
-    let Some((mut border, _nginx, _folder)) = web("a shaped download")? else {
-        return Ok(());
+pub(super) fn shaped(path: GatePath) -> Compared {
+    let Some((mut border, _nginx, _folder)) = web("a shaped download", path)? else {
+        return Ok(None);
     };
     up_to_shape(&mut border, &slowed("http"));
     let mut curl = border.client.command("curl");
     curl.args(["--silent", "--max-time", "300", "--output", "/dev/null"]);
     let mut curl = curl.arg(format!("http://{SERVER}/film.bin")).spawn()?;
     let outcome = comes_at(SLOW, &border, String::new);
+    let seen = border.seen();
     // It is still at it.
     curl.kill()?;
     curl.wait()?;
-    outcome
+    outcome?;
+    seen
 }
 
 /// curl asks for this file again and again, under this policy, and never gets more than so many bytes of it.
@@ -127,9 +131,9 @@ fn blocked(
     most: u64,
 ) -> Job<'static> {
     let test = format!("curl asks again for {name}");
-    job(test.clone(), move || {
-        let Some((mut border, _nginx, _folder)) = web(&test)? else {
-            return Ok(());
+    on_both(test.clone(), move |path| {
+        let Some((mut border, _nginx, _folder)) = web(&test, path)? else {
+            return Ok(None);
         };
         border.up(policy, &["--enforce"]);
         let into = border.folder.path().join("taken");
@@ -150,7 +154,7 @@ fn blocked(
                 .iter()
                 .any(|event| event["alert"]["signature"] == rule && of_web(event))
         });
-        Ok(())
+        border.seen_again()
     })
 }
 
@@ -166,9 +170,13 @@ pub(super) fn all_blocked() -> Vec<Job<'static>> {
 
 #[test]
 fn files_of_nginx_are_scanned_and_written_down() -> Tested {
+    all(vec![on_both("files of nginx, scanned", scanned)])
+}
+
+fn scanned(path: GatePath) -> Compared {
     let test = "files of nginx, scanned";
-    let Some((mut border, _nginx, folder)) = web(test)? else {
-        return Ok(());
+    let Some((mut border, _nginx, folder)) = web(test, path)? else {
+        return Ok(None);
     };
     let Some(clamd) = malware::scanner()? else {
         return without(test, "clamd");
@@ -209,5 +217,5 @@ fn files_of_nginx_are_scanned_and_written_down() -> Tested {
                 told.is_some_and(|told| told.contains(found))
             })
     });
-    Ok(())
+    border.seen()
 }

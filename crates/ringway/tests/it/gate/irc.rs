@@ -10,10 +10,11 @@ use ringway_testbed::{Irssi, Running, start_ngircd};
 use serde_json::Value;
 
 use super::beside::{
-    Job, SLOW, Tested, all, border_with, comes_at, every, job, never, refused, slowed,
-    stays_blocked, until, up_to_shape, without, wrong,
+    Job, SLOW, Tested, all, border_with, comes_at, every, never, refused, slowed, stays_blocked,
+    until, up_to_shape, without, wrong,
 };
 use super::border::{Border, SERVER};
+use super::both::{Compared, GatePath, on_both};
 use super::malware;
 use crate::random_bytes;
 
@@ -68,9 +69,9 @@ fn of<'a>(events: &'a [Value], rule: &'a str) -> impl Iterator<Item = &'a Value>
     events.iter().filter(alike)
 }
 
-fn conversation() -> Tested {
-    let Some(mut border) = border_with("a conversation over IRC", &PROGRAMS) else {
-        return Ok(());
+fn conversation(path: GatePath) -> Compared {
+    let Some(mut border) = border_with("a conversation over IRC", &PROGRAMS, path) else {
+        return Ok(None);
     };
     border.up(TALK, &["--enforce"]);
     let mut talk = Talk::begin(&border)?;
@@ -102,13 +103,13 @@ fn conversation() -> Tested {
                 event["alert"]["action"] == "blocked" && event["message"]["to"] == "#talk"
             })
     });
-    Ok(())
+    border.seen()
 }
 
 /// The word comes from outside.
-fn heard() -> Tested {
-    let Some(mut border) = border_with("a word from outside over IRC", &PROGRAMS) else {
-        return Ok(());
+fn heard(path: GatePath) -> Compared {
+    let Some(mut border) = border_with("a word from outside over IRC", &PROGRAMS, path) else {
+        return Ok(None);
     };
     border.up(TALK, &["--enforce"]);
     let mut talk = Talk::begin(&border)?;
@@ -130,12 +131,12 @@ fn heard() -> Tested {
         of(events, "word")
             .any(|event| event["event_type"] == "message" && event["alert"]["action"] == "blocked")
     });
-    Ok(())
+    border.seen()
 }
 
-fn blocked() -> Tested {
-    let Some(mut border) = border_with("IRC that is blocked", &PROGRAMS) else {
-        return Ok(());
+fn blocked(path: GatePath) -> Compared {
+    let Some(mut border) = border_with("IRC that is blocked", &PROGRAMS, path) else {
+        return Ok(None);
     };
     border.up(
         "[[rule]]\nname = \"no-chat\"\napp = \"irc\"\naction = \"block\"\n",
@@ -156,7 +157,7 @@ fn blocked() -> Tested {
     border.audit_when(|events| {
         of(events, "no-chat").any(|event| event["alert"]["action"] == "blocked")
     });
-    Ok(())
+    border.seen_again()
 }
 
 /// Bob sends a file to Alice.
@@ -168,9 +169,9 @@ fn send(border: &Border, talk: &mut Talk, name: &str, bytes: &[u8]) -> Tested {
 }
 
 /// The conversation goes on, and no file comes of it.
-fn blocked_files() -> Tested {
-    let Some(mut border) = border_with("files over IRC, blocked", &PROGRAMS) else {
-        return Ok(());
+fn blocked_files(path: GatePath) -> Compared {
+    let Some(mut border) = border_with("files over IRC, blocked", &PROGRAMS, path) else {
+        return Ok(None);
     };
     border.up(
         "[[rule]]\nname = \"no-files\"\napp = \"dcc\"\naction = \"block\"\n",
@@ -201,40 +202,46 @@ fn blocked_files() -> Tested {
         "the conversation is over",
         || talk.bob.log(),
         || talk.bob.log().contains("alice> no film yet"),
-    )
+    )?;
+    border.seen_again()
 }
 
 /// Those that are blocked, and try for a minute.
 pub(super) fn all_blocked() -> Vec<Job<'static>> {
     vec![
-        job("blocked IRC", blocked),
-        job("blocked files over IRC", blocked_files),
+        on_both("blocked IRC", blocked),
+        on_both("blocked files over IRC", blocked_files),
     ]
 }
 
 /// A file comes as fast as its class lets it.
-pub(super) fn shaped() -> Tested {
-    let Some(mut border) = border_with("files over IRC, shaped", &PROGRAMS) else {
-        return Ok(());
+pub(super) fn shaped(path: GatePath) -> Compared {
+    let Some(mut border) = border_with("files over IRC, shaped", &PROGRAMS, path) else {
+        return Ok(None);
     };
     up_to_shape(&mut border, &slowed("dcc"));
     let mut talk = Talk::begin(&border)?;
     send(&border, &mut talk, "film.mpg", &random_bytes("dcc", LONG))?;
-    comes_at(SLOW, &border, || talk.alice.log())
+    comes_at(SLOW, &border, || talk.alice.log())?;
+    border.seen()
 }
 
 /// Of the conversation itself nothing is asked; the offers in it are read all the same.
 pub(super) const FILES: &str =
     "[[rule]]\nname = \"scan\"\napp = \"dcc\"\naction = \"scan\"\naudit = true\n";
 
-fn files() -> Tested {
-    files_by("files over IRC", FILES, |_| Ok(()))
+fn files(path: GatePath) -> Compared {
+    files_by(("files over IRC", FILES), path, |_| Ok(()))
 }
 
 /// Files are scanned and written down by this policy; `ended` looks at the gateway behind that.
-pub(super) fn files_by(test: &str, policy: &str, ended: impl Fn(&Border) -> Tested) -> Tested {
-    let Some(mut border) = border_with(test, &PROGRAMS) else {
-        return Ok(());
+pub(super) fn files_by(
+    (test, policy): (&str, &str),
+    path: GatePath,
+    ended: impl Fn(&Border) -> Tested,
+) -> Compared {
+    let Some(mut border) = border_with(test, &PROGRAMS, path) else {
+        return Ok(None);
     };
     let Some(clamd) = malware::scanner()? else {
         return without(test, "clamd");
@@ -270,12 +277,13 @@ pub(super) fn files_by(test: &str, policy: &str, ended: impl Fn(&Border) -> Test
             return wrong(format!("all of {name} arrived, with {found}"));
         }
     }
-    ended(&border)
+    ended(&border)?;
+    border.seen()
 }
 
-fn names() -> Tested {
-    let Some(mut border) = border_with("names of files over IRC", &PROGRAMS) else {
-        return Ok(());
+fn names(path: GatePath) -> Compared {
+    let Some(mut border) = border_with("names of files over IRC", &PROGRAMS, path) else {
+        return Ok(None);
     };
     border.up(
         "[[rule]]\nname = \"names\"\napp = \"dcc\"\nfile_name = \"*.exe\"\naction = \"block\"\naudit = true\n",
@@ -299,7 +307,7 @@ fn names() -> Tested {
     });
     let arrived = fs::metadata(talk.alice.taken("setup.exe")).map_or(0, |file| file.len());
     match arrived {
-        0 => Ok(()),
+        0 => border.seen(),
         _ => wrong(format!("{arrived} bytes of the program arrived")),
     }
 }
@@ -307,9 +315,9 @@ fn names() -> Tested {
 #[test]
 fn irc_of_irssi_is_written_down_stopped_at_a_word_filtered_and_scanned() -> Tested {
     all(vec![
-        job("conversation", conversation),
-        job("heard", heard),
-        job("files", files),
-        job("names", names),
+        on_both("conversation", conversation),
+        on_both("heard", heard),
+        on_both("files", files),
+        on_both("names", names),
     ])
 }

@@ -1,15 +1,21 @@
 //! What a gateway that only observes sees of contents.
 
+use super::beside::{Tested, all};
 use super::border::Border;
+use super::both::{Compared, GatePath, on_both};
 use super::scans::{fetch, serve};
 use crate::random_bytes;
 
 const NAMES: &str = "[[rule]]\nname = \"no-programs\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n\n[[rule]]\nname = \"rest\"\napp = \"http\"\naction = \"audit\"\n";
 
 #[test]
-fn files_that_would_be_blocked_arrive_and_are_written_down() {
-    let Some(mut border) = Border::new("observed files") else {
-        return;
+fn files_that_would_be_blocked_arrive_and_are_written_down() -> Tested {
+    all(vec![on_both("observed files", observed)])
+}
+
+fn observed(path: GatePath) -> Compared {
+    let Some(mut border) = Border::on("observed files", path) else {
+        return Ok(None);
     };
     let body = random_bytes("observed", 1 << 20);
     serve(&border, 8_001, body.clone(), true);
@@ -31,4 +37,5 @@ fn files_that_would_be_blocked_arrive_and_are_written_down() {
     assert_eq!(blocked["alert"]["signature"], "no-programs", "{blocked}");
     assert_eq!(blocked["alert"]["action"], "allowed", "{blocked}");
     assert!(whole["fileinfo"]["sha256"].is_string(), "{whole}");
+    border.seen()
 }

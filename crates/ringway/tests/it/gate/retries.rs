@@ -2,7 +2,8 @@
 //!
 //! All of them do so beside each other: it takes about as long as one.
 
-use super::beside::{Tested, all, job};
+use super::beside::{Tested, all};
+use super::both::on_both;
 use super::{clients, directconnect, edonkey, files, irc, speakers, torrents, xmpp};
 
 #[test]
@@ -14,7 +15,7 @@ fn torrents_that_are_blocked_stay_blocked() -> Tested {
 
 #[test]
 fn all_others_that_are_blocked_stay_blocked() -> Tested {
-    let mut jobs = vec![job("blocked XMPP", xmpp::blocked)];
+    let mut jobs = vec![on_both("blocked XMPP", xmpp::blocked)];
     jobs.extend(directconnect::all_blocked());
     jobs.extend(edonkey::all_blocked());
     jobs.extend(files::all_blocked());

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use ringway_testbed::{Clamd, Line};
 use serde_json::Value;
 
-use super::beside::until;
+use super::beside::{Job, Tested, all, until};
 use super::border::{Border, DEADLINE, SERVER, skipped};
+use super::both::{Compared, GatePath, on_both};
 use crate::random_bytes;
 
 const VIRUS: &[u8] = b"X5O!P%@AP[4-PZX54(P^)7CC)7}$RINGWAY-TEST-FILE!$H+H*";
@@ -19,13 +20,13 @@ pub(super) const SCAN: &str =
 const WINDOW: usize = 32_768;
 
 /// A border with a web server and a scanner. `None`: something is missing here, and stderr says so.
-fn border(test: &str) -> Option<(Border, Clamd)> {
-    border_over(test, &Line::plain())
+fn border(test: &str, path: GatePath) -> Option<(Border, Clamd)> {
+    border_over(test, &Line::plain(), path)
 }
 
 /// The same with this line towards the server.
-fn border_over(test: &str, line: &Line) -> Option<(Border, Clamd)> {
-    let border = Border::over(test, line)?;
+fn border_over(test: &str, line: &Line, path: GatePath) -> Option<(Border, Clamd)> {
+    let border = Border::over(test, line)?.by(test, path)?;
     let Some(clamd) = Clamd::start("Ringway.Test", VIRUS).unwrap() else {
         return skipped(test, "clamd");
     };
@@ -109,9 +110,13 @@ fn findings(border: &Border, count: usize) -> Vec<Value> {
 }
 
 #[test]
-fn clean_files_arrive_whole_and_are_written_down_with_their_hash() {
-    let Some((mut border, clamd)) = border("clean files") else {
-        return;
+fn clean_files_arrive_whole_and_are_written_down_with_their_hash() -> Tested {
+    all(vec![on_both("clean files", clean)])
+}
+
+fn clean(path: GatePath) -> Compared {
+    let Some((mut border, clamd)) = border("clean files", path) else {
+        return Ok(None);
     };
     let body = random_bytes("clean", 5 << 20);
     serve(&border, 8_001, body.clone(), true);
@@ -140,12 +145,20 @@ fn clean_files_arrive_whole_and_are_written_down_with_their_hash() {
     let status = border.status();
     assert_eq!(status["held"], 0, "{status}");
     assert!(status["scanned"].as_u64().unwrap() >= 2 * 160, "{status}");
+    border.seen()
 }
 
 #[test]
-fn a_virus_across_any_boundary_of_windows_never_arrives_whole() {
-    let Some((mut border, clamd)) = border("a virus") else {
-        return;
+fn a_virus_across_any_boundary_of_windows_never_arrives_whole() -> Tested {
+    all(vec![on_both(
+        "a virus across boundaries",
+        across_boundaries,
+    )])
+}
+
+fn across_boundaries(path: GatePath) -> Compared {
+    let Some((mut border, clamd)) = border("a virus", path) else {
+        return Ok(None);
     };
     up(&mut border, &clamd, SCAN);
     let size = 4 * WINDOW + 100;
@@ -169,12 +182,17 @@ fn a_virus_across_any_boundary_of_windows_never_arrives_whole() {
         }
     }
     findings(&border, 2 * places.len());
+    border.seen()
 }
 
 #[test]
-fn a_virus_in_an_archive_is_found() {
-    let Some((mut border, clamd)) = border("a virus in an archive") else {
-        return;
+fn a_virus_in_an_archive_is_found() -> Tested {
+    all(vec![on_both("a virus in an archive", in_an_archive)])
+}
+
+fn in_an_archive(path: GatePath) -> Compared {
+    let Some((mut border, clamd)) = border("a virus in an archive", path) else {
+        return Ok(None);
     };
     let folder = border.path("");
     std::fs::write(border.folder.path().join("inner.txt"), VIRUS).unwrap();
@@ -192,6 +210,7 @@ fn a_virus_in_an_archive_is_found() {
     serve(&border, 8_001, archive.clone(), true);
     up(&mut border, &clamd, SCAN);
     assert!(fetch(&border, 8_001, "a.zip").len() < archive.len());
+    border.seen()
 }
 
 /// What is wrong with the scanner.
@@ -228,8 +247,12 @@ fn serve_in_halves(border: &Border, port: u16, body: Vec<u8>) -> Sender<()> {
 }
 
 /// Downloads a file under this policy while the scanner is in trouble: gives how many bytes came and which event says why.
-fn fetched_in(trouble: Trouble, failure: &str, body: &[u8]) -> Option<(Vec<u8>, Value)> {
-    let (mut border, mut clamd) = border("a scanner in trouble")?;
+fn fetched_in(
+    trouble: Trouble,
+    (failure, path): (&str, GatePath),
+    body: &[u8],
+) -> Option<(Vec<u8>, Value, Border)> {
+    let (mut border, mut clamd) = border("a scanner in trouble", path)?;
     let policy = format!("{SCAN}failure = \"{failure}\"\n");
     let socket = match trouble {
         Trouble::NeverThere => border.path("nobody.sock"),
@@ -262,31 +285,44 @@ fn fetched_in(trouble: Trouble, failure: &str, body: &[u8]) -> Option<(Vec<u8>, 
     let events = border.audit_when(|events| events.iter().any(|event| of_failure(&event)));
     assert_eq!(border.status()["held"], 0, "{trouble:?}");
     let event = events.iter().find(of_failure).unwrap().clone();
-    Some((arrived, event))
+    Some((arrived, event, border))
+}
+
+fn in_trouble(trouble: Trouble, failure: &'static str, action: &'static str) -> Job<'static> {
+    on_both(format!("{trouble:?}, {failure}"), move |path| {
+        let body = random_bytes("no scanner", 2_000_000);
+        let Some((arrived, event, mut border)) = fetched_in(trouble, (failure, path), &body) else {
+            return Ok(None);
+        };
+        let what = format!("{} bytes, {event}", arrived.len());
+        let whole = arrived == body;
+        assert!(whole == (failure == "open"), "{what}");
+        assert!(body.starts_with(&arrived), "{what}");
+        assert_eq!(event["alert"]["action"], action, "{what}");
+        assert_eq!(event["alert"]["signature"], "scan", "{what}");
+        border.seen()
+    })
 }
 
 #[test]
-fn without_a_scanner_that_answers_the_policy_decides_and_the_audit_says_why() {
-    let body = random_bytes("no scanner", 2_000_000);
+fn without_a_scanner_that_answers_the_policy_decides_and_the_audit_says_why() -> Tested {
     for trouble in [Trouble::Hangs, Trouble::Killed, Trouble::NeverThere] {
-        for (failure, action) in [("open", "allowed"), ("closed", "blocked")] {
-            let Some((arrived, event)) = fetched_in(trouble, failure, &body) else {
-                return;
-            };
-            let what = format!("{trouble:?}, {failure}: {} bytes, {event}", arrived.len());
-            let whole = arrived == body;
-            assert!(whole == (failure == "open"), "{what}");
-            assert!(body.starts_with(&arrived), "{what}");
-            assert_eq!(event["alert"]["action"], action, "{what}");
-            assert_eq!(event["alert"]["signature"], "scan", "{what}");
-        }
+        all(vec![
+            in_trouble(trouble, "open", "allowed"),
+            in_trouble(trouble, "closed", "blocked"),
+        ])?;
     }
+    Ok(())
 }
 
 #[test]
-fn a_policy_that_is_applied_decides_what_comes_without_a_scanner() {
-    let Some((mut border, clamd)) = border("a scanner that hangs") else {
-        return;
+fn a_policy_that_is_applied_decides_what_comes_without_a_scanner() -> Tested {
+    all(vec![on_both("a scanner that hangs", applied)])
+}
+
+fn applied(path: GatePath) -> Compared {
+    let Some((mut border, clamd)) = border("a scanner that hangs", path) else {
+        return Ok(None);
     };
     let body = random_bytes("hung", 200_000);
     serve(&border, 8_001, body.clone(), true);
@@ -304,12 +340,17 @@ fn a_policy_that_is_applied_decides_what_comes_without_a_scanner() {
         fetch(&border, 8_001, "c.bin").len() < body.len(),
         "closed: the file came unscanned"
     );
+    border.seen()
 }
 
 #[test]
-fn a_file_name_is_refused_and_others_come() {
-    let Some(mut border) = Border::new("file names") else {
-        return;
+fn a_file_name_is_refused_and_others_come() -> Tested {
+    all(vec![on_both("file names", named)])
+}
+
+fn named(path: GatePath) -> Compared {
+    let Some(mut border) = Border::on("file names", path) else {
+        return Ok(None);
     };
     let body = random_bytes("names", 100_000);
     serve(&border, 8_001, body.clone(), true);
@@ -319,13 +360,18 @@ fn a_file_name_is_refused_and_others_come() {
     assert!(fetch(&border, 8_001, "Setup.exe").is_empty());
     let events = border.audit_when(|events| !events.is_empty());
     assert_eq!(events.last().unwrap()["fileinfo"]["filename"], "Setup.exe");
+    border.seen()
 }
 
 #[test]
-fn files_are_scanned_whole_over_a_line_that_loses_packets_and_mixes_them_up() {
+fn files_are_scanned_whole_over_a_line_that_loses_packets_and_mixes_them_up() -> Tested {
+    all(vec![on_both("scans over a lossy line", over_a_lossy_line)])
+}
+
+fn over_a_lossy_line(path: GatePath) -> Compared {
     let line = Line::plain().delay_ms(5).loss(0.05).late(0.1, 7);
-    let Some((mut border, clamd)) = border_over("scans over a lossy line", &line) else {
-        return;
+    let Some((mut border, clamd)) = border_over("scans over a lossy line", &line, path) else {
+        return Ok(None);
     };
     let body = random_bytes("lossy", 1 << 20);
     serve(&border, 8_001, body.clone(), true);
@@ -344,4 +390,5 @@ fn files_are_scanned_whole_over_a_line_that_loses_packets_and_mixes_them_up() {
         assert_eq!(event["fileinfo"]["filename"], "spoilt.bin");
     }
     assert_eq!(border.status()["held"], 0, "{}", border.status());
+    border.seen()
 }

@@ -2,7 +2,8 @@
 //!
 //! What people say to each other has no rate that could be measured: of chat programs it is the files.
 
-use super::beside::{Tested, all, job};
+use super::beside::{Tested, all};
+use super::both::on_both;
 use super::{classes, clients, directconnect, edonkey, files, irc, speakers, torrents, xmpp};
 
 #[test]
@@ -15,11 +16,11 @@ fn torrents_get_the_rate_of_their_class() -> Tested {
 #[test]
 fn all_other_files_get_the_rate_of_their_class() -> Tested {
     let mut jobs = vec![
-        job("shaped eiskaltdcpp", directconnect::shaped),
-        job("shaped curl", files::shaped),
-        job("a shaped upload", classes::upload),
-        job("shaped files over IRC", irc::shaped),
-        job("shaped files over XMPP", xmpp::shaped),
+        on_both("shaped eiskaltdcpp", directconnect::shaped),
+        on_both("shaped curl", files::shaped),
+        on_both("a shaped upload", classes::upload),
+        on_both("shaped files over IRC", irc::shaped),
+        on_both("shaped files over XMPP", xmpp::shaped),
     ];
     jobs.extend(edonkey::all_shaped());
     jobs.extend(speakers::all_shaped());

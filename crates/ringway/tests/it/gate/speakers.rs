@@ -12,9 +12,10 @@ use ringway_testbed::{
 use serde_json::Value;
 
 use super::beside::{
-    self, Job, SLOW, Tested, comes_at, job, slowed, stays_blocked, up_to_shape, without, wrong,
+    self, Job, SLOW, Tested, all, comes_at, slowed, stays_blocked, up_to_shape, without, wrong,
 };
 use super::border::{Border, CLIENT, DEADLINE, SERVER};
+use super::both::{Compared, GatePath, on_both};
 use super::malware;
 use crate::random_bytes;
 
@@ -129,9 +130,13 @@ fn scanned_when_pushed(border: &Border, speaker: impl Pusher, app: &str, port: u
 }
 
 /// Nothing arrives, however often it is tried for more than a minute.
-fn refused(app: &'static str, attempt: impl Fn(&Border) -> Tested<Vec<u8>>) -> Tested {
-    let Some(mut border) = Border::new(&format!("{app}, blocked")) else {
-        return Ok(());
+fn refused(
+    app: &'static str,
+    path: GatePath,
+    attempt: impl Fn(&Border) -> Tested<Vec<u8>>,
+) -> Compared {
+    let Some(mut border) = Border::on(&format!("{app}, blocked"), path) else {
+        return Ok(None);
     };
     border.up(&rule("none", app, "action = \"block\""), &["--enforce"]);
     stays_blocked(
@@ -148,13 +153,13 @@ fn refused(app: &'static str, attempt: impl Fn(&Border) -> Tested<Vec<u8>>) -> T
     written(&border, "none", app, |event| {
         event["alert"]["action"] == "blocked"
     });
-    Ok(())
+    border.seen_again()
 }
 
 /// A file is asked for again and again.
-fn never_fetched(speaker: impl Speaker, app: &'static str) -> Tested {
+fn never_fetched(speaker: impl Speaker, app: &'static str, path: GatePath) -> Compared {
     let served = Cell::new(false);
-    refused(app, |border| {
+    refused(app, path, |border| {
         if !served.replace(true) {
             let file = Shared::new("film.mpg", random_bytes("refused", CLEAN));
             speaker.serve(listen(&border.server, SERVER, 6_700)?, file);
@@ -164,9 +169,9 @@ fn never_fetched(speaker: impl Speaker, app: &'static str) -> Tested {
 }
 
 /// Nodes call again and again.
-fn never_joined() -> Tested {
+fn never_joined(path: GatePath) -> Compared {
     let served = Cell::new(false);
-    refused("gnutella", |border| {
+    refused("gnutella", path, |border| {
         if !served.replace(true) {
             let file = Shared::new("film.mpg", Vec::new());
             Gnutella.serve(listen(&border.server, SERVER, 6_346)?, file);
@@ -177,9 +182,9 @@ fn never_joined() -> Tested {
 }
 
 /// People sign in again and again.
-fn never_in_conversation() -> Tested {
+fn never_in_conversation(path: GatePath) -> Compared {
     let served = Cell::new(false);
-    refused("msn", |border| {
+    refused("msn", path, |border| {
         if !served.replace(true) {
             Switchboard::serve(listen(&border.server, SERVER, 1_865)?);
         }
@@ -190,24 +195,26 @@ fn never_in_conversation() -> Tested {
 /// Those that are blocked, and try for a minute.
 pub(super) fn all_blocked() -> Vec<Job<'static>> {
     vec![
-        job("blocked files of Gnutella", || {
-            never_fetched(Gnutella, "gnutella")
+        on_both("blocked files of Gnutella", |path| {
+            never_fetched(Gnutella, "gnutella", path)
         }),
-        job("blocked nodes of Gnutella", never_joined),
-        job("blocked FastTrack", || {
-            never_fetched(FastTrack, "fasttrack")
+        on_both("blocked nodes of Gnutella", never_joined),
+        on_both("blocked FastTrack", |path| {
+            never_fetched(FastTrack, "fasttrack", path)
         }),
-        job("blocked MSN", never_in_conversation),
-        job("blocked MSNFTP", || never_fetched(Msnftp, "msnftp")),
+        on_both("blocked MSN", never_in_conversation),
+        on_both("blocked MSNFTP", |path| {
+            never_fetched(Msnftp, "msnftp", path)
+        }),
     ]
 }
 
 /// A file comes as fast as its class lets it.
-fn shaped(speaker: impl Speaker, app: &'static str) -> Job<'static> {
+fn shaped(speaker: impl Speaker + Sync, app: &'static str) -> Job<'static> {
     let name = format!("shaped {app}");
-    job(name.clone(), move || {
-        let Some(mut border) = Border::new(&name) else {
-            return Ok(());
+    on_both(name.clone(), move |path| {
+        let Some(mut border) = Border::on(&name, path) else {
+            return Ok(None);
         };
         up_to_shape(&mut border, &slowed(app));
         let file = Shared::new("film.mpg", random_bytes("shaped", LONG));
@@ -216,10 +223,12 @@ fn shaped(speaker: impl Speaker, app: &'static str) -> Job<'static> {
         let end = stream.try_clone()?;
         let fetching = std::thread::spawn(move || speaker.fetch(stream, "film.mpg"));
         let outcome = comes_at(SLOW, &border, String::new);
+        let seen = border.seen();
         end.shutdown(Shutdown::Both)?;
         // What it says of a file that was cut off is nothing to us.
         fetching.join().ok();
-        outcome
+        outcome?;
+        seen
     })
 }
 
@@ -263,9 +272,9 @@ fn sha256(border: &Border, bytes: &[u8]) -> Tested<String> {
 const SCAN: &str = "action = \"scan\"\naudit = true";
 
 /// All that can be done to transfers that either side may ask for.
-fn transfers(speaker: impl Pusher, app: &str) -> Tested {
-    let Some(mut border) = Border::new(&format!("transfers of {app}")) else {
-        return Ok(());
+fn transfers(speaker: impl Pusher, app: &str, path: GatePath) -> Compared {
+    let Some(mut border) = Border::on(&format!("transfers of {app}"), path) else {
+        return Ok(None);
     };
     let Some(clamd) = malware::scanner()? else {
         return without(&format!("transfers of {app}"), "clamd");
@@ -277,23 +286,32 @@ fn transfers(speaker: impl Pusher, app: &str) -> Tested {
     );
     scanned(&border, speaker, app, 6_400)?;
     scanned_when_pushed(&border, speaker, app, 6_500)?;
-    named(&border, speaker, app, 6_600)
+    named(&border, speaker, app, 6_600)?;
+    border.seen()
 }
 
 #[test]
 fn files_of_gnutella_are_scanned_and_refused_by_name() -> Tested {
-    transfers(Gnutella, "gnutella")
+    all(vec![on_both("transfers of Gnutella", |path| {
+        transfers(Gnutella, "gnutella", path)
+    })])
 }
 
 #[test]
 fn files_of_fasttrack_are_scanned_and_refused_by_name() -> Tested {
-    transfers(FastTrack, "fasttrack")
+    all(vec![on_both("transfers of FastTrack", |path| {
+        transfers(FastTrack, "fasttrack", path)
+    })])
 }
 
 #[test]
 fn nodes_of_gnutella_meet_where_they_may() -> Tested {
-    let Some(mut border) = Border::new("nodes of Gnutella") else {
-        return Ok(());
+    all(vec![on_both("nodes of Gnutella", nodes)])
+}
+
+fn nodes(path: GatePath) -> Compared {
+    let Some(mut border) = Border::on("nodes of Gnutella", path) else {
+        return Ok(None);
     };
     let file = Shared::new("film.mpg", Vec::new());
     Gnutella.serve(listen(&border.server, SERVER, 6_346)?, file);
@@ -308,7 +326,7 @@ fn nodes_of_gnutella_meet_where_they_may() -> Tested {
     written(&border, "seen", "gnutella", |event| {
         event["alert"]["action"] == "allowed"
     });
-    Ok(())
+    border.seen()
 }
 
 /// Two people in a conversation outside: Alice is at the client, Bob at the server.
@@ -353,9 +371,13 @@ impl Conversation {
 
 #[test]
 fn files_of_msn_messenger_are_scanned_and_refused_by_name() -> Tested {
+    all(vec![on_both("files of MSN Messenger", files_of_msn)])
+}
+
+fn files_of_msn(path: GatePath) -> Compared {
     let test = "files of MSN Messenger";
-    let Some(mut border) = Border::new(test) else {
-        return Ok(());
+    let Some(mut border) = Border::on(test, path) else {
+        return Ok(None);
     };
     let Some(clamd) = malware::scanner()? else {
         return without(test, "clamd");
@@ -384,13 +406,20 @@ fn files_of_msn_messenger_are_scanned_and_refused_by_name() -> Tested {
     written(&border, "names", "msn", |event| {
         event["alert"]["action"] == "blocked" && event["fileinfo"]["filename"] == "Setup.exe"
     });
-    Ok(())
+    border.seen()
 }
 
 #[test]
 fn a_conversation_of_msn_messenger_is_written_down_and_stopped_at_a_word() -> Tested {
-    let Some(mut border) = Border::new("a conversation of MSN Messenger") else {
-        return Ok(());
+    all(vec![on_both(
+        "a conversation of MSN Messenger",
+        conversation,
+    )])
+}
+
+fn conversation(path: GatePath) -> Compared {
+    let Some(mut border) = Border::on("a conversation of MSN Messenger", path) else {
+        return Ok(None);
     };
     let policy = [
         rule(
@@ -426,5 +455,5 @@ fn a_conversation_of_msn_messenger_is_written_down_and_stopped_at_a_word() -> Te
             event["alert"]["action"] == "blocked" && event["dest_port"] == port
         });
     }
-    Ok(())
+    border.seen()
 }

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use super::beside::{SLOW, Tested, comes_at, slowed, up_to_shape, without, wrong};
 use super::border::{Border, CLIENT, DEADLINE, SERVER, SERVER_V6};
+use super::both::GatePath;
 use super::files::{fetch, web};
 use super::irc;
 use super::malware;
@@ -30,11 +31,11 @@ fn taken(border: &Border) -> u64 {
 
 /// Files of a web server, some of them spoilt; what came of each, and what was written down of it.
 fn scanned(test: &str, policy: &str) -> Tested<Option<(Vec<String>, u64)>> {
-    let Some((mut border, _nginx, folder)) = web(test)? else {
+    let Some((mut border, _nginx, folder)) = web(test, GatePath::User)? else {
         return Ok(None);
     };
     let Some(clamd) = malware::scanner()? else {
-        return without(test, "clamd").map(|()| None);
+        return without(test, "clamd").map(|_| None);
     };
     let spoilt = malware::files();
     let mut names = vec!["clean.bin".to_owned(), "film.bin".to_owned()];
@@ -103,7 +104,9 @@ fn files_are_scanned_and_written_down_as_on_the_way_of_packets() -> Tested {
 
 #[test]
 fn files_come_as_fast_as_their_class_lets_them() -> Tested {
-    let Some((mut border, _nginx, _folder)) = web("a class of connections that end here")? else {
+    let Some((mut border, _nginx, _folder)) =
+        web("a class of connections that end here", GatePath::User)?
+    else {
         return Ok(());
     };
     up_to_shape(&mut border, &ending(&slowed("http")));
@@ -306,8 +309,11 @@ fn a_file_that_is_announced_in_a_conversation_that_ends_here_is_known_as_a_flow_
 -> Tested {
     let policy = format!("[gateway]\nterminate = 6667\n{}", irc::FILES);
     let test = "files announced where connections end here";
-    irc::files_by(test, &policy, |border| match taken(border) {
-        0 => wrong("the conversation did not end here".to_owned()),
-        _ => Ok(()),
+    irc::files_by((test, &policy), GatePath::User, |border| {
+        match taken(border) {
+            0 => wrong("the conversation did not end here".to_owned()),
+            _ => Ok(()),
+        }
     })
+    .map(drop)
 }

@@ -10,14 +10,17 @@ use ringway_testbed::Host;
 use serde_json::Value;
 
 use super::beside::{
-    Job, SLOW, comes_at, dropped, every, job, refused, slowed, stays_blocked, up_to_shape, wrong,
+    Job, SLOW, Tested, all, comes_at, dropped, every, refused, slowed, stays_blocked, up_to_shape,
+    wrong,
 };
 use super::border::{Border, DEADLINE, SERVER, skipped};
+use super::both::{Compared, GatePath, on_both};
 use super::clients::{ANEW, GUESSED};
 use crate::random_bytes;
 
 const BLOCK: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"p2p\"\naction = \"block\"\n";
 const SEED_PORT: &str = "7001";
+const SHORT: usize = 1 << 20;
 /// More than comes while a class is measured.
 const LONG: usize = 24 << 20;
 
@@ -81,13 +84,8 @@ impl Drop for Torrent {
     }
 }
 
-/// A border with a file to seed. `None`: something is missing here, and stderr says so.
-fn border(test: &str) -> Option<Border> {
-    border_with_file(test, 1 << 20)
-}
-
-/// The same with a file of this size.
-fn border_with_file(test: &str, size: usize) -> Option<Border> {
+/// A border with a file of this size to seed. `None`: something is missing here, and stderr says so.
+fn border(test: &str, size: usize, path: GatePath) -> Option<Border> {
     let there = std::process::Command::new("/usr/bin/python3")
         .args(["-c", "import libtorrent"])
         .stderr(Stdio::null())
@@ -95,7 +93,7 @@ fn border_with_file(test: &str, size: usize) -> Option<Border> {
     if !there.is_ok_and(|status| status.success()) {
         return skipped(test, "python3-libtorrent");
     }
-    let border = Border::new(test)?;
+    let border = Border::on(test, path)?;
     std::fs::write(
         border.folder.path().join("file.bin"),
         random_bytes("torrent", size),
@@ -126,17 +124,13 @@ fn bytes_of(line: &str) -> u64 {
 /// The program gives up after some attempts: whoever uses it starts it again.
 fn blocked(mode: &'static str) -> Job<'static> {
     let name = format!("blocked libtorrent, {mode}");
-    job(name.clone(), move || {
+    on_both(name.clone(), move |path| {
         // Where it is encrypted, nothing but its shape tells of it: the host speaks to no tracker and to one peer only. What
         // comes before that can be guessed is a small part.
         let guessed = mode == "encrypted";
-        let (size, most) = if guessed {
-            (LONG, GUESSED)
-        } else {
-            (1 << 20, 0)
-        };
-        let Some(mut border) = border_with_file(&name, size) else {
-            return Ok(());
+        let (size, most) = if guessed { (LONG, GUESSED) } else { (SHORT, 0) };
+        let Some(mut border) = border(&name, size, path) else {
+            return Ok(None);
         };
         let policy = match guessed {
             true => BLOCK.replace("action", "confidence = \"guess\"\naction"),
@@ -173,7 +167,7 @@ fn blocked(mode: &'static str) -> Job<'static> {
             .iter()
             .find(|event| event["alert"]["action"] != "blocked")
         {
-            None => Ok(()),
+            None => border.seen_again(),
             Some(event) => wrong(event.to_string()),
         }
     })
@@ -187,9 +181,9 @@ pub(super) fn all_blocked() -> Vec<Job<'static>> {
 /// The file comes as fast as its class lets it.
 fn shaped(mode: &'static str) -> Job<'static> {
     let name = format!("shaped libtorrent, {mode}");
-    job(name.clone(), move || {
-        let Some(mut border) = border_with_file(&name, LONG) else {
-            return Ok(());
+    on_both(name.clone(), move |path| {
+        let Some(mut border) = border(&name, LONG, path) else {
+            return Ok(None);
         };
         let policy = match mode {
             "encrypted" => slowed("bittorrent").replace("action", "confidence = \"guess\"\naction"),
@@ -197,7 +191,8 @@ fn shaped(mode: &'static str) -> Job<'static> {
         };
         up_to_shape(&mut border, &policy);
         let (_seed, _fetch) = seed_and_fetch(&border, mode);
-        comes_at(SLOW, &border, String::new)
+        comes_at(SLOW, &border, String::new)?;
+        border.seen()
     })
 }
 
@@ -206,46 +201,50 @@ pub(super) fn all_shaped() -> Vec<Job<'static>> {
     ["plain", "encrypted", "utp"].map(shaped).into()
 }
 
-#[test]
-fn allowed_torrents_come_through_an_enforcing_gateway() {
-    for mode in ["plain", "encrypted", "utp"] {
-        let Some(mut border) = border(&format!("an allowed torrent, {mode}")) else {
-            return;
+fn allowed(mode: &'static str) -> Job<'static> {
+    let name = format!("an allowed torrent, {mode}");
+    on_both(name.clone(), move |path| {
+        let Some(mut border) = border(&name, SHORT, path) else {
+            return Ok(None);
         };
         border.up(&BLOCK.replace("p2p", "edonkey"), &["--enforce"]);
         let (_seed, fetch) = seed_and_fetch(&border, mode);
-        assert!(
-            fetch.says("done", DEADLINE),
-            "{mode}: {}",
-            border.daemon().log_text()
-        );
+        if !fetch.says("done", DEADLINE) {
+            return wrong(border.daemon().log_text());
+        }
         assert_eq!(border.status()["dropped"], 0);
-    }
+        border.seen()
+    })
 }
 
 #[test]
-fn an_observed_torrent_comes_through_and_is_written_down() {
-    let Some(mut border) = border("an observed torrent") else {
-        return;
+fn allowed_torrents_come_through_an_enforcing_gateway() -> Tested {
+    all(["plain", "encrypted", "utp"].map(allowed).into())
+}
+
+#[test]
+fn an_observed_torrent_comes_through_and_is_written_down() -> Tested {
+    all(vec![on_both("an observed torrent", observed)])
+}
+
+fn observed(path: GatePath) -> Compared {
+    let Some(mut border) = border("an observed torrent", SHORT, path) else {
+        return Ok(None);
     };
     border.up(BLOCK, &[]);
     let (_seed, fetch) = seed_and_fetch(&border, "plain");
     assert!(fetch.says("done", DEADLINE));
     let events = border.audit_when(|events| !events.is_empty());
     let flow = events[0]["flow_id"].to_string();
-    let why = border.ask(&["why", &flow]).objects().unwrap().remove(0);
+    let why = border.ask(&["why", &flow]).objects()?.remove(0);
     assert_eq!(
         (&why["rule"], &why["action"]),
         (&"no-torrents".into(), &"block".into())
     );
-    assert!(
-        why["evidence"]
-            .as_str()
-            .unwrap()
-            .contains("bittorrent.handshake"),
-        "{why}"
-    );
+    let evidence = why["evidence"].as_str().unwrap_or_default();
+    assert!(evidence.contains("bittorrent.handshake"), "{why}");
     assert_eq!(events[0]["app_proto"], "bittorrent");
     assert_eq!(events[0]["alert"]["action"], "allowed");
     assert_eq!(events[0]["alert"]["policy"], "block");
+    border.seen()
 }

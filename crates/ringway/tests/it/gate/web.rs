@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use ringway_testbed::{TestbedError, wait_until};
 
+use super::beside::{Tested, all};
 use super::border::{Border, CLIENT, DEADLINE, SERVER};
+use super::both::{Compared, GatePath, on_both};
 
 const BULK: &str = "[classes.bulk]\nrate = \"16 Mbit/s\"\n\
     [[rule]]\nname = \"slow-web\"\napp = \"http\"\naction = \"shape\"\nclass = \"bulk\"\n";
@@ -66,9 +68,13 @@ pub(super) fn take(stream: &mut TcpStream, most: usize) -> usize {
 }
 
 #[test]
-fn a_shaped_flow_gets_the_rate_of_its_class() {
-    let Some(mut border) = Border::new("a shaped flow") else {
-        return;
+fn a_shaped_flow_gets_the_rate_of_its_class() -> Tested {
+    all(vec![on_both("a shaped flow", shaped)])
+}
+
+fn shaped(path: GatePath) -> Compared {
+    let Some(mut border) = Border::on("a shaped flow", path) else {
+        return Ok(None);
     };
     serve(&border, 20 << 20);
     border.up(BULK, &["--enforce"]);
@@ -80,8 +86,9 @@ fn a_shaped_flow_gets_the_rate_of_its_class() {
     let rate = 8.0 * f64::from(u32::try_from(bytes).unwrap()) / begun.elapsed().as_secs_f64();
     // Within 5 % of the class, of which headers take another 5 % at most.
     assert!((14.4e6..16.8e6).contains(&rate), "{rate} bit/s");
-    border.daemon().terminate().unwrap();
+    let seen = border.seen();
     assert_eq!(border.traces(), "");
+    seen
 }
 
 #[test]

@@ -12,10 +12,11 @@ use ringway_testbed::{Running, Talker, start_prosody};
 use serde_json::Value;
 
 use super::beside::{
-    SLOW, Tested, all, border_with, comes_at, job, never, refused, slowed, stays_blocked, until,
+    SLOW, Tested, all, border_with, comes_at, never, refused, slowed, stays_blocked, until,
     until_open, up_to_shape, without, wrong,
 };
 use super::border::{Border, SERVER, skipped};
+use super::both::{Compared, GatePath, on_both};
 use super::malware;
 use crate::random_bytes;
 
@@ -24,7 +25,7 @@ const FILE: usize = 150_000;
 const LONG: usize = 24 << 20;
 
 /// A border, if there are the server and the library. `None`: something is missing here, and stderr says so.
-fn border(test: &str) -> Option<Border> {
+fn border(test: &str, path: GatePath) -> Option<Border> {
     let there = Command::new("/usr/bin/python3")
         .args(["-c", "import slixmpp"])
         .stderr(Stdio::null())
@@ -32,7 +33,7 @@ fn border(test: &str) -> Option<Border> {
     if !there.is_ok_and(|status| status.success()) {
         return skipped(test, "python3-slixmpp");
     }
-    border_with(test, &["prosody"])
+    border_with(test, &["prosody"], path)
 }
 
 /// People at the client, Bob at the server.
@@ -91,9 +92,9 @@ fn of<'a>(events: &'a [Value], rule: &'a str) -> impl Iterator<Item = &'a Value>
         .filter(|event| event["app_proto"] == "xmpp")
 }
 
-fn conversation() -> Tested {
-    let Some(mut border) = border("a conversation over XMPP") else {
-        return Ok(());
+fn conversation(path: GatePath) -> Compared {
+    let Some(mut border) = border("a conversation over XMPP", path) else {
+        return Ok(None);
     };
     border.up(
         "[[rule]]\nname = \"word\"\napp = \"xmpp\"\nkeyword = \"nightingale\"\naction = \"block\"\naudit = true\n\
@@ -122,7 +123,8 @@ fn conversation() -> Tested {
         said.any(|text| text == "good morning")
             && stopped.any(|event| event["alert"]["action"] == "blocked")
     });
-    heard(&border, &mut talk)
+    heard(&border, &mut talk)?;
+    border.seen()
 }
 
 /// The word comes from outside.
@@ -150,9 +152,9 @@ fn heard(border: &Border, talk: &mut Talk) -> Tested {
     Ok(())
 }
 
-pub(super) fn blocked() -> Tested {
-    let Some(mut border) = border("XMPP that is blocked") else {
-        return Ok(());
+pub(super) fn blocked(path: GatePath) -> Compared {
+    let Some(mut border) = border("XMPP that is blocked", path) else {
+        return Ok(None);
     };
     border.up(
         "[[rule]]\nname = \"no-chat\"\napp = \"xmpp\"\naction = \"block\"\n",
@@ -168,7 +170,7 @@ pub(super) fn blocked() -> Tested {
     border.audit_when(|events| {
         of(events, "no-chat").any(|event| event["alert"]["action"] == "blocked")
     });
-    Ok(())
+    border.seen_again()
 }
 
 /// The scanner's words for a file of this name, if it is written down.
@@ -179,10 +181,10 @@ fn found(events: &[Value], file: &str, what: &str) -> bool {
     })
 }
 
-fn files() -> Tested {
+fn files(path: GatePath) -> Compared {
     let test = "files over XMPP";
-    let Some(mut border) = border(test) else {
-        return Ok(());
+    let Some(mut border) = border(test, path) else {
+        return Ok(None);
     };
     let Some(clamd) = malware::scanner()? else {
         return without(test, "clamd");
@@ -235,7 +237,8 @@ fn files() -> Tested {
             return wrong(format!("file {number} arrived"));
         }
     }
-    by_proxy(&border, &mut talk, last, &clean)
+    by_proxy(&border, &mut talk, last, &clean)?;
+    border.seen()
 }
 
 /// The same by the server's proxy. What is found ends that connection only: one taker is enough.
@@ -280,21 +283,22 @@ fn by_proxy(border: &Border, talk: &mut Talk, taker: usize, clean: &[u8]) -> Tes
 }
 
 /// A file by the proxy comes as fast as its class lets it.
-pub(super) fn shaped() -> Tested {
-    let Some(mut border) = border("files over XMPP, shaped") else {
-        return Ok(());
+pub(super) fn shaped(path: GatePath) -> Compared {
+    let Some(mut border) = border("files over XMPP, shaped", path) else {
+        return Ok(None);
     };
     up_to_shape(&mut border, &slowed("xmpp"));
     let mut talk = Talk::begin(&border, 1)?;
     let path = border.folder.path().join("film.mpg");
     fs::write(&path, random_bytes("xmpp", LONG))?;
     talk.bob.pass("alice0", &path)?;
-    comes_at(SLOW, &border, || talk.inside[0].told())
+    comes_at(SLOW, &border, || talk.inside[0].told())?;
+    border.seen()
 }
 
-fn names() -> Tested {
-    let Some(mut border) = border("names of files over XMPP") else {
-        return Ok(());
+fn names(path: GatePath) -> Compared {
+    let Some(mut border) = border("names of files over XMPP", path) else {
+        return Ok(None);
     };
     border.up(
         "[[rule]]\nname = \"names\"\napp = \"xmpp\"\nfile_name = \"*.exe\"\naction = \"block\"\naudit = true\n",
@@ -327,14 +331,14 @@ fn names() -> Tested {
             return wrong(format!("the program arrived at {who}"));
         }
     }
-    Ok(())
+    border.seen()
 }
 
 #[test]
 fn xmpp_of_prosody_is_written_down_stopped_at_a_word_filtered_and_scanned() -> Tested {
     all(vec![
-        job("conversation", conversation),
-        job("files", files),
-        job("names", names),
+        on_both("conversation", conversation),
+        on_both("files", files),
+        on_both("names", names),
     ])
 }

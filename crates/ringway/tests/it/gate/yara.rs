@@ -1,6 +1,8 @@
 //! Files through a gateway that asks YARA rules, without any other scanner.
 
+use super::beside::{Tested, all};
 use super::border::{Border, SERVER};
+use super::both::{Compared, GatePath, on_both};
 use super::scans::{SCAN, fetch, serve};
 use crate::{random_bytes, run};
 
@@ -11,9 +13,13 @@ rule Small_program { condition: uint16(0) == 0x5a4d and filesize == 5000 }
 const WINDOW: usize = 32_768;
 
 #[test]
-fn files_that_a_rule_holds_of_never_arrive_whole_and_others_do() {
-    let Some(mut border) = Border::new("YARA rules") else {
-        return;
+fn files_that_a_rule_holds_of_never_arrive_whole_and_others_do() -> Tested {
+    all(vec![on_both("YARA rules", scanned)])
+}
+
+fn scanned(path: GatePath) -> Compared {
+    let Some(mut border) = Border::on("YARA rules", path) else {
+        return Ok(None);
     };
     let rules = border.folder.path().join("rules");
     std::fs::create_dir(&rules).unwrap();
@@ -55,6 +61,7 @@ fn files_that_a_rule_holds_of_never_arrive_whole_and_others_do() {
         });
         assert!(told, "{name}: {events:?}");
     }
+    border.seen()
 }
 
 #[test]
