@@ -30,6 +30,9 @@ const PROGRAMS: [&str; 3] = ["refuse", "triage", "finished"];
 /// Whether the kernel counts what programs take.
 const COUNTS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
+/// In whoever's name, also of what else runs on the machine.
+const SOFTIRQS: &str = "softirq_time_of_the_machine";
+
 /// What crosses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Crossing {
@@ -148,33 +151,38 @@ fn packets(
     (name, crossing): (&str, Crossing),
     time: Duration,
 ) -> Result<(), Failure> {
-    let look = || -> Result<[f64; 3], Failure> {
+    let look = || -> Result<[f64; 4], Failure> {
         let [gateway, _] = running.processor_time()?;
         let all = spent::here()
             .saturating_add(gateway)
             .saturating_add(spent::softirq_threads()?);
-        let softirqs = spent::softirqs()?;
+        let [bytes, packets] = spent::crossed(border)?;
         Ok([
-            all.as_secs_f64() * 1e6,
-            softirqs.as_secs_f64() * 1e6,
-            count(spent::packets(border)?),
+            all.as_secs_f64(),
+            spent::softirqs()?.as_secs_f64(),
+            // In kB: more of them can be counted.
+            count(bytes / 1_000),
+            count(packets),
         ])
     };
     let before = look()?;
     crossing.run(border, load, time)?;
     let after = look()?;
-    let [all, softirqs, packets] = [0, 1, 2].map(|at: usize| {
+    let [all, softirqs, kilobytes, packets] = [0, 1, 2, 3].map(|at: usize| {
         let (before, after) = (before.get(at), after.get(at));
         after.copied().unwrap_or(0.0) - before.copied().unwrap_or(0.0)
     });
     let case = format!("{name}, {}", crossing.name());
-    let parts = [
-        ("processor_time", all),
-        ("softirq_time_of_the_machine", softirqs),
-    ];
-    for (metric, spent) in parts {
-        values.note(case.clone(), metric, "µs/packet", spent / packets.max(1.0));
-    }
+    let packets = packets.max(1.0) / 1e6;
+    let mut note = |metric, unit, value| values.note(case.clone(), metric, unit, value);
+    note("processor_time", "µs/packet", all / packets);
+    note(SOFTIRQS, "µs/packet", softirqs / packets);
+    // Files' packets are joined as it comes, so that one is not like another.
+    note(
+        "processor_time_of_all",
+        "s/GB",
+        all * 1e6 / kilobytes.max(1.0),
+    );
     Ok(())
 }
 
@@ -195,10 +203,11 @@ fn programs(
         });
         told.collect()
     };
-    let (before, came) = (look()?, spent::packets(border)?);
+    let (before, came) = (look()?, spent::crossed(border)?);
     crossing.run(border, load, time)?;
-    let (after, come) = (look()?, spent::packets(border)?);
+    let (after, come) = (look()?, spent::crossed(border)?);
     drop(counting);
+    let ([_, came], [_, come]) = (came, come);
     let packets = count(come.saturating_sub(came)).max(1.0);
     for ((program, [time, runs]), [time_before, runs_before]) in
         PROGRAMS.iter().zip(after).zip(before)

@@ -50,19 +50,22 @@ pub(super) fn softirqs() -> Result<Duration, Failure> {
     Ok(Duration::from_millis(ticks.saturating_mul(10)))
 }
 
-/// Packets that have come to the gateway from the client, and gone to it.
-pub(super) fn packets(border: &Border) -> Result<u64, Failure> {
-    let [came, gone] = at_the_client(border)?;
-    Ok(came.saturating_add(gone))
+/// What has come to the gateway from the client and gone to it: bytes, with their headers, and packets.
+pub(super) fn crossed(border: &Border) -> Result<[u64; 2], Failure> {
+    let [[bytes_in, packets_in], [bytes_out, packets_out]] = at_the_client(border)?;
+    Ok([
+        bytes_in.saturating_add(bytes_out),
+        packets_in.saturating_add(packets_out),
+    ])
 }
 
 /// Packets that have come to the gateway from the client.
 pub(super) fn arrived(border: &Border) -> Result<u64, Failure> {
-    let [came, _] = at_the_client(border)?;
+    let [[_, came], _] = at_the_client(border)?;
     Ok(came)
 }
 
-fn at_the_client(border: &Border) -> Result<[u64; 2], Failure> {
+fn at_the_client(border: &Border) -> Result<[[u64; 2]; 2], Failure> {
     let read = border.at(Side::Gateway, || {
         std::fs::read_to_string("/proc/thread-self/net/dev")
     });
@@ -75,15 +78,15 @@ fn at_the_client(border: &Border) -> Result<[u64; 2], Failure> {
     counts(&text, "lan0").ok_or_else(|| Failure::failed("lan0 has no count of packets"))
 }
 
-/// Packets that an interface has received and sent.
-fn counts(text: &str, interface: &str) -> Option<[u64; 2]> {
+/// Bytes and packets that an interface has received, and sent.
+fn counts(text: &str, interface: &str) -> Option<[[u64; 2]; 2]> {
     let line = text.lines().find_map(|line| {
         let (name, line) = line.trim().split_once(':')?;
         (name == interface).then_some(line)
     })?;
     // Eight numbers of each way; bytes, packets, and what was not so good.
     let number = |at| line.split_whitespace().nth(at)?.parse().ok();
-    Some([number(1)?, number(9)?])
+    Some([[number(0)?, number(1)?], [number(8)?, number(9)?]])
 }
 
 #[cfg(test)]
@@ -93,7 +96,7 @@ mod tests {
     #[test]
     fn packets_of_an_interface_are_counted() {
         let text = "Inter-|   Receive\n face |bytes\n  wlan0: 9 9 0 0 0 0 0 0 9 9 0 0 0 0 0 0\n   lan0: 5 6 0 0 0 0 0 0 7 8 0 0 0 0 0 0\n";
-        assert_eq!(counts(text, "lan0"), Some([6, 8]));
+        assert_eq!(counts(text, "lan0"), Some([[5, 6], [7, 8]]));
         assert_eq!(counts(text, "wan0"), None);
     }
 }
