@@ -336,7 +336,9 @@ ALWAYS_INLINE int is_refused_frame(const struct source *from)
 SEC("classifier")
 int refuse(struct __sk_buff *skb)
 {
-	struct source from = { .skb = skb };
+	// Headers are read where they lie, which costs a fifth of a helper's copies. Where they do not lie in one piece, which no
+	// driver does to them, user space refuses.
+	struct source from = { .data = (void *)(long)skb->data, .data_end = (void *)(long)skb->data_end };
 
 	return is_refused_frame(&from) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
 }
@@ -528,6 +530,8 @@ struct {
 struct scratch {
 	struct flow flow;
 	__u8 payload[SCAN];
+	// The packet that `triage` let pass just now is of a flow of which enough was seen.
+	__u32 finished;
 };
 
 struct {
@@ -799,6 +803,7 @@ int triage(struct __sk_buff *skb)
 
 	if (!using || !scratch)
 		return FATE_ASK;
+	scratch->finished = 0;
 	__u32 slot = *using & 1;
 	struct triage *triage = bpf_map_lookup_elem(&triages, &slot);
 
@@ -815,11 +820,14 @@ int triage(struct __sk_buff *skb)
 
 	if (!flow || flow->stage == STAGE_ASKED)
 		return FATE_ASK;
-	if (flow->stage == STAGE_DONE)
+	if (flow->stage == STAGE_DONE) {
+		scratch->finished = 1;
 		return FATE_PASS;
+	}
 	if (!asks_about(&packet, triage, slot) &&
 	    decide(skb, &packet, flow, (high ^ flow->from_high) & 1, triage, slot, scratch) == FATE_PASS) {
 		count(PASSED);
+		scratch->finished = flow->stage == STAGE_DONE;
 		return FATE_PASS;
 	}
 	// One processor hands it over; where nothing has passed there is nothing to hand over.
@@ -830,20 +838,15 @@ int triage(struct __sk_buff *skb)
 	return FATE_ASK;
 }
 
-// Whether the connection of a packet that went on need not be looked at any more.
+// Whether the connection of the packet that `triage` let pass just now need not be looked at any more. The packet filter runs both for
+// one packet after the other, on one processor, and nothing comes between.
 SEC("socket")
-int finished(struct __sk_buff *skb)
+int finished(struct __sk_buff *skb __attribute__((unused)))
 {
-	struct source from = { .skb = skb };
-	struct packet packet = {};
-	struct ends ends = {};
+	__u32 zero = 0;
+	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &zero);
 
-	if (read_packet(&from, 0, &packet) != READ)
-		return 0;
-	ends_of(&packet, &ends);
-	struct flow *flow = bpf_map_lookup_elem(&flows, &ends);
-
-	if (!flow || flow->stage != STAGE_DONE)
+	if (!scratch || !scratch->finished)
 		return 0;
 	count(FINISHED);
 	return 1;

@@ -31,6 +31,10 @@ impl Drop for Loaded {
 }
 
 fn load(test: &str) -> Option<Loaded> {
+    // `finished` tells of the packet before on the same processor.
+    let mut one = rustix::thread::CpuSet::new();
+    one.set(rustix::thread::sched_getcpu());
+    rustix::thread::sched_setaffinity(None, &one).unwrap();
     let folder = PathBuf::from(BPFFS).join(format!("ringway-test-{}-{test}", std::process::id()));
     let loaded = || -> Result<Loaded, Box<dyn std::error::Error>> {
         mount(BPFFS.as_ref())?;
