@@ -2,7 +2,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup setup-tests setup-bench demo test format lint docs tidy check model fuzz bench bench-transport bench-dtl bench-overlay bench-kademlia bench-gate release
+.PHONY: help setup setup-tests setup-bench demo test format lint docs tidy check model kernels fuzz bench bench-transport bench-dtl bench-overlay bench-kademlia bench-gate release
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ check: ## all tests, tidy among them
 
 model: ## ring maintenance, every interleaving in larger scopes than `make test` has (minutes, 4 GB)
 	$(CARGO) test --locked --package ringway-sim --test it model:: -- --include-ignored --nocapture --test-threads 1
+
+kernels: setup ## the gateway's in-kernel path on Debian's kernels, in virtual machines (root; KERNELS="bullseye ..." for others)
+	@testbed/kernels/run.sh $(KERNELS)
 
 fuzz: ## fuzz every decoder for a minute each (needs cargo-fuzz and a nightly toolchain)
 	@for target in $$(cd fuzz && $(CARGO) +nightly fuzz list); do \
