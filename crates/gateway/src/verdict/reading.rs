@@ -350,6 +350,11 @@ impl Desk {
             self.stop_following(place, Verdict::PASS);
             return Failure::Open;
         };
+        if !decided.plan.looks_into_content() {
+            // It was heard for what it announces only: no rule asks for what it carries.
+            self.stop_following(place, Verdict::PASS);
+            return Failure::Open;
+        }
         let ruling = decided.plan.ruling;
         let failure = decided.policy.failure_of(&ruling);
         let mut event = self.event_of((now, EventKind::Alert), flow, decided, &ruling);

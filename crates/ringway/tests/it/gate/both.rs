@@ -113,11 +113,6 @@ impl Seen {
 
     fn note(&mut self, event: &Value) {
         let alert = &event["alert"];
-        if alert["policy"] == "allow" && alert["signature"] == "default" {
-            // No rule asks for it. On the in-kernel path such a flow may be followed late, with no more than the first bytes of
-            // what had passed, and it is then told that its contents could not be read.
-            return;
-        }
         let called = [&event["dest_ip"], &event["dest_port"]];
         let ends = ends(word(&event["proto"]), &event["src_ip"], called);
         if event["event_type"] == "drop" {
