@@ -141,16 +141,19 @@ impl Installation {
         redirect.set_up().map_err(Failure::failed)
     }
 
+    /// Takes out all of it: one part that cannot be taken out leaves no other behind.
     pub(super) fn take_down(&self) -> Result<(), Failure> {
-        redirect::take_down().map_err(Failure::failed)?;
-        Rules::take_down().map_err(Failure::failed)?;
-        for interface in self.rules.border.all() {
-            shaper::take_down(interface).map_err(Failure::failed)?;
-        }
+        let border = &self.rules.border;
+        let mut taken = vec![
+            redirect::take_down().map_err(Failure::failed),
+            Rules::take_down().map_err(Failure::failed),
+        ];
+        let shaped = border.all().map(shaper::take_down);
+        taken.extend(shaped.map(|taken| taken.map_err(Failure::failed)));
         if self.wants_kernel {
-            Kernel::detach(&self.rules.border, &self.bpffs).map_err(Failure::failed)?;
+            taken.push(Kernel::detach(border, &self.bpffs).map_err(Failure::failed));
         }
-        Ok(())
+        taken.into_iter().collect()
     }
 }
 

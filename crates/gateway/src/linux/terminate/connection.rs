@@ -9,7 +9,7 @@ use socket2::Socket;
 use super::pipe::Pipe;
 use super::segment::{Flags, HEADERS, Segment};
 use super::socket::{call, prepare};
-use super::way::{FIRST, Fate, Next, Way};
+use super::way::{Fate, Next, Way};
 use crate::flow::Direction;
 use crate::limits::{TERMINATED_CALL, TERMINATED_READ, TERMINATED_READS};
 use crate::linux::shaper::priority;
@@ -44,6 +44,14 @@ pub(super) struct Connection {
     to_server: Socket,
     from_client: Way,
     from_server: Way,
+    /// The number of each end's SYN.
+    first: u32,
+    /// Its contents were to be followed: where the gateway has forgotten it, the policy says whether the rest may go on unread.
+    read: bool,
+    /// Of each direction more came at once than a reading takes.
+    bulk: [bool; 2],
+    /// An end has gone, and has been told to be.
+    hung: [bool; 2],
     /// What each direction's bytes that nobody is asked about go through, once there are any.
     pipes: [Option<Pipe>; 2],
     /// Of each direction something has left of which the gateway was not told.
@@ -77,17 +85,20 @@ impl Connection {
         (gateway, buffer): (&mut Gateway, &mut Buffer),
     ) -> Option<Self> {
         prepare(&to_client).ok()?;
+        // Each has numbers of its own: the same ends may come again, and what they say is something else.
+        let first = u32::try_from(serial & u64::from(u32::MAX)).unwrap_or(0);
+        let first = first.wrapping_mul(0x9e37_79b9);
         let syn = Segment {
             from: client,
             to: server,
-            sequence: FIRST,
+            sequence: first,
             acknowledged: None,
             flags: Flags {
                 syn: true,
                 ..Flags::default()
             },
         };
-        let verdict = offer(now, u64::MAX, &syn, 0, (gateway, buffer))?;
+        let verdict = offer(now, (u64::MAX, false), &syn, 0, (gateway, buffer))?;
         if !verdict.pass {
             return None;
         }
@@ -97,8 +108,12 @@ impl Connection {
             server,
             to_client,
             to_server,
-            from_client: Way::default(),
-            from_server: Way::default(),
+            from_client: Way::new(first),
+            from_server: Way::new(first),
+            first,
+            read: false,
+            bulk: [false; 2],
+            hung: [false; 2],
             pipes: [None, None],
             left: [false; 2],
             calling: Some(now.saturating_add(TERMINATED_CALL)),
@@ -152,6 +167,28 @@ impl Connection {
         (own.has_room(), other.next().is_some())
     }
 
+    /// An end has gone, or both have: where it broke off, so does the other one.
+    pub(super) fn hang(
+        &mut self,
+        now: Duration,
+        end: Direction,
+        (gateway, buffer): (&mut Gateway, &mut Buffer),
+    ) {
+        if let Some(hung) = self.hung.get_mut(place(end)) {
+            *hung = true;
+        }
+        // Who has called is told why by the server's half itself.
+        let called = self.calling.is_some() && end == Direction::FromServer;
+        if !called && !matches!(self.socket(end).take_error(), Ok(None)) {
+            self.end_by(now, end, (gateway, buffer));
+        }
+    }
+
+    /// It was told that this end has gone, which would be told again and again.
+    pub(super) fn is_hung(&self, end: Direction) -> bool {
+        self.hung.get(place(end)).copied().unwrap_or(false)
+    }
+
     /// When it has something to do without anything coming.
     pub(super) fn due(&self) -> Option<Duration> {
         let repeats = [self.from_client.due(), self.from_server.due()];
@@ -203,17 +240,17 @@ impl Connection {
         }
         self.calling = None;
         self.moved = now;
-        let behind = FIRST.wrapping_add(1);
+        let (first, behind) = (self.first, self.first.wrapping_add(1));
         let flags = Flags {
             syn: true,
             ..Flags::default()
         };
         for (direction, sequence, flags) in [
-            (Direction::FromServer, FIRST, flags),
+            (Direction::FromServer, first, flags),
             (Direction::FromClient, behind, Flags::default()),
         ] {
             let segment = self.segment(direction, sequence, flags);
-            let verdict = offer(now, u64::MAX, &segment, 0, (gateway, buffer));
+            let verdict = offer(now, (u64::MAX, self.read), &segment, 0, (gateway, buffer));
             if !verdict.is_some_and(|verdict| verdict.pass) {
                 self.broken = true;
             }
@@ -223,7 +260,7 @@ impl Connection {
     }
 
     /// One of the ends has broken the connection: the gateway is told, and the other end.
-    fn end_by(
+    pub(super) fn end_by(
         &mut self,
         now: Duration,
         end: Direction,
@@ -235,7 +272,7 @@ impl Connection {
             ..Flags::default()
         };
         let reset = self.segment(end, sequence, flags);
-        offer(now, u64::MAX, &reset, 0, (gateway, buffer));
+        offer(now, (u64::MAX, self.read), &reset, 0, (gateway, buffer));
         self.broken = true;
     }
 
@@ -268,10 +305,11 @@ impl Connection {
     /// Takes what one end has sent into the pipe, once, without looking at it. Answers whether there may be more; `None`: it has to be
     /// read.
     fn pipe(&mut self, direction: Direction) -> Option<bool> {
-        if self.is_asked(direction) || !self.way(direction).may_pipe() {
+        let place = place(direction);
+        let bulk = self.bulk.get(place).copied().unwrap_or(false);
+        if !bulk || self.is_asked(direction) || !self.way(direction).may_pipe() {
             return None;
         }
-        let place = place(direction);
         if self.pipes.get(place)?.is_none() {
             *self.pipes.get_mut(place)? = Some(Pipe::open().ok()?);
         }
@@ -284,8 +322,13 @@ impl Connection {
                 Some(true)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.way(direction).choke();
-                Some(false)
+                if !self.way(direction).choke() {
+                    return Some(false);
+                }
+                // Nothing is there, or a byte that is urgent (RFC 9293 §3.8.5), which a pipe stops at. Who says little needs no pipe.
+                *self.pipes.get_mut(place)? = None;
+                *self.bulk.get_mut(place)? = false;
+                None
             }
             Err(_) => None,
         }
@@ -322,6 +365,9 @@ impl Connection {
             }
         };
         self.moved = now;
+        if let Some(bulk) = self.bulk.get_mut(place(direction)) {
+            *bulk |= count == most;
+        }
         let (sequence, number) = self.way(direction).begin();
         let (mut fate, mut settled) = (Fate::Passes, None);
         // Ends are always told: the flow is over then.
@@ -332,7 +378,13 @@ impl Connection {
             };
             let segment = self.segment(direction, sequence, flags);
             let token = self.token(direction, number);
-            let verdict = offer(now, token, &segment, count, (gateway, &mut *buffer));
+            let verdict = offer(
+                now,
+                (token, self.read),
+                &segment,
+                count,
+                (gateway, &mut *buffer),
+            );
             (fate, settled) = self.judge(direction, verdict);
         }
         let bytes = HEADERS.saturating_add(count);
@@ -386,10 +438,17 @@ impl Connection {
                 self.shape(class);
             }
             Settled::Blocked => self.broken = true,
-            Settled::AnswersPass => self.asked = Asked::Client,
-            Settled::Watched => self.asked = Asked::All,
+            Settled::AnswersPass => {
+                self.asked = Asked::Client;
+                self.read = true;
+            }
+            Settled::Watched => {
+                self.asked = Asked::All;
+                self.read = true;
+            }
             Settled::WatchedIn(class) => {
                 self.asked = Asked::All;
+                self.read = true;
                 self.shape(class);
             }
         }
@@ -447,7 +506,7 @@ impl Connection {
         };
         let segment = self.segment(direction, sequence, flags);
         let token = self.token(direction, number);
-        let verdict = offer(now, token, &segment, count, (gateway, buffer));
+        let verdict = offer(now, (token, self.read), &segment, count, (gateway, buffer));
         let (fate, settled) = self.judge(direction, verdict);
         self.way(direction).release(now, number, fate);
         self.follow(settled.filter(|_| fate == Fate::Passes));
@@ -526,7 +585,7 @@ impl Connection {
         let sequence = self.way(back).begin().0;
         let segment = self.segment(back, sequence, Flags::default());
         // It says nothing but that: nobody waits for it.
-        let verdict = offer(now, u64::MAX, &segment, 0, (gateway, buffer));
+        let verdict = offer(now, (u64::MAX, self.read), &segment, 0, (gateway, buffer));
         self.follow(verdict.and_then(|verdict| verdict.settled));
     }
 
@@ -545,11 +604,11 @@ fn place(direction: Direction) -> usize {
     }
 }
 
-/// Puts a segment to the gateway; the bytes stand in the buffer, and others in their place where it wants so. `None`: it is
-/// no segment.
+/// Puts a segment to the gateway; the bytes stand in the buffer, and others in their place where it wants so. `read`: the
+/// connection's contents were to be followed. `None`: it is no segment.
 fn offer(
     now: Duration,
-    token: u64,
+    (token, read): (u64, bool),
     segment: &Segment,
     count: usize,
     (gateway, buffer): (&mut Gateway, &mut Buffer),
@@ -557,7 +616,7 @@ fn offer(
     let begins = segment.write(buffer, count)?;
     let end = HEADERS.saturating_add(count);
     let packet = buffer.get(begins..end)?;
-    gateway.set_watched(false);
+    gateway.set_watched(read);
     let verdict = gateway.handle_queued(now, token, LinkType::RawIp, packet);
     if let Some(payload) = gateway.take_rewritten()
         && let Some(place) = buffer.get_mut(HEADERS..end)

@@ -40,6 +40,10 @@ const SERIAL_MASK: u64 = (1 << 29) - 1;
 const FROM_SERVER: u64 = 1 << 31;
 /// What epoll says of listening sockets.
 const LISTENER: u64 = u64::MAX;
+/// Files of one connection: two sockets, and two pipes of two ends.
+const FILES_OF_EACH: usize = 6;
+/// Files that are left to the rest of the program: its queues, the audit, scanners, tools that it runs.
+const KEPT_FILES: usize = 128;
 /// Told once, and then when it is waited for again.
 const ONCE: epoll::EventFlags = epoll::EventFlags::ONESHOT;
 
@@ -78,6 +82,8 @@ pub struct Terminator {
     gone: Vec<(SocketAddr, SocketAddr)>,
     /// Nobody is let in before.
     rests: Option<Duration>,
+    /// Connections that there are files for.
+    places: usize,
     /// Nothing is due before.
     due: Option<Duration>,
     buffer: Box<Buffer>,
@@ -107,8 +113,10 @@ impl Terminator {
             let data = epoll::EventData::new_u64(LISTENER);
             epoll::add(&epoll, listener, data, epoll::EventFlags::IN | ONCE)?;
         }
-        raise_files();
+        let files = usize::try_from(raise_files()).unwrap_or(usize::MAX);
+        let places = files.saturating_sub(KEPT_FILES) / FILES_OF_EACH;
         Ok(Self {
+            places: places.clamp(1, MAX_TERMINATED),
             listeners,
             epoll,
             connections: HashMap::new(),
@@ -166,12 +174,17 @@ impl Terminator {
             Err(error) => return Err(error.into()),
         }
         for event in events {
-            match event.data.u64() {
+            let (data, flags) = (event.data, event.flags);
+            match data.u64() {
                 LISTENER => self.accept(now, gateway),
                 stirred => {
                     let (serial, side) = (stirred >> 1, stirred & 1);
                     if let Some(connection) = self.connections.get_mut(&serial) {
                         connection.armed(end(side)).take();
+                        let gone = epoll::EventFlags::ERR | epoll::EventFlags::HUP;
+                        if flags.intersects(gone) {
+                            connection.hang(now, end(side), (gateway, &mut self.buffer));
+                        }
                         self.stirred.insert(serial);
                     }
                 }
@@ -256,7 +269,7 @@ impl Terminator {
     fn accept(&mut self, now: Duration, gateway: &mut Gateway) {
         for place in 0..self.listeners.len() {
             for _ in 0..TERMINATED_TURN {
-                if self.connections.len() >= MAX_TERMINATED && !self.make_room(now) {
+                if self.connections.len() >= self.places && !self.make_room(now) {
                     self.rests = Some(now.saturating_add(TERMINATED_AGAIN));
                     return;
                 }
@@ -300,6 +313,15 @@ impl Terminator {
         if server.ip().is_loopback() {
             return;
         }
+        if let Some(&old) = self.ends.get(&(client, server)) {
+            // Whoever calls from the same port again has nothing of the old connection any more.
+            if let Some(connection) = self.connections.get_mut(&old) {
+                let working = (&mut *gateway, &mut *self.buffer);
+                connection.end_by(now, Direction::FromClient, working);
+            }
+            self.totals.reset = self.totals.reset.saturating_add(1);
+            drop(self.forget(old));
+        }
         self.next = self.next.wrapping_add(1) & SERIAL_MASK;
         let serial = self.next;
         self.totals.taken = self.totals.taken.saturating_add(1);
@@ -342,7 +364,7 @@ impl Terminator {
         true
     }
 
-    /// Waits for what this connection can do next, and for nothing else: an end that has gone would be told for ever.
+    /// Waits for what this connection can do next, and for its ends to go, each of which is told once.
     fn wait_for(&mut self, serial: u64) {
         let Some(connection) = self.connections.get_mut(&serial) else {
             return;
@@ -351,7 +373,8 @@ impl Terminator {
             let wanted = connection.interest(end(side));
             let armed = *connection.armed(end(side));
             let idle = (false, false);
-            if armed == Some(wanted) || (armed.is_none() && wanted == idle) {
+            let told = connection.is_hung(end(side)) && wanted == idle;
+            if armed == Some(wanted) || (armed.is_none() && told) {
                 continue;
             }
             let mut flags = ONCE;
@@ -371,8 +394,10 @@ impl Terminator {
     fn forget(&mut self, serial: u64) -> Option<Connection> {
         let connection = self.connections.remove(&serial)?;
         let ends = (connection.client, connection.server);
-        self.ends.remove(&ends);
-        self.gone.push(ends);
+        if self.ends.get(&ends) == Some(&serial) {
+            self.ends.remove(&ends);
+            self.gone.push(ends);
+        }
         Some(connection)
     }
 }

@@ -49,10 +49,15 @@ impl Redirect<'_> {
     pub fn set_up(&self) -> Result<(), ToolError> {
         NFT.run(&["-f", "-"], &self.text())?;
         unroute();
+        let mark = self.marks.terminated();
         for family in self.families() {
-            let mark = self.marks.terminated();
-            let rule = ["rule", "add", "fwmark", &mark, "lookup", NUMBER];
-            IP.run(&[&[family], &rule[..]].concat(), "")?;
+            // Of what comes in only: what a socket sends may have the mark, too (`tcp_fwmark_accept`), and the way back is looked up by
+            // it (`src_valid_mark`).
+            for interface in self.border.all() {
+                let rule = ["rule", "add", "iif", interface, "fwmark", &mark];
+                let way = ["lookup", NUMBER];
+                IP.run(&[&[family], &rule[..], &way[..]].concat(), "")?;
+            }
             let route = ["route", "replace", "local", "default", "dev", "lo"];
             let table = ["table", NUMBER];
             IP.run(&[&[family], &route[..], &table[..]].concat(), "")?;
@@ -68,7 +73,7 @@ impl Redirect<'_> {
     fn text(&self) -> String {
         let names = |names: &[String]| format!("{{ \"{}\" }}", names.join("\", \""));
         let (inside, outside) = (names(&self.border.inside), names(&self.border.outside));
-        let mask = Hex(!self.marks.mask());
+        let (mask, ours_mask) = (Hex(!self.marks.mask()), Hex(self.marks.mask()));
         let value = self.marks.terminated();
         let value = value.split('/').next().unwrap_or_default();
         let marked = format!("meta mark set meta mark & {mask} | {value}");
@@ -79,9 +84,6 @@ impl Redirect<'_> {
             format!("table inet {TABLE} {{"),
             "chain inside {".to_owned(),
             "type filter hook prerouting priority raw; policy accept;".to_owned(),
-            format!(
-                "iifname {inside} meta l4proto tcp socket transparent 1 ct zone set {NUMBER} {marked} accept"
-            ),
         ];
         let doors = [
             ("ipv4", format!("ip to 127.0.0.1:{}", self.doors.v4)),
@@ -100,14 +102,22 @@ impl Redirect<'_> {
                 set(self.ports)
             )
         }));
+        // What TCP is told by ICMP (path MTU, say) is for the gateway's own sockets, too.
+        let ours = "meta l4proto { tcp, icmp, icmpv6 } socket transparent 1";
         lines.extend([
+            // Behind the calls: one at a port whose old connection is not forgotten yet is for the door.
+            format!("iifname {inside} {ours} ct zone set {NUMBER} {marked} accept"),
             "}".to_owned(),
-            "chain outside {".to_owned(),
-            "type filter hook prerouting priority mangle; policy accept;".to_owned(),
-            format!("iifname {outside} meta l4proto tcp socket transparent 1 {marked}"),
+            // The host's own rules may have set marks of theirs at mangle (CONNMARK --restore-mark): ours is what the way is found by.
+            "chain marks {".to_owned(),
+            "type filter hook prerouting priority mangle + 1; policy accept;".to_owned(),
+            format!("iifname {inside} {ours} {marked}"),
+            format!("iifname {outside} {ours} {marked}"),
             "}".to_owned(),
             "chain answers {".to_owned(),
             "type filter hook output priority raw; policy accept;".to_owned(),
+            // A socket takes it from what it answers, where the host says so (`tcp_fwmark_accept`); it is no verdict.
+            format!("meta mark & {ours_mask} == {value} meta mark set meta mark & {mask}"),
         ]);
         if !self.ever.is_empty() {
             lines.push(format!(
@@ -135,14 +145,10 @@ fn set(ports: &[RangeInclusive<u16>]) -> String {
 /// Takes it out, whoever put it in. Nothing is left.
 ///
 /// # Errors
-/// nft refuses.
+/// nft refuses to take out what is there.
 pub fn take_down() -> Result<(), ToolError> {
-    let shown = match NFT.run(&["list", "tables"], "") {
-        Ok(shown) => shown,
-        // Without it nothing was put in.
-        Err(ToolError::Missing(..)) => return Ok(()),
-        Err(error) => return Err(error),
-    };
+    // Without it, or without its part of the kernel, nothing was put in.
+    let shown = NFT.run(&["list", "tables"], "").unwrap_or_default();
     let ours = format!("table inet {TABLE}");
     if shown.lines().any(|line| line.trim() == ours) {
         NFT.run(&["delete", "table", "inet", TABLE], "")?;

@@ -14,14 +14,15 @@ const BACKLOG: i32 = 1_024;
 /// Two sockets and two pipes for each connection, and what the rest of the program takes.
 const FILES: u64 = 32_768;
 
-/// Asks the system for as many files as all connections take; it may give fewer.
-pub(super) fn raise_files() {
+/// Asks the system for as many files as all connections take; answers how many there are, which may be fewer.
+pub(super) fn raise_files() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(FILES).min(FILES);
     if limit.current.is_some_and(|current| current < most) {
         limit.current = Some(most);
         setrlimit(Resource::Nofile, limit).ok();
     }
+    getrlimit(Resource::Nofile).current.unwrap_or(FILES)
 }
 
 /// Listens for connections that are meant for others.

@@ -6,12 +6,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::limits::{TERMINATED_AGAIN, TERMINATED_PENDING, TERMINATED_TRIES};
+use crate::limits::{PART_OVERHEAD, TERMINATED_AGAIN, TERMINATED_PENDING, TERMINATED_TRIES};
 use crate::reader::length32;
 use crate::verdict::Settled;
-
-/// The number of each end's SYN.
-pub(super) const FIRST: u32 = 0;
 
 /// What the gateway says of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +73,7 @@ pub(super) struct Way {
     piped: usize,
     /// The pipe takes no more until something has left it.
     choked: bool,
-    /// Bytes that have not left.
+    /// Bytes that have not left, and what keeping their pieces takes.
     pending: usize,
     next: u32,
     ended: bool,
@@ -84,9 +81,10 @@ pub(super) struct Way {
     shut: bool,
 }
 
-impl Default for Way {
-    fn default() -> Self {
-        let begun = FIRST.wrapping_add(1);
+impl Way {
+    /// A direction whose SYN has this number.
+    pub(super) fn new(first: u32) -> Self {
+        let begun = first.wrapping_add(1);
         Self {
             sequence: begun,
             delivered: begun,
@@ -99,9 +97,7 @@ impl Default for Way {
             shut: false,
         }
     }
-}
 
-impl Way {
     /// More may be read: the end has not come, and not too much waits.
     pub(super) fn has_room(&self) -> bool {
         !self.ended && !self.choked && self.pending < TERMINATED_PENDING
@@ -135,9 +131,11 @@ impl Way {
         self.pieces.is_empty()
     }
 
-    /// Nothing went into the pipe: it is full, unless it is empty. It may be with few bytes that came in many packets.
-    pub(super) fn choke(&mut self) {
+    /// Nothing went into the pipe. It is full, which it may be with few bytes that came in many packets; or it is empty, and nothing
+    /// is there that it would take: then it answers true.
+    pub(super) fn choke(&mut self) -> bool {
         self.choked = self.piped > 0;
+        !self.choked
     }
 
     /// Counts bytes that went into the pipe.
@@ -173,7 +171,9 @@ impl Way {
             state: state(now, fate, 0),
             settled,
         });
-        self.pending = self.pending.saturating_add(bytes.len());
+        self.pending = (self.pending)
+            .saturating_add(bytes.len())
+            .saturating_add(PART_OVERHEAD);
         self.sequence = self
             .sequence
             .wrapping_add(length32(bytes.len()))
@@ -240,6 +240,7 @@ impl Way {
         self.shut |= piece.last;
         if piece.last || piece.written >= piece.bytes.len() {
             self.pieces.pop_front();
+            self.pending = self.pending.saturating_sub(PART_OVERHEAD);
         }
     }
 
@@ -327,7 +328,7 @@ mod tests {
 
     #[test]
     fn what_waits_keeps_what_is_behind_it() {
-        let mut way = Way::default();
+        let mut way = Way::new(0);
         keep(&mut way, b"one", Fate::Passes);
         let waiting = keep(&mut way, b"two", Fate::Waits);
         keep(&mut way, b"three", Fate::Passes);
@@ -343,7 +344,7 @@ mod tests {
 
     #[test]
     fn what_is_not_taken_is_offered_again_and_not_for_ever() {
-        let mut way = Way::default();
+        let mut way = Way::new(0);
         let number = keep(&mut way, b"one", Fate::Again);
         assert_eq!(way.repeat(NOW), Ok(None));
         let mut now = NOW;
@@ -358,7 +359,7 @@ mod tests {
 
     #[test]
     fn what_follows_for_the_connection_follows_when_the_piece_is_let_go() {
-        let mut way = Way::default();
+        let mut way = Way::new(0);
         let (_, number) = way.begin();
         way.keep(NOW, number, b"one", Fate::Waits, Some(Settled::Allowed));
         let settled = way.release(NOW, number, Fate::Passes);
@@ -368,10 +369,10 @@ mod tests {
 
     #[test]
     fn what_is_in_the_pipe_leaves_before_what_is_read_behind_it() {
-        let mut way = Way::default();
+        let mut way = Way::new(0);
         way.pipe(5);
         assert!(way.may_pipe() && !way.is_empty() && way.has_room());
-        way.choke();
+        assert!(!way.choke());
         assert!(!way.has_room());
         way.left(1);
         assert!(way.has_room());
@@ -384,12 +385,12 @@ mod tests {
 
     #[test]
     fn no_more_is_read_than_may_wait() {
-        let mut way = Way::default();
+        let mut way = Way::new(0);
         while way.has_room() {
             keep(&mut way, &[0; 10_000], Fate::Waits);
         }
-        assert!(way.pending < TERMINATED_PENDING + 10_000);
-        let mut way = Way::default();
+        assert!(way.pending < TERMINATED_PENDING + 11_000);
+        let mut way = Way::new(0);
         keep(&mut way, b"", Fate::Waits);
         assert!(!way.has_room());
     }
@@ -405,7 +406,7 @@ mod tests {
             order in proptest::collection::vec(any::<proptest::sample::Index>(), 40),
             step in 1_usize..60,
         ) {
-            let mut way = Way::default();
+            let mut way = Way::new(0);
             let (mut read, mut left, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
             for (place, (length, fate)) in pieces.into_iter().enumerate() {
                 let bytes = vec![u8::try_from(place).unwrap(); length];

@@ -15,6 +15,8 @@ use super::scans::SCAN;
 use super::web::{get, serve, take};
 use crate::random_bytes;
 
+const NOTHING: &str = "[[rule]]\nname = \"none\"\napp = \"bittorrent\"\naction = \"block\"\n";
+
 /// The policy with ports at which connections end.
 fn ending(policy: &str) -> String {
     match policy.strip_prefix("[gateway]\n") {
@@ -147,8 +149,7 @@ fn servers_see_the_clients_address_and_halves_end_by_themselves() -> Tested {
         return Ok(());
     };
     border.with_ipv6();
-    let rule = "[[rule]]\nname = \"none\"\napp = \"bittorrent\"\naction = \"block\"\n";
-    border.up(&ending(rule), &["--enforce"]);
+    border.up(&ending(NOTHING), &["--enforce"]);
     for at in [
         format!("{SERVER}:8000"),
         format!("[{SERVER_V6}]:8080"),
@@ -201,8 +202,7 @@ fn a_translating_gateway_translates_them_as_well() -> Tested {
         "-j",
         "MASQUERADE",
     ])?;
-    let rule = "[[rule]]\nname = \"none\"\napp = \"bittorrent\"\naction = \"block\"\n";
-    border.up(&ending(rule), &["--enforce"]);
+    border.up(&ending(NOTHING), &["--enforce"]);
     let server = listener(&border, &format!("{SERVER}:80"));
     let mut stream = border.client.enter(|| TcpStream::connect((SERVER, 80)))??;
     stream.set_read_timeout(Some(DEADLINE))?;
@@ -226,8 +226,7 @@ fn what_was_there_before_goes_on_and_what_comes_after_a_killed_gateway_too() -> 
     if take(&mut before, 1 << 20) < 1 << 20 {
         return wrong("nothing came without a gateway".to_owned());
     }
-    let rule = "[[rule]]\nname = \"none\"\napp = \"bittorrent\"\naction = \"block\"\n";
-    border.up(&ending(rule), &["--enforce"]);
+    border.up(&ending(NOTHING), &["--enforce"]);
     if take(&mut before, 64 << 20) < 64 << 20 {
         return wrong("a connection ended with the gateway's beginning".to_owned());
     }
@@ -316,4 +315,128 @@ fn a_file_that_is_announced_in_a_conversation_that_ends_here_is_known_as_a_flow_
         }
     })
     .map(drop)
+}
+
+/// Asks over this connection for what the server has to say, and hears all of it.
+fn asked(mut stream: TcpStream) -> std::io::Result<Vec<u8>> {
+    stream.set_read_timeout(Some(DEADLINE))?;
+    stream.write_all(b"GET /a HTTP/1.1\r\nHost: server\r\n\r\n")?;
+    let mut heard = Vec::new();
+    stream.read_to_end(&mut heard)?;
+    Ok(heard)
+}
+
+#[test]
+fn marks_of_the_host_and_its_settings_of_routing_take_nothing_away() -> Tested {
+    let Some(mut border) = Border::new("the host's marks and connections that end here") else {
+        return Ok(());
+    };
+    for words in [
+        "iptables -t mangle -A PREROUTING -j CONNMARK --restore-mark",
+        "iptables -t mangle -A PREROUTING -j MARK --set-mark 1",
+        "sysctl -qw net.ipv4.conf.all.rp_filter=1",
+        "sysctl -qw net.ipv4.conf.all.src_valid_mark=1",
+        "sysctl -qw net.ipv4.tcp_fwmark_accept=1",
+    ] {
+        border
+            .gateway
+            .check(&words.split(' ').collect::<Vec<_>>())?;
+    }
+    border.up(&ending(NOTHING), &["--enforce"]);
+    let server = listener(&border, &format!("{SERVER}:80"));
+    let mut stream = border.client.enter(|| TcpStream::connect((SERVER, 80)))??;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    stream.shutdown(std::net::Shutdown::Write)?;
+    let mut heard = String::new();
+    stream.read_to_string(&mut heard)?;
+    server.join().map_err(|_| "the server ended by a fault")?;
+    match (heard.ends_with(" goodbye"), taken(&border)) {
+        (true, 1) => Ok(()),
+        other => wrong(format!("{other:?}: {heard}")),
+    }
+}
+
+#[test]
+fn urgent_bytes_stop_nothing() -> Tested {
+    let Some(mut border) = Border::new("urgent bytes of connections that end here") else {
+        return Ok(());
+    };
+    border.up(&ending(NOTHING), &["--enforce"]);
+    let at: SocketAddr = format!("{SERVER}:8000").parse()?;
+    let listener = border.server.enter(|| TcpListener::bind(at))??;
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept()?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard).map(|_| heard)
+    });
+    let mut stream = border.client.enter(|| TcpStream::connect(at))??;
+    // So much at once that it goes through a pipe.
+    let said = random_bytes("urgent", 1 << 20);
+    stream.write_all(&said)?;
+    rustix::net::send(&stream, b"!", rustix::net::SendFlags::OOB)?;
+    stream.write_all(&said)?;
+    stream.shutdown(std::net::Shutdown::Write)?;
+    let heard = server.join().map_err(|_| "the server ended by a fault")??;
+    let expected = [said.as_slice(), said.as_slice()].concat();
+    if heard != expected {
+        return wrong(format!("{} of {} bytes", heard.len(), expected.len()));
+    }
+    Ok(())
+}
+
+#[test]
+fn whoever_calls_again_from_the_same_port_hears_nothing_of_the_old_connection() -> Tested {
+    let Some(mut border) = Border::new("a port that calls again") else {
+        return Ok(());
+    };
+    // It is followed: of what is said twice the first copy counts.
+    let files = "[[rule]]\nname = \"no-programs\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n\
+        [[rule]]\nname = \"all\"\napp = \"http\"\naction = \"audit\"\n";
+    border.up(&ending(files), &["--enforce"]);
+    let listener = border.server.enter(|| TcpListener::bind((SERVER, 80)))??;
+    let (gone, told) = std::sync::mpsc::channel();
+    let server = std::thread::spawn(move || -> std::io::Result<()> {
+        let (mut old, _) = listener.accept()?;
+        old.set_read_timeout(Some(DEADLINE))?;
+        old.read_exact(&mut [0; 16])?;
+        old.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\nOLDOLDOLD")?;
+        let (mut new, _) = listener.accept()?;
+        let mut new_request = Vec::new();
+        // All of it: what is left unread would make its end a reset.
+        while !new_request.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            new.read_exact(&mut byte)?;
+            new_request.extend(byte);
+        }
+        // The old one is answered to the end, if it is still there.
+        let rest = old
+            .write_all(&[b'O'; 1_991])
+            .and_then(|()| old.read_to_end(&mut Vec::new()));
+        gone.send(rest.is_err()).ok();
+        new.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nnewnewnew")
+    });
+    let call = || -> std::io::Result<TcpStream> {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        socket.bind(&SocketAddr::from(([10, 66, 0, 2], 5_000)).into())?;
+        socket.connect(&SocketAddr::from(([198, 51, 100, 9], 80)).into())?;
+        Ok(socket.into())
+    };
+    let mut old = border.client.enter(call)??;
+    old.write_all(b"GET /a HTTP/1.1\r\nHost: server\r\n\r\n")?;
+    old.shutdown(std::net::Shutdown::Write)?;
+    old.set_read_timeout(Some(DEADLINE))?;
+    old.read_exact(&mut [0; 20])?;
+    // Bytes that nobody has read make its end a reset.
+    drop(old);
+    let new = border.client.enter(call)??;
+    let heard = asked(new)?;
+    server.join().map_err(|_| "the server ended by a fault")??;
+    let old_is_gone = told.recv()?;
+    if !heard.ends_with(b"newnewnew") || !old_is_gone {
+        let heard = String::from_utf8_lossy(&heard).into_owned();
+        return wrong(format!("heard {heard}, the old one is gone: {old_is_gone}"));
+    }
+    Ok(())
 }
