@@ -125,7 +125,7 @@ unpack() {
         mkdir -p "$folder/lib" && mv "$folder/usr/lib/modules" "$folder/lib/modules"
     fi
     version=$(basename "$folder"/lib/modules/*)
-    mv "$folder/vmlinuz" "$folder/vmlinuz" 2>/dev/null || mv "$folder/lib/modules/$version/vmlinuz" "$folder/vmlinuz"
+    mv "$folder"/boot/vmlinuz-* "$folder/vmlinuz" 2>/dev/null || mv "$folder/lib/modules/$version/vmlinuz" "$folder/vmlinuz"
     dpkg-deb --fsys-tarfile "$folder"/busybox-static_*.deb | tar -x -C "$folder" --wildcards '*bin/busybox'
     find "$folder" -path '*bin/busybox' -exec mv {} "$folder/busybox" \;
     find "$folder/lib/modules" -name '*.ko.xz' -print0 | xargs -0 -r -n 100 xz -d

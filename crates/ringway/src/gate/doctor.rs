@@ -25,7 +25,9 @@ pub(crate) fn doctor(context: &Context, args: &DoctorArgs) -> Result<(), Failure
     if !context.output.json() {
         context.output.line(table.text().trim_end())?;
     }
-    let missing = features.iter().filter(|feature| feature.missing.is_some());
+    let missing = features
+        .iter()
+        .filter(|feature| feature.missing.is_some() && !feature.is_optional());
     match missing.count() {
         0 => Ok(()),
         count => Err(Failure::failed(format_args!(

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ringway_gateway::SignatureSet;
 use ringway_gateway::classify::Bounds;
 use ringway_gateway::linux::kernel::early::{Place, Placed};
+use ringway_gateway::linux::kernel::features::features;
 use ringway_gateway::linux::kernel::judge::Judge;
 use ringway_gateway::linux::kernel::{Kernel, KernelError};
 use ringway_gateway::linux::rules::Border;
@@ -19,6 +20,16 @@ use crate::failure::Failure;
 /// needs for nothing else.
 pub(crate) fn in_kernel(args: &UpArgs) -> Result<Option<Kernel>, Failure> {
     if args.path == PathChoice::User {
+        return Ok(None);
+    }
+    if args.path == PathChoice::Auto
+        && let Some((name, missing)) = features(&args.bpffs.bpffs)
+            .into_iter()
+            .filter(|feature| !feature.is_optional())
+            .find_map(|feature| feature.missing.map(|missing| (feature.name, missing)))
+    {
+        // What cannot be attached would otherwise be found when the border is laid already.
+        tracing::warn!(name, %missing, "no in-kernel path: user space does without");
         return Ok(None);
     }
     match (Kernel::load(&args.bpffs.bpffs), args.path) {

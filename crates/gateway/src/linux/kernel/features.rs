@@ -31,6 +31,14 @@ pub struct Feature {
     pub missing: Option<String>,
 }
 
+impl Feature {
+    /// The in-kernel path does without it.
+    #[must_use]
+    pub fn is_optional(&self) -> bool {
+        self.needed_for == EARLY
+    }
+}
+
 /// All of the in-kernel path.
 const ALL: &str = "all of it";
 /// The connection cache in the kernel.

@@ -393,10 +393,15 @@ fn told(error: &dyn std::error::Error) -> String {
         text = format!("{text}: {cause}");
         source = cause.source();
     }
-    // The verifier's log is long; its last lines say why.
+    // The verifier's log is long; its last lines say why, but for those that say what it took.
+    let took = |line: &str| {
+        ["verification time", "stack depth", "processed "]
+            .iter()
+            .any(|begin| line.starts_with(begin))
+    };
     let lines: Vec<&str> = text
         .lines()
-        .filter(|line| !line.trim().is_empty())
+        .filter(|line| !line.trim().is_empty() && !took(line))
         .collect();
     let last = lines.len().saturating_sub(3);
     lines.get(last..).unwrap_or_default().join("; ")
