@@ -2,7 +2,7 @@
 //! calls the server in the client's, and carries what both say with the kernel's own TCP on either side.
 //!
 //! It is a second way for packets to the same [`Gateway`], not a second gateway: what is read is put to it as the segments that it
-//! would have seen ([`segment`]), and what it says of them holds for the bytes. So there is one policy, one classifier,
+//! would have seen (`segment.rs`), and what it says of them holds for the bytes. So there is one policy, one classifier,
 //! one audit, and a conversation here announces flows there. What waits for a scan stops the sender by TCP's own window,
 //! nothing is lost or repeated meanwhile, and what is decided is copied without asking.
 //!
