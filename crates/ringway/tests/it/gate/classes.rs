@@ -2,12 +2,11 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::time::Instant;
 
 use super::beside::{SLOW, Tested, all, reaches_at, slowed, up_to_shape};
 use super::border::{Border, SERVER};
 use super::both::{Compared, GatePath, on_both};
-use super::web::{get, serve, take};
+use super::web::{comes_by_its_class, get, serve, take};
 
 const CLASS: &str = "[classes.bulk]\nrate = \"16 Mbit/s\"\n\n";
 /// The name of each file is looked at, and so each connection is followed.
@@ -34,11 +33,7 @@ fn kept_to(path: GatePath, policy: &str) -> Compared {
     let mut stream = get(&border);
     // Past the beginning, which the class's burst and the buffers let through faster.
     take(&mut stream, 2 << 20);
-    let begun = Instant::now();
-    let bytes = take(&mut stream, 8 << 20);
-    let rate = 8.0 * f64::from(u32::try_from(bytes)?) / begun.elapsed().as_secs_f64();
-    // Within 5 % of the class, of which headers take another 5 % at most.
-    assert!((14.4e6..16.8e6).contains(&rate), "{rate} bit/s");
+    comes_by_its_class(&mut stream);
     let status = border.status();
     let packets = status["packets"].as_u64().unwrap();
     assert!(packets > 500, "the gateway saw {packets} packets only");
@@ -68,10 +63,7 @@ fn kept_in(path: GatePath) -> Compared {
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     // Packets that waited at that moment are gone with the old classes; their sender repeats them.
     take(&mut stream, 1 << 20);
-    let begun = Instant::now();
-    let bytes = take(&mut stream, 4 << 20);
-    let rate = 8.0 * f64::from(u32::try_from(bytes).unwrap()) / begun.elapsed().as_secs_f64();
-    assert!((14.4e6..16.8e6).contains(&rate), "{rate} bit/s");
+    comes_by_its_class(&mut stream);
     border.seen()
 }
 

@@ -67,6 +67,20 @@ pub(super) fn take(stream: &mut TcpStream, most: usize) -> usize {
     total
 }
 
+/// A stream of a class of 16 Mbit/s never comes faster than that, and as fast in one of three stretches of 4 MiB at least: a busy
+/// machine may take its time in the others.
+pub(super) fn comes_by_its_class(stream: &mut TcpStream) {
+    let rates = [(); 3].map(|()| {
+        let begun = Instant::now();
+        let bytes = take(stream, 4 << 20);
+        8.0 * f64::from(u32::try_from(bytes).unwrap()) / begun.elapsed().as_secs_f64()
+    });
+    // Within 5 % of the class, of which headers take another 5 % at most.
+    let all = rates.iter().all(|rate| *rate < 16.8e6);
+    let one = rates.iter().any(|rate| *rate > 14.4e6);
+    assert!(all && one, "{rates:?} bit/s");
+}
+
 #[test]
 fn a_shaped_flow_gets_the_rate_of_its_class() -> Tested {
     all(vec![on_both("a shaped flow", shaped)])
@@ -81,11 +95,7 @@ fn shaped(path: GatePath) -> Compared {
     let mut stream = get(&border);
     // Past the beginning, which the class's burst and the buffers let through faster.
     take(&mut stream, 2 << 20);
-    let begun = Instant::now();
-    let bytes = take(&mut stream, 12 << 20);
-    let rate = 8.0 * f64::from(u32::try_from(bytes).unwrap()) / begun.elapsed().as_secs_f64();
-    // Within 5 % of the class, of which headers take another 5 % at most.
-    assert!((14.4e6..16.8e6).contains(&rate), "{rate} bit/s");
+    comes_by_its_class(&mut stream);
     let seen = border.seen();
     assert_eq!(border.traces(), "");
     seen
