@@ -28,6 +28,12 @@ pub(super) struct Tool {
     pub(super) package: &'static str,
 }
 
+/// Interfaces, addresses and routes.
+pub(super) const IP: Tool = Tool {
+    name: "ip",
+    package: "iproute2",
+};
+
 impl Tool {
     /// Runs it; answers what it printed.
     pub(super) fn run(self, arguments: &[&str], input: &str) -> Result<String, ToolError> {

@@ -10,14 +10,10 @@ use aya::programs::ProgramInfo;
 
 use super::{KernelError, REFUSE, REFUSE_EARLY};
 use crate::linux::shaper::TC;
-use crate::linux::tool::{Tool, ToolError};
+use crate::linux::tool::{IP, Tool, ToolError};
 
 /// Our filter's place among others' at an interface, and its number there.
 const PREFERENCE: &str = "7110";
-const IP: Tool = Tool {
-    name: "ip",
-    package: "iproute2",
-};
 const ETHTOOL: Tool = Tool {
     name: "ethtool",
     package: "ethtool",

@@ -11,16 +11,12 @@ use std::ops::RangeInclusive;
 use super::Doors;
 use crate::linux::marks::{Hex, Marks};
 use crate::linux::rules::Border;
-use crate::linux::tool::{Tool, ToolError};
+use crate::linux::tool::{IP, Tool, ToolError};
 use crate::policy::apart;
 
 const NFT: Tool = Tool {
     name: "nft",
     package: "nftables",
-};
-const IP: Tool = Tool {
-    name: "ip",
-    package: "iproute2",
 };
 const TABLE: &str = "ringway";
 /// The zone of clients' halves, and the number of the table of routes: the shaper's handle, so that it is told from others'.
