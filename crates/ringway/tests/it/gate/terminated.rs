@@ -143,6 +143,18 @@ fn listener(border: &Border, at: &str) -> JoinHandle<(SocketAddr, Vec<u8>)> {
     })
 }
 
+/// What the server says to a client that says nothing: who called, and goodbye.
+fn greeted(border: &Border) -> Tested<String> {
+    let server = listener(border, &format!("{SERVER}:80"));
+    let mut stream = border.client.enter(|| TcpStream::connect((SERVER, 80)))??;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    stream.shutdown(std::net::Shutdown::Write)?;
+    let mut heard = String::new();
+    stream.read_to_string(&mut heard)?;
+    server.join().map_err(|_| "the server ended by a fault")?;
+    Ok(heard)
+}
+
 #[test]
 fn servers_see_the_clients_address_and_halves_end_by_themselves() -> Tested {
     let Some(mut border) = Border::new("addresses of connections that end here") else {
@@ -203,13 +215,7 @@ fn a_translating_gateway_translates_them_as_well() -> Tested {
         "MASQUERADE",
     ])?;
     border.up(&ending(NOTHING), &["--enforce"]);
-    let server = listener(&border, &format!("{SERVER}:80"));
-    let mut stream = border.client.enter(|| TcpStream::connect((SERVER, 80)))??;
-    stream.set_read_timeout(Some(DEADLINE))?;
-    stream.shutdown(std::net::Shutdown::Write)?;
-    let mut heard = String::new();
-    stream.read_to_string(&mut heard)?;
-    server.join().map_err(|_| "the server ended by a fault")?;
+    let heard = greeted(&border)?;
     if !heard.starts_with("198.51.100.1:") || !heard.ends_with(" goodbye") {
         return wrong(heard);
     }
@@ -343,13 +349,7 @@ fn marks_of_the_host_and_its_settings_of_routing_take_nothing_away() -> Tested {
             .check(&words.split(' ').collect::<Vec<_>>())?;
     }
     border.up(&ending(NOTHING), &["--enforce"]);
-    let server = listener(&border, &format!("{SERVER}:80"));
-    let mut stream = border.client.enter(|| TcpStream::connect((SERVER, 80)))??;
-    stream.set_read_timeout(Some(DEADLINE))?;
-    stream.shutdown(std::net::Shutdown::Write)?;
-    let mut heard = String::new();
-    stream.read_to_string(&mut heard)?;
-    server.join().map_err(|_| "the server ended by a fault")?;
+    let heard = greeted(&border)?;
     match (heard.ends_with(" goodbye"), taken(&border)) {
         (true, 1) => Ok(()),
         other => wrong(format!("{other:?}: {heard}")),
