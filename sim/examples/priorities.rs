@@ -1,8 +1,9 @@
 //! The priority controller in the simulator: what it does alone, beside TCP, beside its kind, and with N flows' worth.
 //!
-//! `cargo run --release -p ringway-sim --example priorities -- [paper|default] [SEEDS] [PARTS]`
+//! `cargo run --release -p ringway-sim --example priorities -- [paper|default] [SEEDS] [PARTS] [CELL] [N,N]`
 //!
-//! Parts: `a`lone, what TCP `k`eeps, `j`ain of late-comers, `n` flows' worth. Medians of the seeds.
+//! Parts: `a`lone, what TCP `k`eeps, `j`ain of late-comers, `n` flows' worth, the same `t`rembling: hosts that take up to 0.3 ms to answer,
+//! `c`hanges from 0 to 1 to 2 beside a CUBIC. Medians of the seeds. Cells whose names contain CELL; only these N.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,9 +17,12 @@ use std::time::Duration;
 
 use ringway_dtl::{Algorithm, Config};
 use ringway_sim::bottleneck::{
-    Acknowledging, Bottleneck, CoDel, Control, Discipline, Path, Red, jain, median,
+    Acknowledging, Bottleneck, CoDel, Control, Discipline, Jitter, Path, Red, jain, median,
 };
 use ringway_sim::rivals::{Bbr, Cubic, Priorities, Reno};
+
+/// For how long a host may be busy with something else when it should answer.
+const TREMBLES: Duration = Duration::from_micros(300);
 
 fn secs(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
@@ -131,19 +135,28 @@ fn late_comers(path: &Path, config: &Config, count: u32, seed: u64) -> (f64, f64
     (jain(&shares), shares.iter().sum())
 }
 
-/// Throughput of `n` flows' worth ÷ one CUBIC beside it; with `config` none: N real ones.
+/// Throughput of `n` flows' worth ÷ one CUBIC beside it; with `config` none: N real ones. Whoever begins first has the path to itself for a
+/// moment, and keeps some of it for long where windows are large: each does so in every second seed.
 fn against(path: &Path, config: Option<&Config>, n: f64, seed: u64) -> (f64, f64) {
     let mut sim = Bottleneck::new(path.clone(), seed);
     let mut flows = Vec::new();
+    let (first, second) = match seed % 2 {
+        0 => (secs(0.5), secs(0.0)),
+        _ => (secs(0.0), secs(0.5)),
+    };
     match config {
-        Some(config) => flows.push(sim.add(secs(0.0), ours(config, n), Acknowledging::EACH)),
+        Some(config) => flows.push(sim.add(first, ours(config, n), Acknowledging::EACH)),
         None => {
             for k in 0..(n as u32) {
-                flows.push(sim.add(secs(0.1) * k, rival("cubic"), Acknowledging::DELAYED));
+                flows.push(sim.add(
+                    first + secs(0.1) * k,
+                    rival("cubic"),
+                    Acknowledging::DELAYED,
+                ));
             }
         }
     }
-    let one = sim.add(secs(0.5), rival("cubic"), Acknowledging::DELAYED);
+    let one = sim.add(second, rival("cubic"), Acknowledging::DELAYED);
     let end = span(path) * 2;
     sim.run_until(end);
     let mine: f64 = flows
@@ -199,6 +212,58 @@ fn worth(n: f64, path: &Path, config: &Config, seeds: u64) {
     println!("N = {n}: {mine:.2} of real {real:.2}: {:.2}", mine / real);
 }
 
+/// Seconds from `from` until the mean of a second is within a quarter of what it is in the second half of the time until `to`.
+fn settled(sim: &Bottleneck, flow: usize, from: f64, to: f64) -> f64 {
+    let usual = sim.share(flow, secs(f64::midpoint(from, to)), secs(to));
+    let ends = (10..=((to - from) * 10.0) as u32).map(|step| from + f64::from(step) / 10.0);
+    let near = |end: &f64| {
+        let share = sim.share(flow, secs(end - 1.0), secs(*end));
+        (share - usual).abs() <= (usual / 4.0).max(0.02)
+    };
+    ends.into_iter()
+        .find(near)
+        .map_or(to - from, |end| end - from)
+}
+
+/// Seconds from 0 to 1 and from 1 to 2, and the shares then, of the CUBIC's.
+fn changed(path: &Path, config: &Config, seed: u64) -> [f64; 8] {
+    let mut path = path.clone();
+    path.ack_jitter = Jitter::Uniform(TREMBLES);
+    let mut sim = Bottleneck::new(path, seed);
+    let tcp = sim.add(Duration::ZERO, rival("cubic"), Acknowledging::DELAYED);
+    let flow = sim.add(secs(0.2), ours(config, 0.0), Acknowledging::EACH);
+    let one = 60.0 + seed as f64 * 0.77;
+    let (two, end) = (one + 30.0, one + 60.0);
+    sim.run_until(secs(one));
+    sim.set_priority(flow, 1.0);
+    sim.run_until(secs(two));
+    sim.set_priority(flow, 2.0);
+    sim.run_until(secs(end));
+    let share = |from: f64, to: f64| {
+        let tcp = sim.share(tcp, secs(from), secs(to));
+        sim.share(flow, secs(from), secs(to)) / tcp.max(1e-3)
+    };
+    [
+        settled(&sim, flow, one, two),
+        settled(&sim, flow, two, end),
+        share(one + 2.0, one + 6.0),
+        share(one + 5.0, two),
+        share(two + 2.0, two + 6.0),
+        share(two + 5.0, end),
+        100.0 * sim.dropped(flow, secs(one), secs(one + 2.0)),
+        100.0 * sim.dropped(flow, secs(one + 5.0), secs(two)),
+    ]
+}
+
+fn changes(path: &Path, config: &Config, seeds: u64) {
+    let got: Vec<_> = (1..=seeds).map(|s| changed(path, config, s)).collect();
+    let [one, two, soon, later, soon_two, later_two, dropped, usually] =
+        std::array::from_fn(|index| median(got.iter().map(|g| g[index]).collect()));
+    println!(
+        "0 to 1: {one:.1} s, of TCP's {soon:.2} after 2 s, {later:.2} after 5 s; dropped {dropped:.1} % and {usually:.1} % then; 1 to 2: {two:.1} s, {soon_two:.2}, {later_two:.2}"
+    );
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let which = arguments.next().unwrap_or_default();
@@ -212,7 +277,13 @@ fn main() {
         algorithm,
         ..Config::default()
     };
-    for Cell { name, path } in cells() {
+    let wanted = arguments.next().unwrap_or_default();
+    let numbers: Vec<f64> = match arguments.next() {
+        Some(numbers) => numbers.split(',').map(|n| n.parse().unwrap()).collect(),
+        None => vec![0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0],
+    };
+    let cells = cells().into_iter();
+    for Cell { name, path } in cells.filter(|cell| cell.name.contains(&wanted)) {
         println!("== {name}");
         if parts.contains('a') {
             alone_of(&path, &config, seeds);
@@ -227,9 +298,16 @@ fn main() {
                 scavengers(count, &path, &config, seeds);
             }
         }
-        if parts.contains('n') {
-            for n in [0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0] {
-                worth(n, &path, &config, seeds);
+        if parts.contains('c') {
+            changes(&path, &config, seeds);
+        }
+        let mut path = path;
+        if parts.contains('t') {
+            path.ack_jitter = Jitter::Uniform(TREMBLES);
+        }
+        if parts.contains(['n', 't']) {
+            for n in &numbers {
+                worth(*n, &path, &config, seeds);
             }
         }
     }

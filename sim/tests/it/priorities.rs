@@ -122,6 +122,14 @@ fn late_comers_get_a_fair_share_of_what_is_left() {
     }
 }
 
+/// For how long a host may be busy with something else when it should answer.
+const TREMBLES: Duration = Duration::from_micros(300);
+
+fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
 /// Throughput of the first flows together ÷ that of a CUBIC beside them.
 fn against_one(path: &Path, flows: Vec<(Box<dyn Control>, Acknowledging)>, seed: u64) -> f64 {
     let mut sim = Bottleneck::new(path.clone(), seed);
@@ -143,8 +151,8 @@ fn priority_n_is_worth_about_n_flows() {
         with_discipline(|buffer| Discipline::Red(Red::of(buffer))),
     ] {
         // Hosts take their time: without that all packets come to the queue in step for ever, and the order of events decides who loses.
-        path.ack_jitter = Jitter::Uniform(Duration::from_micros(300));
-        for n in [1_u32, 2, 4] {
+        path.ack_jitter = Jitter::Uniform(TREMBLES);
+        for n in [0.25, 1.0, 2.0, 4.0] {
             let real = |seed| {
                 let flow = |_| {
                     (
@@ -152,19 +160,55 @@ fn priority_n_is_worth_about_n_flows() {
                         Acknowledging::DELAYED,
                     )
                 };
-                against_one(&path, (0..n).map(flow).collect(), seed)
+                // A quarter is what one gets beside four.
+                let many = if n < 1.0 { 1.0 / n } else { n };
+                let share = against_one(&path, (0..many as u32).map(flow).collect(), seed);
+                if n < 1.0 { 1.0 / share } else { share }
             };
-            let mine =
-                |seed| against_one(&path, vec![(ours(f64::from(n)), Acknowledging::EACH)], seed);
-            let seeds = seeds(5);
-            let middle = |mut values: Vec<f64>| {
-                values.sort_by(f64::total_cmp);
-                values[values.len() / 2]
-            };
-            let ratio = middle(seeds.iter().map(|s| mine(*s)).collect())
-                / middle(seeds.iter().map(|s| real(*s)).collect());
-            assert!((0.7..=1.6).contains(&ratio), "{n}: {ratio} on {path:?}");
+            let mine = |seed| against_one(&path, vec![(ours(n), Acknowledging::EACH)], seed);
+            let ratio = middle(seeds(5).iter().map(|s| mine(*s)).collect())
+                / middle(seeds(5).iter().map(|s| real(*s)).collect());
+            assert!((0.6..=1.6).contains(&ratio), "{n}: {ratio} on {path:?}");
         }
+    }
+}
+
+/// From 0 to 1 beside a CUBIC, on a path that was never the flow's own: after two seconds, or forty round trips, it has what it keeps.
+#[test]
+fn a_change_from_0_needs_two_seconds() {
+    for mut path in [
+        Path::drop_tail(10.0, 20, 1.0),
+        Path::drop_tail(10.0, 20, 4.0),
+        Path::drop_tail(10.0, 60, 1.0),
+        Path::drop_tail(100.0, 20, 1.0),
+        Path::drop_tail(100.0, 60, 1.0),
+    ] {
+        path.ack_jitter = Jitter::Uniform(TREMBLES);
+        let settle = secs(2.0).max(path.rtt * 40);
+        let changed = |seed: &u64| {
+            let mut sim = Bottleneck::new(path.clone(), *seed);
+            let tcp = Box::new(Cubic::default());
+            let tcp = sim.add(Duration::ZERO, tcp, Acknowledging::DELAYED);
+            let flow = sim.add(secs(0.2), ours(0.0), Acknowledging::EACH);
+            let at = secs(40.0) + Duration::from_millis(seed * 770 % 5_000);
+            sim.run_until(at);
+            sim.set_priority(flow, 1.0);
+            sim.run_until(at + secs(40.0));
+            let share = |from: f64, to: f64| {
+                let (from, to) = (at + settle + secs(from), at + secs(to));
+                sim.share(flow, from, to) / sim.share(tcp, from, to)
+            };
+            (share(0.0, settle.as_secs_f64() + 4.0), share(4.0, 40.0))
+        };
+        let changed: Vec<(f64, f64)> = seeds(7).iter().map(changed).collect();
+        let soon = middle(changed.iter().map(|c| c.0).collect());
+        let later = middle(changed.iter().map(|c| c.1).collect());
+        assert!((0.6..=1.6).contains(&soon), "{soon} soon on {path:?}");
+        let ratio = soon / later;
+        assert!(
+            (0.45..=2.2).contains(&ratio),
+            "{ratio} of later on {path:?}"
+        );
     }
 }
 

@@ -226,7 +226,7 @@ impl Adaptive {
                     scavenger.knows(self.best_rate);
                     verdict = verdict.or(scavenger.on_round(now, rate, may_grow));
                 }
-                Rule::Flows(flows) => flows.on_round(),
+                Rule::Flows(flows) => flows.on_round(now, rate / self.datagram),
             }
         }
         match verdict {
@@ -289,15 +289,13 @@ impl Adaptive {
             (Rule::Scavenger(scavenger), false) => {
                 self.base = scavenger.base.clone();
                 let window = scavenger.good_window() / self.datagram;
-                // Up by a bounded probe: as fast as slow start, as far as N of N + 1 flows' share of the best that the path has given.
                 let flows = priority.get();
-                let share = scavenger.full_window() / self.datagram * flows / (flows + 1.0);
-                let bound = if scavenger.in_slow_start() {
-                    f64::INFINITY
+                self.rule = Rule::Flows(if scavenger.in_slow_start() {
+                    Flows::new(flows, window, f64::INFINITY)
                 } else {
-                    share
-                };
-                self.rule = Rule::Flows(Flows::new(flows, window, bound));
+                    let (rate, rtt) = (self.best_rate / self.datagram, self.smoothed.as_secs_f64());
+                    Flows::probing(now, flows, window, rate, rtt)
+                });
             }
             (Rule::Flows(flows), true) => {
                 let slow_start = flows.in_slow_start();

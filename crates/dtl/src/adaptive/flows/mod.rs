@@ -7,12 +7,16 @@
 //! A lost packet cuts the virtual flow that sent it. A fraction of a flow is a whole one of which a part is sent.
 
 mod cubic;
+mod falls;
 mod ledger;
+mod probe;
 
 use std::time::{Duration, Instant};
 
 use self::cubic::{Cubic, LEAST};
+use self::falls::Falls;
 use self::ledger::{Entry, Ledger};
+use self::probe::Probe;
 use crate::limits::MIN_WEIGHT;
 
 /// Most virtual flows; beyond, each stands for several.
@@ -49,6 +53,8 @@ struct Virtual {
     repairs: bool,
     /// Its part before that cut.
     before: f64,
+    /// How often others were cut since it was.
+    falls: Falls,
 }
 
 impl Virtual {
@@ -63,6 +69,7 @@ impl Virtual {
             held: false,
             repairs: false,
             before: 0.0,
+            falls: Falls::default(),
         }
     }
 
@@ -153,7 +160,12 @@ pub(super) struct Flows {
     flows: Vec<Virtual>,
     ledger: Ledger,
     shortest: Option<f64>,
+    /// The shortest of the first round trips of a round, and how many.
     round: (f64, u32),
+    /// The sum of a round's round trips, and how many.
+    all: (f64, u32),
+    /// After a change from 0, until the new share is found.
+    probe: Option<Probe>,
 }
 
 impl Flows {
@@ -169,8 +181,18 @@ impl Flows {
             ledger: Ledger::default(),
             shortest: None,
             round: (f64::INFINITY, 0),
+            all: (0.0, 0),
+            probe: None,
         };
         flows.weigh(count);
+        flows
+    }
+
+    /// The same after priority 0: up by a bounded probe, on a path that has given `rate` datagrams a second at best.
+    pub(super) fn probing(now: Instant, count: f64, window: f64, rate: f64, rtt: f64) -> Flows {
+        let probe = Probe::begin(now, count.max(MIN_WEIGHT), window, rate, rtt);
+        let mut flows = Flows::new(count, window, probe.goal(rtt));
+        flows.probe = Some(probe);
         flows
     }
 
@@ -185,6 +207,9 @@ impl Flows {
         new.cubic.most = if slow_start { 0.0 } else { mean };
         self.flows.resize(number(count), new);
         self.weigh(count);
+        if let Some(probe) = &mut self.probe {
+            probe.set_count(count);
+        }
     }
 
     fn weigh(&mut self, count: f64) {
@@ -242,10 +267,11 @@ impl Flows {
         self.ledger.give_up_before(stale, |gone| left(flows, gone));
         let shortest = self.shortest.map_or(rtt, |shortest| shortest.min(rtt));
         self.shortest = Some(shortest);
+        self.all = (self.all.0 + rtt, self.all.1.saturating_add(1));
         if self.round.1 < SAMPLES {
             self.round = (self.round.0.min(rtt), self.round.1 + 1);
         }
-        if self.in_slow_start() && self.round.1 >= SAMPLES {
+        if self.in_slow_start() && self.round.1 >= SAMPLES && self.probe.is_none() {
             let most = shortest + (shortest / 8.0).clamp(INCREASE.0, INCREASE.1);
             if self.round.0 >= most {
                 for flow in &mut self.flows {
@@ -253,16 +279,48 @@ impl Flows {
                 }
             }
         }
+        let pace = self.probe.as_ref().map_or(1.0, Probe::pace);
         for flow in &mut self.flows {
-            let acked = std::mem::take(&mut flow.acked);
+            let mut acked = std::mem::take(&mut flow.acked);
+            if flow.cubic.in_slow_start() {
+                acked *= pace;
+            }
             if may_grow && acked > 0.0 {
                 flow.cubic.grow(now, acked, shortest);
             }
         }
     }
 
-    pub(super) fn on_round(&mut self) {
+    /// A round has ended in which `rate` datagrams a second came through.
+    pub(super) fn on_round(&mut self, now: Instant, rate: f64) {
         self.round = (f64::INFINITY, 0);
+        let (sum, count) = std::mem::take(&mut self.all);
+        if count == 0 {
+            return;
+        }
+        let rtt = sum / f64::from(count);
+        self.go_on_probing(now, rate, rtt);
+        let queueing = rtt - self.shortest.unwrap_or(rtt);
+        for flow in &mut self.flows {
+            flow.falls.look(queueing);
+        }
+    }
+
+    fn go_on_probing(&mut self, now: Instant, rate: f64, rtt: f64) {
+        let Some(probe) = &mut self.probe else {
+            return;
+        };
+        probe.look(rate, rtt);
+        let window = self.flows.iter().map(|flow| flow.cubic.part()).sum::<f64>();
+        let left = probe.goal(rtt) / window.max(LITTLE);
+        let ends = left <= 1.0 || probe.is_over(now);
+        for flow in &mut self.flows {
+            // One that was cut meanwhile goes on doubling.
+            flow.cubic.threshold = flow.cubic.window * if ends { 1.0 } else { left };
+        }
+        if ends {
+            self.probe = None;
+        }
     }
 
     /// A packet was lost: true if it cut a window. `next` is the number of the next packet.
@@ -290,9 +348,15 @@ impl Flows {
         if packet < flow.cubic.recovered_at {
             return false;
         }
-        // A fraction of a flow meets fewer losses than a whole one: each counts for more.
-        let losses = 1.0 / flow.cubic.weight.min(1.0);
+        let part = flow.cubic.weight;
+        let losses = if flow.cubic.most > 0.0 {
+            flow.falls.cut(part)
+        } else {
+            // Slow start has filled the whole path, whatever the part is.
+            falls::most(part)
+        };
         flow.cut(next, losses);
+        self.probe = self.probe.take().and_then(Probe::lost);
         true
     }
 
