@@ -31,6 +31,11 @@ pub const QUIC_INCOMING_BYTES: u64 = 16 * 1024;
 /// peer waits until one is closed.
 pub const QUIC_STREAMS: u32 = 4;
 
+/// Unidirectional streams a peer may have open on one connection.
+///
+/// Source: nothing of ours opens any. Past it the peer waits for ever.
+pub const QUIC_UNI_STREAMS: u32 = 0;
+
 /// Bytes a peer may send ahead on one stream.
 ///
 /// Source: noq 1.4 ends the *connection* with "too many gaps in stream buffer" when 2 048 pieces of
@@ -142,6 +147,12 @@ pub const QUIC_CLOCK_QUEUE: usize = 1024;
 /// Source: measured: QUIC sends nothing while in flight + one datagram exceeds the window, so a
 /// smaller window stalls. Past it (below) the pacing rate alone throttles.
 pub const CONTROLLER_WINDOW_DATAGRAMS: u64 = 2;
+
+/// Datagrams a second that QUIC's pacer is told between a change from priority 0 and the next packet.
+///
+/// Source: a millisecond after the packet before, the next one may leave. Past it (more) nothing is gained: one packet leaves
+/// at this rate, and with it the controller takes over.
+pub const CONTROLLER_RAISED_RATE: u64 = 1000;
 
 /// Acknowledged packets kept until their batch ends.
 ///

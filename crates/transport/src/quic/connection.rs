@@ -12,6 +12,7 @@ use super::controller::Control;
 use super::error::QuicError;
 use super::streams::{PriorityStream, StreamScheduler};
 use crate::counters::StreamCounters;
+use crate::limits;
 use crate::member::MemberId;
 
 /// A connection to a member that has proved its key. Clones are the same connection; dropping the
@@ -158,10 +159,13 @@ impl QuicConnection {
         self.control.priority()
     }
 
-    /// Changes the priority of what we send, from the next packet or acknowledgement on. The peer
-    /// sets its own. Streams have priorities among themselves: [`PriorityStream::set_priority`].
+    /// Changes the priority of what we send, at once. The peer sets its own. Streams have priorities among themselves:
+    /// [`PriorityStream::set_priority`].
     pub fn set_priority(&self, priority: Priority) {
         self.control.set_priority(priority);
+        // At priority 0 the next packet may be two seconds away. Nothing wakes a connection but what changes it: this sets what is set.
+        self.connection
+            .set_max_concurrent_uni_streams(VarInt::from_u32(limits::QUIC_UNI_STREAMS));
     }
 
     /// The state of the path now.

@@ -15,8 +15,8 @@ use ringway_dtl::{AckSample, Config, LossSample, Priority, Report};
 
 use super::group::{Core, SharedGroup};
 use crate::limits::{
-    CONTROLLER_BATCH, CONTROLLER_SEND_RUNS, CONTROLLER_WINDOW_DATAGRAMS, QUIC_CLOCK_APART,
-    QUIC_CLOCK_TOGETHER,
+    CONTROLLER_BATCH, CONTROLLER_RAISED_RATE, CONTROLLER_SEND_RUNS, CONTROLLER_WINDOW_DATAGRAMS,
+    QUIC_CLOCK_APART, QUIC_CLOCK_TOGETHER,
 };
 
 /// What the handle of a connection and its controller share.
@@ -129,6 +129,11 @@ impl Control {
         let mut state = self.state();
         state.report = report;
         state.acked = rtt.map(|rtt| (now, rtt)).or(state.acked);
+    }
+
+    /// Whether somebody has set a priority above 0 that the controller has not taken.
+    fn is_to_be_raised(&self) -> bool {
+        self.changed.load(Ordering::Relaxed) && !self.priority().is_scavenger()
     }
 
     fn take_change(&self) -> Option<Priority> {
@@ -376,6 +381,12 @@ impl Controller for PriorityController {
         let mut metrics = ControllerMetrics::default();
         metrics.congestion_window = self.window;
         metrics.pacing_rate = self.pacing;
+        // The controller takes over a change with the next packet, which at priority 0 may be due in two seconds: it is let go now.
+        if let Some(rate) = &mut metrics.pacing_rate
+            && self.control.is_to_be_raised()
+        {
+            *rate = (*rate).max(CONTROLLER_RAISED_RATE.saturating_mul(self.datagram));
+        }
         metrics
     }
 
@@ -495,6 +506,28 @@ mod tests {
         assert_eq!(control.report().unwrap().priority, Priority::NORMAL);
         run(&mut controller, now, 2, 1, Duration::from_millis(10));
         assert_eq!(control.report().unwrap().priority, Priority::SCAVENGER);
+    }
+
+    #[test]
+    fn a_scavenger_that_is_raised_need_not_wait_for_its_next_packet() {
+        let (control, mut controller, mut now) = build(Priority::SCAVENGER);
+        now = run(&mut controller, now, 0, 10, Duration::from_millis(20));
+        for pn in 10..40 {
+            controller.on_packet_sent(now, MTU, pn);
+            now += Duration::from_millis(20);
+            controller.on_packet_lost(MTU, pn, now);
+            controller.on_congestion_event(now, now, true, false, MTU.into(), pn);
+        }
+        let rate = |controller: &PriorityController| controller.metrics().pacing_rate.unwrap();
+        let slow = rate(&controller);
+        assert!(slow < 10 * u64::from(MTU), "{slow}");
+        control.set_priority(Priority::SCAVENGER);
+        assert_eq!(rate(&controller), slow);
+        control.set_priority(Priority::NORMAL);
+        assert_eq!(rate(&controller), CONTROLLER_RAISED_RATE * u64::from(MTU));
+        // From then on it is the controller that says.
+        controller.on_packet_sent(now, MTU, 40);
+        assert_eq!(rate(&controller), controller.rate.unwrap());
     }
 
     #[test]

@@ -101,7 +101,7 @@ pub(super) fn transport(
         .mtu_discovery_config(Some(discovery))
         .ack_frequency_config(Some(acks))
         .max_concurrent_bidi_streams(VarInt::from_u32(limits::QUIC_STREAMS))
-        .max_concurrent_uni_streams(VarInt::from_u32(0))
+        .max_concurrent_uni_streams(VarInt::from_u32(limits::QUIC_UNI_STREAMS))
         .stream_receive_window(VarInt::from_u32(limits::QUIC_STREAM_WINDOW))
         .receive_window(VarInt::from_u32(limits::QUIC_CONNECTION_WINDOW))
         .send_window(limits::QUIC_SEND_WINDOW)
