@@ -60,11 +60,15 @@ bench-transport: setup-bench ## measure every transport beside bare sockets, lib
 target/tools/bin/rattan:
 	$(CARGO) install rattan --version 0.1.1 --locked --root target/tools --target-dir target/tools/build
 
+# The emulator of the lines. `LINE=target/release/dtl-line` is a line of our own at less than half of the processor time, of which two run side by side
+# on a core at 100 Mbit/s (`DTL="--fast-jobs 2"`).
+LINE ?= target/tools/bin/rattan
 bench-dtl: setup-bench target/tools/bin/rattan ## measure priorities beside the kernel's TCP over emulated lines (root; many hours, resumes): target/bench/dtl.json and plots
 	$(CARGO) build --locked --release --package ringway
 	$(CARGO) build --locked --release --manifest-path benches/Cargo.toml --target-dir target --bin dtl-peers
+	$(CARGO) build --locked --release --package ringway-testbed --bin dtl-line
 	mkdir -p target/bench
-	target/release/ringway bench dtl --json --results target/bench/dtl.runs --plots target/bench --rattan target/tools/bin/rattan --beside target/release/dtl-peers $(DTL) > target/bench/dtl.json
+	target/release/ringway bench dtl --json --results target/bench/dtl.runs --plots target/bench --rattan $(LINE) --beside target/release/dtl-peers $(DTL) > target/bench/dtl.json
 	@cat target/bench/dtl.json
 
 bench-overlay: setup ## look points up in rings with traitors (hours; OVERLAY="--quick" for a minute): target/bench/overlay.json and a plot

@@ -30,7 +30,7 @@ use crate::cli::DtlArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Lines slower than this, in megabits per second, may be measured side by side.
+/// Lines slower than this, in megabits per second, cost so little that many may be measured side by side.
 const SLOW: f64 = 20.0;
 
 /// Time in which flows end before their line is taken away.
@@ -67,7 +67,7 @@ pub(super) fn run(output: Output, args: &DtlArgs) -> Result<(), Failure> {
     }
 }
 
-/// Runs the tasks, slow lines side by side, fast ones one after the other. A run that fails does not end hours of measuring: it is told, and
+/// Runs the tasks, slow lines before fast ones, as many side by side as the user allows. A run that fails does not end hours of measuring: it is told, and
 /// counted.
 fn measure(output: Output, args: &DtlArgs, open: Vec<Task>, runs: &Runs) -> Result<usize, Failure> {
     let rattan = args.rattan.as_deref().unwrap_or(Path::new("rattan"));
@@ -76,9 +76,9 @@ fn measure(output: Output, args: &DtlArgs, open: Vec<Task>, runs: &Runs) -> Resu
         .map_or(Ok(()), |task| Line::lay(rattan, task.cell).map(drop))?;
     in_real_time();
     let (slow, fast): (Vec<_>, Vec<_>) = open.into_iter().partition(|task| task.cell.rate < SLOW);
-    let jobs = args.jobs.max(1);
+    let (slow_jobs, fast_jobs) = (args.jobs.max(1), args.fast_jobs.max(1));
     let seconds = |tasks: &[Task]| -> f64 { tasks.iter().map(|task| length(args, task)).sum() };
-    let whole = seconds(&slow) / f64::from(jobs) + seconds(&fast);
+    let whole = seconds(&slow) / f64::from(slow_jobs) + seconds(&fast) / f64::from(fast_jobs);
     output.note(&format!(
         "{} runs, about {}",
         slow.len() + fast.len(),
@@ -86,7 +86,7 @@ fn measure(output: Output, args: &DtlArgs, open: Vec<Task>, runs: &Runs) -> Resu
     ));
     let began = Instant::now();
     let (left, failed) = (Mutex::new(whole), AtomicUsize::new(0));
-    for (tasks, jobs) in [(slow, jobs), (fast, 1)] {
+    for (tasks, jobs) in [(slow, slow_jobs), (fast, fast_jobs)] {
         let queue = Mutex::new(VecDeque::from(tasks));
         let next = || {
             let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);

@@ -165,9 +165,12 @@ pub(crate) struct DtlArgs {
     /// Runs of each case [default: 5, with --quick 1]
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<u32>,
-    /// Slow lines (below 20 Mbit/s) that are measured side by side; fast ones have the machine to themselves
+    /// Slow lines (below 20 Mbit/s) that are measured side by side
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) jobs: u32,
+    /// The same for fast ones, of which each takes two fifths of a core with dtl-line and most of one with rattan
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) fast_jobs: u32,
     /// File that keeps every run as it ends; runs that it has are not repeated: begin another after a change of the program
     #[arg(long, value_name = "FILE")]
     pub(crate) results: Option<PathBuf>,
@@ -177,7 +180,7 @@ pub(crate) struct DtlArgs {
     /// Program with scavengers of other libraries: target/release/dtl-peers
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) beside: Option<PathBuf>,
-    /// The emulator, if it is not on the PATH
+    /// The emulator, if it is not on the PATH; or a program that takes the same arguments, as dtl-line does
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) rattan: Option<PathBuf>,
 }
