@@ -3,7 +3,7 @@
 //! `cargo run --release -p ringway-sim --example priorities -- [paper|default] [SEEDS] [PARTS] [CELL] [N,N]`
 //!
 //! Parts: `a`lone, what TCP `k`eeps, `j`ain of late-comers, `n` flows' worth, the same `t`rembling: hosts that take up to 0.3 ms to answer,
-//! `c`hanges from 0 to 1 to 2 beside a CUBIC. Medians of the seeds. Cells whose names contain CELL; only these N.
+//! `c`hanges from 0 to 1 to 2 beside 1, 4 and 10 CUBICs. Medians of the seeds. Cells whose names contain CELL; only these N.
 
 #![allow(
     clippy::unwrap_used,
@@ -225,12 +225,14 @@ fn settled(sim: &Bottleneck, flow: usize, from: f64, to: f64) -> f64 {
         .map_or(to - from, |end| end - from)
 }
 
-/// Seconds from 0 to 1 and from 1 to 2, and the shares then, of the CUBIC's.
-fn changed(path: &Path, config: &Config, seed: u64) -> [f64; 8] {
+/// Seconds from 0 to 1 and from 1 to 2 beside so many CUBICs, and the shares then, of one CUBIC's.
+fn changed(path: &Path, config: &Config, rivals: u32, seed: u64) -> [f64; 8] {
     let mut path = path.clone();
     path.ack_jitter = Jitter::Uniform(TREMBLES);
     let mut sim = Bottleneck::new(path, seed);
-    let tcp = sim.add(Duration::ZERO, rival("cubic"), Acknowledging::DELAYED);
+    let tcps: Vec<usize> = (0..rivals)
+        .map(|k| sim.add(secs(0.3) * k, rival("cubic"), Acknowledging::DELAYED))
+        .collect();
     let flow = sim.add(secs(0.2), ours(config, 0.0), Acknowledging::EACH);
     let one = 60.0 + seed as f64 * 0.77;
     let (two, end) = (one + 30.0, one + 60.0);
@@ -240,7 +242,8 @@ fn changed(path: &Path, config: &Config, seed: u64) -> [f64; 8] {
     sim.set_priority(flow, 2.0);
     sim.run_until(secs(end));
     let share = |from: f64, to: f64| {
-        let tcp = sim.share(tcp, secs(from), secs(to));
+        let shares = tcps.iter().map(|tcp| sim.share(*tcp, secs(from), secs(to)));
+        let tcp = shares.sum::<f64>() / f64::from(rivals);
         sim.share(flow, secs(from), secs(to)) / tcp.max(1e-3)
     };
     [
@@ -255,12 +258,14 @@ fn changed(path: &Path, config: &Config, seed: u64) -> [f64; 8] {
     ]
 }
 
-fn changes(path: &Path, config: &Config, seeds: u64) {
-    let got: Vec<_> = (1..=seeds).map(|s| changed(path, config, s)).collect();
+fn changes(path: &Path, config: &Config, rivals: u32, seeds: u64) {
+    let got: Vec<_> = (1..=seeds)
+        .map(|s| changed(path, config, rivals, s))
+        .collect();
     let [one, two, soon, later, soon_two, later_two, dropped, usually] =
         std::array::from_fn(|index| median(got.iter().map(|g| g[index]).collect()));
     println!(
-        "0 to 1: {one:.1} s, of TCP's {soon:.2} after 2 s, {later:.2} after 5 s; dropped {dropped:.1} % and {usually:.1} % then; 1 to 2: {two:.1} s, {soon_two:.2}, {later_two:.2}"
+        "beside {rivals}: 0 to 1: {one:.1} s, of TCP's {soon:.2} after 2 s, {later:.2} after 5 s; dropped {dropped:.1} % and {usually:.1} % then; 1 to 2: {two:.1} s, {soon_two:.2}, {later_two:.2}"
     );
 }
 
@@ -299,7 +304,9 @@ fn main() {
             }
         }
         if parts.contains('c') {
-            changes(&path, &config, seeds);
+            for rivals in [1, 4, 10] {
+                changes(&path, &config, rivals, seeds);
+            }
         }
         let mut path = path;
         if parts.contains('t') {

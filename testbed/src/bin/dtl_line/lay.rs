@@ -10,10 +10,11 @@
 //! The namespace in the middle has no addresses: nothing but this program sees frames there. It and the one behind the line are held by
 //! threads, files and sockets only, so they go with this process and its command.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs::File;
+use std::io::Write as _;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::path::Path;
 use std::process::{Command, Stdio, id};
 use std::thread;
 
@@ -60,12 +61,12 @@ pub(crate) fn lay() -> Result<Laid, Failure> {
         behind.0.as_raw_fd(),
     );
     let (base, inner) = middle.enter(move || {
-        without_ipv6("default")?;
         ip(&devices)?;
         let open =
             |name| Device::open(name).map_err(|error| Failure::of("a packet socket", &error));
         let devices = (open("base")?, open("inner")?);
-        ip("link set base up\nlink set inner up\n")?;
+        let up = |name| format!("{}link set {name} up\n", without_ipv6(name));
+        ip(&format!("{}{}", up("base"), up("inner")))?;
         Ok(devices)
     })?;
     behind.enter(|| {
@@ -98,9 +99,9 @@ fn configure(
         Command::new("ethtool").args(["-K", "line0"]).args(offloads),
         "",
     )?;
-    without_ipv6("line0")?;
+    let no_ipv6 = without_ipv6("line0");
     ip(&format!(
-        "{before}\
+        "{before}{no_ipv6}\
          link set line0 up\n\
          address add {own} peer {other} dev line0\n\
          neighbour add {other} lladdr {other_link} dev line0 nud permanent\n\
@@ -108,15 +109,14 @@ fn configure(
     ))
 }
 
-/// Ends IPv6 on a device of this namespace: its own packets at the start (RFC 4861, RFC 9777) are none of the measurement's.
-fn without_ipv6(device: &str) -> Result<(), Failure> {
-    match fs::write(
-        format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"),
-        "1",
-    ) {
-        // A kernel without IPv6.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other.map_err(|error| Failure::of("ending IPv6", &error)),
+/// Lets a device have no IPv6 address of its own making: packets at the start (RFC 4861, RFC 9777) are none of the measurement's.
+///
+/// Not by `disable_ipv6`: a write to it tries again and again while somebody else configures devices, and with a real-time priority it
+/// never lets those finish who share its processor.
+fn without_ipv6(device: &str) -> String {
+    match Path::new("/proc/sys/net/ipv6").exists() {
+        true => format!("link set {device} addrgenmode none\n"),
+        false => String::new(),
     }
 }
 
