@@ -173,42 +173,126 @@ fn priority_n_is_worth_about_n_flows() {
     }
 }
 
-/// From 0 to 1 beside a CUBIC, on a path that was never the flow's own: after two seconds, or forty round trips, it has what it keeps.
+/// A flow of priority 0 that is raised beside a CUBIC, on a path that was never its own.
+struct Raise {
+    priority: f64,
+    /// When, after a beginning of its own for each seed, in seconds.
+    at: f64,
+    /// For so many seconds after it the application has 20 kB/s to send; more than fits then.
+    idle: f64,
+}
+
+/// Its share ÷ the CUBIC's, soon and later: in the four seconds from two seconds or forty round trips after the raise on, and in the half
+/// minute after them; and what it lost until then, as a share.
+struct Raised {
+    soon: f64,
+    later: f64,
+    lost: f64,
+}
+
+fn raised(path: &Path, raise: &Raise, seed: u64) -> Raised {
+    let settle = secs(2.0).max(path.rtt * 40);
+    let mut sim = Bottleneck::new(path.clone(), seed);
+    let tcp = Box::new(Cubic::default());
+    let tcp = sim.add(Duration::ZERO, tcp, Acknowledging::DELAYED);
+    let begin = secs(5.0) + Duration::from_millis(seed * 770 % 5_000);
+    let flow = sim.add(begin, ours(0.0), Acknowledging::EACH);
+    let at = begin + secs(raise.at);
+    let full = at + secs(raise.idle);
+    sim.run_until(at);
+    if raise.idle > 0.0 {
+        sim.set_supply(flow, Some(20e3));
+    }
+    sim.set_priority(flow, raise.priority);
+    sim.run_until(full);
+    sim.set_supply(flow, None);
+    let soon = (full + settle, full + settle + secs(4.0));
+    let later = (soon.1, soon.1 + secs(30.0));
+    sim.run_until(later.1);
+    let share = |(from, to)| sim.share(flow, from, to) / sim.share(tcp, from, to);
+    Raised {
+        soon: share(soon),
+        later: share(later),
+        lost: sim.dropped(flow, full, soon.0),
+    }
+}
+
+/// Medians of some seeds.
+fn raised_on(path: &Path, raise: &Raise) -> Raised {
+    let path = Path {
+        ack_jitter: Jitter::Uniform(TREMBLES),
+        ..path.clone()
+    };
+    let all: Vec<Raised> = seeds(7).iter().map(|s| raised(&path, raise, *s)).collect();
+    Raised {
+        soon: middle(all.iter().map(|r| r.soon).collect()),
+        later: middle(all.iter().map(|r| r.later).collect()),
+        lost: middle(all.iter().map(|r| r.lost).collect()),
+    }
+}
+
 #[test]
-fn a_change_from_0_needs_two_seconds() {
-    for mut path in [
+fn a_raise_from_0_needs_two_seconds() {
+    for path in [
         Path::drop_tail(10.0, 20, 1.0),
         Path::drop_tail(10.0, 20, 4.0),
         Path::drop_tail(10.0, 60, 1.0),
         Path::drop_tail(100.0, 20, 1.0),
         Path::drop_tail(100.0, 60, 1.0),
     ] {
-        path.ack_jitter = Jitter::Uniform(TREMBLES);
-        let settle = secs(2.0).max(path.rtt * 40);
-        let changed = |seed: &u64| {
-            let mut sim = Bottleneck::new(path.clone(), *seed);
-            let tcp = Box::new(Cubic::default());
-            let tcp = sim.add(Duration::ZERO, tcp, Acknowledging::DELAYED);
-            let flow = sim.add(secs(0.2), ours(0.0), Acknowledging::EACH);
-            let at = secs(40.0) + Duration::from_millis(seed * 770 % 5_000);
-            sim.run_until(at);
-            sim.set_priority(flow, 1.0);
-            sim.run_until(at + secs(40.0));
-            let share = |from: f64, to: f64| {
-                let (from, to) = (at + settle + secs(from), at + secs(to));
-                sim.share(flow, from, to) / sim.share(tcp, from, to)
-            };
-            (share(0.0, settle.as_secs_f64() + 4.0), share(4.0, 40.0))
+        let raise = Raise {
+            priority: 1.0,
+            at: 30.0,
+            idle: 0.0,
         };
-        let changed: Vec<(f64, f64)> = seeds(7).iter().map(changed).collect();
-        let soon = middle(changed.iter().map(|c| c.0).collect());
-        let later = middle(changed.iter().map(|c| c.1).collect());
-        assert!((0.6..=1.6).contains(&soon), "{soon} soon on {path:?}");
+        let Raised { soon, later, lost } = raised_on(&path, &raise);
+        assert!((0.6..=1.7).contains(&soon), "{soon} soon on {path:?}");
         let ratio = soon / later;
-        assert!(
-            (0.45..=2.2).contains(&ratio),
-            "{ratio} of later on {path:?}"
-        );
+        assert!((0.45..=2.2).contains(&ratio), "{ratio} of later: {path:?}");
+        assert!(lost <= 0.06, "{lost} lost on {path:?}");
+    }
+}
+
+#[test]
+fn a_raise_to_several_flows_goes_on_until_the_others_have_made_room() {
+    for path in [
+        Path::drop_tail(10.0, 20, 4.0),
+        Path::drop_tail(10.0, 60, 1.0),
+        Path::drop_tail(100.0, 20, 1.0),
+    ] {
+        for priority in [2.0, 4.0] {
+            let raise = Raise {
+                priority,
+                at: 30.0,
+                idle: 0.0,
+            };
+            let Raised { soon, lost, .. } = raised_on(&path, &raise);
+            let worth = soon / priority;
+            assert!(
+                (0.65..=1.7).contains(&worth),
+                "{priority}: {soon}: {path:?}"
+            );
+            assert!(lost <= 0.1, "{priority}: {lost} lost on {path:?}");
+        }
+    }
+}
+
+/// Whether it has just come, or has little to send when it is raised.
+#[test]
+fn a_raise_is_not_lost_on_whoever_is_not_ready_for_it() {
+    for path in [
+        Path::drop_tail(10.0, 20, 4.0),
+        Path::drop_tail(100.0, 20, 1.0),
+    ] {
+        for (at, idle, least) in [(1.0, 0.0, 0.4), (30.0, 5.0, 0.7)] {
+            let raise = Raise {
+                priority: 1.0,
+                at,
+                idle,
+            };
+            let Raised { soon, .. } = raised_on(&path, &raise);
+            assert!(soon >= least, "{at}, {idle}: {soon} on {path:?}");
+        }
     }
 }
 

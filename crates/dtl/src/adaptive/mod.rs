@@ -10,7 +10,7 @@ mod scavenger;
 use std::time::{Duration, Instant};
 
 use self::base::Base;
-use self::flows::Flows;
+use self::flows::{Before, Flows};
 use self::scavenger::{Sample, Scavenger, Verdict};
 use crate::config::Config;
 use crate::limits::MAX_WINDOW;
@@ -59,6 +59,8 @@ pub(crate) struct Batch {
 pub(crate) struct Adaptive {
     rule: Rule,
     datagram: f64,
+    /// Since when the path is looked at.
+    began: Instant,
     next: u64,
     /// The packet with whose acknowledgement the round ends, when it began, and what was acknowledged since.
     round_end: u64,
@@ -95,6 +97,7 @@ impl Adaptive {
         Adaptive {
             rule,
             datagram,
+            began: now,
             next: 0,
             round_end: 0,
             round_began: now,
@@ -226,7 +229,9 @@ impl Adaptive {
                     scavenger.knows(self.best_rate);
                     verdict = verdict.or(scavenger.on_round(now, rate, may_grow));
                 }
-                Rule::Flows(flows) => flows.on_round(now, rate / self.datagram),
+                Rule::Flows(flows) => {
+                    flows.on_round(now, rate / self.datagram, may_grow, self.base.get());
+                }
             }
         }
         match verdict {
@@ -293,12 +298,19 @@ impl Adaptive {
                 self.rule = Rule::Flows(if scavenger.in_slow_start() {
                     Flows::new(flows, window, f64::INFINITY)
                 } else {
-                    let (rate, rtt) = (self.best_rate / self.datagram, self.smoothed.as_secs_f64());
-                    Flows::probing(now, flows, window, rate, rtt)
+                    let before = Before {
+                        window,
+                        rtt: self.smoothed.as_secs_f64(),
+                        rate: self.best_rate / self.datagram,
+                        began: self.began,
+                        next: self.next,
+                    };
+                    Flows::probing(now, flows, &before)
                 });
             }
             (Rule::Flows(flows), true) => {
-                let slow_start = flows.in_slow_start();
+                // A probe that is broken off has not found the path empty.
+                let slow_start = flows.in_slow_start() && !flows.is_probing();
                 // Down at once: nothing of ours is to stand in the queue.
                 let smoothed = self.smoothed.as_secs_f64();
                 let base = self.base.get().unwrap_or(smoothed);

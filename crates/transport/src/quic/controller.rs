@@ -381,8 +381,10 @@ impl Controller for PriorityController {
         let mut metrics = ControllerMetrics::default();
         metrics.congestion_window = self.window;
         metrics.pacing_rate = self.pacing;
-        // The controller takes over a change with the next packet, which at priority 0 may be due in two seconds: it is let go now.
+        // The controller takes over a change with the next packet, which at priority 0 (only there bursts are bounded) may be due in two seconds:
+        // it is let go now.
         if let Some(rate) = &mut metrics.pacing_rate
+            && self.burst.is_some()
             && self.control.is_to_be_raised()
         {
             *rate = (*rate).max(CONTROLLER_RAISED_RATE.saturating_mul(self.datagram));

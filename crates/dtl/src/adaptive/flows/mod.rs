@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use self::cubic::{Cubic, LEAST};
 use self::falls::Falls;
 use self::ledger::{Entry, Ledger};
+pub(super) use self::probe::Before;
 use self::probe::Probe;
 use crate::limits::MIN_WEIGHT;
 
@@ -188,12 +189,20 @@ impl Flows {
         flows
     }
 
-    /// The same after priority 0: up by a bounded probe, on a path that has given `rate` datagrams a second at best.
-    pub(super) fn probing(now: Instant, count: f64, window: f64, rate: f64, rtt: f64) -> Flows {
-        let probe = Probe::begin(now, count.max(MIN_WEIGHT), window, rate, rtt);
-        let mut flows = Flows::new(count, window, probe.goal(rtt));
+    /// The same after priority 0: up by a bounded probe.
+    pub(super) fn probing(now: Instant, count: f64, before: &Before) -> Flows {
+        let probe = Probe::begin(now, count.max(MIN_WEIGHT), before);
+        let mut flows = Flows::new(count, before.window, probe.goal(before.rtt));
         flows.probe = Some(probe);
+        for flow in &mut flows.flows {
+            flow.cubic.recovered_at = before.next;
+        }
         flows
+    }
+
+    /// Whether a new share is still looked for.
+    pub(super) fn is_probing(&self) -> bool {
+        self.probe.is_some()
     }
 
     /// Becomes worth `count` flows. Those that go take their windows with them; new ones double theirs up to the mean of the others.
@@ -291,16 +300,21 @@ impl Flows {
         }
     }
 
-    /// A round has ended in which `rate` datagrams a second came through.
-    pub(super) fn on_round(&mut self, now: Instant, rate: f64) {
+    /// A round has ended in which `rate` datagrams a second came through, and the window was used or not. `base` is the path's delay
+    /// without a queue.
+    pub(super) fn on_round(&mut self, now: Instant, rate: f64, may_grow: bool, base: Option<f64>) {
         self.round = (f64::INFINITY, 0);
         let (sum, count) = std::mem::take(&mut self.all);
         if count == 0 {
             return;
         }
         let rtt = sum / f64::from(count);
-        self.go_on_probing(now, rate, rtt);
-        let queueing = rtt - self.shortest.unwrap_or(rtt);
+        if may_grow {
+            self.go_on_probing(now, rate, rtt);
+        } else if let Some(probe) = &mut self.probe {
+            probe.rest(rtt);
+        }
+        let queueing = (rtt - base.unwrap_or(rtt)).max(0.0);
         for flow in &mut self.flows {
             flow.falls.look(queueing);
         }
@@ -313,13 +327,21 @@ impl Flows {
         probe.look(rate, rtt);
         let window = self.flows.iter().map(|flow| flow.cubic.part()).sum::<f64>();
         let left = probe.goal(rtt) / window.max(LITTLE);
-        let ends = left <= 1.0 || probe.is_over(now);
+        if left <= 1.0 || probe.is_over(now) {
+            self.end_probe();
+            return;
+        }
         for flow in &mut self.flows {
             // One that was cut meanwhile goes on doubling.
-            flow.cubic.threshold = flow.cubic.window * if ends { 1.0 } else { left };
+            flow.cubic.threshold = flow.cubic.window * left;
         }
-        if ends {
-            self.probe = None;
+    }
+
+    fn end_probe(&mut self) {
+        if self.probe.take().is_some() {
+            for flow in &mut self.flows {
+                flow.cubic.threshold = flow.cubic.threshold.min(flow.cubic.window);
+            }
         }
     }
 
@@ -356,7 +378,13 @@ impl Flows {
             falls::most(part)
         };
         flow.cut(next, losses);
-        self.probe = self.probe.take().and_then(Probe::lost);
+        if self
+            .probe
+            .as_mut()
+            .is_some_and(|probe| probe.lost(packet, next))
+        {
+            self.end_probe();
+        }
         true
     }
 

@@ -7,44 +7,72 @@
 
 use std::time::{Duration, Instant};
 
-/// For how long it goes on, in seconds and in round trips: what a change may take.
+/// For how long it goes on, in seconds and in round trips, the longer of the two: what a change may take. Time in which the application has too
+/// little to send does not count, up to so many seconds in all.
 const LONGEST: f64 = 2.0;
 const LONGEST_ROUND_TRIPS: f64 = 40.0;
-const LONGEST_OF_ALL: f64 = 60.0;
-/// Losses with which it ends. With a third one flow takes two to three times a CUBIC's share at first (100 Mbit/s, 60 ms).
-const LOSSES: u32 = 2;
-/// By how much the window and the round trip have to grow in a round to say something of the path's rate.
+const LONGEST_OF_ALL: Duration = Duration::from_secs(60);
+/// What is left of a CUBIC's window after an overflow of the queue (RFC 9438 §4.6): the probe ends with as many as bring it down to its share.
+/// Those of one flow are two; with a third it takes two to three times a CUBIC's share at first (100 Mbit/s, 60 ms).
+const LEFT: f64 = 0.7;
+/// By how much the window and the round trip have to grow in a round to say something of the path's rate, and how many such rounds it takes:
+/// others may have begun to grow in one.
 const LARGER: f64 = 1.2;
 const LONGER: f64 = 1.03;
+const ROUNDS: u32 = 2;
 /// Growth ÷ slow start's once it is known how far to go, or that the queue is full.
 const NEAR: f64 = 0.5;
-/// Share of the best rate from which on a flow uses the path as if it were his.
+/// Share of the best rate from which on a flow uses the path as if it were its own.
 const OWN: f64 = 0.5;
 
-/// The state of a probe. Sizes in datagrams, times in seconds, rates in datagrams a second.
+/// What a flow has known of the path before the probe. Sizes in datagrams, times in seconds, rates in datagrams a second.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Before {
+    pub(in super::super) window: f64,
+    pub(in super::super) rtt: f64,
+    /// The best rate that it ever had.
+    pub(in super::super) rate: f64,
+    /// Since when it has looked at the path.
+    pub(in super::super) began: Instant,
+    /// Number of the next packet: what was sent before it is not the probe's.
+    pub(in super::super) next: u64,
+}
+
+/// The state of a probe. Units as in [`Before`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
     /// Of the path's rate.
     share: f64,
-    /// What the path has given or must have, and whether that is all it can.
+    /// Overflows with which it ends.
+    most: u32,
+    /// What the path has given or must have, and how many rounds are missing until that counts as all that it can.
     rate: f64,
-    known: bool,
+    missing: u32,
+    began: Instant,
     ends: Instant,
-    losses: u32,
+    /// Overflows, and the first packet that was sent after the last.
+    overflows: u32,
+    answered: u64,
     /// What was under way in the last round, and how long that took.
     last: Option<(f64, f64)>,
 }
 
 impl Probe {
-    /// Begins with a window and a round trip; `rate` is the best that was ever had.
-    pub(super) fn begin(now: Instant, count: f64, window: f64, rate: f64, rtt: f64) -> Probe {
-        let longest = LONGEST.max(LONGEST_ROUND_TRIPS * rtt).min(LONGEST_OF_ALL);
+    pub(super) fn begin(now: Instant, count: f64, before: &Before) -> Probe {
+        let longest = LONGEST.max(LONGEST_ROUND_TRIPS * before.rtt);
+        let longest = Duration::from_secs_f64(longest).min(LONGEST_OF_ALL);
+        // Who has just come into others' queue has had no more than what he has now.
+        let settled = now.saturating_duration_since(before.began) >= longest;
+        let own = before.window >= OWN * before.rate * before.rtt;
         let mut probe = Probe {
             share: 0.0,
-            rate,
-            known: window >= OWN * rate * rtt,
-            ends: now + Duration::from_secs_f64(longest),
-            losses: 0,
+            most: 0,
+            rate: before.rate,
+            missing: if settled && own { 0 } else { ROUNDS },
+            began: now,
+            ends: now + longest,
+            overflows: 0,
+            answered: before.next,
             last: None,
         };
         probe.set_count(count);
@@ -54,11 +82,12 @@ impl Probe {
     /// The priority has changed again.
     pub(super) fn set_count(&mut self, count: f64) {
         self.share = count / (count + 1.0);
+        self.most = ((count + 1.0).ln() / -LEFT.ln()).ceil() as u32;
     }
 
     /// The window that it leads to, where the round trip takes `rtt`; infinite as long as that cannot be told.
     pub(super) fn goal(&self, rtt: f64) -> f64 {
-        if self.known {
+        if self.missing == 0 {
             self.share * self.rate * rtt
         } else {
             f64::INFINITY
@@ -73,20 +102,30 @@ impl Probe {
             && rtt > shorter * LONGER
         {
             self.rate = self.rate.max((window - before) / (rtt - shorter));
-            self.known = true;
+            self.missing = self.missing.saturating_sub(1);
         }
         self.rate = self.rate.max(rate);
     }
 
-    /// A window was cut: what is left of the probe.
-    pub(super) fn lost(mut self) -> Option<Probe> {
-        self.losses += 1;
-        (self.losses < LOSSES).then_some(self)
+    /// A round of `rtt` has ended in which the application had too little to send: it says nothing, and takes no time of the probe's.
+    pub(super) fn rest(&mut self, rtt: f64) {
+        self.last = None;
+        let rtt = Duration::try_from_secs_f64(rtt).unwrap_or(LONGEST_OF_ALL);
+        self.ends = (self.ends + rtt.min(LONGEST_OF_ALL)).min(self.began + LONGEST_OF_ALL);
+    }
+
+    /// A packet was lost; `next` is the next one's number. True if the probe is over. What is lost together is one overflow, whoever's it was.
+    pub(super) fn lost(&mut self, packet: u64, next: u64) -> bool {
+        if packet >= self.answered {
+            self.answered = next;
+            self.overflows += 1;
+        }
+        self.overflows >= self.most
     }
 
     /// Growth of the window ÷ that of slow start: what is sent beyond the room in the queue is lost.
     pub(super) fn pace(&self) -> f64 {
-        if self.known || self.losses > 0 {
+        if self.missing == 0 || self.overflows > 0 {
             NEAR
         } else {
             1.0
@@ -96,7 +135,7 @@ impl Probe {
     pub(super) fn is_over(&self, now: Instant) -> bool {
         // A clock that goes back must not make it last.
         let left = self.ends.saturating_duration_since(now);
-        left.is_zero() || left > Duration::from_secs_f64(LONGEST_OF_ALL)
+        left.is_zero() || left > LONGEST_OF_ALL
     }
 }
 
@@ -104,15 +143,37 @@ impl Probe {
 mod tests {
     use super::*;
 
-    /// A path of 1 000 datagrams a second and 20 ms beside a TCP that keeps 10 of them waiting, on which one had little so far.
+    /// A flow that had a window of `window` of a path of 20 ms, and once a rate, for ten seconds.
+    fn before(window: f64, rate: f64) -> Before {
+        Before {
+            window,
+            rtt: 0.02,
+            rate,
+            began: crate::test_epoch(),
+            next: 100,
+        }
+    }
+
+    fn now() -> Instant {
+        crate::test_epoch() + Duration::from_secs(10)
+    }
+
+    /// A path of 1 000 datagrams a second beside a TCP that keeps 10 of them waiting, of which one had little so far.
     fn beside_tcp(count: f64) -> Probe {
-        Probe::begin(crate::test_epoch(), count, 1.0, 100.0, 0.03)
+        Probe::begin(now(), count, &before(0.5, 100.0))
     }
 
     #[test]
     fn a_path_that_was_ones_own_is_known() {
-        let probe = Probe::begin(crate::test_epoch(), 3.0, 20.0, 1000.0, 0.02);
+        let probe = Probe::begin(now(), 3.0, &before(20.0, 1000.0));
         assert!((probe.goal(0.02) - 15.0).abs() < 1e-9);
+        // Of one that was met a second ago nobody knows whose it is.
+        let early = crate::test_epoch() + Duration::from_secs(1);
+        assert!(
+            Probe::begin(early, 3.0, &before(20.0, 1000.0))
+                .goal(0.02)
+                .is_infinite()
+        );
     }
 
     #[test]
@@ -131,18 +192,36 @@ mod tests {
     #[test]
     fn a_queue_that_becomes_shorter_or_hardly_longer_tells_nothing() {
         let mut probe = beside_tcp(1.0);
-        for (window, rtt) in [(2.0, 0.032), (4.0, 0.025), (8.0, 0.0251)] {
+        for (window, rtt) in [(2.0, 0.032), (4.0, 0.025), (8.0, 0.0251), (16.0, 0.0252)] {
             probe.look(window / rtt, rtt);
         }
+        assert!(probe.goal(0.03).is_infinite());
+        // Nor does one round alone, in which others may have grown.
+        probe.look(32.0 / 0.03, 0.03);
         assert!(probe.goal(0.03).is_infinite());
     }
 
     #[test]
-    fn it_ends_with_the_second_loss_and_with_time() {
-        let began = crate::test_epoch();
-        let probe = beside_tcp(1.0);
-        assert!(probe.lost().is_some_and(|probe| probe.lost().is_none()));
-        let after = |seconds| probe.is_over(began + Duration::from_secs(seconds));
-        assert!(!after(1) && after(3));
+    fn it_ends_with_the_second_overflow() {
+        let mut probe = beside_tcp(1.0);
+        assert!(!probe.lost(99, 120), "sent before the probe");
+        assert!(!probe.lost(105, 120));
+        assert!(!probe.lost(107, 121), "lost together with the first");
+        assert!(probe.lost(120, 130));
+    }
+
+    #[test]
+    fn it_ends_with_time_in_which_there_is_something_to_send() {
+        let mut probe = beside_tcp(1.0);
+        let after = |seconds| now() + Duration::from_secs(seconds);
+        assert!(!probe.is_over(after(1)) && probe.is_over(after(3)));
+        for _ in 0..100 {
+            probe.rest(0.05);
+        }
+        assert!(!probe.is_over(after(3)) && probe.is_over(after(8)));
+        for _ in 0..10_000 {
+            probe.rest(0.05);
+        }
+        assert!(probe.is_over(after(60)));
     }
 }

@@ -224,7 +224,7 @@ fn a_higher_priority_does_not_jump_and_a_lower_one_does_at_once() {
             path.arrive(100);
         }
         path.grow();
-        path.flows.on_round(path.now, 0.0);
+        path.flows.on_round(path.now, 0.0, true, None);
     }
     let parts = |path: &Path| -> f64 {
         let flows = path.flows.flows.iter();
