@@ -1,8 +1,10 @@
 //! A toy transport that adopts the controller: numbered datagrams over loopback UDP, acknowledged one by one.
 //!
-//! `cargo run --release -p ringway-dtl --example toy_transport -- [PRIORITY] [MEGABYTES]` moves data through a bottleneck in the receiver
-//! (10 MB/s and a queue of 64 datagrams) and prints once a second what the controller says. Everything that a transport has to do for the
-//! controller is in `Sender`; there is no retransmission and no encryption.
+//! `cargo run --release -p ringway-dtl --example toy_transport -- [PRIORITY] [MEGABYTES] [THEN]` moves data through a bottleneck in the receiver
+//! (10 MB/s and a queue of 64 datagrams) and prints once a second what the controller says; after half of the data the priority becomes THEN.
+//! Everything that a transport has to do for the controller is in `Sender`. There is no retransmission and no encryption; and what a real one
+//! knows besides, this one does not: its packets have one size (`Controller::on_datagram_size`), the application always has data
+//! (`app_limited`), the receiver acknowledges each packet at once (`receive_delay`) and tells neither marks (`ecn`) nor its clock.
 
 #![allow(
     clippy::print_stdout,
@@ -32,8 +34,9 @@ struct Sender {
     next: u64,
     /// When each packet under way was sent.
     under_way: BTreeMap<u64, Instant>,
-    /// When the pacer lets the next packet go.
-    due: Instant,
+    /// Bytes that the pacer lets go, and when they were counted.
+    credit: f64,
+    counted: Instant,
     acked: u64,
     lost: u64,
 }
@@ -45,23 +48,43 @@ impl Sender {
 
     /// Sends as many packets as window and pacing rate allow.
     fn send(&mut self, now: Instant) -> io::Result<()> {
+        // At the rate of this moment: whoever computes ahead when the next packet is due must do so again after each acknowledgement, loss and
+        // change of priority, or a flow that is raised from the floor of priority 0 waits for up to two seconds.
+        let since = now.saturating_duration_since(self.counted).as_secs_f64();
+        self.counted = now;
+        self.credit = match self.controller.pacing_rate() {
+            Some(rate) => {
+                // What is saved up in a pause leaves at once. Timers are late, so it is worth two of their ticks where the controller has no wish.
+                let usual = (rate as f64 * 2.0 * PAUSE.as_secs_f64()) as u64;
+                let most = self
+                    .controller
+                    .burst()
+                    .unwrap_or(usual)
+                    .max(DATAGRAM as u64);
+                (self.credit + rate as f64 * since).min(most as f64)
+            }
+            // Until a round trip is known the window alone counts.
+            None => f64::INFINITY,
+        };
         // A window below one datagram is kept by the pacing rate alone.
         let window = self.controller.window().max(DATAGRAM as u64);
-        while self.in_flight() + DATAGRAM as u64 <= window && self.due <= now {
+        while self.in_flight() + DATAGRAM as u64 <= window && self.credit >= DATAGRAM as f64 {
             let mut datagram = [0; DATAGRAM];
             datagram[..8].copy_from_slice(&self.next.to_be_bytes());
             self.socket.send(&datagram)?;
             self.controller.on_sent(now, self.next, DATAGRAM as u64);
             self.under_way.insert(self.next, now);
             self.next += 1;
-            if let Some(rate) = self.controller.pacing_rate() {
-                let gap = Duration::from_secs_f64(DATAGRAM as f64 / rate as f64);
-                // Timers are late: a millisecond of credit makes up for it, which is no more than `Controller::burst` allows.
-                let earliest = now.checked_sub(Duration::from_millis(1)).unwrap_or(now);
-                self.due = self.due.max(earliest) + gap;
-            }
+            self.credit -= DATAGRAM as f64;
         }
         Ok(())
+    }
+
+    /// An algorithm may want to be called at a time; the two that there are do not.
+    fn wake(&mut self, now: Instant) {
+        if self.controller.poll_timeout().is_some_and(|due| due <= now) {
+            self.controller.handle_timeout(now);
+        }
     }
 
     /// Tells the controller of one acknowledgement, and of the losses that it shows.
@@ -82,7 +105,9 @@ impl Sender {
         };
         self.controller.on_ack(now, &sample);
         self.controller.on_ack_batch_end(now, self.in_flight());
-        self.lose(now, packet.saturating_sub(THRESHOLD), false);
+        if let Some(newest) = packet.checked_sub(THRESHOLD) {
+            self.lose(now, newest, false);
+        }
     }
 
     /// Packets up to this one are lost.
@@ -138,6 +163,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let priority: f64 = arguments.next().map_or(Ok(1.0), |text| text.parse())?;
     let megabytes: u64 = arguments.next().map_or(Ok(30), |text| text.parse())?;
+    let then: Option<f64> = arguments.next().map(|text| text.parse()).transpose()?;
+    let mut then = then.map(Priority::new).transpose()?;
     let there = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     socket.connect(there.local_addr()?)?;
@@ -153,13 +180,20 @@ fn main() -> Result<(), Box<dyn Error>> {
         controller: Controller::new(began, config, Priority::new(priority)?),
         next: 0,
         under_way: BTreeMap::new(),
-        due: began,
+        credit: 0.0,
+        counted: began,
         acked: 0,
         lost: 0,
     };
     let (mut heard, mut shown) = (began, began);
     while sender.acked * (DATAGRAM as u64) < megabytes * 1_000_000 {
         let now = Instant::now();
+        let half = sender.acked * DATAGRAM as u64 >= megabytes * 500_000;
+        if let Some(priority) = then.take_if(|_| half) {
+            println!("priority {} from now on", priority.get());
+            sender.controller.set_priority(now, priority);
+        }
+        sender.wake(now);
         sender.send(now)?;
         let mut number = [0; 8];
         match sender.socket.recv(&mut number) {

@@ -29,6 +29,17 @@ pub struct Config {
     pub datagram_size: u64,
     /// First window in bytes, from one datagram to 4 GiB. Default 12 000: ten datagrams, RFC 9002 §7.2.
     pub initial_window: u64,
+    /// Pacing rate ÷ (window ÷ smoothed RTT) after slow start, 1 ..= 4. Default 1.25, RFC 9002 §7.7.
+    pub pacing_gain: f64,
+    /// The same in slow start, 1 ..= 4. Default 2: the window doubles in a round trip.
+    pub slow_start_pacing_gain: f64,
+    /// What the paper's algorithm has besides; the default one makes no use of it.
+    pub ledbat: Ledbat,
+}
+
+/// The constants of the paper's LEDBAT, that is of priority 0 with [`Algorithm::Paper`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ledbat {
     /// TARGET and τ: the queueing delay that priority 0 aims at, 1 ms ..= 1 s. Default 100 ms, the paper §4.1.
     pub target: Duration,
     /// γ · TARGET: datagrams by which priority 0 grows in a round trip at an empty queue, 0 ..= 4.
@@ -45,10 +56,19 @@ pub struct Config {
     /// delay passes the target: the paper's equation 5 has no exception for slow start, and without that
     /// a deep buffer would be filled to its brim by a flow that is to stay out of the way.
     pub slow_start_until_loss: bool,
-    /// Pacing rate ÷ (window ÷ smoothed RTT) after slow start, 1 ..= 4. Default 1.25, RFC 9002 §7.7.
-    pub pacing_gain: f64,
-    /// The same in slow start, 1 ..= 4. Default 2: the window doubles in a round trip.
-    pub slow_start_pacing_gain: f64,
+}
+
+impl Default for Ledbat {
+    fn default() -> Ledbat {
+        Ledbat {
+            target: Duration::from_millis(100),
+            gain: 1.0,
+            decrease: 0.99,
+            base_history: 13,
+            noise_filter: 3,
+            slow_start_until_loss: false,
+        }
+    }
 }
 
 impl Default for Config {
@@ -57,14 +77,9 @@ impl Default for Config {
             algorithm: Algorithm::default(),
             datagram_size: 1200,
             initial_window: 12_000,
-            target: Duration::from_millis(100),
-            gain: 1.0,
-            decrease: 0.99,
-            base_history: 13,
-            noise_filter: 3,
-            slow_start_until_loss: false,
             pacing_gain: 1.25,
             slow_start_pacing_gain: 2.0,
+            ledbat: Ledbat::default(),
         }
     }
 }
@@ -77,11 +92,6 @@ impl Config {
         Config {
             datagram_size,
             initial_window: self.initial_window.clamp(datagram_size, MAX_WINDOW),
-            target: self.target.clamp(MIN_TARGET, MAX_TARGET),
-            gain: within(self.gain, 0.0, MAX_GAIN, ours.gain),
-            decrease: within(self.decrease, 0.0, 1.0, ours.decrease),
-            base_history: self.base_history.clamp(1, MAX_BASE_HISTORY),
-            noise_filter: self.noise_filter.clamp(1, MAX_NOISE_FILTER),
             pacing_gain: within(
                 self.pacing_gain,
                 MIN_PACING_GAIN,
@@ -94,6 +104,21 @@ impl Config {
                 MAX_GAIN,
                 ours.slow_start_pacing_gain,
             ),
+            ledbat: self.ledbat.clamped(),
+            ..self
+        }
+    }
+}
+
+impl Ledbat {
+    fn clamped(self) -> Ledbat {
+        let ours = Ledbat::default();
+        Ledbat {
+            target: self.target.clamp(MIN_TARGET, MAX_TARGET),
+            gain: within(self.gain, 0.0, MAX_GAIN, ours.gain),
+            decrease: within(self.decrease, 0.0, 1.0, ours.decrease),
+            base_history: self.base_history.clamp(1, MAX_BASE_HISTORY),
+            noise_filter: self.noise_filter.clamp(1, MAX_NOISE_FILTER),
             ..self
         }
     }
@@ -121,23 +146,26 @@ mod tests {
         let config = Config {
             datagram_size: 0,
             initial_window: 0,
-            target: Duration::ZERO,
-            gain: f64::NAN,
-            decrease: f64::INFINITY,
-            base_history: usize::MAX,
-            noise_filter: 0,
             pacing_gain: 0.0,
             slow_start_pacing_gain: f64::NEG_INFINITY,
+            ledbat: Ledbat {
+                target: Duration::ZERO,
+                gain: f64::NAN,
+                decrease: f64::INFINITY,
+                base_history: usize::MAX,
+                noise_filter: 0,
+                ..Ledbat::default()
+            },
             ..Config::default()
         }
         .clamped();
         assert_eq!(config.datagram_size, MIN_DATAGRAM);
         assert_eq!(config.initial_window, MIN_DATAGRAM);
-        assert_eq!(config.target, MIN_TARGET);
-        assert_eq!(config.gain, 1.0);
-        assert_eq!(config.decrease, 1.0);
-        assert_eq!(config.base_history, MAX_BASE_HISTORY);
-        assert_eq!(config.noise_filter, 1);
+        assert_eq!(config.ledbat.target, MIN_TARGET);
+        assert_eq!(config.ledbat.gain, 1.0);
+        assert_eq!(config.ledbat.decrease, 1.0);
+        assert_eq!(config.ledbat.base_history, MAX_BASE_HISTORY);
+        assert_eq!(config.ledbat.noise_filter, 1);
         assert_eq!(config.pacing_gain, 1.0);
         assert_eq!(config.slow_start_pacing_gain, 1.0);
     }

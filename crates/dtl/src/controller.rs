@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::adaptive::{self, Adaptive};
 use crate::config::{Algorithm, Config};
-use crate::delay::{DelayHistory, RoundTrip};
+use crate::delay::RoundTrip;
 use crate::limits::{MAX_DATAGRAM, MIN_DATAGRAM, ONE_WAY_KEPT, PAUSE_DATAGRAMS, PAUSE_TIME};
 use crate::paper::{Acked, Paper};
 use crate::priority::Priority;
@@ -23,10 +23,6 @@ pub struct Controller {
     priority: Priority,
     engine: Engine,
     round_trip: RoundTrip,
-    /// Of RTT samples and of one-way samples: apart, because their bases differ.
-    rtt_delays: DelayHistory,
-    one_way_delays: DelayHistory,
-    one_way_in_use: bool,
     /// What was waited for on the way back when the receiver told it last.
     way_back: Option<(Instant, Duration)>,
     batch: Batch,
@@ -41,7 +37,7 @@ pub struct Controller {
 #[derive(Clone, Debug)]
 enum Engine {
     Adaptive(Box<Adaptive>),
-    Paper(Paper),
+    Paper(Box<Paper>),
 }
 
 impl Engine {
@@ -97,21 +93,17 @@ impl Controller {
     #[must_use]
     pub fn new(now: Instant, config: Config, priority: Priority) -> Controller {
         let config = config.clamped();
-        let delays = DelayHistory::new(now, config.base_history, config.noise_filter);
         let engine = match config.algorithm {
             Algorithm::Adaptive => {
                 Engine::Adaptive(Box::new(Adaptive::new(now, &config, priority)))
             }
-            Algorithm::Paper => Engine::Paper(Paper::new(&config)),
+            Algorithm::Paper => Engine::Paper(Box::new(Paper::new(now, &config))),
         };
         Controller {
             config,
             priority,
             engine,
             round_trip: RoundTrip::default(),
-            rtt_delays: delays.clone(),
-            one_way_delays: delays,
-            one_way_in_use: false,
             way_back: None,
             batch: Batch::default(),
             recovering_since: None,
@@ -160,19 +152,15 @@ impl Controller {
         let Some((rtt, receive_delay)) = batch.rtt else {
             return;
         };
-        let rtt = self.update_delays(now, rtt, receive_delay, batch.one_way_delay);
+        let rtt = self.round_trip.update(rtt, receive_delay);
+        let fresh = |told: Instant| now.saturating_duration_since(told) <= ONE_WAY_KEPT;
+        self.way_back = self.way_back.filter(|(told, _)| fresh(*told));
         // A window of which less than half was used says nothing about the path (RFC 9002 §7.8). Half, because pacing
         // and a doubling in slow start leave some of it unused for good reasons.
         let used = in_flight.saturating_add(batch.bytes) as f64;
         let datagram = self.config.datagram_size as f64;
         let may_grow = batch.window_limited && self.engine.window() <= 2.0 * (used + datagram);
         self.idle_window = !may_grow;
-        let acked = Acked {
-            bytes: batch.bytes,
-            packets: batch.packets,
-            queueing: self.delays().queueing().unwrap_or_default(),
-            may_grow,
-        };
         match &mut self.engine {
             Engine::Adaptive(adaptive) => {
                 let batch = adaptive::Batch {
@@ -186,7 +174,16 @@ impl Controller {
                 };
                 adaptive.on_acked(now, &batch);
             }
-            Engine::Paper(paper) => paper.on_acked(&self.config, self.priority, &acked),
+            Engine::Paper(paper) => {
+                paper.on_delays(now, rtt, batch.one_way_delay);
+                let acked = Acked {
+                    bytes: batch.bytes,
+                    packets: batch.packets,
+                    queueing: paper.delays().queueing().unwrap_or_default(),
+                    may_grow,
+                };
+                paper.on_acked(self.priority, &acked);
+            }
         }
         if let Some(sent) = batch.marked {
             self.on_congestion(now, false, true, sent);
@@ -237,7 +234,13 @@ impl Controller {
         }
     }
 
-    /// Changes the priority. The window stays as it is; the next acknowledgement or loss moves it by the new rule.
+    /// Changes the priority, at once and as often as one likes.
+    ///
+    /// With the default algorithm the window may change with it: from N to 0 it is cut to what leaves nothing in the queue, to a lower N it loses
+    /// the flows that are given up, with their windows; from 0 to N it begins a bounded probe towards N flows' share. With the paper's it
+    /// stays as it is, and the next acknowledgement or loss moves it by the new rule. Read [`window`](Self::window) and
+    /// [`pacing_rate`](Self::pacing_rate) anew, and arm the pacer's timer again: a flow at the floor of priority 0 may be waiting for two seconds
+    /// until its next packet is due.
     pub fn set_priority(&mut self, now: Instant, priority: Priority) {
         self.priority = priority;
         if let Engine::Adaptive(adaptive) = &mut self.engine {
@@ -278,8 +281,8 @@ impl Controller {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is wanted. The paper's algorithm moves at acknowledgements and losses
-    /// only, so with it this is always `None`; drivers honour it for the sake of algorithms that need a clock.
+    /// When [`handle_timeout`](Self::handle_timeout) is wanted. Both algorithms move at acknowledgements and losses only, so today
+    /// this is always `None`; drivers honour it for the sake of algorithms that need a clock.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         match &self.engine {
@@ -314,11 +317,17 @@ impl Controller {
     /// The state of the controller, to be shown to a person or written to a log.
     #[must_use]
     pub fn report(&self) -> Report {
-        let delays = self.delays();
         let way_back = self.way_back.map(|(_, waits)| waits);
-        let limit = match &self.engine {
-            Engine::Adaptive(adaptive) => adaptive.limited_by(),
-            Engine::Paper(paper) => paper.limited_by(),
+        let (base, queueing, limit) = match &self.engine {
+            Engine::Adaptive(adaptive) => (
+                adaptive.base_delay(),
+                adaptive.queueing_delay(),
+                adaptive.limited_by(),
+            ),
+            Engine::Paper(paper) => {
+                let delays = paper.delays();
+                (delays.base(), delays.queueing(), paper.limited_by())
+            }
         };
         Report {
             priority: self.priority,
@@ -326,9 +335,8 @@ impl Controller {
             window: self.window(),
             ssthresh: self.engine.ssthresh(),
             srtt: self.round_trip.smoothed(),
-            base_delay: delays.base(),
-            queueing_delay: delays
-                .queueing()
+            base_delay: base,
+            queueing_delay: queueing
                 .map(|queueing| queueing.saturating_sub(way_back.unwrap_or_default())),
             way_back_delay: way_back,
             pacing_rate: self.pacing_rate(),
@@ -342,34 +350,8 @@ impl Controller {
             lost_bytes: self.totals.lost,
         }
     }
-
-    fn update_delays(
-        &mut self,
-        now: Instant,
-        rtt: Duration,
-        receive_delay: Duration,
-        one_way_delay: Option<Duration>,
-    ) -> Duration {
-        let rtt = self.round_trip.update(rtt, receive_delay);
-        self.rtt_delays.update(now, rtt);
-        self.one_way_in_use = one_way_delay.is_some();
-        if let Some(delay) = one_way_delay {
-            self.one_way_delays.update(now, delay);
-        }
-        let fresh = |told: Instant| now.saturating_duration_since(told) <= ONE_WAY_KEPT;
-        self.way_back = self.way_back.filter(|(told, _)| fresh(*told));
-        rtt
-    }
-
-    /// The history of the kind of delay that the last batch brought.
-    fn delays(&self) -> &DelayHistory {
-        if self.one_way_in_use {
-            &self.one_way_delays
-        } else {
-            &self.rtt_delays
-        }
-    }
 }
+
 /// What a scavenger that sends at `rate` may send at once.
 pub(crate) fn burst(rate: u64, datagram: u64) -> u64 {
     let due = rate as f64 * PAUSE_TIME.as_secs_f64();

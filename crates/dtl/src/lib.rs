@@ -10,7 +10,7 @@
 //! | [`limits`] | every bound, with its unit and source |
 //! | `priority`, `config` | [`Priority`], [`Config`]: what is asked for |
 //! | `sample` | [`AckSample`], [`LossSample`]: what the transport saw |
-//! | `delay` | smoothed RTT, base delay, queueing delay |
+//! | `delay` | smoothed RTT; the paper's base and queueing delay |
 //! | `controller` | [`Controller`]: one for each path; gathers samples, calls the algorithm, paces |
 //! | `adaptive` | the default algorithm: an adaptive delay target at priority 0, N virtual CUBIC flows above |
 //! | `paper`, `window` | the paper's algorithm (LEDBAT and MulTCP2) on one window |
@@ -27,7 +27,8 @@
 //! this order: [`Controller::on_ack`] for every packet it names for the first time, [`Controller::on_ack_batch_end`] once;
 //! then, if losses show, [`Controller::on_loss`] for each lost packet and [`Controller::on_congestion`] once. After each of
 //! these, and after [`Controller::set_priority`], read [`Controller::window`], [`Controller::pacing_rate`] and [`Controller::burst`] anew, and
-//! call [`Controller::handle_timeout`] when [`Controller::poll_timeout`] has come. `examples/toy_transport.rs` does all of it over UDP.
+//! call [`Controller::handle_timeout`] when [`Controller::poll_timeout`] has come. `examples/toy_transport.rs` does so over UDP; the crate's README says
+//! which packets count, and what goes wrong.
 //!
 //! ```
 //! use std::time::{Duration, Instant};
@@ -83,7 +84,7 @@ mod sample;
 mod share;
 mod window;
 
-pub use config::{Algorithm, Config};
+pub use config::{Algorithm, Config, Ledbat};
 pub use controller::Controller;
 pub use group::{Group, GroupFlow, GroupIsFull};
 pub use priority::{InvalidPriority, Priority};

@@ -23,7 +23,7 @@ pub const MIN_DATAGRAM: u64 = 300;
 /// Source: RFC 768: the length field of UDP has 16 bits. Past it the value is lowered to this.
 pub const MAX_DATAGRAM: u64 = 65_535;
 
-/// Smallest congestion window, in datagrams.
+/// Smallest congestion window of the paper's algorithm, in datagrams. (The default one goes on below it, by its pacing rate.)
 ///
 /// Source: RFC 5681 §3.1, the loss window. Below it the window is raised to this, so that a flow always has
 /// a datagram under way with which to notice that the path is free again.

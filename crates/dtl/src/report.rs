@@ -41,9 +41,11 @@ pub enum LimitedBy {
     SlowStart,
     /// The window is not used up: the application, or the receiver, holds sending back.
     Application,
-    /// The queueing delay last reached the target, and priority 0 gave way.
+    /// Others need the path, and priority 0 gives way. With the paper's algorithm: the queueing delay last reached the target, whoever filled it.
     Yielding,
-    /// A loss, or an ECN mark, last cut the window.
+    /// Priority 0 has reached its target, and nobody else seems to need the path: it has what the path gives.
+    Path,
+    /// A loss, or an ECN mark, cut the window; with the default algorithm in the last ten seconds, or it is smaller than before still.
     Loss,
     /// Nothing has cut the window; it is growing.
     Growth,
@@ -55,6 +57,7 @@ impl fmt::Display for LimitedBy {
             LimitedBy::SlowStart => "slow start",
             LimitedBy::Application => "application",
             LimitedBy::Yielding => "yielding",
+            LimitedBy::Path => "path",
             LimitedBy::Loss => "loss",
             LimitedBy::Growth => "growth",
         })
@@ -75,7 +78,8 @@ pub struct Report {
     pub ssthresh: Option<u64>,
     /// Smoothed round-trip time; `None` until the first acknowledgement.
     pub srtt: Option<Duration>,
-    /// Smallest delay of the last minutes, of the kind that is in use (one-way or round trip).
+    /// The delay without a queue: the smallest round trip of the last minute, or what another route has taught since; with the paper's algorithm the
+    /// smallest of its history, of the kind that is in use (one-way or round trip).
     pub base_delay: Option<Duration>,
     /// How much above the base delay the last samples were, without what waits on the way back, as far as that is known.
     pub queueing_delay: Option<Duration>,

@@ -268,6 +268,7 @@ fn in_words(limited_by: &str) -> &str {
         "capped" => "upload limit",
         "behind-others" => "upload limit: others come first",
         "yielding" => "gives way to other traffic",
+        "path-limited" => "takes all that is free",
         "loss-limited" => "the network is full",
         "slow-start" | "growing" => "trying to go faster",
         "receiver-limited" => "the receiver takes no more",

@@ -2,7 +2,7 @@
 
 use ringway_dtl::Algorithm;
 
-use super::measure::{beside_all, late_jain};
+use super::measure::{beside_all, equals, late_jain};
 use super::{Figure, Rival, Setting, alone};
 use crate::bottleneck::{CoDel, Discipline, Path, Red};
 
@@ -17,7 +17,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Plays the scavenger there: alone, beside each TCP, and with its kind.
+    /// Plays it there: the scavenger alone, beside each TCP and with its kind, and two flows of priority 1.
     #[must_use]
     pub fn play(&self, algorithm: Algorithm, seed: u64) -> Vec<Figure> {
         let setting = Setting::on(self.path.clone(), algorithm);
@@ -26,6 +26,7 @@ impl Cell {
         for count in self.counts {
             figures.push(late_jain(&setting, *count, seed));
         }
+        figures.push(equals(&setting, seed));
         figures
     }
 }

@@ -1,7 +1,9 @@
 //! What is measured on every path: alone, beside a TCP, beside its kind.
 
+use std::time::Duration;
+
 use super::{Figure, Rival, Setting};
-use crate::bottleneck::jain;
+use crate::bottleneck::{Jitter, jain};
 
 /// When a flow that began at 0 has settled.
 const SETTLED: f64 = 12.0;
@@ -80,6 +82,23 @@ pub(super) fn beside_all(setting: &Setting, rivals: &[Rival], seed: u64) -> Vec<
         figures.push(Figure::at_most(back, got.back, 2.0));
     }
     figures
+}
+
+/// Two flows of priority 1 that begin within a second: how fair they are, over two minutes.
+#[must_use]
+pub(super) fn equals(setting: &Setting, seed: u64) -> Figure {
+    let mut setting = setting.clone();
+    // Hosts that answer at once keep packets in step for ever, and the order of events decides who loses.
+    setting.path.ack_jitter = Jitter::Uniform(Duration::from_micros(300));
+    let mut run = setting.run(seed);
+    let flows = [run.ours(0.0), run.ours(0.0)];
+    for flow in flows {
+        run.sim.set_priority(flow, 1.0);
+    }
+    let to = SETTLED + 120.0;
+    run.to(to);
+    let shares = flows.map(|flow| run.share(flow, SETTLED, to));
+    Figure::at_least("Jain of two of priority 1", jain(&shares), 0.99)
 }
 
 /// What became of scavengers that began one after the other.

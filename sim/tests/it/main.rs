@@ -3,6 +3,7 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
 
+mod cells;
 mod churn;
 mod death;
 mod determinism;

@@ -5,10 +5,8 @@
 use std::time::Duration;
 
 use ringway_dtl::{Algorithm, Config};
-use ringway_sim::bottleneck::{
-    Acknowledging, Bottleneck, CoDel, Control, Discipline, Jitter, Path, Red, jain,
-};
-use ringway_sim::rivals::{Bbr, Cubic, Priorities, Reno};
+use ringway_sim::bottleneck::{Acknowledging, Bottleneck, Control, Discipline, Jitter, Path, Red};
+use ringway_sim::rivals::{Cubic, Priorities};
 use ringway_sim::seeds;
 
 fn secs(seconds: f64) -> Duration {
@@ -23,103 +21,6 @@ fn with_discipline(discipline: fn(u64) -> Discipline) -> Path {
     let mut path = Path::drop_tail(10.0, 20, 8.0);
     path.discipline = discipline(path.buffer);
     path
-}
-
-/// The paths on which the bounds hold; below 10 Mbit/s a share is less than a packet.
-fn paths() -> Vec<Path> {
-    vec![
-        Path::drop_tail(10.0, 20, 1.0),
-        Path::drop_tail(10.0, 20, 4.0),
-        Path::drop_tail(10.0, 60, 1.0),
-        Path::drop_tail(100.0, 20, 1.0),
-        with_discipline(|_| Discipline::CoDel(CoDel::default())),
-        with_discipline(|buffer| Discipline::Red(Red::of(buffer))),
-    ]
-}
-
-#[test]
-fn a_scavenger_fills_an_idle_path_and_keeps_its_queue_short() {
-    for path in paths() {
-        for seed in seeds(3) {
-            let mut sim = Bottleneck::new(path.clone(), seed);
-            let flow = sim.add(Duration::ZERO, ours(0.0), Acknowledging::EACH);
-            sim.run_until(secs(40.0));
-            let share = sim.share(flow, secs(10.0), secs(40.0));
-            assert!(share >= 0.97, "seed {seed}: {share} of {path:?}");
-            let wait = sim.median_wait(secs(10.0), secs(40.0));
-            let most = (path.rtt / 8).max(Duration::from_millis(3));
-            assert!(wait <= most, "seed {seed}: {wait:?} on {path:?}");
-            assert!(sim.loss(flow) <= 0.001, "seed {seed}: {path:?}");
-        }
-    }
-}
-
-/// What a TCP that begins after ten seconds gets in a minute, and when the scavenger beside it has the path again.
-fn beside(path: &Path, tcp: Box<dyn Control>, scavenger: bool, seed: u64) -> (f64, Option<f64>) {
-    let (begin, end) = (secs(10.0), secs(70.0));
-    let mut sim = Bottleneck::new(path.clone(), seed);
-    let tcp = sim.add(begin, tcp, Acknowledging::DELAYED);
-    if !scavenger {
-        sim.run_until(end);
-        return (sim.share(tcp, begin, end), None);
-    }
-    let ours = sim.add(Duration::ZERO, ours(0.0), Acknowledging::EACH);
-    sim.stop_at(end, tcp);
-    sim.run_until(end + secs(20.0));
-    let back = sim
-        .series(ours)
-        .reaches(0.8 * path.rate as f64, end, secs(0.5));
-    let back = back.map(|at| (at - end).as_secs_f64());
-    (sim.share(tcp, begin, end), back)
-}
-
-#[test]
-fn a_scavenger_yields_to_tcp_and_comes_back() {
-    type Tcp = (&'static str, fn() -> Box<dyn Control>, f64);
-    let rivals: [Tcp; 3] = [
-        ("cubic", || Box::new(Cubic::default()), 0.97),
-        ("reno", || Box::new(Reno::default()), 0.96),
-        ("bbr", || Box::new(Bbr::default()), 0.94),
-    ];
-    for path in paths() {
-        for (name, rival, least) in rivals {
-            for seed in seeds(2) {
-                let (alone, _) = beside(&path, rival(), false, seed);
-                let (got, back) = beside(&path, rival(), true, seed);
-                let kept = got / alone;
-                assert!(
-                    kept >= least,
-                    "seed {seed}: {name} keeps {kept} on {path:?}"
-                );
-                let soon = back.is_some_and(|back| back <= 8.0);
-                assert!(
-                    soon,
-                    "seed {seed}: back from {name} after {back:?} s on {path:?}"
-                );
-            }
-        }
-    }
-}
-
-#[test]
-fn late_comers_get_a_fair_share_of_what_is_left() {
-    for path in paths() {
-        for seed in seeds(2) {
-            for count in [2_u32, 4] {
-                let mut sim = Bottleneck::new(path.clone(), seed);
-                let begin = |n| sim.add(secs(10.0) * n, ours(0.0), Acknowledging::EACH);
-                let flows: Vec<usize> = (0..count).map(begin).collect();
-                let from = secs(10.0) * count + secs(30.0);
-                let to = from + secs(60.0);
-                sim.run_until(to);
-                let shares: Vec<f64> = flows.iter().map(|f| sim.share(*f, from, to)).collect();
-                let index = jain(&shares);
-                assert!(index >= 0.95, "seed {seed}: {index} {shares:?} on {path:?}");
-                let sum: f64 = shares.iter().sum();
-                assert!(sum >= 0.95, "seed {seed}: {sum} of {path:?}");
-            }
-        }
-    }
 }
 
 /// For how long a host may be busy with something else when it should answer.

@@ -5,9 +5,9 @@ use ringway_sim::seeds;
 use ringway_sim::trials::{Bound, Figure, matrix, trial};
 
 /// What a figure has to be as long as it is not yet what it should be: see docs/explanation/priority.md.
-type Short = (&'static str, f64);
+pub(crate) type Short = (&'static str, f64);
 
-fn holds(figure: &Figure, short: &[Short]) -> bool {
+pub(crate) fn holds(figure: &Figure, short: &[Short]) -> bool {
     let value = figure.value;
     match (figure.bound, short.iter().find(|s| s.0 == figure.name)) {
         (Bound::AtLeast(_), Some((_, least))) => value >= *least,

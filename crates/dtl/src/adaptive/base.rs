@@ -126,6 +126,9 @@ impl Looks {
     }
 }
 
+/// Packets of which the least wait is shown: one that was held up by chance is no queue.
+const RECENT: usize = 3;
+
 /// Delays that stay where they are.
 #[derive(Copy, Clone, Debug)]
 struct Steady {
@@ -142,6 +145,8 @@ pub(super) struct Base {
     looks: Looks,
     noise: Smallest,
     steady: Option<Steady>,
+    /// What the last packets waited for, newest first; infinite where there were none.
+    recent: [f64; RECENT],
 }
 
 impl Base {
@@ -151,6 +156,7 @@ impl Base {
             looks: Looks::new(now),
             noise: Smallest::new(now, SLICE, SLICES),
             steady: None,
+            recent: [f64::INFINITY; RECENT],
         }
     }
 
@@ -162,13 +168,19 @@ impl Base {
     pub(super) fn update(&mut self, now: Instant, rtt: f64, one_way: Option<f64>) -> f64 {
         self.round_trip.update(now, rtt);
         let waited = self.waited(rtt);
-        match one_way {
-            Some(one_way) => self.looks.look(now, waited, one_way),
-            None => {
-                let there = self.looks.there(now, rtt - waited);
-                there.map_or(waited, |there| waited.min(there))
-            }
-        }
+        let there = one_way.map(|one_way| self.looks.look(now, waited, one_way));
+        self.recent.rotate_right(1);
+        self.recent[0] = there.unwrap_or(waited);
+        there.unwrap_or_else(|| {
+            let there = self.looks.there(now, rtt - waited);
+            there.map_or(waited, |there| waited.min(there))
+        })
+    }
+
+    /// The least that one of the last packets waited for, to be shown: on the way there where that is known of each, else on both ways.
+    pub(super) fn recent(&self) -> Option<f64> {
+        let least = self.recent.into_iter().fold(f64::INFINITY, f64::min);
+        least.is_finite().then_some(least)
     }
 
     /// Takes the time of the way there that has become known later than the round trip that it belongs to; what that waited for on the way back.

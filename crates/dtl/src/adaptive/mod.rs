@@ -29,6 +29,8 @@ const LARGER: f64 = 1.1;
 const LARGEST_KEPT: f64 = 0.95;
 /// Smallest window, in datagrams: about one in twenty round trips, so that a flow still learns what the path is like.
 const LEAST_WINDOW: f64 = 0.05;
+/// For how long a cut is told as the reason why the window is not larger.
+const CUT_KEPT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
 enum Rule {
@@ -54,6 +56,15 @@ pub(crate) struct Batch {
     pub(crate) may_grow: bool,
 }
 
+/// What made the window smaller last.
+#[derive(Copy, Clone, Debug)]
+struct Cut {
+    reason: LimitedBy,
+    at: Instant,
+    /// The window before it, in bytes.
+    window: f64,
+}
+
 /// The state of the default algorithm.
 #[derive(Clone, Debug)]
 pub(crate) struct Adaptive {
@@ -68,7 +79,9 @@ pub(crate) struct Adaptive {
     round_bytes: u64,
     may_grow: bool,
     smoothed: Duration,
-    last_cut: Option<LimitedBy>,
+    /// When the last acknowledgement came.
+    heard: Instant,
+    cut: Option<Cut>,
     /// Best rate at which data was acknowledged, bytes a second.
     best_rate: f64,
     /// Size of the largest packet of late, and of all.
@@ -104,7 +117,8 @@ impl Adaptive {
             round_bytes: 0,
             may_grow: false,
             smoothed: Duration::ZERO,
-            last_cut: None,
+            heard: now,
+            cut: None,
             best_rate: 0.0,
             largest: 0.0,
             largest_ever: 0.0,
@@ -184,6 +198,7 @@ impl Adaptive {
         let rtt = batch.rtt.as_secs_f64();
         let one_way = batch.one_way.map(|delay| delay.as_secs_f64());
         self.smoothed = batch.smoothed;
+        self.heard = now;
         self.round_bytes = self.round_bytes.saturating_add(batch.bytes);
         self.may_grow |= batch.may_grow;
         let small = self.is_small(now, batch.size as f64);
@@ -235,7 +250,7 @@ impl Adaptive {
             }
         }
         match verdict {
-            Some(Verdict::Yields) => self.last_cut = Some(LimitedBy::Yielding),
+            Some(Verdict::Yields) => self.was_cut(LimitedBy::Path, self.window()),
             Some(Verdict::Grows) | None => {}
         }
     }
@@ -256,10 +271,11 @@ impl Adaptive {
 
     /// A packet was lost.
     pub(crate) fn on_lost(&mut self, packet: u64) {
+        let before = self.window();
         match &mut self.rule {
             Rule::Flows(flows) => {
                 if flows.on_lost(packet, self.next) {
-                    self.last_cut = Some(LimitedBy::Loss);
+                    self.was_cut(LimitedBy::Loss, before);
                 }
             }
             Rule::Scavenger(scavenger) => scavenger.on_lost(),
@@ -269,25 +285,37 @@ impl Adaptive {
     /// Losses or marks, at most once in a round trip; `persistent` when nothing came through for long. Lost packets have been
     /// told one by one; `mark` is that of a packet that came through.
     pub(crate) fn on_congestion(&mut self, persistent: bool, mark: bool) {
-        match &mut self.rule {
+        let before = self.window();
+        let cut = match &mut self.rule {
             Rule::Scavenger(scavenger) => {
                 scavenger.on_loss(self.smoothed.as_secs_f64(), persistent, mark);
-                self.last_cut = Some(LimitedBy::Loss);
+                true
             }
             Rule::Flows(flows) if persistent => {
                 flows.on_persistent(self.next);
-                self.last_cut = Some(LimitedBy::Loss);
+                true
             }
-            Rule::Flows(flows) => {
-                if mark && flows.on_mark(self.next) {
-                    self.last_cut = Some(LimitedBy::Loss);
-                }
-            }
+            Rule::Flows(flows) => mark && flows.on_mark(self.next),
+        };
+        if cut {
+            self.was_cut(LimitedBy::Loss, before);
         }
+    }
+
+    fn was_cut(&mut self, reason: LimitedBy, window: f64) {
+        self.cut = Some(Cut {
+            reason,
+            at: self.heard,
+            window,
+        });
     }
 
     /// The priority has changed.
     pub(crate) fn set_priority(&mut self, now: Instant, priority: Priority) {
+        if self.is_scavenger() != priority.is_scavenger() {
+            // Of the other rules.
+            self.cut = None;
+        }
         match (&mut self.rule, priority.is_scavenger()) {
             (Rule::Scavenger(_), true) => {}
             (Rule::Flows(flows), false) => flows.set_count(priority.get()),
@@ -331,9 +359,41 @@ impl Adaptive {
     /// Why the window is not larger.
     pub(crate) fn limited_by(&self) -> LimitedBy {
         if self.in_slow_start() {
-            LimitedBy::SlowStart
+            return LimitedBy::SlowStart;
+        }
+        let contested = match &self.rule {
+            Rule::Scavenger(scavenger) => scavenger.is_contested(),
+            Rule::Flows(_) => false,
+        };
+        if contested {
+            return LimitedBy::Yielding;
+        }
+        let Some(cut) = self.cut else {
+            return LimitedBy::Growth;
+        };
+        // What N flows have lost they lack until they have it again, which takes CUBIC half a minute where windows are large.
+        let lacks = !self.is_scavenger() && self.window() < cut.window;
+        if lacks || self.heard.saturating_duration_since(cut.at) <= CUT_KEPT {
+            cut.reason
         } else {
-            self.last_cut.unwrap_or(LimitedBy::Growth)
+            LimitedBy::Growth
+        }
+    }
+
+    /// The round trip without a queue.
+    pub(crate) fn base_delay(&self) -> Option<Duration> {
+        Duration::try_from_secs_f64(self.base().get()?).ok()
+    }
+
+    /// What the least of the last packets waited for.
+    pub(crate) fn queueing_delay(&self) -> Option<Duration> {
+        Duration::try_from_secs_f64(self.base().recent()?).ok()
+    }
+
+    fn base(&self) -> &Base {
+        match &self.rule {
+            Rule::Scavenger(scavenger) => &scavenger.base,
+            Rule::Flows(_) => &self.base,
         }
     }
 }
@@ -360,11 +420,7 @@ mod tests {
             };
             adaptive.on_acked(*now, &batch);
         }
-        let base = match &adaptive.rule {
-            Rule::Scavenger(scavenger) => &scavenger.base,
-            Rule::Flows(_) => &adaptive.base,
-        };
-        base.get().unwrap() * 1e3
+        adaptive.base().get().unwrap() * 1e3
     }
 
     #[test]

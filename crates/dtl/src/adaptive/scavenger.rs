@@ -173,6 +173,11 @@ impl Scavenger {
         self.slow_start
     }
 
+    /// Whether others are taken to need the path.
+    pub(super) fn is_contested(&self) -> bool {
+        self.contest.is_on(self.heard)
+    }
+
     /// Pacing rate ÷ (window ÷ `smoothed`). A flow that hears of the path a few times a second knows more of it than the average of
     /// its round trips, in which a queue of long ago still shows.
     pub(super) fn pacing_gain(&self, smoothed: f64) -> f64 {

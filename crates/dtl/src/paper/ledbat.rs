@@ -1,6 +1,6 @@
 //! LEDBAT with slow start and multiplicative decrease: the paper §4.1, equations 3 and 5.
 
-use crate::config::Config;
+use crate::config::Ledbat;
 use crate::window::Window;
 
 use super::Acked;
@@ -12,7 +12,7 @@ pub(super) const SHARE_AFTER_LOSS: f64 = 0.5;
 ///
 /// The paper's receiver acknowledges every packet, so β counts once for each packet, however many of
 /// them one acknowledgement names.
-pub(super) fn on_acked(window: &mut Window, config: &Config, acked: &Acked) -> bool {
+pub(super) fn on_acked(window: &mut Window, config: &Ledbat, acked: &Acked) -> bool {
     // Δ(t) / τ, at most 1 because a queueing delay is never negative.
     let room = 1.0 - acked.queueing.as_secs_f64() / config.target.as_secs_f64();
     let slow_start = window.slow_start_from().is_some();
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn growth_falls_linearly_to_nothing_at_the_target() {
-        let config = Config::default();
+        let config = Ledbat::default();
         for (queueing_ms, grown) in [(0, 1000), (50, 500), (100, 0)] {
             let mut window = steady(20_000);
             assert!(!on_acked(&mut window, &config, &acked(20_000, queueing_ms)));
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn each_packet_acknowledged_above_the_target_costs_one_per_cent() {
-        let config = Config::default();
+        let config = Ledbat::default();
         let mut window = steady(100_000);
         assert!(on_acked(&mut window, &config, &acked(1000, 101)));
         assert_eq!(window.get(), 99_000);
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn slow_start_doubles_and_ends_at_the_target_unless_told_to_wait_for_a_loss() {
-        let mut config = Config::default();
+        let mut config = Ledbat::default();
         let mut window = Window::new(10_000, 1000);
         on_acked(&mut window, &config, &acked(10_000, 99));
         assert_eq!(window.get(), 20_000);
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn an_unused_window_does_not_grow_but_still_yields() {
-        let config = Config::default();
+        let config = Ledbat::default();
         let mut window = steady(10_000);
         let idle = |queueing_ms| Acked {
             may_grow: false,

@@ -6,9 +6,10 @@
 mod ledbat;
 mod multcp;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::config::Config;
+use crate::config::{Config, Ledbat};
+use crate::delay::DelayHistory;
 use crate::priority::Priority;
 use crate::report::LimitedBy;
 use crate::window::Window;
@@ -30,13 +31,24 @@ pub(crate) struct Acked {
 #[derive(Clone, Debug)]
 pub(crate) struct Paper {
     window: Window,
+    ledbat: Ledbat,
+    /// Of RTT samples and of one-way samples: apart, because their bases differ.
+    rtt_delays: DelayHistory,
+    one_way_delays: DelayHistory,
+    one_way_in_use: bool,
     last_cut: Option<LimitedBy>,
 }
 
 impl Paper {
-    pub(crate) fn new(config: &Config) -> Paper {
+    pub(crate) fn new(now: Instant, config: &Config) -> Paper {
+        let ledbat = config.ledbat.clone();
+        let delays = DelayHistory::new(now, ledbat.base_history, ledbat.noise_filter);
         Paper {
             window: Window::new(config.initial_window, config.datagram_size),
+            ledbat,
+            rtt_delays: delays.clone(),
+            one_way_delays: delays,
+            one_way_in_use: false,
             last_cut: None,
         }
     }
@@ -49,10 +61,28 @@ impl Paper {
         self.window.set_datagram(bytes);
     }
 
-    pub(crate) fn on_acked(&mut self, config: &Config, priority: Priority, acked: &Acked) {
+    /// Takes the delays of a batch of acknowledgements, before [`on_acked`](Self::on_acked).
+    pub(crate) fn on_delays(&mut self, now: Instant, rtt: Duration, one_way: Option<Duration>) {
+        self.rtt_delays.update(now, rtt);
+        self.one_way_in_use = one_way.is_some();
+        if let Some(delay) = one_way {
+            self.one_way_delays.update(now, delay);
+        }
+    }
+
+    /// The history of the kind of delay that the last batch brought.
+    pub(crate) fn delays(&self) -> &DelayHistory {
+        if self.one_way_in_use {
+            &self.one_way_delays
+        } else {
+            &self.rtt_delays
+        }
+    }
+
+    pub(crate) fn on_acked(&mut self, priority: Priority, acked: &Acked) {
         if !priority.is_scavenger() {
             multcp::on_acked(&mut self.window, priority, acked);
-        } else if ledbat::on_acked(&mut self.window, config, acked) {
+        } else if ledbat::on_acked(&mut self.window, &self.ledbat, acked) {
             self.last_cut = Some(LimitedBy::Yielding);
         }
     }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::time::{Duration, Instant};
 
-use ringway_dtl::{AckSample, Controller, LossSample, Priority};
+use ringway_dtl::{AckSample, Config, Controller, LossSample, Priority};
 
 use crate::{epoch, paper};
 
@@ -175,9 +175,14 @@ impl Sim {
         }
     }
 
+    /// A flow with the paper's algorithm.
     pub(crate) fn add(&mut self, priority: f64) -> usize {
+        self.add_with(paper(), priority)
+    }
+
+    pub(crate) fn add_with(&mut self, config: Config, priority: f64) -> usize {
         let priority = Priority::new(priority).unwrap();
-        let controller = Controller::new(self.now, paper(), priority);
+        let controller = Controller::new(self.now, config, priority);
         self.add_sender(Box::new(controller))
     }
 

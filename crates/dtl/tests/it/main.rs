@@ -9,6 +9,7 @@ mod change;
 mod flows;
 mod group;
 mod link;
+mod reasons;
 mod robustness;
 mod scavenger;
 mod scheduler;

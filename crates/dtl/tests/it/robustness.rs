@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use ringway_dtl::limits::{MAX_PRIORITY, MAX_WINDOW};
-use ringway_dtl::{AckSample, Algorithm, Config, Controller, LossSample, Priority};
+use ringway_dtl::{AckSample, Algorithm, Config, Controller, Ledbat, LossSample, Priority};
 
 use crate::{epoch, ms, paper};
 
@@ -99,13 +99,15 @@ fn config() -> impl Strategy<Value = Config> {
             |(datagram_size, initial_window, target, gains, rest)| Config {
                 datagram_size,
                 initial_window,
-                target,
-                gain: gains.0,
-                decrease: gains.1,
                 pacing_gain: gains.2,
-                base_history: rest.0,
-                noise_filter: rest.1,
-                slow_start_until_loss: rest.2,
+                ledbat: Ledbat {
+                    target,
+                    gain: gains.0,
+                    decrease: gains.1,
+                    base_history: rest.0,
+                    noise_filter: rest.1,
+                    slow_start_until_loss: rest.2,
+                },
                 algorithm: if rest.3 {
                     Algorithm::Paper
                 } else {
@@ -194,7 +196,8 @@ proptest! {
         last in prop_oneof![Just(Priority::SCAVENGER), Just(Priority::NORMAL)],
     ) {
         // A gain of 0, or a target that noise passes, never grows by configuration; that is no fault of the controller.
-        let config = Config { gain: 1.0, target: ms(100), ..config };
+        let ledbat = Ledbat { gain: 1.0, target: ms(100), ..config.ledbat };
+        let config = Config { ledbat, ..config };
         let mut controller = Controller::new(epoch(), config, first);
         let mut now = epoch();
         for call in calls {

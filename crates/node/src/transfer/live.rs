@@ -223,6 +223,7 @@ impl Live {
         }
         Some(match by_network? {
             LimitedBy::Yielding => "yielding",
+            LimitedBy::Path => "path-limited",
             LimitedBy::Loss => "loss-limited",
             // There is data, and the network would take more: the receiver has not allowed it.
             LimitedBy::Application if self.waits_for_the_network(now) => "receiver-limited",

@@ -124,6 +124,7 @@ what keeps it from being faster (in brackets: `limited_by` of --json):
                                    where it is an interface's (`capped_by` of --json)
   upload limit: others come first  its priority is 0 (behind-others)
   gives way to other traffic       its priority is 0 (yielding)
+  takes all that is free           its priority is 0 (path-limited)
   the network is full              it loses packets (loss-limited)
   trying to go faster              the way may carry more (slow-start, growing)
   the receiver takes no more       its disk is slow, or it is (receiver-limited)

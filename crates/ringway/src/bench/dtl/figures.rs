@@ -5,12 +5,16 @@ use super::plan::Task;
 use super::runs::Outcomes;
 use crate::bench::figure::Figure;
 
-/// The values of all runs of a case.
+/// The values of all runs of a case; of those that failed there are none.
 fn values(runs: &Outcomes, of: &Task, name: &str) -> Vec<f64> {
-    let task = |run| Task { run, ..of.clone() };
-    let outcomes = (1..).map_while(|run| runs.get(&task(run).to_string()));
-    outcomes
-        .filter_map(|outcome| outcome.values.get(name).copied())
+    let task = of.to_string();
+    let (case, _) = task.rsplit_once('#').unwrap_or((&task, ""));
+    runs.iter()
+        .filter(|(task, _)| {
+            task.rsplit_once('#')
+                .is_some_and(|(other, _)| other == case)
+        })
+        .filter_map(|(_, outcome)| outcome.values.get(name).copied())
         .collect()
 }
 

@@ -1,0 +1,128 @@
+//! The cells that are measured beside the kernel's TCP, with twenty seeds each: every figure is what it has to be in every run, or what is
+//! said here as long as it is not (docs/explanation/priority.md says why).
+
+use ringway_dtl::Algorithm;
+use ringway_sim::seeds;
+use ringway_sim::trials::table;
+
+use crate::trials::{Short, holds};
+
+fn plays(name: &str, short: &[Short]) {
+    let cell = table().into_iter().find(|cell| cell.name == name);
+    let cell = cell.unwrap_or_else(|| panic!("there is no cell {name}"));
+    let mut missed = Vec::new();
+    for seed in seeds(20) {
+        let figures = cell.play(Algorithm::default(), seed);
+        for (what, _) in short {
+            let known = figures.iter().any(|figure| figure.name == *what);
+            assert!(known, "{name} has no figure {what}");
+        }
+        let missing = figures.into_iter().filter(|figure| !holds(figure, short));
+        missed.extend(missing.map(|figure| (seed, figure)));
+    }
+    assert!(missed.is_empty(), "{name}: {missed:#?}");
+}
+
+#[test]
+fn ten_megabits_20_ms_1_product() {
+    plays(
+        "10 Mbit/s, 20 ms, 1 BDP, drop-tail",
+        &[
+            ("back after Reno, s", 2.4),
+            ("BBR keeps", 0.97),
+            ("Jain of 10", 0.89),
+        ],
+    );
+}
+
+#[test]
+fn ten_megabits_20_ms_4_products() {
+    plays(
+        "10 Mbit/s, 20 ms, 4 BDP, drop-tail",
+        &[
+            ("back after CUBIC, s", 2.9),
+            ("back after Reno, s", 2.9),
+            ("BBR keeps", 0.975),
+            ("Jain of 10", 0.88),
+            ("Jain of two of priority 1", 0.98),
+        ],
+    );
+}
+
+#[test]
+fn ten_megabits_60_ms_1_product() {
+    plays(
+        "10 Mbit/s, 60 ms, 1 BDP, drop-tail",
+        &[
+            ("BBR keeps", 0.96),
+            ("back after BBR, s", 5.5),
+            ("Jain of 10", 0.98),
+            ("Jain of two of priority 1", 0.97),
+        ],
+    );
+}
+
+#[test]
+fn a_hundred_megabits_20_ms_1_product() {
+    plays("100 Mbit/s, 20 ms, 1 BDP, drop-tail", &[]);
+}
+
+#[test]
+fn a_hundred_megabits_60_ms_1_product() {
+    plays(
+        "100 Mbit/s, 60 ms, 1 BDP, drop-tail",
+        &[
+            ("back after Reno, s", 2.7),
+            ("back after BBR, s", 5.5),
+            ("Jain of two of priority 1", 0.93),
+        ],
+    );
+}
+
+/// Five packets in flight: a packet's own time is more than the delay that is aimed at.
+#[test]
+fn one_megabit_60_ms_1_product() {
+    plays(
+        "1 Mbit/s, 60 ms, 1 BDP, drop-tail",
+        &[
+            ("queue, ms", 24.1),
+            ("dropped, %", 0.13),
+            ("CUBIC keeps", 0.94),
+            ("back after CUBIC, s", 6.7),
+            ("Reno keeps", 0.82),
+            ("back after Reno, s", 6.9),
+            ("BBR keeps", 0.975),
+            ("back after BBR, s", 7.0),
+            ("Jain of 2", 0.94),
+            ("Jain of 4", 0.70),
+            ("Jain of 10", 0.66),
+        ],
+    );
+}
+
+#[test]
+fn codel() {
+    plays(
+        "10 Mbit/s, 20 ms, 10 BDP, CoDel",
+        &[
+            ("CUBIC keeps", 0.97),
+            ("back after CUBIC, s", 2.5),
+            ("Reno keeps", 0.965),
+            ("BBR keeps", 0.97),
+            ("back after BBR, s", 2.5),
+            ("Jain of 10", 0.80),
+        ],
+    );
+}
+
+#[test]
+fn red() {
+    plays(
+        "10 Mbit/s, 20 ms, 8 BDP, RED",
+        &[
+            ("Reno keeps", 0.975),
+            ("BBR keeps", 0.975),
+            ("Jain of 10", 0.88),
+        ],
+    );
+}
