@@ -588,3 +588,8 @@ pub const TERMINATED_READS: usize = 4;
 /// Source: chosen: five times what fits into the kernel's ring. Past it the oldest is forgotten: its packet was lost, or comes as that of a flow
 /// without a beginning.
 pub const MAX_HANDED: usize = 4_096;
+
+/// Bytes of one direction that the kernel may have passed and not kept before it asks.
+/// Source: ours: [`ONE_SIDED`] times eight packets joined to 512 KiB (Linux' BIG TCP), doubled. Past it what is read of the connection has a hole, which
+/// is answered as any other.
+pub const MAX_UNKNOWN: u32 = 1 << 25;

@@ -13,6 +13,8 @@ mod link;
 
 use std::net::SocketAddr;
 
+use crate::reader::length32;
+
 pub use checksum::{Checksum, replace_payload};
 pub use counters::{Counters, Skip};
 pub(crate) use decoder::Decoder;
@@ -81,6 +83,16 @@ pub struct Packet<'a> {
     pub truncated: bool,
     /// The TCP header, for TCP.
     pub tcp: Option<Tcp>,
+}
+
+impl Packet<'_> {
+    /// Bytes that the transport carries, also those that were not captured.
+    #[must_use]
+    pub fn wire_payload(&self) -> u32 {
+        let header = self.segment.len().saturating_sub(self.payload.len());
+        let headers = self.ip_header.len().saturating_add(header);
+        self.ip_len.saturating_sub(length32(headers))
+    }
 }
 
 /// What a captured packet is.

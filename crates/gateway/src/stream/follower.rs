@@ -147,6 +147,19 @@ impl<T: Copy> Stream<T> {
         true
     }
 
+    /// So many bytes from this number on have gone on unread. Answers whether they were the next ones.
+    pub fn skip(&mut self, sequence: u32, bytes: u32) -> bool {
+        let due = self.next.is_none_or(|next| next == sequence);
+        if self.lost.is_some() || !due || !self.kept.is_empty() {
+            return false;
+        }
+        self.next = Some(sequence.wrapping_add(bytes));
+        self.delivered = self.delivered.saturating_add(u64::from(bytes));
+        self.window = Window::default();
+        self.passed_over = true;
+        true
+    }
+
     /// Nothing lies behind a gap.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
@@ -154,7 +167,7 @@ impl<T: Copy> Stream<T> {
     }
 
     /// The receiver says that it has bytes which did not come by here, of a stream of which some were
-    /// [passed over](Self::pass_over): there they can have come by unseen.
+    /// [passed over](Self::pass_over) or [skipped](Self::skip): there they can have come by unseen.
     #[must_use]
     pub fn has_missed(&self, acknowledged: u32) -> bool {
         let next = self

@@ -3,20 +3,28 @@
 //! # Layout
 //! | field | type | meaning |
 //! |---|---|---|
-//! | `state` | `u8` | 0 open, 1 asked, 2 done |
-//! | `opened` | `u8[2]` | by direction: whether `next` is known |
+//! | `stage` | `u32` | 0 open, 1 asked, 2 done |
+//! | `opened` | `u8[2]` | by direction, of TCP: that of the caller 1, that of who answered 2 |
 //! | `counts` | `u8[2]` | data packets, as the classifier counts them |
 //! | `eighths` | `u8[2]` | parts of a data packet that small segments have made up, 0 to 7 |
-//! | `next` | `u32[2]` | sequence number of the next byte; of no meaning unless opened |
-//! | `first` | `u32[2]` | sequence number of the SYN; of no meaning unless opened |
+//! | `next` | `u32[2]` | of TCP: sequence number of the next byte |
+//! | `first` | `u32[2]` | of TCP: sequence number of the SYN |
+//! | `recalls` | `u8` | 1 + the direction that has called once more, 0 if none has |
+//! | `recall` | `u32` | sequence number of that call |
+//! | `seen` | `u32` | of UDP: when a datagram was seen last |
 //!
-//! The sender of the first packet is direction 0. There is no other state: no bytes, no time. Everything that is out of order
-//! is asked about, and once a flow was asked about, so is all that follows.
+//! The sender of the first packet is direction 0. There is no other state. Everything that is out of order is asked about, repetitions too:
+//! the receiver may not have got the first copy, and nobody but user space could compare the two. Once a flow was asked
+//! about, so is all that follows, until a call of the same ends is answered.
+//!
+//! A connection by TCP begins with an answered call. Until then its call alone is remembered, which is little, and all else is asked about
+//! and leaves no trace: whoever floods the border with calls and pieces of connections does not make it forget others'.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::{Begin, Triage};
-use crate::limits::{ETHERNET_SEGMENT, FULL_SEGMENT, ONE_SIDED, SMALL_SEGMENTS};
+use crate::limits::{ETHERNET_SEGMENT, FULL_SEGMENT, ONE_SIDED, SMALL_SEGMENTS, UDP_IDLE};
 use crate::packet::L4;
 use crate::reader::{index, length32};
 
@@ -48,11 +56,15 @@ pub struct Segment {
     pub sequence: u32,
     /// SYN is set, with or without ACK.
     pub syn: bool,
+    /// The number that it acknowledges, if ACK is set.
+    pub acknowledged: Option<u32>,
 }
 
 /// A packet of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
+    /// When it comes by, since any moment.
+    pub at: Duration,
     /// 0 if the sender of the flow's first packet has sent it, 1 if the other side has.
     pub from: usize,
     /// Both ends, in any order.
@@ -70,10 +82,10 @@ pub struct Seen<'a> {
 /// One direction of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Side {
-    /// Sequence number of its SYN.
-    first: Option<u32>,
-    /// Sequence number of the next byte.
-    next: Option<u32>,
+    /// Of TCP: sequence number of its SYN.
+    first: u32,
+    /// Of TCP: sequence number of the next byte.
+    next: u32,
     count: u8,
     eighths: u8,
 }
@@ -112,6 +124,14 @@ impl Side {
 pub struct FlowModel {
     stage: Stage,
     sides: [Side; 2],
+    /// Of TCP: a call was answered.
+    open: bool,
+    /// Who has called before that, and with which number.
+    called: Option<(usize, u32)>,
+    /// Who has called once more and was not answered yet, and with which number.
+    recall: Option<(usize, u32)>,
+    /// When a datagram was seen last.
+    seen: Duration,
 }
 
 impl FlowModel {
@@ -123,66 +143,121 @@ impl FlowModel {
 
     /// Decides on the next packet of the flow, in the order in which they come by.
     pub fn handle_packet(&mut self, triage: &Triage, packet: &Seen<'_>) -> Fate {
-        self.begin_again(packet);
+        let asked = self.is_asked(triage, packet);
+        match packet.tcp {
+            Some(tcp) if !self.open => {
+                if let Some(fate) = self.handle_call(packet, tcp, asked) {
+                    return fate;
+                }
+            }
+            Some(tcp) => self.call(packet.from & 1, tcp),
+            None => self.wake(packet.at),
+        }
         match self.stage {
             Stage::Asked => return Fate::Ask,
             Stage::Done => return Fate::Pass,
             Stage::Open => {}
         }
-        let fate = self.decide(triage, packet);
+        let fate = if asked {
+            Fate::Ask
+        } else {
+            self.decide(triage, packet)
+        };
         if fate == Fate::Ask {
             self.stage = Stage::Asked;
         }
         fate
     }
 
-    fn decide(&mut self, triage: &Triage, packet: &Seen<'_>) -> Fate {
-        // Whoever takes for said what the receiver discards is led astray.
-        if !packet.intact {
-            return Fate::Ask;
-        }
+    /// Whether every packet like this is asked about: of these ends, or that the receiver discards, by which one would be led astray.
+    fn is_asked(&self, triage: &Triage, packet: &Seen<'_>) -> bool {
         let l4 = if packet.tcp.is_some() {
             L4::Tcp
         } else {
             L4::Udp
         };
-        if packet.ends.iter().any(|end| triage.asks_about(l4, *end)) {
-            return Fate::Ask;
-        }
+        !packet.intact || packet.ends.iter().any(|end| triage.asks_about(l4, *end))
+    }
+
+    fn decide(&mut self, triage: &Triage, packet: &Seen<'_>) -> Fate {
         match packet.tcp {
-            Some(tcp) if tcp.syn => self.open(packet, tcp),
-            // It was under way before, or somebody made it up.
-            Some(_) if self.sides.iter().all(|side| side.next.is_none()) => Fate::Ask,
+            Some(tcp) if tcp.syn && packet.length > 0 => Fate::Ask,
+            Some(tcp) if tcp.syn => Fate::Pass,
             _ if packet.length == 0 => Fate::Pass,
             _ => self.take_in(triage, packet),
         }
     }
 
-    /// Another SYN than that side's before begins another connection of the same ends. If it is made up, what follows has other
-    /// numbers than it said, and is asked about.
-    fn begin_again(&mut self, packet: &Seen<'_>) {
-        let Some(tcp) = packet.tcp.filter(|tcp| tcp.syn) else {
-            return;
+    /// A packet of a connection that has not begun; `None` if it begins with this one.
+    fn handle_call(&mut self, packet: &Seen<'_>, tcp: Segment, asked: bool) -> Option<Fate> {
+        if asked || packet.length > 0 || !tcp.syn {
+            return Some(Fate::Ask);
+        }
+        let from = packet.from & 1;
+        let Some(acknowledged) = tcp.acknowledged else {
+            self.called = Some((from, tcp.sequence));
+            return Some(Fate::Pass);
         };
-        let first = self.sides.get(packet.from & 1).and_then(|side| side.first);
-        if first.is_some_and(|first| first != tcp.sequence) {
-            *self = Self::default();
+        match self.called {
+            Some((caller, number)) if caller != from && acknowledged == number.wrapping_add(1) => {
+                self.begin(caller, number, tcp.sequence);
+                None
+            }
+            _ => Some(Fate::Ask),
         }
     }
 
-    /// A SYN or its answer, or either once more.
-    fn open(&mut self, packet: &Seen<'_>, tcp: Segment) -> Fate {
-        let Some(side) = self.sides.get_mut(packet.from & 1) else {
-            return Fate::Ask;
+    /// A call was answered.
+    fn begin(&mut self, caller: usize, number: u32, answer: u32) {
+        let side = |first: u32| Side {
+            first,
+            next: first.wrapping_add(1),
+            ..Side::default()
         };
-        if packet.length > 0 {
-            return Fate::Ask;
+        let mut sides = [side(number), side(answer)];
+        if caller == 1 {
+            sides.reverse();
         }
-        if side.first.is_none() {
-            side.first = Some(tcp.sequence);
-            side.next = Some(tcp.sequence.wrapping_add(1));
+        *self = Self {
+            sides,
+            open: true,
+            ..Self::default()
+        };
+    }
+
+    /// A SYN where something was said before, or with another number than that side's first, may call for another connection of the same
+    /// ends. It begins when that call is answered: who is in a connection answers a SYN that somebody made up with no other, and what
+    /// was asked about stays so. Of a flow of which enough had been seen nothing passes any more until then.
+    fn call(&mut self, from: usize, tcp: Segment) {
+        if !tcp.syn {
+            return;
         }
-        Fate::Pass
+        let Some(acknowledged) = tcp.acknowledged else {
+            let first = self.sides.get(from).map(|side| side.first);
+            let fresh = self.stage == Stage::Open && !self.has_data();
+            if fresh && first == Some(tcp.sequence) {
+                return;
+            }
+            self.recall = Some((from, tcp.sequence));
+            if self.stage == Stage::Done {
+                self.stage = Stage::Asked;
+            }
+            return;
+        };
+        if let Some((caller, number)) = self.recall
+            && caller != from
+            && acknowledged == number.wrapping_add(1)
+        {
+            self.begin(caller, number, tcp.sequence);
+        }
+    }
+
+    /// After so long a silence it is another flow of the same ends, as for user space.
+    fn wake(&mut self, at: Duration) {
+        if at.saturating_sub(self.seen) > UDP_IDLE {
+            *self = Self::default();
+        }
+        self.seen = at;
     }
 
     fn take_in(&mut self, triage: &Triage, packet: &Seen<'_>) -> Fate {
@@ -192,7 +267,12 @@ impl FlowModel {
         };
         // The classifier looks at no more of this direction; what the other one says may still tell.
         if side.count >= triage.packets() {
-            if packet.tcp.is_some() {
+            if let Some(tcp) = packet.tcp {
+                // Nothing is judged by it any more; it tells user space how far this side has come.
+                let end = tcp.sequence.wrapping_add(packet.length);
+                if end.wrapping_sub(side.next).cast_signed() > 0 {
+                    side.next = end;
+                }
                 side.count_joined(packet.length);
                 self.end_if_exhausted(triage.packets());
             }
@@ -200,16 +280,8 @@ impl FlowModel {
         }
         let mut begin = Begin::Datagram;
         if let Some(tcp) = packet.tcp {
-            let (Some(first), Some(next)) = (side.first, side.next) else {
+            if side.next != tcp.sequence {
                 return Fate::Ask;
-            };
-            let behind = next.wrapping_sub(tcp.sequence);
-            if behind != 0 {
-                // Old bytes only: their first copy was judged. All else is a hole or an overlap, or lies before the SYN: somebody
-                // else's SYN must not make what follows old.
-                let judged = next.wrapping_sub(first).wrapping_sub(1);
-                let old = behind <= judged && packet.length <= behind;
-                return if old { Fate::Pass } else { Fate::Ask };
             }
             begin = if side.has_data() {
                 Begin::Segment
@@ -224,7 +296,7 @@ impl FlowModel {
         match packet.tcp {
             None => side.count = side.count.saturating_add(1),
             Some(tcp) => {
-                side.next = Some(tcp.sequence.wrapping_add(packet.length));
+                side.next = tcp.sequence.wrapping_add(packet.length);
                 side.count_segment(packet.length);
             }
         }
@@ -248,6 +320,8 @@ impl FlowModel {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::{Fate, FlowModel, Seen, Segment, Stage};
     use crate::classify::SignatureSet;
     use crate::policy::Policy;
@@ -271,11 +345,13 @@ mod tests {
             (["10.0.0.4:50000", "192.0.2.1:80"], Fate::Pass),
         ] {
             let seen = Seen {
+                at: Duration::ZERO,
                 from: 0,
                 ends: ends.map(|end| end.parse().unwrap()),
                 tcp: Some(Segment {
                     sequence: 5,
                     syn: true,
+                    acknowledged: None,
                 }),
                 payload: b"",
                 length: 0,
@@ -286,16 +362,35 @@ mod tests {
         }
     }
 
-    /// Side, sequence number, SYN, payload.
-    type Sent<'a> = (usize, u32, bool, &'a [u8]);
+    /// Side, sequence number, what of a SYN, payload.
+    type Sent<'a> = (usize, u32, Syn, &'a [u8]);
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Syn {
+        No,
+        Calls,
+        /// The call with this number.
+        Answers(u32),
+    }
+    use Syn::{Answers, Calls, No};
 
     fn fates(packets: &[Sent<'_>]) -> (Vec<Fate>, Stage) {
         let (triage, mut model) = (triage(), FlowModel::default());
         let fates = packets.iter().map(|&(from, sequence, syn, payload)| {
+            let acknowledged = match syn {
+                Calls => None,
+                No => Some(1),
+                Answers(call) => Some(call.wrapping_add(1)),
+            };
             let seen = Seen {
+                at: Duration::ZERO,
                 from,
-                ends: ["10.0.0.1:50000", "192.0.2.1:80"].map(|end| end.parse().unwrap()),
-                tcp: Some(Segment { sequence, syn }),
+                ends: ENDS.map(|end| end.parse().unwrap()),
+                tcp: Some(Segment {
+                    sequence,
+                    syn: syn != No,
+                    acknowledged,
+                }),
                 payload,
                 length: u32::try_from(payload.len()).unwrap(),
                 intact: true,
@@ -305,7 +400,9 @@ mod tests {
         (fates.collect(), model.stage())
     }
 
-    const OPEN: [Sent<'static>; 2] = [(0, u32::MAX - 2, true, b""), (1, 9, true, b"")];
+    const ENDS: [&str; 2] = ["10.0.0.1:50000", "192.0.2.1:80"];
+    const FIRST: u32 = u32::MAX - 2;
+    const OPEN: [Sent<'static>; 2] = [(0, FIRST, Calls, b""), (1, 9, Answers(FIRST), b"")];
 
     #[track_caller]
     fn last(packets: &[Sent<'_>], expected: Fate) {
@@ -315,44 +412,116 @@ mod tests {
 
     #[test]
     fn what_is_in_order_passes_across_the_wrap_of_the_sequence() {
-        let first: Sent<'_> = (0, u32::MAX - 1, false, b"\x99one");
+        let first: Sent<'_> = (0, u32::MAX - 1, No, b"\x99one");
         last(&[first], Fate::Pass);
         last(
-            &[first, (0, 2, false, b"\x99two"), (1, 10, false, b"\x99")],
+            &[first, (0, 2, No, b"\x99two"), (1, 10, No, b"\x99")],
             Fate::Pass,
         );
-        last(&[first, (0, u32::MAX - 1, false, b"\x99one")], Fate::Pass);
-        last(&[first, (0, 1, false, b"e")], Fate::Pass);
-        last(&[first, (0, 1, false, b"ex")], Fate::Ask);
-        last(&[first, (0, 3, false, b"x")], Fate::Ask);
-        last(&[(0, u32::MAX, false, b"x")], Fate::Ask);
+        last(&[first, (0, 1, No, b"ex")], Fate::Ask);
+        last(&[first, (0, 3, No, b"x")], Fate::Ask);
+        last(&[(0, u32::MAX, No, b"x")], Fate::Ask);
+    }
+
+    /// The first copy may have died on its way behind the gateway, and said anything.
+    #[test]
+    fn a_repetition_is_for_whoever_can_compare_it() {
+        let decoy: Sent<'_> = (0, u32::MAX - 1, No, &[0x99; 24]);
+        last(&[decoy, decoy], Fate::Ask);
+        last(
+            &[decoy, (0, u32::MAX - 1, No, b"GNUTELLA CONNECT/0.6\r\n")],
+            Fate::Ask,
+        );
+        last(&[decoy, (0, 5, No, b"\x99")], Fate::Ask);
     }
 
     #[test]
     fn what_did_not_begin_here_is_asked_about() {
-        assert_eq!(fates(&[(0, 5, false, b"")]).0, [Fate::Ask]);
-        assert_eq!(fates(&[OPEN[0], (1, 5, false, b"x")]).0[1], Fate::Ask);
-        assert_eq!(fates(&[(0, 5, true, b"x")]).0, [Fate::Ask]);
+        assert_eq!(fates(&[(0, 5, No, b"")]).0, [Fate::Ask]);
+        assert_eq!(fates(&[(1, 9, Answers(FIRST), b"")]).0, [Fate::Ask]);
+        assert_eq!(fates(&[OPEN[0], (1, 9, Answers(5), b"")]).0[1], Fate::Ask);
+        assert_eq!(
+            fates(&[OPEN[0], (0, 9, Answers(FIRST), b"")]).0[1],
+            Fate::Ask
+        );
+        // Data that wait for no answer.
+        let hasty = [OPEN[0], (0, FIRST + 1, No, b"\x99".as_slice())];
+        assert_eq!(fates(&hasty).0, [Fate::Pass, Fate::Ask]);
+        // The last call counts, and leaves nothing of the one before.
+        let anew = [OPEN[0], (0, 70, Calls, b""), (1, 9, Answers(70), b"")];
+        let [old, new] = [FIRST, 70].map(|call| (0, call + 1, No, b"\x99".as_slice()));
+        assert_eq!(fates(&[anew.as_slice(), &[new]].concat()).0[3], Fate::Pass);
+        assert_eq!(fates(&[anew.as_slice(), &[old]].concat()).0[3], Fate::Ask);
+        assert_eq!(fates(&[OPEN[0], (1, 5, No, b"x")]).0[1], Fate::Ask);
+        assert_eq!(fates(&[(0, 5, Calls, b"x")]).0, [Fate::Ask]);
         last(&[OPEN[0]], Fate::Pass);
-        // Data with other numbers than the latest SYN said; and all that follows.
-        let other = (0, 77, true, b"".as_slice());
-        let old = (0, u32::MAX - 1, false, b"\x99".as_slice());
-        last(&[other, old], Fate::Ask);
-        last(&[other, old, (0, 78, false, b"")], Fate::Ask);
     }
 
     #[test]
-    fn another_syn_begins_another_connection_of_the_same_ends() {
-        let hole = (0, 5_000, false, b"x".as_slice());
+    fn a_call_that_is_answered_begins_another_connection_of_the_same_ends() {
+        let hole: Sent<'_> = (0, 5_000, No, b"x");
+        let again: [Sent<'_>; 2] = [(0, 77, Calls, b""), (1, 500, Answers(77), b"")];
+        let data: Sent<'_> = (0, 78, No, b"\x99");
         last(&[hole], Fate::Ask);
-        last(&[hole, (0, 77, true, b"")], Fate::Pass);
+        last(&[&[hole], again.as_slice()].concat(), Fate::Pass);
+        last(&[&[hole], again.as_slice(), &[data]].concat(), Fate::Pass);
+        last(&[again[0], again[1], (1, 501, No, b"\x99")], Fate::Pass);
+        // With the number of before, too, once something was said.
+        let same: [Sent<'_>; 2] = [(0, FIRST, Calls, b""), (1, 500, Answers(FIRST), b"")];
+        last(&[hole, same[0]], Fate::Ask);
+        last(&[hole, same[0], same[1], (1, 501, No, b"\x99")], Fate::Pass);
+        // The opening may come twice.
+        last(&[OPEN[0], OPEN[1], (0, FIRST + 1, No, b"\x99")], Fate::Pass);
+    }
+
+    #[test]
+    fn a_call_that_somebody_made_up_changes_nothing() {
+        // Two halves of what is looked for, with a call between them whose number makes the second half the first.
+        let half: Sent<'_> = (0, FIRST + 1, No, b"GNU");
+        let made_up: Sent<'_> = (0, 0, Calls, b"");
+        let rest: Sent<'_> = (0, 1, No, b"TELLA CONNECT/0.6\r\n");
+        last(&[half], Fate::Ask);
+        last(&[half, made_up], Fate::Ask);
+        last(&[half, made_up, rest], Fate::Ask);
+        // Its answer has to be of the other side, and to that number.
+        last(&[half, made_up, (0, 500, Answers(0), b""), rest], Fate::Ask);
         last(
-            &[hole, (0, 77, true, b""), (0, 78, false, b"\x99")],
-            Fate::Pass,
+            &[half, made_up, (1, 500, Answers(FIRST), b""), rest],
+            Fate::Ask,
         );
-        // The same one once more does not.
-        last(&[hole, OPEN[0]], Fate::Ask);
-        last(&[(0, u32::MAX - 1, false, b"\x99"), OPEN[0]], Fate::Pass);
+        // Who is in the middle of something goes on with it.
+        let data: [Sent<'_>; 2] = [(0, FIRST + 1, No, b"\x99"), (0, FIRST + 2, No, b"\x99")];
+        last(&[data[0], (0, 77, Calls, b"")], Fate::Pass);
+        last(&[data[0], (0, 77, Calls, b""), data[1]], Fate::Pass);
+        last(
+            &[data[0], (0, 77, Calls, b""), (0, 78, No, b"\x99")],
+            Fate::Ask,
+        );
+    }
+
+    #[test]
+    fn a_silence_ends_a_flow_of_datagrams() {
+        let (triage, mut model) = (triage(), FlowModel::default());
+        let mut say = |at: u64, payload: &[u8]| {
+            let seen = Seen {
+                at: Duration::from_secs(at),
+                from: usize::from(at % 2 == 1),
+                ends: ENDS.map(|end| end.parse().unwrap()),
+                tcp: None,
+                payload,
+                length: u32::try_from(payload.len()).unwrap(),
+                intact: true,
+            };
+            (model.handle_packet(&triage, &seen), model.stage())
+        };
+        let gnutella = b"GND\x02\x01\x01\x01\x00GNUTELLA CONNECT/0.6";
+        for at in 0..16 {
+            say(at, b"\x99");
+        }
+        assert_eq!(say(300, b"\x99"), (Fate::Pass, Stage::Done));
+        assert_eq!(say(660, gnutella), (Fate::Pass, Stage::Done));
+        assert_eq!(say(1_021, b"\x99"), (Fate::Pass, Stage::Open));
+        assert_eq!(say(1_022, gnutella), (Fate::Ask, Stage::Asked));
     }
 
     #[test]
@@ -360,12 +529,19 @@ mod tests {
         let mut packets = OPEN.to_vec();
         let bulk = [0x99; 1_448];
         for number in 0..8_u32 {
-            packets.push((0, (u32::MAX - 1).wrapping_add(number * 1_448), false, &bulk));
-            packets.push((1, 10 + number * 1_448, false, &bulk));
+            packets.push((0, (u32::MAX - 1).wrapping_add(number * 1_448), No, &bulk));
+            packets.push((1, 10 + number * 1_448, No, &bulk));
         }
         let (fates, stage) = fates(&packets);
         assert!(fates.iter().all(|&fate| fate == Fate::Pass) && stage == Stage::Done);
-        packets.push((0, 7, false, b"GNUTELLA CONNECT/0.6\r\n"));
+        let gnutella: Sent<'_> = (0, 7, No, b"GNUTELLA CONNECT/0.6\r\n");
+        packets.push(gnutella);
         assert_eq!(self::fates(&packets).0.last(), Some(&Fate::Pass));
+        // A call, with whatever number, ends that.
+        for number in [FIRST, 77] {
+            packets.pop();
+            packets.extend([(0, number, Calls, b"".as_slice()), gnutella]);
+            assert_eq!(self::fates(&packets).0.last(), Some(&Fate::Ask));
+        }
     }
 }

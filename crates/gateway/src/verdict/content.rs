@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::reset::Broken;
 use super::way::{Fate, Transfer, Way, Window};
-use super::{FileEnd, FilePart, Settled};
+use super::{FileEnd, FilePart, PASSED, Settled};
 use crate::flow::{Both, Direction};
 use crate::inspect::{Decoder, Expected, FileHead, Message, Seen};
 use crate::limits::{MAX_EARLY, MIN_UNSEEN, SCARCE_CONTENT};
@@ -95,6 +95,8 @@ pub(super) struct Content {
     holds: bool,
     /// So many bytes of the server's go by unseen, the rest of a file.
     unseen: Option<u64>,
+    /// Some of what passed unasked is not known: reading begins behind all of it.
+    skipped: bool,
     /// Who carries packets is told that all of them come here.
     watched: bool,
     /// It was said that it waits for its time.
@@ -120,6 +122,7 @@ impl Content {
             window,
             holds,
             unseen: None,
+            skipped: false,
             watched: false,
             timed: false,
             class: None,
@@ -195,22 +198,17 @@ impl Content {
         let (Some(segment), Some(tcp)) = (Segment::of(packet, token), packet.tcp) else {
             return Answer::default();
         };
-        let mut answer = Answer::default();
-        if self.unseen.is_some() {
-            if direction == Direction::FromServer {
-                answer.fate = Some(Fate::Pass);
-                return answer;
-            }
-            if segment.payload.is_empty() {
-                return answer;
-            }
-            if let Some(stop) = self.look_again(tcp.acknowledged, counsel) {
-                answer.stop = Some(stop);
-                return answer;
-            }
+        if let Some(answer) = self.by_unseen(direction, &segment, tcp.acknowledged, counsel) {
+            return answer;
         }
-        answer.stop = self.take_acknowledgement(direction, &tcp);
+        let mut answer = Answer {
+            stop: self.take_acknowledgement(direction, &tcp),
+            ..Answer::default()
+        };
         if answer.stop.is_some() {
+            return answer;
+        }
+        if token == PASSED && self.skip(direction, packet, &segment) {
             return answer;
         }
         self.output.clear();
@@ -262,6 +260,28 @@ impl Content {
         answer
     }
 
+    /// A packet that has passed unasked and came here without its end, or one after such a one. No message that anybody wants to read begins in what
+    /// passes unasked, so that nothing is lost if reading begins behind it.
+    fn skip(
+        &mut self,
+        direction: Direction,
+        packet: &Packet<'_>,
+        segment: &Segment<'_, u64>,
+    ) -> bool {
+        let length = packet.wire_payload();
+        let unread = matches!(self.reader, Reader::Waiting(..));
+        let known = !(segment.truncated || self.skipped);
+        if known || !unread || length == 0 || segment.syn || segment.rst {
+            return false;
+        }
+        if !self.way(direction).stream.skip(segment.sequence, length) {
+            return false;
+        }
+        self.reader = Reader::Waiting(Vec::new(), 0);
+        self.skipped = true;
+        true
+    }
+
     /// What is read has to come here, whole and with its acknowledgements; said once.
     fn watch(&mut self) -> Option<Settled> {
         let new = matches!(self.reader, Reader::Reading(_)) && !self.watched;
@@ -291,6 +311,30 @@ impl Content {
         self.unseen = Some(bytes);
         self.watched = false;
         Some(Settled::AnswersPass)
+    }
+
+    /// The answer about a packet that comes while the rest of a file goes by unseen; `None` if all is read again from it on.
+    fn by_unseen(
+        &mut self,
+        direction: Direction,
+        segment: &Segment<'_, u64>,
+        acknowledged: u32,
+        counsel: &mut dyn Counsel,
+    ) -> Option<Answer> {
+        self.unseen?;
+        if direction == Direction::FromServer {
+            return Some(Answer {
+                fate: Some(Fate::Pass),
+                ..Answer::default()
+            });
+        }
+        if segment.payload.is_empty() {
+            return Some(Answer::default());
+        }
+        self.look_again(acknowledged, counsel).map(|stop| Answer {
+            stop: Some(stop),
+            ..Answer::default()
+        })
     }
 
     /// The client says something while the server's bytes go by unseen: they are read again from the file's end on.

@@ -8,7 +8,7 @@ use super::desk::Desk;
 use super::event::Event;
 use super::state::{DecidedFlow, LiveFlow};
 use super::{
-    Cached, FilePart, Mode, RefusedCalls, ScanJob, Scanned, Settings, Settled, Verdict, Why,
+    Cached, FilePart, Mode, PASSED, RefusedCalls, ScanJob, Scanned, Settings, Settled, Verdict, Why,
 };
 use crate::classify::Classifier;
 use crate::flow::TableBounds;
@@ -80,8 +80,6 @@ impl Gateway {
 
     /// Takes in a packet that has gone on without being asked about. What becomes of its flow shows with the flow's next packet.
     pub fn handle_passed(&mut self, now: Duration, link: LinkType, bytes: &[u8]) {
-        /// No packet that waits has it.
-        const PASSED: u64 = u64::MAX;
         self.handle_queued(now, PASSED, link, bytes);
         self.desk.rewritten = None;
     }

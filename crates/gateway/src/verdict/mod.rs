@@ -29,6 +29,9 @@ pub use trace::{Deed, TracedPacket, Why};
 use crate::flow::Direction;
 use crate::limits::{BLOCKED_FOR, SCAN_WINDOW};
 
+/// The token of what has passed unasked: no packet that waits has it.
+const PASSED: u64 = u64::MAX;
+
 /// Whether decisions are carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]

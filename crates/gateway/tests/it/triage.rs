@@ -84,6 +84,7 @@ fn block(name: &str) -> Arc<Governed> {
 /// A packet of a flow, and what the classifier knew after it.
 #[derive(Clone, Debug)]
 struct Step {
+    at: Duration,
     source: SocketAddr,
     destination: SocketAddr,
     tcp: Option<Segment>,
@@ -93,13 +94,15 @@ struct Step {
 }
 
 impl Step {
-    fn of(packet: &Packet<'_>, intact: bool) -> Self {
+    fn of(at: Duration, packet: &Packet<'_>, intact: bool) -> Self {
         Self {
+            at,
             source: packet.source,
             destination: packet.destination,
             tcp: packet.tcp.map(|tcp| Segment {
                 sequence: tcp.sequence,
                 syn: tcp.syn,
+                acknowledged: tcp.ack.then_some(tcp.acknowledged),
             }),
             payload: packet.payload.to_vec(),
             // Of a packet that was cut nobody knows how it goes on; the kernel has all of it.
@@ -168,14 +171,14 @@ impl Watch {
     fn handle_packet(&mut self, now: Duration, packet: &Packet<'_>) {
         if self.verify && packet.checksum() == Checksum::Bad {
             let spoilt = self.spoilt.entry(ends(packet)).or_default();
-            spoilt.push(Step::of(packet, false));
+            spoilt.push(Step::of(now, packet, false));
             return;
         }
         let (place, direction) = self.table.handle_packet(now, packet);
         let before = self.spoilt.remove(&ends(packet));
         let flow = self.table.flow_mut(place).unwrap();
         flow.attachment.steps.extend(before.into_iter().flatten());
-        let mut step = Step::of(packet, true);
+        let mut step = Step::of(now, packet, true);
         self.classifier.handle_packet(flow, direction, packet, ROOM);
         self.surroundings.note(flow);
         let verdict = flow.attachment.inspection.verdict();
@@ -233,6 +236,7 @@ fn asked_at(triage: &Triage, flow: &Watched) -> Option<usize> {
     let mut model = FlowModel::default();
     flow.steps.iter().position(|step| {
         let seen = Seen {
+            at: step.at,
             from: usize::from(step.source != first),
             ends: [step.source, step.destination],
             tcp: step.tcp,

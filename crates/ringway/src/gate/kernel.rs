@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ringway_gateway::SignatureSet;
 use ringway_gateway::classify::Bounds;
 use ringway_gateway::linux::kernel::early::{Place, Placed};
-use ringway_gateway::linux::kernel::features::features;
+use ringway_gateway::linux::kernel::features::{features, unverified};
 use ringway_gateway::linux::kernel::judge::Judge;
 use ringway_gateway::linux::kernel::{Kernel, KernelError};
 use ringway_gateway::linux::rules::Border;
@@ -86,6 +86,10 @@ impl InKernel {
             tracing::warn!(
                 "resets across a bridge need the addresses of its links, which are learnt from packets that are asked about: the kernel asks about every undecided packet, and refuses calls like blocked ones"
             );
+            return None;
+        }
+        if let Some(why) = unverified() {
+            tracing::warn!(%why, "the kernel asks about every undecided packet");
             return None;
         }
         Some(InKernel {

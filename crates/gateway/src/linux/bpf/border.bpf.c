@@ -42,7 +42,7 @@ struct packet {
 	__be16 source_port, destination_port;
 	__u8 l4;
 	__u8 tcp_flags;
-	__u32 sequence;
+	__u32 sequence, acknowledged;
 	// Where the payload begins, and how long it is on the wire.
 	__u32 payload_at, payload;
 };
@@ -108,6 +108,7 @@ ALWAYS_INLINE enum reading read_transport(const struct source *from, __u32 at, _
 			return OTHER;
 		length = (header[12] >> 4) * 4;
 		packet->sequence = (__u32)header[4] << 24 | (__u32)header[5] << 16 | (__u32)header[6] << 8 | header[7];
+		packet->acknowledged = (__u32)header[8] << 24 | (__u32)header[9] << 16 | (__u32)header[10] << 8 | header[11];
 		packet->tcp_flags = header[13];
 		if (length < 20)
 			return OTHER;
@@ -374,13 +375,17 @@ int refuse_new(struct __sk_buff *skb)
 #define NETWORKS 4096
 // Words that have a bit for each port.
 #define PORT_WORDS (65536 / 64)
-// ETHERNET_SEGMENT, FULL_SEGMENT, SMALL_SEGMENTS and ONE_SIDED of limits.rs.
+// ETHERNET_SEGMENT, FULL_SEGMENT, SMALL_SEGMENTS, ONE_SIDED and, in seconds, UDP_IDLE of limits.rs.
 #define ETHERNET_SEGMENT 1448
 #define FULL_SEGMENT 512
 #define SMALL_SEGMENTS 8
 #define ONE_SIDED 4
-// Flows of which nothing is decided. The longest unused gives way; user space is asked about the rest of it.
+#define UDP_IDLE 360
+// Connections of which nothing is decided, by TCP and by UDP, and calls that were not answered yet: each apart, so that a flood of one
+// kind does not cost the others their beginnings. The longest unused gives way; user space is asked about the rest of it.
 #define FLOWS 16384
+#define DATAGRAMS 8192
+#define CALLS 65536
 // What is kept of what has passed in a flow, and at most of one packet, for user space when that is asked later.
 #define KEPT 1024
 #define KEPT_PACKET 256
@@ -489,14 +494,19 @@ struct flow {
 	__u32 stage;
 	// The sender of the first packet, which is direction 0, is the higher end.
 	__u8 from_high;
-	__u8 zero;
-	// By direction: whether `next` is known: 1 by a SYN, 2 by an answer to one.
+	// Who has called once more and was not answered yet: 1 + the direction; 0 for nobody.
+	__u8 recalls;
+	// By direction, of TCP: 1 by a SYN, 2 by an answer to one.
 	__u8 opened[2];
 	__u8 counts[2];
 	__u8 eighths[2];
 	__u32 next[2];
 	// The number of the first SYN.
 	__u32 first[2];
+	// The number of the SYN that called once more.
+	__u32 recall;
+	// When a datagram was seen last, in seconds since boot.
+	__u32 seen;
 	// Bytes of `kept`, a multiple of four; more than fit if something is missing.
 	__u32 used;
 	__u8 kept[KEPT];
@@ -518,6 +528,29 @@ struct {
 	__type(value, struct flow);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, DATAGRAMS);
+	__type(key, struct ends);
+	__type(value, struct flow);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} datagrams SEC(".maps");
+
+// A call: its number, and whether the higher end calls.
+struct called {
+	__u32 number;
+	__u8 high;
+	__u8 zero[3];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, CALLS);
+	__type(key, struct ends);
+	__type(value, struct called);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} calls SEC(".maps");
 
 // Flows as they were when user space was first asked.
 struct {
@@ -670,8 +703,9 @@ ALWAYS_INLINE void end_if_exhausted(struct flow *flow, __u8 packets)
 {
 	__u32 both = packets * ONE_SIDED;
 
+	// Never past what another processor has asked about meanwhile.
 	if ((flow->counts[0] >= packets && flow->counts[1] >= packets) || flow->counts[0] >= both || flow->counts[1] >= both)
-		flow->stage = STAGE_DONE;
+		__sync_val_compare_and_swap(&flow->stage, STAGE_OPEN, STAGE_DONE);
 }
 
 ALWAYS_INLINE int has_data(const struct flow *flow, __u32 from)
@@ -710,19 +744,19 @@ ALWAYS_INLINE enum fate take_in(struct __sk_buff *skb, const struct packet *pack
 
 	if (flow->counts[from] >= triage->packets) {
 		if (tcp) {
+			__u32 end = packet->sequence + packet->payload;
+
+			// Nothing is judged by it any more; it tells user space how far this side has come.
+			if ((__s32)(end - flow->next[from]) > 0)
+				flow->next[from] = end;
 			count_joined(flow, from, packet->payload);
 			end_if_exhausted(flow, triage->packets);
 		}
 		return FATE_PASS;
 	}
 	if (tcp) {
-		if (!flow->opened[from])
+		if (flow->next[from] != packet->sequence)
 			return FATE_ASK;
-		__u32 behind = flow->next[from] - packet->sequence;
-
-		if (behind)
-			return behind <= flow->next[from] - flow->first[from] - 1 && packet->payload <= behind ? FATE_PASS
-												       : FATE_ASK;
 		begin = has_data(flow, from) ? 1 : 0;
 	}
 	__u32 flags = judge(skb, packet, slot, begin, scratch);
@@ -743,23 +777,16 @@ ALWAYS_INLINE enum fate take_in(struct __sk_buff *skb, const struct packet *pack
 ALWAYS_INLINE enum fate decide(struct __sk_buff *skb, const struct packet *packet, struct flow *flow, __u8 from,
 			       const struct triage *triage, __u32 slot, struct scratch *scratch)
 {
-	if (packet->l4 == IPPROTO_TCP) {
-		if (packet->tcp_flags & TCP_SYN) {
-			if (packet->payload)
-				return FATE_ASK;
-			if (!flow->opened[from]) {
-				flow->opened[from] = packet->tcp_flags & TCP_ACK ? 2 : 1;
-				flow->next[from] = packet->sequence + 1;
-				flow->first[from] = packet->sequence;
-			}
-			return FATE_PASS;
-		}
-		if (!flow->opened[0] && !flow->opened[1])
-			return FATE_ASK;
-	}
+	if (packet->l4 == IPPROTO_TCP && packet->tcp_flags & TCP_SYN)
+		return packet->payload ? FATE_ASK : FATE_PASS;
 	if (!packet->payload)
 		return FATE_PASS;
 	return take_in(skb, packet, flow, from, triage, slot, scratch);
+}
+
+ALWAYS_INLINE __u32 seconds(void)
+{
+	return bpf_ktime_get_boot_ns() / 1000000000ULL;
 }
 
 // A flow of these ends that begins with this packet. All but `kept`, of which nothing is read that was not written.
@@ -768,25 +795,90 @@ ALWAYS_INLINE void begin(struct flow *flow, const struct ends *ends, __u8 high)
 	__builtin_memset(flow, 0, __builtin_offsetof(struct flow, kept));
 	flow->ends = *ends;
 	flow->from_high = high;
+	flow->seen = seconds();
 }
 
-// The flow of these ends.
-ALWAYS_INLINE struct flow *flow_of(const struct packet *packet, const struct ends *ends, __u8 high, struct scratch *scratch)
+// The same for a call that was answered.
+ALWAYS_INLINE void open(struct flow *flow, const struct ends *ends, __u8 high, __u32 number, __u32 answer)
+{
+	begin(flow, ends, high);
+	flow->opened[0] = 1;
+	flow->first[0] = number;
+	flow->next[0] = number + 1;
+	flow->opened[1] = 2;
+	flow->first[1] = answer;
+	flow->next[1] = answer + 1;
+}
+
+// A SYN, of which `from` is the direction and `high` the sender's end: it may call once more, or answer such a call.
+ALWAYS_INLINE void call(const struct packet *packet, const struct ends *ends, __u8 high, struct flow *flow, __u32 from)
+{
+	__u32 number = packet->sequence;
+
+	if (packet->tcp_flags & TCP_ACK) {
+		__u32 recall = flow->recall;
+
+		if (flow->recalls != 2 - from || packet->acknowledged != recall + 1)
+			return;
+		open(flow, ends, !high, recall, number);
+		return;
+	}
+	if (flow->stage == STAGE_OPEN && !has_data(flow, 0) && !has_data(flow, 1) && flow->first[from] == number)
+		return;
+	flow->recalls = 1 + from;
+	flow->recall = number;
+	__sync_val_compare_and_swap(&flow->stage, STAGE_DONE, STAGE_ASKED);
+}
+
+// The connection of these ends. There is one once a call was answered; without one `fate` is that of the packet. `asked`: everything of these ends
+// is asked about.
+ALWAYS_INLINE struct flow *connection_of(const struct packet *packet, const struct ends *ends, __u8 high, int asked,
+					 struct scratch *scratch, enum fate *fate)
 {
 	struct flow *flow = bpf_map_lookup_elem(&flows, ends);
 
-	if (!flow) {
-		begin(&scratch->flow, ends, high);
-		bpf_map_update_elem(&flows, ends, &scratch->flow, BPF_NOEXIST);
-		return bpf_map_lookup_elem(&flows, ends);
+	if (flow) {
+		if (packet->tcp_flags & TCP_SYN)
+			call(packet, ends, high, flow, (high ^ flow->from_high) & 1);
+		return flow;
 	}
-	__u8 from = (high ^ flow->from_high) & 1;
+	if (asked || packet->payload || !(packet->tcp_flags & TCP_SYN))
+		return 0;
+	if (!(packet->tcp_flags & TCP_ACK)) {
+		struct called called = { .number = packet->sequence, .high = high };
 
-	// Another SYN than that side's before begins another connection of the same ends.
-	if (packet->l4 == IPPROTO_TCP && packet->tcp_flags & TCP_SYN && flow->opened[from] &&
-	    flow->first[from] != packet->sequence)
-		begin(flow, ends, high);
-	return flow;
+		if (!bpf_map_update_elem(&calls, ends, &called, BPF_ANY))
+			*fate = FATE_PASS;
+		return 0;
+	}
+	struct called *called = bpf_map_lookup_elem(&calls, ends);
+
+	if (!called || called->high == high || packet->acknowledged != called->number + 1)
+		return 0;
+	open(&scratch->flow, ends, !high, called->number, packet->sequence);
+	bpf_map_update_elem(&flows, ends, &scratch->flow, BPF_NOEXIST);
+	bpf_map_delete_elem(&calls, ends);
+	return bpf_map_lookup_elem(&flows, ends);
+}
+
+// The same of UDP, where the first datagram begins it.
+ALWAYS_INLINE struct flow *datagrams_of(const struct ends *ends, __u8 high, int asked, struct scratch *scratch)
+{
+	struct flow *flow = bpf_map_lookup_elem(&datagrams, ends);
+
+	if (flow) {
+		__u32 now = seconds();
+
+		if (now - flow->seen > UDP_IDLE)
+			begin(flow, ends, high);
+		flow->seen = now;
+		return flow;
+	}
+	if (asked)
+		return 0;
+	begin(&scratch->flow, ends, high);
+	bpf_map_update_elem(&datagrams, ends, &scratch->flow, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&datagrams, ends);
 }
 
 // Whether a packet goes on without being asked about. Runs where the packet filter forwards: both directions have the
@@ -816,24 +908,33 @@ int triage(struct __sk_buff *skb)
 			return FATE_ASK;
 	}
 	__u8 high = ends_of(&packet, &ends);
-	struct flow *flow = flow_of(&packet, &ends, high, scratch);
+	int asked = asks_about(&packet, triage, slot);
+	enum fate fate = FATE_ASK;
+	struct flow *flow = packet.l4 == IPPROTO_TCP ? connection_of(&packet, &ends, high, asked, scratch, &fate) :
+						       datagrams_of(&ends, high, asked, scratch);
 
-	if (!flow || flow->stage == STAGE_ASKED)
+	if (!flow) {
+		if (fate == FATE_PASS)
+			count(PASSED);
+		return fate;
+	}
+	if (flow->stage == STAGE_ASKED)
 		return FATE_ASK;
 	if (flow->stage == STAGE_DONE) {
 		scratch->finished = 1;
 		return FATE_PASS;
 	}
-	if (!asks_about(&packet, triage, slot) &&
-	    decide(skb, &packet, flow, (high ^ flow->from_high) & 1, triage, slot, scratch) == FATE_PASS) {
+	// Another processor may have asked meanwhile, and handed over what had passed until then.
+	if (!asked &&
+	    decide(skb, &packet, flow, (high ^ flow->from_high) & 1, triage, slot, scratch) == FATE_PASS &&
+	    *(volatile __u32 *)&flow->stage != STAGE_ASKED) {
 		count(PASSED);
 		scratch->finished = flow->stage == STAGE_DONE;
 		return FATE_PASS;
 	}
 	// One processor hands it over; where nothing has passed there is nothing to hand over.
 	if (__sync_lock_test_and_set(&flow->stage, STAGE_ASKED) == STAGE_OPEN &&
-	    (flow->opened[0] || flow->opened[1] || flow->used) &&
-	    bpf_ringbuf_output(&handed, flow, sizeof(*flow), BPF_RB_NO_WAKEUP))
+	    (flow->opened[0] || flow->used) && bpf_ringbuf_output(&handed, flow, sizeof(*flow), BPF_RB_NO_WAKEUP))
 		count(LOST);
 	return FATE_ASK;
 }

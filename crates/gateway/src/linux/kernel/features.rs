@@ -35,7 +35,7 @@ impl Feature {
     /// The in-kernel path does without it.
     #[must_use]
     pub fn is_optional(&self) -> bool {
-        self.needed_for == EARLY
+        self.needed_for == EARLY || self.name == CHECKSUMS
     }
 }
 
@@ -47,6 +47,20 @@ const CACHE: &str = "connection cache";
 const EARLY: &str = "connection cache in drivers";
 /// What nobody is asked about.
 const PASSING: &str = "passing unasked";
+
+/// Whether netfilter looks at checksums, and where it says so.
+const CHECKSUMS: &str = "checksums verified (nf_conntrack_checksum)";
+const CHECKSUMS_AT: &str = "/proc/sys/net/netfilter/nf_conntrack_checksum";
+
+/// Why nothing may pass unasked: the programs take for said what the receiver would discard.
+#[must_use]
+pub fn unverified() -> Option<String> {
+    // Before connections are tracked it is not there, and then it is on.
+    let setting = std::fs::read_to_string(CHECKSUMS_AT).ok()?;
+    (setting.trim() == "0").then(|| {
+        "connection tracking verifies no checksums; `sysctl net.netfilter.nf_conntrack_checksum=1` makes it".to_owned()
+    })
+}
 
 /// What cannot be tried without its program.
 const NOT_TRIED: &str = "not tried without its program";
@@ -79,6 +93,7 @@ pub fn features(bpffs: &Path) -> Vec<Feature> {
             program(ProgramType::SocketFilter),
         ),
         feature("tc", CACHE, reason(TC.run(&["-V"], ""))),
+        feature(CHECKSUMS, PASSING, unverified()),
     ];
     if can_try {
         features.extend(Trial::new(bpffs).features());

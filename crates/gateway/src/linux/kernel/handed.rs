@@ -10,16 +10,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aya::maps::{MapData, RingBuf};
 
-use crate::limits::MAX_HANDED;
+use crate::limits::{MAX_HANDED, MAX_UNKNOWN};
 use crate::packet::{L4, LinkType, decode};
 
 /// Where the parts of `struct flow` stand.
 const L4_AT: usize = 36;
 const FROM_HIGH: usize = 44;
 const OPENED: usize = 46;
+const NEXT: usize = 52;
 const FIRST: usize = 60;
-const USED: usize = 68;
-const KEPT: usize = 72;
+const USED: usize = 76;
+const KEPT: usize = 80;
+/// Bytes that a packet made here says at most that it has: IP tells no more of those that were joined than 64 KiB.
+const LONGEST: u32 = 60_000;
 /// Bytes of `struct kept`.
 const HEAD: usize = 12;
 
@@ -193,12 +196,48 @@ impl Passed {
         let used = usize::try_from(used).unwrap_or(usize::MAX);
         let mut rest = flow.get(KEPT..).unwrap_or_default();
         rest = rest.get(..used).unwrap_or(rest);
+        // How far each has come.
+        let mut reached = self
+            .opened
+            .map(|opened| opened.map(|(number, _)| number.wrapping_add(1)));
         while let Some((from, length, number, bytes)) = kept(rest) {
-            packets.push(self.packet(from, (number, PUSH | ACK), (length, bytes)));
+            let said = match self.l4 {
+                L4::Tcp => length.min(LONGEST),
+                L4::Udp => length,
+            };
+            packets.push(self.packet(from, (number, PUSH | ACK), (said, bytes)));
+            let next = number.wrapping_add(length);
+            self.unknown(from, (number.wrapping_add(said), next), &mut packets);
+            if let Some(reached) = reached.get_mut(from) {
+                *reached = reached.map(|_| next);
+            }
             let whole = HEAD.saturating_add(bytes.len()).next_multiple_of(4);
             rest = rest.get(whole..).unwrap_or_default();
         }
+        for (from, (reached, at)) in reached
+            .into_iter()
+            .zip([NEXT, NEXT.wrapping_add(4)])
+            .enumerate()
+        {
+            if let (Some(reached), Some(next)) = (reached, word(flow, at)) {
+                self.unknown(from, (reached, next), &mut packets);
+            }
+        }
         packets
+    }
+
+    /// Packets without a byte for what has passed and was not kept.
+    fn unknown(&self, from: usize, (mut number, end): (u32, u32), packets: &mut Vec<Vec<u8>>) {
+        // What is behind is no gap: whoever wrote it was changing it.
+        let far = end.wrapping_sub(number);
+        if self.l4 == L4::Udp || far > MAX_UNKNOWN {
+            return;
+        }
+        while number != end {
+            let length = end.wrapping_sub(number).min(LONGEST);
+            packets.push(self.packet(from, (number, PUSH | ACK), (length, &[])));
+            number = number.wrapping_add(length);
+        }
     }
 
     /// A packet with a payload of `length` bytes, of which these are there.
@@ -298,7 +337,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     reason = "small numbers of the tests' own"
 )]
 mod tests {
-    use super::{ACK, HEAD, KEPT, Passed, SYN, Waiting, key};
+    use super::{ACK, FIRST, HEAD, KEPT, NEXT, Passed, SYN, USED, Waiting, key};
     use crate::packet::{Decoder, L4, LinkType};
 
     /// `struct flow` of a connection from the higher end, with these packets.
@@ -311,10 +350,12 @@ mod tests {
         put(34, &6_881_u16.to_be_bytes());
         put(36, &[6]);
         put(44, &[1, 0, 1, 2]);
-        put(60, &1_000_u32.to_ne_bytes());
+        put(FIRST, &1_000_u32.to_ne_bytes());
         put(64, &9_000_u32.to_ne_bytes());
+        let mut next = [1_001_u32, 9_001];
         let mut at = KEPT;
         for (from, length, number, bytes) in kept {
+            next[usize::from(*from)] = number + length;
             put(at, &[*from, 0]);
             put(at + 2, &u16::try_from(bytes.len()).unwrap().to_ne_bytes());
             put(at + 4, &length.to_ne_bytes());
@@ -322,7 +363,8 @@ mod tests {
             put(at + HEAD, bytes);
             at += (HEAD + bytes.len()).next_multiple_of(4);
         }
-        put(68, &u32::try_from(at - KEPT).unwrap().to_ne_bytes());
+        put(USED, &u32::try_from(at - KEPT).unwrap().to_ne_bytes());
+        put(NEXT, &next.map(u32::to_ne_bytes).concat());
         flow
     }
 
@@ -362,6 +404,41 @@ mod tests {
         ];
         assert_eq!(seen, expected);
         assert_eq!(packets[1][33] & (SYN | ACK), SYN | ACK);
+    }
+
+    #[test]
+    fn what_was_not_kept_comes_back_as_packets_without_a_byte() {
+        let mut flow = flow(&[(0, 5, 1_001, b"hello"), (1, 130_000, 9_001, b"joined")]);
+        flow[NEXT..NEXT + 4].copy_from_slice(&1_206_u32.to_ne_bytes());
+        let lengths = |flow: &[u8]| -> Vec<(u16, u32, u32, usize)> {
+            let packets = Passed::of(flow).unwrap().packets(flow);
+            let one = |bytes: &Vec<u8>| {
+                let packet = crate::packet::decode(LinkType::RawIp, bytes).unwrap();
+                let (tcp, length) = (packet.tcp.unwrap(), packet.wire_payload());
+                (
+                    packet.source.port(),
+                    tcp.sequence,
+                    length,
+                    packet.payload.len(),
+                )
+            };
+            packets.iter().skip(2).map(one).collect()
+        };
+        assert_eq!(
+            lengths(&flow),
+            [
+                (6_881, 1_001, 5, 5),
+                (50_000, 9_001, 60_000, 6),
+                (50_000, 69_001, 60_000, 0),
+                (50_000, 129_001, 10_000, 0),
+                (6_881, 1_006, 200, 0),
+            ]
+        );
+        // Whoever has gone back, or is far away, is written wrong.
+        for next in [1_000_u32, 1_006 + (1 << 25) + 1] {
+            flow[NEXT..NEXT + 4].copy_from_slice(&next.to_ne_bytes());
+            assert_eq!(lengths(&flow).len(), 4, "{next}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use aya::programs::{Program, TestRun as _, TestRunOptions};
 use aya::{Ebpf, EbpfLoader};
@@ -145,11 +146,13 @@ fn compare(
     let key = (packet.l4, one.min(other), one.max(other));
     let (model, first) = models.entry(key).or_insert((FlowModel::default(), one));
     let seen = Seen {
+        at: Duration::ZERO,
         from: usize::from(one != *first),
         ends: [one, other],
         tcp: packet.tcp.map(|tcp| Segment {
             sequence: tcp.sequence,
             syn: tcp.syn,
+            acknowledged: tcp.ack.then_some(tcp.acknowledged),
         }),
         payload: packet.payload,
         length: u32::try_from(packet.payload.len()).unwrap(),
@@ -274,6 +277,15 @@ fn chance_packet(chance: &mut Chance, next: &mut [[u32; 2]; 8], calm: bool) -> V
         _ => {}
     }
     payload.extend(vec![b'x'; long]);
+    // Most conversations begin as they should: what does not is asked about at once.
+    if tcp && next[place][1] == 0 && chance.below(16) > 0 {
+        let answers = next[place][0] != 0;
+        let from = usize::from(answers);
+        let number = u32::try_from(chance.below(1 << 31)).unwrap();
+        next[place][from] = number.wrapping_add(1);
+        let flags = if answers { 0x12 } else { 0x02 };
+        return packet_of((place, from), Some((number, flags, next[place][0])), b"");
+    }
     let (mut flags, mut number) = (0x18_u8, next[place][from]);
     let wrong = if calm && number != 0 { 1_000 } else { 24 };
     match chance.below(wrong) {
@@ -293,21 +305,31 @@ fn chance_packet(chance: &mut Chance, next: &mut [[u32; 2]; 8], calm: bool) -> V
     } else if number == next[place][from] {
         next[place][from] = number.wrapping_add(u32::try_from(payload.len()).unwrap());
     }
-    let numbers = tcp.then_some((number, flags));
+    // Most answers are to what the other side has said last.
+    let said = next[place][1 - from];
+    let acknowledged = match chance.below(4) {
+        0 => said.wrapping_add(1),
+        _ => said,
+    };
+    let numbers = tcp.then_some((number, flags, acknowledged));
     packet_of((place, from), numbers, &payload)
 }
 
 /// A packet of the conversation with this place, over IPv4 or IPv6, from its first or its second end; without numbers by UDP.
-fn packet_of((place, from): (usize, usize), numbers: Option<(u32, u8)>, payload: &[u8]) -> Vec<u8> {
+fn packet_of(
+    (place, from): (usize, usize),
+    numbers: Option<(u32, u8, u32)>,
+    payload: &[u8],
+) -> Vec<u8> {
     let ports = [
         40_000 + u16::try_from(place).unwrap(),
         [80, 53, 6_881][place % 3],
     ];
     let (source, destination) = (ports[from], ports[1 - from]);
     let mut transport = [source.to_be_bytes(), destination.to_be_bytes()].concat();
-    if let Some((number, flags)) = numbers {
-        transport.extend(number.to_be_bytes());
-        transport.extend([0, 0, 0, 1, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    if let Some((number, flags, acknowledged)) = numbers {
+        transport.extend([number.to_be_bytes(), acknowledged.to_be_bytes()].concat());
+        transport.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
     } else {
         transport.extend(u16::try_from(payload.len() + 8).unwrap().to_be_bytes());
         transport.extend([0, 0]);
@@ -430,14 +452,99 @@ fn the_program_does_what_its_model_does_for_rules_about_networks_and_ports() {
     }
 }
 
+#[test]
+fn a_silence_ends_a_flow_of_datagrams_in_the_program_too() {
+    let Some(mut loaded) = load("silence") else {
+        return;
+    };
+    loaded
+        .judge
+        .put(Some(&triage("\"gnutella\"")), false)
+        .unwrap();
+    let says = |from| packet_of((6, from), None, b"\x99");
+    for from in [0, 1].repeat(8) {
+        assert_eq!(loaded.run("triage", &says(from)), 1);
+    }
+    assert_eq!(loaded.run("finished", &says(0)), 1);
+    for (silent, finished) in [(350, 1), (370, 0)] {
+        loaded.was_silent(silent);
+        assert_eq!(loaded.run("triage", &says(0)), 1);
+        assert_eq!(loaded.run("finished", &says(0)), finished, "{silent}");
+    }
+}
+
+#[test]
+fn a_flood_of_calls_and_datagrams_costs_nobody_else_their_beginnings() {
+    let Some(mut loaded) = load("flood") else {
+        return;
+    };
+    loaded
+        .judge
+        .put(Some(&triage("\"gnutella\"")), false)
+        .unwrap();
+    let says = |from, number, flags, acknowledged, payload: &[u8]| {
+        packet_of((0, from), Some((number, flags, acknowledged)), payload)
+    };
+    assert_eq!(loaded.run("triage", &says(0, 5, 0x02, 0, b"")), 1);
+    assert_eq!(loaded.run("triage", &says(1, 9, 0x12, 6, b"")), 1);
+    // More than there is place for of either, from others; and pieces of connections that never began.
+    let calls = says(0, 7, 0x02, 0, b"");
+    let pieces = says(0, 7, 0x10, 1, b"\x99");
+    let datagrams = packet_of((6, 0), None, b"\x99");
+    for (flood, fate, most) in [
+        (calls, 1, 80_000_u32),
+        (pieces, 0, 20_000),
+        (datagrams, 1, 20_000),
+    ] {
+        for number in 0..most {
+            let mut packet = flood.clone();
+            let [_, high, low @ ..] = number.to_be_bytes();
+            packet[14] = 100 + high;
+            packet[20..22].copy_from_slice(&low);
+            assert_eq!(loaded.run("triage", &packet), fate);
+        }
+    }
+    // Whoever had been forgotten would be asked about.
+    assert_eq!(loaded.run("triage", &says(0, 6, 0x18, 10, b"\x99")), 1);
+}
+
+/// Where `struct flow` says when a datagram was seen last.
+const SEEN: usize = 72;
+
+type Flows<'a> = aya::maps::HashMap<&'a mut aya::maps::MapData, [u8; 40], [u8; 1_104]>;
+
 impl Loaded {
-    /// Forgets all flows: those of the next file may have the same ends.
-    fn forget(&mut self) {
-        let map = self.ebpf.map_mut("flows").unwrap();
-        let mut flows: aya::maps::HashMap<_, [u8; 40], [u8; 1_096]> = map.try_into().unwrap();
+    fn flows(&mut self, map: &str) -> Flows<'_> {
+        self.ebpf.map_mut(map).unwrap().try_into().unwrap()
+    }
+
+    /// Has all flows been silent for so many seconds.
+    fn was_silent(&mut self, seconds: u32) {
+        let mut flows = self.flows("datagrams");
         let keys: Vec<[u8; 40]> = flows.keys().flatten().collect();
         for key in keys {
-            flows.remove(&key).unwrap();
+            let mut flow = flows.get(&key, 0).unwrap();
+            let seen = &mut flow[SEEN..SEEN + 4];
+            let then = u32::from_ne_bytes(seen.try_into().unwrap()).wrapping_sub(seconds);
+            seen.copy_from_slice(&then.to_ne_bytes());
+            flows.insert(key, flow, 0).unwrap();
+        }
+    }
+
+    /// Forgets all flows: those of the next file may have the same ends.
+    fn forget(&mut self) {
+        for map in ["flows", "datagrams"] {
+            let mut flows = self.flows(map);
+            let keys: Vec<[u8; 40]> = flows.keys().flatten().collect();
+            for key in keys {
+                flows.remove(&key).unwrap();
+            }
+        }
+        let map = self.ebpf.map_mut("calls").unwrap();
+        let mut calls: aya::maps::HashMap<_, [u8; 40], [u8; 8]> = map.try_into().unwrap();
+        let keys: Vec<[u8; 40]> = calls.keys().flatten().collect();
+        for key in keys {
+            calls.remove(&key).unwrap();
         }
     }
 }

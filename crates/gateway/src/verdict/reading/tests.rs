@@ -16,7 +16,7 @@ fn gateway() -> Gateway {
 }
 
 fn governed(policy: &str) -> Gateway {
-    let known: BTreeSet<String> = ["http".to_owned()].into();
+    let known: BTreeSet<String> = ["http", "gnutella"].map(str::to_owned).into();
     Gateway::new(
         built_in_classifier(),
         TableBounds::default(),
@@ -164,4 +164,48 @@ fn many_files_under_way_stay_within_the_bound() {
     assert!(most > MAX_CONTENT / 3, "{most}");
     // Nothing was left out for it.
     assert!(windows > 5_000 && parts > 5_000, "{windows} {parts}");
+}
+
+/// The kernel has passed a page over HTTP, and kept the beginnings of its packets only. What follows on the same connection is read all the same.
+#[test]
+fn reading_begins_behind_what_has_passed_unasked() {
+    let policy = "[[rule]]\nname = \"n\"\napp = \"gnutella\"\nfile_name = \"*.exe\"\naction = \"block\"\n\
+                  [[rule]]\nname = \"s\"\napp = \"gnutella\"\naction = \"scan\"\nfailure = \"closed\"\n";
+    let cases = [("tool.exe", false), ("song.ogg", true)];
+    for ((name, passes), unasked) in cases
+        .into_iter()
+        .flat_map(|case| [(case, false), (case, true)])
+    {
+        let mut gateway = governed(policy);
+        let mut packets = Packets::new();
+        let mut stream = packets.tcp(([10, 0, 0, 2], 4_000).into(), ([192, 0, 2, 1], 80).into());
+        stream.open();
+        let filler = "x".repeat(400);
+        stream.client(format!("GET /a HTTP/1.1\r\nHost: h\r\nX: {filler}\r\n\r\n").as_bytes());
+        let page = format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n{}",
+            "y".repeat(3_000)
+        );
+        stream.server(page.as_bytes());
+        let before = stream.packets().iter().count();
+        let request = format!(
+            "GET /get/1/{name} HTTP/1.1\r\nUser-Agent: LimeWire/4.12\r\nX-Queue: 0.1\r\n\r\n"
+        );
+        stream.client(request.as_bytes());
+        stream.server(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc");
+        let mut verdicts = Vec::new();
+        for (token, (now, bytes)) in packets.iter().enumerate() {
+            if unasked && token < before {
+                let kept = bytes.len().min(40 + 256);
+                gateway.handle_passed(now, LinkType::RawIp, &bytes[..kept]);
+            } else {
+                let token = u64::try_from(token).unwrap();
+                verdicts.push(gateway.handle_queued(now, token, LinkType::RawIp, bytes));
+            }
+        }
+        let request = verdicts[verdicts.len() - 2];
+        assert_eq!(request.pass, passes, "{name}, {unasked}: {verdicts:?}");
+        let scans = std::iter::from_fn(|| gateway.poll_scan()).count();
+        assert!(scans > 0 || !passes, "{name}, {unasked}");
+    }
 }
