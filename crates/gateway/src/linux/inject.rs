@@ -101,12 +101,17 @@ impl Injector {
 
     /// Notes who has sent a packet, and by which interface it came.
     pub fn hear(&mut self, packet: &[u8], sender: Option<Mac>, came_by: u32) {
-        if let Self::Bridged(frames) = self
-            && let Some(at) = sender
+        if let Some(at) = sender
             && let Some((source, _)) = ends(packet)
         {
-            let through = came_by;
-            frames.heard.insert(source, Heard { at, through });
+            self.hear_of(source, at, came_by);
+        }
+    }
+
+    /// Notes where a host is, or the router before it, and behind which bridge.
+    pub fn hear_of(&mut self, host: IpAddr, at: Mac, through: u32) {
+        if let Self::Bridged(frames) = self {
+            frames.heard.insert(host, Heard { at, through });
         }
     }
 

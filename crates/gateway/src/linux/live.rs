@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::desk::ScanDesk;
 use super::files::FileDesk;
 use super::inject::Injector;
+use super::kernel::handed::Taken;
 use super::kernel::{InKernel, SharedKernel, Told as KernelTold};
 use super::lanes::{Lanes, Ticket};
 use super::marks::Marks;
@@ -343,9 +344,14 @@ impl Live {
                 .kernel
                 .as_ref()
                 .and_then(|(shared, _)| shared.handed.take(bytes));
-            for earlier in passed.into_iter().flatten() {
-                gateway.set_watched(false);
-                gateway.handle_passed(now, LinkType::RawIp, &earlier);
+            if let Some(Taken { packets, receiver }) = passed {
+                for earlier in packets {
+                    gateway.set_watched(false);
+                    gateway.handle_passed(now, LinkType::RawIp, &earlier);
+                }
+                if let Some((host, at)) = receiver {
+                    self.injector.hear_of(host, at, packet.came_by);
+                }
             }
             gateway.set_watched(ticket.is_followed());
             self.injector.hear(bytes, packet.sender, packet.came_by);

@@ -82,12 +82,6 @@ pub(super) struct InKernel {
 impl InKernel {
     /// `None`: everything is asked about, with this gateway's settings.
     pub(super) fn new(kernel: &mut Kernel, set: &SignatureSet, args: &UpArgs) -> Option<InKernel> {
-        if args.bridged {
-            tracing::warn!(
-                "resets across a bridge need the addresses of its links, which are learnt from packets that are asked about: the kernel asks about every undecided packet, and refuses calls like blocked ones"
-            );
-            return None;
-        }
         if let Some(why) = unverified() {
             tracing::warn!(%why, "the kernel asks about every undecided packet");
             return None;

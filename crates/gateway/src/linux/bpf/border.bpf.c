@@ -507,6 +507,10 @@ struct flow {
 	__u32 recall;
 	// When a datagram was seen last, in seconds since boot.
 	__u32 seen;
+	// To which link address the packet went that user space was asked about first, and 1 + its direction; 0 if there is none.
+	__u8 receiver[6];
+	__u8 linked;
+	__u8 zero;
 	// Bytes of `kept`, a multiple of four; more than fit if something is missing.
 	__u32 used;
 	__u8 kept[KEPT];
@@ -933,9 +937,13 @@ int triage(struct __sk_buff *skb)
 		return FATE_PASS;
 	}
 	// One processor hands it over; where nothing has passed there is nothing to hand over.
-	if (__sync_lock_test_and_set(&flow->stage, STAGE_ASKED) == STAGE_OPEN &&
-	    (flow->opened[0] || flow->used) && bpf_ringbuf_output(&handed, flow, sizeof(*flow), BPF_RB_NO_WAKEUP))
-		count(LOST);
+	if (__sync_lock_test_and_set(&flow->stage, STAGE_ASKED) == STAGE_OPEN && (flow->opened[0] || flow->used)) {
+		// Across a bridge whoever is reset has to be found on its link, and has said nothing yet.
+		if (!bpf_skb_load_bytes_relative(skb, 0, flow->receiver, 6, BPF_HDR_START_MAC))
+			flow->linked = 1 + ((high ^ flow->from_high) & 1);
+		if (bpf_ringbuf_output(&handed, flow, sizeof(*flow), BPF_RB_NO_WAKEUP))
+			count(LOST);
+	}
 	return FATE_ASK;
 }
 

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use aya::maps::{MapData, RingBuf};
 
 use crate::limits::{MAX_HANDED, MAX_UNKNOWN};
+use crate::linux::inject::Mac;
 use crate::packet::{L4, LinkType, decode};
 
 /// Where the parts of `struct flow` stand.
@@ -19,8 +20,10 @@ const FROM_HIGH: usize = 44;
 const OPENED: usize = 46;
 const NEXT: usize = 52;
 const FIRST: usize = 60;
-const USED: usize = 76;
-const KEPT: usize = 80;
+const RECEIVER: usize = 76;
+const LINKED: usize = 82;
+const USED: usize = 84;
+const KEPT: usize = 88;
 /// Bytes that a packet made here says at most that it has: IP tells no more of those that were joined than 64 KiB.
 const LONGEST: u32 = 60_000;
 /// Bytes of `struct kept`.
@@ -45,10 +48,19 @@ struct Places {
     waiting: Waiting,
 }
 
+/// What had passed in a flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Whole packets in their order, of which the end may be missing.
+    pub packets: Vec<Vec<u8>>,
+    /// The receiver of the packet that is asked about, and where it is on its link.
+    pub receiver: Option<(IpAddr, Mac)>,
+}
+
 /// Flows by their ends, the oldest first.
 #[derive(Default)]
 struct Waiting {
-    flows: HashMap<Ends, Vec<Vec<u8>>>,
+    flows: HashMap<Ends, Taken>,
     order: VecDeque<Ends>,
 }
 
@@ -78,17 +90,19 @@ impl Handed {
         let Places { ring, waiting } = &mut *places;
         while let Some(flow) = ring.next() {
             if let Some(passed) = Passed::of(&flow) {
-                let packets = passed.packets(&flow);
-                waiting.add(passed.key(), packets);
+                let taken = Taken {
+                    packets: passed.packets(&flow),
+                    receiver: passed.receiver(&flow),
+                };
+                waiting.add(passed.key(), taken);
             }
         }
         self.0.count.store(waiting.flows.len(), Ordering::Relaxed);
     }
 
-    /// What had passed in the flow of this IP packet, in its order, if that was not taken yet: whole packets, of which the end may be
-    /// missing.
+    /// What had passed in the flow of this IP packet, if that was not taken yet.
     #[must_use]
-    pub fn take(&self, packet: &[u8]) -> Option<Vec<Vec<u8>>> {
+    pub fn take(&self, packet: &[u8]) -> Option<Taken> {
         if self.0.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -108,7 +122,7 @@ impl Handed {
 }
 
 impl Waiting {
-    fn take(&mut self, ends: &Ends) -> Option<Vec<Vec<u8>>> {
+    fn take(&mut self, ends: &Ends) -> Option<Taken> {
         let taken = self.flows.remove(ends);
         if self.flows.is_empty() {
             self.order.clear();
@@ -117,8 +131,8 @@ impl Waiting {
     }
 
     /// A flow that comes again begins anew. The oldest is forgotten where there are too many: its packet was lost.
-    fn add(&mut self, ends: Ends, packets: Vec<Vec<u8>>) {
-        if self.flows.insert(ends, packets).is_none() {
+    fn add(&mut self, ends: Ends, taken: Taken) {
+        if self.flows.insert(ends, taken).is_none() {
             self.order.push_back(ends);
         }
         while self.order.len() > MAX_HANDED {
@@ -182,6 +196,19 @@ impl Passed {
     fn key(&self) -> Ends {
         let [one, other] = self.ends;
         key(one, other, self.l4)
+    }
+
+    fn receiver(&self, flow: &[u8]) -> Option<(IpAddr, Mac)> {
+        let [first, second] = self.ends;
+        let receiver = match flow.get(LINKED) {
+            Some(1) => second,
+            Some(2) => first,
+            _ => return None,
+        };
+        let at: Mac = flow.get(RECEIVER..LINKED)?.try_into().ok()?;
+        // What goes to many says nothing about one.
+        let one = at[0] & 1 == 0 && at != Mac::default();
+        one.then_some((receiver.ip(), at))
     }
 
     fn packets(&self, flow: &[u8]) -> Vec<Vec<u8>> {
@@ -337,7 +364,9 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     reason = "small numbers of the tests' own"
 )]
 mod tests {
-    use super::{ACK, FIRST, HEAD, KEPT, NEXT, Passed, SYN, USED, Waiting, key};
+    use super::{
+        ACK, FIRST, HEAD, KEPT, LINKED, NEXT, Passed, RECEIVER, SYN, Taken, USED, Waiting, key,
+    };
     use crate::packet::{Decoder, L4, LinkType};
 
     /// `struct flow` of a connection from the higher end, with these packets.
@@ -366,6 +395,30 @@ mod tests {
         put(USED, &u32::try_from(at - KEPT).unwrap().to_ne_bytes());
         put(NEXT, &next.map(u32::to_ne_bytes).concat());
         flow
+    }
+
+    fn passed(byte: u8) -> Taken {
+        Taken {
+            packets: vec![vec![byte]],
+            receiver: None,
+        }
+    }
+
+    #[test]
+    fn who_receives_is_known_by_its_link_address() {
+        let mut flow = flow(&[]);
+        let receiver = |flow: &[u8]| Passed::of(flow).unwrap().receiver(flow);
+        assert_eq!(receiver(&flow), None);
+        let at = [0x52, 0x54, 0, 0, 0, 7];
+        for (linked, host) in [(1, "10.0.0.2"), (2, "192.0.2.9")] {
+            flow[RECEIVER..LINKED].copy_from_slice(&at);
+            flow[LINKED] = linked;
+            assert_eq!(receiver(&flow), Some((host.parse().unwrap(), at)));
+            for many in [[0xff; 6], [0; 6]] {
+                flow[RECEIVER..LINKED].copy_from_slice(&many);
+                assert_eq!(receiver(&flow), None);
+            }
+        }
     }
 
     #[test]
@@ -452,12 +505,12 @@ mod tests {
         let most = crate::limits::MAX_HANDED;
         for place in 0..most + 10 {
             let ends = key(client(place), server, L4::Tcp);
-            waiting.add(ends, vec![vec![1]]);
-            waiting.add(ends, vec![vec![2]]);
+            waiting.add(ends, passed(1));
+            waiting.add(ends, passed(2));
         }
         assert_eq!((waiting.flows.len(), waiting.order.len()), (most, most));
         let mut take = |place| waiting.take(&key(server, client(place), L4::Tcp));
-        assert_eq!((take(9), take(10)), (None, Some(vec![vec![2]])));
+        assert_eq!((take(9), take(10)), (None, Some(passed(2))));
     }
 
     #[test]

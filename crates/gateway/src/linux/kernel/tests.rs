@@ -511,7 +511,7 @@ fn a_flood_of_calls_and_datagrams_costs_nobody_else_their_beginnings() {
 /// Where `struct flow` says when a datagram was seen last.
 const SEEN: usize = 72;
 
-type Flows<'a> = aya::maps::HashMap<&'a mut aya::maps::MapData, [u8; 40], [u8; 1_104]>;
+type Flows<'a> = aya::maps::HashMap<&'a mut aya::maps::MapData, [u8; 40], [u8; 1_112]>;
 
 impl Loaded {
     fn flows(&mut self, map: &str) -> Flows<'_> {

@@ -310,6 +310,54 @@ fn hooks(border: &Border) -> Tested<String> {
     Ok([inside?, outside?, hooks].concat())
 }
 
+/// Says something, and has it back.
+fn said_back(stream: &mut TcpStream, what: &[u8]) -> io::Result<()> {
+    stream.write_all(what)?;
+    stream.read_exact(&mut vec![0; what.len()])
+}
+
+#[test]
+fn what_is_undecided_stays_known_while_there_is_no_gateway() -> Tested {
+    let Some(mut border) = border("undecided flows and a killed gateway") else {
+        return Ok(());
+    };
+    let bpffs = Bpffs::mount(border.folder.path())?;
+    let kernel = [&KERNEL[..], &["--bpffs", &bpffs.0]].concat();
+    let policy = "[[rule]]\nname = \"no-gnutella\"\napp = \"gnutella\"\naction = \"block\"\n";
+    let server: SocketAddr = format!("{SERVER}:8080").parse()?;
+    border.up(policy, &kernel);
+    echo(&border, &server.to_string())?;
+    let page = b"GET / HTTP/1.1\r\nHost: server\r\n\r\n";
+    let (before, meanwhile, after) = (page, page, page);
+    let mut stream = border.client.enter(|| -> io::Result<TcpStream> {
+        let mut stream = TcpStream::connect_timeout(&server, DEADLINE)?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        said_back(&mut stream, before)?;
+        Ok(stream)
+    })??;
+    border.daemon().kill()?;
+    said_back(&mut stream, meanwhile)?;
+    border.up(policy, &kernel);
+    said_back(&mut stream, after)?;
+    let status = border.status();
+    if status["packets"] != 0 {
+        return wrong(format!(
+            "the next gateway was asked about what was known: {status}"
+        ));
+    }
+    // What matters comes to it as of a flow that it has seen from its beginning on.
+    let shared = b"GET /get/1/a HTTP/1.1\r\nUser-Agent: LimeWire/4.12\r\nX-Queue: 0.1\r\n\r\n";
+    if said_back(&mut stream, shared).is_ok() {
+        return wrong(format!("it got through: {}", border.status()));
+    }
+    let flows = border.ask(&["flows"]).objects()?;
+    let whole = |flow: &Value| flow["app"] == "gnutella" && flow["midway"] != true;
+    if flows.len() != 1 || !flows.iter().all(whole) {
+        return wrong(format!("{flows:#?}"));
+    }
+    Ok(())
+}
+
 #[test]
 fn it_outlives_a_gateway_that_is_killed_and_goes_with_the_next_one() -> Tested {
     let Some(mut border) = border("a killed gateway's in-kernel path") else {
