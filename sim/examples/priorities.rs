@@ -168,17 +168,25 @@ fn against(path: &Path, config: Option<&Config>, n: f64, seed: u64) -> (f64, f64
 }
 
 fn alone_of(path: &Path, config: &Config, seeds: u64) {
-    let cubic = (1..=seeds).map(|s| alone(path, rival("cubic"), Acknowledging::DELAYED, s).0);
+    let tcps = ["cubic", "reno", "bbr"].map(|tcp| {
+        let all = (1..=seeds).map(|s| alone(path, rival(tcp), Acknowledging::DELAYED, s));
+        let (shares, queues): (Vec<_>, Vec<_>) = all
+            .map(|(share, queue, _)| (share, queue.as_secs_f64() * 1e3))
+            .unzip();
+        (tcp, median(shares), median(queues))
+    });
     let mine: Vec<_> = (1..=seeds)
         .map(|s| alone(path, ours(config, 0.0), Acknowledging::EACH, s))
         .collect();
     println!(
-        "alone: {:.3} of cubic {:.3}, queue {:.1} ms, loss {:.2} %",
+        "alone: {:.3}, queue {:.1} ms, loss {:.2} %",
         median(mine.iter().map(|m| m.0).collect()),
-        median(cubic.collect()),
         median(mine.iter().map(|m| m.1.as_secs_f64() * 1e3).collect()),
         median(mine.iter().map(|m| m.2 * 100.0).collect())
     );
+    for (tcp, share, queue) in tcps {
+        println!("{tcp} alone: {share:.3}, queue {queue:.1} ms");
+    }
 }
 
 fn kept_by(tcp: &str, path: &Path, config: &Config, seeds: u64) {

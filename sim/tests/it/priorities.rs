@@ -44,6 +44,44 @@ fn against_one(path: &Path, flows: Vec<(Box<dyn Control>, Acknowledging)>, seed:
     ours / sim.share(one, from, to)
 }
 
+/// What docs/benchmarks.md has of the kernel's, medians of five runs: N CUBICs ÷ one beside them, and the queue that one keeps alone.
+#[test]
+fn the_models_of_tcp_do_about_what_the_kernels_do() {
+    type Kernels = [(u32, f64); 4];
+    let cells: [(Path, Kernels); 2] = [
+        (
+            Path::drop_tail(10.0, 20, 1.0),
+            [(1, 0.78), (2, 1.98), (4, 3.42), (8, 8.04)],
+        ),
+        (
+            Path::drop_tail(100.0, 20, 1.0),
+            [(1, 1.18), (2, 1.42), (4, 3.66), (8, 8.32)],
+        ),
+    ];
+    for (mut path, kernels) in cells {
+        path.ack_jitter = Jitter::Uniform(TREMBLES);
+        for (n, kernel) in kernels {
+            let one = |_| {
+                let cubic = Box::new(Cubic::default()) as Box<dyn Control>;
+                (cubic, Acknowledging::DELAYED)
+            };
+            let model = |seed: &u64| against_one(&path, (0..n).map(one).collect(), *seed);
+            let model = middle(seeds(3).iter().map(model).collect());
+            let ratio = model / kernel;
+            assert!((0.6..=1.6).contains(&ratio), "{n}: {model} on {path:?}");
+        }
+    }
+    for (rtt, kernel) in [(20, 17.1), (60, 42.0)] {
+        let mut sim = Bottleneck::new(Path::drop_tail(100.0, rtt, 1.0), 1);
+        let cubic = Box::new(Cubic::default());
+        sim.add(Duration::ZERO, cubic, Acknowledging::DELAYED);
+        sim.run_until(secs(60.0));
+        let queue = 1e3 * sim.median_wait(secs(10.0), secs(60.0)).as_secs_f64();
+        let ratio = queue / kernel;
+        assert!((0.85..=1.15).contains(&ratio), "{queue} ms at {rtt} ms");
+    }
+}
+
 #[test]
 fn priority_n_is_worth_about_n_flows() {
     for mut path in [
