@@ -58,6 +58,8 @@ pub struct Segment {
     pub syn: bool,
     /// The number that it acknowledges, if ACK is set.
     pub acknowledged: Option<u32>,
+    /// RST is set.
+    pub rst: bool,
 }
 
 /// A packet of a flow.
@@ -190,8 +192,13 @@ impl FlowModel {
 
     /// A packet of a connection that has not begun; `None` if it begins with this one.
     fn handle_call(&mut self, packet: &Seen<'_>, tcp: Segment, asked: bool) -> Option<Fate> {
-        if asked || packet.length > 0 || !tcp.syn {
+        if asked || packet.length > 0 {
             return Some(Fate::Ask);
+        }
+        if !tcp.syn {
+            // A call that is turned down is over.
+            let over = tcp.rst && self.called.is_some();
+            return Some(if over { Fate::Pass } else { Fate::Ask });
         }
         let from = packet.from & 1;
         let Some(acknowledged) = tcp.acknowledged else {
@@ -352,6 +359,7 @@ mod tests {
                     sequence: 5,
                     syn: true,
                     acknowledged: None,
+                    rst: false,
                 }),
                 payload: b"",
                 length: 0,
@@ -371,15 +379,17 @@ mod tests {
         Calls,
         /// The call with this number.
         Answers(u32),
+        /// None; a reset.
+        Refuses,
     }
-    use Syn::{Answers, Calls, No};
+    use Syn::{Answers, Calls, No, Refuses};
 
     fn fates(packets: &[Sent<'_>]) -> (Vec<Fate>, Stage) {
         let (triage, mut model) = (triage(), FlowModel::default());
         let fates = packets.iter().map(|&(from, sequence, syn, payload)| {
             let acknowledged = match syn {
                 Calls => None,
-                No => Some(1),
+                No | Refuses => Some(1),
                 Answers(call) => Some(call.wrapping_add(1)),
             };
             let seen = Seen {
@@ -388,8 +398,9 @@ mod tests {
                 ends: ENDS.map(|end| end.parse().unwrap()),
                 tcp: Some(Segment {
                     sequence,
-                    syn: syn != No,
+                    syn: matches!(syn, Calls | Answers(_)),
                     acknowledged,
+                    rst: syn == Refuses,
                 }),
                 payload,
                 length: u32::try_from(payload.len()).unwrap(),
@@ -444,6 +455,10 @@ mod tests {
             fates(&[OPEN[0], (0, 9, Answers(FIRST), b"")]).0[1],
             Fate::Ask
         );
+        // A call that is turned down is none of user space's business; a reset of something else may be.
+        let refused: Sent<'_> = (1, 0, Refuses, b"");
+        assert_eq!(fates(&[OPEN[0], refused]).0[1], Fate::Pass);
+        assert_eq!(fates(&[refused]).0[0], Fate::Ask);
         // Data that wait for no answer.
         let hasty = [OPEN[0], (0, FIRST + 1, No, b"\x99".as_slice())];
         assert_eq!(fates(&hasty).0, [Fate::Pass, Fate::Ask]);

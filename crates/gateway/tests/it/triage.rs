@@ -103,6 +103,7 @@ impl Step {
                 sequence: tcp.sequence,
                 syn: tcp.syn,
                 acknowledged: tcp.ack.then_some(tcp.acknowledged),
+                rst: tcp.rst,
             }),
             payload: packet.payload.to_vec(),
             // Of a packet that was cut nobody knows how it goes on; the kernel has all of it.

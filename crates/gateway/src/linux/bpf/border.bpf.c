@@ -846,8 +846,14 @@ ALWAYS_INLINE struct flow *connection_of(const struct packet *packet, const stru
 			call(packet, ends, high, flow, (high ^ flow->from_high) & 1);
 		return flow;
 	}
-	if (asked || packet->payload || !(packet->tcp_flags & TCP_SYN))
+	if (asked || packet->payload)
 		return 0;
+	if (!(packet->tcp_flags & TCP_SYN)) {
+		// A call that is turned down is over.
+		if (packet->tcp_flags & TCP_RST && bpf_map_lookup_elem(&calls, ends))
+			*fate = FATE_PASS;
+		return 0;
+	}
 	if (!(packet->tcp_flags & TCP_ACK)) {
 		struct called called = { .number = packet->sequence, .high = high };
 

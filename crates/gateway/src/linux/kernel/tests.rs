@@ -153,6 +153,7 @@ fn compare(
             sequence: tcp.sequence,
             syn: tcp.syn,
             acknowledged: tcp.ack.then_some(tcp.acknowledged),
+            rst: tcp.rst,
         }),
         payload: packet.payload,
         length: u32::try_from(packet.payload.len()).unwrap(),
@@ -294,13 +295,14 @@ fn chance_packet(chance: &mut Chance, next: &mut [[u32; 2]; 8], calm: bool) -> V
         2 => number = number.wrapping_add(7),
         3 => number = number.wrapping_sub(7),
         4 => number = number.wrapping_sub(u32::try_from(payload.len()).unwrap()),
+        7 => flags = 0x14,
         5 | 6 => (flags, number) = (0x02, u32::try_from(chance.below(1 << 31)).unwrap()),
         _ => {}
     }
     if flags != 0x18 && chance.below(8) > 0 {
         payload.clear();
     }
-    if flags != 0x18 {
+    if matches!(flags, 0x02 | 0x12) {
         next[place][from] = number.wrapping_add(1);
     } else if number == next[place][from] {
         next[place][from] = number.wrapping_add(u32::try_from(payload.len()).unwrap());
