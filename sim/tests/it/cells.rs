@@ -2,25 +2,19 @@
 //! said here as long as it is not (docs/explanation/priority.md says why).
 
 use ringway_dtl::Algorithm;
-use ringway_sim::seeds;
 use ringway_sim::trials::table;
 
-use crate::trials::{Short, holds};
+use crate::trials::{Short, all_hold};
 
 fn plays(name: &str, short: &[Short]) {
     let cell = table().into_iter().find(|cell| cell.name == name);
     let cell = cell.unwrap_or_else(|| panic!("there is no cell {name}"));
-    let mut missed = Vec::new();
-    for seed in seeds(20) {
-        let figures = cell.play(Algorithm::default(), seed);
-        for (what, _) in short {
-            let known = figures.iter().any(|figure| figure.name == *what);
-            assert!(known, "{name} has no figure {what}");
-        }
-        let missing = figures.into_iter().filter(|figure| !holds(figure, short));
-        missed.extend(missing.map(|figure| (seed, figure)));
-    }
-    assert!(missed.is_empty(), "{name}: {missed:#?}");
+    all_hold(
+        name,
+        20,
+        |seed| cell.play(Algorithm::default(), seed),
+        short,
+    );
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn the_models_of_tcp_do_about_what_the_kernels_do() {
         ),
         (
             Path::drop_tail(100.0, 20, 1.0),
-            [(1, 1.18), (2, 1.42), (4, 3.66), (8, 8.32)],
+            [(1, 1.12), (2, 1.79), (4, 3.66), (8, 8.37)],
         ),
     ];
     for (mut path, kernels) in cells {

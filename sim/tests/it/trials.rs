@@ -7,7 +7,7 @@ use ringway_sim::trials::{Bound, Figure, matrix, trial};
 /// What a figure has to be as long as it is not yet what it should be: see docs/explanation/priority.md.
 pub(crate) type Short = (&'static str, f64);
 
-pub(crate) fn holds(figure: &Figure, short: &[Short]) -> bool {
+fn holds(figure: &Figure, short: &[Short]) -> bool {
     let value = figure.value;
     match (figure.bound, short.iter().find(|s| s.0 == figure.name)) {
         (Bound::AtLeast(_), Some((_, least))) => value >= *least,
@@ -18,9 +18,15 @@ pub(crate) fn holds(figure: &Figure, short: &[Short]) -> bool {
 
 fn plays(name: &str, short: &[Short]) {
     let trial = trial(name).unwrap_or_else(|| panic!("there is no trial {name}"));
+    let play = |seed| (trial.play)(Algorithm::default(), seed);
+    all_hold(name, 2, play, short);
+}
+
+/// Every figure of so many seeds is what it has to be, or what is said here.
+pub(crate) fn all_hold(name: &str, count: u64, play: impl Fn(u64) -> Vec<Figure>, short: &[Short]) {
     let mut missed = Vec::new();
-    for seed in seeds(2) {
-        let figures = (trial.play)(Algorithm::default(), seed);
+    for seed in seeds(count) {
+        let figures = play(seed);
         for (what, _) in short {
             let known = figures.iter().any(|figure| figure.name == *what);
             assert!(known, "{name} has no figure {what}");
