@@ -218,6 +218,11 @@ impl Sim {
         self.now
     }
 
+    /// Another route, from the next packet on.
+    pub(crate) fn set_rtt(&mut self, rtt: Duration) {
+        self.link.rtt = rtt;
+    }
+
     pub(crate) fn stop(&mut self, flow: usize) {
         self.flows[flow].active = false;
     }

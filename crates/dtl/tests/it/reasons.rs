@@ -78,6 +78,21 @@ fn flows_that_have_lost_are_limited_by_loss_and_a_change_of_rules_forgets_it() {
 }
 
 #[test]
+fn the_queue_that_is_told_is_that_of_the_route_of_now() {
+    let mut sim = Sim::new(Link::ten_megabit(200));
+    let flow = sim.add_with(Config::default(), 0.0);
+    sim.run(secs(30));
+    sim.set_rtt(ms(60));
+    // The paper's history of thirteen minutes would show forty milliseconds more.
+    sim.run(secs(90));
+    for report in reports(&mut sim, flow, 5) {
+        let (base, queueing) = (report.base_delay.unwrap(), report.queueing_delay.unwrap());
+        assert!(base >= ms(59) && base <= ms(75), "{base:?}");
+        assert!(queueing <= ms(20), "{queueing:?}");
+    }
+}
+
+#[test]
 fn a_loss_of_long_ago_is_no_reason() {
     // So much buffer that nothing else cuts the window for a long while.
     let mut sim = Sim::new(Link::ten_megabit(4000));
