@@ -2,6 +2,7 @@
 
 mod case;
 mod cell;
+mod changes;
 mod figures;
 mod flow;
 mod line;

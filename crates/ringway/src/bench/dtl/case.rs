@@ -8,6 +8,7 @@ use ringway_dtl::Algorithm;
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
+use super::changes;
 use super::flow::{Clocks, Kind};
 use super::line::Line;
 use super::watch::{STEP, Watch};
@@ -76,6 +77,10 @@ pub(super) enum Case {
     Worth(f64),
     /// Two flows of priority 1.
     Equal,
+    /// Flows of priorities 1, 2 and 4 from one program to one peer.
+    Weights,
+    /// Beside one kernel CUBIC a priority goes from 1 to 4, to 0, and back to 1.
+    Change,
     /// The paper's Figure 6, at four times the speed: priority 0, 1 and 2 beside a TCP.
     Figure6,
     /// The paper's Figure 7, at four times the speed: five flows of changing priority.
@@ -92,6 +97,8 @@ impl fmt::Display for Case {
             Case::Late(flows) => write!(f, "late-{flows}"),
             Case::Worth(priority) => write!(f, "worth-{priority}"),
             Case::Equal => f.write_str("equal"),
+            Case::Weights => f.write_str("weights"),
+            Case::Change => f.write_str("change"),
             Case::Figure6 => f.write_str("figure-6"),
             Case::Figure7 => f.write_str("figure-7"),
         }
@@ -115,7 +122,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    fn of(values: &[(&str, f64)]) -> Outcome {
+    pub(super) fn of(values: &[(&str, f64)]) -> Outcome {
         let values = values
             .iter()
             .map(|(name, value)| ((*name).to_owned(), *value));
@@ -160,19 +167,20 @@ impl Times {
     pub(super) fn of(&self, case: Case) -> f64 {
         let once = self.settle + self.measure;
         match case {
-            Case::Alone | Case::Equal | Case::Worth(_) => once,
+            Case::Alone | Case::Equal | Case::Weights | Case::Worth(_) => once,
             Case::Upload | Case::Tcp(_) => once + self.settle,
             Case::Beside(_) => once + self.settle + self.back,
             Case::Late(flows) => self.gap * f64::from(flows) + once,
-            Case::Figure6 | Case::Figure7 => FIGURE,
+            Case::Change => changes::CHANGE,
+            Case::Figure6 | Case::Figure7 => changes::FIGURE,
         }
     }
 }
 
-/// Seconds of the paper's Figures 6 and 7 here; there 480.
-const FIGURE: f64 = 120.0;
+/// Priorities of flows of one program.
+const WEIGHTS: [f64; 3] = [1.0, 2.0, 4.0];
 /// Bits of a full packet.
-const PACKET_BITS: f64 = 12_000.0;
+pub(super) const PACKET_BITS: f64 = 12_000.0;
 /// Part of the line that a scavenger has again when it is back.
 const BACK: f64 = 0.8;
 /// Seconds over which it is looked whether it is back.
@@ -199,8 +207,10 @@ pub(super) fn run(
         }
         Case::Worth(priority) => worth(&mut watch, &flow(priority), times),
         Case::Equal => equal(&mut watch, &flow(1.0), times),
-        Case::Figure6 => figure_6(&mut watch, &flow(0.0)),
-        Case::Figure7 => figure_7(&mut watch, &flow(0.0)),
+        Case::Weights => weights(&mut watch, contender, times),
+        Case::Change => changes::change(&mut watch, &flow(1.0)),
+        Case::Figure6 => changes::figure_6(&mut watch, &flow(0.0)),
+        Case::Figure7 => changes::figure_7(&mut watch, &flow(0.0)),
     }
 }
 
@@ -274,7 +284,7 @@ fn beside_tcp(
     Ok(outcome)
 }
 
-fn jain(rates: &[f64]) -> f64 {
+pub(super) fn jain(rates: &[f64]) -> f64 {
     let (sum, squares) = rates.iter().fold((0.0, 0.0), |(sum, squares), rate| {
         (sum + rate, squares + rate * rate)
     });
@@ -368,92 +378,40 @@ fn equal(watch: &mut Watch<'_>, kind: &Kind, times: Times) -> Result<Outcome, Fa
     ]))
 }
 
-fn series(watch: &Watch<'_>, flows: &[(usize, &str)]) -> Vec<Series> {
+/// How far flows of one program are from the parts that their priorities give them.
+fn weights(watch: &mut Watch<'_>, contender: &Contender, times: Times) -> Result<Outcome, Failure> {
+    let Contender::Ringway = contender else {
+        return Err(Failure::failed(format_args!(
+            "{contender} has no flows of different priorities to one peer"
+        )));
+    };
+    let flows = watch.start_together(&WEIGHTS)?;
+    let from = watch.now() + times.settle;
+    let to = from + times.measure;
+    watch.until(to);
+    let rates: Vec<f64> = flows
+        .iter()
+        .map(|flow| watch.rate(*flow, from, to))
+        .collect();
+    Ok(Outcome::of(&[
+        ("off", farthest(&rates, &WEIGHTS)),
+        ("rate", rates.iter().sum()),
+    ]))
+}
+
+/// The greatest deviation of a share from what is due to it, as a part of that.
+fn farthest(rates: &[f64], weights: &[f64]) -> f64 {
+    let (all, due) = (rates.iter().sum::<f64>(), weights.iter().sum::<f64>());
+    let off = |(rate, weight): (&f64, &f64)| ((rate / all) / (weight / due) - 1.0).abs();
+    rates.iter().zip(weights).map(off).fold(0.0, f64::max)
+}
+
+pub(super) fn series(watch: &Watch<'_>, flows: &[(usize, &str)]) -> Vec<Series> {
     let named = flows.iter().map(|(flow, name)| Series {
         name: (*name).to_owned(),
         points: watch.rates(*flow, 1.0),
     });
     named.collect()
-}
-
-/// Seconds after `from` until the mean of a second is within a quarter of what it is in the rest of the time until `to`.
-fn settled(watch: &Watch<'_>, flow: usize, from: f64, to: f64) -> f64 {
-    let usual = watch.rate(flow, f64::midpoint(from, to), to);
-    let steps = ((to - from) / STEP) as u32;
-    let mut ends = (10..=steps).map(|step| from + f64::from(step) * STEP);
-    let near = |end: &f64| {
-        let rate = watch.rate(flow, end - 1.0, *end);
-        (rate - usual).abs() <= (usual / 4.0).max(0.02 * watch.line().cell().rate)
-    };
-    ends.find(near).map_or(to - from, |end| end - from)
-}
-
-fn figure_6(watch: &mut Watch<'_>, kind: &Kind) -> Result<Outcome, Failure> {
-    let tcp = watch.start(&Kind::Tcp("cubic"))?;
-    let flow = watch.start(kind)?;
-    let (one, two) = (FIGURE / 2.0, FIGURE * 0.75);
-    watch.until(one);
-    watch.set_priority(flow, 1.0)?;
-    watch.until(two);
-    watch.set_priority(flow, 2.0)?;
-    watch.until(FIGURE);
-    let share = |from: f64, to: f64| {
-        let packet = PACKET_BITS / 1e6 / (to - from);
-        watch.rate(flow, from, to) / watch.rate(tcp, from, to).max(packet)
-    };
-    let mut outcome = Outcome::of(&[
-        ("share-0", share(10.0, one)),
-        ("share-1", share(one + 5.0, two)),
-        ("share-2", share(two + 5.0, FIGURE)),
-        ("to-1", settled(watch, flow, one, two)),
-        ("to-2", settled(watch, flow, two, FIGURE)),
-    ]);
-    outcome.series = series(watch, &[(tcp, "TCP CUBIC"), (flow, "0, 1, 2")]);
-    Ok(outcome)
-}
-
-fn figure_7(watch: &mut Watch<'_>, kind: &Kind) -> Result<Outcome, Failure> {
-    let mut flows = Vec::new();
-    for _ in 0..5 {
-        flows.push(watch.start(kind)?);
-    }
-    let (four, two) = (FIGURE / 4.0, FIGURE / 2.0);
-    watch.until(four);
-    for flow in flows.iter().skip(1) {
-        watch.set_priority(*flow, 1.0)?;
-    }
-    watch.until(two);
-    for flow in flows.iter().skip(3) {
-        watch.set_priority(*flow, 2.0)?;
-    }
-    watch.until(FIGURE);
-    let rates = |from: f64, to: f64| -> Vec<f64> {
-        flows
-            .iter()
-            .map(|flow| watch.rate(*flow, from, to))
-            .collect()
-    };
-    let (first, second, third) = (
-        rates(10.0, four),
-        rates(four + 5.0, two),
-        rates(two + 5.0, FIGURE),
-    );
-    let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len().max(1) as f64;
-    let part =
-        |rates: &[f64], from: usize, to: usize| mean(rates.get(from..to).unwrap_or_default());
-    let mut outcome = Outcome::of(&[
-        ("jain-all-0", jain(&first)),
-        ("jain-four-1", jain(second.get(1..).unwrap_or_default())),
-        (
-            "scavenger-beside",
-            part(&second, 0, 1) / second.iter().sum::<f64>(),
-        ),
-        ("two-of-one", part(&third, 3, 5) / part(&third, 1, 3)),
-    ]);
-    let names = ["0", "1", "1", "1, 2", "1, 2"];
-    let named: Vec<_> = flows.iter().copied().zip(names).collect();
-    outcome.series = series(watch, &named);
-    Ok(outcome)
 }
 
 #[cfg(test)]
@@ -465,5 +423,13 @@ mod tests {
         assert!((jain(&[3.0, 3.0, 3.0]) - 1.0).abs() < 1e-12);
         assert!((jain(&[5.0, 0.0, 0.0, 0.0]) - 0.25).abs() < 1e-12);
         assert!(jain(&[0.0, 0.0]).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_farthest_from_its_part_counts() {
+        assert!(farthest(&[10.0, 20.0, 40.0], &WEIGHTS).abs() < 1e-12);
+        // A fifth instead of a seventh.
+        let off = farthest(&[20.0, 20.0, 60.0], &WEIGHTS);
+        assert!((off - 0.4).abs() < 1e-12, "{off}");
     }
 }

@@ -91,6 +91,11 @@ fn of(task: &Task, runs: &Outcomes) -> Vec<Figure> {
             let share = case.figure("share ÷ one CUBIC's", "", "share");
             vec![against(share, "kernel CUBICs", &case.of_kernel("share"))]
         }
+        Case::Weights => vec![
+            aim(case.figure("farthest from 1 : 2 : 4", "", "off"), 0.05),
+            case.figure("throughput", "Mbit/s", "rate"),
+        ],
+        Case::Change => change(&case),
         Case::Figure6 => vec![
             case.figure("share at 0 ÷ TCP's", "", "share-0"),
             case.figure("share at 1 ÷ TCP's", "", "share-1"),
@@ -116,5 +121,42 @@ fn alone(case: &Runs<'_>) -> Vec<Option<Figure>> {
         against(rate, "noq-cubic", &noq),
         aim(queueing, (case.task.cell.rtt_ms as f64 / 8.0).max(3.0)),
         aim(case.figure("packets lost", "", "loss"), 0.001),
+    ]
+}
+
+/// What changes of a priority take and cost, each beside the time after it.
+fn change(case: &Runs<'_>) -> Vec<Option<Figure>> {
+    let within = (40.0 * case.task.cell.rtt_ms as f64 / 1e3).max(2.0);
+    let later = |name: &str| values(case.runs, case.task, name);
+    vec![
+        aim(case.figure("from 1 to 4", "s", "to-4"), within),
+        against(
+            case.figure("packets lost by then", "", "loss-to-4"),
+            "later",
+            &later("loss-at-4"),
+        ),
+        against(
+            case.figure("longest silence by then", "s", "silence-to-4"),
+            "later",
+            &later("silence-at-4"),
+        ),
+        // What TCP has not grown into yet is free.
+        case.figure("from 4 to 0, as TCP grows", "s", "to-0"),
+        against(
+            case.figure("packets lost at 0 by then", "", "loss-to-0"),
+            "later",
+            &later("loss-at-0"),
+        ),
+        aim(case.figure("from 0 to 1", "s", "to-1"), within),
+        against(
+            case.figure("packets lost at 1 by then", "", "loss-to-1"),
+            "later",
+            &later("loss-at-1"),
+        ),
+        against(
+            case.figure("longest silence at 1 by then", "s", "silence-to-1"),
+            "later",
+            &later("silence-at-1"),
+        ),
     ]
 }

@@ -61,15 +61,9 @@ pub(super) struct Flow {
 impl Flow {
     /// Starts a flow from the sending end to `port` of the receiving end.
     pub(super) fn start(line: &Line, kind: &Kind, port: u16) -> Result<Flow, Failure> {
-        let mut flow = Flow {
-            received: Arc::default(),
-            stop: Arc::default(),
-            connection: None,
-            children: Vec::new(),
-        };
         let started = match kind {
-            Kind::Tcp(control) => flow.tcp(line, control, port),
-            Kind::Upload(control) => flow.upload(line, control, port),
+            Kind::Tcp(control) => Flow::tcp(line, control, port),
+            Kind::Upload(control) => Flow::upload(line, control, port),
             Kind::Ours(algorithm, priority, clocks) => {
                 let config = Config {
                     algorithm: *algorithm,
@@ -80,23 +74,35 @@ impl Flow {
                     clocks: *clocks == Clocks::Told,
                     ..QuicOptions::default()
                 };
-                flow.quic(line, options, *priority, port)
+                alone(line, &options, *priority, port)
             }
             Kind::Noq => {
                 let options = QuicOptions {
                     congestion: CongestionControl::Cubic,
                     ..QuicOptions::default()
                 };
-                flow.quic(line, options, 1.0, port)
+                alone(line, &options, 1.0, port)
             }
-            Kind::Beside(program, name) => flow.beside(line, program, name, port),
+            Kind::Beside(program, name) => Flow::beside(line, program, name, port),
         };
         started.map_err(|error| {
             Failure::failed(format_args!(
                 "a flow of {kind:?} could not be started: {error}"
             ))
-        })?;
-        Ok(flow)
+        })
+    }
+
+    /// Starts flows of ours from one program at the sending end to one peer at the receiving end.
+    pub(super) fn start_together(
+        line: &Line,
+        priorities: &[f64],
+        port: u16,
+    ) -> Result<Vec<Flow>, Failure> {
+        quic(line, &QuicOptions::default(), priorities, port).map_err(|error| {
+            Failure::failed(format_args!(
+                "flows of one program could not be started: {error}"
+            ))
+        })
     }
 
     /// Bytes of payload that have arrived.
@@ -131,19 +137,30 @@ impl Flow {
         }
     }
 
-    fn tcp(&self, line: &Line, control: &'static str, port: u16) -> io::Result<()> {
+    fn idle() -> Flow {
+        Flow {
+            received: Arc::default(),
+            stop: Arc::default(),
+            connection: None,
+            children: Vec::new(),
+        }
+    }
+
+    fn tcp(line: &Line, control: &'static str, port: u16) -> io::Result<Flow> {
+        let flow = Flow::idle();
         let there = line.receiver(port);
         let listener = joined(line.at(End::Receiver, move || TcpListener::bind(there))?)??;
-        let (received, stop) = (Arc::clone(&self.received), Arc::clone(&self.stop));
+        let (received, stop) = (Arc::clone(&flow.received), Arc::clone(&flow.stop));
         line.at(End::Receiver, move || count(&listener, &received))?;
         let stream = line.at(End::Sender, move || connect(there, control))?;
         let stream = joined(stream)??;
         line.at(End::Sender, move || fill(stream, &stop))?;
-        Ok(())
+        Ok(flow)
     }
 
     /// Whoever listens sends.
-    fn upload(&self, line: &Line, control: &'static str, port: u16) -> io::Result<()> {
+    fn upload(line: &Line, control: &'static str, port: u16) -> io::Result<Flow> {
+        let flow = Flow::idle();
         let there = line.receiver(port);
         let listener = joined(line.at(End::Receiver, move || {
             let listener = TcpListener::bind(there)?;
@@ -151,7 +168,7 @@ impl Flow {
             set_tcp_congestion(&listener, control)?;
             io::Result::Ok(listener)
         })?)??;
-        let (received, stop) = (Arc::clone(&self.received), Arc::clone(&self.stop));
+        let (received, stop) = (Arc::clone(&flow.received), Arc::clone(&flow.stop));
         line.at(End::Receiver, move || {
             if let Ok((stream, _)) = listener.accept() {
                 fill(stream, &stop);
@@ -159,47 +176,11 @@ impl Flow {
         })?;
         let stream = joined(line.at(End::Sender, move || TcpStream::connect(there))?)??;
         line.at(End::Sender, move || count_stream(stream, &received))?;
-        Ok(())
+        Ok(flow)
     }
 
-    fn quic(
-        &mut self,
-        line: &Line,
-        options: QuicOptions,
-        priority: f64,
-        port: u16,
-    ) -> io::Result<()> {
-        let priority = Priority::new(priority).map_err(io::Error::other)?;
-        let there = line.receiver(port);
-        let generate = || Identity::generate().map_err(io::Error::other);
-        let (ours, theirs) = (generate()?, generate()?);
-        let member = MemberId::from(theirs.signing_key());
-        let (ready, bound) = mpsc::channel();
-        let (received, at_receiver) = (Arc::clone(&self.received), options.clone());
-        line.at(End::Receiver, move || {
-            run(async {
-                let endpoint = bind(there, &theirs, at_receiver)?;
-                ready.send(()).ok();
-                sink(&endpoint, &received).await
-            })
-        })?;
-        bound.recv().map_err(io::Error::other)?;
-        let (connected, connection) = mpsc::channel();
-        line.at(End::Sender, move || {
-            run(async {
-                let local = SocketAddr::new(unspecified(there), 0);
-                let endpoint = bind(local, &ours, options)?;
-                let connection = endpoint.connect(there, member, priority).await;
-                let connection = connection.map_err(io::Error::other)?;
-                connected.send(connection.clone()).ok();
-                source(&connection).await
-            })
-        })?;
-        self.connection = Some(connection.recv().map_err(io::Error::other)?);
-        Ok(())
-    }
-
-    fn beside(&mut self, line: &Line, program: &Path, name: &str, port: u16) -> io::Result<()> {
+    fn beside(line: &Line, program: &Path, name: &str, port: u16) -> io::Result<Flow> {
+        let mut flow = Flow::idle();
         let there = line.receiver(port).to_string();
         let start = |end, words: Vec<String>| {
             let mut command = Command::new(program);
@@ -213,10 +194,10 @@ impl Flow {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let mut receiver = start(End::Receiver, words(&["receive", name, &there]))?;
         let out = receiver.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        self.children.push(receiver);
+        flow.children.push(receiver);
         let mut lines = BufReader::new(out).lines();
         lines.next().ok_or(io::ErrorKind::UnexpectedEof)??;
-        let received = Arc::clone(&self.received);
+        let received = Arc::clone(&flow.received);
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 let bytes = line.split(' ').nth(1).and_then(|bytes| bytes.parse().ok());
@@ -226,8 +207,8 @@ impl Flow {
             }
         });
         let sender = start(End::Sender, words(&["send", name, &there, FOR_EVER]))?;
-        self.children.push(sender);
-        Ok(())
+        flow.children.push(sender);
+        Ok(flow)
     }
 }
 
@@ -235,6 +216,64 @@ impl Drop for Flow {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// A flow of ours, or of the QUIC stack's, that shares nothing with others.
+fn alone(line: &Line, options: &QuicOptions, priority: f64, port: u16) -> io::Result<Flow> {
+    let flows = quic(line, options, &[priority], port)?;
+    let alone = flows.into_iter().next();
+    alone.ok_or_else(|| io::ErrorKind::NotConnected.into())
+}
+
+/// Flows from one endpoint to another, one for each priority.
+fn quic(
+    line: &Line,
+    options: &QuicOptions,
+    priorities: &[f64],
+    port: u16,
+) -> io::Result<Vec<Flow>> {
+    let priorities: Vec<_> = priorities
+        .iter()
+        .map(|priority| Priority::new(*priority).map_err(io::Error::other))
+        .collect::<Result<_, _>>()?;
+    let mut flows: Vec<_> = priorities.iter().map(|_| Flow::idle()).collect();
+    let counters = flows.iter().map(|flow| Arc::clone(&flow.received));
+    let counters: Vec<_> = counters.collect();
+    let there = line.receiver(port);
+    let generate = || Identity::generate().map_err(io::Error::other);
+    let (ours, theirs) = (generate()?, generate()?);
+    let member = MemberId::from(theirs.signing_key());
+    let (ready, bound) = mpsc::channel();
+    let at_receiver = options.clone();
+    line.at(End::Receiver, move || {
+        run(async {
+            let endpoint = bind(there, &theirs, at_receiver)?;
+            ready.send(()).ok();
+            sink(&endpoint, counters).await
+        })
+    })?;
+    bound.recv().map_err(io::Error::other)?;
+    let (connected, connections) = mpsc::channel();
+    let at_sender = options.clone();
+    line.at(End::Sender, move || {
+        run(async {
+            let local = SocketAddr::new(unspecified(there), 0);
+            let endpoint = bind(local, &ours, at_sender)?;
+            let mut sending = tokio::task::JoinSet::new();
+            for priority in priorities {
+                let connection = endpoint.connect(there, member, priority).await;
+                let connection = connection.map_err(io::Error::other)?;
+                connected.send(connection.clone()).ok();
+                sending.spawn(async move { source(&connection).await });
+            }
+            while sending.join_next().await.is_some() {}
+            Ok(())
+        })
+    })?;
+    for flow in &mut flows {
+        flow.connection = Some(connections.recv().map_err(io::Error::other)?);
+    }
+    Ok(flows)
 }
 
 /// Connects with this congestion control from the beginning. A connection that begins with the system's own and changes keeps some
@@ -313,13 +352,22 @@ fn bind(
         .map_err(io::Error::other)
 }
 
-async fn sink(endpoint: &QuicEndpoint, received: &AtomicU64) -> io::Result<()> {
-    let connection = endpoint.accept().await.ok_or(io::ErrorKind::BrokenPipe)?;
-    let (_send, mut stream) = connection.accept_bi().await.map_err(io::Error::other)?;
-    // Its end, or that of the flow.
-    while let Ok(Some(chunk)) = stream.read_chunk(BLOCK).await {
-        received.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+/// Counts what each connection brings, in the order in which they come.
+async fn sink(endpoint: &QuicEndpoint, counters: Vec<Arc<AtomicU64>>) -> io::Result<()> {
+    let mut arriving = tokio::task::JoinSet::new();
+    for received in counters {
+        let connection = endpoint.accept().await.ok_or(io::ErrorKind::BrokenPipe)?;
+        arriving.spawn(async move {
+            let Ok((_send, mut stream)) = connection.accept_bi().await else {
+                return;
+            };
+            // Its end, or that of the flow.
+            while let Ok(Some(chunk)) = stream.read_chunk(BLOCK).await {
+                received.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+            }
+        });
     }
+    while arriving.join_next().await.is_some() {}
     Ok(())
 }
 

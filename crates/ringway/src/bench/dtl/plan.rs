@@ -60,12 +60,17 @@ fn cases(contender: &Contender) -> Vec<Case> {
             .chain(scavenger)
             .collect(),
         Contender::RoundTrips => vec![Case::Upload],
-        Contender::Ringway | Contender::Paper => [Case::Alone, Case::Upload, Case::Equal]
-            .into_iter()
-            .chain(scavenger)
-            .chain(worth)
-            .chain([Case::Figure6, Case::Figure7])
-            .collect(),
+        Contender::Ringway | Contender::Paper => {
+            // Each flow of the paper's is on its own.
+            let together = (*contender == Contender::Ringway).then_some(Case::Weights);
+            [Case::Alone, Case::Upload, Case::Equal]
+                .into_iter()
+                .chain(scavenger)
+                .chain(worth)
+                .chain(together)
+                .chain([Case::Change, Case::Figure6, Case::Figure7])
+                .collect()
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use tracing::Level;
+
 use super::flow::{Flow, Kind};
 use super::line::Line;
 use super::probe::Probe;
@@ -59,6 +61,19 @@ impl<'a> Watch<'a> {
         Ok(self.flows.len() - 1)
     }
 
+    /// Adds flows of ours from one program to one peer, and gives their indices.
+    pub(super) fn start_together(&mut self, priorities: &[f64]) -> Result<Vec<usize>, Failure> {
+        let flows = Flow::start_together(self.line, priorities, self.port)?;
+        self.port += 1;
+        let first = self.flows.len();
+        let samples = self.samples;
+        self.flows.extend(flows.into_iter().map(|flow| Tracked {
+            flow,
+            received: vec![0; samples],
+        }));
+        Ok((first..self.flows.len()).collect())
+    }
+
     pub(super) fn stop(&mut self, flow: usize) {
         if let Some(tracked) = self.flows.get_mut(flow) {
             tracked.flow.stop();
@@ -82,10 +97,9 @@ impl<'a> Watch<'a> {
             self.samples += 1;
             for tracked in &mut self.flows {
                 tracked.received.push(tracked.flow.received());
-                if self.samples.is_multiple_of(10)
-                    && let Some(report) = tracked.flow.report()
-                {
-                    tracing::debug!(at = next, ?report, "a second of a run");
+                let told = self.samples.is_multiple_of(10) || tracing::enabled!(Level::TRACE);
+                if told && let Some(report) = tracked.flow.report() {
+                    tracing::debug!(at = next, ?report, "a moment of a run");
                 }
             }
         }
@@ -108,6 +122,20 @@ impl<'a> Watch<'a> {
         };
         let bytes = at(to).saturating_sub(at(from));
         bytes as f64 * 8.0 / 1e6 / (to - from).max(STEP)
+    }
+
+    /// The longest time between two times in which nothing of a flow arrived, to the tenth of a second.
+    pub(super) fn silence(&self, flow: usize, from: f64, to: f64) -> f64 {
+        let steps = ((to - from) / STEP).round() as u32;
+        let mut longest = 0;
+        let mut silent = 0;
+        for step in 0..steps {
+            let start = from + f64::from(step) * STEP;
+            let nothing = self.rate(flow, start, start + STEP) == 0.0;
+            silent = if nothing { silent + 1 } else { 0 };
+            longest = longest.max(silent);
+        }
+        f64::from(longest) * STEP
     }
 
     /// Rates of a flow over the run, one for each `step` seconds.
