@@ -5,7 +5,7 @@ use std::time::Duration;
 use ringway_dtl::Algorithm;
 
 use super::{Figure, Rival, Run, Setting, Trial};
-use crate::bottleneck::{Path, jain};
+use crate::bottleneck::{Jitter, Path, jain};
 
 pub(super) const TRIALS: &[Trial] = &[
     Trial {
@@ -15,6 +15,14 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         name: "route-little-longer",
         play: |a, s| route(a, s, 20, 26),
+    },
+    Trial {
+        name: "route-longer-jitter",
+        play: route_jitter,
+    },
+    Trial {
+        name: "tcp-for-minutes",
+        play: tcp_for_minutes,
     },
     Trial {
         name: "route-shorter",
@@ -75,6 +83,46 @@ fn route(algorithm: Algorithm, seed: u64, from_ms: u64, to_ms: u64) -> Vec<Figur
         Figure::at_most("queue from 40 s on, ms", run.wait(70.0, 100.0), most),
         Figure::at_most("dropped, %", run.dropped(flow, 0.0, 100.0) * 100.0, 0.1),
     ]
+}
+
+/// The route grows longer where delays tremble by 5 ms.
+fn route_jitter(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
+    let mut path = Path::drop_tail(10.0, 60, 2.0);
+    path.rtt = ms(20);
+    path.jitter = Jitter::Uniform(ms(5));
+    let mut run = Setting::on(path, algorithm).run(seed);
+    let flow = run.ours(0.0);
+    run.to(30.0);
+    run.sim.set_rtt(ms(60));
+    run.to(160.0);
+    vec![
+        Figure::at_most("back on the new route, s", run.back(flow, 0.8, 30.0), 15.0),
+        Figure::at_least("share from 15 s on", run.share(flow, 45.0, 160.0), 0.9),
+    ]
+}
+
+/// A TCP that keeps a queue for three minutes: what never empties is not the path.
+fn tcp_for_minutes(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for (megabits, rtt, products) in [(10.0, 20, 4.0), (100.0, 60, 1.0)] {
+        for (rival, back) in [
+            (Rival::Cubic, "back after CUBIC, s"),
+            (Rival::Reno, "back after Reno, s"),
+        ] {
+            let path = Path::drop_tail(megabits, rtt, products);
+            let mut run = Setting::on(path, algorithm).run(seed);
+            let flow = run.ours(0.0);
+            let tcp = run.tcp(10.0, rival);
+            run.to(200.0);
+            run.sim.stop_at(run.sim.now(), tcp);
+            run.to(220.0);
+            let (first, last) = (run.share(flow, 20.0, 70.0), run.share(flow, 150.0, 200.0));
+            figures.push(Figure::at_most("takes in the first minute", first, 0.01));
+            figures.push(Figure::at_most("takes in the third minute", last, 0.01));
+            figures.push(Figure::at_most(back, run.back(flow, 0.8, 200.0), 2.0));
+        }
+    }
+    figures
 }
 
 /// 10, 2 and 10 Mbit/s again.

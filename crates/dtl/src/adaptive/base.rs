@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 const SLICE: Duration = Duration::from_secs(10);
 /// Entries: a base is forgotten after a minute in which the queue never emptied. Drains empty it many times in that time.
 const SLICES: usize = 6;
+/// Slices that are not counted while others fill the queue: what they never let become empty is not the path. A base is forgotten all the same
+/// once ten minutes have passed so, as in LEDBAT (RFC 6817 §3.4.2, BASE_HISTORY).
+const HELD: u32 = 60;
 /// For how long delays have to stay where they are, while nothing of ours is in the queue, to be those of another route.
 const STEADY: Duration = Duration::from_secs(10);
 /// And how often they have to be seen so.
@@ -19,6 +22,8 @@ struct Smallest {
     began: Instant,
     width: Duration,
     count: usize,
+    /// Slices that have not been counted, less those that have been since.
+    held: u32,
 }
 
 impl Smallest {
@@ -28,6 +33,15 @@ impl Smallest {
             began: now,
             width,
             count,
+            held: 0,
+        }
+    }
+
+    /// The newest slice goes on until `now`: nothing is forgotten for the time being.
+    fn hold(&mut self, now: Instant) {
+        while self.held < HELD && now.saturating_duration_since(self.began) >= self.width {
+            self.began += self.width;
+            self.held += 1;
         }
     }
 
@@ -40,6 +54,7 @@ impl Smallest {
                 break;
             }
             self.began += self.width;
+            self.held = self.held.saturating_sub(1);
             self.slices.push_front(f64::INFINITY);
         }
         if now.saturating_duration_since(self.began) >= self.width {
@@ -160,6 +175,14 @@ impl Base {
         }
     }
 
+    /// A queue that is not for us to empty hides the base: what was seen before it stays known.
+    pub(super) fn hold(&mut self, now: Instant) {
+        self.round_trip.hold(now);
+        for smallest in &mut self.looks.base {
+            smallest.hold(now);
+        }
+    }
+
     /// Takes a round trip and, where it is measured, the time of the way there by two clocks; how long the packet waited on the way there.
     ///
     /// What the way there says counts only if it is less than what the round trip says: a queue on the way back is not ours to avoid, and a clock
@@ -208,12 +231,14 @@ impl Base {
         self.noise.get().unwrap_or(0.0)
     }
 
-    /// A round trip while nothing of ours was in the queue. Queues of others come and go: what stays within `band` is the path itself.
+    /// A round trip while nothing of ours was in the queue. Queues of others come and go: what stays within `band`, and what delays tremble by,
+    /// is the path itself.
     pub(super) fn without_us(&mut self, now: Instant, rtt: f64, band: f64) {
+        let around = band + 2.0 * self.noise();
         // Nor is what waits on the way back.
         let rtt = rtt - self.looks.back(now);
         let steady = match self.steady {
-            Some(known) if (known.most - rtt).max(rtt - known.least) <= band => Steady {
+            Some(known) if (known.most - rtt).max(rtt - known.least) <= around => Steady {
                 looks: known.looks.saturating_add(1),
                 least: known.least.min(rtt),
                 most: known.most.max(rtt),
@@ -271,6 +296,27 @@ mod tests {
         assert!((base.update(ms(9000), 0.120, None) - 0.100).abs() < 1e-9);
         base.look_back(ms(250), 0.022, 5.012);
         assert!((base.update(ms(251), 0.120, None) - 0.100).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_others_hide_stays_known_for_ten_minutes_and_what_nobody_sees_for_one() {
+        let after = |seconds, held: bool| {
+            let mut base = Base::new(at(0));
+            base.update(at(0), 0.020, Some(5.010));
+            for second in 1..=seconds {
+                if held {
+                    base.hold(at(second));
+                }
+                base.update(at(second), 0.060, Some(5.050));
+            }
+            // The base, and what the way there is taken to have waited for: by clocks that is not more.
+            let queue = base.recent().unwrap();
+            (base.get().unwrap(), (queue * 1e3).round())
+        };
+        assert_eq!(after(50, false), (0.020, 40.0));
+        assert_eq!(after(70, false), (0.060, 0.0));
+        assert_eq!(after(600, true), (0.020, 40.0));
+        assert_eq!(after(800, true), (0.060, 0.0));
     }
 
     #[test]

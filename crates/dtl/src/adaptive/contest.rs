@@ -11,10 +11,10 @@ const CONTESTED_MOST: Duration = Duration::from_secs(60);
 const ROUNDS: u32 = 3;
 const LASTS: f64 = 0.1;
 /// Where it does, the queue has to be empty for so many seconds before the window returns fast.
-const HOLD: f64 = 0.4;
+const HOLD: f64 = 0.3;
 /// Then a trickle is sent for so many rounds, or for so long if they are few: a queue that builds up says that somebody else still
 /// fills the path.
-const PROBE_ROUNDS: u32 = 6;
+const PROBE_ROUNDS: u32 = 4;
 const PROBE_TIME: f64 = 0.4;
 const PROBE_LEAST: u32 = 2;
 

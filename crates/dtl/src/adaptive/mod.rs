@@ -241,7 +241,6 @@ impl Adaptive {
             let may_grow = std::mem::take(&mut self.may_grow);
             match &mut self.rule {
                 Rule::Scavenger(scavenger) => {
-                    scavenger.knows(self.best_rate);
                     verdict = verdict.or(scavenger.on_round(now, rate, may_grow));
                 }
                 Rule::Flows(flows) => {

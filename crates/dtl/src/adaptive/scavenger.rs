@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::BEST_RATE_KEPT;
 use super::base::Base;
 use super::contest::{Contest, Step};
 use super::losses::Losses;
@@ -50,6 +51,9 @@ const EXPLORE: f64 = 1.1;
 const RETURN_TO: f64 = 0.85;
 /// Seconds in which the share of the path that a flow usually has is learned.
 const SHARE_TIME: f64 = 3.0;
+/// For how long after others have needed the path what it gives says nothing of that: they may still be there, and less visible, as a TCP
+/// that has just halved its window.
+const SHARE_PAUSE: Duration = Duration::from_secs(10);
 /// A queue this many times the target, and so many datagrams more, is not the work of scavengers.
 const FOREIGN: f64 = 2.0;
 const FOREIGN_DATAGRAMS: f64 = 3.0;
@@ -118,6 +122,8 @@ pub(super) struct Scavenger {
     rtt: Option<f64>,
     /// The window that this flow usually has where nobody needs the path, without what stands in the queue.
     share: f64,
+    /// When others were last taken to need the path, if this flow has not had its share again since.
+    crowded: Option<Instant>,
     /// Best rate at which data was acknowledged, bytes a second.
     best_rate: f64,
     drain: Option<Drain>,
@@ -157,6 +163,7 @@ impl Scavenger {
             recent: 0.0,
             rtt: None,
             share: if slow_start { 0.0 } else { window },
+            crowded: None,
             best_rate: 0.0,
             drain: None,
             next_drain: now + Duration::from_secs_f64(DRAIN_FIRST),
@@ -252,6 +259,9 @@ impl Scavenger {
     /// An acknowledgement.
     pub(super) fn on_acked(&mut self, now: Instant, sample: &Sample) -> Option<Verdict> {
         self.heard = now;
+        if self.contest.is_on(now) {
+            self.base.hold(now);
+        }
         let queueing = self.base.update(now, sample.rtt, sample.one_way);
         let datagrams = sample.bytes / self.datagram;
         self.round.add(queueing, sample.rtt, datagrams);
@@ -282,6 +292,11 @@ impl Scavenger {
 
     /// A round trip's packets have been acknowledged, at `rate` bytes a second.
     pub(super) fn on_round(&mut self, now: Instant, rate: f64, may_grow: bool) -> Option<Verdict> {
+        // What others leave says nothing of the path.
+        if !self.contest.is_on(now) {
+            self.best_rate *= BEST_RATE_KEPT;
+        }
+        self.best_rate = self.best_rate.max(rate);
         let look = self.round.end()?;
         self.rtt = Some(look.rtt);
         if self.window >= self.datagram
@@ -319,11 +334,7 @@ impl Scavenger {
         let most = FOREIGN * self.target() + FOREIGN_DATAGRAMS * self.datagram_time();
         let foreign = look.longest - 2.0 * self.noise() > most;
         self.contest.looks(now, look.rtt, foreign);
-        // Whoever is still growing at an empty queue has not got his share yet.
-        let window = rate * (look.rtt - queueing);
-        if !self.contest.is_on(now) && (window > self.share || queueing >= target / 2.0) {
-            self.share += (window - self.share) * (look.rtt / SHARE_TIME).min(1.0);
-        }
+        self.learn_share(now, look, queueing, rate * (look.rtt - queueing));
         if queueing > target {
             return Some(self.retreat(now, look, queueing));
         }
@@ -338,6 +349,23 @@ impl Scavenger {
             self.begin_drain(now, look.rtt);
         }
         Some(Verdict::Grows)
+    }
+
+    /// `window` filled the path, or a part of it.
+    fn learn_share(&mut self, now: Instant, look: &Look, queueing: f64, window: f64) {
+        if self.contest.is_on(now) {
+            self.crowded = Some(now);
+            return;
+        }
+        let crowded = |at: Instant| now.saturating_duration_since(at) < SHARE_PAUSE;
+        if window >= RETURN_TO * self.share || !self.crowded.is_some_and(crowded) {
+            self.crowded = None;
+        }
+        // Whoever is still growing at an empty queue has not got his share yet.
+        let less = self.crowded.is_none() && queueing >= self.own_target(now) / 2.0;
+        if window > self.share || less {
+            self.share += (window - self.share) * (look.rtt / SHARE_TIME).min(1.0);
+        }
     }
 
     /// The queue is longer than it should be.
@@ -370,11 +398,14 @@ impl Scavenger {
         let step = step.min(self.window);
         if queueing >= target / 2.0 {
             // Where delays tremble, a spike that some were spared says nothing of the queue.
-            if look.least >= target / 4.0 || self.noise() == 0.0 {
+            let queue = look.least >= target / 4.0 || self.noise() == 0.0;
+            if queue {
                 self.empty = 0;
                 self.contest.queued();
             }
-            return step;
+            // What others keep in it, BBR above all, is not room for us.
+            let theirs = look.least - self.noise() >= target / 4.0 && self.contest.is_on(now);
+            return if theirs { 0.0 } else { step };
         }
         self.empty += 1;
         match self.contest.empty(now) {
