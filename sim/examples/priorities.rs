@@ -20,6 +20,7 @@ use ringway_sim::bottleneck::{
     Acknowledging, Bottleneck, CoDel, Control, Discipline, Jitter, Path, Red, jain, median,
 };
 use ringway_sim::rivals::{Bbr, Cubic, Priorities, Reno};
+use ringway_sim::trials::{worth, worth_of_flows};
 
 /// For how long a host may be busy with something else when it should answer.
 const TREMBLES: Duration = Duration::from_micros(300);
@@ -135,38 +136,6 @@ fn late_comers(path: &Path, config: &Config, count: u32, seed: u64) -> (f64, f64
     (jain(&shares), shares.iter().sum())
 }
 
-/// Throughput of `n` flows' worth ÷ one CUBIC beside it; with `config` none: N real ones. Whoever begins first has the path to itself for a
-/// moment, and keeps some of it for long where windows are large: each does so in every second seed.
-fn against(path: &Path, config: Option<&Config>, n: f64, seed: u64) -> (f64, f64) {
-    let mut sim = Bottleneck::new(path.clone(), seed);
-    let mut flows = Vec::new();
-    let (first, second) = match seed % 2 {
-        0 => (secs(0.5), secs(0.0)),
-        _ => (secs(0.0), secs(0.5)),
-    };
-    match config {
-        Some(config) => flows.push(sim.add(first, ours(config, n), Acknowledging::EACH)),
-        None => {
-            for k in 0..(n as u32) {
-                flows.push(sim.add(
-                    first + secs(0.1) * k,
-                    rival("cubic"),
-                    Acknowledging::DELAYED,
-                ));
-            }
-        }
-    }
-    let one = sim.add(second, rival("cubic"), Acknowledging::DELAYED);
-    let end = span(path) * 2;
-    sim.run_until(end);
-    let mine: f64 = flows
-        .iter()
-        .map(|flow| sim.share(*flow, secs(10.0), end))
-        .sum();
-    let other = sim.share(one, secs(10.0), end);
-    (mine / other, mine + other)
-}
-
 fn alone_of(path: &Path, config: &Config, seeds: u64) {
     let tcps = ["cubic", "reno", "bbr"].map(|tcp| {
         let all = (1..=seeds).map(|s| alone(path, rival(tcp), Acknowledging::DELAYED, s));
@@ -210,12 +179,9 @@ fn scavengers(count: u32, path: &Path, config: &Config, seeds: u64) {
     );
 }
 
-fn worth(n: f64, path: &Path, config: &Config, seeds: u64) {
-    let mine = (1..=seeds).map(|s| against(path, Some(config), n, s).0);
-    let real = (1..=seeds).map(|s| match n < 1.0 {
-        true => 1.0 / against(path, None, 1.0 / n, s).0,
-        false => against(path, None, n, s).0,
-    });
+fn flows_worth(n: f64, path: &Path, config: &Config, seeds: u64) {
+    let mine = (1..=seeds).map(|s| worth(path, config.algorithm, n, s));
+    let real = (1..=seeds).map(|s| worth_of_flows(path, n, s));
     let (mine, real) = (median(mine.collect()), median(real.collect()));
     println!("N = {n}: {mine:.2} of real {real:.2}: {:.2}", mine / real);
 }
@@ -322,7 +288,7 @@ fn main() {
         }
         if parts.contains(['n', 't']) {
             for n in &numbers {
-                worth(*n, &path, &config, seeds);
+                flows_worth(*n, &path, &config, seeds);
             }
         }
     }

@@ -28,7 +28,7 @@ impl Series {
         steps.take(to.saturating_sub(from)).sum()
     }
 
-    /// The first time after `from` from which on bytes came at `rate` or faster for `span`.
+    /// The first time after `from` until which bytes have come at `rate` or faster for `span`.
     #[must_use]
     pub fn reaches(&self, rate: f64, from: Duration, span: Duration) -> Option<Duration> {
         let wanted = rate * span.as_secs_f64();
@@ -36,7 +36,7 @@ impl Series {
         let mut at = from;
         while at + span <= last {
             if self.bytes(at, at + span) as f64 >= wanted {
-                return Some(at);
+                return Some(at + span);
             }
             at += STEP;
         }

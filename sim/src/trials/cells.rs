@@ -11,7 +11,8 @@ use crate::bottleneck::{CoDel, Discipline, Path, Red};
 pub struct Cell {
     /// Rate, round trip, queue.
     pub name: String,
-    path: Path,
+    /// The path itself.
+    pub path: Path,
     /// How many scavengers share it.
     counts: &'static [u32],
 }

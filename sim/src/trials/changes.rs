@@ -105,10 +105,7 @@ fn route_jitter(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
 fn tcp_for_minutes(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (megabits, rtt, products) in [(10.0, 20, 4.0), (100.0, 60, 1.0)] {
-        for (rival, back) in [
-            (Rival::Cubic, "back after CUBIC, s"),
-            (Rival::Reno, "back after Reno, s"),
-        ] {
+        for (rival, tcp_name) in [(Rival::Cubic, "CUBIC"), (Rival::Reno, "Reno")] {
             let path = Path::drop_tail(megabits, rtt, products);
             let mut run = Setting::on(path, algorithm).run(seed);
             let flow = run.ours(0.0);
@@ -117,8 +114,11 @@ fn tcp_for_minutes(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
             run.sim.stop_at(run.sim.now(), tcp);
             run.to(220.0);
             let (first, last) = (run.share(flow, 20.0, 70.0), run.share(flow, 150.0, 200.0));
-            figures.push(Figure::at_most("takes in the first minute", first, 0.01));
-            figures.push(Figure::at_most("takes in the third minute", last, 0.01));
+            let on = format!("{megabits} Mbit/s, {rtt} ms");
+            let back = format!("{on}: back after {tcp_name}, s");
+            let takes = |minute| format!("{on}: takes in the {minute} minute of {tcp_name}");
+            figures.push(Figure::at_most(takes("first"), first, 0.01));
+            figures.push(Figure::at_most(takes("third"), last, 0.01));
             figures.push(Figure::at_most(back, run.back(flow, 0.8, 200.0), 2.0));
         }
     }
@@ -189,12 +189,10 @@ fn poisoned(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
         run.to(90.0);
         // Two share it.
         let most = (rtt as f64 / 4.0).max(5.0);
-        figures.push(Figure::at_least(
-            "Jain",
-            fairness(&run, &flows, 30.0, 90.0),
-            0.99,
-        ));
-        figures.push(Figure::at_most("queue, ms", run.wait(30.0, 90.0), most));
+        let on = |what| format!("{megabits} Mbit/s, {rtt} ms: {what}");
+        let jain = fairness(&run, &flows, 30.0, 90.0);
+        figures.push(Figure::at_least(on("Jain"), jain, 0.99));
+        figures.push(Figure::at_most(on("queue, ms"), run.wait(30.0, 90.0), most));
     }
     figures
 }
@@ -220,7 +218,6 @@ fn poisoned_by_tcp(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
 /// Sets a priority now, and what it comes to: throughput of the two seconds after the longer of 2 s and 40 round trips ÷ that of the
 /// minute after, the least throughput of half a second ÷ that of the minute before, and what the change cost in drops.
 struct Changed {
-    at: f64,
     before: f64,
     soon: f64,
     later: f64,
@@ -235,7 +232,6 @@ fn change(run: &mut Run, flow: usize, priority: f64, settle: f64) -> Changed {
     let halves = (0..8).map(|n| at + 0.5 * f64::from(n));
     let least = halves.map(|from| run.share(flow, from, from + 0.5));
     Changed {
-        at,
         before: run.share(flow, at - 30.0, at),
         soon: run.share(flow, at + settle, at + settle + 4.0),
         later: run.share(flow, at + settle, at + settle + 60.0),
@@ -259,13 +255,14 @@ fn figure_6(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
     vec![
         Figure::at_most("share at 0", yielded, 0.03),
         Figure::at_least("0 to 1: soon ÷ later", one.soon / one.later, 0.6),
+        Figure::at_most("0 to 1: soon ÷ later, no more", one.soon / one.later, 1.6),
         Figure::at_most("0 to 1: more drops, %", one.dropped * 100.0, 2.0),
         Figure::at_least("1 to 2: soon ÷ later", two.soon / two.later, 0.6),
+        Figure::at_most("1 to 2: soon ÷ later, no more", two.soon / two.later, 1.6),
         Figure::at_least("1 to 2: least ÷ before", two.least / two.before, 0.3),
         Figure::at_most("1 to 2: more drops, %", two.dropped * 100.0, 2.0),
         Figure::at_most("2 to 0: share soon", zero.soon, 0.03),
         Figure::at_most("2 to 0: share later", zero.later, 0.03),
-        Figure::at_least("time of the last change", zero.at, 100.0),
     ]
 }
 
@@ -278,14 +275,15 @@ fn alone_changes(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
         run.to(31.0);
         let settle = (0.04 * rtt as f64).max(2.0);
         let [one, two, zero] = [1.0, 2.0, 0.0].map(|p| change(&mut run, flow, p, settle));
+        let on = |what| format!("{megabits} Mbit/s, {rtt} ms, {what}");
         figures.extend([
-            Figure::at_least("0 to 1: least half second", one.least, 0.7),
-            Figure::at_most("0 to 1: more drops, %", one.dropped * 100.0, 0.1),
-            Figure::at_least("1 to 2: least half second", two.least, 0.7),
-            Figure::at_most("1 to 2: more drops, %", two.dropped * 100.0, 0.1),
-            Figure::at_least("2 to 0: least half second", zero.least, 0.7),
-            Figure::at_least("2 to 0: soon", zero.soon, 0.9),
-            Figure::at_most("2 to 0: more drops, %", zero.dropped * 100.0, 0.1),
+            Figure::at_least(on("0 to 1: least half second"), one.least, 0.7),
+            Figure::at_most(on("0 to 1: more drops, %"), one.dropped * 100.0, 0.1),
+            Figure::at_least(on("1 to 2: least half second"), two.least, 0.7),
+            Figure::at_most(on("1 to 2: more drops, %"), two.dropped * 100.0, 0.1),
+            Figure::at_least(on("2 to 0: least half second"), zero.least, 0.7),
+            Figure::at_least(on("2 to 0: soon"), zero.soon, 0.9),
+            Figure::at_most(on("2 to 0: more drops, %"), zero.dropped * 100.0, 0.1),
         ]);
     }
     figures

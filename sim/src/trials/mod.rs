@@ -8,12 +8,14 @@ mod changes;
 mod conditions;
 mod measure;
 mod setting;
+mod worth;
 
 use ringway_dtl::Algorithm;
 
 pub use self::cells::{Cell, matrix, table};
 pub use self::measure::{Beside, Late, alone, beside, late_comers};
 pub use self::setting::{Rival, Run, Setting};
+pub use self::worth::{Worth, worth, worth_as_flows, worth_of_flows};
 
 /// What a figure has to be.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -25,10 +27,10 @@ pub enum Bound {
 }
 
 /// One thing that a trial has measured.
-#[derive(Copy, Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// What, and its unit if it has one.
-    pub name: &'static str,
+    /// What, and its unit if it has one. No other figure of the trial has this name.
+    pub name: String,
     /// How much. Infinite: it never came.
     pub value: f64,
     /// How much it has to be.
@@ -38,16 +40,22 @@ pub struct Figure {
 impl Figure {
     /// A figure that has to be `least` or more.
     #[must_use]
-    pub fn at_least(name: &'static str, value: f64, least: f64) -> Figure {
-        let bound = Bound::AtLeast(least);
-        Figure { name, value, bound }
+    pub fn at_least(name: impl Into<String>, value: f64, least: f64) -> Figure {
+        Figure {
+            name: name.into(),
+            value,
+            bound: Bound::AtLeast(least),
+        }
     }
 
     /// A figure that has to be `most` or less.
     #[must_use]
-    pub fn at_most(name: &'static str, value: f64, most: f64) -> Figure {
-        let bound = Bound::AtMost(most);
-        Figure { name, value, bound }
+    pub fn at_most(name: impl Into<String>, value: f64, most: f64) -> Figure {
+        Figure {
+            name: name.into(),
+            value,
+            bound: Bound::AtMost(most),
+        }
     }
 
     /// Whether it is what it has to be.

@@ -22,8 +22,9 @@ fn ten_megabits_20_ms_1_product() {
     plays(
         "10 Mbit/s, 20 ms, 1 BDP, drop-tail",
         &[
-            ("back after Reno, s", 2.2),
+            ("back after Reno, s", 2.7),
             ("BBR keeps", 0.97),
+            ("back after BBR, s", 2.4),
             ("Jain of 10", 0.89),
         ],
     );
@@ -35,6 +36,7 @@ fn ten_megabits_20_ms_4_products() {
         "10 Mbit/s, 20 ms, 4 BDP, drop-tail",
         &[
             ("BBR keeps", 0.975),
+            ("back after BBR, s", 2.5),
             ("Jain of 10", 0.88),
             ("Jain of two of priority 1", 0.98),
         ],
@@ -46,8 +48,10 @@ fn ten_megabits_60_ms_1_product() {
     plays(
         "10 Mbit/s, 60 ms, 1 BDP, drop-tail",
         &[
+            ("back after CUBIC, s", 2.3),
+            ("back after Reno, s", 2.3),
             ("BBR keeps", 0.96),
-            ("back after BBR, s", 3.0),
+            ("back after BBR, s", 3.5),
             ("Jain of 10", 0.97),
             ("Jain of two of priority 1", 0.97),
         ],
@@ -64,7 +68,8 @@ fn a_hundred_megabits_60_ms_1_product() {
     plays(
         "100 Mbit/s, 60 ms, 1 BDP, drop-tail",
         &[
-            ("back after BBR, s", 2.7),
+            ("back after CUBIC, s", 2.2),
+            ("back after BBR, s", 3.1),
             ("Jain of two of priority 1", 0.93),
         ],
     );
@@ -79,13 +84,13 @@ fn one_megabit_60_ms_1_product() {
             ("queue, ms", 24.1),
             ("dropped, %", 0.13),
             ("CUBIC keeps", 0.9),
-            ("back after CUBIC, s", 6.2),
+            ("back after CUBIC, s", 6.7),
             ("Reno keeps", 0.82),
-            ("back after Reno, s", 6.0),
+            ("back after Reno, s", 6.5),
             ("BBR keeps", 0.975),
-            ("back after BBR, s", 7.0),
+            ("back after BBR, s", 7.3),
             ("Jain of 2", 0.94),
-            ("Jain of 4", 0.70),
+            ("Jain of 4", 0.7),
             ("Jain of 10", 0.66),
         ],
     );
@@ -97,10 +102,12 @@ fn codel() {
         "10 Mbit/s, 20 ms, 10 BDP, CoDel",
         &[
             ("CUBIC keeps", 0.97),
+            ("back after CUBIC, s", 2.4),
             ("Reno keeps", 0.965),
-            ("back after Reno, s", 2.3),
+            ("back after Reno, s", 2.7),
             ("BBR keeps", 0.98),
-            ("Jain of 10", 0.80),
+            ("back after BBR, s", 2.6),
+            ("Jain of 10", 0.8),
         ],
     );
 }
@@ -112,6 +119,7 @@ fn red() {
         &[
             ("Reno keeps", 0.98),
             ("BBR keeps", 0.975),
+            ("back after BBR, s", 2.5),
             ("Jain of 10", 0.88),
         ],
     );

@@ -1,8 +1,13 @@
 //! The same seed gives the same run.
 
+use std::time::Duration;
+
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use ringway_dtl::Algorithm;
+use ringway_sim::bottleneck::{Discipline, Jitter, Path, Red};
 use ringway_sim::scenario::{Arrival, arrive, churn};
+use ringway_sim::trials::{Rival, Setting};
 use ringway_sim::{Link, RingConfig, RingSim, Trace};
 
 use crate::ok;
@@ -30,4 +35,26 @@ fn the_same_seed_gives_the_same_trace_and_another_another() {
     let first = trace(1);
     assert_eq!(first, trace(1));
     assert_ne!(first, trace(2));
+}
+
+/// A path on which everything that chance decides is at work: trembling delays, loss, a queue that drops at random.
+#[test]
+fn so_does_a_bottleneck() {
+    let play = |seed| {
+        let mut path = Path::drop_tail(10.0, 20, 4.0);
+        path.discipline = Discipline::Red(Red::of(path.buffer));
+        path.jitter = Jitter::Uniform(Duration::from_millis(2));
+        path.loss = 0.001;
+        let mut run = Setting::on(path, Algorithm::default()).run(seed);
+        let flows = [run.ours(0.0), run.ours(1.0), run.tcp(5.0, Rival::Cubic)];
+        run.to(20.0);
+        let bytes = |flow| {
+            let second = |n| run.rate(flow, f64::from(n), f64::from(n + 1)) as u64;
+            (0..20).map(second).collect::<Vec<u64>>()
+        };
+        flows.map(bytes)
+    };
+    let first = play(1);
+    assert_eq!(first, play(1));
+    assert_ne!(first, play(2));
 }

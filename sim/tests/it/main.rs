@@ -19,6 +19,7 @@ mod records;
 mod routes;
 mod secure;
 mod trials;
+mod worth;
 
 use std::time::Duration;
 

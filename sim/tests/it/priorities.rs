@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use ringway_dtl::{Algorithm, Config};
-use ringway_sim::bottleneck::{Acknowledging, Bottleneck, Control, Discipline, Jitter, Path, Red};
+use ringway_sim::bottleneck::{Acknowledging, Bottleneck, Control, Jitter, Path};
 use ringway_sim::rivals::{Cubic, Priorities};
 use ringway_sim::seeds;
 
@@ -15,12 +15,6 @@ fn secs(seconds: f64) -> Duration {
 
 fn ours(priority: f64) -> Box<dyn Control> {
     Box::new(Priorities::new(priority, Config::default()).unwrap())
-}
-
-fn with_discipline(discipline: fn(u64) -> Discipline) -> Path {
-    let mut path = Path::drop_tail(10.0, 20, 8.0);
-    path.discipline = discipline(path.buffer);
-    path
 }
 
 /// For how long a host may be busy with something else when it should answer.
@@ -79,36 +73,6 @@ fn the_models_of_tcp_do_about_what_the_kernels_do() {
         let queue = 1e3 * sim.median_wait(secs(10.0), secs(60.0)).as_secs_f64();
         let ratio = queue / kernel;
         assert!((0.85..=1.15).contains(&ratio), "{queue} ms at {rtt} ms");
-    }
-}
-
-#[test]
-fn priority_n_is_worth_about_n_flows() {
-    for mut path in [
-        Path::drop_tail(10.0, 60, 1.0),
-        Path::drop_tail(100.0, 20, 1.0),
-        with_discipline(|buffer| Discipline::Red(Red::of(buffer))),
-    ] {
-        // Hosts take their time: without that all packets come to the queue in step for ever, and the order of events decides who loses.
-        path.ack_jitter = Jitter::Uniform(TREMBLES);
-        for n in [0.25, 1.0, 2.0, 4.0] {
-            let real = |seed| {
-                let flow = |_| {
-                    (
-                        Box::new(Cubic::default()) as Box<dyn Control>,
-                        Acknowledging::DELAYED,
-                    )
-                };
-                // A quarter is what one gets beside four.
-                let many = if n < 1.0 { 1.0 / n } else { n };
-                let share = against_one(&path, (0..many as u32).map(flow).collect(), seed);
-                if n < 1.0 { 1.0 / share } else { share }
-            };
-            let mine = |seed| against_one(&path, vec![(ours(n), Acknowledging::EACH)], seed);
-            let ratio = middle(seeds(5).iter().map(|s| mine(*s)).collect())
-                / middle(seeds(5).iter().map(|s| real(*s)).collect());
-            assert!((0.6..=1.6).contains(&ratio), "{n}: {ratio} on {path:?}");
-        }
     }
 }
 

@@ -6,6 +6,7 @@
 )]
 
 mod change;
+mod example;
 mod flows;
 mod group;
 mod link;
