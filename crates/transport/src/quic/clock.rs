@@ -3,7 +3,8 @@
 //! RFC 9000 acknowledges packets without saying when they came. Where the way back is busy, with somebody's upload, round trips alone make a
 //! transfer at priority 0 give way to a queue that it has no part in. So whoever sends at priority 0 asks for readings of the receiver's clock, and
 //! gets one every [`QUIC_CLOCK_EVERY`] while packets come, in QUIC datagrams (RFC 9221). That both sides take datagrams on a connection for streams
-//! is the negotiation: an ordinary QUIC peer takes none, and is neither asked nor told.
+//! is the negotiation. Another QUIC stack may take them too, quinn and noq do unless told otherwise: it is asked, does not answer, and may drop what it
+//! was asked. One that takes none is neither asked nor told.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;

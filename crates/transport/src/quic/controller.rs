@@ -479,7 +479,30 @@ mod tests {
         }
         assert_eq!(controller.window(), 2 * u64::from(MTU));
         assert_eq!(controller.metrics().congestion_window, controller.window());
-        assert!(controller.metrics().pacing_rate.unwrap() > 0);
+        // It is the rate that holds it to less than a datagram in a round trip.
+        assert!(controller.inner.window() < MTU.into());
+        let rate = controller.metrics().pacing_rate.unwrap();
+        assert!((1..u64::from(MTU) * 1000 / 20).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn a_mark_lowers_the_window_at_every_priority_and_is_no_loss() {
+        for priority in [Priority::SCAVENGER, Priority::NORMAL] {
+            let (control, mut controller, now) = build(priority);
+            let now = run(&mut controller, now, 0, 50, Duration::from_millis(20));
+            let before = controller.window();
+            assert!(before > 5 * u64::from(MTU), "{priority}: {before}");
+            controller.on_packet_sent(now, MTU, 50);
+            let marked = now + Duration::from_millis(20);
+            // As QUIC tells it: no packet is named, and nothing is lost.
+            controller.on_congestion_event(marked, now, false, true, 0, 50);
+            let after = controller.window();
+            assert!(after <= before * 7 / 10, "{priority}: {before}, {after}");
+            assert_eq!(control.report().unwrap().lost_bytes, 0);
+            // Another mark of the same round trip says nothing new.
+            controller.on_congestion_event(marked, now, false, true, 0, 50);
+            assert_eq!(controller.window(), after);
+        }
     }
 
     #[test]

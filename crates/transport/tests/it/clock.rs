@@ -1,71 +1,16 @@
 //! Readings of the receiver's clock: a transfer at priority 0 knows a queue on the way back from one on the way there.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ringway_dtl::Priority;
 use ringway_transport::MemberId;
 use ringway_transport::quic::{ConnectionReport, QuicConnection, QuicEndpoint, QuicOptions};
-use tokio::net::UdpSocket;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 
+use crate::slow_path::{Path, path};
 use crate::support::{key, loopback, soon, until};
-
-/// Both ways wait in turn: milliseconds that the path takes there and back.
-#[derive(Default)]
-struct Path {
-    there: AtomicU64,
-    back: AtomicU64,
-}
-
-/// Carries datagrams between whoever writes to it first and `server`; in order, as a queue does.
-async fn path(server: SocketAddr, path: Arc<Path>) -> SocketAddr {
-    let front = Arc::new(UdpSocket::bind(loopback()).await.unwrap());
-    let behind = Arc::new(UdpSocket::bind(loopback()).await.unwrap());
-    let address = front.local_addr().unwrap();
-    let (client, clients) = tokio::sync::watch::channel(None);
-    let (to_server, there) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
-    let (to_client, back) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
-    let after = |ms: &AtomicU64| Instant::now() + Duration::from_millis(ms.load(Ordering::Relaxed));
-    let (one, other) = (path.clone(), path);
-    let hears = front.clone();
-    tokio::spawn(async move {
-        let mut buffer = vec![0; 65_536];
-        while let Ok((size, from)) = hears.recv_from(&mut buffer).await {
-            client.send_replace(Some(from));
-            to_server
-                .send((after(&one.there), buffer[..size].to_vec()))
-                .unwrap();
-        }
-    });
-    let hears = behind.clone();
-    tokio::spawn(async move {
-        let mut buffer = vec![0; 65_536];
-        while let Ok((size, _)) = hears.recv_from(&mut buffer).await {
-            to_client
-                .send((after(&other.back), buffer[..size].to_vec()))
-                .unwrap();
-        }
-    });
-    for (mut queue, socket, way_there) in [(there, behind, true), (back, front, false)] {
-        let clients = clients.clone();
-        tokio::spawn(async move {
-            while let Some((when, datagram)) = queue.recv().await {
-                sleep_until(when).await;
-                let to = if way_there {
-                    Some(server)
-                } else {
-                    *clients.borrow()
-                };
-                socket.send_to(&datagram, to.unwrap()).await.ok();
-            }
-        });
-    }
-    address
-}
 
 struct Sender {
     connection: QuicConnection,

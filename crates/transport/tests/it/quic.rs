@@ -1,11 +1,13 @@
 //! QUIC on loopback: who gets in, data both ways, priorities that change.
 
+use std::io::IoSliceMut;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ed25519_dalek::SigningKey;
+use noq::udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use ringway_dtl::{Mode, Priority};
 use ringway_transport::MemberId;
 use ringway_transport::limits::{QUIC_CONNECTION_WINDOW, QUIC_HANDSHAKES, QUIC_STREAM_WINDOW};
@@ -13,6 +15,8 @@ use ringway_transport::quic::{
     Allow, CongestionControl, DatagramCarrier, MemberDatagram, QuicConnection, QuicEndpoint,
     QuicError, QuicOptions, RecvStream, SendStream, member_address,
 };
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 
 use crate::support::{key, loopback, soon, until};
@@ -456,4 +460,69 @@ async fn half_open_handshakes_keep_nobody_out() {
         std::iter::from_fn(|| socket.recv(&mut answer).ok()).count()
     });
     assert!(sizes.max() > Some(0), "the server has begun handshakes");
+}
+
+/// Relays between `server` and whoever writes to it first; what has come from there, as reads and as datagrams.
+///
+/// On loopback, Linux hands over in one read what left in one system call, to whoever asks for that, and joins nothing else. So the reads are the
+/// sender's system calls, of which nobody keeps count: noq's `udp_tx.ios` is always 0.
+async fn counting_relay(server: SocketAddr) -> (SocketAddr, Arc<[AtomicU64; 2]>) {
+    let front = UdpSocket::bind(loopback()).await.unwrap();
+    let behind = UdpSocket::bind(loopback()).await.unwrap();
+    let address = front.local_addr().unwrap();
+    let counts = Arc::new([const { AtomicU64::new(0) }; 2]);
+    let counted = counts.clone();
+    // Asks for UDP_GRO, which Linux has had since 5.0.
+    let state = UdpSocketState::new(UdpSockRef::from(&front)).unwrap();
+    assert!(state.gro_segments().get() > 1);
+    tokio::spawn(async move {
+        let (mut ahead, mut back) = (vec![0; 65_536], vec![0; 65_536]);
+        let mut client = None;
+        loop {
+            let mut meta = [RecvMeta::default()];
+            tokio::select! {
+                read = front.async_io(Interest::READABLE, || {
+                    let mut buffers = [IoSliceMut::new(&mut ahead)];
+                    state.recv(UdpSockRef::from(&front), &mut buffers, &mut meta)
+                }) => {
+                    assert_eq!(read.unwrap(), 1);
+                    counted[0].fetch_add(1, Ordering::Relaxed);
+                    client = Some(meta[0].addr);
+                    for datagram in ahead[..meta[0].len].chunks(meta[0].stride) {
+                        counted[1].fetch_add(1, Ordering::Relaxed);
+                        behind.send_to(datagram, server).await.ok();
+                    }
+                }
+                read = behind.recv(&mut back) => {
+                    front.send_to(&back[..read.unwrap()], client.unwrap()).await.ok();
+                }
+            }
+        }
+    });
+    (address, counts)
+}
+
+/// Segmentation offload: the system cuts what QUIC hands over at once into datagrams. A system call for each would be most of the work of a fast transfer.
+#[tokio::test]
+async fn bulk_leaves_in_fewer_system_calls_than_datagrams() {
+    let (client, _) = endpoint(&key(1), everybody());
+    let (server, address) = endpoint(&key(2), everybody());
+    let (relay, counts) = counting_relay(address).await;
+    let connecting = client.connect(relay, member(2), Priority::NORMAL);
+    let (out, into) = soon(async { tokio::join!(connecting, server.accept()) }).await;
+    let (out, into) = (out.unwrap(), into.unwrap());
+    let (mut send, _answers) = out.open_bi().await.unwrap();
+    let size = 10_000_000;
+    let sending = tokio::spawn(async move {
+        send.write_all(&vec![7; size]).await.unwrap();
+        send.finish().unwrap();
+    });
+    everything_arrives(&into, size).await;
+    soon(sending).await.unwrap();
+    let [reads, datagrams] = [&counts[0], &counts[1]].map(|count| count.load(Ordering::Relaxed));
+    assert!(datagrams > 1000);
+    assert!(
+        reads * 2 < datagrams,
+        "{reads} system calls for {datagrams} datagrams"
+    );
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{AckFrequencyConfig, TransportConfig};
@@ -23,6 +24,7 @@ use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::time::{Instant, sleep};
 
 use crate::support::{key, loopback, soon};
 
@@ -36,6 +38,9 @@ const PKCS8_HEAD: [u8; 16] = [
 
 /// Bytes each way: several times the windows.
 const BYTES: usize = 6_000_000;
+
+/// Time in which a peer's clock is asked for at least twice: who sends at priority 0 does so every second.
+const ASKED_TWICE: Duration = Duration::from_millis(3500);
 
 const OURS: u16 = 1;
 const THEIRS: u16 = 2;
@@ -68,12 +73,12 @@ enum Asks {
     No,
 }
 
-fn settings(asks: Asks) -> Arc<TransportConfig> {
+fn settings(asks: Asks) -> TransportConfig {
     let mut config = TransportConfig::default();
     if asks == Asks::Yes {
         config.ack_frequency_config(Some(AckFrequencyConfig::default()));
     }
-    Arc::new(config)
+    config
 }
 
 fn client_config(asks: Asks) -> quinn::ClientConfig {
@@ -85,11 +90,11 @@ fn client_config(asks: Asks) -> quinn::ClientConfig {
         .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(raw_key())));
     tls.alpn_protocols = vec![ALPN.to_vec()];
     let mut config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
-    config.transport_config(settings(asks));
+    config.transport_config(Arc::new(settings(asks)));
     config
 }
 
-fn server_config(asks: Asks) -> quinn::ServerConfig {
+fn server_config(settings: TransportConfig) -> quinn::ServerConfig {
     let mut tls = rustls::ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])
         .unwrap()
@@ -98,7 +103,7 @@ fn server_config(asks: Asks) -> quinn::ServerConfig {
     tls.alpn_protocols = vec![ALPN.to_vec()];
     let tls = QuicServerConfig::try_from(tls).unwrap();
     let mut config = quinn::ServerConfig::with_crypto(Arc::new(tls));
-    config.transport_config(settings(asks));
+    config.transport_config(Arc::new(settings));
     config
 }
 
@@ -265,7 +270,7 @@ async fn we_dial_quinn_and_data_goes_both_ways() {
         (Asks::No, Priority::NORMAL),
         (Asks::Yes, Priority::SCAVENGER),
     ] {
-        let theirs = quinn::Endpoint::server(server_config(asks), loopback()).unwrap();
+        let theirs = quinn::Endpoint::server(server_config(settings(asks)), loopback()).unwrap();
         let address = theirs.local_addr().unwrap();
         let answering = tokio::spawn(async move {
             let connection = theirs.accept().await.unwrap().await.unwrap();
@@ -286,6 +291,57 @@ async fn we_dial_quinn_and_data_goes_both_ways() {
         assert!(report.base_delay.is_some() && report.pacing_rate.is_some());
         connection.close(0, "");
         soon(answering).await.unwrap();
+    }
+}
+
+/// Sends for as long as [`ASKED_TWICE`] and expects it all back.
+async fn ask_long(mut send: impl AsyncWrite + Unpin, mut receive: impl AsyncRead + Unpin) {
+    let began = Instant::now();
+    let mut data = Vec::new();
+    let sending = async {
+        while began.elapsed() < ASKED_TWICE {
+            let chunk: Vec<u8> = (0..2000).map(|n| ((data.len() + n) % 251) as u8).collect();
+            send.write_all(&chunk).await.unwrap();
+            data.extend(chunk);
+            sleep(Duration::from_millis(5)).await;
+        }
+        send.shutdown().await.unwrap();
+    };
+    let mut back = Vec::new();
+    let receiving = async { receive.read_to_end(&mut back).await.unwrap() };
+    soon(async { tokio::join!(sending, receiving) }).await;
+    assert!(back == data, "the same bytes come back");
+}
+
+#[tokio::test]
+async fn quinn_is_asked_for_its_clock_in_datagrams_unless_it_takes_none() {
+    // What quinn does unless told otherwise is to take them. Nobody reads these.
+    for takes in [true, false] {
+        let mut settings = settings(Asks::No);
+        if !takes {
+            settings.datagram_receive_buffer_size(None);
+        }
+        let theirs = quinn::Endpoint::server(server_config(settings), loopback()).unwrap();
+        let address = theirs.local_addr().unwrap();
+        let answering = tokio::spawn(async move {
+            let connection = theirs.accept().await.unwrap().await.unwrap();
+            let (send, receive) = connection.accept_bi().await.unwrap();
+            echo(send, receive).await;
+            let closed = connection.closed().await.to_string();
+            (connection.stats().frame_rx.datagram, closed)
+        });
+        let (endpoint, _) = ours();
+        let member = MemberId::from(&key(THEIRS));
+        let connecting = endpoint.connect(address, member, Priority::SCAVENGER);
+        let connection = soon(connecting).await.unwrap();
+        let (send, receive) = connection.open_bi().await.unwrap();
+        ask_long(send, receive).await;
+        // It tells nothing.
+        assert_eq!(connection.report().way_back_delay, None);
+        connection.close(0, "done");
+        let (datagrams, closed) = soon(answering).await.unwrap();
+        assert_eq!(datagrams > 0, takes, "{datagrams} datagrams");
+        assert!(closed.contains("done"), "{closed}");
     }
 }
 

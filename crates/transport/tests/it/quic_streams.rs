@@ -20,6 +20,11 @@ const RATE: f64 = 4e6;
 /// What the line's queue holds, as a time.
 const QUEUE: Duration = Duration::from_millis(40);
 
+/// By how much of it a share may miss what is due: bytes are counted where they are read, and not at one instant.
+const WITHIN: f64 = 0.08;
+/// What priority 0 may have where others take all.
+const LEFT_OVER: f64 = 0.02;
+
 struct Pair {
     _ends: [QuicEndpoint; 2],
     out: QuicConnection,
@@ -90,7 +95,7 @@ async fn busy(pair: &Pair, priority: f64) -> (Arc<Told>, RecvStream) {
     let told = Arc::clone(&handle);
     tokio::spawn(async move {
         let _kept = (_answers, _sink);
-        let chunk = Bytes::from(vec![7; 100_000]);
+        let chunk = Bytes::from(vec![7; 200_000]);
         loop {
             if let Some(priority) = told.take() {
                 stream.set_priority(priority);
@@ -152,13 +157,13 @@ async fn shares(counts: &[Arc<AtomicU64>], bytes: u64) -> Vec<f64> {
     taken.iter().map(|one| one / sum).collect()
 }
 
+/// Each has what is due to it, and whoever is due nothing has next to nothing.
 fn assert_near(shares: &[f64], weights: &[f64]) {
     let sum: f64 = weights.iter().sum();
     for (share, weight) in shares.iter().zip(weights) {
-        assert!(
-            (share - weight / sum).abs() <= 0.05,
-            "{shares:?} for {weights:?}"
-        );
+        let due = weight / sum;
+        let off = if due > 0.0 { due * WITHIN } else { LEFT_OVER };
+        assert!((share - due).abs() <= off, "{shares:?} for {weights:?}");
     }
 }
 
