@@ -298,7 +298,7 @@ fn all_transports() -> Vec<TransportName> {
 }
 
 impl Config {
-    /// Bytes per second of all that is sent, where `all` overrides what stands here, and the interfaces that have caps of their own.
+    /// Bytes per second of all transfers' content, where `all` overrides what stands here, and the interfaces that have caps of their own.
     pub(crate) fn caps(&self, all: Option<u64>) -> (Option<u64>, Vec<InterfaceConfig>) {
         (all.or(self.limits.upload), self.interface.clone())
     }

@@ -323,7 +323,44 @@ pub(crate) async fn cancel(context: &Context, args: CancelArgs) -> Result<(), Fa
 
 #[cfg(test)]
 mod tests {
+    use ringway_node::control::LIMITED_BY;
+
     use super::*;
+
+    /// What `transfers --help` says of the notes: the note that people see, and the words of `limited_by` for it.
+    fn explained() -> Vec<(String, Vec<String>)> {
+        let command = <crate::cli::Cli as clap::CommandFactory>::command();
+        let help = command.find_subcommand("transfers").unwrap();
+        let help = help.get_after_help().unwrap().to_string();
+        let lines = help.lines();
+        let notes = lines.skip_while(|line| !line.starts_with("what keeps it from being faster"));
+        // What is indented further goes on with the line before it.
+        let notes = notes.skip(1).filter(|line| !line.starts_with("   "));
+        let note = |line: &str| {
+            let (note, meaning) = line.trim_start().split_once("  ").unwrap();
+            let (_, words) = meaning.split_once('(').unwrap();
+            let (words, _) = words.split_once(')').unwrap();
+            let words = words.split(", ").map(str::to_owned).collect();
+            (note.to_owned(), words)
+        };
+        notes.map(note).collect()
+    }
+
+    #[test]
+    fn the_help_explains_each_word_that_the_node_gives_and_no_other() {
+        let explained = explained();
+        let words = explained.iter().flat_map(|(_, words)| words);
+        let mut words: Vec<_> = words.map(String::as_str).collect();
+        let mut given = LIMITED_BY;
+        words.sort_unstable();
+        given.sort_unstable();
+        assert_eq!(words, given);
+        for (note, words) in &explained {
+            for word in words {
+                assert_eq!(in_words(word), note, "{word}");
+            }
+        }
+    }
 
     #[test]
     fn an_empty_file_is_done_from_the_start() {

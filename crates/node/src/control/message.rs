@@ -230,6 +230,20 @@ pub struct LinkStatus {
     pub idle_s: f64,
 }
 
+/// Every word of [`TransferStatus::limited_by`].
+pub const LIMITED_BY: [&str; 10] = [
+    "capped",
+    "behind-others",
+    "yielding",
+    "path-limited",
+    "loss-limited",
+    "slow-start",
+    "growing",
+    "receiver-limited",
+    "unanswered",
+    "application-limited",
+];
+
 /// A transfer as its daemon sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransferStatus {

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::content::Partial;
 use super::record::{Direction, Phase, Record};
-use super::uplink::Flow;
+use super::uplink::{Flow, HeldBack};
 use crate::control::{PathReport, TransferStatus};
 
 /// How far back the rate looks.
@@ -216,8 +216,21 @@ impl Live {
         per_second(after.saturating_sub(*before), *to - *from)
     }
 
-    /// Why an active transfer that no cap holds back is not faster, in the words of [`TransferStatus::limited_by`].
-    fn limit(&self, now: Instant, by_network: Option<LimitedBy>) -> Option<&'static str> {
+    /// Why an active transfer is not faster, one of [`LIMITED_BY`](crate::control::LIMITED_BY).
+    fn limit(
+        &self,
+        now: Instant,
+        priority: Priority,
+        held: Option<&HeldBack>,
+        by_network: Option<LimitedBy>,
+    ) -> Option<&'static str> {
+        match held {
+            Some(held) if priority.is_scavenger() && held.has_others => {
+                return Some("behind-others");
+            }
+            Some(_) => return Some("capped"),
+            None => {}
+        }
         if self.is_unanswered(now) {
             return Some("unanswered");
         }
@@ -250,13 +263,9 @@ impl Live {
         let flow = channel.as_ref().and_then(|channel| channel.flow.as_ref());
         let held = flow.and_then(|flow| flow.held_back(now));
         let by_network = report.as_ref().and_then(|report| report.limited_by);
-        let limit = match &held {
-            _ if !sends || channel.is_none() => None,
-            Some(held) if record.priority.is_scavenger() && held.has_others => {
-                Some("behind-others")
-            }
-            Some(_) => Some("capped"),
-            None => self.limit(now, by_network),
+        let limit = match sends && channel.is_some() {
+            true => self.limit(now, record.priority, held.as_ref(), by_network),
+            false => None,
         };
         TransferStatus {
             id: record.id.to_string(),
@@ -312,4 +321,137 @@ fn as_f64(bytes: u64) -> f64 {
 /// None of no time.
 fn per_second(bytes: u64, time: Duration) -> Option<f64> {
     (!time.is_zero()).then(|| as_f64(bytes) / time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use ringway_transport::Signer as _;
+
+    use super::super::record::TransferId;
+    use super::super::uplink::Uplink;
+    use super::*;
+    use crate::control::LIMITED_BY;
+    use crate::identity::Identity;
+
+    /// What the controller may say of a sender that has nothing in its way, and the word for it.
+    const OF_THE_NETWORK: [(LimitedBy, &str); 6] = [
+        (LimitedBy::SlowStart, "slow-start"),
+        (LimitedBy::Application, "application-limited"),
+        (LimitedBy::Yielding, "yielding"),
+        (LimitedBy::Path, "path-limited"),
+        (LimitedBy::Loss, "loss-limited"),
+        (LimitedBy::Growth, "growing"),
+    ];
+    /// Words for what the controller does not know.
+    const OF_THE_REST: [&str; 4] = ["behind-others", "capped", "receiver-limited", "unanswered"];
+
+    /// Priority 0 and another, neither of which changes what the network's word is.
+    const PRIORITIES: [Priority; 2] = [Priority::SCAVENGER, Priority::NORMAL];
+
+    fn live() -> Live {
+        Live::new(Record {
+            id: TransferId([7; 16]),
+            direction: Direction::Send,
+            peer: Identity::generate().unwrap().member(),
+            peer_serial: 1,
+            peer_name: "oslo".to_owned(),
+            path: "/f".into(),
+            file: "f".to_owned(),
+            size: 1 << 30,
+            priority: Priority::NORMAL,
+            phase: Phase::Active,
+            reason: None,
+            hash: None,
+            created: 0,
+            active: Duration::ZERO,
+            moved: 0,
+        })
+    }
+
+    #[test]
+    fn every_reason_of_the_controller_has_its_word() {
+        let (live, now) = (live(), Instant::now());
+        for priority in PRIORITIES {
+            for (reason, word) in OF_THE_NETWORK {
+                let limit = live.limit(now, priority, None, Some(reason));
+                assert_eq!(limit, Some(word), "{reason:?}");
+            }
+            assert_eq!(live.limit(now, priority, None, None), None);
+        }
+        // The compiler does not tell of a new reason: the controller's crate may add one at any time.
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../dtl/src/report.rs");
+        let source = std::fs::read_to_string(path).unwrap();
+        let (_, reasons) = source.split_once("pub enum LimitedBy {\n").unwrap();
+        let (reasons, _) = reasons.split_once("\n}\n").unwrap();
+        let lines = reasons.lines().map(str::trim);
+        let named: Vec<_> = lines.filter(|line| !line.starts_with("///")).collect();
+        let tested = OF_THE_NETWORK.map(|(reason, _)| format!("{reason:?},"));
+        assert_eq!(named, tested);
+    }
+
+    #[test]
+    fn the_words_are_those_that_users_are_told_of() {
+        let words = OF_THE_NETWORK.iter().map(|(_, word)| *word);
+        let words: BTreeSet<_> = words.chain(OF_THE_REST).collect();
+        assert_eq!(words, BTreeSet::from(LIMITED_BY));
+    }
+
+    #[test]
+    fn a_network_that_takes_nothing_is_the_receivers_doing_and_one_that_says_nothing_is_broken() {
+        let (live, now) = (live(), Instant::now());
+        let limit = |after, reason| live.limit(now + after, Priority::NORMAL, None, reason);
+        let (soon, later) = (BLOCKED / 2, SILENT * 2);
+        live.begins_to_write();
+        let application = Some(LimitedBy::Application);
+        assert_eq!(limit(soon, application), Some("application-limited"));
+        assert_eq!(limit(later, application), Some("receiver-limited"));
+        // The window is used up: that is the reason, whoever waits for it.
+        assert_eq!(limit(later, Some(LimitedBy::Loss)), Some("loss-limited"));
+        *live.lock_heard() = Some((1, now));
+        assert_eq!(limit(soon, application), Some("application-limited"));
+        let all = OF_THE_NETWORK.iter().map(|(reason, _)| Some(*reason));
+        for reason in all.chain([None]) {
+            assert_eq!(limit(later, reason), Some("unanswered"), "{reason:?}");
+        }
+        // There is nothing to be answered.
+        live.has_written();
+        assert_eq!(limit(later, application), Some("application-limited"));
+    }
+
+    #[tokio::test]
+    async fn a_cap_comes_before_what_the_network_says_and_others_under_it_before_priority_0() {
+        let (live, slow, fast) = (live(), 1_000, 1 << 40);
+        for (all, interface) in [(slow, fast), (fast, slow)] {
+            let uplink = Uplink::start(Some(all), [("eth0", interface)]);
+            let flow = || {
+                let flow = uplink.flow(Priority::NORMAL).unwrap();
+                flow.leaves_by(Some("eth0")).unwrap();
+                flow
+            };
+            let sender = flow();
+            let limits = || {
+                let now = Instant::now();
+                let held = sender.held_back(now);
+                PRIORITIES.map(|priority| {
+                    let word = |reason| live.limit(now, priority, held.as_ref(), reason);
+                    let words = OF_THE_NETWORK.map(|(reason, _)| word(Some(reason)));
+                    // Whatever the network says.
+                    match words.iter().all(|other| *other == word(None)) {
+                        true => word(None),
+                        false => Some("of the network"),
+                    }
+                })
+            };
+            assert_eq!(limits(), [Some("of the network"); 2]);
+            let wait = tokio::time::timeout(Duration::from_millis(50), sender.acquire(100_000));
+            assert!(wait.await.is_err());
+            assert_eq!(limits(), [Some("capped"); 2]);
+            let other = flow();
+            assert_eq!(limits(), [Some("behind-others"), Some("capped")]);
+            drop(other);
+            assert_eq!(limits(), [Some("capped"); 2]);
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! The caps on what a member sends: one for everything, and one for each interface that has one.
+//! The caps on the content of transfers that a member sends: one for all of it, and one for each interface that has one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

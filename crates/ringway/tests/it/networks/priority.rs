@@ -56,8 +56,13 @@ impl Bulk {
 
     /// Megabits per second over so many seconds.
     fn measure(&self, seconds: u64) -> f64 {
+        self.measure_while(|| std::thread::sleep(Duration::from_secs(seconds)))
+    }
+
+    /// The same over as long as something else takes.
+    fn measure_while(&self, something: impl FnOnce()) -> f64 {
         let (begin, before) = (Instant::now(), self.received.load(Ordering::Relaxed));
-        std::thread::sleep(Duration::from_secs(seconds));
+        something();
         let bytes = self.received.load(Ordering::Relaxed) - before;
         bytes as f64 * 8.0 / begin.elapsed().as_secs_f64() / 1e6
     }
@@ -68,12 +73,80 @@ impl Bulk {
     }
 }
 
-/// Bytes of a transfer that have been sent.
-fn moved(ring: &Ring, name: &str, id: &str) -> u64 {
-    let transfer = ring.member(name).unwrap().transfer(id).unwrap();
-    transfer["bytes"]
-        .as_u64()
-        .unwrap_or_else(|| panic!("{transfer}"))
+/// What a transfer said of itself over a time, about once a second.
+struct Looks {
+    seconds: f64,
+    transfers: Vec<Value>,
+}
+
+impl Looks {
+    fn take(ring: &Ring, name: &str, id: &str, seconds: u64) -> Looks {
+        let member = ring.member(name).unwrap();
+        let begin = Instant::now();
+        let mut transfers = vec![member.transfer(id).unwrap()];
+        while begin.elapsed() < Duration::from_secs(seconds) {
+            std::thread::sleep(Duration::from_secs(1));
+            transfers.push(member.transfer(id).unwrap());
+        }
+        Looks {
+            seconds: begin.elapsed().as_secs_f64(),
+            transfers,
+        }
+    }
+
+    /// One of its figures at each look: each must be a number.
+    fn numbers(&self, pointer: &str) -> Vec<f64> {
+        let number = |transfer: &Value| {
+            let number = transfer.pointer(pointer).and_then(Value::as_f64);
+            number.unwrap_or_else(|| panic!("{pointer}: {transfer}"))
+        };
+        self.transfers.iter().map(number).collect()
+    }
+
+    fn most(&self, pointer: &str) -> f64 {
+        self.numbers(pointer).into_iter().fold(0.0, f64::max)
+    }
+
+    /// How much a figure that only grows has grown.
+    fn grown(&self, pointer: &str) -> f64 {
+        let numbers = self.numbers(pointer);
+        numbers[numbers.len() - 1] - numbers[0]
+    }
+
+    /// Megabits per second that were sent.
+    fn rate(&self) -> f64 {
+        self.grown("/bytes") * 8e-6 / self.seconds
+    }
+
+    /// Why it was not faster at each look.
+    fn reasons(&self) -> Vec<&str> {
+        let reasons = self.transfers.iter().map(|t| t["limited_by"].as_str());
+        reasons.map(|reason| reason.unwrap_or("-")).collect()
+    }
+
+    /// All that is shown of the way is there, and is what can be on this line beside a TCP that fills its queue.
+    fn are_filled(&self) {
+        let shown = format!("{:#?}", self.transfers);
+        for rtt in self.numbers("/path_report/rtt_ms") {
+            // Four crossings are 20 ms, and the queue holds as much; what a busy machine adds has no bound.
+            assert!((20.0..5_000.0).contains(&rtt), "{shown}");
+        }
+        let window = self.numbers("/path_report/window");
+        assert!(window.iter().all(|bytes| *bytes >= 1.0), "{shown}");
+        assert!(self.most("/path_report/queueing_ms") >= 1.0, "{shown}");
+        assert!(self.grown("/path_report/packets_sent") >= 1.0, "{shown}");
+        // At priority 0 a block may take more than the second that the rate looks back.
+        assert!(
+            self.numbers("/rate").iter().all(|rate| *rate >= 0.0),
+            "{shown}"
+        );
+        let lost = self.numbers("/path_report/packets_lost");
+        let sent = self.numbers("/path_report/packets_sent");
+        assert!(
+            lost.iter().zip(&sent).all(|(lost, sent)| lost < sent),
+            "{shown}"
+        );
+    }
 }
 
 #[test]
@@ -88,20 +161,24 @@ fn a_transfer_gives_way_to_the_kernels_tcp_or_does_not_as_its_priority_says() {
     let tcp = Bulk::start(&lan, "oslo", "lima");
     tcp.measure(3);
     let alone = tcp.measure(8);
-    let (content, id) = queue(&ring, "oslo", "lima", 12 << 20);
+    let (content, id) = queue(&ring, "oslo", "lima", 16 << 20);
     let beside = |priority: &str| {
         let member = ring.member("oslo").unwrap();
         member.call(&["priority", &id, priority]).unwrap();
         tcp.measure(4);
-        let before = moved(&ring, "oslo", &id);
-        let kept = tcp.measure(8);
-        let moved = moved(&ring, "oslo", &id) - before;
-        (kept, moved as f64 * 8.0 / 8e6)
+        let mut looks = None;
+        let kept = tcp.measure_while(|| looks = Some(Looks::take(&ring, "oslo", &id, 8)));
+        let looks = looks.unwrap();
+        looks.are_filled();
+        (kept, looks.rate(), looks)
     };
     let [zero, four, again] = ["0", "4", "0"].map(beside);
-    let shown = format!(
-        "TCP alone {alone:.2} Mbit/s; TCP and transfer at 0 {zero:?}, at 4 {four:?}, at 0 {again:?}"
-    );
+    let shown =
+        [("0", &zero), ("4", &four), ("0", &again)].map(|(priority, (kept, rate, looks))| {
+            let reasons = looks.reasons().join(", ");
+            format!("TCP {kept:.2} and transfer {rate:.2} at {priority} ({reasons})")
+        });
+    let shown = format!("TCP alone {alone:.2} Mbit/s; {}", shown.join("; "));
     // Bounds with room for a busy machine, on which this line is carried by a thread.
     let kept = zero.0.min(again.0);
     assert!(kept >= 0.8 * alone, "{shown}");
@@ -109,6 +186,15 @@ fn a_transfer_gives_way_to_the_kernels_tcp_or_does_not_as_its_priority_says() {
         four.1 >= 1.0 && four.1 >= 3.0 * zero.1.max(again.1),
         "{shown}"
     );
+    for (looks, reason) in [
+        (&zero.2, "yielding"),
+        (&four.2, "loss-limited"),
+        (&again.2, "yielding"),
+    ] {
+        assert!(looks.reasons().contains(&reason), "{shown}");
+    }
+    assert!(four.2.most("/rate") >= 1e5, "{shown}");
+    assert!(four.2.most("/path_report/packets_lost") >= 1.0, "{shown}");
     tcp.end();
     arrives(&ring, "lima", &id, &content);
 }
