@@ -56,9 +56,11 @@ pub(super) fn run(output: Output, args: &DtlArgs) -> Result<(), Failure> {
         false => measure(output, args, open, &runs)?,
     };
     let runs = runs.into_outcomes();
-    show(output, &figures::figures(&tasks, &runs))?;
+    let figures = figures::figures(&tasks, &runs);
+    show(output, &figures)?;
     if let Some(folder) = &args.plots {
         plot::draw(&tasks, &runs, folder)?;
+        plot::draw_figures(&figures, folder)?;
     }
     match failed {
         0 => Ok(()),
@@ -77,7 +79,8 @@ fn measure(output: Output, args: &DtlArgs, open: Vec<Task>, runs: &Runs) -> Resu
         .map_or(Ok(()), |task| Line::lay(rattan, task.cell).map(drop))?;
     in_real_time();
     let (slow, fast): (Vec<_>, Vec<_>) = open.into_iter().partition(|task| task.cell.rate < SLOW);
-    let (slow_jobs, fast_jobs) = (args.jobs.max(1), args.fast_jobs.max(1));
+    let slow_jobs = plan::jobs(args);
+    let fast_jobs = args.fast_jobs.max(1);
     let seconds = |tasks: &[Task]| -> f64 { tasks.iter().map(|task| length(args, task)).sum() };
     let whole = seconds(&slow) / f64::from(slow_jobs) + seconds(&fast) / f64::from(fast_jobs);
     output.note(&format!(

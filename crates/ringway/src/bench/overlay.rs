@@ -369,7 +369,7 @@ fn draw(measured: &[Measured], folder: &std::path::Path) -> Result<(), Failure> 
         (measured.case.name(), wrong.max(1e-5))
     });
     let plot = Bars {
-        name: "overlay-lookups",
+        name: "overlay-lookups".to_owned(),
         title: "Lookups that did not find the owner (at least 0.00001 is drawn)".to_owned(),
         unit: "share of all lookups",
         bars: bars.collect(),

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub(super) struct Bars {
     /// Also the name of the file.
-    pub(super) name: &'static str,
+    pub(super) name: String,
     /// What stands above the plot.
     pub(super) title: String,
     /// What the bars' lengths mean.
@@ -98,7 +98,7 @@ mod tests {
     fn a_plot_names_its_bars() {
         let folder = tempfile::tempdir().unwrap();
         let bars = Bars {
-            name: "figure",
+            name: "figure".to_owned(),
             title: "title".to_owned(),
             unit: "seconds",
             bars: vec![("udp".to_owned(), 0.02), ("smtp".to_owned(), 20.0)],

@@ -372,7 +372,7 @@ fn draw(plan: &Plan, values: &Values, folder: &Path) -> Result<(), Failure> {
     }
     sequences.sort_by(|(a, _), (b, _)| a.cmp(b));
     let figure5 = Bars {
-        name: "figure-5",
+        name: "figure-5".to_owned(),
         title: "1000 messages, each sent after the one before has arrived".to_owned(),
         unit: "seconds",
         bars: sequences,
@@ -383,7 +383,7 @@ fn draw(plan: &Plan, values: &Values, folder: &Path) -> Result<(), Failure> {
         let what = burst_of(*count);
         let title = format!("{count} messages of {BURST_SIZE} bytes at once: payload received");
         let bars = Bars {
-            name,
+            name: name.to_owned(),
             title,
             unit: "Gbit/s",
             bars: bars(&format!("{what}: throughput")),

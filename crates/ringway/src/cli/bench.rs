@@ -151,7 +151,7 @@ again, and what has been measured is shown at once.
 
 Needs root, util-linux and rattan (`cargo install rattan --version 0.1.1 --locked`; `make bench-dtl` of the source installs it).")]
 pub(crate) struct DtlArgs {
-    /// One cell, a few cases of each contender, half the time, one run; ends within about a minute with --jobs 4
+    /// One cell, a few cases of each contender, half the time, one run; ends within about a minute
     #[arg(long)]
     pub(crate) quick: bool,
     /// Only these cells
@@ -166,16 +166,16 @@ pub(crate) struct DtlArgs {
     /// Runs of each case [default: 5, with --quick 1]
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<u32>,
-    /// Slow lines (below 20 Mbit/s) that are measured side by side
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) jobs: u32,
+    /// Slow lines (below 20 Mbit/s) that are measured side by side [default: 1, with --quick 5]
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<u32>,
     /// The same for fast ones, of which each takes two fifths of a core with dtl-line and most of one with rattan
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) fast_jobs: u32,
     /// File that keeps every run as it ends; runs that it has are not repeated: begin another after a change of the program
     #[arg(long, value_name = "FILE")]
     pub(crate) results: Option<PathBuf>,
-    /// Folder for plots, as SVG: figures 6 and 7 over time, and what N is worth
+    /// Folder for plots, as SVG: figures 6 and 7 over time, what N is worth, and everything else that is measured as bars
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
     /// Program with scavengers of other libraries: target/release/dtl-peers

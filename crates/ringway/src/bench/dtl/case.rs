@@ -148,7 +148,7 @@ pub(super) struct Times {
 
 impl Times {
     pub(super) fn new(cell: &Cell, quick: bool) -> Times {
-        let quick = if quick { 0.5 } else { 1.0 };
+        let part = if quick { 0.5 } else { 1.0 };
         // A slow line takes longer to say the same, and windows of hundreds of packets need longer to come to their shares.
         let slow = if (5.0..50.0).contains(&cell.rate) {
             1.0
@@ -156,10 +156,10 @@ impl Times {
             2.0
         };
         Times {
-            settle: 8.0 * slow,
-            measure: 30.0 * slow * quick,
+            settle: if quick { 5.0 } else { 8.0 } * slow,
+            measure: 30.0 * slow * part,
             gap: 4.0 * slow,
-            back: 12.0 * slow,
+            back: 12.0 * slow * part,
         }
     }
 
@@ -214,6 +214,12 @@ pub(super) fn run(
     }
 }
 
+/// The sample that so great a part of all is not greater than.
+fn part(sorted: &[f64], part: f64) -> f64 {
+    let index = (sorted.len() as f64 * part) as usize;
+    sorted.get(index).copied().unwrap_or(f64::NAN)
+}
+
 fn alone(watch: &mut Watch<'_>, kind: &Kind, times: Times) -> Result<Outcome, Failure> {
     let flow = watch.start(kind)?;
     let from = watch.now() + times.settle;
@@ -222,14 +228,10 @@ fn alone(watch: &mut Watch<'_>, kind: &Kind, times: Times) -> Result<Outcome, Fa
     let to = from + times.measure;
     watch.until(to);
     let queueing = watch.queueing(from, to);
-    let part = |part: f64| {
-        let index = (queueing.len() as f64 * part) as usize;
-        queueing.get(index).copied().unwrap_or(f64::NAN)
-    };
     let mut outcome = Outcome::of(&[
         ("rate", watch.rate(flow, from, to)),
-        ("queueing", part(0.5)),
-        ("queueing-95", part(0.95)),
+        ("queueing", part(&queueing, 0.5)),
+        ("queueing-95", part(&queueing, 0.95)),
     ]);
     if let (Some(before), Some(after)) = (before, watch.packets(flow)) {
         let sent = after.0.saturating_sub(before.0).max(1) as f64;
@@ -267,7 +269,10 @@ fn beside_tcp(
     let to = from + times.measure;
     watch.until(to);
     watch.stop(tcp);
-    let mut outcome = Outcome::of(&[("tcp", watch.rate(tcp, from, to))]);
+    let mut outcome = Outcome::of(&[
+        ("tcp", watch.rate(tcp, from, to)),
+        ("queueing", part(&watch.queueing(from, to), 0.5)),
+    ]);
     if let Some(scavenger) = scavenger {
         watch.until(to + times.back);
         let own = watch.rate(scavenger, from, to);

@@ -76,7 +76,10 @@ fn of(task: &Task, runs: &Outcomes) -> Vec<Figure> {
                 against(theirs, "beside a kernel CUBIC", &upload),
             ]
         }
-        Case::Tcp(_) => vec![case.figure("throughput of TCP", "Mbit/s", "tcp")],
+        Case::Tcp(_) => vec![
+            case.figure("throughput of TCP", "Mbit/s", "tcp"),
+            case.figure("queueing delay, median", "ms", "queueing"),
+        ],
         Case::Beside(control) => {
             let alone = case.other(Contender::Kernel, Case::Tcp(control), "tcp");
             let tcp = case.figure("throughput of TCP", "Mbit/s", "tcp");

@@ -177,6 +177,15 @@ pub(super) fn tasks(args: &DtlArgs, beside: &[String]) -> Result<Vec<Task>, Fail
     Ok(tasks)
 }
 
+/// How many slow lines are measured side by side.
+pub(super) fn jobs(args: &DtlArgs) -> u32 {
+    match (args.jobs, args.quick) {
+        (Some(jobs), _) => jobs.max(1),
+        (None, true) => 5,
+        (None, false) => 1,
+    }
+}
+
 /// Programs beside ours that give way to TCP, of those that `--beside` may name.
 const SCAVENGERS: [&str; 2] = ["utp", "libtorrent"];
 
@@ -185,6 +194,7 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
+    use crate::bench::dtl::case::Times;
 
     #[derive(clap::Parser)]
     struct Line {
@@ -234,6 +244,16 @@ mod tests {
         for who in ["kernel", "ringway", "noq-cubic", "paper", "utp"] {
             assert!(quick.iter().any(|task| task.contains(who)), "{who}");
         }
+    }
+
+    #[test]
+    fn a_quick_look_ends_within_a_minute() {
+        let args = Line::parse_from(["dtl", "--quick"]).args;
+        let beside = SCAVENGERS.map(str::to_owned);
+        let tasks = tasks(&args, &beside).unwrap();
+        let seconds = |task: &Task| Times::new(&task.cell, task.quick).of(task.case);
+        let all: f64 = tasks.iter().map(seconds).sum();
+        assert!(all / f64::from(jobs(&args)) <= 55.0, "{all}");
     }
 
     #[test]

@@ -7,7 +7,8 @@ use plotters::prelude::*;
 use super::case::{Case, Series};
 use super::plan::{PRIORITIES, Task};
 use super::runs::Outcomes;
-use crate::bench::figure::median;
+use crate::bench::figure::{Figure, median};
+use crate::bench::plot::Bars;
 use crate::failure::Failure;
 
 /// Lines over time or over priorities.
@@ -92,6 +93,36 @@ pub(super) fn draw(tasks: &[Task], runs: &Outcomes, folder: &Path) -> Result<(),
     Ok(())
 }
 
+/// Draws bars for whatever was measured: a file for each metric, with all cells, and beside each bar what it is measured against.
+pub(super) fn draw_figures(figures: &[Figure], folder: &Path) -> Result<(), Failure> {
+    let mut metrics: Vec<&Figure> = Vec::new();
+    for figure in figures {
+        if !metrics.iter().any(|other| other.metric == figure.metric) {
+            metrics.push(figure);
+        }
+    }
+    metrics.into_iter().try_for_each(|first| {
+        let bars = Bars {
+            name: format!("dtl {}", first.metric).replace([' ', ',', '\'', '÷', ':'], "-"),
+            title: first.metric.to_owned(),
+            unit: first.unit,
+            bars: bars(figures, first.metric),
+        };
+        bars.draw(folder)
+    })
+}
+
+/// Names and lengths; what is not above nothing has no place on a logarithmic scale.
+fn bars(figures: &[Figure], metric: &str) -> Vec<(String, f64)> {
+    let measured = figures.iter().filter(|figure| figure.metric == metric);
+    let both = measured.flat_map(|figure| {
+        let baseline = figure.baseline.iter().zip(figure.baseline_value);
+        let against = baseline.map(|(name, value)| (format!("{}: {name}", figure.case), value));
+        std::iter::once((figure.case.clone(), figure.value)).chain(against)
+    });
+    both.filter(|(_, length)| *length > 0.0).collect()
+}
+
 /// A name without what folders are separated by.
 fn file(name: &str) -> String {
     format!("{}.svg", name.replace(['/', ' '], "-"))
@@ -139,5 +170,56 @@ impl Lines<'_> {
             .draw()?;
         root.present()?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_measured_lands_in_a_file_of_its_metric_beside_its_aim() {
+        let figure = |case: &str, metric, unit, value: f64| {
+            Figure::new("dtl", case, metric, unit, &[value]).against("aim", &[2.0])
+        };
+        let figures = [
+            figure(
+                "10/20/1bdp ringway beside-cubic",
+                "back after TCP",
+                "s",
+                1.4,
+            ),
+            figure(
+                "10/60/1bdp ringway beside-cubic",
+                "back after TCP",
+                "s",
+                2.3,
+            ),
+            figure(
+                "10/20/1bdp ringway weights",
+                "farthest from 1 : 2 : 4",
+                "",
+                0.01,
+            ),
+            figure("10/20/1bdp ringway alone", "packets lost", "", 0.0),
+        ];
+        let back = bars(&figures, "back after TCP");
+        let lengths: Vec<f64> = back.iter().map(|bar| bar.1).collect();
+        assert_eq!(lengths, [1.4, 2.0, 2.3, 2.0]);
+        assert_eq!(back[1].0, "10/20/1bdp ringway beside-cubic: aim");
+        assert_eq!(bars(&figures, "packets lost").len(), 1);
+        let folder = tempfile::tempdir().unwrap();
+        draw_figures(&figures, folder.path()).unwrap();
+        let files = std::fs::read_dir(folder.path()).unwrap();
+        let mut names: Vec<String> = files
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        let expected = [
+            "dtl-back-after-TCP.svg",
+            "dtl-farthest-from-1---2---4.svg",
+            "dtl-packets-lost.svg",
+        ];
+        assert_eq!(names, expected);
     }
 }

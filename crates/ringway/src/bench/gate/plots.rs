@@ -80,7 +80,7 @@ const PLOTS: [Plot; 8] = [
 pub(super) fn draw(figures: &[Figure], folder: &Path) -> Result<(), Failure> {
     PLOTS.iter().try_for_each(|plot| {
         Bars {
-            name: plot.name,
+            name: plot.name.to_owned(),
             title: plot.title.to_owned(),
             unit: plot.unit,
             bars: plot.bars(figures),
