@@ -172,7 +172,12 @@ fn a_transfer_gives_way_to_the_kernels_tcp_or_does_not_as_its_priority_says() {
         looks.are_filled();
         (kept, looks.rate(), looks)
     };
-    let [zero, four, again] = ["0", "4", "0"].map(beside);
+    let zero = beside("0");
+    // One that begins in a queue that others fill may take it for the path at first, and a loss counts for ten seconds.
+    transfer_when(&ring, "oslo", &id, |transfer| {
+        transfer["limited_by"] == "yielding"
+    });
+    let [four, again] = ["4", "0"].map(beside);
     let shown =
         [("0", &zero), ("4", &four), ("0", &again)].map(|(priority, (kept, rate, looks))| {
             let reasons = looks.reasons().join(", ");
@@ -186,12 +191,10 @@ fn a_transfer_gives_way_to_the_kernels_tcp_or_does_not_as_its_priority_says() {
         four.1 >= 1.0 && four.1 >= 3.0 * zero.1.max(again.1),
         "{shown}"
     );
-    for (looks, reason) in [
-        (&zero.2, "yielding"),
-        (&four.2, "loss-limited"),
-        (&again.2, "yielding"),
-    ] {
-        assert!(looks.reasons().contains(&reason), "{shown}");
+    for (looks, reason) in [(&four.2, "loss-limited"), (&again.2, "yielding")] {
+        let reasons = looks.reasons();
+        let so = reasons.iter().filter(|found| **found == reason).count();
+        assert!(2 * so > reasons.len(), "{shown}");
     }
     assert!(four.2.most("/rate") >= 1e5, "{shown}");
     assert!(four.2.most("/path_report/packets_lost") >= 1.0, "{shown}");
