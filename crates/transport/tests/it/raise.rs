@@ -1,4 +1,4 @@
-//! A transfer at priority 0 that has given way nearly for ever is raised.
+//! A transfer at priority 0 that hardly sends, because others need the path, is raised.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -83,8 +83,8 @@ async fn raised() -> (Duration, Duration) {
     }
     sleep(Duration::from_millis(100)).await;
     let quiet = report();
-    connection.set_priority(Priority::NORMAL);
     let at = Instant::now();
+    connection.set_priority(Priority::NORMAL);
     while report().sent == quiet.sent {
         sleep(Duration::from_millis(2)).await;
     }
@@ -98,13 +98,8 @@ async fn a_raise_does_not_wait_until_the_next_packet_at_priority_0_would_be_due(
     let raises: Vec<_> = (0..TRANSFERS).map(|_| tokio::spawn(raised())).collect();
     let mut all = Vec::new();
     for raise in raises {
-        let limit = Duration::from_secs(120);
-        all.push(
-            timeout(limit, raise)
-                .await
-                .expect("gives way in time")
-                .unwrap(),
-        );
+        let raise = timeout(Duration::from_secs(120), raise).await;
+        all.push(raise.expect("gives way in time").unwrap());
     }
     // A host that is busy may make one or two wait.
     let at_once = all.iter().filter(|(pause, after)| *after < *pause / 3);
