@@ -309,10 +309,7 @@ fn late(watch: &mut Watch<'_>, kind: &Kind, count: u32, times: Times) -> Result<
     let from = watch.now() + times.settle;
     let to = from + times.measure;
     watch.until(to);
-    let rates: Vec<f64> = flows
-        .iter()
-        .map(|flow| watch.rate(*flow, from, to))
-        .collect();
+    let rates = watch.rates_of(&flows, from, to);
     Ok(Outcome::of(&[
         ("jain", jain(&rates)),
         ("rate", rates.iter().sum()),
@@ -355,7 +352,7 @@ fn shares(
     let from = watch.now() + times.settle;
     let to = from + times.measure;
     watch.until(to);
-    let ours: f64 = flows.iter().map(|flow| watch.rate(*flow, from, to)).sum();
+    let ours: f64 = watch.rates_of(flows, from, to).iter().sum();
     let theirs = watch.rate(other, from, to);
     // Whoever got nothing got less than a packet: shares stay numbers.
     let packet = PACKET_BITS / 1e6 / times.measure;
@@ -376,7 +373,7 @@ fn equal(watch: &mut Watch<'_>, kind: &Kind, times: Times) -> Result<Outcome, Fa
     let from = watch.now() + times.settle;
     let to = from + times.measure;
     watch.until(to);
-    let rates = flows.map(|flow| watch.rate(flow, from, to));
+    let rates = watch.rates_of(&flows, from, to);
     Ok(Outcome::of(&[
         ("jain", jain(&rates)),
         ("rate", rates.iter().sum()),
@@ -394,10 +391,7 @@ fn weights(watch: &mut Watch<'_>, contender: &Contender, times: Times) -> Result
     let from = watch.now() + times.settle;
     let to = from + times.measure;
     watch.until(to);
-    let rates: Vec<f64> = flows
-        .iter()
-        .map(|flow| watch.rate(*flow, from, to))
-        .collect();
+    let rates = watch.rates_of(&flows, from, to);
     Ok(Outcome::of(&[
         ("off", farthest(&rates, &WEIGHTS)),
         ("rate", rates.iter().sum()),

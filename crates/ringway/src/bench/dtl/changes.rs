@@ -1,6 +1,7 @@
 //! Priorities that change while data flows.
 
 use super::case::{Outcome, PACKET_BITS, jain, series};
+use super::cell::Cell;
 use super::flow::Kind;
 use super::watch::{STEP, Watch};
 use crate::failure::Failure;
@@ -14,7 +15,12 @@ pub(super) const CHANGE: f64 = 4.0 * STAGE;
 const SECONDS: f64 = 2.0;
 const ROUND_TRIPS: f64 = 40.0;
 
-/// Seconds after `from` until the mean of a second is within a quarter of what it is in the rest of the time until `to`.
+/// When a flow has to be at its new share, in seconds after the change.
+pub(super) fn due(cell: &Cell) -> f64 {
+    SECONDS.max(ROUND_TRIPS * cell.rtt_ms as f64 / 1e3)
+}
+
+/// Seconds after `from` until the mean of a second is for the first time within a quarter of what it is in the second half of the time until `to`.
 fn settled(watch: &Watch<'_>, flow: usize, from: f64, to: f64) -> f64 {
     let usual = watch.rate(flow, f64::midpoint(from, to), to);
     let steps = ((to - from) / STEP) as u32;
@@ -65,12 +71,7 @@ pub(super) fn figure_7(watch: &mut Watch<'_>, kind: &Kind) -> Result<Outcome, Fa
         watch.set_priority(*flow, 2.0)?;
     }
     watch.until(FIGURE);
-    let rates = |from: f64, to: f64| -> Vec<f64> {
-        flows
-            .iter()
-            .map(|flow| watch.rate(*flow, from, to))
-            .collect()
-    };
+    let rates = |from, to| watch.rates_of(&flows, from, to);
     let (first, second, third) = (
         rates(10.0, four),
         rates(four + 5.0, two),
@@ -99,7 +100,7 @@ pub(super) fn change(watch: &mut Watch<'_>, kind: &Kind) -> Result<Outcome, Fail
     let tcp = watch.start(&Kind::Tcp("cubic"))?;
     let flow = watch.start(kind)?;
     watch.until(STAGE);
-    let within = SECONDS.max(ROUND_TRIPS * watch.line().cell().rtt_ms as f64 / 1e3);
+    let within = due(watch.line().cell());
     let mut values = Vec::new();
     for (index, priority) in [4.0_f64, 0.0, 1.0].into_iter().enumerate() {
         let from = STAGE * (index + 1) as f64;

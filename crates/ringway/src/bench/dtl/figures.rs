@@ -1,6 +1,7 @@
 //! From runs to figures, each beside what it is measured against.
 
 use super::case::{Case, Contender};
+use super::changes;
 use super::plan::Task;
 use super::runs::Outcomes;
 use crate::bench::figure::Figure;
@@ -129,17 +130,17 @@ fn alone(case: &Runs<'_>) -> Vec<Option<Figure>> {
 
 /// What changes of a priority take and cost, each beside the time after it.
 fn change(case: &Runs<'_>) -> Vec<Option<Figure>> {
-    let within = (40.0 * case.task.cell.rtt_ms as f64 / 1e3).max(2.0);
+    let within = changes::due(&case.task.cell);
     let later = |name: &str| values(case.runs, case.task, name);
     vec![
         aim(case.figure("from 1 to 4", "s", "to-4"), within),
         against(
-            case.figure("packets lost by then", "", "loss-to-4"),
+            case.figure("packets lost at 4 by then", "", "loss-to-4"),
             "later",
             &later("loss-at-4"),
         ),
         against(
-            case.figure("longest silence by then", "s", "silence-to-4"),
+            case.figure("longest silence at 4 by then", "s", "silence-to-4"),
             "later",
             &later("silence-at-4"),
         ),

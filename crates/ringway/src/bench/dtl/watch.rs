@@ -124,6 +124,14 @@ impl<'a> Watch<'a> {
         bytes as f64 * 8.0 / 1e6 / (to - from).max(STEP)
     }
 
+    /// The same of several flows.
+    pub(super) fn rates_of(&self, flows: &[usize], from: f64, to: f64) -> Vec<f64> {
+        flows
+            .iter()
+            .map(|flow| self.rate(*flow, from, to))
+            .collect()
+    }
+
     /// The longest time between two times in which nothing of a flow arrived, to the tenth of a second.
     pub(super) fn silence(&self, flow: usize, from: f64, to: f64) -> f64 {
         let steps = ((to - from) / STEP).round() as u32;
