@@ -1,0 +1,165 @@
+//! What QUIC tells the controller, and what it is told.
+
+use super::*;
+
+const MTU: u16 = 1200;
+
+fn build(priority: Priority) -> (Arc<Control>, PriorityController, Instant) {
+    let control = Arc::new(Control::new(priority));
+    let factory = PriorityFactory {
+        control: control.clone(),
+        config: Config::default(),
+    };
+    let now = Instant::now();
+    (control, factory.controller(now, MTU), now)
+}
+
+/// Sends and acknowledges one packet per round trip of `rtt`, `count` times.
+fn run(
+    controller: &mut PriorityController,
+    mut now: Instant,
+    first: u64,
+    count: u64,
+    rtt: Duration,
+) -> Instant {
+    for pn in first..first + count {
+        let sent = now;
+        controller.on_packet_sent(sent, MTU, pn);
+        now += rtt;
+        controller.acked(now, sent, MTU.into(), pn, false);
+        controller.on_end_acks(now, 0, false, Some(pn));
+    }
+    now
+}
+
+#[test]
+fn the_window_told_to_quic_never_falls_below_two_datagrams() {
+    let (_, mut controller, mut now) = build(Priority::SCAVENGER);
+    now = run(&mut controller, now, 0, 10, Duration::from_millis(20));
+    for pn in 100..400 {
+        controller.on_packet_sent(now, MTU, pn);
+        now += Duration::from_millis(20);
+        controller.on_packet_lost(MTU, pn, now);
+        controller.on_congestion_event(now, now, true, false, MTU.into(), pn);
+    }
+    assert_eq!(controller.window(), 2 * u64::from(MTU));
+    assert_eq!(controller.metrics().congestion_window, controller.window());
+    // It is the rate that holds it to less than a datagram in a round trip.
+    assert!(controller.inner.window() < MTU.into());
+    let rate = controller.metrics().pacing_rate.unwrap();
+    assert!((1..u64::from(MTU) * 1000 / 20).contains(&rate), "{rate}");
+}
+
+#[test]
+fn a_mark_lowers_the_window_at_every_priority_and_is_no_loss() {
+    for priority in [Priority::SCAVENGER, Priority::NORMAL] {
+        let (control, mut controller, now) = build(priority);
+        let now = run(&mut controller, now, 0, 50, Duration::from_millis(20));
+        let before = controller.window();
+        assert!(before > 5 * u64::from(MTU), "{priority}: {before}");
+        controller.on_packet_sent(now, MTU, 50);
+        let marked = now + Duration::from_millis(20);
+        // As QUIC tells it: no packet is named, and nothing is lost.
+        controller.on_congestion_event(marked, now, false, true, 0, 50);
+        let after = controller.window();
+        assert!(after <= before * 7 / 10, "{priority}: {before}, {after}");
+        assert_eq!(control.report().unwrap().lost_bytes, 0);
+        // Another mark of the same round trip says nothing new.
+        controller.on_congestion_event(marked, now, false, true, 0, 50);
+        assert_eq!(controller.window(), after);
+    }
+}
+
+#[test]
+fn the_rtt_is_that_of_the_newest_packet_of_a_batch() {
+    let (control, mut controller, start) = build(Priority::NORMAL);
+    let (old, new) = (start, start + Duration::from_millis(80));
+    controller.on_packet_sent(old, MTU, 0);
+    controller.on_packet_sent(new, MTU, 1);
+    let now = start + Duration::from_millis(100);
+    controller.acked(now, old, MTU.into(), 0, false);
+    controller.acked(now, new, MTU.into(), 1, false);
+    controller.on_end_acks(now, 0, false, Some(1));
+    let srtt = control.report().unwrap().srtt;
+    assert_eq!(srtt, Some(Duration::from_millis(20)));
+    // A late acknowledgement of an older packet changes nothing.
+    controller.acked(now, old, MTU.into(), 0, false);
+    controller.on_end_acks(now, 0, false, Some(1));
+    assert_eq!(control.report().unwrap().srtt, srtt);
+}
+
+#[test]
+fn a_priority_set_from_outside_reaches_the_core_with_the_next_packet() {
+    let (control, mut controller, now) = build(Priority::NORMAL);
+    let now = run(&mut controller, now, 0, 2, Duration::from_millis(10));
+    control.set_priority(Priority::SCAVENGER);
+    assert_eq!(control.report().unwrap().priority, Priority::NORMAL);
+    run(&mut controller, now, 2, 1, Duration::from_millis(10));
+    assert_eq!(control.report().unwrap().priority, Priority::SCAVENGER);
+}
+
+#[test]
+fn a_scavenger_that_is_raised_need_not_wait_for_its_next_packet() {
+    let (control, mut controller, mut now) = build(Priority::SCAVENGER);
+    now = run(&mut controller, now, 0, 10, Duration::from_millis(20));
+    for pn in 10..40 {
+        controller.on_packet_sent(now, MTU, pn);
+        now += Duration::from_millis(20);
+        controller.on_packet_lost(MTU, pn, now);
+        controller.on_congestion_event(now, now, true, false, MTU.into(), pn);
+    }
+    let rate = |controller: &PriorityController| controller.metrics().pacing_rate.unwrap();
+    let slow = rate(&controller);
+    assert!(slow < 10 * u64::from(MTU), "{slow}");
+    control.set_priority(Priority::SCAVENGER);
+    assert_eq!(rate(&controller), slow);
+    control.set_priority(Priority::NORMAL);
+    assert_eq!(rate(&controller), CONTROLLER_RAISED_RATE * u64::from(MTU));
+    // From then on it is the controller that says.
+    controller.on_packet_sent(now, MTU, 40);
+    assert_eq!(rate(&controller), controller.rate.unwrap());
+}
+
+#[test]
+fn after_a_pause_a_scavenger_sends_two_packets_at_once_and_others_as_many_as_they_may() {
+    let rtt = Duration::from_millis(20);
+    for (priority, held) in [(Priority::SCAVENGER, true), (Priority::NORMAL, false)] {
+        let (_, mut controller, mut now) = build(priority);
+        now = run(&mut controller, now, 0, 50, rtt);
+        controller.on_packet_sent(now, MTU, 50);
+        let rate = controller.metrics().pacing_rate.unwrap();
+        let pause = Duration::from_millis(100);
+        now += pause;
+        controller.acked(now, now - rtt, MTU.into(), 50, false);
+        controller.on_end_acks(now, 0, false, Some(50));
+        // QUIC's pacer multiplies the two.
+        let told = controller.metrics().pacing_rate.unwrap();
+        let saved = told as f64 * pause.as_secs_f64();
+        let burst = (2.0 * f64::from(MTU)).max(rate as f64 * 1e-3);
+        assert!(rate as f64 * pause.as_secs_f64() > 2.0 * burst);
+        assert_eq!(saved <= burst, held, "{priority:?}: {saved}");
+        assert!(saved >= f64::from(MTU), "{priority:?}: {saved}");
+        controller.on_packet_sent(now, MTU, 51);
+        assert!(controller.metrics().pacing_rate.unwrap() >= rate / 2);
+    }
+}
+
+#[test]
+fn a_lost_packet_has_its_own_send_time() {
+    let start = Instant::now();
+    let at = |ms| start + Duration::from_millis(ms);
+    let mut times = SendTimes::default();
+    for (packet, ms) in [(0, 0), (1, 0), (2, 5), (3, 5), (4, 9)] {
+        times.record(at(ms), packet);
+    }
+    assert_eq!(times.of(1), Some(at(0)));
+    assert_eq!(times.of(3), Some(at(5)));
+    assert_eq!(times.of(9), Some(at(9)));
+    for packet in 5..5000 {
+        times.record(at(packet), packet);
+    }
+    assert_eq!(times.runs.len(), CONTROLLER_SEND_RUNS);
+    assert_eq!(times.of(0), times.runs.front().map(|(_, sent)| *sent));
+    times.record(at(6000), 0);
+    assert_eq!(times.runs.len(), 1);
+}
