@@ -20,10 +20,7 @@ use ringway_sim::bottleneck::{
     Acknowledging, Bottleneck, CoDel, Control, Discipline, Jitter, Path, Red, jain, median,
 };
 use ringway_sim::rivals::{Bbr, Cubic, Priorities, Reno};
-use ringway_sim::trials::{worth, worth_of_flows};
-
-/// For how long a host may be busy with something else when it should answer.
-const TREMBLES: Duration = Duration::from_micros(300);
+use ringway_sim::trials::{TREMBLES, worth, worth_of_flows};
 
 fn secs(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)

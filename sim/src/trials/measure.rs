@@ -1,8 +1,6 @@
 //! What is measured on every path: alone, beside a TCP, beside its kind.
 
-use std::time::Duration;
-
-use super::{Figure, Rival, Setting};
+use super::{Figure, Rival, Setting, TREMBLES};
 use crate::bottleneck::{Jitter, jain};
 
 /// When a flow that began at 0 has settled.
@@ -88,8 +86,7 @@ pub(super) fn beside_all(setting: &Setting, rivals: &[Rival], seed: u64) -> Vec<
 #[must_use]
 pub(super) fn equals(setting: &Setting, seed: u64) -> Figure {
     let mut setting = setting.clone();
-    // Hosts that answer at once keep packets in step for ever, and the order of events decides who loses.
-    setting.path.ack_jitter = Jitter::Uniform(Duration::from_micros(300));
+    setting.path.ack_jitter = Jitter::Uniform(TREMBLES);
     let mut run = setting.run(seed);
     let flows = [run.ours(0.0), run.ours(0.0)];
     for flow in flows {

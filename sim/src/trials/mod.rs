@@ -15,7 +15,7 @@ use ringway_dtl::Algorithm;
 pub use self::cells::{Cell, matrix, table};
 pub use self::measure::{Beside, Late, alone, beside, late_comers};
 pub use self::setting::{Rival, Run, Setting};
-pub use self::worth::{Worth, worth, worth_as_flows, worth_of_flows};
+pub use self::worth::{TREMBLES, Worth, worth, worth_as_flows, worth_of_flows};
 
 /// What a figure has to be.
 #[derive(Copy, Clone, Debug, PartialEq)]

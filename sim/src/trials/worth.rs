@@ -12,7 +12,7 @@ use crate::rivals::Priorities;
 
 /// For how long a host may be busy with something else when it should answer. Where hosts answer at once, all packets come to the queue in step for ever,
 /// and the order of events decides who loses.
-const TREMBLES: Duration = Duration::from_micros(300);
+pub const TREMBLES: Duration = Duration::from_micros(300);
 /// When flows that began together have settled.
 const SETTLED: Duration = Duration::from_secs(10);
 
