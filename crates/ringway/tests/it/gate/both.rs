@@ -18,6 +18,8 @@ pub(super) enum GatePath {
     User,
     /// Also within the kernel.
     Kernel,
+    /// Within the kernel if it has all that this takes.
+    Auto,
 }
 
 impl GatePath {
@@ -26,14 +28,20 @@ impl GatePath {
         match self {
             GatePath::User => "user",
             GatePath::Kernel => "kernel",
+            GatePath::Auto => "auto",
         }
     }
 
-    /// The path of tests that are not done on both: `RINGWAY_GATE_PATH=kernel` has them on the in-kernel path.
+    /// The path of tests that are not done on both, by `RINGWAY_GATE_PATH`.
+    ///
+    /// # Panics
+    /// If that names none: they would be done on another one unseen.
     pub(super) fn of_the_rest() -> GatePath {
         match std::env::var("RINGWAY_GATE_PATH").as_deref() {
             Ok("kernel") => GatePath::Kernel,
-            _ => GatePath::User,
+            Ok("auto") => GatePath::Auto,
+            Ok("user") | Err(_) => GatePath::User,
+            Ok(other) => panic!("RINGWAY_GATE_PATH={other} is no path"),
         }
     }
 }
