@@ -254,6 +254,8 @@ impl Live {
                 shared.handed.look();
             }
             self.decide(now);
+            // Whoever hears by these packets that it is blocked, or of a connection to call for, hears it when the kernel knows.
+            self.exchange(now);
             for given in self.verdicts.drain(..) {
                 let Given {
                     ticket,
@@ -264,8 +266,6 @@ impl Live {
                 self.lanes
                     .verdict(ticket, accept, mark, changed.as_deref())?;
             }
-            // Whoever is blocked hears of it when the kernel knows.
-            self.exchange(now);
             self.follow(now)?;
             while !self.gateway.has_hold_list() && self.unscanned > 0 {
                 self.lanes.flush()?;

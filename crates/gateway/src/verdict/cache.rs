@@ -6,8 +6,8 @@
 //! Where the kernel keeps one too ([`share`](ConnectionCache::share)), it is told who comes in and who goes, refuses calls before
 //! anything is spent on them, and tells how many there were.
 
-use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use super::event::Ends;
@@ -15,14 +15,16 @@ use crate::limits::{MAX_BLOCKED, REFUSALS_TOLD};
 use crate::packet::L4;
 
 /// Who calls whom by what: what the connection cache knows of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+///
+/// In order, those to one server stand beside each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Call {
+    /// Who is called.
+    pub server: SocketAddr,
     /// The transport.
     pub l4: L4,
     /// Who calls, from any port.
     pub client: IpAddr,
-    /// Who is called.
-    pub server: SocketAddr,
 }
 
 /// What the kernel's connection cache is told.
@@ -80,7 +82,7 @@ pub(super) struct Refusals {
 /// Blocked (client, server, server's port, protocol), each for the same time.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionCache {
-    entries: HashMap<Call, Entry>,
+    entries: BTreeMap<Call, Entry>,
     order: VecDeque<(Duration, Call)>,
     /// Refusals of those that were forgotten.
     rest: Vec<Refusals>,
@@ -140,6 +142,23 @@ impl ConnectionCache {
         self.order.push_back((until, key));
         while self.order.len() > MAX_BLOCKED {
             self.forget_oldest();
+        }
+    }
+
+    /// A connection to this server was announced: it is another one than those that were blocked there, whose port has been
+    /// given anew.
+    pub(super) fn forgive(&mut self, l4: L4, server: SocketAddr) {
+        let first = Call {
+            server,
+            l4,
+            client: Ipv4Addr::UNSPECIFIED.into(),
+        };
+        let to_server = self.entries.range(first..).map(|(call, _)| *call);
+        let calls: Vec<Call> = to_server
+            .take_while(|call| (call.server, call.l4) == (server, l4))
+            .collect();
+        for call in calls {
+            self.forget(call);
         }
     }
 
@@ -210,12 +229,14 @@ impl ConnectionCache {
             Some(until) if until > noted && self.order.len() < MAX_BLOCKED => {
                 self.order.push_back((until, key));
             }
-            _ => {
-                let entry = self.entries.remove(&key);
-                self.tell_kernel(Cached::Gone(key));
-                self.rest.extend(entry.and_then(|entry| entry.untold));
-            }
+            _ => self.forget(key),
         }
+    }
+
+    fn forget(&mut self, call: Call) {
+        let entry = self.entries.remove(&call);
+        self.tell_kernel(Cached::Gone(call));
+        self.rest.extend(entry.and_then(|entry| entry.untold));
     }
 
     #[cfg(test)]
@@ -338,6 +359,36 @@ mod tests {
         assert_eq!(told(&mut cache), [12]);
         cache.close();
         assert_eq!(cache.poll_shared(), Some(Cached::Gone(call)));
+    }
+
+    #[test]
+    fn an_announcement_forgives_whoever_calls_there_and_nobody_else() {
+        let mut cache = ConnectionCache::default();
+        let server = ([192, 0, 2, 1], 6_881);
+        let over_udp = ends(L4::Udp, [10, 0, 0, 1], server);
+        let by_v6 = ends(L4::Tcp, std::net::Ipv6Addr::LOCALHOST, server);
+        let other_port = ends(L4::Tcp, [10, 0, 0, 1], ([192, 0, 2, 1], 6_882));
+        let kept = [over_udp, other_port];
+        let forgiven = [tcp(1), tcp(255), by_v6];
+        for blocked in kept.iter().chain(&forgiven) {
+            cache.block(blocked, s(60));
+        }
+        cache.share();
+        assert!(cache.refuses(&tcp(1), s(1)));
+        assert!(cache.refuses(&tcp(1), s(2)));
+        assert_eq!(told(&mut cache), [1]);
+        cache.forgive(L4::Tcp, server.into());
+        assert!(kept.iter().all(|blocked| cache.refuses(blocked, s(3))));
+        assert!(forgiven.iter().all(|other| !cache.refuses(other, s(3))));
+        // What was refused of them and not told is, and the kernel hears of each.
+        assert!(told(&mut cache).contains(&1));
+        let gone = std::iter::from_fn(|| cache.poll_shared());
+        assert_eq!(gone.filter(|c| matches!(c, Cached::Gone(_))).count(), 3);
+        // It is blocked again, for as long as then.
+        cache.block(&tcp(1), s(90));
+        assert!(cache.refuses(&tcp(1), s(89)));
+        assert!(!cache.refuses(&tcp(1), s(90)));
+        assert_eq!((cache.len(), cache.order.len()), (0, 0));
     }
 
     #[test]

@@ -15,10 +15,10 @@ pub(super) struct Announcements {
 }
 
 impl Announcements {
-    /// Takes in an announcement. Nobody offers a file at a service's port.
-    pub(super) fn add(&mut self, now: Duration, expected: Expected) {
+    /// Takes in an announcement, and answers whether it counts: nobody offers a file at a service's port.
+    pub(super) fn add(&mut self, now: Duration, expected: Expected) -> bool {
         if expected.server.port() < FIRST_USER_PORT {
-            return;
+            return false;
         }
         let until = now.saturating_add(EXPECTED_FOR);
         self.order.push_back((until, expected.server));
@@ -26,6 +26,7 @@ impl Announcements {
         while self.order.len() > MAX_EXPECTED {
             self.forget_oldest();
         }
+        true
     }
 
     /// What was announced for connections to this server. It stays: else anybody could use it up with a connection that
@@ -89,7 +90,7 @@ mod tests {
         let mut announced = Announcements::default();
         for (port, counts) in [(25, false), (1_023, false), (1_024, true)] {
             let expected = expected(port, 7);
-            announced.add(Duration::ZERO, expected.clone());
+            assert_eq!(announced.add(Duration::ZERO, expected.clone()), counts);
             assert_eq!(
                 announced.get(Duration::ZERO, expected.server).is_some(),
                 counts

@@ -16,6 +16,7 @@ use super::{FileEnd, FilePart, FlowId, Mode, ScanJob, Verdict};
 use crate::flow::Direction;
 use crate::inspect::{Decoder, Expected, FileHead};
 use crate::limits::{EARLY_RESERVE, FOLLOW_LOOK, MAX_CONTENT, MAX_EARLY, MAX_TEXT};
+use crate::packet::L4;
 use crate::policy::{Action, Failure, FlowFacts, Item, Moment, Plan, Ruling};
 
 /// Why the contents of a connection are not read whose beginning nobody saw.
@@ -251,7 +252,10 @@ impl Desk {
             return;
         };
         for expected in told.expected {
-            self.announced.add(now, expected);
+            let server = expected.server;
+            if self.announced.add(now, expected) {
+                self.cache.forgive(L4::Tcp, server);
+            }
         }
         for window in told.windows {
             self.scans.push_back(ScanJob {

@@ -610,6 +610,32 @@ fn announced_file(gateway: &mut Gateway) {
     );
 }
 
+/// Whoever offers files has a port for each, and the kernel gives ports anew.
+#[test]
+fn a_port_that_is_announced_again_is_not_that_of_the_file_that_was_blocked() {
+    let offer: &[u8] = b"PRIVMSG owl :\x01DCC SEND song.ogg 3325256711 5000 700\x01\r\n";
+    for (again, passes) in [(true, true), (false, false)] {
+        let mut gateway = governed(FILES, enforcing());
+        announced_file(&mut gateway);
+        let mut packets = Packets::new();
+        let mut talk = packets.tcp(at("10.0.0.6:50000"), at("192.0.2.9:6667"));
+        talk.open();
+        talk.client(b"NICK tui\r\nUSER tui 0 * :Tui\r\n");
+        talk.server(b":irc.example 001 tui :Welcome\r\n");
+        if again {
+            talk.client(offer);
+        }
+        packets
+            .tcp(at("10.0.0.8:40001"), at("198.51.100.7:5000"))
+            .open();
+        let verdicts = packets
+            .iter()
+            .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).pass);
+        let verdicts: Vec<bool> = verdicts.collect();
+        assert_eq!(verdicts[verdicts.len() - 3], passes, "{verdicts:?}");
+    }
+}
+
 #[test]
 fn an_announcement_makes_nothing_of_what_is_certainly_something_else() {
     let policy = "[[rule]]\nname = \"torrents\"\napp = \"bittorrent\"\naction = \"block\"\n\

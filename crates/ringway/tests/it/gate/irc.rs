@@ -35,11 +35,12 @@ struct Talk {
 }
 
 impl Talk {
-    /// Both in the channel.
+    /// Both in the channel. Whoever is thrown out stays out: whether it calls again before the end would be a matter of time.
     fn begin(border: &Border) -> Tested<Talk> {
         let mut talk = Talk::start(border)?;
         for who in [&mut talk.alice, &mut talk.bob] {
             until("no welcome", || who.log(), || who.has_shown("End of MOTD"))?;
+            who.say("/set server_reconnect_time 1hour")?;
             who.enter()?;
             until(
                 "not in the channel",
