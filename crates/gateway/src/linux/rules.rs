@@ -137,10 +137,30 @@ pub struct Rules {
     pub fail_open: bool,
     /// Number of classes of bandwidth.
     pub classes: usize,
-    /// Where the programs of the in-kernel path are pinned, if there is one.
-    pub programs: Option<PathBuf>,
+    /// The programs of the in-kernel path, if there is one.
+    pub programs: Option<Programs>,
+    /// It refuses calls like a blocked one.
+    pub refuses: bool,
     /// It says what need not be asked about.
     pub triage: bool,
+}
+
+/// The programs of the in-kernel path.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// Where they are pinned.
+    pub folder: PathBuf,
+    /// Without them there are no rules; else there are those that do without.
+    pub needed: bool,
+}
+
+/// What the packet filter's own programs were put in force for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetUp {
+    /// Segments without data are left to the kernel.
+    pub spared: bool,
+    /// The programs of the in-kernel path are asked, if there are any.
+    pub asked: bool,
 }
 
 impl Rules {
@@ -155,12 +175,30 @@ impl Rules {
         )
     }
 
-    /// Puts the rules in force, in place of any that an earlier run left. Answers whether segments without data are left to
-    /// the kernel; they are not where it has no match `bpf`.
+    /// Puts the rules in force, in place of any that an earlier run left. Answers what of it programs do; none do anything where
+    /// the kernel has no match `bpf`.
     ///
     /// # Errors
     /// iptables is missing or refuses.
-    pub fn set_up(&self) -> Result<bool, ToolError> {
+    pub fn set_up(&self) -> Result<SetUp, ToolError> {
+        let set_up = self.put();
+        match &self.programs {
+            Some(programs) if set_up.is_err() && !programs.needed => {
+                let without = Rules {
+                    programs: None,
+                    ..self.clone()
+                };
+                let set_up = without.put()?;
+                Ok(SetUp {
+                    asked: false,
+                    ..set_up
+                })
+            }
+            _ => set_up,
+        }
+    }
+
+    fn put(&self) -> Result<SetUp, ToolError> {
         let mut spared = true;
         for Family {
             save,
@@ -175,7 +213,10 @@ impl Rules {
                 put(None)?;
             }
         }
-        Ok(spared)
+        Ok(SetUp {
+            spared,
+            asked: true,
+        })
     }
 
     /// Takes the rules out. Nothing is left, also of an earlier run.
@@ -217,7 +258,7 @@ impl Rules {
 
     /// The match of a program of the in-kernel path.
     fn program(&self, name: &str) -> Option<String> {
-        let path = self.programs.as_ref()?.join(name);
+        let path = self.programs.as_ref()?.folder.join(name);
         Some(format!("-m bpf --object-pinned {}", path.display()))
     }
 
@@ -253,7 +294,8 @@ impl Rules {
             )
         }));
         // What is decided was not refused, and neither was what has been answered.
-        lines.extend(self.program(kernel::REFUSE_NEW).map(|program| {
+        let refuse = self.program(kernel::REFUSE_NEW).filter(|_| self.refuses);
+        lines.extend(refuse.map(|program| {
             format!("-A {FORWARD} -m connmark --mark {undecided} -m conntrack --ctstate NEW {program} -j DROP")
         }));
         // Of undecided flows alone: whose contents are followed is always asked about.
@@ -355,7 +397,7 @@ fn removal(saved: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Border, Marks, Rules, jumps, removal};
+    use super::{Border, Marks, Programs, Rules, jumps, removal};
 
     fn border(bridged: bool) -> Border {
         Border {
@@ -374,6 +416,7 @@ mod tests {
             fail_open: true,
             classes: 1,
             programs: None,
+            refuses: false,
             triage: false,
         }
     }
@@ -408,12 +451,19 @@ mod tests {
 
     #[test]
     fn what_need_not_be_asked_about_passes_before_the_queue_and_is_marked_once_it_is_finished() {
-        let text = Rules {
-            programs: Some("/sys/fs/bpf/ringway-7".into()),
-            triage: true,
-            ..rules()
-        }
-        .text(&[], None);
+        let with = |refuses, triage| {
+            let rules = Rules {
+                programs: Some(Programs {
+                    folder: "/sys/fs/bpf/ringway-7".into(),
+                    needed: true,
+                }),
+                refuses,
+                triage,
+                ..rules()
+            };
+            rules.text(&[], None)
+        };
+        let text = with(true, true);
         let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         let triage = place(
             "-A RINGWAY -m connmark --mark 0x0/0x7f000000 -m bpf --object-pinned /sys/fs/bpf/ringway-7/triage -g RINGWAY-FREE\n",
@@ -426,6 +476,10 @@ mod tests {
         place(
             "-A RINGWAY-FREE -m bpf --object-pinned /sys/fs/bpf/ringway-7/finished -j CONNMARK --set-xmark 0x1000000/0x7f000000\n",
         );
+        // Each goes without the other.
+        let (cache, passing) = (with(true, false), with(false, true));
+        assert!(cache.contains("/refuse_new ") && !cache.contains("/triage "));
+        assert!(passing.contains("/triage ") && !passing.contains("/refuse_new "));
     }
 
     #[test]

@@ -56,12 +56,14 @@ pub fn set_up(interface: &str, classes: &[Class]) -> Result<(), ShaperError> {
     Ok(())
 }
 
-/// Takes our classes off an interface, if they are there.
+/// Takes our classes off an interface, if they are there. Where there is no tc nobody has put any in.
 ///
 /// # Errors
-/// tc is missing or refuses.
+/// tc refuses.
 pub fn take_down(interface: &str) -> Result<(), ToolError> {
-    let shown = TC.run(&["qdisc", "show", "dev", interface, "root"], "")?;
+    let Some(shown) = TC.run_if_there(&["qdisc", "show", "dev", interface, "root"])? else {
+        return Ok(());
+    };
     if shown.contains(&format!("qdisc htb {HANDLE}: ")) {
         let handle = format!("{HANDLE}:");
         TC.run(

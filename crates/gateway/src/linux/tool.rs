@@ -61,6 +61,14 @@ impl Tool {
         Err(ToolError::Refused(self.name, told))
     }
 
+    /// The same without input, for what there is nothing of where the tool is not installed: `None` then.
+    pub(super) fn run_if_there(self, arguments: &[&str]) -> Result<Option<String>, ToolError> {
+        match self.run(arguments, "") {
+            Err(ToolError::Missing(..)) => Ok(None),
+            run => run.map(Some),
+        }
+    }
+
     fn find(self) -> Option<PathBuf> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path)

@@ -213,7 +213,7 @@ pub(crate) struct UpArgs {
     pub(crate) blocked_for: Duration,
 
     /// Where decisions are carried out: `kernel` also within the kernel (see `gate doctor`), `user` in this process alone, `auto`
-    /// as this machine allows
+    /// each part of it where this machine can
     #[arg(long, value_name = "PATH", value_enum, default_value_t = PathChoice::User)]
     pub(crate) path: PathChoice,
 

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ringway_gateway::SignatureSet;
 use ringway_gateway::linux::kernel::Kernel;
+use ringway_gateway::linux::kernel::parts::{Part, Wanted};
 use ringway_gateway::linux::marks::Marks;
-use ringway_gateway::linux::rules::{Border, Rules};
+use ringway_gateway::linux::rules::{Border, Programs, Rules};
 use ringway_gateway::linux::shaper;
 use ringway_gateway::linux::terminate::redirect::{self, Redirect};
 use ringway_gateway::linux::terminate::{Doors, Terminator};
@@ -72,6 +73,7 @@ impl Installation {
                 fail_open: policy.failure() == WhenItFails::Open,
                 classes: 0,
                 programs: None,
+                refuses: false,
                 triage: false,
             },
         })
@@ -84,7 +86,11 @@ impl Installation {
 
     /// Has rules name the programs of the in-kernel path, and tells that of policies.
     pub(super) fn use_kernel(&mut self, kernel: &mut Kernel, set: &SignatureSet, args: &UpArgs) {
-        self.rules.programs = Some(kernel.folder().to_owned());
+        self.rules.programs = Some(Programs {
+            folder: kernel.folder().to_owned(),
+            needed: kernel.wanted() == Wanted::All,
+        });
+        self.rules.refuses = kernel.has(Part::CacheInFilter);
         self.in_kernel = InKernel::new(kernel, set, args);
     }
 
@@ -177,9 +183,15 @@ impl System for Installation {
             classes: if shaping { policy.classes().len() } else { 0 },
             ..self.rules.clone()
         };
-        if !rules.set_up().map_err(Failure::failed)? {
+        let set_up = rules.set_up().map_err(Failure::failed)?;
+        if !set_up.spared {
             tracing::warn!(
                 "the packet filter has no match `bpf` (xt_bpf): what only acknowledges a file is queued too, which costs throughput"
+            );
+        }
+        if !set_up.asked {
+            tracing::warn!(
+                "the packet filter takes no programs: it asks about every undecided packet, and refuses no call by itself"
             );
         }
         self.redirect(policy, mode)

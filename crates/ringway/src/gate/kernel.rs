@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ringway_gateway::SignatureSet;
 use ringway_gateway::classify::Bounds;
 use ringway_gateway::linux::kernel::early::{Place, Placed};
-use ringway_gateway::linux::kernel::features::{features, unverified};
+use ringway_gateway::linux::kernel::features::unverified;
 use ringway_gateway::linux::kernel::judge::Judge;
+use ringway_gateway::linux::kernel::parts::{Part, Wanted, Without};
 use ringway_gateway::linux::kernel::{Kernel, KernelError};
 use ringway_gateway::linux::rules::Border;
 use ringway_gateway::policy::{Failure as WhenItFails, Policy};
@@ -19,26 +20,18 @@ use crate::failure::Failure;
 /// The in-kernel path, loaded and not yet at work, if it is wanted and can be had. Loading it takes capabilities that the gateway
 /// needs for nothing else.
 pub(crate) fn in_kernel(args: &UpArgs) -> Result<Option<Kernel>, Failure> {
-    if args.path == PathChoice::User {
-        return Ok(None);
-    }
-    if args.path == PathChoice::Auto
-        && let Some((name, missing)) = features(&args.bpffs.bpffs)
-            .into_iter()
-            .filter(|feature| !feature.is_optional())
-            .find_map(|feature| feature.missing.map(|missing| (feature.name, missing)))
-    {
-        // What cannot be attached would otherwise be found when the border is laid already.
-        tracing::warn!(name, %missing, "no in-kernel path: user space does without");
-        return Ok(None);
-    }
-    match (Kernel::load(&args.bpffs.bpffs), args.path) {
-        (Ok(kernel), _) => Ok(Some(kernel)),
-        (Err(refused), PathChoice::Auto) => {
+    let wanted = match args.path {
+        PathChoice::User => return Ok(None),
+        PathChoice::Kernel => Wanted::All,
+        PathChoice::Auto => Wanted::AsFarAsPossible,
+    };
+    match Kernel::load(&args.bpffs.bpffs, wanted) {
+        Ok(kernel) => Ok(Some(kernel)),
+        Err(refused) if wanted == Wanted::All => Err(missing(&refused)),
+        Err(refused) => {
             tracing::warn!(%refused, "no in-kernel path: user space does without");
             Ok(None)
         }
-        (Err(refused), _) => Err(missing(&refused)),
     }
 }
 
@@ -60,9 +53,13 @@ pub(super) fn attach(
         CachePlace::Xdp => Place::Xdp,
     };
     match kernel {
-        Some(kernel) => kernel
-            .attach(border, bpffs, place)
-            .map_err(|refused| missing(&refused)),
+        Some(kernel) => {
+            let attached = kernel.attach(border, bpffs, place);
+            for Without { part, why } in kernel.without() {
+                tracing::warn!(%part, %why, "user space does without this part of the in-kernel path");
+            }
+            attached.map_err(|refused| missing(&refused))
+        }
         None => {
             // Without tc there is nothing to take out.
             Kernel::detach(border, bpffs).ok();
@@ -82,6 +79,9 @@ pub(super) struct InKernel {
 impl InKernel {
     /// `None`: everything is asked about, with this gateway's settings.
     pub(super) fn new(kernel: &mut Kernel, set: &SignatureSet, args: &UpArgs) -> Option<InKernel> {
+        if !kernel.has(Part::Passing) {
+            return None;
+        }
         if let Some(why) = unverified() {
             tracing::warn!(%why, "the kernel asks about every undecided packet");
             return None;

@@ -13,6 +13,7 @@ use ringway_gateway::linux::desk::ScanDesk;
 use ringway_gateway::linux::files::FileDesk;
 use ringway_gateway::linux::inject::Injector;
 use ringway_gateway::linux::kernel::early::Placed;
+use ringway_gateway::linux::kernel::parts::Without;
 use ringway_gateway::linux::kernel::{Kernel, SharedKernel, Told as KernelTold, remove, unhook};
 use ringway_gateway::linux::lanes::Lanes;
 use ringway_gateway::linux::live::{Live, Order, Told};
@@ -91,12 +92,7 @@ pub(crate) async fn up(
         (settings.mode, scanners.are_there()),
         (args.policy.display().to_string(), Arc::clone(&policy)),
     ));
-    ready(
-        context,
-        args,
-        (&settings, kernel.is_some(), &cache),
-        &policy,
-    )?;
+    ready(context, args, (&settings, kernel.as_ref(), &cache), &policy)?;
     tokio::select! {
         () = daemon.serve(&socket) => {}
         () = measured(measured_at, &daemon) => {}
@@ -262,13 +258,15 @@ fn start_queues(
 fn ready(
     context: &Context,
     args: &UpArgs,
-    (settings, in_kernel, cache): (&Settings, bool, &[Placed]),
+    (settings, kernel, cache): (&Settings, Option<&Kernel>, &[Placed]),
     policy: &Policy,
 ) -> Result<(), Failure> {
+    let without = kernel.map(Kernel::without).unwrap_or_default();
     let ready = Ready {
         pid: std::process::id(),
         mode: settings.mode,
-        path: if in_kernel { "kernel" } else { "user" },
+        path: if kernel.is_some() { "kernel" } else { "user" },
+        without,
         rules: policy.rules().len(),
         inside: &args.inside,
         outside: &args.outside,
@@ -288,10 +286,14 @@ fn ready(
                 Mode::Observe => "observing",
                 Mode::Enforce => "enforcing",
             },
-            if in_kernel {
-                ", also in the kernel"
-            } else {
-                ""
+            match (kernel, without) {
+                (None, _) => String::new(),
+                (Some(_), []) => ", also in the kernel".to_owned(),
+                (Some(_), without) => {
+                    let parts = without.iter().map(|without| without.part.to_string());
+                    let parts: Vec<String> = parts.collect();
+                    format!(", also in the kernel (without {})", parts.join(", "))
+                }
             },
             policy.rules().len(),
         )
@@ -305,6 +307,8 @@ struct Ready<'a> {
     mode: Mode,
     /// Where decisions are carried out.
     path: &'static str,
+    /// The parts of the in-kernel path that this machine cannot do.
+    without: &'a [Without],
     rules: usize,
     inside: &'a [String],
     outside: &'a [String],

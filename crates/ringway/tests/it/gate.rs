@@ -24,6 +24,7 @@ mod kernel;
 mod malware;
 mod matrix;
 mod observed;
+mod parts;
 mod policies;
 mod privileges;
 mod replays;

@@ -4,7 +4,7 @@
 //! calls; and what is virtual has no driver that is worth it. So the interface's features are compared: where one goes with the program,
 //! the program goes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use aya::programs::ProgramInfo;
 
@@ -91,7 +91,7 @@ fn try_early(interface: &str, programs: &Path) -> Result<(), String> {
     if lost.is_empty() {
         return Ok(());
     }
-    unhook_early(interface, programs).map_err(told)?;
+    unhook_early(interface, &[programs.to_owned()]).map_err(told)?;
     Err(format!("its driver gives up {} for it", lost.join(", ")))
 }
 
@@ -114,16 +114,22 @@ fn hook_early(interface: &str, programs: &Path) -> Result<(), ToolError> {
     IP.run(&set, "").map(drop)
 }
 
-/// Takes ours out of an interface's driver: what is pinned, or has our program's name. `ip` sees names only with CAP_SYS_ADMIN.
-pub(super) fn unhook_early(interface: &str, programs: &Path) -> Result<(), ToolError> {
-    let shown = IP.run(&["-details", "link", "show", "dev", interface], "")?;
+/// Takes ours out of an interface's driver: what is pinned in one of these folders, or has our program's name. `ip` sees names only
+/// with CAP_SYS_ADMIN.
+pub(super) fn unhook_early(interface: &str, folders: &[PathBuf]) -> Result<(), ToolError> {
+    let show = ["-details", "link", "show", "dev", interface];
+    let Some(shown) = IP.run_if_there(&show)? else {
+        return Ok(());
+    };
     let Some((_, program)) = shown.split_once("prog/xdp id ") else {
         return Ok(());
     };
     let id = program.split(' ').next().and_then(|id| id.parse().ok());
-    let pinned = ProgramInfo::from_pin(programs.join(REFUSE_EARLY));
-    let ours = program.contains(&format!(" name {REFUSE_EARLY} "))
-        || pinned.is_ok_and(|pinned| Some(pinned.id()) == id);
+    let is_pinned = |folder: &PathBuf| {
+        let pinned = ProgramInfo::from_pin(folder.join(REFUSE_EARLY));
+        pinned.is_ok_and(|pinned| Some(pinned.id()) == id)
+    };
+    let ours = program.contains(&format!(" name {REFUSE_EARLY} ")) || folders.iter().any(is_pinned);
     if ours {
         IP.run(&["link", "set", "dev", interface, "xdpdrv", "off"], "")?;
     }
@@ -151,17 +157,15 @@ pub(super) fn hook(interface: &str, program: &Path) -> Result<(), ToolError> {
 /// file system is.
 ///
 /// # Errors
-/// tc or ip is missing or refuses.
+/// tc or ip refuses; where they are missing nobody has put anything in.
 pub fn unhook(interface: &str, bpffs: &Path) -> Result<(), ToolError> {
-    unhook_early(interface, &super::folder(bpffs))?;
+    unhook_early(interface, &super::folders(bpffs))?;
     unhook_late(interface)
 }
 
 fn unhook_late(interface: &str) -> Result<(), ToolError> {
-    if !TC
-        .run(&["qdisc", "show", "dev", interface, "clsact"], "")?
-        .contains("clsact")
-    {
+    let queues = TC.run_if_there(&["qdisc", "show", "dev", interface, "clsact"])?;
+    if !queues.is_some_and(|queues| queues.contains("clsact")) {
         return Ok(());
     }
     let shown = |way| TC.run(&["filter", "show", "dev", interface, way], "");

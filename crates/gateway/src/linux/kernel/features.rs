@@ -12,12 +12,13 @@ use aya::sys::{is_map_supported, is_program_supported};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use super::early::hook;
+use super::parts::{Part, Without};
 use super::{
     FINISHED, KernelError, OBJECT, REFUSE, REFUSE_EARLY, REFUSE_NEW, TRIAGE, load, load_program,
     mount, pin, remove_all,
 };
 use crate::linux::marks::Marks;
-use crate::linux::rules::{Border, Rules};
+use crate::linux::rules::{Border, Programs, Rules};
 use crate::linux::shaper::TC;
 
 /// Something that it needs.
@@ -29,6 +30,8 @@ pub struct Feature {
     pub needed_for: &'static str,
     /// Why it is not there; `None`: it is.
     pub missing: Option<String>,
+    /// Whether it is there was not found out, and `missing` says why.
+    pub untried: bool,
 }
 
 impl Feature {
@@ -37,16 +40,46 @@ impl Feature {
     pub fn is_optional(&self) -> bool {
         self.needed_for == EARLY || self.name == CHECKSUMS
     }
+
+    fn is_needed_for(&self, part: Part) -> bool {
+        let needed_for = self.needed_for;
+        let is_for_it = match part {
+            Part::CacheAtTc => needed_for == AT_TC,
+            Part::CacheInFilter => [IN_FILTER, FILTER].contains(&needed_for),
+            Part::Passing => [PASSING, FILTER].contains(&needed_for),
+        };
+        (is_for_it || needed_for == ALL) && !self.is_optional()
+    }
 }
 
 /// All of the in-kernel path.
 const ALL: &str = "all of it";
-/// The connection cache in the kernel.
-const CACHE: &str = "connection cache";
+/// The connection cache in front of the packet filter.
+const AT_TC: &str = "connection cache at tc";
 /// The same in interfaces' drivers; it does without.
 const EARLY: &str = "connection cache in drivers";
+/// The same in the packet filter.
+const IN_FILTER: &str = "connection cache in the packet filter";
 /// What nobody is asked about.
 const PASSING: &str = "passing unasked";
+/// All that the packet filter asks.
+const FILTER: &str = "what the packet filter asks";
+
+/// What this machine cannot do of the in-kernel path, each with the first thing that it lacks. What was not tried may be there.
+#[must_use]
+pub fn without(features: &[Feature]) -> Vec<Without> {
+    let lacks = |part| {
+        let mut needed = features.iter().filter(|need| need.is_needed_for(part));
+        needed.find_map(|need| {
+            let missing = need.missing.as_ref().filter(|_| !need.untried)?;
+            Some(Without {
+                part,
+                why: format!("{}: {missing}", need.name),
+            })
+        })
+    };
+    Part::ALL.into_iter().filter_map(lacks).collect()
+}
 
 /// Whether netfilter looks at checksums, and where it says so.
 const CHECKSUMS: &str = "checksums verified (nf_conntrack_checksum)";
@@ -62,8 +95,41 @@ pub fn unverified() -> Option<String> {
     })
 }
 
-/// What cannot be tried without its program.
-const NOT_TRIED: &str = "not tried without its program";
+/// Whether something is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Found {
+    There,
+    Missing(String),
+    /// It was not found out, and why.
+    Untried(String),
+}
+
+impl Found {
+    /// What cannot be tried without a program that is not there.
+    fn without_program() -> Found {
+        Found::Untried("not tried without its program".to_owned())
+    }
+
+    fn is_there(&self) -> bool {
+        *self == Found::There
+    }
+}
+
+impl<T, E: ToString> From<Result<T, E>> for Found {
+    fn from(tried: Result<T, E>) -> Found {
+        match tried {
+            Ok(_) => Found::There,
+            Err(error) => Found::Missing(error.to_string()),
+        }
+    }
+}
+
+impl From<Option<String>> for Found {
+    fn from(missing: Option<String>) -> Found {
+        missing.map_or(Found::There, Found::Missing)
+    }
+}
+
 /// Where it is tried there is this interface, and never another.
 const INTERFACE: &str = "lo";
 
@@ -73,8 +139,8 @@ pub fn features(bpffs: &Path) -> Vec<Feature> {
     let built = OBJECT
         .is_empty()
         .then(|| "this program was built without clang or libbpf-dev".to_owned());
-    let mounted = mount(bpffs).err().map(|error| error.to_string());
-    let can_try = built.is_none() && mounted.is_none();
+    let mounted: Found = mount(bpffs).into();
+    let can_try = built.is_none() && mounted.is_there();
     let mut features = vec![
         feature("programs in this build", ALL, built),
         feature("bpf file system", ALL, mounted),
@@ -84,15 +150,15 @@ pub fn features(bpffs: &Path) -> Vec<Feature> {
         feature("map LPM_TRIE", PASSING, map(MapType::LpmTrie)),
         feature(
             "program SCHED_CLS",
-            CACHE,
+            AT_TC,
             program(ProgramType::SchedClassifier),
         ),
         feature(
             "program SOCKET_FILTER",
-            ALL,
+            FILTER,
             program(ProgramType::SocketFilter),
         ),
-        feature("tc", CACHE, reason(TC.run(&["-V"], ""))),
+        feature("tc", AT_TC, TC.run(&["-V"], "")),
         feature(CHECKSUMS, PASSING, unverified()),
     ];
     if can_try {
@@ -123,58 +189,62 @@ impl Trial {
     }
 
     fn features(&mut self) -> Vec<Feature> {
-        let maps = self.loaded.as_ref().err().map(ToString::to_string);
+        let maps: Found = (self.loaded.as_ref().map(drop)).into();
         let [refuse, refuse_early, refuse_new, triage, finished] =
-            [REFUSE, REFUSE_EARLY, REFUSE_NEW, TRIAGE, FINISHED]
-                .map(|name| self.put_in(name).err());
-        let not_tried = |needs: &[&Option<String>]| {
-            let missing = needs.iter().any(|refused| refused.is_some());
-            missing.then(|| NOT_TRIED.to_owned())
-        };
-        let no_filter = not_tried(&[&refuse]);
-        let no_match = not_tried(&[&refuse_new, &triage, &finished]);
-        let [clsact, filter, rules] = self.attach(no_filter, no_match);
+            [REFUSE, REFUSE_EARLY, REFUSE_NEW, TRIAGE, FINISHED].map(|name| self.put_in(name));
+        let matched = [&refuse_new, &triage, &finished]
+            .into_iter()
+            .all(Found::is_there);
+        let [clsact, filter, rules] = self.attach(refuse.is_there(), matched);
         vec![
             feature("maps as the programs have them", ALL, maps),
-            feature("program `refuse` (Linux 5.12)", CACHE, refuse),
+            feature("program `refuse` (Linux 5.12)", AT_TC, refuse),
             feature("program `refuse_early` (Linux 5.12)", EARLY, refuse_early),
-            feature("program `refuse_new` (Linux 5.12)", CACHE, refuse_new),
+            feature("program `refuse_new` (Linux 5.12)", IN_FILTER, refuse_new),
             feature("program `triage` (Linux 5.12)", PASSING, triage),
             feature("program `finished`", PASSING, finished),
-            feature("tc's clsact (sch_ingress)", CACHE, clsact),
-            feature("tc's filter bpf (cls_bpf)", CACHE, filter),
-            feature("packet filter's match bpf (xt_bpf)", ALL, rules),
+            feature("tc's clsact (sch_ingress)", AT_TC, clsact),
+            feature("tc's filter bpf (cls_bpf)", AT_TC, filter),
+            feature("packet filter's match bpf (xt_bpf)", FILTER, rules),
         ]
     }
 
     /// Loads and pins a program.
-    fn put_in(&mut self, name: &'static str) -> Result<(), String> {
-        let ebpf = self.loaded.as_mut().map_err(|_| NOT_TRIED.to_owned())?;
+    fn put_in(&mut self, name: &'static str) -> Found {
+        let Ok(ebpf) = self.loaded.as_mut() else {
+            return Found::without_program();
+        };
         load_program(ebpf, name)
             .and_then(|()| pin(ebpf, name, &self.folder.join(name)))
-            .map_err(|error| error.to_string())
+            .into()
     }
 
-    /// Attaches them, apart from the machine's own interfaces and rules. Answers what is missing of `clsact`, of the filter at
-    /// it, and of the packet filter's match.
-    fn attach(&self, no_filter: Option<String>, no_match: Option<String>) -> [Option<String>; 3] {
+    /// Attaches them, apart from the machine's own interfaces and rules, as far as they are there: the `filter` at tc, and those
+    /// that the packet filter `matches` by. Answers whether `clsact`, the filter at it, and the packet filter's match are there.
+    fn attach(&self, filter: bool, matches: bool) -> [Found; 3] {
         let tries = || {
             // SAFETY: only sharing file descriptors could make this unsound, and that goes on.
             #[expect(unsafe_code, reason = "the thread leaves the network and nothing else")]
             let apart = unsafe { unshare_unsafe(UnshareFlags::NEWNET) };
             if let Err(error) = apart {
                 let why = format!("not tried: no network namespace ({error}); it takes root");
-                return [(); 3].map(|()| Some(why.clone()));
+                return [(); 3].map(|()| Found::Untried(why.clone()));
             }
             let clsact = TC.run(&["qdisc", "add", "dev", INTERFACE, "clsact"], "");
+            let tried = |there, run: &dyn Fn() -> Found| match there {
+                true => run(),
+                false => Found::without_program(),
+            };
+            let program = self.folder.join(REFUSE);
             [
-                reason(clsact),
-                no_filter.or_else(|| reason(hook(INTERFACE, &self.folder.join(REFUSE)))),
-                no_match.or_else(|| reason(rules(&self.folder).set_up())),
+                clsact.into(),
+                tried(filter, &|| hook(INTERFACE, &program).into()),
+                tried(matches, &|| rules(&self.folder).set_up().into()),
             ]
         };
-        std::thread::scope(|scope| scope.spawn(tries).join())
-            .unwrap_or_else(|_| [(); 3].map(|()| Some("it could not be tried".to_owned())))
+        std::thread::scope(|scope| scope.spawn(tries).join()).unwrap_or_else(|_| {
+            [(); 3].map(|()| Found::Untried("it could not be tried".to_owned()))
+        })
     }
 }
 
@@ -192,37 +262,78 @@ fn rules(folder: &Path) -> Rules {
         queues: 1,
         fail_open: true,
         classes: 0,
-        programs: Some(folder.to_owned()),
+        programs: Some(Programs {
+            folder: folder.to_owned(),
+            needed: true,
+        }),
+        refuses: true,
         triage: true,
     }
 }
 
-fn feature(name: &'static str, needed_for: &'static str, missing: Option<String>) -> Feature {
+fn feature(name: &'static str, needed_for: &'static str, found: impl Into<Found>) -> Feature {
+    let (missing, untried) = match found.into() {
+        Found::There => (None, false),
+        Found::Missing(why) => (Some(why), false),
+        Found::Untried(why) => (Some(why), true),
+    };
     Feature {
         name,
         needed_for,
         missing,
+        untried,
     }
 }
 
-fn reason<T, E: ToString>(tried: Result<T, E>) -> Option<String> {
-    tried.err().map(|error| error.to_string())
+fn map(kind: MapType) -> Found {
+    supported(is_map_supported(kind))
 }
 
-fn map(kind: MapType) -> Option<String> {
-    missing(is_map_supported(kind).map_err(|error| error.to_string()))
+fn program(kind: ProgramType) -> Found {
+    supported(is_program_supported(kind))
 }
 
-fn program(kind: ProgramType) -> Option<String> {
-    missing(is_program_supported(kind).map_err(|error| error.to_string()))
-}
-
-fn missing(supported: Result<bool, String>) -> Option<String> {
+fn supported<E: ToString>(supported: Result<bool, E>) -> Found {
     match supported {
-        Ok(true) => None,
-        Ok(false) => Some("this kernel does not have it".to_owned()),
-        Err(why) => Some(format!(
-            "{why}; it takes root, or CAP_BPF and CAP_NET_ADMIN"
+        Ok(true) => Found::There,
+        Ok(false) => Found::Missing("this kernel does not have it".to_owned()),
+        Err(why) => Found::Untried(format!(
+            "{}; it takes root, or CAP_BPF and CAP_NET_ADMIN",
+            why.to_string()
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        ALL, AT_TC, CHECKSUMS, EARLY, FILTER, Found, IN_FILTER, PASSING, Part, feature, without,
+    };
+
+    fn lacking(name: &'static str, needed_for: &'static str) -> Vec<Part> {
+        let here = feature("here", ALL, Found::There);
+        let unknown = feature("unknown", ALL, Found::Untried("not root".to_owned()));
+        let missing = feature(name, needed_for, Found::Missing("module".to_owned()));
+        let lacking = without(&[here, unknown, missing]);
+        for lack in &lacking {
+            assert_eq!(lack.why, format!("{name}: module"));
+        }
+        lacking.into_iter().map(|lack| lack.part).collect()
+    }
+
+    #[test]
+    fn what_one_part_lacks_is_no_reason_to_do_without_the_others() {
+        use Part::{CacheAtTc, CacheInFilter, Passing};
+        for (needed_for, parts) in [
+            (ALL, [CacheAtTc, CacheInFilter, Passing].as_slice()),
+            (AT_TC, &[CacheAtTc]),
+            (IN_FILTER, &[CacheInFilter]),
+            (FILTER, &[CacheInFilter, Passing]),
+            (PASSING, &[Passing]),
+            (EARLY, &[]),
+        ] {
+            assert_eq!(lacking("it", needed_for), parts, "{needed_for}");
+        }
+        assert!(lacking(CHECKSUMS, PASSING).is_empty());
     }
 }

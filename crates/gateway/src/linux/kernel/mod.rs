@@ -6,19 +6,22 @@
 //! | [`features`] | what this kernel and this machine have of what it needs |
 //! | [`handed`] | what had passed in a flow before user space was asked about it |
 //! | [`judge`] | what need not be asked about: signatures and policy, compiled |
+//! | [`parts`] | its parts, each of which goes without the others |
+//! | [`pinned`] | where programs and maps outlive a run |
 //! | [`refused`] | the connection cache: calls like a blocked one end before anything is spent on them |
 //!
-//! The programs (`../bpf`) are compiled in the build and loaded here. They and their maps are pinned below `/sys/fs/bpf`, in
-//! a folder of the network namespace's own, so that the next run of the gateway goes on with what they know.
+//! The programs (`../bpf`) are compiled in the build and loaded here. They and their maps are pinned below `/sys/fs/bpf`, so that
+//! the next run of the gateway goes on with what they know.
 
 pub mod early;
 pub mod features;
 pub mod handed;
 pub mod judge;
+pub mod parts;
+pub mod pinned;
 pub mod refused;
 
 use std::fmt;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -30,6 +33,9 @@ pub use self::early::unhook;
 use self::early::{Place, Placed};
 use self::handed::Handed;
 use self::judge::Judge;
+use self::parts::{Part, Wanted, Without};
+use self::pinned::{folder, folders, remove_all, remove_others};
+pub use self::pinned::{mount, remove};
 use self::refused::{KernelCache, Refusals};
 use super::rules::Border;
 use super::tool::ToolError;
@@ -64,6 +70,9 @@ pub enum KernelError {
         "{0} is no bpf file system and none can be mounted there ({1}); `mount -t bpf bpf {0}`, or use `--path user`"
     )]
     NoFileSystem(PathBuf, String),
+    /// It can do none of its parts here.
+    #[error("none of its parts can be had: {}", parts::told(.0))]
+    Nothing(Vec<Without>),
     /// The kernel refused.
     #[error("the kernel refused {0}: {1}")]
     Refused(&'static str, String),
@@ -81,6 +90,8 @@ pub struct Kernel {
     judge: Option<Judge>,
     /// Why nothing of it can be in a driver.
     late: Option<String>,
+    wanted: Wanted,
+    without: Vec<Without>,
 }
 
 /// What the loops of all queues have in common with the kernel.
@@ -138,30 +149,83 @@ impl fmt::Debug for Kernel {
 }
 
 impl Kernel {
-    /// Loads the programs, and takes up the maps of an earlier run. Nothing uses them before they are
+    /// Loads the programs, and takes up the maps of an earlier run of the same build. Nothing uses them before they are
     /// [attached](Self::attach). `bpffs`: where the bpf file system is, usually [`BPFFS`].
     ///
     /// # Errors
-    /// See [`KernelError`].
-    pub fn load(bpffs: &Path) -> Result<Self, KernelError> {
+    /// See [`KernelError`]: what all parts take is missing, or something of what is `wanted`.
+    pub fn load(bpffs: &Path, wanted: Wanted) -> Result<Self, KernelError> {
         if OBJECT.is_empty() {
             return Err(KernelError::NotBuilt);
         }
         mount(bpffs)?;
+        let without = match wanted {
+            Wanted::All => Vec::new(),
+            // What cannot be attached would otherwise be found when the border is laid already.
+            Wanted::AsFarAsPossible => features::without(&features::features(bpffs)),
+        };
+        if without.len() == Part::ALL.len() {
+            return Err(KernelError::Nothing(without));
+        }
         let folder = folder(bpffs);
         std::fs::create_dir_all(&folder)
             .map_err(|error| KernelError::NoFileSystem(bpffs.to_owned(), error.to_string()))?;
-        let mut ebpf = load(&folder)?;
-        for name in [REFUSE, REFUSE_NEW, TRIAGE, FINISHED] {
-            load_program(&mut ebpf, name)?;
+        let ebpf = load(&folder)?;
+        let mut kernel = Self::of(ebpf, folder, (wanted, without))?;
+        for part in kernel.parts() {
+            for name in part.programs() {
+                let loaded = load_program(&mut kernel.ebpf, name);
+                loaded.or_else(|refused| kernel.lacks(part, refused))?;
+            }
         }
-        let early = load_program(&mut ebpf, REFUSE_EARLY);
-        let late = early.err().map(|refused| refused.to_string());
-        Self::of(ebpf, folder, late)
+        if kernel.parts().is_empty() {
+            return Err(KernelError::Nothing(kernel.without));
+        }
+        if kernel.has(Part::CacheAtTc) {
+            let early = load_program(&mut kernel.ebpf, REFUSE_EARLY);
+            kernel.late = early.err().map(|refused| refused.to_string());
+        }
+        Ok(kernel)
+    }
+
+    /// The parts that there are.
+    fn parts(&self) -> Vec<Part> {
+        let parts = Part::ALL.into_iter().filter(|part| self.has(*part));
+        parts.collect()
+    }
+
+    /// Whether there is this part.
+    #[must_use]
+    pub fn has(&self, part: Part) -> bool {
+        self.without.iter().all(|without| without.part != part)
+    }
+
+    /// The parts that there are not; all are there if [`Wanted::All`] was.
+    #[must_use]
+    pub fn without(&self) -> &[Without] {
+        &self.without
+    }
+
+    /// How much of it there has to be.
+    #[must_use]
+    pub fn wanted(&self) -> Wanted {
+        self.wanted
+    }
+
+    /// A part cannot be had: it is done without, or nothing is, as is wanted.
+    fn lacks(&mut self, part: Part, refused: KernelError) -> Result<(), KernelError> {
+        if self.wanted == Wanted::All {
+            return Err(refused);
+        }
+        if self.has(part) {
+            let why = refused.to_string();
+            self.without.push(Without { part, why });
+        }
+        Ok(())
     }
 
     /// Attaches the programs to the border, in place of an earlier run's: the connection cache at this place of each interface.
-    /// Answers where it is.
+    /// Answers where it is; nowhere, if it cannot be had and need not.
     ///
     /// # Errors
     /// See [`KernelError`]; nothing is left attached then.
@@ -171,30 +235,69 @@ impl Kernel {
         bpffs: &Path,
         place: Place,
     ) -> Result<Vec<Placed>, KernelError> {
+        let attached = self.pin(border, bpffs).and_then(|()| {
+            let put = self.put(border, place);
+            let placed = put.or_else(|refused| {
+                let done_without = self.lacks(Part::CacheAtTc, refused);
+                done_without.map(|()| Vec::new())
+            })?;
+            if !self.has(Part::CacheAtTc) {
+                for interface in border.all() {
+                    unhook(interface, bpffs)?;
+                }
+            }
+            Ok(placed)
+        });
+        match attached {
+            Ok(placed) => {
+                remove_others(bpffs);
+                Ok(placed)
+            }
+            Err(refused) => {
+                // What was put in before the failure goes out again; the reason is what counts.
+                Self::detach(border, bpffs).ok();
+                Err(refused)
+            }
+        }
+    }
+
+    /// Pins the programs in place of an earlier run's.
+    fn pin(&mut self, border: &Border, bpffs: &Path) -> Result<(), KernelError> {
         for interface in border.all() {
             // As long as what is pinned tells which is ours.
-            early::unhook_early(interface, &self.folder)?;
+            early::unhook_early(interface, &folders(bpffs))?;
         }
-        for name in [REFUSE, REFUSE_NEW, TRIAGE, FINISHED] {
+        let parts = self.parts();
+        let mut programs: Vec<&'static str> = parts
+            .iter()
+            .flat_map(|part| part.programs())
+            .copied()
+            .collect();
+        if self.has(Part::CacheAtTc) && self.late.is_none() {
+            programs.push(REFUSE_EARLY);
+        }
+        for name in programs {
             pin(&mut self.ebpf, name, &self.folder.join(name))?;
         }
-        if self.late.is_none() {
-            pin(
-                &mut self.ebpf,
-                REFUSE_EARLY,
-                &self.folder.join(REFUSE_EARLY),
-            )?;
+        Ok(())
+    }
+
+    /// Puts the connection cache at the interfaces.
+    fn put(&self, border: &Border, place: Place) -> Result<Vec<Placed>, KernelError> {
+        if !self.has(Part::CacheAtTc) {
+            return Ok(Vec::new());
         }
         let placed = border
             .all()
             .map(|interface| early::put(interface, &self.folder, (place, self.late.as_deref())));
-        placed.collect::<Result<_, _>>().inspect_err(|_| {
-            // What was put in before the failure goes out again; the reason is what counts.
-            Self::detach(border, bpffs).ok();
-        })
+        placed.collect()
     }
 
-    fn of(mut ebpf: Ebpf, folder: PathBuf, late: Option<String>) -> Result<Self, KernelError> {
+    fn of(
+        mut ebpf: Ebpf,
+        folder: PathBuf,
+        (wanted, without): (Wanted, Vec<Without>),
+    ) -> Result<Self, KernelError> {
         let mut take = |name: &'static str| {
             let missing = || KernelError::Refused(name, "it is not there".to_owned());
             ebpf.take_map(name).ok_or_else(missing)
@@ -226,7 +329,9 @@ impl Kernel {
                 },
             }),
             judge: Some(Judge::new(in_use, triages, cells, (ports, networks))),
-            late,
+            late: None,
+            wanted,
+            without,
         })
     }
 
@@ -306,43 +411,6 @@ impl Totals {
             lost: sum(4),
         }
     }
-}
-
-/// Removes what is pinned for this network namespace. What is not there needs no removing, and what cannot be removed is empty
-/// without its filters.
-pub fn remove(bpffs: &Path) {
-    remove_all(&folder(bpffs));
-}
-
-fn remove_all(folder: &Path) {
-    for pinned in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        std::fs::remove_file(pinned.path()).ok();
-    }
-    std::fs::remove_dir(folder).ok();
-}
-
-/// Mounts the file system of programs and maps where it is not there yet. Needs CAP_SYS_ADMIN then.
-///
-/// # Errors
-/// [`KernelError::NoFileSystem`].
-pub fn mount(bpffs: &Path) -> Result<(), KernelError> {
-    /// `BPF_FS_MAGIC` of `linux/magic.h`.
-    const MAGIC: rustix::fs::FsWord = 0xcafe_4a11;
-    let there = rustix::fs::statfs(bpffs).is_ok_and(|found| found.f_type == MAGIC);
-    if there {
-        return Ok(());
-    }
-    let flags = rustix::mount::MountFlags::NOSUID
-        | rustix::mount::MountFlags::NODEV
-        | rustix::mount::MountFlags::NOEXEC;
-    rustix::mount::mount("bpf", bpffs, "bpf", flags, Some(c"mode=0700"))
-        .map_err(|error| KernelError::NoFileSystem(bpffs.to_owned(), error.to_string()))
-}
-
-/// The folder of this network namespace.
-fn folder(bpffs: &Path) -> PathBuf {
-    let namespace = std::fs::metadata("/proc/self/ns/net").map_or(0, |found| found.ino());
-    bpffs.join(format!("ringway-{namespace}"))
 }
 
 /// Loads the object with the maps that are pinned; where those are another version's, without them.

@@ -257,8 +257,14 @@ fn folder(running: &Running) -> Result<PathBuf, Failure> {
     let inside = Path::new(BPFFS)
         .strip_prefix("/")
         .map_err(Failure::failed)?;
-    let own = format!("ringway-{}", namespace.ino());
-    Ok(process.join("root").join(inside).join(own))
+    // One for each build; those of others are gone.
+    let own = format!("ringway-{}-", namespace.ino());
+    let all = process.join("root").join(inside);
+    let mut entries = std::fs::read_dir(&all).map_err(Failure::failed)?.flatten();
+    entries
+        .find(|entry| entry.file_name().to_string_lossy().starts_with(&own))
+        .map(|entry| entry.path())
+        .ok_or_else(|| Failure::failed(format_args!("no {own} in {}", all.display())))
 }
 
 /// What the kernel says of something that is open here.

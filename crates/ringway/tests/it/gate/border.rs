@@ -224,6 +224,18 @@ impl Border {
 
     /// Starts the gateway and waits until it is at work.
     pub(super) fn up(&mut self, policy: &str, more: &[&str]) {
+        self.up_by(&self.program(), policy, more);
+    }
+
+    /// The same with this program.
+    pub(super) fn up_by(&mut self, program: &Program, policy: &str, more: &[&str]) {
+        let arguments = self.gate_up(policy, more);
+        let log = self.folder.path().join("gateway.log");
+        self.daemon = Some(Process::start(program.command(arguments), &log).unwrap());
+    }
+
+    /// The words with which the gateway is started.
+    pub(super) fn gate_up(&self, policy: &str, more: &[&str]) -> Vec<String> {
         let policy = self.file("policy.toml", policy);
         let (state, control) = (self.path("state"), self.path("gate.sock"));
         let mut arguments = vec![
@@ -246,9 +258,7 @@ impl Border {
             arguments.extend(["--path", self.path.word()]);
         }
         arguments.extend_from_slice(more);
-        let command = self.program().command(arguments);
-        let log = self.folder.path().join("gateway.log");
-        self.daemon = Some(Process::start(command, &log).unwrap());
+        arguments.into_iter().map(str::to_owned).collect()
     }
 
     pub(super) fn daemon(&mut self) -> &mut Process {

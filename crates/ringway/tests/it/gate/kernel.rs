@@ -15,8 +15,9 @@ use super::border::{Border, DEADLINE, SERVER, SERVER_V6};
 use super::both::GatePath;
 use crate::program;
 
-const BLOCK: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
-const HELLO: &[u8; 68] =
+pub(super) const BLOCK: &str =
+    "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
+pub(super) const HELLO: &[u8; 68] =
     b"\x13BitTorrent protocol\0\0\0\0\0\0\0\0iiiiiiiiiiiiiiiiiiiipppppppppppppppppppp";
 /// Less than the second after which a call is repeated: each attempt is one packet.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -28,7 +29,7 @@ pub(super) fn border(test: &str) -> Option<Border> {
 }
 
 /// Answers everything by the same bytes, for as long as the test runs.
-fn echo(border: &Border, at: &str) -> Tested {
+pub(super) fn echo(border: &Border, at: &str) -> Tested {
     let address: SocketAddr = at.parse()?;
     let listener = border.server.enter(|| TcpListener::bind(address))??;
     thread::spawn(move || {
@@ -64,7 +65,7 @@ fn say(
 }
 
 /// It is answered, or not.
-fn answered(border: &Border, server: &str, what: &[u8], wanted: bool) -> Tested {
+pub(super) fn answered(border: &Border, server: &str, what: &[u8], wanted: bool) -> Tested {
     // What is blocked by what it says has to get that far; and whoever is to be answered may wait, on a busy machine.
     let patience = match wanted || what == HELLO {
         true => DEADLINE,
@@ -77,7 +78,7 @@ fn answered(border: &Border, server: &str, what: &[u8], wanted: bool) -> Tested 
     Ok(())
 }
 
-fn count(status: &Value, name: &str) -> u64 {
+pub(super) fn count(status: &Value, name: &str) -> u64 {
     status["in_kernel"][name].as_u64().unwrap_or(u64::MAX)
 }
 
@@ -278,10 +279,10 @@ fn whoever_observes_refuses_nobody_in_the_kernel_either() -> Tested {
 }
 
 /// A bpf file system of the test's own.
-struct Bpffs(String);
+pub(super) struct Bpffs(pub(super) String);
 
 impl Bpffs {
-    fn mount(folder: &Path) -> Tested<Bpffs> {
+    pub(super) fn mount(folder: &Path) -> Tested<Bpffs> {
         let place = folder.join("bpffs");
         std::fs::create_dir(&place)?;
         let mounted = mount("bpf", &place, "bpf", MountFlags::empty(), None);
@@ -298,7 +299,7 @@ impl Drop for Bpffs {
 }
 
 /// What there is of the in-kernel path on the gateway.
-fn hooks(border: &Border) -> Tested<String> {
+pub(super) fn hooks(border: &Border) -> Tested<String> {
     let shown = [&border.inside, &border.outside].map(|interface| {
         let words = ["tc", "filter", "show", "dev", interface, "ingress"];
         border.gateway.check(&words)

@@ -1,0 +1,158 @@
+//! The in-kernel path where this machine cannot do all of it: `auto` does what it can, and `kernel` says what is missing.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use ringway_testbed::Program;
+
+use super::beside::{Tested, wrong};
+use super::border::{Border, SERVER};
+use super::kernel::{BLOCK, Bpffs, HELLO, answered, border, count, echo, hooks};
+use crate::not_tested;
+
+const AUTO: [&str; 3] = ["--enforce", "--path", "auto"];
+/// There is no tc.
+const NO_TC: &str = "for tc in /sbin/tc /usr/sbin/tc /bin/tc /usr/bin/tc; do\n[ ! -e $tc ] || mount --bind /dev/null $tc\ndone";
+/// iptables does not know the match `bpf`.
+const NO_MATCH: &str = "find /usr/lib /lib /usr/local/lib -name libxt_bpf.so | while read module; do\nmount --bind /dev/null $module\ndone";
+
+/// The program on the gateway, for which something is done before it starts. `ip netns exec` gives it a place of its own for that.
+fn behind(border: &Border, before: &str, by: &str) -> Tested<Program> {
+    let program = env!("CARGO_BIN_EXE_ringway");
+    let script = format!("#!/bin/sh\nset -e\n{before}\nexec {by} {program} \"$@\"\n");
+    let file = border.file("behind", &script);
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o700))?;
+    Ok(Program::new(&file).on(&border.gateway))
+}
+
+/// The parts that the gateway does without, by its first line.
+fn without(border: &mut Border) -> Vec<String> {
+    let ready = &border.daemon().ready;
+    assert_eq!(ready["path"], "kernel", "{ready}");
+    let parts = ready["without"].as_array().into_iter().flatten();
+    parts
+        .map(|without| {
+            assert!(without["why"].is_string(), "{without}");
+            without["part"].to_string()
+        })
+        .collect()
+}
+
+/// Somebody is blocked, and the kernel refuses whoever calls like that.
+fn refuses(border: &Border) -> Tested {
+    let server = format!("{SERVER}:6881");
+    echo(border, &server)?;
+    answered(border, &server, HELLO, false)?;
+    for _attempt in 0..3 {
+        answered(border, &server, b"hello", false)?;
+    }
+    match count(&border.status(), "refused") {
+        3 => Ok(()),
+        _ => wrong(border.status().to_string()),
+    }
+}
+
+/// Nothing of it is left, also none of its folders.
+fn ended(border: &mut Border, bpffs: &Bpffs) -> Tested {
+    let ended = border.daemon().terminate()?;
+    let left = [border.traces(), hooks(border)?].concat();
+    // The kernel itself may have put something there.
+    let ours =
+        |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("ringway");
+    let pinned = std::fs::read_dir(&bpffs.0)?.flatten().filter(ours).count();
+    match (ended, left.is_empty(), pinned) {
+        (Some(0), true, 0) => Ok(()),
+        _ => wrong(format!("{ended:?}, {pinned} folders, {left}")),
+    }
+}
+
+#[test]
+fn without_tc_the_packet_filters_programs_do_their_part() -> Tested {
+    let Some(mut border) = border("the in-kernel path without tc") else {
+        return Ok(());
+    };
+    let bpffs = Bpffs::mount(border.folder.path())?;
+    let program = behind(&border, NO_TC, "")?;
+    let refused = program.run(border.gate_up(
+        BLOCK,
+        &["--enforce", "--path", "kernel", "--bpffs", &bpffs.0],
+    ))?;
+    let said = refused.stderr.contains("`tc` is not installed");
+    if refused.code != Some(1) || !said || !border.traces().is_empty() {
+        return wrong(format!("--path kernel: {refused:?}, {}", border.traces()));
+    }
+    border.up_by(
+        &program,
+        BLOCK,
+        &[&AUTO[..], &["--bpffs", &bpffs.0]].concat(),
+    );
+    assert_eq!(without(&mut border), ["\"cache-at-tc\""]);
+    refuses(&border)?;
+    ended(&mut border, &bpffs)
+}
+
+/// Only classes take tc.
+#[test]
+fn user_space_does_without_tc() -> Tested {
+    let Some(mut border) = Border::new("a gateway without tc") else {
+        return Ok(());
+    };
+    let program = behind(&border, NO_TC, "")?;
+    let classes = "[classes.slow]\nrate = \"1 Mbit/s\"\n\n[[rule]]\nname = \"web\"\napp = \"http\"\naction = \"shape\"\nclass = \"slow\"\n";
+    let user = ["--enforce", "--path", "user"];
+    let refused = program.run(border.gate_up(classes, &user))?;
+    if refused.code != Some(1) || !refused.stderr.contains("package iproute2") {
+        return wrong(format!("{refused:?}"));
+    }
+    border.up_by(&program, BLOCK, &[&user[..], &["--leave"]].concat());
+    let server = format!("{SERVER}:6881");
+    echo(&border, &server)?;
+    answered(&border, &server, HELLO, false)?;
+    border.daemon().terminate()?;
+    let down = program.run(["gate", "down", &border.inside, &border.outside])?;
+    match border.traces() {
+        traces if down.code == Some(0) && traces.is_empty() => Ok(()),
+        traces => wrong(format!("{down:?}, {traces}")),
+    }
+}
+
+#[test]
+fn without_the_packet_filters_match_tc_does_its_part() -> Tested {
+    let Some(mut border) = border("the in-kernel path without xt_bpf") else {
+        return Ok(());
+    };
+    let bpffs = Bpffs::mount(border.folder.path())?;
+    let program = behind(&border, NO_MATCH, "")?;
+    border.up_by(
+        &program,
+        BLOCK,
+        &[&AUTO[..], &["--bpffs", &bpffs.0]].concat(),
+    );
+    let parts = ["\"cache-in-filter\"", "\"passing\""];
+    assert_eq!(without(&mut border), parts);
+    refuses(&border)?;
+    ended(&mut border, &bpffs)
+}
+
+/// What the how-to's unit gives. Not all can be tried by it, and what was not tried is no reason to do without.
+#[test]
+fn the_capabilities_that_are_named_are_enough() -> Tested {
+    let test = "the in-kernel path by few capabilities";
+    let Some(mut border) = border(test) else {
+        return Ok(());
+    };
+    let by = "setpriv --bounding-set=-all,+net_admin,+net_raw,+bpf,+perfmon";
+    let bpffs = Bpffs::mount(border.folder.path())?;
+    let program = behind(&border, "", by)?;
+    let can = program.run(["--version"])?;
+    if can.code != Some(0) {
+        not_tested(&format!("{test}: {}", can.stderr));
+        return Ok(());
+    }
+    for path in ["auto", "kernel"] {
+        let more = ["--enforce", "--path", path, "--bpffs", &bpffs.0];
+        border.up_by(&program, BLOCK, &more);
+        assert_eq!(without(&mut border), [""; 0], "--path {path}");
+        ended(&mut border, &bpffs)?;
+    }
+    Ok(())
+}
