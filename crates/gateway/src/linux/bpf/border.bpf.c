@@ -23,8 +23,6 @@
 
 // Of IPv6's headers between the fixed one and the payload; RFC 8200 knows six, in any order. More: user space decides.
 #define EXTENSIONS 6
-// VLAN tags that are looked behind (IEEE 802.1ad has two).
-#define TAGS 2
 // Blocked ones that are remembered: MAX_BLOCKED of limits.rs.
 #define BLOCKED 65536
 // For how long refusals are counted before they are told: REFUSALS_TOLD of limits.rs.
@@ -313,25 +311,16 @@ ALWAYS_INLINE int is_call(const struct packet *packet)
 }
 
 // Whether a frame is a call like a blocked one. Calls by TCP only: those by UDP cannot be told from what follows them without the
-// packet filter's memory.
+// packet filter's memory. Not what has a VLAN's tag: that is another network's, where the same addresses may be others', and crosses
+// another border; at the VLAN's own interface frames come without.
 ALWAYS_INLINE int is_refused_frame(const struct source *from)
 {
 	struct packet packet = {};
-	__u32 at = ETH_HLEN;
 	__be16 kind = 0;
 
-	if (load(from, 12, &kind, 2))
+	if (load(from, 12, &kind, 2) || (kind != bpf_htons(ETH_P_IP) && kind != bpf_htons(ETH_P_IPV6)))
 		return 0;
-	for (int i = 0; i < TAGS; i++) {
-		if (kind != bpf_htons(ETH_P_8021Q) && kind != bpf_htons(ETH_P_8021AD))
-			break;
-		if (load(from, at + 2, &kind, 2))
-			return 0;
-		at += 4;
-	}
-	if (kind != bpf_htons(ETH_P_IP) && kind != bpf_htons(ETH_P_IPV6))
-		return 0;
-	return read_packet(from, at, &packet) == READ && is_call(&packet) && is_refused(&packet);
+	return read_packet(from, ETH_HLEN, &packet) == READ && is_call(&packet) && is_refused(&packet);
 }
 
 SEC("classifier")
@@ -341,7 +330,8 @@ int refuse(struct __sk_buff *skb)
 	// driver does to them, user space refuses.
 	struct source from = { .data = (void *)(long)skb->data, .data_end = (void *)(long)skb->data_end };
 
-	return is_refused_frame(&from) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
+	// The network stack has taken the outermost tag off the frame.
+	return !skb->vlan_present && is_refused_frame(&from) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
 }
 
 SEC("xdp")

@@ -36,9 +36,9 @@ pub enum Place {
 pub struct Placed {
     /// The interface.
     pub interface: String,
-    /// `xdp`: in its driver; `tc`: behind it.
+    /// `xdp`: in its driver; `tc`: behind it; `filter`: in the packet filter only.
     pub at: &'static str,
-    /// Why it is not in the driver; `None`: it is, or is not wanted there.
+    /// Why it is not further to the front; `None`: it is where it is wanted.
     pub why: Option<String>,
 }
 
@@ -53,6 +53,11 @@ pub(super) fn put(
         at,
         why,
     };
+    if !has_frames(interface) {
+        unhook_late(interface)?;
+        let why = "its packets have no Ethernet header to look behind";
+        return Ok(placed("filter", Some(why.to_owned())));
+    }
     let early = match (place, late) {
         (Place::Tc, _) => Err(None),
         (_, Some(late)) => Err(Some(late.to_owned())),
@@ -72,6 +77,15 @@ pub(super) fn put(
             Ok(placed("tc", why))
         }
     }
+}
+
+/// Whether what comes by an interface begins with an Ethernet header: not by a tunnel or a dialled line.
+fn has_frames(interface: &str) -> bool {
+    /// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK` of `linux/if_arp.h`.
+    const WITH_HEADER: [&str; 2] = ["1", "772"];
+    let file = Path::new("/sys/class/net").join(interface).join("type");
+    // An interface that is not there any more is refused by tc.
+    std::fs::read_to_string(file).map_or(true, |kind| WITH_HEADER.contains(&kind.trim()))
 }
 
 /// Puts it into the driver, if that keeps its offloads.

@@ -18,17 +18,43 @@ use crate::samples;
 use crate::triage::{Fate, FlowModel, Seen, Segment, Stage, Triage};
 use crate::{CaptureReader, LinkType};
 
+mod refusals;
+
+/// Where maps are while a test runs.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let name = format!("ringway-test-{}-{test}", std::process::id());
+        Self(PathBuf::from(BPFFS).join(name))
+    }
+
+    /// The programs and their maps.
+    fn load(&self) -> Result<Ebpf, Box<dyn std::error::Error>> {
+        mount(BPFFS.as_ref())?;
+        std::fs::create_dir_all(&self.0)?;
+        let mut loader = EbpfLoader::new();
+        Ok(loader.default_map_pin_directory(&self.0).load(OBJECT)?)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        super::remove_all(&self.0);
+    }
+}
+
+fn not_tested<T>(test: &str, why: &str) -> Option<T> {
+    let line = format!("\n*** NOT TESTED: {test}: {why} (it takes root and clang)\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
+    None
+}
+
 /// The programs, loaded for a test; its maps go with it.
 struct Loaded {
     ebpf: Ebpf,
     judge: Judge,
-    folder: PathBuf,
-}
-
-impl Drop for Loaded {
-    fn drop(&mut self) {
-        super::remove_all(&self.folder);
-    }
+    _folder: Folder,
 }
 
 fn load(test: &str) -> Option<Loaded> {
@@ -36,13 +62,9 @@ fn load(test: &str) -> Option<Loaded> {
     let mut one = rustix::thread::CpuSet::new();
     one.set(rustix::thread::sched_getcpu());
     rustix::thread::sched_setaffinity(None, &one).unwrap();
-    let folder = PathBuf::from(BPFFS).join(format!("ringway-test-{}-{test}", std::process::id()));
-    let loaded = || -> Result<Loaded, Box<dyn std::error::Error>> {
-        mount(BPFFS.as_ref())?;
-        std::fs::create_dir_all(&folder)?;
-        let mut ebpf = EbpfLoader::new()
-            .default_map_pin_directory(&folder)
-            .load(OBJECT)?;
+    let folder = Folder::new(test);
+    let loaded = || -> Result<_, Box<dyn std::error::Error>> {
+        let mut ebpf = folder.load()?;
         let mut take = |name| ebpf.take_map(name).ok_or(name);
         let judge = Judge::new(
             take("in_use")?.try_into()?,
@@ -56,20 +78,15 @@ fn load(test: &str) -> Option<Loaded> {
                 _ => return Err(name.into()),
             }
         }
-        Ok(Loaded {
-            ebpf,
-            judge,
-            folder: folder.clone(),
-        })
+        Ok((ebpf, judge))
     };
     match loaded() {
-        Ok(loaded) => Some(loaded),
-        Err(why) => {
-            super::remove_all(&folder);
-            let line = format!("\n*** NOT TESTED: {test}: {why} (it takes root and clang)\n");
-            std::io::stderr().write_all(line.as_bytes()).unwrap();
-            None
-        }
+        Ok((ebpf, judge)) => Some(Loaded {
+            ebpf,
+            judge,
+            _folder: folder,
+        }),
+        Err(why) => not_tested(test, &why.to_string()),
     }
 }
 

@@ -133,6 +133,47 @@ fn without_the_packet_filters_match_tc_does_its_part() -> Tested {
     ended(&mut border, &bpffs)
 }
 
+/// A tunnel's packets have no Ethernet header.
+#[test]
+fn at_a_tunnel_the_packet_filter_alone_refuses() -> Tested {
+    let Some(mut border) = border("the in-kernel path at a tunnel") else {
+        return Ok(());
+    };
+    let bpffs = Bpffs::mount(border.folder.path())?;
+    let add = ["ip", "tuntap", "add", "dev", "tunnel0", "mode", "tun"];
+    let Ok(_) = border.gateway.check(&add) else {
+        not_tested("the in-kernel path at a tunnel: there is no /dev/net/tun");
+        return Ok(());
+    };
+    let outside = std::mem::replace(&mut border.outside, "tunnel0".to_owned());
+    let more = [
+        "--path",
+        "kernel",
+        "--outside",
+        &outside,
+        "--bpffs",
+        &bpffs.0,
+    ];
+    border.up(BLOCK, &[&["--enforce"], more.as_slice()].concat());
+    let cache = border.daemon().ready["cache"].clone();
+    let places: Vec<(String, String)> = cache
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|placed| (placed["interface"].to_string(), placed["at"].to_string()))
+        .collect();
+    let at = |interface: &str, at: &str| (format!("\"{interface}\""), format!("\"{at}\""));
+    let expected = [
+        at(&border.inside, "tc"),
+        at("tunnel0", "filter"),
+        at(&outside, "tc"),
+    ];
+    assert_eq!(places, expected, "{cache}");
+    border.outside = outside;
+    refuses(&border)?;
+    ended(&mut border, &bpffs)
+}
+
 /// What the how-to's unit gives. Not all can be tried by it, and what was not tried is no reason to do without.
 #[test]
 fn the_capabilities_that_are_named_are_enough() -> Tested {

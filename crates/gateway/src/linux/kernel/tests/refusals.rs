@@ -1,0 +1,225 @@
+//! The connection cache's programs: who is refused, who is not, and what is told of it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use aya::Ebpf;
+use aya::programs::{Program, TestRun as _, TestRunOptions};
+
+use super::super::refused::{KernelCache, Refusals};
+use super::super::{REFUSE, REFUSE_EARLY, REFUSE_NEW, load_program};
+use super::{Folder, not_tested, packet_of};
+use crate::packet::L4;
+use crate::verdict::{Cached, Call};
+
+/// `TC_ACT_SHOT` and `TC_ACT_UNSPEC`, `XDP_DROP` and `XDP_PASS`, and what a rule takes for a match and for none.
+const ANSWERS: [(&str, u32, u32); 3] = [
+    (REFUSE, 2, u32::MAX),
+    (REFUSE_EARLY, 1, 2),
+    (REFUSE_NEW, 1, 0),
+];
+const SYN: u8 = 0x02;
+/// Any time since the Unix epoch.
+const NOW: Duration = Duration::from_secs(1_700_000_000);
+const MINUTE: Duration = Duration::from_secs(60);
+
+struct Border {
+    ebpf: Ebpf,
+    cache: KernelCache,
+    refusals: Refusals,
+    _folder: Folder,
+}
+
+fn border(test: &str) -> Option<Border> {
+    let folder = Folder::new(test);
+    let loaded = || -> Result<_, Box<dyn std::error::Error>> {
+        let mut ebpf = folder.load()?;
+        for (name, ..) in ANSWERS {
+            load_program(&mut ebpf, name)?;
+        }
+        let mut take = |name| ebpf.take_map(name).ok_or(name);
+        let cache = KernelCache::new(take("blocked")?.try_into()?);
+        let refusals = Refusals::new(take("refusals")?.try_into()?);
+        Ok((ebpf, cache, refusals))
+    };
+    match loaded() {
+        Ok((ebpf, cache, refusals)) => Some(Border {
+            ebpf,
+            cache,
+            refusals,
+            _folder: folder,
+        }),
+        Err(why) => not_tested(test, &why.to_string()),
+    }
+}
+
+impl Border {
+    /// Whether a program refuses a packet behind this Ethernet header; both answers are looked at.
+    fn refuses(&self, name: &str, header: &[u8], packet: &[u8]) -> bool {
+        let frame = [header, packet].concat();
+        let options = TestRunOptions {
+            data_in: Some(&frame),
+            ..TestRunOptions::default()
+        };
+        let answer = match self.ebpf.program(name) {
+            Some(Program::SchedClassifier(program)) => program.test_run(options),
+            Some(Program::SocketFilter(program)) => program.test_run(options),
+            Some(Program::Xdp(program)) => program.test_run(options),
+            _ => panic!("{name}"),
+        };
+        let answer = answer.unwrap().return_value;
+        let (_, refused, passed) = ANSWERS
+            .into_iter()
+            .find(|(known, ..)| *known == name)
+            .unwrap();
+        assert!([refused, passed].contains(&answer), "{name}: {answer}");
+        answer == refused
+    }
+
+    /// The names of those that refuse a packet.
+    fn refused_by(&self, packet: &[u8]) -> Vec<&'static str> {
+        let header = ethernet(packet);
+        let names = ANSWERS.into_iter().map(|(name, ..)| name);
+        names
+            .filter(|name| self.refuses(name, &header, packet))
+            .collect()
+    }
+}
+
+fn ethernet(packet: &[u8]) -> Vec<u8> {
+    let kind: [u8; 2] = if packet[0] >> 4 == 6 {
+        [0x86, 0xdd]
+    } else {
+        [8, 0]
+    };
+    [[2; 12].as_slice(), &kind].concat()
+}
+
+/// The call of the conversation with this place ([`packet_of`]).
+fn call(place: usize, l4: L4) -> Call {
+    let (client, server): (IpAddr, IpAddr) = match place % 2 {
+        0 => ([10, 0, 0, 1].into(), [192, 0, 2, 2].into()),
+        _ => (
+            "2001:db8::a00:1".parse().unwrap(),
+            "2001:db8::c000:202".parse().unwrap(),
+        ),
+    };
+    Call {
+        server: SocketAddr::new(server, [80, 53, 6_881][place % 3]),
+        l4,
+        client,
+    }
+}
+
+#[test]
+fn calls_like_a_blocked_one_are_refused_and_nothing_else_is() {
+    let Some(border) = border("refused") else {
+        return;
+    };
+    let tcp = |place, flags| packet_of((place, 0), Some((7, flags, 0)), b"");
+    let all = ANSWERS.map(|(name, ..)| name);
+    // IPv4, IPv6, and IPv6 with an extension header.
+    for place in [0, 1, 3] {
+        assert!(border.refused_by(&tcp(place, SYN)).is_empty(), "{place}");
+        let until = Cached::Until(call(place, L4::Tcp), NOW + MINUTE);
+        assert_eq!(border.cache.tell(NOW, &until), None);
+        assert_eq!(border.refused_by(&tcp(place, SYN)), all, "{place}");
+        // With the flags of congestion notification it is a call as well.
+        assert_eq!(border.refused_by(&tcp(place, SYN | 0xc0)), all, "{place}");
+        // What is under way, answers, and ends are none; neither is what goes the other way, or a datagram.
+        for flags in [0x12, 0x10, 0x18, 0x04, 0x11, 0] {
+            let refused = border.refused_by(&tcp(place, flags));
+            assert!(refused.is_empty(), "{place}, {flags:#x}: {refused:?}");
+        }
+        let back = packet_of((place, 1), Some((7, SYN, 0)), b"");
+        assert!(border.refused_by(&back).is_empty(), "{place}");
+        let datagram = packet_of((place, 0), None, b"hello");
+        assert!(border.refused_by(&datagram).is_empty(), "{place}");
+        // From any port of the client, to no other of the server.
+        let mut other = tcp(place, SYN);
+        let ports = other.len() - 20;
+        other[ports + 1] ^= 1;
+        assert_eq!(border.refused_by(&other), all, "{place}");
+        other[ports + 3] ^= 1;
+        assert!(border.refused_by(&other).is_empty(), "{place}");
+        // A datagram by the packet filter alone, which knows that it begins something.
+        border
+            .cache
+            .tell(NOW, &Cached::Until(call(place, L4::Udp), NOW + MINUTE));
+        assert_eq!(border.refused_by(&datagram), [REFUSE_NEW], "{place}");
+    }
+}
+
+#[test]
+fn neither_parts_of_packets_nor_other_networks_frames_are_refused() {
+    let Some(border) = border("not-refused") else {
+        return;
+    };
+    border
+        .cache
+        .tell(NOW, &Cached::Until(call(0, L4::Tcp), NOW + MINUTE));
+    let syn = packet_of((0, 0), Some((7, SYN, 0)), b"");
+    let header = ethernet(&syn);
+    for name in [REFUSE, REFUSE_EARLY] {
+        assert!(border.refuses(name, &header, &syn));
+        // A VLAN's, a provider's, and a session's of PPPoE.
+        for tags in [
+            [0x81, 0, 0, 10].as_slice(),
+            &[0x88, 0xa8, 0, 10, 0x81, 0, 0, 20],
+            &[0x88, 0x64, 0x11, 0, 0, 1, 0, 42],
+        ] {
+            let tagged = [&header[..12], tags, &header[12..]].concat();
+            assert!(!border.refuses(name, &tagged, &syn), "{name}, {tags:x?}");
+        }
+    }
+    // A first fragment and a later one.
+    for place in [[0x20, 0], [0, 9]] {
+        let mut fragment = syn.clone();
+        fragment[6..8].copy_from_slice(&place);
+        assert!(border.refused_by(&fragment).is_empty());
+    }
+    // What is missing up to the flags; the kernel tries nothing without a whole header of IP.
+    for length in 20..34 {
+        let cut = &syn[..length];
+        assert!(border.refused_by(cut).is_empty(), "{length}");
+    }
+}
+
+#[test]
+fn refusals_are_counted_told_and_over_with_their_time() {
+    let Some(mut border) = border("counted") else {
+        return;
+    };
+    let syn = packet_of((0, 0), Some((7, SYN, 0)), b"");
+    let (header, known) = (ethernet(&syn), call(0, L4::Tcp));
+    border.cache.tell(NOW, &Cached::Until(known, NOW + MINUTE));
+    for _attempt in 0..5 {
+        assert!(border.refuses(REFUSE, &header, &syn));
+    }
+    // The first one at once, and the others when they are asked for; what is told anew for longer takes none away.
+    let first = border.refusals.poll(NOW).unwrap();
+    assert_eq!(
+        (first.call, first.client_port, first.attempts),
+        (known, 40_000, 1)
+    );
+    assert_eq!(border.refusals.poll(NOW), None);
+    border
+        .cache
+        .tell(NOW, &Cached::Until(known, NOW + 2 * MINUTE));
+    assert!(border.refuses(REFUSE, &header, &syn));
+    let rest = border.cache.tell(NOW, &Cached::Gone(known)).unwrap();
+    assert_eq!(
+        (rest.call, rest.client_port, rest.attempts),
+        (known, 40_000, 5)
+    );
+    assert!(!border.refuses(REFUSE, &header, &syn));
+    assert_eq!(border.cache.tell(NOW, &Cached::Gone(known)), None);
+    // Its time is over without anybody saying so.
+    let soon = Cached::Until(known, NOW + Duration::from_millis(200));
+    border.cache.tell(NOW, &soon);
+    let begun = std::time::Instant::now();
+    while border.refuses(REFUSE, &header, &syn) {
+        assert!(begun.elapsed() < MINUTE, "it is refused for ever");
+    }
+    assert!(begun.elapsed() >= Duration::from_millis(100));
+}
