@@ -18,7 +18,14 @@ const HELD_BACK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct Shared {
     scheduler: Scheduler,
-    permits: HashMap<FlowId, Arc<Semaphore>>,
+    transfers: HashMap<FlowId, Place>,
+}
+
+/// One transfer's, as the cap knows it.
+#[derive(Debug)]
+struct Place {
+    permits: Arc<Semaphore>,
+    priority: Priority,
 }
 
 /// Hands out permission to send. Cheap to clone.
@@ -53,7 +60,7 @@ impl Cap {
         let cap = Cap {
             shared: Arc::new(Mutex::new(Shared {
                 scheduler: Scheduler::new(Some(rate)),
-                permits: HashMap::new(),
+                transfers: HashMap::new(),
             })),
             wake: Arc::new(Notify::new()),
             rate,
@@ -69,7 +76,7 @@ impl Cap {
 
     /// Transfers under the cap.
     pub(super) fn transfers(&self) -> usize {
-        self.lock().permits.len()
+        self.lock().transfers.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -96,7 +103,11 @@ impl Cap {
         let mut shared = self.lock();
         let id = shared.scheduler.add(Instant::now(), priority)?;
         let permits = Arc::new(Semaphore::new(0));
-        shared.permits.insert(id, Arc::clone(&permits));
+        let place = Place {
+            permits: Arc::clone(&permits),
+            priority,
+        };
+        shared.transfers.insert(id, place);
         drop(shared);
         Ok(Turn {
             cap: self.clone(),
@@ -111,8 +122,8 @@ impl Shared {
     fn hand_out(&mut self, now: Instant) -> Option<Instant> {
         while let Some((flow, bytes)) = self.scheduler.poll_grant(now) {
             let bytes = usize::try_from(bytes).unwrap_or(0);
-            if let Some(permits) = self.permits.get(&flow) {
-                permits.add_permits(bytes);
+            if let Some(place) = self.transfers.get(&flow) {
+                place.permits.add_permits(bytes);
             }
         }
         self.scheduler.poll_timeout()
@@ -133,9 +144,11 @@ impl Turn {
         }
     }
 
-    /// Whether other transfers are under the cap.
-    pub(super) fn has_others(&self) -> bool {
-        self.cap.transfers() > 1
+    /// Whether another transfer under the cap is above priority 0, and so comes before all at 0.
+    pub(super) fn others_come_first(&self) -> bool {
+        let shared = self.cap.lock();
+        let mut others = shared.transfers.iter().filter(|(id, _)| **id != self.id);
+        others.any(|(_, place)| !place.priority.is_scavenger())
     }
 
     /// Waits until `bytes` may be sent.
@@ -165,6 +178,9 @@ impl Turn {
         shared
             .scheduler
             .set_priority(Instant::now(), self.id, priority);
+        if let Some(place) = shared.transfers.get_mut(&self.id) {
+            place.priority = priority;
+        }
         drop(shared);
         self.cap.wake.notify_one();
     }
@@ -174,7 +190,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let mut shared = self.cap.lock();
         shared.scheduler.remove(Instant::now(), self.id);
-        shared.permits.remove(&self.id);
+        shared.transfers.remove(&self.id);
         drop(shared);
         self.cap.wake.notify_one();
     }
@@ -192,9 +208,12 @@ mod tests {
             cap.turn(Priority::new(3.0).unwrap()).unwrap(),
         );
         let counts = Arc::new(Mutex::new([0_u64; 2]));
-        let three = Arc::new(three);
+        let (one, three) = (Arc::new(one), Arc::new(three));
         let mut tasks = Vec::new();
-        for (place, turn) in [Arc::new(one), Arc::clone(&three)].into_iter().enumerate() {
+        for (place, turn) in [Arc::clone(&one), Arc::clone(&three)]
+            .into_iter()
+            .enumerate()
+        {
             let counts = Arc::clone(&counts);
             tasks.push(tokio::spawn(async move {
                 loop {
@@ -216,12 +235,14 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(300)).await;
         *counts.lock().unwrap() = [0; 2];
         tokio::time::sleep(Duration::from_millis(1_000)).await;
-        assert!(three.held_back_until(Instant::now()).is_some() && three.has_others());
+        assert!(three.held_back_until(Instant::now()).is_some() && three.others_come_first());
         let [first, second] = *counts.lock().unwrap();
         assert!(
             first > 10 * second.max(1),
             "{first} and {second}: priority 0 gets only what is left"
         );
+        one.set_priority(Priority::SCAVENGER);
+        assert!(!three.others_come_first(), "two at 0 share");
         for task in tasks {
             task.abort();
         }

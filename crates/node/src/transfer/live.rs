@@ -225,7 +225,7 @@ impl Live {
         by_network: Option<LimitedBy>,
     ) -> Option<&'static str> {
         match held {
-            Some(held) if priority.is_scavenger() && held.has_others => {
+            Some(held) if priority.is_scavenger() && held.others_come_first => {
                 return Some("behind-others");
             }
             Some(_) => return Some("capped"),

@@ -36,8 +36,8 @@ struct State {
 pub(super) struct HeldBack {
     /// The interface whose cap it is; none for that of the process.
     pub(super) interface: Option<String>,
-    /// Whether other transfers are under it.
-    pub(super) has_others: bool,
+    /// Whether others under it are above priority 0.
+    pub(super) others_come_first: bool,
 }
 
 impl Uplink {
@@ -134,7 +134,7 @@ impl Flow {
         let (_, name, turn) = waits.max_by_key(|(until, ..)| *until)?;
         Some(HeldBack {
             interface: name.cloned(),
-            has_others: turn.has_others(),
+            others_come_first: turn.others_come_first(),
         })
     }
 
@@ -190,7 +190,7 @@ mod tests {
         assert!(timeout(far, flow.acquire(100_000)).await.is_err());
         let held = HeldBack {
             interface: Some("eth0".to_owned()),
-            has_others: false,
+            others_come_first: false,
         };
         assert_eq!(flow.held_back(Instant::now()), Some(held));
         flow.leaves_by(Some("lo")).unwrap();
@@ -215,6 +215,6 @@ mod tests {
         let far = Duration::from_millis(300);
         assert!(timeout(far, flow.acquire(100_000)).await.is_err());
         let held = flow.held_back(Instant::now()).unwrap();
-        assert_eq!((held.interface, held.has_others), (None, false));
+        assert_eq!((held.interface, held.others_come_first), (None, false));
     }
 }
