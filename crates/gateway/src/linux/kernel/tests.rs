@@ -9,8 +9,9 @@ use std::time::Duration;
 use aya::programs::{Program, TestRun as _, TestRunOptions};
 use aya::{Ebpf, EbpfLoader};
 
+use super::handed::Handed;
 use super::judge::Judge;
-use super::{BPFFS, OBJECT, mount};
+use super::{BPFFS, OBJECT, Totals, mount};
 use crate::classify::SignatureSet;
 use crate::packet::{L4, Layer, decode_layer};
 use crate::policy::{GROUPS, Policy};
@@ -525,6 +526,49 @@ fn a_flood_of_calls_and_datagrams_costs_nobody_else_their_beginnings() {
     }
     // Whoever had been forgotten would be asked about.
     assert_eq!(loaded.run("triage", &says(0, 6, 0x18, 10, b"\x99")), 1);
+}
+
+/// A gateway that is busy for long: what comes later comes without its beginning, and is counted.
+#[test]
+fn beginnings_that_nobody_reads_are_counted_as_lost_and_their_flows_asked_about() {
+    let Some(mut loaded) = load("unread") else {
+        return;
+    };
+    let asks = triage("\"gnutella\"");
+    loaded.judge.put(Some(&asks), false).unwrap();
+    let totals = Totals(loaded.ebpf.take_map("totals").unwrap().try_into().unwrap());
+    let handed = Handed::new(loaded.ebpf.take_map("handed").unwrap().try_into().unwrap());
+    // The handshake passes, and what is said is asked about.
+    let speak = |from: u16| {
+        let of = |from_server: usize, number, flags, acknowledged, payload: &[u8]| {
+            let numbers = Some((number, flags, acknowledged));
+            let mut packet = packet_of((0, from_server), numbers, payload);
+            let port = 20 + 2 * from_server;
+            packet[port..port + 2].copy_from_slice(&from.to_be_bytes());
+            packet
+        };
+        let (hello, answer) = (of(0, 5, 0x02, 0, b""), of(1, 9, 0x12, 6, b""));
+        let said = of(0, 6, 0x18, 10, b"GNUTELLA CONNECT/0.6\r\n");
+        let fates = [hello, answer].map(|packet| loaded.run("triage", &packet));
+        assert_eq!((fates, loaded.run("triage", &said)), ([1, 1], 0));
+        said
+    };
+    let first = speak(10_000);
+    for from in 10_001..10_500 {
+        speak(from);
+    }
+    assert_eq!(totals.get().lost, 0);
+    let last = (10_500..12_000).map(speak).last().unwrap();
+    let lost = totals.get().lost;
+    assert!((500..1_500).contains(&lost), "{lost}");
+    handed.look();
+    assert!(handed.take(&first).is_some());
+    assert!(handed.take(&last).is_none());
+    // Once they are read there is room again.
+    let next = speak(12_000);
+    handed.look();
+    assert!(handed.take(&next).is_some());
+    assert_eq!(totals.get().lost, lost);
 }
 
 /// Where `struct flow` says when a datagram was seen last.
