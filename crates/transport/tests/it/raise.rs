@@ -26,8 +26,7 @@ async fn raised() -> (Duration, Duration) {
     let line = Arc::new(Path::default());
     // 50 packets a second, so that the floor of priority 0 is the least: a packet in two seconds.
     line.each.store(20, Ordering::Relaxed);
-    line.there.store(5, Ordering::Relaxed);
-    line.back.store(5, Ordering::Relaxed);
+    line.set(5, 5);
     // Words about clocks would wake the connection as well.
     let options = QuicOptions {
         clocks: false,
@@ -60,7 +59,7 @@ async fn raised() -> (Duration, Duration) {
     let moves = line.clone();
     let others = tokio::spawn(async move {
         for step in 0.. {
-            moves.there.store(100 + 40 * (step % 3), Ordering::Relaxed);
+            moves.set(100 + 40 * (step % 3), 5);
             sleep(Duration::from_millis(170)).await;
         }
     });

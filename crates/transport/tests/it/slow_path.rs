@@ -14,10 +14,17 @@ use crate::support::loopback;
 /// What a path takes, in milliseconds; it may change at any time.
 #[derive(Default)]
 pub(crate) struct Path {
-    pub(crate) there: AtomicU64,
-    pub(crate) back: AtomicU64,
+    there: AtomicU64,
+    back: AtomicU64,
     /// Each datagram on the way there, as on a slow line: the others wait for it.
     pub(crate) each: AtomicU64,
+}
+
+impl Path {
+    pub(crate) fn set(&self, there: u64, back: u64) {
+        self.there.store(there, Ordering::Relaxed);
+        self.back.store(back, Ordering::Relaxed);
+    }
 }
 
 /// Carries datagrams between whoever writes to it first and `server`; in order, as a queue does.
