@@ -45,7 +45,13 @@ pub(super) fn run(output: Output, args: &DtlArgs) -> Result<(), Failure> {
     if let Some(folder) = &args.plots {
         super::writable(folder)?;
     }
-    let runs = Runs::open(args.results.as_deref())?;
+    let runs = Runs::open(args.results.as_deref(), &measured_by(emulator(args))?)?;
+    if runs.foreign() > 0 {
+        output.note(&format!(
+            "{} of the runs in the file are of another build or emulator: their figures are not this one's",
+            runs.foreign()
+        ));
+    }
     let open: Vec<Task> = tasks
         .iter()
         .filter(|task| !runs.has(task))
@@ -70,15 +76,31 @@ pub(super) fn run(output: Output, args: &DtlArgs) -> Result<(), Failure> {
     }
 }
 
+fn emulator(args: &DtlArgs) -> &Path {
+    args.rattan.as_deref().unwrap_or(Path::new("rattan"))
+}
+
+/// The build and the emulator, as results name them.
+fn measured_by(rattan: &Path) -> Result<String, Failure> {
+    let program = std::env::current_exe().and_then(std::fs::read);
+    let hash = blake3::hash(&program.map_err(Failure::failed)?).to_hex();
+    let build = hash.get(..8).unwrap_or_default();
+    let line = rattan.file_name().unwrap_or_default().to_string_lossy();
+    Ok(format!("{} {build}, {line}", env!("CARGO_PKG_VERSION")))
+}
+
 /// Runs the tasks, slow lines before fast ones, as many side by side as the user allows. A run that fails does not end hours of measuring: it is told, and
 /// counted.
 fn measure(output: Output, args: &DtlArgs, open: Vec<Task>, runs: &Runs) -> Result<usize, Failure> {
-    let rattan = args.rattan.as_deref().unwrap_or(Path::new("rattan"));
+    let rattan = emulator(args);
     // Whoever cannot lay one line need not try all.
     open.first()
         .map_or(Ok(()), |task| Line::lay(rattan, task.cell).map(drop))?;
     in_real_time();
-    let (slow, fast): (Vec<_>, Vec<_>) = open.into_iter().partition(|task| task.cell.rate < SLOW);
+    let (mut slow, fast): (Vec<_>, Vec<_>) =
+        open.into_iter().partition(|task| task.cell.rate < SLOW);
+    // Within a round the longest first: nobody waits for one that has begun last.
+    slow.sort_by(|a, b| plan::before(args.quick, a, b));
     let slow_jobs = plan::jobs(args);
     let fast_jobs = args.fast_jobs.max(1);
     let seconds = |tasks: &[Task]| -> f64 { tasks.iter().map(|task| length(args, task)).sum() };
@@ -125,7 +147,7 @@ fn measure(output: Output, args: &DtlArgs, open: Vec<Task>, runs: &Runs) -> Resu
 
 /// Seconds that a task takes, with the line's laying.
 fn length(args: &DtlArgs, task: &Task) -> f64 {
-    Times::new(&task.cell, args.quick).of(task.case) + 1.5
+    Times::new(&task.cell, args.quick).of(task.case) + plan::LAYING
 }
 
 fn one(rattan: &Path, args: &DtlArgs, task: &Task, runs: &Runs) -> Result<(), Failure> {

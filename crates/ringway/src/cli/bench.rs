@@ -143,8 +143,8 @@ Examples:
   ringway bench dtl --results runs.jsonl --plots target/bench --jobs 4
   ringway bench dtl --only 10/20/1bdp --contender kernel,ringway --case worth-1,worth-4 --runs 3
 
-A cell is RATE/RTT/QUEUE in Mbit/s and ms; the queue is in products of the two, or codel. What is measured: `alone`; `beside-TCP`, a
-scavenger while the kernel's TCP comes and goes; `late-N`, scavengers that start one after the other; `worth-N`, priority N against one
+A cell is RATE/RTT/QUEUE in Mbit/s and ms; the queue is in products of the two, or codel. What is measured: `alone`; `upload`, the
+same beside a kernel CUBIC on the way back; `tcp-TCP`, the kernel's TCP alone; `beside-TCP`, a scavenger while it comes and goes; `late-N`, scavengers that start one after the other; `worth-N`, priority N against one
 CUBIC; `equal`; `weights`, 1 : 2 : 4 from one program to one peer; `change`, what 1 to 4, 4 to 0 and 0 to 1 take and cost; `figure-6` and
 `figure-7`, the paper's. All of it takes many hours: with --results it can be broken off and taken up
 again, and what has been measured is shown at once.
@@ -157,7 +157,7 @@ pub(crate) struct DtlArgs {
     /// Only these cells
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// Only these of kernel, ringway, noq-cubic, paper, and what --beside brings
+    /// Only these of kernel, ringway, ringway-rtt (without readings of clocks), noq-cubic, paper, and what --beside brings
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) contender: Vec<String>,
     /// Only these cases

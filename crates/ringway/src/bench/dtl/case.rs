@@ -11,7 +11,7 @@ use super::cell::Cell;
 use super::changes;
 use super::flow::{Clocks, Kind};
 use super::line::Line;
-use super::watch::{STEP, Watch};
+use super::watch::{Packets, STEP, Watch};
 use crate::failure::Failure;
 
 /// Whose flows are measured.
@@ -181,7 +181,7 @@ impl Times {
 const WEIGHTS: [f64; 3] = [1.0, 2.0, 4.0];
 /// Bits of a full packet.
 pub(super) const PACKET_BITS: f64 = 12_000.0;
-/// Part of the line that a scavenger has again when it is back.
+/// Part of the line's rate that a scavenger has again when it is back, in payload.
 const BACK: f64 = 0.8;
 /// Seconds over which it is looked whether it is back.
 const WINDOW: f64 = 0.5;
@@ -224,7 +224,7 @@ fn alone(watch: &mut Watch<'_>, kind: &Kind, times: Times) -> Result<Outcome, Fa
     let flow = watch.start(kind)?;
     let from = watch.now() + times.settle;
     watch.until(from);
-    let before = watch.packets(flow);
+    let before = watch.packets(&[flow]);
     let to = from + times.measure;
     watch.until(to);
     let queueing = watch.queueing(from, to);
@@ -233,12 +233,17 @@ fn alone(watch: &mut Watch<'_>, kind: &Kind, times: Times) -> Result<Outcome, Fa
         ("queueing", part(&queueing, 0.5)),
         ("queueing-95", part(&queueing, 0.95)),
     ]);
-    if let (Some(before), Some(after)) = (before, watch.packets(flow)) {
-        let sent = after.0.saturating_sub(before.0).max(1) as f64;
-        let lost = after.1.saturating_sub(before.1) as f64;
-        outcome.values.insert("loss".to_owned(), lost / sent);
-    }
+    insert_loss(watch, &[flow], before, &mut outcome);
     Ok(outcome)
+}
+
+/// What some flows have lost since then, where they tell.
+fn insert_loss(watch: &Watch<'_>, flows: &[usize], then: Option<Packets>, outcome: &mut Outcome) {
+    if let (Some(then), Some(now)) = (then, watch.packets(flows)) {
+        outcome
+            .values
+            .insert("loss".to_owned(), now.lost_since(then));
+    }
 }
 
 /// What a scavenger gets whose way back is full, and what that costs whoever fills it.
@@ -266,6 +271,9 @@ fn beside_tcp(
     watch.until(watch.now() + times.settle);
     let tcp = watch.start(&Kind::Tcp(control))?;
     let from = watch.now() + times.settle;
+    watch.until(from);
+    let flows: Vec<usize> = scavenger.into_iter().collect();
+    let before = watch.packets(&flows);
     let to = from + times.measure;
     watch.until(to);
     watch.stop(tcp);
@@ -274,12 +282,11 @@ fn beside_tcp(
         ("queueing", part(&watch.queueing(from, to), 0.5)),
     ]);
     if let Some(scavenger) = scavenger {
+        insert_loss(watch, &flows, before, &mut outcome);
         watch.until(to + times.back);
         let own = watch.rate(scavenger, from, to);
         outcome.values.insert("scavenger".to_owned(), own);
-        // Of what it has at the end: a rate that no protocol reaches is nobody's measure.
-        let usual = watch.rate(scavenger, to + times.back / 2.0, to + times.back);
-        let whole = usual.max(watch.rate(scavenger, times.settle / 2.0, times.settle));
+        let whole = watch.line().cell().rate;
         let steps = (times.back / STEP) as u32;
         let mut ends = (1..=steps).map(|step| to + f64::from(step) * STEP);
         let back = ends.find(|end| watch.rate(scavenger, end - WINDOW, *end) >= BACK * whole);
@@ -307,13 +314,14 @@ fn late(watch: &mut Watch<'_>, kind: &Kind, count: u32, times: Times) -> Result<
         watch.until(watch.now() + times.gap);
     }
     let from = watch.now() + times.settle;
+    watch.until(from);
+    let before = watch.packets(&flows);
     let to = from + times.measure;
     watch.until(to);
     let rates = watch.rates_of(&flows, from, to);
-    Ok(Outcome::of(&[
-        ("jain", jain(&rates)),
-        ("rate", rates.iter().sum()),
-    ]))
+    let mut outcome = Outcome::of(&[("jain", jain(&rates)), ("rate", rates.iter().sum())]);
+    insert_loss(watch, &flows, before, &mut outcome);
+    Ok(outcome)
 }
 
 fn worth(watch: &mut Watch<'_>, kind: &Kind, times: Times) -> Result<Outcome, Failure> {
@@ -359,9 +367,9 @@ fn shares(
     let share = ours.max(packet) / theirs.max(packet);
     let mut outcome = Outcome::of(&[("ours", ours), ("tcp", theirs), ("share", share)]);
     if let [flow] = flows
-        && let Some((sent, lost)) = watch.packets(*flow)
+        && let Some(packets) = watch.packets(&[*flow])
     {
-        let loss = lost as f64 / sent.max(1) as f64;
+        let loss = packets.lost_since(Packets::default());
         outcome.values.insert("loss".to_owned(), loss);
         outcome.series = series(watch, &[(*flow, "ours"), (other, "TCP CUBIC")]);
     }

@@ -89,6 +89,20 @@ pub(super) fn figure_7(watch: &mut Watch<'_>, kind: &Kind) -> Result<Outcome, Fa
         ),
         ("two-of-one", part(&third, 3, 5) / part(&third, 1, 3)),
     ]);
+    // The last of those that change.
+    let last = |flows: &[usize], from, to| {
+        let times = flows.iter().map(|flow| settled(watch, *flow, from, to));
+        times.fold(0.0, f64::max)
+    };
+    let changed = [
+        ("to-1", last(flows.get(1..).unwrap_or_default(), four, two)),
+        (
+            "to-2",
+            last(flows.get(3..).unwrap_or_default(), two, FIGURE),
+        ),
+    ];
+    let changed = changed.map(|(name, time)| (name.to_owned(), time));
+    outcome.values.extend(changed);
     let names = ["0", "1", "1", "1, 2", "1, 2"];
     let named: Vec<_> = flows.iter().copied().zip(names).collect();
     outcome.series = series(watch, &named);
@@ -105,7 +119,7 @@ pub(super) fn change(watch: &mut Watch<'_>, kind: &Kind) -> Result<Outcome, Fail
     for (index, priority) in [4.0_f64, 0.0, 1.0].into_iter().enumerate() {
         let from = STAGE * (index + 1) as f64;
         let to = from + STAGE;
-        let packets = |watch: &Watch<'_>| watch.packets(flow).unwrap_or_default();
+        let packets = |watch: &Watch<'_>| watch.packets(&[flow]).unwrap_or_default();
         let before = packets(watch);
         watch.set_priority(flow, priority)?;
         watch.until(from + within);
@@ -114,8 +128,8 @@ pub(super) fn change(watch: &mut Watch<'_>, kind: &Kind) -> Result<Outcome, Fail
         let after = packets(watch);
         values.extend([
             (format!("to-{priority}"), settled(watch, flow, from, to)),
-            (format!("loss-to-{priority}"), lost(before, changed)),
-            (format!("loss-at-{priority}"), lost(changed, after)),
+            (format!("loss-to-{priority}"), changed.lost_since(before)),
+            (format!("loss-at-{priority}"), after.lost_since(changed)),
             (
                 format!("silence-to-{priority}"),
                 watch.silence(flow, from, from + within),
@@ -130,10 +144,4 @@ pub(super) fn change(watch: &mut Watch<'_>, kind: &Kind) -> Result<Outcome, Fail
         values: values.into_iter().collect(),
         series: series(watch, &[(tcp, "TCP CUBIC"), (flow, "1, 4, 0, 1")]),
     })
-}
-
-/// The part of what was sent between two counts (sent, lost) that was lost.
-fn lost(before: (u64, u64), after: (u64, u64)) -> f64 {
-    let sent = after.0.saturating_sub(before.0).max(1);
-    after.1.saturating_sub(before.1) as f64 / sent as f64
 }

@@ -66,6 +66,7 @@ fn aim(figure: Option<Figure>, aim: f64) -> Option<Figure> {
 fn of(task: &Task, runs: &Outcomes) -> Vec<Figure> {
     let name = format!("{} {} {}", task.cell, task.contender, task.case);
     let case = Runs { task, runs, name };
+    let within = changes::due(&task.cell);
     let shown = match task.case {
         Case::Alone => alone(&case),
         Case::Upload => {
@@ -85,9 +86,18 @@ fn of(task: &Task, runs: &Outcomes) -> Vec<Figure> {
             let alone = case.other(Contender::Kernel, Case::Tcp(control), "tcp");
             let tcp = case.figure("throughput of TCP", "Mbit/s", "tcp");
             let back = case.figure("back after TCP", "s", "back");
-            vec![against(tcp, "TCP alone", &alone), aim(back, 2.0)]
+            vec![
+                against(tcp, "TCP alone", &alone),
+                aim(back, 2.0),
+                case.figure("packets lost beside TCP", "", "loss"),
+            ]
         }
-        Case::Late(_) | Case::Equal => vec![
+        Case::Late(_) => vec![
+            aim(case.figure("Jain's index", "", "jain"), 0.99),
+            case.figure("throughput", "Mbit/s", "rate"),
+            aim(case.figure("packets lost", "", "loss"), 0.001),
+        ],
+        Case::Equal => vec![
             aim(case.figure("Jain's index", "", "jain"), 0.99),
             case.figure("throughput", "Mbit/s", "rate"),
         ],
@@ -99,19 +109,21 @@ fn of(task: &Task, runs: &Outcomes) -> Vec<Figure> {
             aim(case.figure("farthest from 1 : 2 : 4", "", "off"), 0.05),
             case.figure("throughput", "Mbit/s", "rate"),
         ],
-        Case::Change => change(&case),
+        Case::Change => change(&case, within),
         Case::Figure6 => vec![
             case.figure("share at 0 ÷ TCP's", "", "share-0"),
             case.figure("share at 1 ÷ TCP's", "", "share-1"),
             case.figure("share at 2 ÷ TCP's", "", "share-2"),
-            case.figure("from 0 to 1", "s", "to-1"),
-            case.figure("from 1 to 2", "s", "to-2"),
+            aim(case.figure("from 0 to 1", "s", "to-1"), within),
+            aim(case.figure("from 1 to 2", "s", "to-2"), within),
         ],
         Case::Figure7 => vec![
             aim(case.figure("Jain of five at 0", "", "jain-all-0"), 0.99),
             aim(case.figure("Jain of four at 1", "", "jain-four-1"), 0.99),
             case.figure("share of 0 beside them", "", "scavenger-beside"),
             aim(case.figure("two at 2 ÷ two at 1", "", "two-of-one"), 2.0),
+            aim(case.figure("the last from 0 to 1", "s", "to-1"), within),
+            aim(case.figure("the last from 1 to 2", "s", "to-2"), within),
         ],
     };
     shown.into_iter().flatten().collect()
@@ -129,8 +141,7 @@ fn alone(case: &Runs<'_>) -> Vec<Option<Figure>> {
 }
 
 /// What changes of a priority take and cost, each beside the time after it.
-fn change(case: &Runs<'_>) -> Vec<Option<Figure>> {
-    let within = changes::due(&case.task.cell);
+fn change(case: &Runs<'_>, within: f64) -> Vec<Option<Figure>> {
     let later = |name: &str| values(case.runs, case.task, name);
     vec![
         aim(case.figure("from 1 to 4", "s", "to-4"), within),

@@ -18,6 +18,9 @@ pub(super) type Outcomes = BTreeMap<String, Outcome>;
 #[derive(Serialize, Deserialize)]
 struct Line {
     task: String,
+    /// What measured it; none in files of versions that did not say so.
+    #[serde(default)]
+    by: String,
     #[serde(flatten)]
     outcome: Outcome,
 }
@@ -29,14 +32,19 @@ pub(super) struct Runs(Mutex<Kept>);
 struct Kept {
     file: Option<File>,
     outcomes: Outcomes,
+    by: String,
+    /// Runs of others.
+    foreign: usize,
 }
 
 impl Runs {
-    /// Reads what a file has; without a file, nothing is kept beyond this command.
-    pub(super) fn open(path: Option<&Path>) -> Result<Runs, Failure> {
+    /// Reads what a file has; without a file, nothing is kept beyond this command. `by`: the build and the emulator that measure.
+    pub(super) fn open(path: Option<&Path>, by: &str) -> Result<Runs, Failure> {
         let mut kept = Kept {
             file: None,
             outcomes: Outcomes::new(),
+            by: by.to_owned(),
+            foreign: 0,
         };
         if let Some(path) = path {
             let failed = |what: &dyn std::fmt::Display| {
@@ -52,6 +60,7 @@ impl Runs {
                 let last = number + 1 == text.lines().count();
                 match serde_json::from_str::<Line>(line) {
                     Ok(line) => {
+                        kept.foreign += usize::from(line.by != by);
                         kept.outcomes.insert(line.task, line.outcome);
                     }
                     Err(_) if last && !text.ends_with('\n') => {}
@@ -73,6 +82,11 @@ impl Runs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many runs the file has of another build or emulator: their figures are not those of this one.
+    pub(super) fn foreign(&self) -> usize {
+        self.kept().foreign
+    }
+
     pub(super) fn has(&self, task: &Task) -> bool {
         self.kept().outcomes.contains_key(&task.to_string())
     }
@@ -81,6 +95,7 @@ impl Runs {
         let mut kept = self.kept();
         let line = Line {
             task: task.to_string(),
+            by: kept.by.clone(),
             outcome,
         };
         if let Some(file) = &mut kept.file {
@@ -120,20 +135,21 @@ mod tests {
             values: [("share".to_owned(), 0.5)].into(),
             series: Vec::new(),
         };
-        let runs = Runs::open(Some(&path)).unwrap();
+        let runs = Runs::open(Some(&path), "one").unwrap();
         runs.keep(&task(1), outcome.clone()).unwrap();
         runs.keep(&task(2), outcome).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, &text[..text.len() - 5]).unwrap();
-        let runs = Runs::open(Some(&path)).unwrap();
+        let runs = Runs::open(Some(&path), "other").unwrap();
+        assert_eq!(runs.foreign(), 1);
         assert!(runs.has(&task(1)));
         assert!(!runs.has(&task(2)));
         runs.keep(&task(2), Outcome::default()).unwrap();
-        let outcomes = Runs::open(Some(&path)).unwrap().into_outcomes();
+        let outcomes = Runs::open(Some(&path), "other").unwrap().into_outcomes();
         assert_eq!(outcomes.len(), 2);
         let kept = &outcomes["10/20/1bdp ringway worth-0.5 #1"];
         assert!((kept.values["share"] - 0.5).abs() < 1e-12);
         std::fs::write(&path, "nonsense\nmore\n").unwrap();
-        assert!(Runs::open(Some(&path)).is_err());
+        assert!(Runs::open(Some(&path), "one").is_err());
     }
 }

@@ -14,6 +14,21 @@ pub(super) const STEP: f64 = 0.1;
 /// The first port of a run; each run has its own, so that nothing of the run before is in the way.
 const FIRST_PORT: u16 = 5001;
 
+/// Packets so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Packets {
+    pub(super) sent: u64,
+    pub(super) lost: u64,
+}
+
+impl Packets {
+    /// The part of what was sent since then that was lost.
+    pub(super) fn lost_since(self, then: Packets) -> f64 {
+        let sent = self.sent.saturating_sub(then.sent).max(1);
+        self.lost.saturating_sub(then.lost) as f64 / sent as f64
+    }
+}
+
 #[derive(Debug)]
 struct Tracked {
     flow: Flow,
@@ -168,9 +183,14 @@ impl<'a> Watch<'a> {
         queueing
     }
 
-    /// Packets sent and lost by one of ours, or of the QUIC stack's.
-    pub(super) fn packets(&self, flow: usize) -> Option<(u64, u64)> {
-        let report = self.flows.get(flow)?.flow.report()?;
-        Some((report.sent, report.lost))
+    /// Packets sent and lost by some flows of ours, or of the QUIC stack's, so far; `None` if one of them does not tell.
+    pub(super) fn packets(&self, flows: &[usize]) -> Option<Packets> {
+        let mut packets = Packets::default();
+        for flow in flows {
+            let report = self.flows.get(*flow)?.flow.report()?;
+            packets.sent += report.sent;
+            packets.lost += report.lost;
+        }
+        Some(packets)
     }
 }
