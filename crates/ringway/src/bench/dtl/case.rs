@@ -79,6 +79,8 @@ pub(super) enum Case {
     Equal,
     /// Flows of priorities 1, 2 and 4 from one program to one peer.
     Weights,
+    /// The same from three programs, as to three peers: no congestion control is common to them.
+    Apart,
     /// Beside one kernel CUBIC a priority goes from 1 to 4, to 0, and back to 1.
     Change,
     /// The paper's Figure 6, at four times the speed: priority 0, 1 and 2 beside a TCP.
@@ -98,6 +100,7 @@ impl fmt::Display for Case {
             Case::Worth(priority) => write!(f, "worth-{priority}"),
             Case::Equal => f.write_str("equal"),
             Case::Weights => f.write_str("weights"),
+            Case::Apart => f.write_str("weights-apart"),
             Case::Change => f.write_str("change"),
             Case::Figure6 => f.write_str("figure-6"),
             Case::Figure7 => f.write_str("figure-7"),
@@ -167,7 +170,7 @@ impl Times {
     pub(super) fn of(&self, case: Case) -> f64 {
         let once = self.settle + self.measure;
         match case {
-            Case::Alone | Case::Equal | Case::Weights | Case::Worth(_) => once,
+            Case::Alone | Case::Equal | Case::Weights | Case::Apart | Case::Worth(_) => once,
             Case::Upload | Case::Tcp(_) => once + self.settle,
             Case::Beside(_) => once + self.settle + self.back,
             Case::Late(flows) => self.gap * f64::from(flows) + once,
@@ -208,6 +211,7 @@ pub(super) fn run(
         Case::Worth(priority) => worth(&mut watch, &flow(priority), times),
         Case::Equal => equal(&mut watch, &flow(1.0), times),
         Case::Weights => weights(&mut watch, contender, times),
+        Case::Apart => apart(&mut watch, &WEIGHTS.map(flow), times),
         Case::Change => changes::change(&mut watch, &flow(1.0)),
         Case::Figure6 => changes::figure_6(&mut watch, &flow(0.0)),
         Case::Figure7 => changes::figure_7(&mut watch, &flow(0.0)),
@@ -396,14 +400,25 @@ fn weights(watch: &mut Watch<'_>, contender: &Contender, times: Times) -> Result
         )));
     };
     let flows = watch.start_together(&WEIGHTS)?;
+    Ok(off(watch, &flows, times))
+}
+
+fn apart(watch: &mut Watch<'_>, kinds: &[Kind], times: Times) -> Result<Outcome, Failure> {
+    let flows = kinds.iter().map(|kind| watch.start(kind));
+    let flows = flows.collect::<Result<Vec<_>, _>>()?;
+    Ok(off(watch, &flows, times))
+}
+
+/// How far flows are from the parts that [`WEIGHTS`] give them.
+fn off(watch: &mut Watch<'_>, flows: &[usize], times: Times) -> Outcome {
     let from = watch.now() + times.settle;
     let to = from + times.measure;
     watch.until(to);
-    let rates = watch.rates_of(&flows, from, to);
-    Ok(Outcome::of(&[
+    let rates = watch.rates_of(flows, from, to);
+    Outcome::of(&[
         ("off", farthest(&rates, &WEIGHTS)),
         ("rate", rates.iter().sum()),
-    ]))
+    ])
 }
 
 /// The greatest deviation of a share from what is due to it, as a part of that.

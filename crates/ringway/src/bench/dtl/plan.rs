@@ -63,7 +63,10 @@ fn cases(contender: &Contender) -> Vec<Case> {
         Contender::RoundTrips => vec![Case::Upload],
         Contender::Ringway | Contender::Paper => {
             // Each flow of the paper's is on its own.
-            let together = (*contender == Contender::Ringway).then_some(Case::Weights);
+            let together = match contender {
+                Contender::Ringway => vec![Case::Weights, Case::Apart],
+                _ => Vec::new(),
+            };
             [Case::Alone, Case::Upload, Case::Equal]
                 .into_iter()
                 .chain(scavenger)
