@@ -149,6 +149,12 @@ pub fn expected(application: &str, file: FileHead) -> Option<Box<dyn Decoder>> {
     }
 }
 
+/// Whether connections of an application are announced by others of a chat program, as policies call it.
+#[must_use]
+pub fn is_announced(application: &str) -> bool {
+    matches!(application, "dcc" | "msnftp" | "xmpp")
+}
+
 /// The decoder of a file sent from client to client of IRC.
 #[must_use]
 pub fn dcc(file: FileHead) -> Box<dyn Decoder> {

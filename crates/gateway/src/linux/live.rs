@@ -276,6 +276,7 @@ impl Live {
         }
         self.collect(now);
         self.gateway.handle_timeout(now);
+        self.exchange(now);
         self.follow(now)?;
         self.carry(now)?;
         self.exchange(now);

@@ -155,12 +155,12 @@ pub struct Programs {
 }
 
 /// What the packet filter's own programs were put in force for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetUp {
     /// Segments without data are left to the kernel.
     pub spared: bool,
-    /// The programs of the in-kernel path are asked, if there are any.
-    pub asked: bool,
+    /// Why the programs of the in-kernel path are not asked; `None`: they are, or there are none.
+    pub unasked: Option<String>,
 }
 
 impl Rules {
@@ -181,20 +181,18 @@ impl Rules {
     /// # Errors
     /// iptables is missing or refuses.
     pub fn set_up(&self) -> Result<SetUp, ToolError> {
-        let set_up = self.put();
-        match &self.programs {
-            Some(programs) if set_up.is_err() && !programs.needed => {
+        match (self.put(), &self.programs) {
+            (Err(refused), Some(programs)) if !programs.needed => {
                 let without = Rules {
                     programs: None,
                     ..self.clone()
                 };
-                let set_up = without.put()?;
                 Ok(SetUp {
-                    asked: false,
-                    ..set_up
+                    unasked: Some(refused.to_string()),
+                    ..without.put()?
                 })
             }
-            _ => set_up,
+            (set_up, _) => set_up,
         }
     }
 
@@ -215,7 +213,7 @@ impl Rules {
         }
         Ok(SetUp {
             spared,
-            asked: true,
+            unasked: None,
         })
     }
 

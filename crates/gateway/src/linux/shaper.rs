@@ -61,6 +61,13 @@ pub fn set_up(interface: &str, classes: &[Class]) -> Result<(), ShaperError> {
 /// # Errors
 /// tc refuses.
 pub fn take_down(interface: &str) -> Result<(), ToolError> {
+    if !std::path::Path::new("/sys/class/net")
+        .join(interface)
+        .exists()
+    {
+        // What was at it has gone with it.
+        return Ok(());
+    }
     let Some(shown) = TC.run_if_there(&["qdisc", "show", "dev", interface, "root"])? else {
         return Ok(());
     };

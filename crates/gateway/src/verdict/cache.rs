@@ -63,6 +63,8 @@ impl Call {
 #[derive(Debug)]
 struct Entry {
     until: Duration,
+    /// It may come back as another one, by another announcement.
+    announced: bool,
     /// When refusals are told next: the first one at once.
     tell_at: Duration,
     /// Refusals that were not told, and the latest of them.
@@ -126,15 +128,18 @@ impl ConnectionCache {
         });
     }
 
-    pub(super) fn block(&mut self, ends: &Ends, until: Duration) {
+    /// Refuses calls like this one until then. `announced`: it was one that others announce ([`forgive`](Self::forgive)).
+    pub(super) fn block(&mut self, ends: &Ends, until: Duration, announced: bool) {
         let key = Call::of(ends);
         self.tell_kernel(Cached::Until(key, until));
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.until = until;
+            entry.announced = announced;
             return;
         }
         let entry = Entry {
             until,
+            announced,
             tell_at: Duration::ZERO,
             untold: None,
         };
@@ -145,18 +150,18 @@ impl ConnectionCache {
         }
     }
 
-    /// A connection to this server was announced: it is another one than those that were blocked there, whose port has been
-    /// given anew.
+    /// A connection to this server was announced: it is another one than those announced ones that were blocked there, whose port
+    /// has been given anew. Anybody may announce anything: whatever else was blocked there stays so.
     pub(super) fn forgive(&mut self, l4: L4, server: SocketAddr) {
         let first = Call {
             server,
             l4,
             client: Ipv4Addr::UNSPECIFIED.into(),
         };
-        let to_server = self.entries.range(first..).map(|(call, _)| *call);
-        let calls: Vec<Call> = to_server
-            .take_while(|call| (call.server, call.l4) == (server, l4))
-            .collect();
+        let from = self.entries.range(first..);
+        let there = from.take_while(|(call, _)| (call.server, call.l4) == (server, l4));
+        let announced = there.filter(|(_, entry)| entry.announced);
+        let calls: Vec<Call> = announced.map(|(call, _)| *call).collect();
         for call in calls {
             self.forget(call);
         }
@@ -279,7 +284,7 @@ mod tests {
     #[test]
     fn a_blocked_connection_is_known_until_its_time_is_over() {
         let mut cache = ConnectionCache::default();
-        cache.block(&tcp(1), s(60));
+        cache.block(&tcp(1), s(60), false);
         assert!(cache.refuses(&tcp(1), s(59)));
         let server = ([192, 0, 2, 1], 6_881);
         assert!(!cache.refuses(&ends(L4::Udp, [10, 0, 0, 1], server), s(59)));
@@ -292,8 +297,8 @@ mod tests {
     #[test]
     fn a_renewed_one_is_known_for_longer() {
         let mut cache = ConnectionCache::default();
-        cache.block(&tcp(1), s(60));
-        cache.block(&tcp(1), s(90));
+        cache.block(&tcp(1), s(60), false);
+        cache.block(&tcp(1), s(90), false);
         assert!(cache.refuses(&tcp(1), s(70)));
         assert!(!cache.refuses(&tcp(1), s(90)));
         assert_eq!((cache.len(), cache.order.len()), (0, 0));
@@ -302,9 +307,9 @@ mod tests {
     #[test]
     fn a_renewed_one_ends_on_time_behind_later_ones() {
         let mut cache = ConnectionCache::default();
-        cache.block(&tcp(1), s(60));
-        cache.block(&tcp(1), s(90));
-        cache.block(&tcp(2), s(95));
+        cache.block(&tcp(1), s(60), false);
+        cache.block(&tcp(1), s(90), false);
+        cache.block(&tcp(2), s(95), false);
         assert!(cache.refuses(&tcp(1), s(61)));
         assert!(!cache.refuses(&tcp(1), s(92)));
         assert!(cache.refuses(&tcp(2), s(92)));
@@ -315,7 +320,7 @@ mod tests {
         let mut cache = ConnectionCache::default();
         for place in 0..u32::try_from(MAX_BLOCKED).unwrap() + 1_000 {
             let client = std::net::Ipv4Addr::from(place);
-            cache.block(&ends(L4::Udp, client, ([192, 0, 2, 1], 1)), s(60));
+            cache.block(&ends(L4::Udp, client, ([192, 0, 2, 1], 1)), s(60), false);
         }
         assert_eq!(cache.len(), MAX_BLOCKED);
         assert_eq!(cache.order.len(), MAX_BLOCKED);
@@ -324,7 +329,7 @@ mod tests {
     #[test]
     fn the_first_refusal_is_told_at_once_and_the_others_together() {
         let mut cache = ConnectionCache::default();
-        cache.block(&tcp(1), s(600));
+        cache.block(&tcp(1), s(600), false);
         assert!(cache.refuses(&tcp(1), s(1)));
         assert_eq!(told(&mut cache), [1]);
         for _attempt in 0..100 {
@@ -338,12 +343,12 @@ mod tests {
     #[test]
     fn a_kernel_that_refuses_too_is_told_who_comes_and_goes_and_tells_how_many_it_refused() {
         let mut cache = ConnectionCache::default();
-        cache.block(&tcp(1), s(60));
+        cache.block(&tcp(1), s(60), false);
         assert_eq!(cache.poll_shared(), None);
         cache.share();
         let call = Call::of(&tcp(2));
-        cache.block(&tcp(2), s(60));
-        cache.block(&tcp(2), s(90));
+        cache.block(&tcp(2), s(60), false);
+        cache.block(&tcp(2), s(90), false);
         assert_eq!(cache.poll_shared(), Some(Cached::Until(call, s(60))));
         assert_eq!(cache.poll_shared(), Some(Cached::Until(call, s(90))));
         cache.expire(s(89));
@@ -368,10 +373,12 @@ mod tests {
         let over_udp = ends(L4::Udp, [10, 0, 0, 1], server);
         let by_v6 = ends(L4::Tcp, std::net::Ipv6Addr::LOCALHOST, server);
         let other_port = ends(L4::Tcp, [10, 0, 0, 1], ([192, 0, 2, 1], 6_882));
-        let kept = [over_udp, other_port];
+        let kept = [over_udp, other_port, tcp(7)];
         let forgiven = [tcp(1), tcp(255), by_v6];
         for blocked in kept.iter().chain(&forgiven) {
-            cache.block(blocked, s(60));
+            // What is no announced one stays blocked at the same place.
+            let announced = blocked.client != tcp(7).client;
+            cache.block(blocked, s(60), announced);
         }
         cache.share();
         assert!(cache.refuses(&tcp(1), s(1)));
@@ -380,12 +387,12 @@ mod tests {
         cache.forgive(L4::Tcp, server.into());
         assert!(kept.iter().all(|blocked| cache.refuses(blocked, s(3))));
         assert!(forgiven.iter().all(|other| !cache.refuses(other, s(3))));
-        // What was refused of them and not told is, and the kernel hears of each.
-        assert!(told(&mut cache).contains(&1));
+        // What was refused of them and not told is, beside the first of each that stays, and the kernel hears of each.
+        assert_eq!(told(&mut cache), [1, 1, 1, 1]);
         let gone = std::iter::from_fn(|| cache.poll_shared());
         assert_eq!(gone.filter(|c| matches!(c, Cached::Gone(_))).count(), 3);
         // It is blocked again, for as long as then.
-        cache.block(&tcp(1), s(90));
+        cache.block(&tcp(1), s(90), false);
         assert!(cache.refuses(&tcp(1), s(89)));
         assert!(!cache.refuses(&tcp(1), s(90)));
         assert_eq!((cache.len(), cache.order.len()), (0, 0));
@@ -395,7 +402,7 @@ mod tests {
     fn what_was_not_told_is_told_when_it_is_forgotten_or_at_the_end() {
         let mut cache = ConnectionCache::default();
         for (last, until) in [(1, s(10)), (2, s(60))] {
-            cache.block(&tcp(last), until);
+            cache.block(&tcp(last), until, false);
             for _attempt in 0..3 {
                 assert!(cache.refuses(&tcp(last), s(1)));
             }

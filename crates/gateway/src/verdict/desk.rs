@@ -14,7 +14,7 @@ use super::trace::{Deed, Passing, Traces};
 use super::{FilePart, FlowId, Mode, ScanJob, Settings, Settled, Verdict};
 use crate::classify::{Classifier, Confidence, Verdict as Classified};
 use crate::flow::{Calling, Flow, Seniority, TableBounds};
-use crate::inspect::{decoder, expected};
+use crate::inspect::{decoder, expected, is_announced};
 use crate::limits::{KILL_PACKETS, MAX_UNDECIDED_PACKETS, MIN_HEARD};
 use crate::packet::{L4, Packet};
 use crate::policy::{Action, Decision, FlowFacts, Found, Moment, Plan, Policy};
@@ -389,7 +389,7 @@ impl Desk {
         let enforcing = self.settings.mode == Mode::Enforce;
         if enforcing && !SHARED.contains(&application) && !self.settings.blocked_for.is_zero() {
             let until = now.saturating_add(self.settings.blocked_for);
-            self.cache.block(&ends, until);
+            self.cache.block(&ends, until, is_announced(application));
         }
     }
 }

@@ -373,9 +373,20 @@ impl Daemon {
         state.earlier = None;
     }
 
-    /// Puts a policy to work; answers how many queues obey it.
+    /// Puts a policy to work; answers how many queues obey it. What the system refuses half-way is taken back there: the queues
+    /// have the policy before, and the kernel must not pass what only another one lets pass.
     fn put(&self, policy: &Arc<Policy>, mode: Mode) -> Result<usize, Failure> {
-        self.system.set_up(policy, mode)?;
+        if let Err(failure) = self.system.set_up(policy, mode) {
+            let (policy, mode) = {
+                let state = held(&self.state);
+                (Arc::clone(&state.policy), state.mode)
+            };
+            if let Err(again) = self.system.set_up(&policy, mode) {
+                let reason = again.message();
+                tracing::error!(reason, "the rules before did not come back whole");
+            }
+            return Err(failure);
+        }
         for queue in &self.queues {
             // A loop that has ended has said so in the log, and `gate status` misses it.
             queue.send(Order::Policy(Arc::clone(policy))).ok();

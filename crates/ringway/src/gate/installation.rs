@@ -2,11 +2,12 @@
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ringway_gateway::SignatureSet;
 use ringway_gateway::linux::kernel::Kernel;
-use ringway_gateway::linux::kernel::parts::{Part, Wanted};
+use ringway_gateway::linux::kernel::features::unverified;
+use ringway_gateway::linux::kernel::parts::{Part, Wanted, Without};
 use ringway_gateway::linux::marks::Marks;
 use ringway_gateway::linux::rules::{Border, Programs, Rules};
 use ringway_gateway::linux::shaper;
@@ -34,6 +35,12 @@ pub(super) struct Installation {
     doors: Option<Doors>,
     /// Ports at which any may have ended since the start.
     ended: Arc<Mutex<Vec<RangeInclusive<u16>>>>,
+    /// Why the packet filter asks no programs.
+    unasked: Arc<Mutex<Option<String>>>,
+}
+
+fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Installation {
@@ -65,6 +72,7 @@ impl Installation {
             in_kernel: None,
             doors: None,
             ended: Arc::default(),
+            unasked: Arc::default(),
             rules: Rules {
                 border,
                 marks: Marks::within(args.mask).map_err(Failure::usage)?,
@@ -92,6 +100,25 @@ impl Installation {
         });
         self.rules.refuses = kernel.has(Part::CacheInFilter);
         self.in_kernel = InKernel::new(kernel, set, args);
+    }
+
+    /// The parts of the in-kernel path that there are not, now that the rules are laid.
+    pub(super) fn without(&self, kernel: &Kernel) -> Vec<Without> {
+        let mut without = kernel.without().to_vec();
+        let mut lacks = |part, why: &str| {
+            if without.iter().all(|known| known.part != part) {
+                let why = why.to_owned();
+                without.push(Without { part, why });
+            }
+        };
+        if let Some(why) = &*held(&self.unasked) {
+            lacks(Part::CacheInFilter, why);
+            lacks(Part::Passing, why);
+        }
+        if let Some(why) = unverified().filter(|_| self.in_kernel.is_none()) {
+            lacks(Part::Passing, &why);
+        }
+        without
     }
 
     /// Opens what connections end at. A bridge has none: it need not have an address.
@@ -125,10 +152,9 @@ impl Installation {
             // Who observes is in nobody's way.
             Mode::Observe => &[],
         };
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.extend_from_slice(wanted);
-        *ended = apart(&ended);
-        if ended.is_empty() {
+        let mut ended = held(&self.ended);
+        let ever = apart(&[ended.as_slice(), wanted].concat());
+        if ever.is_empty() {
             // An earlier run may have left it.
             return redirect::take_down().map_err(Failure::failed);
         }
@@ -142,9 +168,19 @@ impl Installation {
             marks: self.rules.marks,
             doors,
             ports: wanted,
-            ever: &ended,
+            ever: &ever,
         };
-        redirect.set_up().map_err(Failure::failed)
+        redirect.set_up().map_err(Failure::failed)?;
+        *ended = ever;
+        Ok(())
+    }
+
+    /// The gateway ends: what it put in stays or goes.
+    pub(super) fn end(&self, stays: bool) -> Result<(), Failure> {
+        match stays {
+            true => Ok(()),
+            false => self.take_down(),
+        }
     }
 
     /// Takes out all of it: one part that cannot be taken out leaves no other behind.
@@ -189,11 +225,13 @@ impl System for Installation {
                 "the packet filter has no match `bpf` (xt_bpf): what only acknowledges a file is queued too, which costs throughput"
             );
         }
-        if !set_up.asked {
+        if let Some(why) = &set_up.unasked {
             tracing::warn!(
+                %why,
                 "the packet filter takes no programs: it asks about every undecided packet, and refuses no call by itself"
             );
         }
+        *held(&self.unasked) = set_up.unasked;
         self.redirect(policy, mode)
     }
 }

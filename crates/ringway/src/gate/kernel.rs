@@ -61,8 +61,9 @@ pub(super) fn attach(
             attached.map_err(|refused| missing(&refused))
         }
         None => {
-            // Without tc there is nothing to take out.
-            Kernel::detach(border, bpffs).ok();
+            if let Err(refused) = Kernel::detach(border, bpffs) {
+                tracing::warn!(%refused, "what an earlier run left of the in-kernel path is not all gone");
+            }
             Ok(Vec::new())
         }
     }

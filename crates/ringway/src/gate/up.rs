@@ -13,7 +13,7 @@ use ringway_gateway::linux::desk::ScanDesk;
 use ringway_gateway::linux::files::FileDesk;
 use ringway_gateway::linux::inject::Injector;
 use ringway_gateway::linux::kernel::early::Placed;
-use ringway_gateway::linux::kernel::parts::Without;
+use ringway_gateway::linux::kernel::parts::{Part, Without};
 use ringway_gateway::linux::kernel::{Kernel, SharedKernel, Told as KernelTold, remove, unhook};
 use ringway_gateway::linux::lanes::Lanes;
 use ringway_gateway::linux::live::{Live, Order, Told};
@@ -92,25 +92,31 @@ pub(crate) async fn up(
         (settings.mode, scanners.are_there()),
         (args.policy.display().to_string(), Arc::clone(&policy)),
     ));
-    ready(context, args, (&settings, kernel.as_ref(), &cache), &policy)?;
-    tokio::select! {
-        () = daemon.serve(&socket) => {}
-        () = measured(measured_at, &daemon) => {}
-        () = shutdown(signals, args.exit_with_stdin) => {}
+    let without = kernel.as_ref().map(|kernel| installation.without(kernel));
+    let told = ready(
+        context,
+        args,
+        (&settings, without.as_deref(), &cache),
+        &policy,
+    );
+    if told.is_ok() {
+        tokio::select! {
+            () = daemon.serve(&socket) => {}
+            () = measured(measured_at, &daemon) => {}
+            () = shutdown(signals, args.exit_with_stdin) => {}
+        }
     }
     drop(socket);
     daemon.close();
-    let removed = if args.leave {
-        Ok(())
-    } else {
-        installation.take_down()
-    };
+    // Of what nobody has heard of nothing stays.
+    let stays = args.leave && told.is_ok();
+    let removed = installation.end(stays);
     let ended = end_all(queues);
     drop(writer.sender);
     // The thread ends once the queues' senders are gone; a panic there was told already.
     writer.thread.join().ok();
     drop(alone);
-    ended.and(removed)
+    told.and(ended).and(removed)
 }
 
 /// Where what is told is written down.
@@ -258,15 +264,15 @@ fn start_queues(
 fn ready(
     context: &Context,
     args: &UpArgs,
-    (settings, kernel, cache): (&Settings, Option<&Kernel>, &[Placed]),
+    (settings, without, cache): (&Settings, Option<&[Without]>, &[Placed]),
     policy: &Policy,
 ) -> Result<(), Failure> {
-    let without = kernel.map(Kernel::without).unwrap_or_default();
+    let kernel = without.filter(|without| without.len() < Part::ALL.len());
     let ready = Ready {
         pid: std::process::id(),
         mode: settings.mode,
         path: if kernel.is_some() { "kernel" } else { "user" },
-        without,
+        without: without.unwrap_or_default(),
         rules: policy.rules().len(),
         inside: &args.inside,
         outside: &args.outside,
@@ -286,10 +292,10 @@ fn ready(
                 Mode::Observe => "observing",
                 Mode::Enforce => "enforcing",
             },
-            match (kernel, without) {
-                (None, _) => String::new(),
-                (Some(_), []) => ", also in the kernel".to_owned(),
-                (Some(_), without) => {
+            match kernel {
+                None => String::new(),
+                Some([]) => ", also in the kernel".to_owned(),
+                Some(without) => {
                     let parts = without.iter().map(|without| without.part.to_string());
                     let parts: Vec<String> = parts.collect();
                     format!(", also in the kernel (without {})", parts.join(", "))
@@ -312,20 +318,21 @@ struct Ready<'a> {
     rules: usize,
     inside: &'a [String],
     outside: &'a [String],
-    /// Where the kernel's connection cache is; nowhere without the in-kernel path.
+    /// Where the kernel's connection cache is, in front of the packet filter; nowhere without that part of the in-kernel path.
     cache: &'a [Placed],
 }
 
 /// Removes rules and classes, whoever left them.
 pub(crate) fn down(args: &DownArgs) -> Result<(), Failure> {
-    Rules::take_down().map_err(Failure::failed)?;
+    // One part that cannot be taken out leaves no other behind.
+    let mut taken = vec![Rules::take_down().map_err(Failure::failed)];
     for interface in &args.interfaces {
-        shaper::take_down(interface).map_err(Failure::failed)?;
-        unhook(interface, &args.bpffs.bpffs).map_err(Failure::failed)?;
+        taken.push(shaper::take_down(interface).map_err(Failure::failed));
+        taken.push(unhook(interface, &args.bpffs.bpffs).map_err(Failure::failed));
     }
-    redirect::take_down().map_err(Failure::failed)?;
+    taken.push(redirect::take_down().map_err(Failure::failed));
     remove(&args.bpffs.bpffs);
-    Ok(())
+    taken.into_iter().collect()
 }
 
 /// What this policy asks and this run cannot do is refused, not passed over.

@@ -14,6 +14,8 @@ use crate::linux::tool::{IP, Tool, ToolError};
 
 /// Our filter's place among others' at an interface, and its number there.
 const PREFERENCE: &str = "7110";
+/// What `ethtool -k` says of an interface that takes tags off before its driver's program has the frame.
+const TAGS_TAKEN_OFF: &str = "rx-vlan-offload: on";
 const ETHTOOL: Tool = Tool {
     name: "ethtool",
     package: "ethtool",
@@ -36,7 +38,7 @@ pub enum Place {
 pub struct Placed {
     /// The interface.
     pub interface: String,
-    /// `xdp`: in its driver; `tc`: behind it; `filter`: in the packet filter only.
+    /// `xdp`: in its driver; `tc`: behind it; `filter`: not before the packet filter, which refuses by its own program if there is one.
     pub at: &'static str,
     /// Why it is not further to the front; `None`: it is where it is wanted.
     pub why: Option<String>,
@@ -54,9 +56,12 @@ pub(super) fn put(
         why,
     };
     if !has_frames(interface) {
+        let why = "its packets have no Ethernet header to look behind".to_owned();
+        if place == Place::Xdp {
+            return Err(KernelError::Refused(REFUSE_EARLY, why));
+        }
         unhook_late(interface)?;
-        let why = "its packets have no Ethernet header to look behind";
-        return Ok(placed("filter", Some(why.to_owned())));
+        return Ok(placed("filter", Some(why)));
     }
     let early = match (place, late) {
         (Place::Tc, _) => Err(None),
@@ -96,6 +101,9 @@ fn try_early(interface: &str, programs: &Path) -> Result<(), String> {
     }
     let told = |error: ToolError| error.to_string();
     let before = ETHTOOL.run(&["-k", interface], "").map_err(told)?;
+    if before.contains(TAGS_TAKEN_OFF) {
+        return Err("it takes VLANs' tags off, and the program could not tell them".to_owned());
+    }
     hook_early(interface, programs).map_err(told)?;
     let after = ETHTOOL.run(&["-k", interface], "");
     let lost = match after {
@@ -173,8 +181,12 @@ pub(super) fn hook(interface: &str, program: &Path) -> Result<(), ToolError> {
 /// # Errors
 /// tc or ip refuses; where they are missing nobody has put anything in.
 pub fn unhook(interface: &str, bpffs: &Path) -> Result<(), ToolError> {
-    unhook_early(interface, &super::folders(bpffs))?;
-    unhook_late(interface)
+    if !Path::new("/sys/class/net").join(interface).exists() {
+        // What was at it has gone with it.
+        return Ok(());
+    }
+    let early = unhook_early(interface, &super::folders(bpffs));
+    unhook_late(interface).and(early)
 }
 
 fn unhook_late(interface: &str) -> Result<(), ToolError> {

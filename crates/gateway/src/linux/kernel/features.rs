@@ -13,6 +13,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use super::early::hook;
 use super::parts::{Part, Without};
+use super::pinned::trial;
 use super::{
     FINISHED, KernelError, OBJECT, REFUSE, REFUSE_EARLY, REFUSE_NEW, TRIAGE, load, load_program,
     mount, pin, remove_all,
@@ -181,7 +182,7 @@ impl Drop for Trial {
 
 impl Trial {
     fn new(bpffs: &Path) -> Self {
-        let folder = bpffs.join(format!("ringway-doctor-{}", std::process::id()));
+        let folder = trial(bpffs, std::process::id());
         let loaded = std::fs::create_dir_all(&folder)
             .map_err(|error| KernelError::NoFileSystem(bpffs.to_owned(), error.to_string()))
             .and_then(|()| load(&folder));

@@ -92,6 +92,18 @@ pub struct Kernel {
     late: Option<String>,
     wanted: Wanted,
     without: Vec<Without>,
+    fresh: Fresh,
+}
+
+/// A folder that there was not before, and that goes if nothing comes of it: its maps are tens of megabytes.
+struct Fresh(Option<PathBuf>);
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.0 {
+            remove_all(folder);
+        }
+    }
 }
 
 /// What the loops of all queues have in common with the kernel.
@@ -168,10 +180,12 @@ impl Kernel {
             return Err(KernelError::Nothing(without));
         }
         let folder = folder(bpffs);
+        let fresh = Fresh((!folder.exists()).then(|| folder.clone()));
         std::fs::create_dir_all(&folder)
             .map_err(|error| KernelError::NoFileSystem(bpffs.to_owned(), error.to_string()))?;
         let ebpf = load(&folder)?;
         let mut kernel = Self::of(ebpf, folder, (wanted, without))?;
+        kernel.fresh = fresh;
         for part in kernel.parts() {
             for name in part.programs() {
                 let loaded = load_program(&mut kernel.ebpf, name);
@@ -248,6 +262,7 @@ impl Kernel {
             }
             Ok(placed)
         });
+        self.fresh = Fresh(None);
         match attached {
             Ok(placed) => {
                 remove_others(bpffs);
@@ -256,7 +271,15 @@ impl Kernel {
             Err(refused) => {
                 // What was put in before the failure goes out again; the reason is what counts.
                 Self::detach(border, bpffs).ok();
-                Err(refused)
+                if self.wanted == Wanted::All {
+                    return Err(refused);
+                }
+                let why = refused.to_string();
+                for part in self.parts() {
+                    let why = why.clone();
+                    self.without.push(Without { part, why });
+                }
+                Ok(Vec::new())
             }
         }
     }
@@ -332,6 +355,7 @@ impl Kernel {
             late: None,
             wanted,
             without,
+            fresh: Fresh(None),
         })
     }
 
@@ -340,10 +364,10 @@ impl Kernel {
     /// # Errors
     /// tc is missing or refuses.
     pub fn detach(border: &Border, bpffs: &Path) -> Result<(), KernelError> {
-        for interface in border.all() {
-            unhook(interface, bpffs)?;
-        }
+        let unhooked: Vec<_> = border.all().map(|each| unhook(each, bpffs)).collect();
         remove(bpffs);
+        // One interface that is in the way leaves no other behind.
+        unhooked.into_iter().collect::<Result<(), _>>()?;
         Ok(())
     }
 
@@ -413,19 +437,11 @@ impl Totals {
     }
 }
 
-/// Loads the object with the maps that are pinned; where those are another version's, without them.
+/// Loads the object with the maps that are pinned there.
 fn load(folder: &Path) -> Result<Ebpf, KernelError> {
-    let load = || {
-        EbpfLoader::new()
-            .default_map_pin_directory(folder)
-            .load(OBJECT)
-    };
-    let again = |_| {
-        remove_all(folder);
-        std::fs::create_dir_all(folder).ok();
-        load()
-    };
-    load().or_else(again).map_err(|error: EbpfError| {
+    let mut loader = EbpfLoader::new();
+    let loaded = loader.default_map_pin_directory(folder).load(OBJECT);
+    loaded.map_err(|error: EbpfError| {
         KernelError::Refused("the programs and their maps", told(&error))
     })
 }

@@ -37,9 +37,29 @@ fn namespace() -> String {
 /// Removes what is pinned for this network namespace. What is not there needs no removing, and what cannot be removed is empty
 /// without its filters.
 pub fn remove(bpffs: &Path) {
-    for folder in folders(bpffs) {
-        remove_all(&folder);
+    for folder in folders(bpffs).iter().chain(&left_trials(bpffs)) {
+        remove_all(folder);
     }
+}
+
+/// The folder in which a process with this number tries the programs.
+pub(super) fn trial(bpffs: &Path, process: u32) -> PathBuf {
+    bpffs.join(format!("{TRIAL}{process}"))
+}
+
+const TRIAL: &str = "ringway-doctor-";
+
+/// Those of processes that were killed while they tried.
+fn left_trials(bpffs: &Path) -> Vec<PathBuf> {
+    let left = |entry: &std::fs::DirEntry| {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(TRIAL));
+        process.is_some_and(|process| {
+            process.parse::<u32>().is_ok() && !Path::new("/proc").join(process).exists()
+        })
+    };
+    let entries = std::fs::read_dir(bpffs).into_iter().flatten().flatten();
+    entries.filter(left).map(|entry| entry.path()).collect()
 }
 
 /// Removes what other builds have pinned for this network namespace.
@@ -86,6 +106,9 @@ mod tests {
         let own = folder(bpffs);
         let older =
             [namespace.clone(), format!("{namespace}-0badc0de")].map(|name| bpffs.join(name));
+        // A process that runs, and one of a number that none can have (`pid_max` is at most 2^22).
+        let killed = bpffs.join("ringway-doctor-99999999");
+        std::fs::create_dir(&killed).unwrap();
         let theirs = [format!("{namespace}7"), "ringway-doctor-1".to_owned()];
         let theirs = theirs.map(|name| bpffs.join(name));
         for folder in older.iter().chain(&theirs).chain([&own]) {
@@ -96,7 +119,7 @@ mod tests {
         remove_others(bpffs);
         assert_eq!(folders(bpffs), [own]);
         remove(bpffs);
-        assert!(folders(bpffs).is_empty());
+        assert!(folders(bpffs).is_empty() && !killed.exists());
         assert!(theirs.iter().all(|folder| folder.join("blocked").exists()));
     }
 }

@@ -25,6 +25,9 @@ use crate::limits::GATE_REQUESTS;
 /// Longer than anything here takes on a busy machine, and shorter than a request may take.
 const SOON: Duration = Duration::from_secs(10);
 
+/// A class that the system refuses, when it has done some of the rest.
+const REFUSED: &str = "refused";
+
 /// Takes as long as the test wants, once it is told to be slow.
 #[derive(Default)]
 struct Tools {
@@ -37,7 +40,12 @@ struct Tools {
 impl System for Arc<Tools> {
     fn set_up(&self, policy: &Policy, _mode: Mode) -> Result<(), Failure> {
         let names = policy.classes().iter().map(|class| class.name.clone());
-        self.classes.lock().unwrap().push(names.collect());
+        let names: Vec<String> = names.collect();
+        let refused = names.iter().any(|name| name == REFUSED);
+        self.classes.lock().unwrap().push(names);
+        if refused {
+            return Err(Failure::failed("tc refused"));
+        }
         if self.slow.load(Ordering::Relaxed) {
             let words = self.words.lock().unwrap();
             words.as_ref().unwrap().recv().ok();
@@ -151,6 +159,29 @@ fn classes_keep_their_places_from_policy_to_policy() {
         &["late", "bulk", "early", "other"],
     ];
     assert_eq!(*seen, expected);
+}
+
+/// What was laid of it would let pass what the policy at work does not.
+#[test]
+fn what_the_system_refuses_half_way_is_taken_back() {
+    let tools: Arc<Tools> = Arc::default();
+    let (sender, mode) = queue(Duration::ZERO);
+    let daemon = daemon(vec![sender], &tools);
+    let reply = daemon.reply(Request::Apply {
+        file: "next.toml".into(),
+        text: format!("[classes.{REFUSED}]\nrate = \"1 Mbit/s\"\n"),
+        mode: Some(Mode::Enforce),
+        confirm: None,
+    });
+    assert!(matches!(reply, Reply::Refused(_)), "{reply:?}");
+    let seen = tools.classes.lock().unwrap();
+    assert_eq!(*seen, [vec![REFUSED.to_owned()], Vec::new()]);
+    let status = daemon.status();
+    assert_eq!(
+        (status.policy.as_str(), status.mode),
+        ("first.toml", Mode::Observe)
+    );
+    assert_eq!(*mode.lock().unwrap(), Mode::Observe);
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub(super) enum GatePath {
     User,
     /// Also within the kernel.
     Kernel,
-    /// Within the kernel if it has all that this takes.
+    /// Within the kernel as far as that has what it takes.
     Auto,
 }
 

@@ -135,7 +135,7 @@ fn without_the_packet_filters_match_tc_does_its_part() -> Tested {
 
 /// A tunnel's packets have no Ethernet header.
 #[test]
-fn at_a_tunnel_the_packet_filter_alone_refuses() -> Tested {
+fn at_a_tunnel_the_cache_stands_in_the_packet_filter_and_elsewhere_where_it_did() -> Tested {
     let Some(mut border) = border("the in-kernel path at a tunnel") else {
         return Ok(());
     };
@@ -193,6 +193,11 @@ fn the_capabilities_that_are_named_are_enough() -> Tested {
         let more = ["--enforce", "--path", path, "--bpffs", &bpffs.0];
         border.up_by(&program, BLOCK, &more);
         assert_eq!(without(&mut border), [""; 0], "--path {path}");
+        let rules = border.gateway.check(&["iptables-save", "-t", "mangle"])?;
+        let asks = |program: &&str| rules.contains(*program);
+        if !["/refuse_new", "/triage"].iter().all(asks) {
+            return wrong(format!("--path {path}: {rules}"));
+        }
         ended(&mut border, &bpffs)?;
     }
     Ok(())
