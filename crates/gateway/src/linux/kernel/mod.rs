@@ -262,7 +262,8 @@ impl Kernel {
             }
             Ok(placed)
         });
-        self.fresh = Fresh(None);
+        // What is attached outlives whoever has attached it.
+        self.fresh.0 = None;
         match attached {
             Ok(placed) => {
                 remove_others(bpffs);

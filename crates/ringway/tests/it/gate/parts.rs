@@ -51,14 +51,18 @@ fn refuses(border: &Border) -> Tested {
     }
 }
 
+/// How many folders of ours there are; the kernel itself may have put something there.
+fn pinned(bpffs: &Bpffs) -> Tested<usize> {
+    let ours =
+        |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("ringway");
+    Ok(std::fs::read_dir(&bpffs.0)?.flatten().filter(ours).count())
+}
+
 /// Nothing of it is left, also none of its folders.
 fn ended(border: &mut Border, bpffs: &Bpffs) -> Tested {
     let ended = border.daemon().terminate()?;
     let left = [border.traces(), hooks(border)?].concat();
-    // The kernel itself may have put something there.
-    let ours =
-        |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("ringway");
-    let pinned = std::fs::read_dir(&bpffs.0)?.flatten().filter(ours).count();
+    let pinned = pinned(bpffs)?;
     match (ended, left.is_empty(), pinned) {
         (Some(0), true, 0) => Ok(()),
         _ => wrong(format!("{ended:?}, {pinned} folders, {left}")),
@@ -72,13 +76,18 @@ fn without_tc_the_packet_filters_programs_do_their_part() -> Tested {
     };
     let bpffs = Bpffs::mount(border.folder.path())?;
     let program = behind(&border, NO_TC, "")?;
-    let refused = program.run(border.gate_up(
-        BLOCK,
-        &["--enforce", "--path", "kernel", "--bpffs", &bpffs.0],
-    ))?;
-    let said = refused.stderr.contains("`tc` is not installed");
-    if refused.code != Some(1) || !said || !border.traces().is_empty() {
-        return wrong(format!("--path kernel: {refused:?}, {}", border.traces()));
+    // Of a start that comes to nothing nothing stays, whatever it was that was wrong.
+    let kernel = ["--enforce", "--path", "kernel", "--bpffs", &bpffs.0];
+    for (policy, code, why) in [
+        (BLOCK, 1, "`tc` is not installed"),
+        ("[[rule]]\nname = 7\n", 2, "policy.toml:2"),
+    ] {
+        let refused = program.run(border.gate_up(policy, &kernel))?;
+        let left = (border.traces(), pinned(&bpffs)?);
+        let said = refused.stderr.contains(why);
+        if refused.code != Some(code) || !said || left != (String::new(), 0) {
+            return wrong(format!("--path kernel: {refused:?}, {left:?}"));
+        }
     }
     border.up_by(
         &program,
