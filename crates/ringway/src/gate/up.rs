@@ -158,6 +158,10 @@ fn begin(
         &installation.rules.border,
         (&installation.bpffs, ways.cache_at),
     );
+    if let (Some(kernel), Mode::Observe) = (&ways.kernel, begun.settings.mode) {
+        // Whoever observes is in nobody's way, whatever the run before has left.
+        kernel.shared().cache.clear();
+    }
     let set_up = attached.and_then(|placed| {
         let queues = start_queues(scanners, sight, (installation, ways), begun)?;
         installation.set_up(begun.policy, begun.settings.mode)?;

@@ -35,6 +35,16 @@ impl KernelCache {
         Self(Arc::new(Mutex::new(map)))
     }
 
+    /// Nobody is refused any more, also of those whom an earlier run has told it.
+    pub fn clear(&self) {
+        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known: Vec<[u8; CALL]> = map.keys().flatten().collect();
+        for call in known {
+            // What is gone meanwhile need not go.
+            map.remove(&call).ok();
+        }
+    }
+
     /// Tells the kernel; `now` is the time since the Unix epoch. Answers what it had refused and not told of one that is gone.
     /// What the kernel does not take is refused in user space.
     pub fn tell(&self, now: Duration, cached: &Cached) -> Option<RefusedCalls> {

@@ -278,6 +278,23 @@ fn whoever_observes_refuses_nobody_in_the_kernel_either() -> Tested {
     answered(&border, &server, HELLO, true)
 }
 
+#[test]
+fn whoever_observes_after_a_killed_gateway_refuses_nobody_whom_that_has_told_of() -> Tested {
+    let Some(mut border) = border("the connection cache of a killed gateway, observing") else {
+        return Ok(());
+    };
+    let bpffs = Bpffs::mount(border.folder.path())?;
+    // For longer than anybody waits here.
+    let more = ["--bpffs", &bpffs.0, "--blocked-for", "10m"];
+    border.up(BLOCK, &[&KERNEL[..], &more].concat());
+    let server = format!("{SERVER}:6881");
+    echo(&border, &server)?;
+    answered(&border, &server, HELLO, false)?;
+    border.daemon().kill()?;
+    border.up(BLOCK, &[&KERNEL[1..], &more].concat());
+    answered(&border, &server, b"hello", true)
+}
+
 /// A bpf file system of the test's own.
 pub(super) struct Bpffs(pub(super) String);
 
