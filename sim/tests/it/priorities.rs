@@ -23,7 +23,8 @@ fn middle(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// What docs/benchmarks.md has of the kernel's, medians of five runs: N CUBICs ÷ one beside them, and the queue that a flow keeps alone.
+/// What was measured of the kernel's, medians of five runs of an earlier day: N CUBICs ÷ one beside them, and the queue that a flow keeps alone. Those
+/// of another day are in benches/results/dtl.runs (`worth-N`, `tcp-*`, `alone`): queues within a tenth of these, N within a fifth.
 #[test]
 fn the_models_of_tcp_do_about_what_the_kernels_do() {
     type Kernels = [(u32, f64); 4];
