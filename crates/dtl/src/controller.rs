@@ -297,6 +297,21 @@ impl Controller {
         }
     }
 
+    /// Whether its window is that of N flows which have found their share, and may be exchanged with others'.
+    pub(crate) fn is_settled(&self) -> bool {
+        match &self.engine {
+            Engine::Adaptive(adaptive) => adaptive.is_settled(),
+            Engine::Paper(_) => false,
+        }
+    }
+
+    /// Makes such a window larger or smaller.
+    pub(crate) fn scale(&mut self, factor: f64) {
+        if let Engine::Adaptive(adaptive) = &mut self.engine {
+            adaptive.scale(factor);
+        }
+    }
+
     /// Zero until the first acknowledgement.
     pub(crate) fn smoothed_rtt(&self) -> Duration {
         self.round_trip.smoothed().unwrap_or_default()

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::Config;
 use crate::controller::{Controller, burst};
+use crate::coupling::Standing;
 use crate::limits::{GROUP_IDLE, MAX_GROUP_FLOWS};
 use crate::priority::Priority;
 use crate::report::{LimitedBy, Report};
@@ -347,6 +348,28 @@ impl Group {
             .flatten()
         {
             controller.handle_timeout(now);
+        }
+    }
+
+    /// What the flows above priority 0 have together, for a [`Coupling`](crate::Coupling) with groups to other peers. `None` while they look for their
+    /// share, or under the paper's algorithm.
+    #[must_use]
+    pub fn standing(&self) -> Option<Standing> {
+        let controller = self.weighted.as_ref().filter(|at| at.is_settled())?;
+        Some(Standing {
+            weight: self.sums(Kind::Weighted).busy,
+            window: controller.window(),
+            smoothed: controller.smoothed_rtt(),
+        })
+    }
+
+    /// Changes what the flows above priority 0 have together by this factor.
+    pub fn scale(&mut self, factor: f64) {
+        if let Some(controller) = &mut self.weighted
+            && factor.is_finite()
+            && factor > 0.0
+        {
+            controller.scale(factor);
         }
     }
 

@@ -16,6 +16,7 @@
 //! | `paper`, `window` | the paper's algorithm (LEDBAT and MulTCP2) on one window |
 //! | `report` | [`Report`]: the state, and why the flow is not faster |
 //! | `group` | [`Group`]: one congestion control for all flows over one path, divided between them by priority |
+//! | `coupling` | [`Coupling`]: groups to different peers that wait in one queue, divided by priority as well |
 //! | `share` | [`Scheduler`]: one upload cap for a process, divided between its transfers by priority |
 //!
 //! There are two algorithms. [`Algorithm::Adaptive`] is the default: at priority 0 a delay target that is a fraction of the path's
@@ -75,6 +76,7 @@ pub mod limits;
 mod adaptive;
 mod config;
 mod controller;
+mod coupling;
 mod delay;
 mod group;
 mod paper;
@@ -86,6 +88,7 @@ mod window;
 
 pub use config::{Algorithm, Config, Ledbat};
 pub use controller::Controller;
+pub use coupling::{CoupledGroup, Coupling, CouplingIsFull, Look, Standing};
 pub use group::{Group, GroupFlow, GroupIsFull};
 pub use priority::{InvalidPriority, Priority};
 pub use report::{LimitedBy, Mode, Report};

@@ -153,3 +153,15 @@ pub const GROUP_RUNS: usize = 4_096;
 ///
 /// Source: ours; longer than a scheduler's or a disk's pauses. Past it the others get what it leaves.
 pub const GROUP_IDLE: Duration = Duration::from_millis(100);
+
+/// Groups of one [`Coupling`](crate::Coupling).
+///
+/// Source: ours; a member sends to 64 peers at once, and each pair of them is compared twenty times a second. Past it
+/// [`Coupling::join`](crate::Coupling::join) refuses the group, which then goes on alone.
+pub const MAX_COUPLED: usize = 64;
+
+/// Bins of time of which a coupled group remembers its round trip, 50 ms each.
+///
+/// Source: ours; longer than a round trip over a full queue, by which one group is told of the same moment later than another. Past it the oldest is
+/// forgotten, and not compared.
+pub const COUPLED_BINS: usize = 64;

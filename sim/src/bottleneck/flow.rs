@@ -66,6 +66,8 @@ pub(super) struct Flow {
     pub(super) active: bool,
     /// Whether it flows the other way.
     pub(super) backwards: bool,
+    /// How much longer its round trip is than the path's.
+    pub(super) detour: Duration,
     pub(super) supply: Option<Supply>,
     pub(super) receiver: Receiver,
     pub(super) delivered: Series,
@@ -110,6 +112,7 @@ impl Flow {
                 clock: None,
             },
             backwards: false,
+            detour: Duration::ZERO,
             supply: None,
             delivered: Series::default(),
             last_arrival: Duration::ZERO,

@@ -172,6 +172,11 @@ impl Bottleneck {
         flow
     }
 
+    /// The flow's receiver is farther away than the others', behind the queue: its round trip is longer by so much.
+    pub fn set_detour(&mut self, flow: usize, longer: Duration) {
+        self.flows[flow].detour = longer;
+    }
+
     /// The flow's receiver says from now on when packets came, by this clock.
     pub fn set_clock(&mut self, flow: usize, clock: Clock) {
         self.flows[flow].receiver.clock = Some(clock);
@@ -343,6 +348,7 @@ impl Bottleneck {
         let mut arrival = passed + self.path.rtt / 2;
         let late = self.path.reordering > 0.0 && self.rng.random_bool(self.path.reordering);
         let of_flow = &mut self.flows[flow];
+        arrival += of_flow.detour;
         if late {
             arrival += self.path.packet_time() * 5;
         } else {

@@ -3,6 +3,7 @@
 //! The models follow the published algorithms and Linux' constants; none uses code of the `dtl` crate.
 
 mod bbr;
+mod coupled;
 mod cubic;
 mod priorities;
 mod reno;
@@ -12,12 +13,29 @@ use std::time::Duration;
 use crate::bottleneck::PACKET;
 
 pub use self::bbr::Bbr;
+pub use self::coupled::{Coupled, Program};
 pub use self::cubic::Cubic;
 pub use self::priorities::Priorities;
 pub use self::reno::Reno;
 
 /// First window, in packets. Source: RFC 6928.
 const INITIAL: f64 = 10.0;
+
+/// Windows below this many packets are kept by pacing alone: QUIC stalls otherwise.
+const LEAST_WINDOW: u64 = 2;
+
+/// What the QUIC stack lets go at once when its pacer has waited: so long's worth, at least so many packets unless they take longer.
+/// Source: `pacing.rs` of noq-proto 1.4.
+const BURST_USUAL: Duration = Duration::from_millis(2);
+const BURST_LEAST: u64 = 10;
+const BURST_MOST: Duration = Duration::from_millis(10);
+
+/// What the QUIC stack's pacer has saved up at this rate when it has waited.
+fn saved_up(rate: u64) -> u64 {
+    let bytes = |interval: Duration| (rate as f64 * interval.as_secs_f64()) as u64;
+    let usual = bytes(BURST_USUAL).max(BURST_LEAST * PACKET);
+    usual.min(bytes(BURST_MOST).max(PACKET))
+}
 
 /// Whether a window of so many packets is used, so that growing it means something. Source: Linux' tcp_is_cwnd_limited: half of it.
 fn is_used(window: f64, in_flight: u64) -> bool {

@@ -4,16 +4,8 @@ use std::time::{Duration, Instant};
 
 use ringway_dtl::{AckSample, Config, Controller, InvalidPriority, LossSample, Priority};
 
+use super::{LEAST_WINDOW, saved_up};
 use crate::bottleneck::{Acked, Control, PACKET};
-
-/// Windows below this many packets are kept by pacing alone: QUIC stalls otherwise.
-const LEAST_WINDOW: u64 = 2;
-
-/// What the QUIC stack lets go at once when its pacer has waited: so long's worth, at least so many packets unless they take longer.
-/// Source: `pacing.rs` of noq-proto 1.4.
-const BURST_USUAL: Duration = Duration::from_millis(2);
-const BURST_LEAST: u64 = 10;
-const BURST_MOST: Duration = Duration::from_millis(10);
 
 /// One flow of ours.
 #[derive(Debug)]
@@ -76,12 +68,7 @@ impl Control for Priorities {
     }
 
     fn burst(&self) -> u64 {
-        let bytes = |interval: Duration| {
-            let rate = self.controller.pacing_rate().unwrap_or_default();
-            (rate as f64 * interval.as_secs_f64()) as u64
-        };
-        let usual = bytes(BURST_USUAL).max(BURST_LEAST * PACKET);
-        let most = usual.min(bytes(BURST_MOST).max(PACKET));
+        let most = saved_up(self.controller.pacing_rate().unwrap_or_default());
         self.controller.burst().unwrap_or(most).min(most)
     }
 

@@ -7,6 +7,7 @@ mod cells;
 mod changes;
 mod conditions;
 mod measure;
+mod peers;
 mod setting;
 mod worth;
 
@@ -14,6 +15,7 @@ use ringway_dtl::Algorithm;
 
 pub use self::cells::{Cell, matrix, table};
 pub use self::measure::{Beside, Late, alone, beside, late_comers};
+pub use self::peers::{Apart, Shares, two_queues};
 pub use self::setting::{Rival, Run, Setting};
 pub use self::worth::{TREMBLES, Worth, worth, worth_as_flows, worth_of_flows};
 

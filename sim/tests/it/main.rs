@@ -14,6 +14,7 @@ mod loss;
 mod model;
 mod overload;
 mod partition;
+mod peers;
 mod priorities;
 mod records;
 mod routes;

@@ -355,6 +355,23 @@ impl Adaptive {
         }
     }
 
+    /// Whether N flows have found their share.
+    pub(crate) fn is_settled(&self) -> bool {
+        match &self.rule {
+            Rule::Flows(flows) => !flows.in_slow_start() && !flows.is_probing(),
+            Rule::Scavenger(_) => false,
+        }
+    }
+
+    /// Gives windows of N flows to others of the same program, or takes some of theirs.
+    pub(crate) fn scale(&mut self, factor: f64) {
+        if self.is_settled()
+            && let Rule::Flows(flows) = &mut self.rule
+        {
+            flows.scale(factor);
+        }
+    }
+
     /// Why the window is not larger.
     pub(crate) fn limited_by(&self) -> LimitedBy {
         if self.in_slow_start() {

@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringway_transport::quic::{Allow, DatagramCarrier, QuicEndpoint, QuicError, QuicOptions};
+use ringway_transport::quic::{
+    Allow, DatagramCarrier, QuicEndpoint, QuicError, QuicOptions, SharedCoupling,
+};
 use ringway_transport::{
     Address, AddressDescriptor, CounterSnapshot, Incoming, MemberId, PathRules, Protocol, Session,
     StartError, Transport,
@@ -136,8 +138,10 @@ impl Network {
         // A router's address is in its certificate.
         let wants_mapping =
             config.node.port_mapping && listen.is_none() && !config.node.hide_address;
-        let quic = Arc::new(bind_quic(&config.node, identity, listen, directory)?);
-        let (over_links, carrier) = bind_over_links(&config.node, identity, directory)?;
+        let coupling = SharedCoupling::default();
+        let bound = bind_quic(&config.node, identity, listen, directory, &coupling)?;
+        let quic = Arc::new(bound);
+        let (over_links, carrier) = bind_over_links(&config.node, identity, directory, &coupling)?;
         let reachable = Reachable {
             listen,
             address: certificate.address(),
@@ -432,11 +436,13 @@ fn bind_over_links(
     config: &NodeConfig,
     identity: &Identity,
     directory: &Arc<Directory>,
+    coupling: &SharedCoupling,
 ) -> Result<(QuicEndpoint, DatagramCarrier), QuicError> {
     let known = Arc::clone(directory);
     let allow = Arc::new(move |member: &MemberId| known.cached(member).is_some());
     let options = QuicOptions {
         congestion: config.algorithm.congestion(),
+        coupling: coupling.clone(),
         ..QuicOptions::default()
     };
     QuicEndpoint::over_messages(identity.signing_key(), allow, options)
@@ -472,6 +478,7 @@ fn bind_quic(
     identity: &Identity,
     listen: Option<SocketAddr>,
     directory: &Arc<Directory>,
+    coupling: &SharedCoupling,
 ) -> Result<QuicEndpoint, QuicError> {
     let allow = allow_known(directory);
     let serves_quic = config.transports.contains(&TransportName::Quic);
@@ -480,6 +487,7 @@ fn bind_quic(
         accept,
         links: serves_quic,
         congestion: config.algorithm.congestion(),
+        coupling: coupling.clone(),
         ..QuicOptions::default()
     };
     let key = identity.signing_key();

@@ -145,7 +145,7 @@ Examples:
 
 A cell is RATE/RTT/QUEUE in Mbit/s and ms; the queue is in products of the two, or codel. What is measured: `alone`; `upload`, the
 same beside a kernel CUBIC on the way back; `tcp-TCP`, the kernel's TCP alone; `beside-TCP`, a scavenger while it comes and goes; `late-N`, scavengers that start one after the other; `worth-N`, priority N against one
-CUBIC; `equal`; `weights`, 1 : 2 : 4 from one program to one peer; `weights-apart`, from three; `change`, what 1 to 4, 4 to 0 and 0 to 1 take and cost; `figure-6` and
+CUBIC; `equal`; `weights`, 1 : 2 : 4 from one program to one peer; `weights-peers`, to three; `weights-apart`, from three programs; `change`, what 1 to 4, 4 to 0 and 0 to 1 take and cost; `figure-6` and
 `figure-7`, the paper's. All of it takes many hours: with --results it can be broken off and taken up
 again, and what has been measured is shown at once.
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use noq::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use noq_proto::RttEstimator;
-use ringway_dtl::{AckSample, Config, LossSample, Priority, Report};
+use ringway_dtl::{AckSample, Config, Look, LossSample, Priority, Report};
 
 use super::group::{Core, SharedGroup};
 use crate::limits::{
@@ -170,6 +170,7 @@ impl PriorityFactory {
             control: self.control.clone(),
             datagram,
             acks: Vec::new(),
+            look: None,
             losses: Vec::new(),
             sent: SendTimes::default(),
             rtt: None,
@@ -199,6 +200,8 @@ struct PriorityController {
     datagram: u64,
     /// Acknowledged packets of the batch that is coming in; their `rtt` is set at its end.
     acks: Vec<AckSample>,
+    /// What those say of the path that were handed to the core since the last end of a batch.
+    look: Option<Look>,
     /// Packets and sizes lost since the last report.
     losses: Vec<(u64, u64)>,
     sent: SendTimes,
@@ -286,10 +289,14 @@ impl PriorityController {
             self.rtt.unwrap_or(measured)
         };
         self.rtt = Some(rtt);
+        let mut bytes = self.look.map_or(0, |look| look.bytes);
         for ack in &mut self.acks {
             ack.rtt = rtt;
+            bytes = bytes.saturating_add(ack.bytes);
             self.inner.on_ack(now, ack);
         }
+        let sent = newest.1;
+        self.look = Some(Look { sent, rtt, bytes });
         self.acks.clear();
     }
 
@@ -336,7 +343,8 @@ impl Controller for PriorityController {
     ) {
         self.begin(now);
         self.flush_acks(now, largest_packet_num_acked);
-        self.inner.on_ack_batch_end(now, in_flight);
+        self.inner
+            .on_ack_batch_end(now, in_flight, self.look.take());
         self.refresh();
         self.after_pause(now);
         self.control.keep(now, self.rtt, self.inner.report());

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::connection::QuicConnection;
 use super::controller::Control;
 use super::error::QuicError;
-use super::group::Groups;
+use super::group::{Groups, SharedCoupling};
 use super::messages::{DatagramCarrier, Members, MessageSocket, member_address};
 use super::settings::{self, Role};
 use super::tls::{Expected, Identity, Purpose, Shown, from_spki};
@@ -52,6 +52,9 @@ pub struct QuicOptions {
     /// Whether to ask peers for readings of their clocks where we send at priority 0. Without them a queue on the way back counts like one on the
     /// way there.
     pub clocks: bool,
+    /// Priorities to different members are those of one sender among all endpoints that have clones of this: where connections to them wait in one queue, mostly that of
+    /// the own line, they get parts of what they have there as their priorities say ([`ringway_dtl::Coupling`]). Whether they do shows after some seconds.
+    pub coupling: SharedCoupling,
 }
 
 impl Default for QuicOptions {
@@ -63,6 +66,7 @@ impl Default for QuicOptions {
             connections: limits::QUIC_CONNECTIONS,
             links: false,
             clocks: true,
+            coupling: SharedCoupling::default(),
         }
     }
 }
@@ -190,7 +194,8 @@ impl QuicEndpoint {
     /// both sides have proved their keys and accepted each other's.
     ///
     /// All connections made so to one member at one address share one congestion control, worth the sum of their priorities, and
-    /// get exact parts of it ([`ringway_dtl::Group`]).
+    /// get exact parts of it ([`ringway_dtl::Group`]). Where the connections to different members turn out to wait in one queue, their parts of
+    /// what they have together come to be those of their priorities, too ([`QuicOptions::coupling`]).
     ///
     /// # Errors
     /// [`QuicError`]: `WrongPeer` if another key answers, `Refused` if the peer does not accept
@@ -357,7 +362,8 @@ impl Inner {
             .client(expected.clone(), shown.clone(), purpose)?;
         let group = match (&expected, purpose, &self.options.congestion) {
             (Expected::Member(member), Purpose::Streams, CongestionControl::Priority(config)) => {
-                Some(self.groups.of(*member, address, config))
+                let coupling = &self.options.coupling;
+                Some(self.groups.of(*member, address, config, coupling))
             }
             _ => None,
         };

@@ -1,24 +1,98 @@
 //! Connections that share one congestion control because they share a path: those that we made to one member at one address.
 //!
-//! They go from one socket to one socket, so even a router that queues or routes by flow sees them as one.
+//! They go from one socket to one socket, so even a router that queues or routes by flow sees them as one. Groups to different members, or addresses,
+//! are coupled where they turn out to wait in one queue ([`SharedCoupling`]).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use ringway_dtl::{AckSample, Config, Controller, Group, GroupFlow, LossSample, Priority, Report};
+use ringway_dtl::{
+    AckSample, Config, Controller, CoupledGroup, Coupling, Group, GroupFlow, Look, LossSample,
+    Priority, Report,
+};
 
 use crate::member::MemberId;
 
+/// What the endpoints of one program know of the queues that their connections wait in together. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct SharedCoupling(Arc<Coupled>);
+
+#[derive(Debug, Default)]
+struct Coupled {
+    coupling: Mutex<Coupling>,
+    /// How many groups there are: whoever is alone need not ask, and takes no lock.
+    groups: AtomicUsize,
+}
+
+impl SharedCoupling {
+    fn lock(&self) -> MutexGuard<'_, Coupling> {
+        // As with groups.
+        let locked = self.0.coupling.lock();
+        locked.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None` if there are too many already.
+    fn join(&self) -> Option<CoupledGroup> {
+        let id = self.lock().join().ok()?;
+        self.0.groups.fetch_add(1, Ordering::Relaxed);
+        Some(id)
+    }
+
+    fn leave(&self, now: Instant, id: CoupledGroup) {
+        if self.lock().leave(now, id) {
+            self.0.groups.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn is_of_several(&self) -> bool {
+        self.0.groups.load(Ordering::Relaxed) > 1
+    }
+}
+
 /// A group that connections of several tasks use.
 #[derive(Debug)]
-pub(super) struct SharedGroup(Mutex<Group>);
+pub(super) struct SharedGroup {
+    group: Mutex<Group>,
+    coupling: SharedCoupling,
+    id: Option<CoupledGroup>,
+}
 
 impl SharedGroup {
+    fn new(config: &Config, coupling: &SharedCoupling) -> SharedGroup {
+        SharedGroup {
+            group: Mutex::new(Group::new(config.clone())),
+            coupling: coupling.clone(),
+            id: coupling.join(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Group> {
         // A panic elsewhere leaves at worst a wrong window, which the next acknowledgements mend.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.group.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn on_ack_batch_end(&self, now: Instant, flow: GroupFlow, in_flight: u64, look: Option<Look>) {
+        let mut group = self.lock();
+        group.on_ack_batch_end(now, flow, in_flight);
+        // Nobody takes the two locks the other way round.
+        if self.coupling.is_of_several()
+            && let (Some(id), Some(look)) = (self.id, look)
+            && let Some(standing) = group.standing()
+        {
+            let factor = self.coupling.lock().exchange(now, id, &standing, &look);
+            group.scale(factor);
+        }
+    }
+}
+
+impl Drop for SharedGroup {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.coupling.leave(Instant::now(), id);
+        }
     }
 }
 
@@ -35,13 +109,14 @@ impl Groups {
         member: MemberId,
         address: SocketAddr,
         config: &Config,
+        coupling: &SharedCoupling,
     ) -> Arc<SharedGroup> {
         let mut by_path = self.by_path.lock().unwrap_or_else(PoisonError::into_inner);
         // So there are never more than the endpoint has connections, and this one.
         by_path.retain(|_, group| group.strong_count() > 0);
         let known = by_path.get(&(member, address)).and_then(Weak::upgrade);
         known.unwrap_or_else(|| {
-            let group = Arc::new(SharedGroup(Mutex::new(Group::new(config.clone()))));
+            let group = Arc::new(SharedGroup::new(config, coupling));
             by_path.insert((member, address), Arc::downgrade(&group));
             group
         })
@@ -110,10 +185,11 @@ impl Core {
         }
     }
 
-    pub(super) fn on_ack_batch_end(&mut self, now: Instant, in_flight: u64) {
+    /// `look`: what the newest of the packets says of the path.
+    pub(super) fn on_ack_batch_end(&mut self, now: Instant, in_flight: u64, look: Option<Look>) {
         match self {
             Core::Alone(controller) => controller.on_ack_batch_end(now, in_flight),
-            Core::Grouped(at) => at.group.lock().on_ack_batch_end(now, at.id, in_flight),
+            Core::Grouped(at) => at.group.on_ack_batch_end(now, at.id, in_flight, look),
         }
     }
 

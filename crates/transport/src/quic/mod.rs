@@ -4,7 +4,7 @@
 //! are no certificates, no authorities, no session tickets and no 0-RTT. [`QuicEndpoint`] makes and
 //! accepts [`QuicConnection`]s, a connection carries reliable streams. Each connection has its own
 //! priority: transfers that need different priorities use different connections. Those made to one member at one address share
-//! one congestion control, in which their priorities are exact; every other connection has its own controller. Where no UDP passes, [`QuicEndpoint::over_messages`] does the same over any transport.
+//! one congestion control, in which their priorities are exact; every other connection has its own controller. Those to different members are coupled where they wait in one queue ([`SharedCoupling`]). Where no UDP passes, [`QuicEndpoint::over_messages`] does the same over any transport.
 //! [`QuicTransport`] carries messages in datagrams, by connections of the same endpoint.
 
 pub(crate) mod clock;
@@ -23,6 +23,7 @@ mod transport;
 pub use connection::{ConnectionReport, QuicConnection};
 pub use endpoint::{Allow, CongestionControl, QuicEndpoint, QuicOptions};
 pub use error::QuicError;
+pub use group::SharedCoupling;
 pub use messages::{DatagramCarrier, MemberDatagram, member_address};
 pub use streams::PriorityStream;
 pub use transport::{QuicTransport, QuicTransportOptions};

@@ -118,6 +118,17 @@ impl Cubic {
         every.max(FASTEST)
     }
 
+    /// Takes so many times what it has and has had, as if it had always been so.
+    pub(super) fn scale(&mut self, factor: f64) {
+        self.window = (self.window * factor).max(LEAST);
+        self.threshold *= factor;
+        self.most *= factor;
+        if let Some(epoch) = &mut self.epoch {
+            epoch.origin *= factor;
+            epoch.reno *= factor;
+        }
+    }
+
     /// Answers a loss that counts for `losses`.
     pub(super) fn cut(&mut self, next: u64, losses: f64) {
         self.recovered_at = next;

@@ -221,6 +221,13 @@ impl Flows {
         }
     }
 
+    /// Gives windows to others of the same program, or takes some of theirs.
+    pub(super) fn scale(&mut self, factor: f64) {
+        for flow in &mut self.flows {
+            flow.cubic.scale(factor);
+        }
+    }
+
     fn weigh(&mut self, count: f64) {
         let number = self.flows.len();
         let each = (count / number as f64).max(1.0);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
 use super::changes;
-use super::flow::{Clocks, Kind};
+use super::flow::{Clocks, Kind, Peers};
 use super::line::Line;
 use super::watch::{Packets, STEP, Watch};
 use crate::failure::Failure;
@@ -79,7 +79,9 @@ pub(super) enum Case {
     Equal,
     /// Flows of priorities 1, 2 and 4 from one program to one peer.
     Weights,
-    /// The same from three programs, as to three peers: no congestion control is common to them.
+    /// The same to three peers: a congestion control for each, and what the program finds out of their queues.
+    Peers,
+    /// The same from three programs, which know nothing of each other.
     Apart,
     /// Beside one kernel CUBIC a priority goes from 1 to 4, to 0, and back to 1.
     Change,
@@ -100,6 +102,7 @@ impl fmt::Display for Case {
             Case::Worth(priority) => write!(f, "worth-{priority}"),
             Case::Equal => f.write_str("equal"),
             Case::Weights => f.write_str("weights"),
+            Case::Peers => f.write_str("weights-peers"),
             Case::Apart => f.write_str("weights-apart"),
             Case::Change => f.write_str("change"),
             Case::Figure6 => f.write_str("figure-6"),
@@ -170,7 +173,12 @@ impl Times {
     pub(super) fn of(&self, case: Case) -> f64 {
         let once = self.settle + self.measure;
         match case {
-            Case::Alone | Case::Equal | Case::Weights | Case::Apart | Case::Worth(_) => once,
+            Case::Alone
+            | Case::Equal
+            | Case::Weights
+            | Case::Peers
+            | Case::Apart
+            | Case::Worth(_) => once,
             Case::Upload | Case::Tcp(_) => once + self.settle,
             Case::Beside(_) => once + self.settle + self.back,
             Case::Late(flows) => self.gap * f64::from(flows) + once,
@@ -210,7 +218,8 @@ pub(super) fn run(
         }
         Case::Worth(priority) => worth(&mut watch, &flow(priority), times),
         Case::Equal => equal(&mut watch, &flow(1.0), times),
-        Case::Weights => weights(&mut watch, contender, times),
+        Case::Weights => weights(&mut watch, contender, Peers::One, times),
+        Case::Peers => weights(&mut watch, contender, Peers::Each, times),
         Case::Apart => apart(&mut watch, &WEIGHTS.map(flow), times),
         Case::Change => changes::change(&mut watch, &flow(1.0)),
         Case::Figure6 => changes::figure_6(&mut watch, &flow(0.0)),
@@ -393,13 +402,18 @@ fn equal(watch: &mut Watch<'_>, kind: &Kind, times: Times) -> Result<Outcome, Fa
 }
 
 /// How far flows of one program are from the parts that their priorities give them.
-fn weights(watch: &mut Watch<'_>, contender: &Contender, times: Times) -> Result<Outcome, Failure> {
+fn weights(
+    watch: &mut Watch<'_>,
+    contender: &Contender,
+    peers: Peers,
+    times: Times,
+) -> Result<Outcome, Failure> {
     let Contender::Ringway = contender else {
         return Err(Failure::failed(format_args!(
-            "{contender} has no flows of different priorities to one peer"
+            "{contender} has no flows of different priorities of one program"
         )));
     };
-    let flows = watch.start_together(&WEIGHTS)?;
+    let flows = watch.start_together(&WEIGHTS, peers)?;
     Ok(off(watch, &flows, times))
 }
 

@@ -105,7 +105,7 @@ fn of(task: &Task, runs: &Outcomes) -> Vec<Figure> {
             let share = case.figure("share ÷ one CUBIC's", "", "share");
             vec![against(share, "kernel CUBICs", &case.of_kernel("share"))]
         }
-        Case::Weights | Case::Apart => vec![
+        Case::Weights | Case::Peers | Case::Apart => vec![
             aim(case.figure("farthest from 1 : 2 : 4", "", "off"), 0.05),
             case.figure("throughput", "Mbit/s", "rate"),
         ],

@@ -92,13 +92,14 @@ impl Flow {
         })
     }
 
-    /// Starts flows of ours from one program at the sending end to one peer at the receiving end.
+    /// Starts flows of ours from one program at the sending end to the receiving end: to one peer, or each to a peer of its own, from this port on.
     pub(super) fn start_together(
         line: &Line,
         priorities: &[f64],
+        peers: Peers,
         port: u16,
     ) -> Result<Vec<Flow>, Failure> {
-        quic(line, &QuicOptions::default(), priorities, port).map_err(|error| {
+        quic(line, &QuicOptions::default(), priorities, peers, port).map_err(|error| {
             Failure::failed(format_args!(
                 "flows of one program could not be started: {error}"
             ))
@@ -220,16 +221,26 @@ impl Drop for Flow {
 
 /// A flow of ours, or of the QUIC stack's, that shares nothing with others.
 fn alone(line: &Line, options: &QuicOptions, priority: f64, port: u16) -> io::Result<Flow> {
-    let flows = quic(line, options, &[priority], port)?;
+    let flows = quic(line, options, &[priority], Peers::One, port)?;
     let alone = flows.into_iter().next();
     alone.ok_or_else(|| io::ErrorKind::NotConnected.into())
 }
 
-/// Flows from one endpoint to another, one for each priority.
+/// To whom flows of one program go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Peers {
+    /// All to one.
+    One,
+    /// Each to one of its own.
+    Each,
+}
+
+/// Flows from one endpoint to others, one for each priority.
 fn quic(
     line: &Line,
     options: &QuicOptions,
     priorities: &[f64],
+    peers: Peers,
     port: u16,
 ) -> io::Result<Vec<Flow>> {
     let priorities: Vec<_> = priorities
@@ -239,29 +250,24 @@ fn quic(
     let mut flows: Vec<_> = priorities.iter().map(|_| Flow::idle()).collect();
     let counters = flows.iter().map(|flow| Arc::clone(&flow.received));
     let counters: Vec<_> = counters.collect();
-    let there = line.receiver(port);
-    let generate = || Identity::generate().map_err(io::Error::other);
-    let (ours, theirs) = (generate()?, generate()?);
-    let member = MemberId::from(theirs.signing_key());
-    let (ready, bound) = mpsc::channel();
-    let at_receiver = options.clone();
-    line.at(End::Receiver, move || {
-        run(async {
-            let endpoint = bind(there, &theirs, at_receiver)?;
-            ready.send(()).ok();
-            sink(&endpoint, counters).await
-        })
-    })?;
-    bound.recv().map_err(io::Error::other)?;
+    let each = match peers {
+        Peers::One => counters.len().max(1),
+        Peers::Each => 1,
+    };
+    let mut there = Vec::new();
+    for (counters, port) in counters.chunks(each).zip(port..) {
+        let peer = receive(line, options, counters.to_vec(), port)?;
+        there.extend(counters.iter().map(|_| peer));
+    }
+    let ours = Identity::generate().map_err(io::Error::other)?;
     let (connected, connections) = mpsc::channel();
-    let at_sender = options.clone();
+    let (at_sender, local) = (options.clone(), unspecified(line.receiver(port)));
     line.at(End::Sender, move || {
         run(async {
-            let local = SocketAddr::new(unspecified(there), 0);
-            let endpoint = bind(local, &ours, at_sender)?;
+            let endpoint = bind(SocketAddr::new(local, 0), &ours, at_sender)?;
             let mut sending = tokio::task::JoinSet::new();
-            for priority in priorities {
-                let connection = endpoint.connect(there, member, priority).await;
+            for (priority, (address, member)) in priorities.into_iter().zip(there) {
+                let connection = endpoint.connect(address, member, priority).await;
                 let connection = connection.map_err(io::Error::other)?;
                 connected.send(connection.clone()).ok();
                 sending.spawn(async move { source(&connection).await });
@@ -274,6 +280,29 @@ fn quic(
         flow.connection = Some(connections.recv().map_err(io::Error::other)?);
     }
     Ok(flows)
+}
+
+/// Starts a peer at the receiving end that counts what so many connections bring; gives where and who it is.
+fn receive(
+    line: &Line,
+    options: &QuicOptions,
+    counters: Vec<Arc<AtomicU64>>,
+    port: u16,
+) -> io::Result<(SocketAddr, MemberId)> {
+    let there = line.receiver(port);
+    let theirs = Identity::generate().map_err(io::Error::other)?;
+    let member = MemberId::from(theirs.signing_key());
+    let (ready, bound) = mpsc::channel();
+    let options = options.clone();
+    line.at(End::Receiver, move || {
+        run(async {
+            let endpoint = bind(there, &theirs, options)?;
+            ready.send(()).ok();
+            sink(&endpoint, counters).await
+        })
+    })?;
+    bound.recv().map_err(io::Error::other)?;
+    Ok((there, member))
 }
 
 /// Connects with this congestion control from the beginning. A connection that begins with the system's own and changes keeps some

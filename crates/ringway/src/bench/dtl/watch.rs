@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tracing::Level;
 
-use super::flow::{Flow, Kind};
+use super::flow::{Flow, Kind, Peers};
 use super::line::Line;
 use super::probe::Probe;
 use crate::failure::Failure;
@@ -76,10 +76,15 @@ impl<'a> Watch<'a> {
         Ok(self.flows.len() - 1)
     }
 
-    /// Adds flows of ours from one program to one peer, and gives their indices.
-    pub(super) fn start_together(&mut self, priorities: &[f64]) -> Result<Vec<usize>, Failure> {
-        let flows = Flow::start_together(self.line, priorities, self.port)?;
-        self.port += 1;
+    /// Adds flows of ours from one program, and gives their indices.
+    pub(super) fn start_together(
+        &mut self,
+        priorities: &[f64],
+        peers: Peers,
+    ) -> Result<Vec<usize>, Failure> {
+        let flows = Flow::start_together(self.line, priorities, peers, self.port)?;
+        // One for each peer, of which there are no more than flows.
+        self.port = self.port.saturating_add(priorities.len() as u16);
         let first = self.flows.len();
         let samples = self.samples;
         self.flows.extend(flows.into_iter().map(|flow| Tracked {

@@ -12,10 +12,14 @@ const QUEUE: usize = 25_000;
 
 /// Queues a file of this size to lima and gives the transfer's id.
 fn send(ring: &Ring, number: usize, priority: &str, size: usize) -> String {
+    send_to(ring, "lima", number, priority, size)
+}
+
+fn send_to(ring: &Ring, peer: &str, number: usize, priority: &str, size: usize) -> String {
     let file = ring.folder().join(format!("weighted-{number}.bin"));
     fs::write(&file, random_bytes(&number.to_string(), size)).unwrap();
     let member = ring.member("oslo").unwrap();
-    let arguments = ["send", file.to_str().unwrap(), "lima", "--detach"];
+    let arguments = ["send", file.to_str().unwrap(), peer, "--detach"];
     let queued = member
         .call(&[&arguments[..], &["--priority", priority]].concat())
         .unwrap();
@@ -29,7 +33,11 @@ fn set_priority(ring: &Ring, id: &str, priority: &str) {
 
 /// Bytes of each transfer that have arrived.
 fn arrived(ring: &Ring, ids: &[String]) -> Vec<f64> {
-    let member = ring.member("lima").unwrap();
+    arrived_at(ring, "lima", ids)
+}
+
+fn arrived_at(ring: &Ring, peer: &str, ids: &[String]) -> Vec<f64> {
+    let member = ring.member(peer).unwrap();
     let transfers = member.call(&["transfers"]).unwrap();
     let bytes = |id: &String| {
         let transfer = transfers.iter().find(|transfer| transfer["id"] == **id);
@@ -110,6 +118,52 @@ fn transfers_to_one_peer_share_a_line_in_the_proportion_of_their_priorities() {
     }
     let member = ring.member("oslo").unwrap();
     for id in &ids {
+        member.call(&["cancel", id]).unwrap();
+    }
+}
+
+#[test]
+fn transfers_to_two_peers_share_the_own_line_in_the_proportion_of_their_priorities() {
+    let Some(network) = Network::or_skip("priorities to several peers").unwrap() else {
+        return;
+    };
+    let line = Line::plain().delay_ms(DELAY_MS).rate(RATE, QUEUE);
+    let lan = Lan::new(network, &["oslo", "lima", "paris"], &line);
+    let ring = started(lan.routers(&["oslo", "lima", "paris"]));
+    let peers = ["lima", "paris"];
+    let sent = peers.into_iter().enumerate().map(|(number, peer)| {
+        ping(&ring, "oslo", peer, "udp://");
+        let priority = ["1", "3"][number];
+        let id = send_to(&ring, peer, number, priority, 60 << 20);
+        transfer_when(&ring, peer, &id, |transfer| {
+            transfer["bytes"].as_u64() > Some(1 << 17)
+        });
+        id
+    });
+    let ids: Vec<String> = sent.collect();
+    let at_peers = || -> Vec<f64> {
+        let each = peers.iter().zip(&ids);
+        let bytes = each.flat_map(|(peer, id)| arrived_at(&ring, peer, std::slice::from_ref(id)));
+        bytes.collect()
+    };
+    // That they wait in one queue shows after some seconds.
+    std::thread::sleep(Duration::from_secs(10));
+    let before = at_peers();
+    std::thread::sleep(Duration::from_secs(20));
+    let after = at_peers();
+    let got = before
+        .iter()
+        .zip(&after)
+        .map(|(before, after)| after - before);
+    let got: Vec<f64> = got.collect();
+    let all: f64 = got.iter().sum();
+    let shares: Vec<f64> = got.iter().map(|one| one / all).collect();
+    let shown = format!("1, 3: {shares:?}, {} Mbit/s", all * 8e-6 / 20.0);
+    eprintln!("{shown}");
+    assert!(all * 8e-6 / 20.0 >= 7.0, "{shown}");
+    assert_near(&shares, &[1.0, 3.0], 0.08, &shown);
+    for id in &ids {
+        let member = ring.member("oslo").unwrap();
         member.call(&["cancel", id]).unwrap();
     }
 }

@@ -1,0 +1,177 @@
+//! One group of a coupling: what it saw, what it has, and what it was served.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::{CoupledGroup, Standing};
+use crate::limits::{COUPLED_BINS, MAX_GROUP_FLOWS, MAX_PRIORITY, MIN_RTT, MIN_WEIGHT};
+
+/// Length of a bin of time.
+const BIN: Duration = Duration::from_millis(50);
+/// Time in which a window comes to its part, and in which what was missed is made up for, in seconds.
+const SETTLES: f64 = 0.5;
+const REPAID: f64 = 1.0;
+/// Greatest part of what is due that is made up for at once, and for how many seconds of it at all.
+const MOST_REPAID: f64 = 0.5;
+const MOST_LAG: f64 = 8.0;
+/// Greatest step towards the part that is due, at once.
+const MOST_STEP: f64 = 0.25;
+/// Two groups that were taken to share a queue for no longer than this did not: each gets back what it gave, up to so many times what it has.
+const MISTAKE: Duration = Duration::from_secs(10);
+const MOST_GIVEN: f64 = 4.0;
+/// For how long a group counts after it was last heard of.
+const HEARD: Duration = Duration::from_secs(1);
+
+/// Its weight; what is none, or too large for sums, counts as none.
+fn worth(standing: &Standing) -> f64 {
+    let most = MAX_PRIORITY * MAX_GROUP_FLOWS as f64;
+    if (MIN_WEIGHT..=most).contains(&standing.weight) {
+        standing.weight
+    } else {
+        0.0
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    /// The first group that waits in one queue with it.
+    pub(super) set: CoupledGroup,
+    pub(super) weight: f64,
+    /// Bytes a second: its window, once in a round trip.
+    pub(super) rate: f64,
+    /// Bytes acknowledged ÷ weight, from an origin that all groups have in common.
+    pub(super) served: f64,
+    /// Since when it is not alone in its set, and by what its window has been changed there.
+    since: Option<Instant>,
+    given: f64,
+    /// By what it is to change next.
+    change: f64,
+    told: Option<Instant>,
+    /// The bin under way, and the shortest round trip in it, in seconds.
+    open: Option<(u64, f64)>,
+    /// Those before it, oldest first.
+    bins: VecDeque<(u64, f64)>,
+}
+
+impl Member {
+    pub(super) fn new(id: CoupledGroup) -> Member {
+        Member {
+            set: id,
+            weight: 0.0,
+            rate: 0.0,
+            served: 0.0,
+            since: None,
+            given: 1.0,
+            change: 1.0,
+            told: None,
+            open: None,
+            bins: VecDeque::new(),
+        }
+    }
+
+    /// Comes to another set, or to itself.
+    pub(super) fn moves(&mut self, now: Instant, set: CoupledGroup, alone: bool) {
+        // What all were served is counted from an origin that each set has of its own, which may have got or lost somebody.
+        self.served = 0.0;
+        self.set = set;
+        if !alone {
+            self.since.get_or_insert(now);
+            return;
+        }
+        let since = self.since.take();
+        if since.is_some_and(|since| now.saturating_duration_since(since) > MISTAKE) {
+            self.given = 1.0;
+        }
+    }
+
+    /// Makes up for what it has got or given in a set that was a mistake.
+    pub(super) fn take_back(&mut self) {
+        self.change *= std::mem::replace(&mut self.given, 1.0).recip();
+    }
+
+    /// The factor by which its window is to change now.
+    pub(super) fn take_change(&mut self) -> f64 {
+        std::mem::replace(&mut self.change, 1.0).clamp(1.0 / MOST_GIVEN, MOST_GIVEN)
+    }
+
+    /// Whether it had something to send of late.
+    pub(super) fn counts(&self, now: Instant) -> bool {
+        let heard = |told| now.saturating_duration_since(told) <= HEARD;
+        self.weight > 0.0 && self.told.is_some_and(heard)
+    }
+
+    /// Whether it has not counted until now, or not for as much.
+    pub(super) fn begins(&self, now: Instant, standing: &Standing) -> bool {
+        !self.counts(now) || self.weight.total_cmp(&worth(standing)).is_ne()
+    }
+
+    /// Takes what it has now.
+    pub(super) fn tell(&mut self, now: Instant, standing: &Standing, bytes: u64) {
+        self.told = Some(now);
+        self.weight = worth(standing);
+        self.rate = standing.window as f64 / standing.smoothed.max(MIN_RTT).as_secs_f64();
+        if self.weight > 0.0 {
+            self.served += bytes as f64 / self.weight;
+        }
+    }
+
+    /// A packet that left so long after the origin took this round trip. Gives the bin that is closed by it, and its shortest round trip.
+    pub(super) fn look(&mut self, since: Duration, rtt: Duration) -> Option<(u64, f64)> {
+        let bin = u64::try_from(since.as_millis() / BIN.as_millis()).unwrap_or(u64::MAX);
+        let rtt = rtt.as_secs_f64();
+        match &mut self.open {
+            Some((open, least)) if bin <= *open => {
+                // One from before the bin, after a loss, says nothing of it.
+                if bin == *open {
+                    *least = least.min(rtt);
+                }
+                None
+            }
+            open => {
+                let closed = open.replace((bin, rtt))?;
+                if self.bins.len() >= COUPLED_BINS {
+                    self.bins.pop_front();
+                }
+                self.bins.push_back(closed);
+                Some(closed)
+            }
+        }
+    }
+
+    /// The shortest round trip of a bin that is closed.
+    pub(super) fn seen(&self, bin: u64) -> Option<f64> {
+        let newest_first = self.bins.iter().rev();
+        let mut near = newest_first.take_while(|(seen, _)| *seen >= bin);
+        near.find(|(seen, _)| *seen == bin).map(|(_, delay)| *delay)
+    }
+
+    /// What it lacks or owes is bounded: a group that could not send for long is not made up for all of it.
+    pub(super) fn bound_lag(&mut self, present: f64, rate: f64, weight: f64) {
+        if weight > 0.0 {
+            let most = MOST_LAG * rate / weight;
+            self.served = self.served.clamp(present - most, present + most);
+        }
+    }
+
+    /// Its part of what all have, `rate` bytes a second for a weight of `weight`, and of what it lacks if all are served as far as `present`.
+    pub(super) fn wanted(&self, present: f64, rate: f64, weight: f64) -> f64 {
+        let due = rate * self.weight / weight;
+        let lag = (present - self.served) * self.weight / REPAID;
+        let most = due * MOST_REPAID;
+        due + lag.clamp(-most, most)
+    }
+
+    /// Plans a step of so many seconds on the way to such a rate.
+    pub(super) fn change(&mut self, passed: f64, wanted: f64) {
+        let step = (passed / SETTLES).min(MOST_STEP);
+        let factor = 1.0 + step * (wanted / self.rate - 1.0);
+        // Who has nothing gives no number.
+        if factor.is_finite() {
+            let factor = factor.clamp(1.0 - MOST_STEP, 1.0 + MOST_STEP);
+            self.given = (self.given * factor).clamp(1.0 / MOST_GIVEN, MOST_GIVEN);
+            self.change *= factor;
+            // Until it is told anew.
+            self.rate *= factor;
+        }
+    }
+}
