@@ -1,3 +1,5 @@
+//! What the coupling does with queues that are one, and with queues that are not.
+
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
