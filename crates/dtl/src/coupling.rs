@@ -105,6 +105,7 @@ impl Coupling {
         let known = self.members.remove(&id).is_some();
         self.pairs
             .retain(|(one, other), _| *one != id && *other != id);
+        self.members.values_mut().for_each(Member::keep);
         self.find_sets(now);
         known
     }

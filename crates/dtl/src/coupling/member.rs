@@ -84,9 +84,16 @@ impl Member {
         }
     }
 
-    /// Makes up for what it has got or given in a set that was a mistake.
+    /// Makes up for what it has got or given in a set that was a mistake. Whose company only pauses goes on with what it has.
     pub(super) fn take_back(&mut self) {
-        self.change *= std::mem::replace(&mut self.given, 1.0).recip();
+        if self.since.is_none() {
+            self.change *= std::mem::replace(&mut self.given, 1.0).recip();
+        }
+    }
+
+    /// What it has got or given was no mistake: somebody has left.
+    pub(super) fn keep(&mut self) {
+        self.given = 1.0;
     }
 
     /// The factor by which its window is to change now.

@@ -186,6 +186,28 @@ fn who_has_nothing_to_send_leaves_its_part_to_the_others_and_is_owed_nothing() {
 }
 
 #[test]
+fn who_is_left_behind_or_has_a_pause_beside_it_keeps_what_it_has() {
+    for (seconds, leaves) in [(6, true), (6, false), (20, false)] {
+        let mut bench = Bench::new(&[(1.0, 60_000.0), (4.0, 60_000.0)]);
+        bench.run(seconds * SECOND, |_, tick| queue(0, tick));
+        assert_eq!(bench.together(), [2, 2]);
+        let before = bench.windows()[1];
+        assert!(before > 70_000.0, "{before}");
+        if leaves {
+            bench.coupling.leave(bench.now, bench.groups[0].0);
+        } else {
+            bench.groups[0].1 = 0.0;
+        }
+        bench.run(SECOND / 2, |_, tick| queue(0, tick));
+        let after = bench.windows()[1];
+        assert!(
+            (after / before - 1.0).abs() < 0.05,
+            "{seconds} s, leaves {leaves}: {before} to {after}"
+        );
+    }
+}
+
+#[test]
 fn those_who_leave_are_forgotten_and_there_are_no_more_than_the_bound() {
     let mut coupling = Coupling::new();
     let ids: Vec<_> = (0..MAX_COUPLED).map(|_| coupling.join().unwrap()).collect();
