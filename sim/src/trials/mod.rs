@@ -8,6 +8,7 @@ mod changes;
 mod conditions;
 mod measure;
 mod peers;
+mod raises;
 mod setting;
 mod worth;
 
@@ -82,7 +83,7 @@ pub struct Trial {
 /// All of them.
 #[must_use]
 pub fn trials() -> Vec<Trial> {
-    [conditions::TRIALS, changes::TRIALS].concat()
+    [conditions::TRIALS, changes::TRIALS, raises::TRIALS].concat()
 }
 
 /// The trial of that name.
