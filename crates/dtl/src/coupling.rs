@@ -113,11 +113,18 @@ impl Coupling {
     /// How many groups wait in one queue with this one, itself among them. 1 if it is on its own, 0 if it is unknown.
     #[must_use]
     pub fn together(&self, id: CoupledGroup) -> usize {
-        let Some(member) = self.members.get(&id) else {
-            return 0;
-        };
-        let same = |other: &&Member| other.set == member.set;
-        self.members.values().filter(same).count()
+        match self.members.contains_key(&id) {
+            true => self.others(id).count() + 1,
+            false => 0,
+        }
+    }
+
+    /// The others that wait in one queue with this one, in the order in which they joined. None if it is on its own, or unknown.
+    pub fn others(&self, id: CoupledGroup) -> impl Iterator<Item = CoupledGroup> + '_ {
+        let set = self.members.get(&id).map(|member| member.set);
+        let all = self.members.iter();
+        let same = all.filter(move |(other, member)| **other != id && Some(member.set) == set);
+        same.map(|(other, _)| *other)
     }
 
     /// The same for each of them, in the order in which they joined.

@@ -193,6 +193,9 @@ pub struct NodeConfig {
     /// The rules by which transfers keep their priority.
     #[serde(default)]
     pub algorithm: AlgorithmName,
+    /// Whether transfers to different members that wait in one queue share it by their priorities.
+    #[serde(default = "yes")]
+    pub coupling: bool,
 }
 
 fn yes() -> bool {

@@ -21,6 +21,9 @@ const SCHEMA: &str = "ringway.transfer/1";
 /// Digits of an id that are shown to people; enough for every command that takes one.
 const SHOWN_ID_DIGITS: usize = 8;
 
+/// Names of others that a note has room for.
+const SHOWN_NAMES: usize = 2;
+
 /// Sends a file and, unless detached, follows it to its end.
 pub(crate) async fn send(context: &Context, args: &SendArgs) -> Result<(), Failure> {
     let path = readable_file(&args.file)?;
@@ -214,7 +217,6 @@ fn table(transfers: &[TransferStatus]) -> Table {
         } else {
             "←"
         };
-        let note = transfer.reason.clone().or_else(|| limit(transfer));
         let [rtt, queue, lost, window] = path(transfer.path_report.as_ref());
         table.row(&[
             short(&transfer.id).to_owned(),
@@ -229,7 +231,7 @@ fn table(transfers: &[TransferStatus]) -> Table {
             queue,
             lost,
             window,
-            note.unwrap_or_default(),
+            note(transfer),
         ]);
     }
     table
@@ -251,7 +253,25 @@ fn path(report: Option<&PathReport>) -> [String; 4] {
     ]
 }
 
-/// The same with the interface, where the limit is that of one.
+/// Why a transfer waits or has failed, or else why it is not faster, and with whom it shares a queue.
+fn note(transfer: &TransferStatus) -> String {
+    let why = transfer.reason.clone().or_else(|| limit(transfer));
+    let parts = [why, shared(&transfer.shares_with)];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// None if nobody is known who waits in the same queue.
+fn shared(with: &[String]) -> Option<String> {
+    let (named, more) = with.split_at(with.len().min(SHOWN_NAMES));
+    let named = named.join(", ");
+    match more.len() {
+        0 if named.is_empty() => None,
+        0 => Some(format!("queue shared with {named}")),
+        more => Some(format!("queue shared with {named} and {more} more")),
+    }
+}
+
+/// What keeps it from being faster, with the interface where the limit is that of one.
 fn limit(transfer: &TransferStatus) -> Option<String> {
     let words = in_words(transfer.limited_by.as_deref()?);
     Some(match transfer.capped_by.as_deref() {
@@ -360,6 +380,18 @@ mod tests {
                 assert_eq!(in_words(word), note, "{word}");
             }
         }
+    }
+
+    #[test]
+    fn a_note_names_few_of_many_with_whom_a_queue_is_shared() {
+        let names = ["lima", "oslo", "paris", "quito"].map(str::to_owned);
+        assert_eq!(shared(&[]), None);
+        assert_eq!(shared(&names[..1]).unwrap(), "queue shared with lima");
+        assert_eq!(shared(&names[..2]).unwrap(), "queue shared with lima, oslo");
+        assert_eq!(
+            shared(&names).unwrap(),
+            "queue shared with lima, oslo and 2 more"
+        );
     }
 
     #[test]

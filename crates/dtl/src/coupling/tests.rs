@@ -86,6 +86,9 @@ fn who_waits_in_one_queue_comes_to_the_parts_of_the_priorities_and_all_keep_what
     assert_eq!(bench.windows(), [60_000.0; 3]);
     bench.run(20 * SECOND, |_, tick| queue(0, tick + 3 * SECOND));
     assert_eq!(bench.together(), [3, 3, 3]);
+    let [first, second, third] = [0, 1, 2].map(|place| bench.groups[place].0);
+    let others: Vec<CoupledGroup> = bench.coupling.others(second).collect();
+    assert_eq!(others, [first, third]);
     for (window, weight) in bench.windows().into_iter().zip([1.0, 2.0, 4.0]) {
         let due = bench.all() * weight / 7.0;
         assert!((window / due - 1.0).abs() < 0.02, "{:?}", bench.windows());
@@ -216,6 +219,7 @@ fn those_who_leave_are_forgotten_and_there_are_no_more_than_the_bound() {
     assert!(coupling.leave(now, ids[3]));
     assert!(!coupling.leave(now, ids[3]));
     assert_eq!(coupling.together(ids[3]), 0);
+    assert_eq!(coupling.others(ids[3]).count(), 0);
     let standing = Standing {
         weight: 1.0,
         window: 1000,

@@ -239,6 +239,12 @@ fn the_papers_rules_of_priority_can_be_chosen() {
 }
 
 #[test]
+fn priorities_to_several_members_are_those_of_one_unless_it_is_said() {
+    assert!(of("[node]\n").node.coupling);
+    assert!(!of("[node]\ncoupling = false\n").node.coupling);
+}
+
+#[test]
 fn what_is_done_for_others_has_a_limit_and_can_be_switched_off() {
     let usual = of("[node]\n");
     assert_eq!(

@@ -286,6 +286,10 @@ pub struct TransferStatus {
     pub limited_by: Option<String>,
     /// Whose upload limit that is, if it is one: an interface's name, or `all` for the limit on all transfers.
     pub capped_by: Option<String>,
+    /// Names of other members to whom what is sent waits in one queue with it, as it has shown (senders only, while active): what all of
+    /// them get there is shared by priority.
+    #[serde(default)]
+    pub shares_with: Vec<String>,
 }
 
 /// Figures of a transfer's connection.

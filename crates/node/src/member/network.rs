@@ -138,10 +138,11 @@ impl Network {
         // A router's address is in its certificate.
         let wants_mapping =
             config.node.port_mapping && listen.is_none() && !config.node.hide_address;
-        let coupling = SharedCoupling::default();
-        let bound = bind_quic(&config.node, identity, listen, directory, &coupling)?;
+        // One for both endpoints: a file may go by either.
+        let coupling = config.node.coupling.then(SharedCoupling::default);
+        let bound = bind_quic(&config.node, identity, listen, directory, coupling.as_ref())?;
         let quic = Arc::new(bound);
-        let (over_links, carrier) = bind_over_links(&config.node, identity, directory, &coupling)?;
+        let (over_links, carrier) = bind_over_links(&config.node, identity, directory, coupling)?;
         let reachable = Reachable {
             listen,
             address: certificate.address(),
@@ -436,13 +437,13 @@ fn bind_over_links(
     config: &NodeConfig,
     identity: &Identity,
     directory: &Arc<Directory>,
-    coupling: &SharedCoupling,
+    coupling: Option<SharedCoupling>,
 ) -> Result<(QuicEndpoint, DatagramCarrier), QuicError> {
     let known = Arc::clone(directory);
     let allow = Arc::new(move |member: &MemberId| known.cached(member).is_some());
     let options = QuicOptions {
         congestion: config.algorithm.congestion(),
-        coupling: coupling.clone(),
+        coupling,
         ..QuicOptions::default()
     };
     QuicEndpoint::over_messages(identity.signing_key(), allow, options)
@@ -478,7 +479,7 @@ fn bind_quic(
     identity: &Identity,
     listen: Option<SocketAddr>,
     directory: &Arc<Directory>,
-    coupling: &SharedCoupling,
+    coupling: Option<&SharedCoupling>,
 ) -> Result<QuicEndpoint, QuicError> {
     let allow = allow_known(directory);
     let serves_quic = config.transports.contains(&TransportName::Quic);
@@ -487,7 +488,7 @@ fn bind_quic(
         accept,
         links: serves_quic,
         congestion: config.algorithm.congestion(),
-        coupling: coupling.clone(),
+        coupling: coupling.cloned(),
         ..QuicOptions::default()
     };
     let key = identity.signing_key();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bao_tree::ChunkRanges;
 use ringway_dtl::{LimitedBy, Priority};
+use ringway_transport::MemberId;
 use ringway_transport::quic::{QuicConnection, member_address};
 use tokio::sync::watch;
 
@@ -14,6 +15,7 @@ use super::content::Partial;
 use super::record::{Direction, Phase, Record};
 use super::uplink::{Flow, HeldBack};
 use crate::control::{PathReport, TransferStatus};
+use crate::directory::Directory;
 
 /// How far back the rate looks.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -247,7 +249,8 @@ impl Live {
         })
     }
 
-    pub(super) fn status(&self) -> TransferStatus {
+    /// Names come from `directory`.
+    pub(super) fn status(&self, directory: &Directory) -> TransferStatus {
         let record = self.record();
         let bytes = match record.phase {
             Phase::Done => record.size,
@@ -286,6 +289,10 @@ impl Live {
             blake3: record.hash.map(|hash| hash.to_hex().to_string()),
             resumed_from: self.resumed.load(Ordering::Relaxed),
             limited_by: limit.map(str::to_owned),
+            shares_with: match channel.as_ref().filter(|_| sends) {
+                Some(channel) => names(directory, channel.connection.coupled_with()),
+                None => Vec::new(),
+            },
             capped_by: held
                 .filter(|_| sends)
                 .map(|held| held.interface.unwrap_or_else(|| ALL.to_owned())),
@@ -300,6 +307,17 @@ impl Live {
             }),
         }
     }
+}
+
+/// In alphabetic order; an id where no name is known.
+fn names(directory: &Directory, members: impl IntoIterator<Item = MemberId>) -> Vec<String> {
+    let name = |member: MemberId| {
+        let certificate = directory.cached(&member);
+        certificate.map_or_else(|| member.to_string(), |known| known.name().to_string())
+    };
+    let mut names: Vec<String> = members.into_iter().map(name).collect();
+    names.sort();
+    names
 }
 
 fn shown(connection: &QuicConnection) -> String {

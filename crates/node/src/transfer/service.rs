@@ -146,6 +146,10 @@ impl Context {
         self.save(live);
     }
 
+    fn status(&self, live: &Live) -> TransferStatus {
+        live.status(&self.directory)
+    }
+
     /// Transfers in one direction that have not ended, with everybody or with one peer.
     pub(super) fn open_transfers(&self, direction: Direction, peer: Option<MemberId>) -> usize {
         let counts = |live: &&Arc<Live>| {
@@ -294,7 +298,7 @@ impl Transfers {
             moved: 0,
         };
         let live = self.context.add(record)?;
-        let status = live.status();
+        let status = self.context.status(&live);
         tokio::spawn(send::run(Arc::clone(&self.context), live));
         Ok(status)
     }
@@ -303,7 +307,7 @@ impl Transfers {
     pub(crate) fn list(&self) -> Vec<TransferStatus> {
         let mut all: Vec<Arc<Live>> = self.context.lock().values().cloned().collect();
         all.sort_by_key(|live| live.record().created);
-        all.iter().map(|live| live.status()).collect()
+        all.iter().map(|live| self.context.status(live)).collect()
     }
 
     /// The caps on what is sent, to be shown.
@@ -327,7 +331,7 @@ impl Transfers {
     pub(crate) fn status(&self, prefix: &str) -> Result<(TransferStatus, bool), TransferError> {
         let live = self.by_prefix(prefix)?;
         let ended = live.phase().is_ended();
-        Ok((live.status(), ended))
+        Ok((self.context.status(&live), ended))
     }
 
     /// Changes the priority of what is not yet sent.
@@ -346,7 +350,7 @@ impl Transfers {
         }
         live.set_priority(priority);
         self.context.save(&live);
-        Ok(live.status())
+        Ok(self.context.status(&live))
     }
 
     /// Gives a transfer up.
@@ -364,7 +368,7 @@ impl Transfers {
             let gone = Arc::clone(&live);
             tokio::spawn(async move { receive::discard(&context, &gone).await });
         }
-        Ok(live.status())
+        Ok(self.context.status(&live))
     }
 
     /// Ends what flows to or from members who are no longer good: revoked, or past their certificate's time. What comes from one that has only

@@ -118,7 +118,9 @@ RATE is the mean over all the time that data flowed once it does not flow any mo
 Of one that is being sent: RTT is the round trip, QUEUE what packets wait on the way,
 with +, at priority 0, what their acknowledgements wait on the way back; LOST the share
 of packets sent again, WINDOW what may be under way (`path_report` of --json).
-NOTE says why a transfer waits or has failed. Of one that is being sent it says
+NOTE says why a transfer waits or has failed. `queue shared with oslo` behind it: what is
+sent to oslo waits in the same queue, and priorities divide what both have (`shares_with`
+of --json). Of one that is being sent it says
 what keeps it from being faster (in brackets: `limited_by` of --json):
   upload limit                     all transfers share it by priority (capped); `of eth0`
                                    where it is an interface's (`capped_by` of --json)

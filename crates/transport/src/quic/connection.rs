@@ -1,5 +1,6 @@
 //! One QUIC connection to one member.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::member::MemberId;
 /// for [`SendStream::stopped`] or for an answer first.
 ///
 /// Getters: [`peer`](Self::peer), [`remote`](Self::remote), [`priority`](Self::priority),
-/// [`report`](Self::report). Commands: [`open_bi`](Self::open_bi), [`open_with`](Self::open_with), [`accept_bi`](Self::accept_bi),
+/// [`report`](Self::report), [`coupled_with`](Self::coupled_with). Commands: [`open_bi`](Self::open_bi), [`open_with`](Self::open_with), [`accept_bi`](Self::accept_bi),
 /// [`set_priority`](Self::set_priority), [`close`](Self::close).
 #[derive(Debug, Clone)]
 pub struct QuicConnection {
@@ -189,6 +190,12 @@ impl QuicConnection {
             mtu: stats.current_mtu,
             received: stats.udp_rx.datagrams,
         }
+    }
+
+    /// The other members to whom what we send waits in one queue with what we send here, as it has shown: what all of them have is shared by
+    /// priority ([`QuicOptions::coupling`](super::QuicOptions::coupling)). None on a connection that the peer made.
+    pub fn coupled_with(&self) -> BTreeSet<MemberId> {
+        self.control.coupled_with()
     }
 
     /// Ends the connection now; what is unsent or unread is lost. `reason` is for the peer's log.

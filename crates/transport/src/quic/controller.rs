@@ -4,7 +4,7 @@
 //! priority in and the report out, so that a priority changes while data flows.
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use crate::limits::{
     CONTROLLER_BATCH, CONTROLLER_RAISED_RATE, CONTROLLER_SEND_RUNS, CONTROLLER_WINDOW_DATAGRAMS,
     QUIC_CLOCK_APART, QUIC_CLOCK_TOGETHER,
 };
+use crate::member::MemberId;
 
 /// What the handle of a connection and its controller share.
 #[derive(Debug)]
@@ -68,6 +69,12 @@ impl Control {
             group,
             ..Self::new(priority)
         }
+    }
+
+    /// See [`QuicConnection::coupled_with`](super::QuicConnection::coupled_with).
+    pub(super) fn coupled_with(&self) -> BTreeSet<MemberId> {
+        let group = self.group.as_ref();
+        group.map_or_else(BTreeSet::new, |group| group.coupled_with())
     }
 
     fn state(&self) -> MutexGuard<'_, Shared> {

@@ -54,7 +54,8 @@ pub struct QuicOptions {
     pub clocks: bool,
     /// Priorities to different members are those of one sender among all endpoints that have clones of this: where connections to them wait in one queue, mostly that of
     /// the own line, they get parts of what they have there as their priorities say ([`ringway_dtl::Coupling`]). Whether they do shows after some seconds.
-    pub coupling: SharedCoupling,
+    /// `None` leaves them to share it as strangers do.
+    pub coupling: Option<SharedCoupling>,
 }
 
 impl Default for QuicOptions {
@@ -66,7 +67,7 @@ impl Default for QuicOptions {
             connections: limits::QUIC_CONNECTIONS,
             links: false,
             clocks: true,
-            coupling: SharedCoupling::default(),
+            coupling: Some(SharedCoupling::default()),
         }
     }
 }
@@ -362,7 +363,7 @@ impl Inner {
             .client(expected.clone(), shown.clone(), purpose)?;
         let group = match (&expected, purpose, &self.options.congestion) {
             (Expected::Member(member), Purpose::Streams, CongestionControl::Priority(config)) => {
-                let coupling = &self.options.coupling;
+                let coupling = self.options.coupling.as_ref();
                 Some(self.groups.of(*member, address, config, coupling))
             }
             _ => None,

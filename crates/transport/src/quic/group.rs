@@ -3,7 +3,7 @@
 //! They go from one socket to one socket, so even a router that queues or routes by flow sees them as one. Groups to different members, or addresses,
 //! are coupled where they turn out to wait in one queue ([`SharedCoupling`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -22,27 +22,38 @@ pub struct SharedCoupling(Arc<Coupled>);
 
 #[derive(Debug, Default)]
 struct Coupled {
-    coupling: Mutex<Coupling>,
+    known: Mutex<Known>,
     /// How many groups there are: whoever is alone need not ask, and takes no lock.
     groups: AtomicUsize,
 }
 
+#[derive(Debug, Default)]
+struct Known {
+    coupling: Coupling,
+    /// To whom each group sends.
+    members: BTreeMap<CoupledGroup, MemberId>,
+}
+
 impl SharedCoupling {
-    fn lock(&self) -> MutexGuard<'_, Coupling> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         // As with groups.
-        let locked = self.0.coupling.lock();
+        let locked = self.0.known.lock();
         locked.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `None` if there are too many already.
-    fn join(&self) -> Option<CoupledGroup> {
-        let id = self.lock().join().ok()?;
+    fn join(&self, member: MemberId) -> Option<CoupledGroup> {
+        let mut known = self.lock();
+        let id = known.coupling.join().ok()?;
+        known.members.insert(id, member);
         self.0.groups.fetch_add(1, Ordering::Relaxed);
         Some(id)
     }
 
     fn leave(&self, now: Instant, id: CoupledGroup) {
-        if self.lock().leave(now, id) {
+        let mut known = self.lock();
+        known.members.remove(&id);
+        if known.coupling.leave(now, id) {
             self.0.groups.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -50,23 +61,41 @@ impl SharedCoupling {
     fn is_of_several(&self) -> bool {
         self.0.groups.load(Ordering::Relaxed) > 1
     }
+
+    /// The other members whose groups wait in one queue with this one.
+    fn others(&self, id: CoupledGroup) -> BTreeSet<MemberId> {
+        let known = self.lock();
+        let own = known.members.get(&id);
+        let others = known.coupling.others(id);
+        let members = others.filter_map(|other| known.members.get(&other));
+        members
+            .filter(|member| Some(*member) != own)
+            .copied()
+            .collect()
+    }
 }
 
 /// A group that connections of several tasks use.
 #[derive(Debug)]
 pub(super) struct SharedGroup {
     group: Mutex<Group>,
-    coupling: SharedCoupling,
-    id: Option<CoupledGroup>,
+    /// `None`: it is always on its own.
+    coupled: Option<(SharedCoupling, CoupledGroup)>,
 }
 
 impl SharedGroup {
-    fn new(config: &Config, coupling: &SharedCoupling) -> SharedGroup {
+    fn new(config: &Config, member: MemberId, coupling: Option<&SharedCoupling>) -> SharedGroup {
+        let join = |coupling: &SharedCoupling| Some((coupling.clone(), coupling.join(member)?));
         SharedGroup {
             group: Mutex::new(Group::new(config.clone())),
-            coupling: coupling.clone(),
-            id: coupling.join(),
+            coupled: coupling.and_then(join),
         }
+    }
+
+    /// The other members to whom what we send waits in one queue with what we send here.
+    pub(super) fn coupled_with(&self) -> BTreeSet<MemberId> {
+        let coupled = self.coupled.as_ref();
+        coupled.map_or_else(BTreeSet::new, |(coupling, id)| coupling.others(*id))
     }
 
     fn lock(&self) -> MutexGuard<'_, Group> {
@@ -78,11 +107,12 @@ impl SharedGroup {
         let mut group = self.lock();
         group.on_ack_batch_end(now, flow, in_flight);
         // Nobody takes the two locks the other way round.
-        if self.coupling.is_of_several()
-            && let (Some(id), Some(look)) = (self.id, look)
+        if let (Some((coupling, id)), Some(look)) = (&self.coupled, look)
+            && coupling.is_of_several()
             && let Some(standing) = group.standing()
         {
-            let factor = self.coupling.lock().exchange(now, id, &standing, &look);
+            let coupling = &mut coupling.lock().coupling;
+            let factor = coupling.exchange(now, *id, &standing, &look);
             group.scale(factor);
         }
     }
@@ -90,8 +120,8 @@ impl SharedGroup {
 
 impl Drop for SharedGroup {
     fn drop(&mut self) {
-        if let Some(id) = self.id {
-            self.coupling.leave(Instant::now(), id);
+        if let Some((coupling, id)) = &self.coupled {
+            coupling.leave(Instant::now(), *id);
         }
     }
 }
@@ -109,14 +139,14 @@ impl Groups {
         member: MemberId,
         address: SocketAddr,
         config: &Config,
-        coupling: &SharedCoupling,
+        coupling: Option<&SharedCoupling>,
     ) -> Arc<SharedGroup> {
         let mut by_path = self.by_path.lock().unwrap_or_else(PoisonError::into_inner);
         // So there are never more than the endpoint has connections, and this one.
         by_path.retain(|_, group| group.strong_count() > 0);
         let known = by_path.get(&(member, address)).and_then(Weak::upgrade);
         known.unwrap_or_else(|| {
-            let group = Arc::new(SharedGroup::new(config, coupling));
+            let group = Arc::new(SharedGroup::new(config, member, coupling));
             by_path.insert((member, address), Arc::downgrade(&group));
             group
         })

@@ -96,6 +96,7 @@ static NODE: &[Key] = &[
         Kind::Choice(&["adaptive", "paper"]),
         r#"algorithm = "adaptive""#,
     ),
+    key("coupling", Kind::Flag, "coupling = false"),
 ];
 
 static RECEIVE: &[Key] = &[

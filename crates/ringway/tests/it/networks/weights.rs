@@ -151,6 +151,12 @@ fn transfers_to_two_peers_share_the_own_line_in_the_proportion_of_their_prioriti
     let before = at_peers();
     std::thread::sleep(Duration::from_secs(20));
     let after = at_peers();
+    let known = peers.into_iter().rev().zip(&ids);
+    for (other, id) in known {
+        transfer_when(&ring, "oslo", id, |transfer| {
+            transfer["shares_with"] == serde_json::json!([other])
+        });
+    }
     let got = before
         .iter()
         .zip(&after)
