@@ -2,7 +2,7 @@
 
 use ringway_dtl::Algorithm;
 
-use super::{Figure, Rival, Run, Setting, TREMBLES, Trial};
+use super::{Figure, Rival, Setting, TREMBLES, Trial};
 use crate::bottleneck::{CoDel, Discipline, Jitter, Path};
 
 /// The cells that are measured against the kernel's TCP.
@@ -44,8 +44,6 @@ pub(super) const TRIALS: &[Trial] = &[
 /// When the priority changes, and for how long what came of it is looked at.
 const AT: f64 = 60.0;
 const AFTER: f64 = 40.0;
-/// Steps in which seconds are looked at.
-const STEP: f64 = 0.1;
 
 /// Of one who met the TCP at once, and of one who had the path to himself first: to 1, and to 3.
 fn raises(algorithm: Algorithm, seed: u64, path: Path) -> Vec<Figure> {
@@ -62,25 +60,19 @@ fn raises(algorithm: Algorithm, seed: u64, path: Path) -> Vec<Figure> {
             run.sim.set_priority(flow, priority);
             run.to(AT + AFTER);
             let name = |what: &str| format!("{known}, 0 to {priority}: {what}");
+            let share = priority / (priority + 1.0);
+            // At three quarters of what is due beside one TCP.
+            let there = run.back(flow, 0.75 * share, AT);
             let later = run.share(flow, AT + AFTER / 2.0, AT + AFTER);
             let soon = run.share(flow, AT + due, AT + due + 4.0);
             let lost = run.dropped(flow, AT, AT + due);
             let more = (lost - run.dropped(flow, AT + due, AT + AFTER)).max(0.0);
             figures.extend([
-                Figure::at_most(name("s"), settled(&run, flow, priority), due),
+                Figure::at_most(name("s"), there, due),
                 Figure::at_most(name("soon ÷ later, no more"), soon / later, 1.5),
                 Figure::at_most(name("more drops, %"), more * 100.0, 2.0),
             ]);
         }
     }
     figures
-}
-
-/// Seconds until for the first time three quarters of what is due beside one TCP have come through in a second.
-fn settled(run: &Run, flow: usize, priority: f64) -> f64 {
-    let due = priority / (priority + 1.0);
-    let steps = (AFTER / STEP) as u32;
-    let mut ends = (10..=steps).map(|step| f64::from(step) * STEP);
-    let enough = |end: &f64| run.share(flow, AT + end - 1.0, AT + end) >= 0.75 * due;
-    ends.find(enough).unwrap_or(f64::INFINITY)
 }
