@@ -22,10 +22,10 @@ fn ten_megabits_20_ms_1_product() {
     plays(
         "10 Mbit/s, 20 ms, 1 BDP, drop-tail",
         &[
-            ("back after Reno, s", 2.7),
-            ("BBR keeps", 0.97),
+            ("back after Reno, s", 2.9),
+            ("BBR keeps", 0.975),
             ("back after BBR, s", 2.4),
-            ("Jain of 10", 0.89),
+            ("Jain of 10", 0.875),
         ],
     );
 }
@@ -35,10 +35,10 @@ fn ten_megabits_20_ms_4_products() {
     plays(
         "10 Mbit/s, 20 ms, 4 BDP, drop-tail",
         &[
-            ("BBR keeps", 0.975),
-            ("back after BBR, s", 2.5),
-            ("Jain of 10", 0.88),
-            ("Jain of two of priority 1", 0.98),
+            ("BBR keeps", 0.98),
+            ("back after BBR, s", 2.4),
+            ("Jain of 10", 0.9),
+            ("Jain of two of priority 1", 0.985),
         ],
     );
 }
@@ -49,10 +49,10 @@ fn ten_megabits_60_ms_1_product() {
         "10 Mbit/s, 60 ms, 1 BDP, drop-tail",
         &[
             ("back after CUBIC, s", 2.3),
-            ("back after Reno, s", 2.3),
-            ("BBR keeps", 0.96),
-            ("back after BBR, s", 3.5),
-            ("Jain of 10", 0.97),
+            ("back after Reno, s", 2.2),
+            ("BBR keeps", 0.965),
+            ("back after BBR, s", 3.4),
+            ("Jain of 10", 0.975),
             ("Jain of two of priority 1", 0.97),
         ],
     );
@@ -68,9 +68,9 @@ fn a_hundred_megabits_60_ms_1_product() {
     plays(
         "100 Mbit/s, 60 ms, 1 BDP, drop-tail",
         &[
-            ("back after CUBIC, s", 2.2),
-            ("back after BBR, s", 3.1),
-            ("Jain of two of priority 1", 0.93),
+            ("back after CUBIC, s", 2.1),
+            ("back after BBR, s", 3.0),
+            ("Jain of two of priority 1", 0.945),
         ],
     );
 }
@@ -83,15 +83,15 @@ fn one_megabit_60_ms_1_product() {
         &[
             ("queue, ms", 24.1),
             ("dropped, %", 0.13),
-            ("CUBIC keeps", 0.9),
-            ("back after CUBIC, s", 6.7),
+            ("CUBIC keeps", 0.95),
+            ("back after CUBIC, s", 5.7),
             ("Reno keeps", 0.82),
-            ("back after Reno, s", 6.5),
+            ("back after Reno, s", 6.2),
             ("BBR keeps", 0.975),
-            ("back after BBR, s", 7.3),
-            ("Jain of 2", 0.94),
-            ("Jain of 4", 0.7),
-            ("Jain of 10", 0.66),
+            ("back after BBR, s", 6.7),
+            ("Jain of 2", 0.86),
+            ("Jain of 4", 0.66),
+            ("Jain of 10", 0.615),
         ],
     );
 }
@@ -101,13 +101,13 @@ fn codel() {
     plays(
         "10 Mbit/s, 20 ms, 10 BDP, CoDel",
         &[
-            ("CUBIC keeps", 0.97),
-            ("back after CUBIC, s", 2.4),
-            ("Reno keeps", 0.965),
-            ("back after Reno, s", 2.7),
+            ("CUBIC keeps", 0.975),
+            ("back after CUBIC, s", 2.6),
+            ("Reno keeps", 0.97),
+            ("back after Reno, s", 2.5),
             ("BBR keeps", 0.98),
-            ("back after BBR, s", 2.6),
-            ("Jain of 10", 0.8),
+            ("back after BBR, s", 2.5),
+            ("Jain of 10", 0.88),
         ],
     );
 }
@@ -117,10 +117,10 @@ fn red() {
     plays(
         "10 Mbit/s, 20 ms, 8 BDP, RED",
         &[
-            ("Reno keeps", 0.98),
-            ("BBR keeps", 0.975),
-            ("back after BBR, s", 2.5),
-            ("Jain of 10", 0.88),
+            ("Reno keeps", 0.985),
+            ("BBR keeps", 0.98),
+            ("back after BBR, s", 2.4),
+            ("Jain of 10", 0.9),
         ],
     );
 }

@@ -141,6 +141,9 @@ impl Looks {
     }
 }
 
+/// For how long the way there is taken to be seen dimly after it was: the queue on the way back of a TCP comes and goes.
+const DIM_KEPT: Duration = Duration::from_secs(60);
+
 /// Packets of which the least wait is shown: one that was held up by chance is no queue.
 const RECENT: usize = 3;
 
@@ -160,6 +163,8 @@ pub(super) struct Base {
     looks: Looks,
     noise: Smallest,
     steady: Option<Steady>,
+    /// When a queue on the way back last made looks count.
+    dim: Option<Instant>,
     /// What the last packets waited for, newest first; infinite where there were none.
     recent: [f64; RECENT],
 }
@@ -171,6 +176,7 @@ impl Base {
             looks: Looks::new(now),
             noise: Smallest::new(now, SLICE, SLICES),
             steady: None,
+            dim: None,
             recent: [f64::INFINITY; RECENT],
         }
     }
@@ -194,10 +200,14 @@ impl Base {
         let there = one_way.map(|one_way| self.looks.look(now, waited, one_way));
         self.recent.rotate_right(1);
         self.recent[0] = there.unwrap_or(waited);
-        there.unwrap_or_else(|| {
-            let there = self.looks.there(now, rtt - waited);
-            there.map_or(waited, |there| waited.min(there))
-        })
+        if let Some(there) = there {
+            return there;
+        }
+        let Some(there) = self.looks.there(now, rtt - waited) else {
+            return waited;
+        };
+        self.dim = Some(now);
+        waited.min(there)
     }
 
     /// The least that one of the last packets waited for, to be shown: on the way there where that is known of each, else on both ways.
@@ -219,6 +229,13 @@ impl Base {
     /// The round trip without a queue.
     pub(super) fn get(&self) -> Option<f64> {
         self.round_trip.get()
+    }
+
+    /// Whether what is known of the way there hangs on single looks, or did of late, because a queue on the way back makes round trips say
+    /// nothing about it.
+    pub(super) fn is_seen_dimly(&self, now: Instant) -> bool {
+        let of_late = |at| now.saturating_duration_since(at) < DIM_KEPT;
+        self.dim.is_some_and(of_late)
     }
 
     /// Over some rounds, delays were by so much longer than the least of them.

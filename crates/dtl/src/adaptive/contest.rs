@@ -17,6 +17,9 @@ const HOLD: f64 = 0.3;
 const PROBE_ROUNDS: u32 = 4;
 const PROBE_TIME: f64 = 0.4;
 const PROBE_LEAST: u32 = 2;
+/// For how long returns are careful after one that met others. A CUBIC is back at a window of a thousand packets 9 s after a loss (RFC 9438
+/// §4.2: K), loses the next some seconds later, and leaves the queue empty once more.
+const MISTAKE_KEPT: Duration = Duration::from_secs(30);
 
 /// What to do at an empty queue.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -42,6 +45,10 @@ pub(super) struct Contest {
     empty_since: Option<Instant>,
     /// For how many rounds a probe has gone well since.
     probed: u32,
+    /// Whether the window is on its way back.
+    returning: bool,
+    /// When a return last met others, if none has come to its end since.
+    mistaken: Option<Instant>,
 }
 
 impl Contest {
@@ -73,8 +80,25 @@ impl Contest {
             .is_some_and(|until| !left(until).is_zero() && left(until) <= CONTESTED_MOST)
     }
 
+    /// Whether a return has met others of late: they leave the queue empty now and then without having gone, as a TCP does after a loss
+    /// where a queue is managed or short.
+    pub(super) fn is_careful(&self, now: Instant) -> bool {
+        let of_late = |at| now.saturating_duration_since(at) < MISTAKE_KEPT;
+        self.mistaken.is_some_and(of_late)
+    }
+
+    /// The window is what it was before others came: they have gone.
+    pub(super) fn has_returned(&mut self) {
+        self.returning = false;
+        self.mistaken = None;
+    }
+
     /// There is a queue.
-    pub(super) fn queued(&mut self) {
+    pub(super) fn queued(&mut self, now: Instant) {
+        if self.returning {
+            self.returning = false;
+            self.mistaken = Some(now);
+        }
         self.empty_since = None;
         self.probed = 0;
     }
@@ -97,7 +121,53 @@ impl Contest {
             self.probed += 1;
             Step::Probe
         } else {
+            self.returning = true;
             Step::Return
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A contest that began at `now`, at an empty queue since, asked every 20 ms until it says to return, and when that was.
+    fn returned(contest: &mut Contest, mut now: Instant) -> Instant {
+        contest.begin(now, 0.020);
+        contest.queued(now);
+        while contest.empty(now) != Step::Return {
+            now += Duration::from_millis(20);
+        }
+        now
+    }
+
+    #[test]
+    fn a_return_begins_after_the_queue_was_empty_and_a_trickle_has_not_filled_it() {
+        let began = crate::test_epoch();
+        let mut contest = Contest::default();
+        let waited = returned(&mut contest, began) - began;
+        assert!((300..500).contains(&waited.as_millis()), "{waited:?}");
+        assert!(!contest.is_careful(began + waited));
+    }
+
+    #[test]
+    fn whoever_met_others_in_a_return_is_careful_until_one_has_come_to_its_end() {
+        let began = crate::test_epoch();
+        let mut contest = Contest::default();
+        // A queue before the return says nothing.
+        contest.queued(began);
+        assert!(!contest.is_careful(began));
+        let met = returned(&mut contest, began);
+        contest.queued(met);
+        assert!(contest.is_careful(met));
+        assert!(contest.is_careful(met + MISTAKE_KEPT / 2));
+        assert!(!contest.is_careful(met + MISTAKE_KEPT));
+        let again = returned(&mut contest, met);
+        assert!(contest.is_careful(again));
+        contest.has_returned();
+        assert!(!contest.is_careful(again));
+        // Whoever comes later is met by a flow that has returned.
+        contest.queued(again);
+        assert!(!contest.is_careful(again));
     }
 }

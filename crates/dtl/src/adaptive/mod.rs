@@ -6,6 +6,7 @@ mod flows;
 mod losses;
 mod queueing;
 mod scavenger;
+mod target;
 
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,8 @@
 //! Priority 0: takes what others leave, with a queue that is a fraction of the path's delay.
 //!
 //! The window grows by half a datagram in a round trip as long as the queueing delay is below a target, and is cut to what leaves
-//! a quarter of the target in the queue when it is above; if it stays above, others fill the queue, and the window
-//! is halved every second round. The target is an eighth of the base delay: it adapts to the path instead of filling any
-//! buffer that is smaller than a constant. Now and then the flow drains its share of the queue, so that all see the base delay.
+//! a quarter of the [target](super::target) in the queue when it is above; if it stays above, others fill the queue, and the window
+//! is halved every second round. Now and then the flow drains its share of the queue, so that all see the base delay.
 
 use std::time::{Duration, Instant};
 
@@ -12,23 +11,12 @@ use super::base::Base;
 use super::contest::{Contest, Step};
 use super::losses::Losses;
 use super::queueing::{Look, Round};
+use super::target::Target;
 
-/// Share of the base delay that may stand in the queue.
-const TARGET_SHARE: f64 = 1.0 / 8.0;
-const TARGET_LEAST: f64 = 0.002;
-const TARGET_MOST: f64 = 0.060;
 /// Datagrams by which a window of [`GROWTH_AT`] datagrams grows in a round trip. Others by the root of their size: small ones less, so
 /// that many of them do not overrun the target at once, large ones more, so that a cycle does not take minutes.
 const GROWTH: f64 = 0.5;
 const GROWTH_AT: f64 = 8.0;
-/// How much more a window of few datagrams bears; from so many on, and down to so few.
-const SCALE: f64 = 1.5;
-const SCALE_MOST: f64 = 16.0;
-const SCALE_LEAST: f64 = 1.0;
-/// Share of a full queue's delay that is aimed at, if that is less.
-const ROOM_SHARE: f64 = 0.5;
-/// Of the datagram's own time, what may stand in the queue.
-const TARGET_DATAGRAMS: f64 = 0.6;
 /// Share of the window while draining, and rounds for which.
 const DRAIN_SHARE: f64 = 0.25;
 const DRAIN_ROUNDS: u32 = 2;
@@ -63,6 +51,8 @@ const PROBE_SHARE: f64 = 0.03;
 const WAIT_SHARE: f64 = 0.015;
 /// Datagrams a second that are enough for it.
 const LISTENING: f64 = 4.0;
+/// For how long a queue is taken to be managed after a loss that showed it.
+const MANAGED_KEPT: Duration = Duration::from_secs(60);
 /// Rounds after a change of rules in which the queue is still that of before.
 const INHERITED: u32 = 2;
 /// Share of the window after a loss at a full queue, and after one that has nothing to do with the queue.
@@ -120,6 +110,8 @@ pub(super) struct Scavenger {
     recent: f64,
     /// The last round's mean round trip.
     rtt: Option<f64>,
+    /// When a packet was last lost at a queue that was no longer than it is to be.
+    lost_early: Option<Instant>,
     /// The window that this flow usually has where nobody needs the path, without what stands in the queue.
     share: f64,
     /// When others were last taken to need the path, if this flow has not had its share again since.
@@ -162,6 +154,7 @@ impl Scavenger {
             heard: now,
             recent: 0.0,
             rtt: None,
+            lost_early: None,
             share: if slow_start { 0.0 } else { window },
             crowded: None,
             best_rate: 0.0,
@@ -206,22 +199,31 @@ impl Scavenger {
         self.datagram = datagram;
     }
 
-    /// Queueing delay that is aimed at, in seconds.
-    fn target(&self) -> f64 {
-        let base = self.base.get().unwrap_or(0.0);
-        let share = (base * TARGET_SHARE).clamp(TARGET_LEAST, TARGET_MOST);
-        // Less than one datagram of the path's rate cannot stand in a queue.
-        let datagram = self.datagram_time();
-        share.max((datagram * TARGET_DATAGRAMS).min(TARGET_MOST))
+    fn path_target(&self) -> Target {
+        let sharp = self.is_managed(self.heard) && !self.base.is_seen_dimly(self.heard);
+        Target::new(self.base.get().unwrap_or(0.0), self.datagram_time(), sharp)
     }
 
-    /// The same for a window of this size. Whoever has little bears more: each sees the queue through noise of its own, and he who
-    /// sees it longer than it is would give way for ever (as in Swift: Kumar and others, SIGCOMM 2020).
+    /// Whether the queue is managed, or too short for what would be aimed at otherwise: packets were lost in it of late that had not met
+    /// more than a scavenger's work.
+    fn is_managed(&self, now: Instant) -> bool {
+        let of_late = |at| now.saturating_duration_since(at) < MANAGED_KEPT;
+        self.lost_early.is_some_and(of_late)
+    }
+
+    /// The longest queue that may be the work of scavengers, in seconds; where it is managed, that of before it was known to be.
+    fn foreign(&self) -> f64 {
+        FOREIGN * self.path_target().roomy().of_path() + FOREIGN_DATAGRAMS * self.datagram_time()
+    }
+
+    /// Queueing delay that is aimed at, in seconds.
+    fn target(&self) -> f64 {
+        self.path_target().of_path()
+    }
+
+    /// The same for a window of this size.
     fn scaled_target(&self) -> f64 {
-        let datagrams = (self.window / self.datagram).clamp(SCALE_LEAST, SCALE_MOST);
-        // Where the target is less than a datagram, windows are small because the path is.
-        let scale = SCALE * (self.target() / self.datagram_time().max(1e-9)).min(1.0);
-        self.target() * (1.0 + scale * (datagrams.sqrt().recip() - SCALE_MOST.sqrt().recip()))
+        self.path_target().of_window(self.window / self.datagram)
     }
 
     fn own_target(&self, now: Instant) -> f64 {
@@ -230,9 +232,7 @@ impl Scavenger {
         } else {
             self.scaled_target()
         };
-        // A queue that has no room for it shows by losses only.
-        let room = self.losses.room().unwrap_or(f64::INFINITY);
-        target.min((room * ROOM_SHARE).max(self.datagram_time() * TARGET_DATAGRAMS))
+        self.path_target().within(self.losses.room(), target)
     }
 
     /// By how much delays tremble, beyond what whole datagrams that come and go make them tremble.
@@ -331,8 +331,7 @@ impl Scavenger {
     fn judge(&mut self, now: Instant, look: &Look, rate: f64, may_grow: bool) -> Option<Verdict> {
         let target = self.own_target(now);
         let queueing = look.queueing(self.noise(), target);
-        let most = FOREIGN * self.target() + FOREIGN_DATAGRAMS * self.datagram_time();
-        let foreign = look.longest - 2.0 * self.noise() > most;
+        let foreign = look.longest - 2.0 * self.noise() > self.foreign();
         self.contest.looks(now, look.rtt, foreign);
         self.learn_share(now, look, queueing, rate * (look.rtt - queueing));
         if queueing > target {
@@ -371,7 +370,7 @@ impl Scavenger {
     /// The queue is longer than it should be.
     fn retreat(&mut self, now: Instant, look: &Look, queueing: f64) -> Verdict {
         self.empty = 0;
-        self.contest.queued();
+        self.contest.queued(now);
         self.above += 1;
         let contested = self.contest.is_on(now);
         match self.above {
@@ -401,7 +400,7 @@ impl Scavenger {
             let queue = look.least >= target / 4.0 || self.noise() == 0.0;
             if queue {
                 self.empty = 0;
-                self.contest.queued();
+                self.contest.queued(now);
             }
             // What others keep in it, BBR above all, is not room for us.
             let theirs = look.least - self.noise() >= target / 4.0 && self.contest.is_on(now);
@@ -418,15 +417,36 @@ impl Scavenger {
             Step::Free if self.empty < EMPTY_ROUNDS => return step,
             Step::Free | Step::Return => {}
         }
+        if self.window >= RETURN_TO * self.share {
+            self.contest.has_returned();
+        }
         if self.empty.is_multiple_of(2) {
             0.0
         } else if self.window < RETURN_TO * self.share {
-            (self.window * (RETURN - 1.0)).min(self.share - self.window)
+            let most = match self.is_managed(now) && self.contest.is_careful(now) {
+                true => self.careful_step(look),
+                false => self.share - self.window,
+            };
+            (self.window * (RETURN - 1.0))
+                .min(self.share - self.window)
+                .min(most)
         } else if self.empty >= 4 * EMPTY_ROUNDS {
-            (self.window * (EXPLORE - 1.0)).max(step)
+            let most = match self.is_managed(now) {
+                true => self.careful_step(look),
+                false => f64::INFINITY,
+            };
+            (self.window * (EXPLORE - 1.0)).min(most).max(step)
         } else {
             step
         }
+    }
+
+    /// By how much the window may grow in a managed queue where the path may be full at any moment, in a return after others were met in one
+    /// and beyond what is known: by what the target holds, for each of the path's own round trips in this one. Where the way back has a
+    /// queue, a round takes several of them.
+    fn careful_step(&self, look: &Look) -> f64 {
+        let rounds = (look.rtt / self.base.get().unwrap_or(look.rtt)).max(1.0);
+        (rounds * self.best_rate * self.target()).max(self.datagram)
     }
 
     fn begin_drain(&mut self, now: Instant, rtt: f64) {
@@ -467,6 +487,9 @@ impl Scavenger {
     pub(super) fn on_loss(&mut self, rtt: f64, persistent: bool, mark: bool) {
         self.slow_start = false;
         let full = mark || self.losses.lost(self.noise() + QUEUED * self.target());
+        if full && self.recent < self.foreign() {
+            self.lost_early = Some(self.heard);
+        }
         let share = match full {
             _ if persistent => 0.0,
             true => AFTER_LOSS,
