@@ -110,7 +110,7 @@ pub(super) struct Scavenger {
     recent: f64,
     /// The last round's mean round trip.
     rtt: Option<f64>,
-    /// When a packet was last lost at a queue that was no longer than it is to be.
+    /// When a packet was last lost at a queue that was no longer than scavengers make it.
     lost_early: Option<Instant>,
     /// The window that this flow usually has where nobody needs the path, without what stands in the queue.
     share: f64,
