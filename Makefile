@@ -68,7 +68,7 @@ bench-dtl: setup-bench target/tools/bin/rattan ## measure priorities beside the 
 	$(CARGO) build --locked --release --manifest-path benches/Cargo.toml --target-dir target --bin dtl-peers
 	$(CARGO) build --locked --release --package ringway-testbed --bin dtl-line
 	mkdir -p target/bench
-	target/release/dtl-peers speed --json > target/bench/dtl-speed.json
+	target/release/dtl-peers speed $(filter --quick,$(DTL)) --json > target/bench/dtl-speed.json
 	target/release/ringway bench dtl --json --results target/bench/dtl.runs --plots target/bench --rattan $(LINE) --beside target/release/dtl-peers $(DTL) > target/bench/dtl.json
 	@cat target/bench/dtl.json
 

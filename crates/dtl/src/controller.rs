@@ -200,7 +200,9 @@ impl Controller {
         }
     }
 
-    /// A packet was deemed lost. It is counted; the window answers to [`on_congestion`](Self::on_congestion).
+    /// A packet was deemed lost. Call it for each, before [`on_congestion`](Self::on_congestion) for all of them: above priority 0 the default
+    /// algorithm answers here, by cutting the window of that virtual flow whose packet it was, once in a round trip. Priority 0 and the paper's
+    /// algorithm count it only.
     pub fn on_loss(&mut self, _now: Instant, sample: &LossSample) {
         self.totals.lost = self.totals.lost.saturating_add(sample.bytes);
         if let Engine::Adaptive(adaptive) = &mut self.engine {
@@ -210,8 +212,9 @@ impl Controller {
 
     /// A batch of packets was deemed lost (or, with `ecn`, marked), the newest of which was sent at `sent`.
     ///
-    /// The window is cut at most once for all packets sent before the cut, that is once in a round trip. With `persistent`
-    /// nothing came through for several retransmission timeouts: the smallest window is left and slow start begins.
+    /// Priority 0, the paper's algorithm, and marks at any priority are answered here: the window is cut at most once for all packets sent before the
+    /// cut, that is once in a round trip. Losses above priority 0 are answered in [`on_loss`](Self::on_loss). With `persistent` nothing came through
+    /// for several retransmission timeouts: the smallest window is left and slow start begins, at any priority.
     pub fn on_congestion(&mut self, now: Instant, persistent: bool, ecn: bool, sent: Instant) {
         let answered = self.recovering_since.is_some_and(|since| sent <= since);
         if answered && !persistent {

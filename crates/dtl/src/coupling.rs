@@ -30,7 +30,7 @@ pub struct CouplingIsFull;
 /// What a group has, as [`Group::standing`](crate::Group::standing) says it.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Standing {
-    /// The sum of the priorities of those of its flows that use what they get.
+    /// The sum of the priorities of those of its flows that use what they get, in TCP flows.
     pub weight: f64,
     /// Bytes that it may have in flight.
     pub window: u64,
@@ -41,7 +41,7 @@ pub struct Standing {
 /// What the end of a batch of acknowledgements says of a group's path.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Look {
-    /// When the newest packet of the batch left, and its round trip.
+    /// When the newest packet of the batch left.
     pub sent: Instant,
     /// That packet's round trip.
     pub rtt: Duration,
@@ -55,7 +55,7 @@ pub struct Look {
 /// one queue, which is mostly that of the own line, nobody says. But packets that left at the same moment then waited for the same time: the round
 /// trips of both rise and fall together, whatever else is different of their paths. Where they have done so for some seconds, the groups
 /// are coupled: what they have together stays as it is, and so does what they are worth to strangers; but the windows of those that have more than
-/// their priority's part of it shrink a little with each acknowledgement, and those of the others grow by as much. Where the round trips go their own
+/// their priority's part of it shrink a little fifty times a second, and those of the others grow by as much. Where the round trips go their own
 /// ways, each group is on its own again.
 ///
 /// RFC 8699 couples flows so, by one rate for all; RFC 8382 looks for shared queues by statistics of one-way delays that take tens of
@@ -133,7 +133,8 @@ impl Coupling {
         self.members.keys().map(|id| self.together(*id)).collect()
     }
 
-    /// A group's path was looked at. Gives the factor by which its window is to change now, near 1.
+    /// A group's path was looked at. Gives the factor by which its window is to change now ([`Group::scale`](crate::Group::scale)): 1 mostly, 0.2 to
+    /// 5 at the extremes.
     pub fn exchange(
         &mut self,
         now: Instant,

@@ -300,13 +300,13 @@ impl Group {
         }
     }
 
-    /// Bytes that a flow may have in flight, at least 1; below one datagram the [pacing rate](Self::pacing_rate) counts.
+    /// Bytes that a flow may have in flight, at least 1; below one datagram the [pacing rate](Self::pacing_rate) counts. 1 for an unknown flow.
     #[must_use]
     pub fn window(&self, id: GroupFlow) -> u64 {
         (self.allowance(id) as u64).max(1)
     }
 
-    /// Bytes per second at which a flow is to send, at least 1; `None` until an RTT is known.
+    /// Bytes per second at which a flow is to send, at least 1; `None` until an RTT is known, and for an unknown flow.
     #[must_use]
     pub fn pacing_rate(&self, id: GroupFlow) -> Option<u64> {
         let flow = self.flows.get(&id)?;
@@ -322,7 +322,7 @@ impl Group {
         Some((rate as u64).max(1))
     }
 
-    /// As [`Controller::burst`], of a flow's own rate.
+    /// As [`Controller::burst`], of a flow's own rate; `None` for an unknown flow.
     #[must_use]
     pub fn burst(&self, id: GroupFlow) -> Option<u64> {
         let flow = self.flows.get(&id)?;
@@ -363,7 +363,8 @@ impl Group {
         })
     }
 
-    /// Changes what the flows above priority 0 have together by this factor.
+    /// Changes what the flows above priority 0 have together by this factor, as [`Coupling::exchange`](crate::Coupling::exchange) gives it. Nothing
+    /// happens if it is not finite, or not above 0.
     pub fn scale(&mut self, factor: f64) {
         if let Some(controller) = &mut self.weighted
             && factor.is_finite()
@@ -373,7 +374,7 @@ impl Group {
         }
     }
 
-    /// The state of one flow: the path's, with its own window, rate and bytes.
+    /// The state of one flow: the path's, with its own window, rate and bytes; `None` for an unknown flow.
     #[must_use]
     pub fn report(&self, id: GroupFlow) -> Option<Report> {
         let flow = self.flows.get(&id)?;

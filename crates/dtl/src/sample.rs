@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 pub struct AckSample {
     /// Packet number.
     pub packet: u64,
-    /// Size of the packet in bytes.
+    /// Size of the packet in bytes, measured as [`Config::datagram_size`](crate::Config::datagram_size) is: the payload of its datagram.
     pub bytes: u64,
     /// When the packet was sent.
     pub sent: Instant,
@@ -32,7 +32,7 @@ pub struct AckSample {
 pub struct LossSample {
     /// Packet number.
     pub packet: u64,
-    /// Size of the packet in bytes.
+    /// Size of the packet in bytes, measured as [`Config::datagram_size`](crate::Config::datagram_size) is: the payload of its datagram.
     pub bytes: u64,
     /// When the packet was sent.
     pub sent: Instant,

@@ -101,6 +101,18 @@ impl Output {
         }
     }
 
+    /// Tells how far something long has come: an object on stderr for programs, or a line for people.
+    pub(crate) fn progress<T: Serialize>(
+        self,
+        schema: &'static str,
+        body: &T,
+        text: impl FnOnce() -> String,
+    ) {
+        if !self.quiet {
+            self.aside(schema, body, text);
+        }
+    }
+
     /// Writes one object on stderr, for programs, or a line for people.
     pub(crate) fn aside<T: Serialize>(
         self,

@@ -256,16 +256,3 @@ proptest! {
         }
     }
 }
-#[test]
-fn dbg() {
-    let mut bench = Bench::new(&[(1.0, 60_000.0), (2.0, 60_000.0), (4.0, 60_000.0)]);
-    for i in 0..60 {
-        bench.run(10, |_, tick| queue(0, tick + 10 * i));
-        eprintln!(
-            "{i} {:?} {:?} {}",
-            bench.together(),
-            bench.windows(),
-            bench.all()
-        );
-    }
-}

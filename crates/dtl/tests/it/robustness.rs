@@ -11,10 +11,11 @@ use crate::{epoch, ms, paper};
 #[derive(Clone, Debug)]
 enum Call {
     At(Duration),
-    Sent(u64),
+    Sent(u64, u64),
     Ack(AckSample),
     BatchEnd(u64),
-    Loss(u64),
+    Loss(u64, u64),
+    OneWay(Duration, Duration),
     Congestion(bool, bool, Duration),
     DatagramSize(u64),
     SetPriority(Priority),
@@ -36,13 +37,18 @@ fn bytes() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), Just(u64::MAX), 1..2000_u64, any::<u64>()]
 }
 
+/// Numbers of few packets, so that they meet again, and any.
+fn packet() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => 0..64_u64, 1 => 0..4096_u64, 1 => any::<u32>().prop_map(u64::from)]
+}
+
 fn instant(after: Duration) -> Instant {
     epoch().checked_add(after).unwrap_or(epoch())
 }
 
 fn sample() -> impl Strategy<Value = AckSample> {
     (
-        any::<u64>(),
+        packet(),
         bytes(),
         duration(),
         (duration(), duration(), proptest::option::of(duration())),
@@ -75,10 +81,11 @@ fn priority() -> impl Strategy<Value = Priority> {
 fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         2 => duration().prop_map(Call::At),
-        1 => bytes().prop_map(Call::Sent),
+        3 => (packet(), bytes()).prop_map(|(packet, bytes)| Call::Sent(packet, bytes)),
         6 => sample().prop_map(Call::Ack),
         4 => bytes().prop_map(Call::BatchEnd),
-        1 => bytes().prop_map(Call::Loss),
+        2 => (packet(), bytes()).prop_map(|(packet, bytes)| Call::Loss(packet, bytes)),
+        1 => (duration(), duration()).prop_map(|(rtt, way)| Call::OneWay(rtt, way)),
         1 => (any::<bool>(), any::<bool>(), duration())
             .prop_map(|(persistent, ecn, sent)| Call::Congestion(persistent, ecn, sent)),
         1 => bytes().prop_map(Call::DatagramSize),
@@ -121,11 +128,12 @@ fn config() -> impl Strategy<Value = Config> {
 fn apply(controller: &mut Controller, now: &mut Instant, call: Call) {
     match call {
         Call::At(after) => *now = instant(after),
-        Call::Sent(bytes) => controller.on_sent(*now, 0, bytes),
+        Call::Sent(packet, bytes) => controller.on_sent(*now, packet, bytes),
         Call::Ack(sample) => controller.on_ack(*now, &sample),
         Call::BatchEnd(in_flight) => controller.on_ack_batch_end(*now, in_flight),
-        Call::Loss(bytes) => {
-            let (packet, sent) = (0, *now);
+        Call::OneWay(rtt, way) => controller.on_one_way_delay(*now, rtt, way),
+        Call::Loss(packet, bytes) => {
+            let sent = *now;
             let lost = LossSample {
                 packet,
                 bytes,
@@ -201,13 +209,18 @@ proptest! {
         let config = Config { ledbat, ..config };
         let mut controller = Controller::new(epoch(), config, first);
         let mut now = epoch();
+        // Numbers go on from the greatest.
+        let sent = calls.iter().filter_map(|call| match call {
+            Call::Sent(packet, _) => Some(packet + 1),
+            _ => None,
+        });
+        let mut next = sent.max().unwrap_or(0);
         for call in calls {
             apply(&mut controller, &mut now, call);
             check(&controller);
         }
         controller.on_datagram_size(1200);
         controller.set_priority(now, last);
-        let mut next = 0;
         if controller.config().algorithm == Algorithm::Adaptive {
             // What absurd delays have taught is forgotten within a minute, or eleven where they look like the work of others; then the window returns.
             for _ in 0..7 {

@@ -20,6 +20,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::HumanDuration;
+use serde::Serialize;
 
 use self::case::Times;
 use self::line::Line;
@@ -34,8 +35,22 @@ use crate::output::Output;
 /// Lines slower than this, in megabits per second, cost so little that many may be measured side by side.
 const SLOW: f64 = 20.0;
 
-/// Time in which flows end before their line is taken away.
-const FAREWELL: Duration = Duration::from_millis(300);
+/// The schema of [`Progress`].
+const PROGRESS: &str = "ringway.bench-progress/1";
+
+/// How far the measurement has come, for programs.
+#[derive(Serialize)]
+struct Progress<'a> {
+    /// The run that has ended; none at the beginning.
+    task: Option<String>,
+    /// Why it could not be measured.
+    error: Option<&'a str>,
+    /// Runs that are to come.
+    runs_left: usize,
+    seconds: f64,
+    /// An estimate.
+    seconds_left: f64,
+}
 
 /// Measures what is not measured yet, shows everything, and draws.
 pub(super) fn run(output: Output, args: &DtlArgs) -> Result<(), Failure> {
@@ -105,13 +120,20 @@ fn measure(output: Output, args: &DtlArgs, open: Vec<Task>, runs: &Runs) -> Resu
     let fast_jobs = args.fast_jobs.max(1);
     let seconds = |tasks: &[Task]| -> f64 { tasks.iter().map(|task| length(args, task)).sum() };
     let whole = seconds(&slow) / f64::from(slow_jobs) + seconds(&fast) / f64::from(fast_jobs);
-    output.note(&format!(
-        "{} runs, about {}",
-        slow.len() + fast.len(),
-        HumanDuration(Duration::from_secs_f64(whole))
-    ));
+    let all = slow.len() + fast.len();
+    let begins = Progress {
+        task: None,
+        error: None,
+        runs_left: all,
+        seconds: 0.0,
+        seconds_left: whole,
+    };
+    output.progress(PROGRESS, &begins, || {
+        let whole = HumanDuration(Duration::from_secs_f64(whole));
+        format!("{all} runs, about {whole}")
+    });
     let began = Instant::now();
-    let (left, failed) = (Mutex::new(whole), AtomicUsize::new(0));
+    let (left, failed) = (Mutex::new((all, whole)), AtomicUsize::new(0));
     for (tasks, jobs) in [(slow, slow_jobs), (fast, fast_jobs)] {
         let queue = Mutex::new(VecDeque::from(tasks));
         let next = || {
@@ -120,20 +142,33 @@ fn measure(output: Output, args: &DtlArgs, open: Vec<Task>, runs: &Runs) -> Resu
         };
         let worker = || {
             while let Some(task) = next() {
-                let ended = match one(rattan, args, &task, runs) {
-                    Ok(()) => "done".to_owned(),
-                    Err(failure) => {
-                        failed.fetch_add(1, Ordering::Relaxed);
-                        format!("not measured: {}", failure.message())
-                    }
-                };
+                let failure = one(rattan, args, &task, runs).err();
+                if failure.is_some() {
+                    failed.fetch_add(1, Ordering::Relaxed);
+                }
+                let error = failure.as_ref().map(Failure::message);
                 let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
-                *left -= length(args, &task) / f64::from(jobs);
-                output.note(&format!(
-                    "{task}: {ended}; after {}, about {} left",
-                    HumanDuration(began.elapsed()),
-                    HumanDuration(Duration::from_secs_f64(left.max(0.0)))
-                ));
+                left.0 = left.0.saturating_sub(1);
+                left.1 -= length(args, &task) / f64::from(jobs);
+                let progress = Progress {
+                    task: Some(task.to_string()),
+                    error,
+                    runs_left: left.0,
+                    seconds: began.elapsed().as_secs_f64(),
+                    seconds_left: left.1.max(0.0),
+                };
+                output.progress(PROGRESS, &progress, || {
+                    let ended = error.map_or_else(
+                        || "done".to_owned(),
+                        |error| format!("not measured: {error}"),
+                    );
+                    let human = |seconds| HumanDuration(Duration::from_secs_f64(seconds));
+                    format!(
+                        "{task}: {ended}; after {}, about {} left",
+                        human(progress.seconds),
+                        human(progress.seconds_left)
+                    )
+                });
             }
         };
         std::thread::scope(|scope| {
@@ -154,10 +189,8 @@ fn one(rattan: &Path, args: &DtlArgs, task: &Task, runs: &Runs) -> Result<(), Fa
     let line = Line::lay(rattan, task.cell)?;
     let times = Times::new(&task.cell, args.quick);
     let beside = args.beside.as_deref();
-    let outcome = case::run(&line, &task.contender, beside, task.case, times);
-    // Ends say farewell to each other before the line goes.
-    std::thread::sleep(FAREWELL);
-    runs.keep(task, outcome?)
+    let outcome = case::run(&line, &task.contender, beside, task.case, times)?;
+    runs.keep(task, outcome)
 }
 
 /// Asks for real-time priority for every thread of this process, so that other work on the machine does not hold up the ends of the

@@ -3,7 +3,7 @@
 //! The share is N of N + 1, as beside one other flow, of all that the path carries. Who had the path to himself a moment ago knows its rate. Who did
 //! not learns it while his window doubles: what he has more under way stands in the queue, so that the growth of the round trip tells how
 //! fast the queue empties. A loss does not end the probe, because a queue that others keep full has no room for anybody's share: they have to
-//! lose, too. The second one does.
+//! lose, too. As many do as bring a CUBIC down to what is left to it: two for one flow, five for four ([`LEFT`]).
 
 use std::time::{Duration, Instant};
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ringway_dtl::{Algorithm, Config, Priority};
@@ -19,6 +20,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::line::{End, Line};
 use crate::failure::Failure;
+use crate::limits::BENCH_FLOW_END;
 
 /// Bytes written at once.
 const BLOCK: usize = 64 * 1024;
@@ -56,6 +58,8 @@ pub(super) struct Flow {
     stop: Arc<AtomicBool>,
     connection: Option<QuicConnection>,
     children: Vec<Child>,
+    /// Its endpoints. Flows of one program have theirs with the last of them.
+    endpoints: Vec<Endpoint>,
 }
 
 impl Flow {
@@ -144,6 +148,7 @@ impl Flow {
             stop: Arc::default(),
             connection: None,
             children: Vec::new(),
+            endpoints: Vec::new(),
         }
     }
 
@@ -199,7 +204,7 @@ impl Flow {
         let mut lines = BufReader::new(out).lines();
         lines.next().ok_or(io::ErrorKind::UnexpectedEof)??;
         let received = Arc::clone(&flow.received);
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 let bytes = line.split(' ').nth(1).and_then(|bytes| bytes.parse().ok());
                 bytes
@@ -214,8 +219,15 @@ impl Flow {
 }
 
 impl Drop for Flow {
+    /// Waits for its endpoints: one that outlived the line would go on sending into nothing until its connections are given up.
     fn drop(&mut self) {
         self.stop();
+        let pause = Duration::from_millis(5);
+        let mut looks = BENCH_FLOW_END.as_millis() / pause.as_millis();
+        while looks > 0 && !self.endpoints.iter().all(JoinHandle::is_finished) {
+            thread::sleep(pause);
+            looks -= 1;
+        }
     }
 }
 
@@ -254,15 +266,16 @@ fn quic(
         Peers::One => counters.len().max(1),
         Peers::Each => 1,
     };
-    let mut there = Vec::new();
+    let (mut there, mut endpoints) = (Vec::new(), Vec::new());
     for (counters, port) in counters.chunks(each).zip(port..) {
-        let peer = receive(line, options, counters.to_vec(), port)?;
+        let (peer, endpoint) = receive(line, options, counters.to_vec(), port)?;
         there.extend(counters.iter().map(|_| peer));
+        endpoints.push(endpoint);
     }
     let ours = Identity::generate().map_err(io::Error::other)?;
     let (connected, connections) = mpsc::channel();
     let (at_sender, local) = (options.clone(), unspecified(line.receiver(port)));
-    line.at(End::Sender, move || {
+    let sender = line.at(End::Sender, move || {
         run(async {
             let endpoint = bind(SocketAddr::new(local, 0), &ours, at_sender)?;
             let mut sending = tokio::task::JoinSet::new();
@@ -273,14 +286,23 @@ fn quic(
                 sending.spawn(async move { source(&connection).await });
             }
             while sending.join_next().await.is_some() {}
+            // The other end is told.
+            endpoint.wait_idle().await;
             Ok(())
         })
     })?;
+    endpoints.push(sender);
     for flow in &mut flows {
         flow.connection = Some(connections.recv().map_err(io::Error::other)?);
     }
+    if let Some(last) = flows.last_mut() {
+        last.endpoints = endpoints;
+    }
     Ok(flows)
 }
+
+/// An endpoint's thread.
+type Endpoint = JoinHandle<io::Result<io::Result<()>>>;
 
 /// Starts a peer at the receiving end that counts what so many connections bring; gives where and who it is.
 fn receive(
@@ -288,21 +310,23 @@ fn receive(
     options: &QuicOptions,
     counters: Vec<Arc<AtomicU64>>,
     port: u16,
-) -> io::Result<(SocketAddr, MemberId)> {
+) -> io::Result<((SocketAddr, MemberId), Endpoint)> {
     let there = line.receiver(port);
     let theirs = Identity::generate().map_err(io::Error::other)?;
     let member = MemberId::from(theirs.signing_key());
     let (ready, bound) = mpsc::channel();
     let options = options.clone();
-    line.at(End::Receiver, move || {
+    let endpoint = line.at(End::Receiver, move || {
         run(async {
             let endpoint = bind(there, &theirs, options)?;
             ready.send(()).ok();
-            sink(&endpoint, counters).await
+            sink(&endpoint, counters).await?;
+            endpoint.wait_idle().await;
+            Ok(())
         })
     })?;
     bound.recv().map_err(io::Error::other)?;
-    Ok((there, member))
+    Ok(((there, member), endpoint))
 }
 
 /// Connects with this congestion control from the beginning. A connection that begins with the system's own and changes keeps some
@@ -327,7 +351,7 @@ fn unspecified(like: SocketAddr) -> std::net::IpAddr {
 }
 
 /// What a thread at an end came to.
-pub(super) fn joined<T>(thread: std::thread::JoinHandle<io::Result<T>>) -> io::Result<T> {
+pub(super) fn joined<T>(thread: JoinHandle<io::Result<T>>) -> io::Result<T> {
     let ended = thread.join();
     ended.unwrap_or_else(|_| Err(io::Error::other("a thread of the benchmark failed")))
 }

@@ -47,6 +47,15 @@ pub(super) struct Watch<'a> {
     port: u16,
 }
 
+impl Drop for Watch<'_> {
+    /// Ends all flows before any is waited for.
+    fn drop(&mut self) {
+        for tracked in &mut self.flows {
+            tracked.flow.stop();
+        }
+    }
+}
+
 impl<'a> Watch<'a> {
     /// Begins a run, with half a second in which nothing but probes is on the line.
     pub(super) fn begin(line: &'a Line) -> Result<Watch<'a>, Failure> {
