@@ -109,8 +109,8 @@ pub(crate) const BENCH_CHILD_END: Duration = Duration::from_secs(3);
 
 /// How long the endpoints of a benchmark's flow may take to end after its connection was closed.
 ///
-/// Source: a closed connection is kept for three probe timeouts (RFC 9000, 10.2), which behind the longest queue of a cell is a second. Past it, the
-/// line goes before them, and they complain of it.
+/// Source: a closed connection is kept for three probe timeouts (RFC 9000, 10.2), each of a round trip
+/// and its deviations: a fraction of a second. Past it, the line goes before them, and they complain of it.
 pub(crate) const BENCH_FLOW_END: Duration = Duration::from_secs(3);
 
 /// Bytes of standard input that `put` reads.
