@@ -1,9 +1,9 @@
 //! What priority 0 does in the simulator.
 //!
-//! `cargo run --release -p ringway-sim --example scavenger -- [paper] trials|table|matrix [SEEDS] [FILTER]`
+//! `cargo run --release -p ringway-sim --example scavenger -- [paper] trials|table|changes|five|matrix [SEEDS] [FILTER]`
 //!
 //! `trials`: everything that it has to stand, of which the tests play a part. `table`: the cells that are measured against the kernel's
-//! TCP. `matrix`: 108 paths. FILTER is a part of a name. Of each figure the median, the worst, and how many seeds miss what it has to be.
+//! TCP. `changes`, `five`: changes of priority in these cells, of one flow and of five. `matrix`: 108 paths. FILTER is a part of a name. Of each figure the median, the worst, and how many seeds miss what it has to be.
 
 #![allow(
     clippy::print_stdout,
@@ -72,7 +72,11 @@ fn main() {
     for cell in cells {
         if cell.name.contains(&filter) {
             println!("== {}", cell.name);
-            let play = |seed| cell.play(algorithm, seed);
+            let play = |seed| match what.as_str() {
+                "changes" => cell.changes(algorithm, seed),
+                "five" => cell.five(algorithm, seed),
+                _ => cell.play(algorithm, seed),
+            };
             print(&(1..=seeds).map(play).collect::<Vec<_>>());
         }
     }

@@ -28,6 +28,8 @@ pub struct Controller {
     batch: Batch,
     /// Losses of packets sent until then belong to a cut that was already made.
     recovering_since: Option<Instant>,
+    /// The newest packet that was acknowledged.
+    newest: u64,
     /// Whether the last batch showed that the window is not used up.
     idle_window: bool,
     totals: Totals,
@@ -107,6 +109,7 @@ impl Controller {
             way_back: None,
             batch: Batch::default(),
             recovering_since: None,
+            newest: 0,
             idle_window: false,
             totals: Totals::default(),
         }
@@ -129,6 +132,7 @@ impl Controller {
         if batch.packets == 1 || sample.packet >= batch.newest {
             batch.newest = sample.packet;
             batch.size = sample.bytes;
+            self.newest = sample.packet;
         }
         if batch.rtt.is_none_or(|(rtt, _)| sample.rtt <= rtt) {
             batch.rtt = Some((sample.rtt, sample.receive_delay));
@@ -212,17 +216,20 @@ impl Controller {
 
     /// A batch of packets was deemed lost (or, with `ecn`, marked), the newest of which was sent at `sent`.
     ///
-    /// Priority 0, the paper's algorithm, and marks at any priority are answered here: the window is cut at most once for all packets sent before the
-    /// cut, that is once in a round trip. Losses above priority 0 are answered in [`on_loss`](Self::on_loss). With `persistent` nothing came through
-    /// for several retransmission timeouts: the smallest window is left and slow start begins, at any priority.
+    /// Priority 0 and the paper's algorithm answer here: the window is cut at most once for all packets sent before the cut, that is once in a round
+    /// trip. Above priority 0 the default algorithm answers losses in [`on_loss`](Self::on_loss), and here a mark, by cutting one of the virtual flows,
+    /// each at most once in a round trip: tell it of each acknowledgement with marks. With `persistent` nothing came through for several
+    /// retransmission timeouts: the smallest window is left. Slow start follows, but at priority 0, which is back at what it had as after others have
+    /// gone.
     pub fn on_congestion(&mut self, now: Instant, persistent: bool, ecn: bool, sent: Instant) {
+        let by_flow = matches!(&self.engine, Engine::Adaptive(at) if !at.is_scavenger());
         let answered = self.recovering_since.is_some_and(|since| sent <= since);
-        if answered && !persistent {
+        if answered && !persistent && !by_flow {
             return;
         }
         self.recovering_since = self.recovering_since.max(Some(now));
         match &mut self.engine {
-            Engine::Adaptive(adaptive) => adaptive.on_congestion(persistent, ecn),
+            Engine::Adaptive(adaptive) => adaptive.on_congestion(persistent, ecn, self.newest),
             Engine::Paper(paper) => paper.on_congestion(self.priority, persistent),
         }
     }
@@ -239,7 +246,8 @@ impl Controller {
 
     /// Changes the priority, at once and as often as one likes.
     ///
-    /// With the default algorithm the window may change with it: from N to 0 it is cut to what leaves nothing in the queue, to a lower N it loses
+    /// With the default algorithm the window may change with it: from N to 0 it is nothing for two round trips, so that all of it leaves the queue, and then what just
+    /// fills the path, or the floor where others keep a queue; to a lower N it loses
     /// the flows that are given up, with their windows; from 0 to N it begins a bounded probe towards N flows' share. With the paper's it
     /// stays as it is, and the next acknowledgement or loss moves it by the new rule. Read [`window`](Self::window) and
     /// [`pacing_rate`](Self::pacing_rate) anew, and arm the pacer's timer again: a flow at the floor of priority 0 may be waiting for two seconds
@@ -247,7 +255,12 @@ impl Controller {
     pub fn set_priority(&mut self, now: Instant, priority: Priority) {
         self.priority = priority;
         if let Engine::Adaptive(adaptive) = &mut self.engine {
+            let before = adaptive.is_scavenger();
             adaptive.set_priority(now, priority);
+            if !before && adaptive.is_scavenger() {
+                // What N flows have overrun is answered by their going.
+                self.recovering_since = self.recovering_since.max(Some(now));
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::config::Config;
 use crate::controller::{Controller, burst};
 use crate::coupling::Standing;
-use crate::limits::{GROUP_IDLE, MAX_GROUP_FLOWS};
+use crate::limits::{GROUP_IDLE, GROUP_IDLE_MOST, GROUP_TURNS, MAX_GROUP_FLOWS};
 use crate::priority::Priority;
 use crate::report::{LimitedBy, Report};
 use crate::sample::{AckSample, LossSample};
@@ -78,7 +78,11 @@ struct Sums {
     /// Bytes in flight of all, and of those that do not use what they get.
     in_flight: u64,
     idle_in_flight: u64,
+    /// Weights of those that do not, as far as they know, but have begun to send.
+    started: f64,
+    /// The largest datagram, and one of each flow.
     datagram: u64,
+    datagrams: u64,
 }
 
 impl Sums {
@@ -259,11 +263,21 @@ impl Group {
         if !(was_busy && uses) {
             self.forgive(id);
         }
-        let all = self.sums(kind).in_flight;
+        let Sums {
+            in_flight: all,
+            datagrams,
+            ..
+        } = self.sums(kind);
         let mut idle_after = GROUP_IDLE;
         if let Some(controller) = self.controller_mut(kind) {
             controller.on_ack_batch_end(now, all);
             idle_after = idle_after.max(4 * controller.smoothed_rtt());
+            // At the floor of priority 0 a flow's next packet is due when all others have had theirs.
+            let turn = controller
+                .pacing_rate()
+                .map_or(0.0, |rate| datagrams as f64 / rate as f64);
+            let turns = Duration::try_from_secs_f64(GROUP_TURNS * turn).unwrap_or(GROUP_IDLE_MOST);
+            idle_after = idle_after.max(turns.min(GROUP_IDLE_MOST));
         }
         let changed = self.look_for_idle(now, kind, idle_after);
         if changed || uses != was_busy {
@@ -414,11 +428,15 @@ impl Group {
             sums.all += weight;
             sums.in_flight = sums.in_flight.saturating_add(flow.in_flight);
             sums.datagram = sums.datagram.max(flow.datagram);
+            sums.datagrams = sums.datagrams.saturating_add(flow.datagram);
             if flow.busy {
                 sums.busy += weight;
                 sums.served += weight * flow.served;
             } else {
                 sums.idle_in_flight = sums.idle_in_flight.saturating_add(flow.in_flight);
+                if flow.in_flight > 0 {
+                    sums.started += weight;
+                }
             }
         }
         sums
@@ -438,8 +456,15 @@ impl Group {
             return window * weight / sums.all;
         }
         if !flow.busy {
-            // It may begin with its share at any moment; until it uses that, the others have it.
-            return window * weight / (sums.busy + weight);
+            // It may begin with its share at any moment; until it uses that, the others have it. Of several that begin at once each has its share, and
+            // all of them no more than there is.
+            let others = match flow.in_flight > 0 {
+                true => sums.started - weight,
+                false => sums.started,
+            };
+            let room = window - sums.idle_in_flight.saturating_sub(flow.in_flight) as f64;
+            let most = room.max(2.0 * flow.datagram as f64);
+            return (window * weight / (sums.busy + others + weight)).min(most);
         }
         let share = (window - sums.idle_in_flight as f64).max(window / 2.0) * weight / sums.busy;
         let most = (share / 2.0).max(2.0 * flow.datagram as f64);

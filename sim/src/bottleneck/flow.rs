@@ -10,6 +10,9 @@ const REORDERING: u64 = 3;
 /// Least time before a retransmission. Source: Linux' TCP_RTO_MIN.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
 
+/// Packets that leave within so long leave together: what a host's timers can tell apart.
+const TOGETHER: Duration = Duration::from_millis(1);
+
 #[derive(Copy, Clone, Debug)]
 struct Sent {
     at: Duration,
@@ -77,6 +80,9 @@ pub(super) struct Flow {
     /// Last acknowledgement, or the first packet after silence.
     pub(super) heard: Duration,
     pub(super) sent: u64,
+    /// Packets of the last millisecond, by when they left, and the most that left in one.
+    together: VecDeque<Duration>,
+    pub(super) most_together: usize,
     pub(super) lost: u64,
     /// Of them, by the bottleneck's queue.
     pub(super) dropped: Series,
@@ -119,6 +125,8 @@ impl Flow {
             wake: None,
             heard: Duration::ZERO,
             sent: 0,
+            together: VecDeque::new(),
+            most_together: 0,
             lost: 0,
             dropped: Series::default(),
             window: VecDeque::new(),
@@ -182,8 +190,17 @@ impl Flow {
         });
         self.in_flight += PACKET;
         self.sent += 1;
+        self.leaves(now);
         self.control.on_sent(now, packet);
         Next::Packet(packet)
+    }
+
+    fn leaves(&mut self, now: Duration) {
+        let within = |left: &&Duration| **left + TOGETHER <= now;
+        let before = self.together.iter().take_while(within).count();
+        self.together.drain(..before);
+        self.together.push_back(now);
+        self.most_together = self.most_together.max(self.together.len());
     }
 
     fn wake_at(&mut self, when: Duration) -> Next {

@@ -238,6 +238,11 @@ impl Bottleneck {
         flow.lost as f64 / flow.sent.max(1) as f64
     }
 
+    /// The most packets of a flow that have left within a millisecond since this was asked last.
+    pub fn most_together(&mut self, flow: usize) -> usize {
+        std::mem::take(&mut self.flows[flow].most_together)
+    }
+
     /// Packets of a flow that the queue dropped between two times ÷ packets that it delivered.
     #[must_use]
     pub fn dropped(&self, flow: usize, from: Duration, to: Duration) -> f64 {

@@ -2,9 +2,10 @@
 
 use ringway_dtl::Algorithm;
 
+use super::changes::{figure_6, figure_7, four_and_none};
 use super::measure::{beside_all, equals, late_jain};
-use super::{Figure, Rival, Setting, alone};
-use crate::bottleneck::{CoDel, Discipline, Path, Red};
+use super::{Figure, Rival, Setting, TREMBLES, alone};
+use crate::bottleneck::{CoDel, Discipline, Jitter, Path, Red};
 
 /// A path of a table.
 #[derive(Clone, Debug)]
@@ -29,6 +30,28 @@ impl Cell {
         }
         figures.push(equals(&setting, seed));
         figures
+    }
+
+    /// Plays changes of the priority there, where hosts take their time to answer: from 0 to 1 to 2 to 0 (the paper's Figure 6) and from 1 to 4 to 0
+    /// beside a CUBIC.
+    #[must_use]
+    pub fn changes(&self, algorithm: Algorithm, seed: u64) -> Vec<Figure> {
+        let setting = self.trembling(algorithm);
+        let mut figures = figure_6(&setting, seed);
+        figures.extend(four_and_none(&setting, seed));
+        figures
+    }
+
+    /// Plays five flows there that go from 0 to 1, and some of them to 2: the paper's Figure 7.
+    #[must_use]
+    pub fn five(&self, algorithm: Algorithm, seed: u64) -> Vec<Figure> {
+        figure_7(&self.trembling(algorithm), seed)
+    }
+
+    fn trembling(&self, algorithm: Algorithm) -> Setting {
+        let mut setting = Setting::on(self.path.clone(), algorithm);
+        setting.path.ack_jitter = Jitter::Uniform(TREMBLES);
+        setting
     }
 }
 

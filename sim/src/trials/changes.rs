@@ -46,7 +46,7 @@ pub(super) const TRIALS: &[Trial] = &[
     },
     Trial {
         name: "figure-6",
-        play: figure_6,
+        play: |a, s| figure_6(&Setting::on(Path::drop_tail(5.0, 25, 1.0), a), s),
     },
     Trial {
         name: "alone-changes",
@@ -54,7 +54,7 @@ pub(super) const TRIALS: &[Trial] = &[
     },
     Trial {
         name: "figure-7",
-        play: figure_7,
+        play: |a, s| figure_7(&Setting::on(Path::drop_tail(10.0, 25, 2.0), a), s),
     },
 ];
 
@@ -242,16 +242,22 @@ fn change(run: &mut Run, flow: usize, priority: f64, settle: f64) -> Changed {
     }
 }
 
+/// When a flow has to be at its new share, in seconds after the change: two, or forty round trips if they are longer.
+pub(super) fn due(setting: &Setting) -> f64 {
+    (40.0 * setting.path.rtt.as_secs_f64()).max(2.0)
+}
+
 /// The paper's Figure 6, and back to 0: beside one TCP from 0 to 1 to 2 to 0.
-fn figure_6(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
-    let mut run = Setting::on(Path::drop_tail(5.0, 25, 1.0), algorithm).run(seed);
+pub(super) fn figure_6(setting: &Setting, seed: u64) -> Vec<Figure> {
+    let due = due(setting);
+    let mut run = setting.run(seed);
     let flow = run.ours(0.0);
     run.tcp(0.0, Rival::Cubic);
     run.to(60.0);
     let yielded = run.share(flow, 20.0, 60.0);
-    let one = change(&mut run, flow, 1.0, 2.0);
-    let two = change(&mut run, flow, 2.0, 2.0);
-    let zero = change(&mut run, flow, 0.0, 2.0);
+    let one = change(&mut run, flow, 1.0, due);
+    let two = change(&mut run, flow, 2.0, due);
+    let zero = change(&mut run, flow, 0.0, due);
     vec![
         Figure::at_most("share at 0", yielded, 0.03),
         Figure::at_least("0 to 1: soon ÷ later", one.soon / one.later, 0.6),
@@ -263,6 +269,54 @@ fn figure_6(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
         Figure::at_most("1 to 2: more drops, %", two.dropped * 100.0, 2.0),
         Figure::at_most("2 to 0: share soon", zero.soon, 0.03),
         Figure::at_most("2 to 0: share later", zero.later, 0.03),
+    ]
+}
+
+/// Beside one TCP from 1 to 4, and down to 0. What is given up at once is seen at what the TCP then has: as much as if the flow had ended, for it needs
+/// time to grow into the room, and priority 0 may have meanwhile what nobody uses.
+pub(super) fn four_and_none(setting: &Setting, seed: u64) -> Vec<Figure> {
+    let due = due(setting);
+    let (up, down) = (72.0, 72.0 + due + 60.0);
+    let four = || {
+        let mut run = setting.run(seed);
+        // It has seen the path before the TCP came.
+        let flow = run.ours(0.0);
+        let tcp = run.tcp(10.0, Rival::Cubic);
+        run.to(12.0);
+        run.sim.set_priority(flow, 1.0);
+        run.to(up);
+        let four = change(&mut run, flow, 4.0, due);
+        (run, flow, tcp, four)
+    };
+    let (mut ended, gone, without, _) = four();
+    ended.sim.stop_at(ended.sim.now(), gone);
+    ended.to(down + due + 60.0);
+    let (mut run, flow, tcp, four) = four();
+    let zero = change(&mut run, flow, 0.0, due);
+    let keeps = |from, to| match ended.share(without, from, to) {
+        // One that waits for a time-out has nothing to lose.
+        none if none <= 0.0 => 1.0,
+        alone => run.share(tcp, from, to) / alone,
+    };
+    // At three quarters of what is due beside one TCP.
+    let there = run.back(flow, 0.75 * 4.0 / 5.0, up);
+    vec![
+        Figure::at_most("1 to 4: s", there, due),
+        Figure::at_least("1 to 4: soon ÷ later", four.soon / four.later, 0.6),
+        Figure::at_most("1 to 4: soon ÷ later, no more", four.soon / four.later, 1.6),
+        Figure::at_least("1 to 4: least ÷ before", four.least / four.before, 0.3),
+        Figure::at_most("1 to 4: more drops, %", four.dropped * 100.0, 2.0),
+        Figure::at_least(
+            "4 to 0: TCP at once, of without",
+            keeps(down, down + due),
+            0.9,
+        ),
+        Figure::at_least(
+            "4 to 0: TCP, of without",
+            keeps(down, down + due + 60.0),
+            0.99,
+        ),
+        Figure::at_most("4 to 0: share later", zero.later, 0.03),
     ]
 }
 
@@ -290,8 +344,8 @@ fn alone_changes(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
 }
 
 /// The paper's Figure 7: five flows, of which four go to 1 and two of these to 2, and one stays at 0.
-fn figure_7(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
-    let mut run = Setting::on(Path::drop_tail(10.0, 25, 2.0), algorithm).run(seed);
+pub(super) fn figure_7(setting: &Setting, seed: u64) -> Vec<Figure> {
+    let mut run = setting.run(seed);
     let flows: Vec<usize> = (0..5).map(|n| run.ours(f64::from(n))).collect();
     run.to(120.0);
     let polite = fairness(&run, &flows, 40.0, 120.0);

@@ -2,6 +2,7 @@
 
 use ringway_dtl::Algorithm;
 
+use super::changes::due;
 use super::{Figure, Rival, Setting, TREMBLES, Trial};
 use crate::bottleneck::{CoDel, Discipline, Jitter, Path};
 
@@ -49,7 +50,7 @@ const AFTER: f64 = 40.0;
 fn raises(algorithm: Algorithm, seed: u64, path: Path) -> Vec<Figure> {
     let mut setting = Setting::on(path, algorithm);
     setting.path.ack_jitter = Jitter::Uniform(TREMBLES);
-    let due = (40.0 * setting.path.rtt.as_secs_f64()).max(2.0);
+    let due = due(&setting);
     let mut figures = Vec::new();
     for (tcp_begins, known) in [(0.0, "met TCP at once"), (30.0, "had it to itself")] {
         for priority in [1.0, 3.0] {

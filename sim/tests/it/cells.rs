@@ -88,7 +88,7 @@ fn one_megabit_60_ms_1_product() {
             ("Reno keeps", 0.82),
             ("back after Reno, s", 6.2),
             ("BBR keeps", 0.975),
-            ("back after BBR, s", 6.7),
+            ("back after BBR, s", 6.9),
             ("Jain of 2", 0.86),
             ("Jain of 4", 0.66),
             ("Jain of 10", 0.615),

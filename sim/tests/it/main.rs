@@ -19,6 +19,7 @@ mod priorities;
 mod records;
 mod routes;
 mod secure;
+mod steps;
 mod trials;
 mod worth;
 

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use ringway_dtl::{Algorithm, Config};
-use ringway_sim::bottleneck::{Acknowledging, Bottleneck, Control, Jitter, Path};
+use ringway_sim::bottleneck::{Acknowledging, Bottleneck, Control, Jitter, PACKET, Path};
 use ringway_sim::rivals::{Cubic, Priorities};
 use ringway_sim::seeds;
 use ringway_sim::trials::{Rival, TREMBLES, worth_of_flows};
@@ -222,6 +222,41 @@ fn a_change_of_priority_takes_effect_and_stalls_nothing() {
         assert!((0.3..=0.75).contains(&one), "seed {seed}: {one}");
         assert!(four >= one + 0.1, "seed {seed}: {four} after {one}");
         assert!(again <= 0.05, "seed {seed}: {again}");
+    }
+}
+
+/// What N flows would let go at once, N does not: it is paced as one flow of QUIC is, whatever its window, also when it is raised and when losses
+/// are repaired.
+#[test]
+fn eight_flows_worth_leave_without_bursts() {
+    for path in [
+        Path::drop_tail(10.0, 20, 1.0),
+        Path::drop_tail(10.0, 60, 1.0),
+        Path::drop_tail(100.0, 20, 1.0),
+        Path::drop_tail(100.0, 60, 1.0),
+    ] {
+        // What the pacer saves up in a pause, as noq's: ten packets, or two milliseconds' worth; and what the path carries meanwhile.
+        let carries = path.rate as f64 * 1e-3 / PACKET as f64;
+        let most = (2.0 * carries).max(10.0) + carries;
+        for from in [0.0, 1.0] {
+            for seed in seeds(3) {
+                let mut sim = Bottleneck::new(path.clone(), seed);
+                let flow = sim.add(Duration::ZERO, ours(from), Acknowledging::EACH);
+                let tcp = Box::new(Cubic::default());
+                sim.add(secs(0.5), tcp, Acknowledging::DELAYED);
+                sim.run_until(secs(20.0));
+                sim.most_together(flow);
+                for (priority, seconds) in [(8.0, 60.0), (1.0, 70.0), (8.0, 100.0)] {
+                    sim.set_priority(flow, priority);
+                    sim.run_until(secs(seconds));
+                    let together = sim.most_together(flow) as f64;
+                    assert!(
+                        together <= most,
+                        "{together} packets in a millisecond at {priority}, of {most}: seed {seed}, {path:?}"
+                    );
+                }
+            }
+        }
     }
 }
 

@@ -359,7 +359,6 @@ fn figure_6() {
             ("share at 0", 0.04),
             ("0 to 1: more drops, %", 4.3),
             ("1 to 2: more drops, %", 3.2),
-            ("2 to 0: share soon", 0.04),
         ],
     );
 }

@@ -45,6 +45,13 @@ impl Smallest {
         }
     }
 
+    /// The newest slice goes on for so long that nobody looked: silence says nothing of the path. What lasts longer than ten minutes does.
+    fn skip(&mut self, silence: Duration) {
+        if silence >= self.width && silence < self.width.saturating_mul(HELD) {
+            self.began += silence;
+        }
+    }
+
     fn update(&mut self, now: Instant, value: f64) {
         // A clock that goes back must not make a slice last for ever.
         self.began = self.began.min(now);
@@ -160,6 +167,8 @@ struct Steady {
 #[derive(Clone, Debug)]
 pub(super) struct Base {
     round_trip: Smallest,
+    /// When a round trip was last taken.
+    updated: Instant,
     looks: Looks,
     noise: Smallest,
     steady: Option<Steady>,
@@ -173,6 +182,7 @@ impl Base {
     pub(super) fn new(now: Instant) -> Base {
         Base {
             round_trip: Smallest::new(now, SLICE, SLICES),
+            updated: now,
             looks: Looks::new(now),
             noise: Smallest::new(now, SLICE, SLICES),
             steady: None,
@@ -195,6 +205,12 @@ impl Base {
     /// that drifts can then make nothing worse than it is without it. Where only some round trips are known so, and they show a queue on the way
     /// back, the latest of them stands for the others: to take its way back off theirs would be wrong by as much as that queue has grown since.
     pub(super) fn update(&mut self, now: Instant, rtt: f64, one_way: Option<f64>) -> f64 {
+        let silence = now.saturating_duration_since(self.updated);
+        self.updated = now;
+        self.round_trip.skip(silence);
+        for smallest in &mut self.looks.base {
+            smallest.skip(silence);
+        }
         self.round_trip.update(now, rtt);
         let waited = self.waited(rtt);
         let there = one_way.map(|one_way| self.looks.look(now, waited, one_way));
@@ -334,6 +350,20 @@ mod tests {
         assert_eq!(after(70, false), (0.060, 0.0));
         assert_eq!(after(600, true), (0.020, 40.0));
         assert_eq!(after(800, true), (0.060, 0.0));
+    }
+
+    #[test]
+    fn silence_forgets_nothing_for_ten_minutes() {
+        let after = |silence| {
+            let mut base = Base::new(at(0));
+            base.update(at(0), 0.020, Some(5.010));
+            base.update(at(silence), 0.060, Some(5.050));
+            (base.get().unwrap(), (base.recent().unwrap() * 1e3).round())
+        };
+        for silence in [9, 30, 70, 590] {
+            assert_eq!(after(silence), (0.020, 0.0), "{silence}");
+        }
+        assert_eq!(after(700), (0.060, 0.0));
     }
 
     #[test]

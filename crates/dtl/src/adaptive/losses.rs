@@ -1,6 +1,7 @@
 //! Whether losses come from a full queue, or whatever the queue is like.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 /// Delays that are remembered, and how many of each window: over so many round trips a queue comes and goes.
 const REMEMBERED: usize = 64;
@@ -20,6 +21,8 @@ const MANY: f64 = 0.02;
 const AVERAGED: f64 = 256.0;
 /// Weight of a new loss in what is known of the queue's room.
 const ROOM_WEIGHT: f64 = 0.25;
+/// For how long it is known: another route may have more, and whoever keeps his queue short for the sake of the one before never sees it.
+const ROOM_KEPT: Duration = Duration::from_secs(600);
 
 /// The delays of late, and where among them losses were seen.
 #[derive(Clone, Debug)]
@@ -33,8 +36,8 @@ pub(super) struct Losses {
     rank: f64,
     /// Datagrams that came and were lost.
     counted: (f64, f64),
-    /// How long packets wait in a full queue.
-    room: Option<f64>,
+    /// How long packets wait in a full queue, and when a loss showed it last.
+    room: Option<(f64, Instant)>,
 }
 
 impl Default for Losses {
@@ -74,7 +77,7 @@ impl Losses {
 
     /// Some were lost, about when the newest one came through: whether a queue is to blame. Any loss beside delays of more than
     /// `queue` seconds is its work: who manages a queue drops packets before it is full.
-    pub(super) fn lost(&mut self, queue: f64) -> bool {
+    pub(super) fn lost(&mut self, now: Instant, queue: f64) -> bool {
         let mut beside = self.newest.iter().skip(BESIDE).copied();
         let Some(beside) = beside
             .next()
@@ -98,15 +101,16 @@ impl Losses {
         let (came, lost) = self.counted;
         let full = self.rank >= FULL || beside > queue || lost > MANY * came.max(AVERAGED / 2.0);
         self.room = (self.rank >= SURE).then(|| {
-            let room = self.room.unwrap_or(beside);
-            room + ROOM_WEIGHT * (beside - room)
+            let room = self.room(now).unwrap_or(beside);
+            (room + ROOM_WEIGHT * (beside - room), now)
         });
         full
     }
 
     /// How long packets wait in a full queue, as far as losses have shown it.
-    pub(super) fn room(&self) -> Option<f64> {
-        self.room
+    pub(super) fn room(&self, now: Instant) -> Option<f64> {
+        let known = |at| now.saturating_duration_since(at) < ROOM_KEPT;
+        self.room.filter(|(_, at)| known(*at)).map(|(room, _)| room)
     }
 }
 
@@ -126,7 +130,7 @@ mod tests {
                 known.came(beside, 1.0, 1.0);
             }
             known.one_lost();
-            full = known.lost(f64::INFINITY);
+            full = known.lost(crate::test_epoch(), f64::INFINITY);
         }
         full
     }
@@ -148,14 +152,15 @@ mod tests {
 
     #[test]
     fn the_room_of_a_queue_is_known_only_while_losses_show_it() {
-        let mut known = Losses::default();
+        let (mut known, now) = (Losses::default(), crate::test_epoch());
         for (beside, expected) in [(9.5, true), (1.0, false)] {
             for _ in 0..20 {
                 (0..100).for_each(|delay| known.came(f64::from(delay % 10), 1.0, 1.0));
                 (0..4).for_each(|_| known.came(beside, 1.0, 1.0));
-                known.lost(f64::INFINITY);
+                known.lost(now, f64::INFINITY);
             }
-            assert_eq!(known.room().is_some(), expected);
+            assert_eq!(known.room(now).is_some(), expected);
+            assert_eq!(known.room(now + ROOM_KEPT), None);
         }
     }
 }

@@ -36,7 +36,7 @@ const CUT_KEPT: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 enum Rule {
     Scavenger(Box<Scavenger>),
-    Flows(Flows),
+    Flows(Box<Flows>),
 }
 
 /// A batch of acknowledgements.
@@ -106,7 +106,11 @@ impl Adaptive {
                 base.clone(),
             )))
         } else {
-            Rule::Flows(Flows::new(priority.get(), window / datagram, f64::INFINITY))
+            Rule::Flows(Box::new(Flows::new(
+                priority.get(),
+                window / datagram,
+                f64::INFINITY,
+            )))
         };
         Adaptive {
             rule,
@@ -282,9 +286,9 @@ impl Adaptive {
         }
     }
 
-    /// Losses or marks, at most once in a round trip; `persistent` when nothing came through for long. Lost packets have been
-    /// told one by one; `mark` is that of a packet that came through.
-    pub(crate) fn on_congestion(&mut self, persistent: bool, mark: bool) {
+    /// Losses or marks, at priority 0 at most once in a round trip; `persistent` when nothing came through for long. Lost packets have been
+    /// told one by one; `mark`: `newest` came through with one, or a packet shortly before it.
+    pub(crate) fn on_congestion(&mut self, persistent: bool, mark: bool, newest: u64) {
         let before = self.window();
         let cut = match &mut self.rule {
             Rule::Scavenger(scavenger) => {
@@ -295,7 +299,7 @@ impl Adaptive {
                 flows.on_persistent(self.next);
                 true
             }
-            Rule::Flows(flows) => mark && flows.on_mark(self.next),
+            Rule::Flows(flows) => mark && flows.on_mark(newest, self.next),
         };
         if cut {
             self.was_cut(LimitedBy::Loss, before);
@@ -323,7 +327,7 @@ impl Adaptive {
                 self.base = scavenger.base.clone();
                 let window = scavenger.good_window() / self.datagram;
                 let flows = priority.get();
-                self.rule = Rule::Flows(if scavenger.in_slow_start() {
+                let flows = if scavenger.in_slow_start() {
                     Flows::new(flows, window, f64::INFINITY)
                 } else {
                     let before = Before {
@@ -334,24 +338,22 @@ impl Adaptive {
                         next: self.next,
                     };
                     Flows::probing(now, flows, &before)
-                });
+                };
+                self.rule = Rule::Flows(Box::new(flows));
             }
             (Rule::Flows(flows), true) => {
-                // A probe that is broken off has not found the path empty.
-                let slow_start = flows.in_slow_start() && !flows.is_probing();
-                // Down at once: nothing of ours is to stand in the queue.
-                let smoothed = self.smoothed.as_secs_f64();
-                let base = self.base.get().unwrap_or(smoothed);
-                let share = if smoothed > 0.0 {
-                    (base / smoothed).min(1.0)
+                let window = flows.window().max(LEAST_WINDOW) * self.datagram;
+                let (base, datagram) = (self.base.clone(), self.datagram);
+                let mut scavenger = if flows.is_starting() {
+                    Scavenger::new(now, window, datagram, true, base)
                 } else {
-                    1.0
+                    let before = (window, self.smoothed.as_secs_f64());
+                    Scavenger::after_flows(now, before, datagram, base)
                 };
-                let window = flows.window().max(LEAST_WINDOW) * self.datagram * share;
-                let base = self.base.clone();
-                let mut scavenger = Scavenger::new(now, window, self.datagram, slow_start, base);
                 scavenger.knows(self.best_rate);
                 self.rule = Rule::Scavenger(Box::new(scavenger));
+                // What is sent from now on tells what the path is like without N flows.
+                self.round_end = self.next;
             }
         }
     }

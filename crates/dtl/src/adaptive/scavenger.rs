@@ -53,8 +53,6 @@ const WAIT_SHARE: f64 = 0.015;
 const LISTENING: f64 = 4.0;
 /// For how long a queue is taken to be managed after a loss that showed it.
 const MANAGED_KEPT: Duration = Duration::from_secs(60);
-/// Rounds after a change of rules in which the queue is still that of before.
-const INHERITED: u32 = 2;
 /// Share of the window after a loss at a full queue, and after one that has nothing to do with the queue.
 const AFTER_LOSS: f64 = 0.5;
 /// Share of the target above which there is a queue.
@@ -98,8 +96,6 @@ pub(super) struct Scavenger {
     slow_start: bool,
     pub(super) base: Base,
     round: Round,
-    /// Rounds that are not judged.
-    inherited: u32,
     above: u32,
     empty: u32,
     contest: Contest,
@@ -129,6 +125,8 @@ pub(super) struct Scavenger {
 struct Drain {
     back_to: f64,
     rounds: u32,
+    /// What N flows had under way, and their round trip, if it is the drain with which they become priority 0.
+    flows: Option<(f64, f64)>,
 }
 
 impl Scavenger {
@@ -146,7 +144,6 @@ impl Scavenger {
             slow_start,
             base,
             round: Round::default(),
-            inherited: if slow_start { 0 } else { INHERITED },
             above: 0,
             empty: 0,
             contest: Contest::default(),
@@ -163,6 +160,25 @@ impl Scavenger {
             drain_pause: DRAIN_FIRST,
             spread: 0x9e37_79b9,
         }
+    }
+
+    /// Priority 0 after N flows with `full` bytes under way and round trips of `rtt`. It begins with a drain: nothing of ours is to stand in the queue, and then the path's delay is seen, which N flows may have hidden for long.
+    pub(super) fn after_flows(
+        now: Instant,
+        (full, rtt): (f64, f64),
+        datagram: f64,
+        base: Base,
+    ) -> Scavenger {
+        let window = without_queue(full, base.get().unwrap_or(rtt), rtt);
+        let mut scavenger = Scavenger::new(now, window, datagram, false, base);
+        scavenger.drain = Some(Drain {
+            back_to: scavenger.window,
+            rounds: DRAIN_ROUNDS,
+            flows: Some((full, rtt)),
+        });
+        let left = (scavenger.window * DRAIN_SHARE).max(DRAIN_FROM * datagram);
+        scavenger.window = scavenger.window.min(left);
+        scavenger
     }
 
     pub(super) fn window(&self) -> f64 {
@@ -232,7 +248,7 @@ impl Scavenger {
         } else {
             self.scaled_target()
         };
-        self.path_target().within(self.losses.room(), target)
+        self.path_target().within(self.losses.room(now), target)
     }
 
     /// By how much delays tremble, beyond what whole datagrams that come and go make them tremble.
@@ -307,12 +323,19 @@ impl Scavenger {
         let band = self.target() / 2.0;
         if let Some(drain) = &mut self.drain {
             drain.rounds -= 1;
-            if drain.rounds == 0 {
-                self.window = drain.back_to * AFTER_DRAIN;
+            let done = (drain.rounds == 0).then_some(*drain);
+            self.above = 0;
+            if let Some(Drain { back_to, flows, .. }) = done {
                 self.drain = None;
+                self.window = back_to * AFTER_DRAIN;
+                if let Some((full, rtt)) = flows {
+                    // Now the path has been seen without what N flows kept in its queue.
+                    let base = self.base.get().unwrap_or(rtt);
+                    self.window = without_queue(full, base, rtt).max(LEAST * self.datagram);
+                    self.share = self.window;
+                }
                 self.base.without_us(now, look.least_rtt, band);
             }
-            self.above = 0;
             return None;
         }
         if self.slow_start {
@@ -320,10 +343,6 @@ impl Scavenger {
         }
         if self.window < self.datagram {
             self.base.without_us(now, look.least_rtt, band);
-        }
-        self.inherited = self.inherited.saturating_sub(1);
-        if self.inherited > 0 {
-            return None;
         }
         self.judge(now, &look, rate, may_grow)
     }
@@ -453,6 +472,7 @@ impl Scavenger {
         self.drain = Some(Drain {
             back_to: self.window,
             rounds: DRAIN_ROUNDS,
+            flows: None,
         });
         self.window *= DRAIN_SHARE;
         self.above = 0;
@@ -486,12 +506,19 @@ impl Scavenger {
     /// Packets were lost, or marked: at most once in a round trip. A mark is always the work of a queue.
     pub(super) fn on_loss(&mut self, rtt: f64, persistent: bool, mark: bool) {
         self.slow_start = false;
-        let full = mark || self.losses.lost(self.noise() + QUEUED * self.target());
+        let queue = self.noise() + QUEUED * self.target();
+        let full = mark || self.losses.lost(self.heard, queue);
         if full && self.recent < self.foreign() {
             self.lost_early = Some(self.heard);
         }
+        if persistent {
+            // Nothing came through: that says nothing of what this flow usually has, to which it returns.
+            self.drain = None;
+            self.empty = 0;
+            self.cut(rtt, 0.0);
+            return;
+        }
         let share = match full {
-            _ if persistent => 0.0,
             true => AFTER_LOSS,
             false => AFTER_CHANCE,
         };
@@ -508,4 +535,10 @@ impl Scavenger {
             }
         }
     }
+}
+
+/// What `full` bytes under way would be without a queue, by the path's round trip and that with the queue.
+fn without_queue(full: f64, base: f64, rtt: f64) -> f64 {
+    let share = if rtt > 0.0 { base / rtt } else { 1.0 };
+    full * share.min(1.0)
 }

@@ -7,38 +7,47 @@ use crate::limits::GROUP_RUNS;
 /// Which of the group's numbers the packets of one flow have, kept as runs that are consecutive in both.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Numbers {
-    /// First packet of a run, and its number in the group.
-    runs: VecDeque<(u64, u64)>,
-    last: Option<(u64, u64)>,
+    runs: VecDeque<Run>,
+}
+
+/// Packets that left one after the other: the first, its number in the group, and how many.
+#[derive(Copy, Clone, Debug)]
+struct Run {
+    first: u64,
+    number: u64,
+    length: u64,
 }
 
 impl Numbers {
     /// The flow's `packet` left as the group's `number`.
     pub(super) fn record(&mut self, packet: u64, number: u64) {
-        let continues = match self.last {
-            // A connection's packet number spaces each start at zero.
-            Some((last, _)) if packet <= last => {
-                self.runs.clear();
-                false
+        if let Some(run) = self.runs.back_mut() {
+            let so_far = packet.wrapping_sub(run.first);
+            if so_far == run.length && number.wrapping_sub(run.number) == run.length {
+                run.length += 1;
+                return;
             }
-            Some((last, of_group)) => packet - last == 1 && number.wrapping_sub(of_group) == 1,
-            None => false,
-        };
-        self.last = Some((packet, number));
-        if continues {
-            return;
+            // A connection's packet number spaces each start at zero.
+            if packet < run.first || so_far < run.length {
+                self.runs.clear();
+            }
         }
         if self.runs.len() >= GROUP_RUNS {
             self.runs.pop_front();
         }
-        self.runs.push_back((packet, number));
+        self.runs.push_back(Run {
+            first: packet,
+            number,
+            length: 1,
+        });
     }
 
-    /// The group's number of a packet; 0, as old as any, if it is forgotten.
+    /// The group's number of a packet; 0, as old as any, if it is forgotten or was never told of.
     pub(super) fn of(&self, packet: u64) -> u64 {
-        let after = self.runs.partition_point(|(first, _)| *first <= packet);
+        let after = self.runs.partition_point(|run| run.first <= packet);
         let run = after.checked_sub(1).and_then(|place| self.runs.get(place));
-        run.map_or(0, |(first, number)| number.saturating_add(packet - first))
+        let known = run.filter(|run| packet - run.first < run.length);
+        known.map_or(0, |run| run.number.saturating_add(packet - run.first))
     }
 }
 
@@ -52,8 +61,8 @@ mod tests {
         for (packet, number) in [(5, 10), (6, 11), (7, 14), (9, 15), (10, 16)] {
             numbers.record(packet, number);
         }
-        let of = [4, 5, 6, 7, 9, 10].map(|packet| numbers.of(packet));
-        assert_eq!(of, [0, 10, 11, 14, 15, 16]);
+        let of = [4, 5, 6, 7, 8, 9, 10, 11].map(|packet| numbers.of(packet));
+        assert_eq!(of, [0, 10, 11, 14, 0, 15, 16, 0]);
         assert_eq!(numbers.runs.len(), 3);
         numbers.record(0, 17);
         assert_eq!((numbers.of(0), numbers.runs.len()), (17, 1));

@@ -1,9 +1,11 @@
 //! Priority N > 0: more flows get more, one flow gets what TCP gets.
 
-use ringway_dtl::{LimitedBy, Mode};
+use std::time::Duration;
 
-use crate::link::{Link, Sim, jain};
-use crate::secs;
+use ringway_dtl::{AckSample, Config, Controller, LimitedBy, Mode, Priority};
+
+use crate::link::{Link, PACKET, Sim, jain};
+use crate::{epoch, ms, secs};
 
 /// Throughput of one flow of priority `n` ÷ that of one Reno flow beside it.
 fn against_reno(n: f64) -> f64 {
@@ -56,4 +58,46 @@ fn the_report_names_loss() {
     );
     assert!(report.lost_bytes > 0 && report.ssthresh.is_some());
     assert!(report.sent_bytes >= report.acked_bytes + report.lost_bytes);
+}
+
+/// A queue that marks says nothing of how many flows a window is: each mark is that of one, as each loss is.
+#[test]
+fn marks_of_a_round_trip_cut_as_many_flows_as_there_are_marks() {
+    let left = |marks: &[u64]| {
+        let config = Config {
+            initial_window: 160 * PACKET,
+            ..Config::default()
+        };
+        let mut controller = Controller::new(epoch(), config, Priority::new(4.0).unwrap());
+        let mut packets = 0..0;
+        for round in 0..4 {
+            let sent = epoch() + ms(20) * round;
+            packets = packets.end..packets.end + controller.window() / PACKET;
+            for packet in packets.clone() {
+                controller.on_sent(sent, packet, PACKET);
+            }
+            for packet in packets.clone() {
+                let sample = AckSample {
+                    packet,
+                    bytes: PACKET,
+                    sent,
+                    rtt: ms(20),
+                    receive_delay: Duration::ZERO,
+                    one_way_delay: None,
+                    ecn: marks.contains(&packet),
+                    app_limited: true,
+                };
+                controller.on_ack(sent + ms(20), &sample);
+                let in_flight = (packets.end - packet - 1) * PACKET;
+                controller.on_ack_batch_end(sent + ms(20), in_flight);
+            }
+        }
+        controller.window() as f64
+    };
+    let whole = left(&[]);
+    let one = left(&[3]) / whole;
+    // A quarter of it is cut to seven tenths; then all four are.
+    assert!((0.9..0.96).contains(&one), "{one}");
+    let many = left(&Vec::from_iter(0..160)) / whole;
+    assert!((0.6..0.75).contains(&many), "{many}");
 }

@@ -281,6 +281,50 @@ fn what_one_does_not_use_the_others_get_and_strangers_do_not_lose_by_it() {
 }
 
 #[test]
+fn many_that_begin_at_once_begin_with_what_there_is() {
+    let mut group = Group::new(Config::default());
+    let mut now = epoch() + secs(1);
+    let ids: Vec<GroupFlow> = (0..64)
+        .map(|_| group.join(now, priority(1.0), PACKET).unwrap())
+        .collect();
+    let mut packets = 0;
+    for _ in 0..8 {
+        now += ms(20);
+        let count = group.window(ids[0]) / PACKET + 1;
+        exchange(&mut group, now, ids[0], &mut packets, (count, false));
+    }
+    let whole = group.window(ids[0]);
+    assert!(whole > 100 * PACKET, "{whole}");
+    // Each sends what it may, and nothing has been acknowledged yet.
+    let mut sent = 0;
+    for id in &ids[1..] {
+        for packet in 0..group.window(*id) / PACKET {
+            group.on_sent(now, *id, packet, PACKET);
+            sent += PACKET;
+        }
+    }
+    // The last have two packets each.
+    let most = whole + 2 * PACKET * ids.len() as u64;
+    assert!(sent <= most, "{sent} of {whole}");
+}
+
+#[test]
+fn at_the_floor_many_scavengers_send_no_more_than_one() {
+    let got = |count: usize| {
+        let mut bench = Bench::new(links()[1]);
+        let flows: Vec<usize> = (0..count).map(|_| bench.add(0.0)).collect();
+        bench.sim.run(secs(10));
+        bench.sim.add_reno();
+        bench.sim.run(secs(20));
+        let got = bench.sim.run(secs(60));
+        flows.iter().map(|flow| got[*flow]).sum::<f64>()
+    };
+    let (one, many) = (got(1), got(64));
+    assert!(one < 0.02, "{one}");
+    assert!(many < 1.5 * one, "{many} and {one}");
+}
+
+#[test]
 fn a_group_of_one_is_a_controller() {
     let link = links()[0];
     let mut alone = Sim::new(link);

@@ -1,6 +1,6 @@
 //! Priority 0: fills an idle link, keeps its queue, gives way, comes back, shares with its kind.
 
-use ringway_dtl::{LimitedBy, Mode};
+use ringway_dtl::{Config, LimitedBy, Mode};
 
 use crate::link::{Link, Sim, jain};
 use crate::{ms, secs};
@@ -63,4 +63,28 @@ fn late_comers_get_a_fair_share() {
     let shares = sim.run(secs(120));
     assert!(jain(&shares) >= 0.9, "{shares:?}");
     assert!(shares.iter().sum::<f64>() >= 0.95, "{shares:?}");
+}
+
+/// Whatever else it was: nothing came through for a while, and then the path is as it was.
+#[test]
+fn after_an_outage_it_soon_has_what_it_had() {
+    for outages in [1, 5] {
+        let link = Link {
+            rtt: ms(100),
+            ..Link::ten_megabit(200)
+        };
+        let mut sim = Sim::new(link);
+        let flow = sim.add_with(Config::default(), 0.0);
+        sim.run(secs(30));
+        for _ in 0..outages {
+            let now = sim.now();
+            let controller = sim.controller(flow);
+            controller.on_congestion(now, true, false, now);
+            assert!(controller.window() < crate::link::PACKET);
+            sim.run(ms(300));
+        }
+        sim.run(ms(2500));
+        let shares = sim.run(secs(2));
+        assert!(shares[0] >= 0.95, "{outages}: {shares:?}");
+    }
 }

@@ -154,6 +154,26 @@ pub const CONTROLLER_WINDOW_DATAGRAMS: u64 = 2;
 /// at this rate, and with it the controller takes over.
 pub const CONTROLLER_RAISED_RATE: u64 = 1000;
 
+/// The first datagrams of a connection, and how many of them a second QUIC's pacer is told at least.
+///
+/// Source: a handshake, and what answers it, are five datagrams, and must be through in [`QUIC_HANDSHAKE_TIME`], also where the group's others are at
+/// the floor of priority 0: a packet in two seconds. Past them the controller's rate counts.
+pub const CONTROLLER_FIRST: u64 = 10;
+/// See [`CONTROLLER_FIRST`]. Source: the same.
+pub const CONTROLLER_FIRST_RATE: u64 = 10;
+
+/// Longest time between two datagrams that QUIC's pacer is told.
+///
+/// Source: keep-alives and acknowledgements wait for the pacer, too, and a peer gives a connection up after [`QUIC_IDLE`]. Past it (slower) a
+/// connection would end because others need the path.
+pub const CONTROLLER_SLOWEST: Duration = Duration::from_secs(4);
+
+/// Part of a round trip after which what a group lets a connection send is looked up anew, if no acknowledgement has done so.
+///
+/// Source: connections that begin to send together share what there is from then on; a lock for each packet would cost more. Past it (later) they
+/// overrun the path for longer.
+pub const CONTROLLER_LOOKS: u32 = 4;
+
 /// Acknowledged packets kept until their batch ends.
 ///
 /// Source: [`QUIC_SEND_WINDOW`] in datagrams of 1 200 bytes, rounded up. Past it the batch goes to the controller in parts.

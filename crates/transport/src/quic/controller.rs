@@ -15,7 +15,8 @@ use ringway_dtl::{AckSample, Config, Look, LossSample, Priority, Report};
 
 use super::group::{Core, SharedGroup};
 use crate::limits::{
-    CONTROLLER_BATCH, CONTROLLER_RAISED_RATE, CONTROLLER_SEND_RUNS, CONTROLLER_WINDOW_DATAGRAMS,
+    CONTROLLER_BATCH, CONTROLLER_FIRST, CONTROLLER_FIRST_RATE, CONTROLLER_LOOKS,
+    CONTROLLER_RAISED_RATE, CONTROLLER_SEND_RUNS, CONTROLLER_SLOWEST, CONTROLLER_WINDOW_DATAGRAMS,
     QUIC_CLOCK_APART, QUIC_CLOCK_TOGETHER,
 };
 use crate::member::MemberId;
@@ -181,13 +182,16 @@ impl PriorityFactory {
             losses: Vec::new(),
             sent: SendTimes::default(),
             rtt: None,
+            newest: None,
+            first: CONTROLLER_FIRST,
             window: 0,
+            looked: now,
             rate: None,
             burst: None,
             pacing: None,
             last_sent: None,
         };
-        controller.refresh();
+        controller.refresh(now);
         controller
     }
 }
@@ -212,12 +216,17 @@ struct PriorityController {
     /// Packets and sizes lost since the last report.
     losses: Vec<(u64, u64)>,
     sent: SendTimes,
-    /// The last round-trip time that a newest packet showed.
+    /// The last round-trip time that a newest packet showed, and when the newest of all was sent.
     rtt: Option<Duration>,
+    newest: Option<Instant>,
+    /// How many of the connection's first datagrams have not been sent yet.
+    first: u64,
     /// Kept between events: QUIC asks for both several times for each packet.
     window: u64,
     rate: Option<u64>,
     burst: Option<u64>,
+    /// When they were last looked up.
+    looked: Instant,
     /// The rate told to QUIC: lower than `rate` after a pause, see [`PriorityController::after_pause`].
     pacing: Option<u64>,
     last_sent: Option<Instant>,
@@ -228,7 +237,7 @@ impl PriorityController {
     fn begin(&mut self, now: Instant) {
         if let Some(priority) = self.control.take_change() {
             self.inner.set_priority(now, priority);
-            self.refresh();
+            self.refresh(now);
         }
         if let Some(OneWay { at, rtt, delay }) = self.control.take_one_way() {
             self.inner.on_one_way_delay(at, rtt, delay);
@@ -236,16 +245,36 @@ impl PriorityController {
         // QUIC has no timer for controllers: packets and acknowledgements are the clock.
         if self.inner.poll_timeout().is_some_and(|due| due <= now) {
             self.inner.handle_timeout(now);
-            self.refresh();
+            self.refresh(now);
         }
     }
 
-    fn refresh(&mut self) {
+    fn refresh(&mut self, now: Instant) {
         let least = CONTROLLER_WINDOW_DATAGRAMS.saturating_mul(self.datagram);
         self.window = self.inner.window().max(least);
-        self.rate = self.inner.pacing_rate();
+        self.rate = self
+            .inner
+            .pacing_rate()
+            .map(|rate| rate.max(self.slowest()));
         self.burst = self.inner.burst();
         self.pacing = self.rate;
+        self.looked = now;
+    }
+
+    /// The least rate at which the connection stays one.
+    fn slowest(&self) -> u64 {
+        let in_seconds = self.datagram.checked_div(CONTROLLER_SLOWEST.as_secs());
+        match self.first {
+            0 => in_seconds.unwrap_or(self.datagram),
+            _ => CONTROLLER_FIRST_RATE.saturating_mul(self.datagram),
+        }
+    }
+
+    /// Whether others of the group may have begun to send since the last look.
+    fn is_to_look(&self, now: Instant) -> bool {
+        let since = now.saturating_duration_since(self.looked);
+        self.rtt
+            .is_some_and(|rtt| since.saturating_mul(CONTROLLER_LOOKS) > rtt)
     }
 
     /// Takes from QUIC's pacer what it has saved up since the last packet beyond the burst: ten packets, which it would let go at once. It counts
@@ -265,7 +294,7 @@ impl PriorityController {
     /// Keeps an acknowledged packet until its batch ends.
     fn acked(&mut self, now: Instant, sent: Instant, bytes: u64, pn: u64, app_limited: bool) {
         if self.acks.len() >= CONTROLLER_BATCH {
-            self.flush_acks(now, None);
+            self.flush_acks(now);
         }
         self.acks.push(AckSample {
             packet: pn,
@@ -282,13 +311,15 @@ impl PriorityController {
 
     /// Hands the batch to the core with the round-trip time of its newest packet: the older ones
     /// waited at the receiver for the common acknowledgement.
-    fn flush_acks(&mut self, now: Instant, largest: Option<u64>) {
+    fn flush_acks(&mut self, now: Instant) {
         let newest = self.acks.iter().max_by_key(|ack| ack.packet);
         let Some(newest) = newest.map(|ack| (ack.packet, ack.sent)) else {
             return;
         };
-        // A late acknowledgement of an older packet says when it was sent, not how long the way is.
-        let fresh = largest.is_none_or(|largest| newest.0 >= largest);
+        // A late acknowledgement of an older packet says when it was sent, not how long the way is. Packet numbers do not tell: those of packets without
+        // data are not told, and each number space has its own.
+        let fresh = self.newest.is_none_or(|sent| newest.1 >= sent);
+        self.newest = self.newest.max(Some(newest.1));
         let measured = now.saturating_duration_since(newest.1);
         let rtt = if fresh {
             measured
@@ -326,6 +357,10 @@ impl Controller for PriorityController {
         self.inner.on_sent(now, pn, bytes.into());
         self.last_sent = Some(now);
         self.pacing = self.rate;
+        if self.first > 0 || self.is_to_look(now) {
+            self.first = self.first.saturating_sub(1);
+            self.refresh(now);
+        }
     }
 
     fn on_ack(
@@ -346,18 +381,22 @@ impl Controller for PriorityController {
         now: Instant,
         in_flight: u64,
         _app_limited: bool,
-        largest_packet_num_acked: Option<u64>,
+        _largest_packet_num_acked: Option<u64>,
     ) {
         self.begin(now);
-        self.flush_acks(now, largest_packet_num_acked);
+        self.flush_acks(now);
         self.inner
             .on_ack_batch_end(now, in_flight, self.look.take());
-        self.refresh();
+        self.refresh(now);
         self.after_pause(now);
         self.control.keep(now, self.rtt, self.inner.report());
     }
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
+        // QUIC tells of lost acknowledgements, too, which it did not tell of when they left.
+        if lost_bytes == 0 {
+            return;
+        }
         if self.losses.len() >= CONTROLLER_BATCH {
             self.flush_losses(now, now);
         }
@@ -377,7 +416,7 @@ impl Controller for PriorityController {
         self.flush_losses(now, sent);
         self.inner
             .on_congestion(now, is_persistent_congestion, is_ecn, sent);
-        self.refresh();
+        self.refresh(now);
         self.after_pause(now);
         self.control.state().report = self.inner.report();
     }
@@ -385,7 +424,7 @@ impl Controller for PriorityController {
     fn on_mtu_update(&mut self, new_mtu: u16) {
         self.datagram = new_mtu.into();
         self.inner.on_datagram_size(self.datagram);
-        self.refresh();
+        self.refresh(self.looked);
     }
 
     fn window(&self) -> u64 {

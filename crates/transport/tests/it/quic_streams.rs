@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ringway_dtl::Priority;
+use ringway_dtl::{LimitedBy, Priority};
 use ringway_transport::MemberId;
 use ringway_transport::quic::{
     DatagramCarrier, MemberDatagram, QuicConnection, QuicEndpoint, QuicOptions, RecvStream,
@@ -198,6 +198,43 @@ async fn a_stream_that_nobody_reads_keeps_no_other_waiting() {
     let both = [count(unread), Arc::clone(&read[0])];
     shares(&both, 3 << 20).await;
     assert_near(&shares(&both, 12 << 20).await, &[4.0, 1.0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_with_little_to_send_is_why_the_connection_is_no_faster() {
+    let pair = pair().await;
+    let (mut stream, _answers) = pair.out.open_bi().await.unwrap();
+    stream.write_all(b"x").await.unwrap();
+    let (_sink, source) = soon(pair.into.accept_bi()).await.unwrap();
+    let _read = count(source);
+    let reason = || pair.out.report().limited_by;
+    for priority in [Priority::SCAVENGER, Priority::NORMAL] {
+        pair.out.set_priority(priority);
+        for (pause, by_writer) in [(50, true), (0, false)] {
+            // A tenth of what the line carries, and more than it carries.
+            let writes = async {
+                loop {
+                    stream.write_all(&[7; 20_000]).await.unwrap();
+                    tokio::time::sleep(Duration::from_millis(pause)).await;
+                }
+            };
+            // For as long as several writes take, not for a moment.
+            let mut in_a_row = 0;
+            let told = until(|| {
+                let told = reason().map(|reason| reason == LimitedBy::Application);
+                in_a_row = if told == Some(by_writer) {
+                    in_a_row + 1
+                } else {
+                    0
+                };
+                in_a_row == 40
+            });
+            tokio::select! {
+                () = writes => {}
+                () = told => {}
+            }
+        }
+    }
 }
 
 #[tokio::test]

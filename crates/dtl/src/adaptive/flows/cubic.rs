@@ -2,7 +2,7 @@
 //!
 //! Where windows are of a few packets, whole packets make a difference: 0.7 of 7 is 4. The flows that N is to be worth have such windows.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// RFC 9438 §4.1.
 const C: f64 = 0.4;
@@ -56,6 +56,22 @@ impl Cubic {
             epoch: None,
             credit: 0.0,
             recovered_at: 0,
+        }
+    }
+
+    /// Stands for `weight` of a flow from now on. What it gives up it gives at once; for more it keeps what it has under way, and doubles that up to what
+    /// a flow of its window would have.
+    pub(super) fn weigh(&mut self, weight: f64) {
+        let more = weight / self.weight;
+        self.weight = weight;
+        if self.in_slow_start() && (more > 1.0 || self.most > 0.0) {
+            // The same is under way, also of one that has not reached yet what it was raised to.
+            self.window = (self.window / more).max(LEAST).min(self.threshold);
+        } else if more > 1.0 {
+            self.threshold = self.window;
+            self.most = self.most.max(self.window);
+            self.window = (self.window / more).max(LEAST);
+            self.epoch = None;
         }
     }
 
@@ -116,6 +132,13 @@ impl Cubic {
             every = every.min(window / (epoch.reno - window));
         }
         every.max(FASTEST)
+    }
+
+    /// Did not grow for so long because it did not use what it may: that time does not count (RFC 9438 §4.2).
+    pub(super) fn rest(&mut self, time: Duration) {
+        if let Some(epoch) = &mut self.epoch {
+            epoch.began += time;
+        }
     }
 
     /// Takes so many times what it has and has had, as if it had always been so.

@@ -29,6 +29,9 @@ const INCREASE: (f64, f64) = (0.004, 0.016);
 /// window ÷ round trip it reckons it will be sent. Source: tcp_tso_should_defer (Linux 6.18) and tcp_ca_pacing_ratio of Linux.
 const DEFERRED: Duration = Duration::from_millis(1);
 const PACED: f64 = 1.2;
+/// Seconds, and round trips, from which on it is a rest that little is sent: single acknowledgements may find a window that is not used.
+const RESTS: f64 = 1.0;
+const RESTS_ROUND_TRIPS: f64 = 8.0;
 /// Datagrams under way that are none.
 const LITTLE: f64 = 0.01;
 /// Packets behind the newest acknowledged one, beyond twice what is under way, after which one is given up.
@@ -165,6 +168,9 @@ pub(super) struct Flows {
     round: (f64, u32),
     /// The sum of a round's round trips, and how many.
     all: (f64, u32),
+    /// When the last acknowledgement came, and since when the window has not been used.
+    heard: Option<Instant>,
+    resting: Option<Instant>,
     /// After a change from 0, until the new share is found.
     probe: Option<Probe>,
 }
@@ -177,16 +183,20 @@ impl Flows {
         if bound.is_finite() {
             first.cubic.most = bound / count;
         }
-        let mut flows = Flows {
-            flows: vec![first; number(count)],
+        let mut all = vec![first; number(count)];
+        for (flow, weight) in all.iter_mut().zip(weights(count)) {
+            flow.cubic.weight = weight;
+        }
+        Flows {
+            flows: all,
             ledger: Ledger::default(),
             shortest: None,
             round: (f64::INFINITY, 0),
             all: (0.0, 0),
+            heard: None,
+            resting: None,
             probe: None,
-        };
-        flows.weigh(count);
-        flows
+        }
     }
 
     /// The same after priority 0: up by a bounded probe.
@@ -205,17 +215,20 @@ impl Flows {
         self.probe.is_some()
     }
 
-    /// Becomes worth `count` flows. Those that go take their windows with them; new ones double theirs up to the mean of the others.
+    /// Becomes worth `count` flows. Those that go take their windows with them; new ones double theirs up to the mean of the others, and so does one
+    /// that is to stand for more of a flow than before.
     pub(super) fn set_count(&mut self, count: f64) {
         let count = count.max(MIN_WEIGHT);
         let length = self.flows.len().max(1) as f64;
         let mean = self.flows.iter().map(|flow| flow.cubic.window).sum::<f64>() / length;
-        let slow_start = self.in_slow_start();
+        let slow_start = self.is_starting();
         let threshold = if slow_start { f64::INFINITY } else { mean };
         let mut new = Virtual::new(LEAST, threshold);
         new.cubic.most = if slow_start { 0.0 } else { mean };
         self.flows.resize(number(count), new);
-        self.weigh(count);
+        for (flow, weight) in self.flows.iter_mut().zip(weights(count)) {
+            flow.cubic.weigh(weight);
+        }
         if let Some(probe) = &mut self.probe {
             probe.set_count(count);
         }
@@ -228,13 +241,11 @@ impl Flows {
         }
     }
 
-    fn weigh(&mut self, count: f64) {
-        let number = self.flows.len();
-        let each = (count / number as f64).max(1.0);
-        let last = count - each * (number as f64 - 1.0);
-        for (index, flow) in self.flows.iter_mut().enumerate() {
-            flow.cubic.weight = if index + 1 == number { last } else { each };
-        }
+    /// Whether the path's capacity has not been found yet, neither by these flows nor by priority 0 before them.
+    pub(super) fn is_starting(&self) -> bool {
+        let starts = |flow: &Virtual| flow.cubic.in_slow_start() && flow.cubic.most == 0.0;
+        // A probe that is broken off has not found it either, but it has not found the path empty.
+        self.probe.is_none() && self.flows.iter().all(starts)
     }
 
     /// Datagrams that may be under way now.
@@ -287,7 +298,7 @@ impl Flows {
         if self.round.1 < SAMPLES {
             self.round = (self.round.0.min(rtt), self.round.1 + 1);
         }
-        if self.in_slow_start() && self.round.1 >= SAMPLES && self.probe.is_none() {
+        if self.is_starting() && self.round.1 >= SAMPLES {
             let most = shortest + (shortest / 8.0).clamp(INCREASE.0, INCREASE.1);
             if self.round.0 >= most {
                 for flow in &mut self.flows {
@@ -295,8 +306,10 @@ impl Flows {
                 }
             }
         }
+        let rested = self.rested(now, rtt, may_grow);
         let pace = self.probe.as_ref().map_or(1.0, Probe::pace);
         for flow in &mut self.flows {
+            flow.cubic.rest(rested);
             let mut acked = std::mem::take(&mut flow.acked);
             if flow.cubic.in_slow_start() {
                 acked *= pace;
@@ -305,6 +318,19 @@ impl Flows {
                 flow.cubic.grow(now, acked, shortest);
             }
         }
+    }
+
+    /// For how long the application, not the window, has said how much is sent, once that has come to an end.
+    fn rested(&mut self, now: Instant, rtt: f64, may_grow: bool) -> Duration {
+        let heard = self.heard.replace(now).unwrap_or(now);
+        if !may_grow {
+            self.resting.get_or_insert(heard);
+            return Duration::ZERO;
+        }
+        let since = self.resting.take().unwrap_or(heard);
+        let rested = now.saturating_duration_since(since);
+        let long = rested.as_secs_f64() > RESTS.max(RESTS_ROUND_TRIPS * rtt);
+        if long { rested } else { Duration::ZERO }
     }
 
     /// A round has ended in which `rate` datagrams a second came through, and the window was used or not. `base` is the path's delay
@@ -362,9 +388,9 @@ impl Flows {
         self.charge(owner, packet, next)
     }
 
-    /// A packet came through with a mark: true if it cut a window.
-    pub(super) fn on_mark(&mut self, next: u64) -> bool {
-        self.charge(None, next, next)
+    /// A packet came through with a mark, or one of those before it: true if it cut a window.
+    pub(super) fn on_mark(&mut self, packet: u64, next: u64) -> bool {
+        self.charge(None, packet, next)
     }
 
     /// Cuts the flow that a packet belonged to; where that is not known, one by lot, in proportion to their windows.
@@ -416,6 +442,14 @@ impl Flows {
 /// How many virtual flows stand for `count`.
 fn number(count: f64) -> usize {
     (count.ceil().max(1.0) as usize).min(MOST)
+}
+
+/// How much of a flow each of them stands for: of one, or of several, and the last of what is missing.
+fn weights(count: f64) -> impl Iterator<Item = f64> {
+    let number = number(count);
+    let each = (count / number as f64).max(1.0);
+    let last = count - each * (number as f64 - 1.0);
+    std::iter::repeat_n(each, number - 1).chain([last])
 }
 
 /// A number between 0 and 1 that depends on the packet, the same in every run.

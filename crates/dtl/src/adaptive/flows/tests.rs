@@ -218,7 +218,20 @@ fn a_higher_priority_does_not_jump_and_a_lower_one_does_at_once() {
     let mut path = Path::full(1.0, 40.0);
     path.flows.set_count(4.0);
     assert!(path.flows.window() <= 40.0 + 3.0 * cubic::LEAST);
-    for _ in 0..12 {
+    rounds(&mut path, 12);
+    assert!((150.0..300.0).contains(&parts(&path)), "{}", parts(&path));
+    path.flows.set_count(1.0);
+    assert!(parts(&path) < 80.0, "{}", parts(&path));
+}
+
+fn parts(path: &Path) -> f64 {
+    let flows = path.flows.flows.iter();
+    flows.map(|flow| flow.cubic.part()).sum()
+}
+
+/// Round trips in which all that may be sent is sent and arrives.
+fn rounds(path: &mut Path, count: u32) {
+    for _ in 0..count {
         path.send();
         for _ in 0..path.under_way() as u64 {
             path.arrive(100);
@@ -226,13 +239,72 @@ fn a_higher_priority_does_not_jump_and_a_lower_one_does_at_once() {
         path.grow();
         path.flows.on_round(path.now, 0.0, true, None);
     }
-    let parts = |path: &Path| -> f64 {
-        let flows = path.flows.flows.iter();
-        flows.map(|flow| flow.cubic.part()).sum()
+}
+
+#[test]
+fn a_part_of_a_flow_that_is_to_be_more_doubles_what_it_has_as_a_new_flow_does() {
+    for (from, to, of_each) in [(0.25, 1.0, 160.0), (0.5, 2.0, 40.0), (32.0, 64.0, 20.0)] {
+        let mut path = Path::full(from, of_each);
+        let before = parts(&path);
+        let goal = of_each * to;
+        path.flows.set_count(to);
+        // New flows begin with a packet.
+        let most = before + (to - from).max(1.0) * cubic::LEAST;
+        assert!(parts(&path) <= most, "{from}: {before}, {}", parts(&path));
+        rounds(&mut path, 1);
+        assert!(parts(&path) <= 2.2 * most, "{from}: {}", parts(&path));
+        rounds(&mut path, 12);
+        let there = parts(&path) / goal;
+        assert!((0.9..1.5).contains(&there), "{from}: {there}");
+    }
+}
+
+#[test]
+fn going_up_and_down_at_once_costs_nothing() {
+    let mut path = Path::full(0.25, 160.0);
+    for _ in 0..100 {
+        path.flows.set_count(1.0);
+        path.flows.set_count(0.25);
+    }
+    assert_eq!(parts(&path), 40.0);
+    rounds(&mut path, 1);
+    assert!(parts(&path) < 50.0, "{}", parts(&path));
+}
+
+#[test]
+fn time_in_which_little_is_sent_does_not_count_for_the_next_growth() {
+    let grown = |rest: &dyn Fn(&mut Path)| {
+        let mut path = Path::full(4.0, 40.0);
+        for packet in 0..160 {
+            path.flows.on_lost(packet, 160);
+            path.arrived = packet + 1;
+        }
+        rounds(&mut path, 10);
+        let before = parts(&path);
+        rest(&mut path);
+        rounds(&mut path, 10);
+        parts(&path) / before
     };
-    assert!((150.0..300.0).contains(&parts(&path)), "{}", parts(&path));
-    path.flows.set_count(1.0);
-    assert!(parts(&path) < 80.0, "{}", parts(&path));
+    let without = grown(&|_| {});
+    assert!(without < 1.5, "{without}");
+    let silent = |path: &mut Path| path.now += Duration::from_secs(300);
+    let idle = |path: &mut Path| {
+        for _ in 0..300 {
+            path.now += Duration::from_secs(1);
+            path.flows.on_acked(path.now, path.arrived, RTT, false);
+        }
+    };
+    for with in [grown(&silent), grown(&idle)] {
+        assert!((with - without).abs() < 0.1, "{with} and {without}");
+    }
+}
+
+#[test]
+fn marks_of_one_round_trip_cut_each_flow_once() {
+    let mut path = Path::full(4.0, 100.0);
+    let cuts = (0..400).filter(|packet| path.flows.on_mark(*packet, 400));
+    assert_eq!(cuts.count(), 4);
+    assert!(path.flows.on_mark(400, 800));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What QUIC tells the controller, and what it is told.
 
+use super::super::group::Groups;
 use super::*;
 
 const MTU: u16 = 1200;
@@ -86,6 +87,109 @@ fn the_rtt_is_that_of_the_newest_packet_of_a_batch() {
     controller.acked(now, old, MTU.into(), 0, false);
     controller.on_end_acks(now, 0, false, Some(1));
     assert_eq!(control.report().unwrap().srtt, srtt);
+}
+
+#[test]
+fn a_packet_without_data_that_is_acknowledged_as_well_hides_no_round_trip() {
+    let (control, mut controller, start) = build(Priority::NORMAL);
+    let rtt = |controller: &mut PriorityController, pn, ms| {
+        let sent = start + Duration::from_millis(1000 * pn);
+        let now = sent + Duration::from_millis(ms);
+        controller.on_packet_sent(sent, MTU, pn);
+        controller.acked(now, sent, MTU.into(), pn, false);
+        // The next number was an acknowledgement of ours.
+        controller.on_end_acks(now, 0, false, Some(pn + 1));
+        controller.rtt
+    };
+    for (pn, ms) in [(0, 20), (2, 80), (4, 40)] {
+        let shown = rtt(&mut controller, pn, ms);
+        assert_eq!(shown, Some(Duration::from_millis(ms)));
+    }
+    assert!(control.report().unwrap().srtt > Some(Duration::from_millis(20)));
+}
+
+#[test]
+fn a_lost_packet_without_data_costs_nothing() {
+    for priority in [Priority::SCAVENGER, Priority::new(4.0).unwrap()] {
+        let lose = |empty: bool| {
+            let (control, mut controller, now) = build(priority);
+            let now = run(&mut controller, now, 0, 50, Duration::from_millis(20));
+            controller.on_packet_sent(now, MTU, 60);
+            for pn in 50..60 {
+                if empty {
+                    controller.on_packet_lost(0, pn, now);
+                }
+            }
+            controller.on_packet_lost(MTU, 60, now);
+            controller.on_congestion_event(now, now, false, false, MTU.into(), 60);
+            (controller.window(), control.report().unwrap().lost_bytes)
+        };
+        assert_eq!(lose(true), lose(false), "{priority}");
+        assert_eq!(lose(true).1, u64::from(MTU));
+    }
+}
+
+/// Two connections of priority 0 with one congestion control, of which the first has filled the path and then been driven to the floor.
+fn driven_to_the_floor() -> (PriorityController, PriorityController, Instant) {
+    let member = MemberId([7; 32]);
+    let address = "127.0.0.1:1".parse().unwrap();
+    let groups = Groups::default();
+    let config = Config::default();
+    let group = groups.of(member, address, &config, None);
+    let now = Instant::now();
+    let connection = || {
+        let factory = PriorityFactory {
+            control: Arc::new(Control::in_group(
+                Priority::SCAVENGER,
+                Some(Arc::clone(&group)),
+            )),
+            config: config.clone(),
+        };
+        factory.controller(now, MTU)
+    };
+    let (mut busy, mut idle) = (connection(), connection());
+    let rtt = Duration::from_millis(20);
+    let mut now = run(&mut idle, now, 0, 20, rtt);
+    now = run(&mut busy, now, 0, 50, rtt);
+    for pn in 50..90 {
+        busy.on_packet_sent(now, MTU, pn);
+        now += rtt;
+        busy.on_packet_lost(MTU, pn, now);
+        busy.on_congestion_event(now, now, true, false, MTU.into(), pn);
+    }
+    (busy, idle, now)
+}
+
+#[test]
+fn whoever_was_silent_begins_with_what_there_is_now() {
+    let (busy, mut idle, now) = driven_to_the_floor();
+    let rate = |controller: &PriorityController| controller.metrics().pacing_rate.unwrap();
+    assert!(rate(&idle) > 10 * rate(&busy), "what it knew");
+    idle.on_packet_sent(now, MTU, 20);
+    assert!(rate(&idle) <= rate(&busy).max(u64::from(MTU)), "{idle:?}");
+    assert_eq!(idle.window(), 2 * u64::from(MTU));
+}
+
+#[test]
+fn a_connection_begins_and_stays_one_where_its_group_is_at_the_floor() {
+    let (busy, _idle, mut now) = driven_to_the_floor();
+    let mut new = PriorityFactory {
+        control: Arc::clone(&busy.control),
+        config: Config::default(),
+    }
+    .controller(now, MTU);
+    let rate = |controller: &PriorityController| controller.metrics().pacing_rate.unwrap();
+    for pn in 0..CONTROLLER_FIRST {
+        assert!(rate(&new) >= CONTROLLER_FIRST_RATE * u64::from(MTU), "{pn}");
+        new.on_packet_sent(now, MTU, pn);
+        now += Duration::from_millis(100);
+    }
+    let slow = rate(&new);
+    assert!(slow < u64::from(MTU), "{slow}");
+    assert!(
+        slow >= u64::from(MTU) / CONTROLLER_SLOWEST.as_secs(),
+        "{slow}"
+    );
 }
 
 #[test]
