@@ -13,6 +13,7 @@ mod demo;
 mod gate;
 mod hidden;
 mod leaves;
+mod measured;
 mod members;
 mod networks;
 mod owner;

@@ -48,7 +48,7 @@ impl Line {
     pub(super) fn lay(rattan: &Path, cell: Cell) -> Result<Line, Failure> {
         let failed = |what: &str| {
             Failure::failed(format_args!(
-                "the line {cell} could not be laid: {what} (this needs root, util-linux and rattan: `make bench-dtl` installs it)"
+                "the line {cell} could not be laid: {what} (this needs root, and what `./setup.sh --bench` installs)"
             ))
         };
         let mut command = Command::new("unshare");
@@ -60,10 +60,17 @@ impl Line {
             .env("RUST_LOG", "error")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null());
+            .stderr(Stdio::piped());
         let mut emulator = command
             .spawn()
             .map_err(|error| failed(&format!("unshare: {error}")))?;
+        // Read as long as it lives: a pipe that nobody empties would stop it.
+        let complains = emulator.stderr.take().map(|err| {
+            thread::spawn(move || {
+                let lines = BufReader::new(err).lines().map_while(Result::ok);
+                lines.filter(|line| !line.trim().is_empty()).last()
+            })
+        });
         let said = emulator.stdout.take().map(BufReader::new);
         let line = said.and_then(|out| {
             let mut lines = out.lines();
@@ -71,7 +78,9 @@ impl Line {
         });
         let Some((inner, receiver)) = line else {
             reap(&mut emulator);
-            return Err(failed("the emulator ended"));
+            let why = complains.and_then(|last| last.join().ok()).flatten();
+            let why = why.unwrap_or_else(|| "it said nothing".to_owned());
+            return Err(failed(&format!("the emulator ended: {why}")));
         };
         let opened = [inner, emulator.id()].map(|pid| File::open(format!("/proc/{pid}/ns/net")));
         let [Ok(behind), Ok(base)] = opened else {
