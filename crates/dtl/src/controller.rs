@@ -246,8 +246,8 @@ impl Controller {
 
     /// Changes the priority, at once and as often as one likes.
     ///
-    /// With the default algorithm the window may change with it: from N to 0 it is nothing for two round trips, so that all of it leaves the queue, and then what just
-    /// fills the path, or the floor where others keep a queue; to a lower N it loses
+    /// With the default algorithm the window may change with it: from N to 0 it is a quarter for two round trips, so that what is
+    /// ours leaves the queue, and then what fills the path by the round trip seen meanwhile; to a lower N it loses
     /// the flows that are given up, with their windows; from 0 to N it begins a bounded probe towards N flows' share. With the paper's it
     /// stays as it is, and the next acknowledgement or loss moves it by the new rule. Read [`window`](Self::window) and
     /// [`pacing_rate`](Self::pacing_rate) anew, and arm the pacer's timer again: a flow at the floor of priority 0 may be waiting for two seconds
@@ -257,8 +257,8 @@ impl Controller {
         if let Engine::Adaptive(adaptive) = &mut self.engine {
             let before = adaptive.is_scavenger();
             adaptive.set_priority(now, priority);
-            if !before && adaptive.is_scavenger() {
-                // What N flows have overrun is answered by their going.
+            if !before && adaptive.is_scavenger() && !adaptive.in_slow_start() {
+                // What N flows have overrun is answered by the drain.
                 self.recovering_since = self.recovering_since.max(Some(now));
             }
         }

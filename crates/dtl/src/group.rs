@@ -80,9 +80,9 @@ struct Sums {
     idle_in_flight: u64,
     /// Weights of those that do not, as far as they know, but have begun to send.
     started: f64,
-    /// The largest datagram, and one of each flow.
+    /// The largest datagram, and one of each flow that uses what it gets.
     datagram: u64,
-    datagrams: u64,
+    busy_datagrams: u64,
 }
 
 impl Sums {
@@ -265,19 +265,20 @@ impl Group {
         }
         let Sums {
             in_flight: all,
-            datagrams,
+            busy_datagrams,
             ..
         } = self.sums(kind);
         let mut idle_after = GROUP_IDLE;
         if let Some(controller) = self.controller_mut(kind) {
             controller.on_ack_batch_end(now, all);
             idle_after = idle_after.max(4 * controller.smoothed_rtt());
-            // At the floor of priority 0 a flow's next packet is due when all others have had theirs.
-            let turn = controller
-                .pacing_rate()
-                .map_or(0.0, |rate| datagrams as f64 / rate as f64);
-            let turns = Duration::try_from_secs_f64(GROUP_TURNS * turn).unwrap_or(GROUP_IDLE_MOST);
-            idle_after = idle_after.max(turns.min(GROUP_IDLE_MOST));
+            if kind == Kind::Leftover {
+                // At the floor a flow's next packet is due when all others have had theirs.
+                let turn =
+                    busy_datagrams as f64 / controller.pacing_rate().unwrap_or(u64::MAX) as f64;
+                let turns = Duration::try_from_secs_f64(GROUP_TURNS * turn);
+                idle_after = idle_after.max(turns.unwrap_or_default().min(GROUP_IDLE_MOST));
+            }
         }
         let changed = self.look_for_idle(now, kind, idle_after);
         if changed || uses != was_busy {
@@ -428,9 +429,9 @@ impl Group {
             sums.all += weight;
             sums.in_flight = sums.in_flight.saturating_add(flow.in_flight);
             sums.datagram = sums.datagram.max(flow.datagram);
-            sums.datagrams = sums.datagrams.saturating_add(flow.datagram);
             if flow.busy {
                 sums.busy += weight;
+                sums.busy_datagrams = sums.busy_datagrams.saturating_add(flow.datagram);
                 sums.served += weight * flow.served;
             } else {
                 sums.idle_in_flight = sums.idle_in_flight.saturating_add(flow.in_flight);

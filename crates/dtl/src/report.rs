@@ -37,7 +37,7 @@ impl fmt::Display for Mode {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LimitedBy {
-    /// Slow start: the rate of the path is not known yet.
+    /// Slow start: the rate of the path is not known yet, or a raised priority is on its way to what it is worth.
     SlowStart,
     /// The window is not used up: the application, or the receiver, holds sending back.
     Application,
@@ -78,7 +78,7 @@ pub struct Report {
     pub ssthresh: Option<u64>,
     /// Smoothed round-trip time; `None` until the first acknowledgement.
     pub srtt: Option<Duration>,
-    /// The delay without a queue: the smallest round trip of the last minute, or what another route has taught since; with the paper's algorithm the
+    /// The delay without a queue: the smallest round trip of the last minute (in which something was sent), or what another route has taught since; with the paper's algorithm the
     /// smallest of its history, of the kind that is in use (one-way or round trip).
     pub base_delay: Option<Duration>,
     /// How much above the base delay the last samples were, without what waits on the way back, as far as that is known.

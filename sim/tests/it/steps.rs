@@ -104,7 +104,7 @@ fn changes_at_one_megabit_60_ms_1_product() {
             ("1 to 2: more drops, %", 4.0),
             ("2 to 0: share soon", 0.05),
             ("1 to 4: more drops, %", 6.3),
-            ("4 to 0: TCP at once, of without", 0.625),
+            ("4 to 0: TCP at once, of without", 0.605),
             ("4 to 0: TCP, of without", 0.965),
         ],
     );

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// How long one entry of the history lasts.
 const SLICE: Duration = Duration::from_secs(10);
-/// Entries: a base is forgotten after a minute in which the queue never emptied. Drains empty it many times in that time.
+/// Entries: a base is forgotten after a minute of packets in which the queue never emptied. Drains empty it many times in that time.
 const SLICES: usize = 6;
 /// Slices that are not counted while others fill the queue: what they never let become empty is not the path. A base is forgotten all the same
 /// once ten minutes have passed so, as in LEDBAT (RFC 6817 §3.4.2, BASE_HISTORY).

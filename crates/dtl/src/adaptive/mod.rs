@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use self::base::Base;
 use self::flows::{Before, Flows};
-use self::scavenger::{Sample, Scavenger, Verdict};
+use self::scavenger::{Former, Sample, Scavenger, Verdict};
 use crate::config::Config;
 use crate::limits::MAX_WINDOW;
 use crate::priority::Priority;
@@ -347,7 +347,11 @@ impl Adaptive {
                 let mut scavenger = if flows.is_starting() {
                     Scavenger::new(now, window, datagram, true, base)
                 } else {
-                    let before = (window, self.smoothed.as_secs_f64());
+                    let before = Former {
+                        full: window,
+                        had: flows.has_had() * datagram,
+                        rtt: self.smoothed.as_secs_f64(),
+                    };
                     Scavenger::after_flows(now, before, datagram, base)
                 };
                 scavenger.knows(self.best_rate);

@@ -125,8 +125,16 @@ pub(super) struct Scavenger {
 struct Drain {
     back_to: f64,
     rounds: u32,
-    /// What N flows had under way, and their round trip, if it is the drain with which they become priority 0.
-    flows: Option<(f64, f64)>,
+    /// What N flows were, if it is the drain with which they become priority 0.
+    flows: Option<Former>,
+}
+
+/// What N flows have under way, what they had before what they recover from, and their round trip.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Former {
+    pub(super) full: f64,
+    pub(super) had: f64,
+    pub(super) rtt: f64,
 }
 
 impl Scavenger {
@@ -162,19 +170,20 @@ impl Scavenger {
         }
     }
 
-    /// Priority 0 after N flows with `full` bytes under way and round trips of `rtt`. It begins with a drain: nothing of ours is to stand in the queue, and then the path's delay is seen, which N flows may have hidden for long.
+    /// Priority 0 after N flows. It begins with a drain: nothing of ours is to stand in the queue, and then the path's delay is seen, which N flows may have hidden for long.
     pub(super) fn after_flows(
         now: Instant,
-        (full, rtt): (f64, f64),
+        before: Former,
         datagram: f64,
         base: Base,
     ) -> Scavenger {
+        let Former { full, rtt, .. } = before;
         let window = without_queue(full, base.get().unwrap_or(rtt), rtt);
         let mut scavenger = Scavenger::new(now, window, datagram, false, base);
         scavenger.drain = Some(Drain {
             back_to: scavenger.window,
             rounds: DRAIN_ROUNDS,
-            flows: Some((full, rtt)),
+            flows: Some(before),
         });
         let left = (scavenger.window * DRAIN_SHARE).max(DRAIN_FROM * datagram);
         scavenger.window = scavenger.window.min(left);
@@ -328,11 +337,11 @@ impl Scavenger {
             if let Some(Drain { back_to, flows, .. }) = done {
                 self.drain = None;
                 self.window = back_to * AFTER_DRAIN;
-                if let Some((full, rtt)) = flows {
+                if let Some(Former { full, had, rtt }) = flows {
                     // Now the path has been seen without what N flows kept in its queue.
                     let base = self.base.get().unwrap_or(rtt);
                     self.window = without_queue(full, base, rtt).max(LEAST * self.datagram);
-                    self.share = self.window;
+                    self.share = without_queue(had, base, rtt).max(self.window);
                 }
                 self.base.without_us(now, look.least_rtt, band);
             }
@@ -512,7 +521,10 @@ impl Scavenger {
             self.lost_early = Some(self.heard);
         }
         if persistent {
-            // Nothing came through: that says nothing of what this flow usually has, to which it returns.
+            // Nothing came through: that says nothing of what this flow usually has, to which it returns. In slow start it had something, too.
+            if self.share <= 0.0 {
+                self.share = self.window * AFTER_LOSS;
+            }
             self.drain = None;
             self.empty = 0;
             self.cut(rtt, 0.0);
@@ -524,6 +536,9 @@ impl Scavenger {
         };
         if let Some(drain) = &mut self.drain {
             drain.back_to *= share.max(AFTER_LOSS);
+            if let Some(before) = &mut drain.flows {
+                before.full *= share.max(AFTER_LOSS);
+            }
             return;
         }
         self.cut(rtt, share);

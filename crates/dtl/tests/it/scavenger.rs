@@ -65,6 +65,26 @@ fn late_comers_get_a_fair_share() {
     assert!(shares.iter().sum::<f64>() >= 0.95, "{shares:?}");
 }
 
+/// An outage, before it has found the path or as N flows: it goes on as what it was when it broke off.
+#[test]
+fn an_outage_in_slow_start_or_of_flows_that_become_a_scavenger_is_over_soon() {
+    let link = Link {
+        rtt: ms(100),
+        ..Link::ten_megabit(200)
+    };
+    for (priority, before) in [(0.0, ms(450)), (1.0, secs(20))] {
+        let mut sim = Sim::new(link);
+        let flow = sim.add_with(Config::default(), priority);
+        sim.run(before);
+        let now = sim.now();
+        sim.controller(flow).on_congestion(now, true, false, now);
+        sim.set_priority(flow, 0.0);
+        sim.run(secs(4));
+        let shares = sim.run(secs(2));
+        assert!(shares[0] >= 0.9, "{priority}: {shares:?}");
+    }
+}
+
 /// Whatever else it was: nothing came through for a while, and then the path is as it was.
 #[test]
 fn after_an_outage_it_soon_has_what_it_had() {

@@ -15,6 +15,8 @@ const FASTEST: f64 = 2.0;
 const SLOWEST_AT_FIRST: f64 = 20.0;
 /// The same where CUBIC's curve has been reached, for each datagram of the window.
 const AT_CURVE: f64 = 100.0;
+/// By how much more a flow may stand for without doubling up to it: less than a loss takes.
+const AT_ONCE: f64 = 1.25;
 /// Smallest windows, datagrams: after a loss, and at all.
 const AFTER_LOSS: f64 = 2.0;
 pub(super) const LEAST: f64 = 1.0;
@@ -59,20 +61,25 @@ impl Cubic {
         }
     }
 
-    /// Stands for `weight` of a flow from now on. What it gives up it gives at once; for more it keeps what it has under way, and doubles that up to what
-    /// a flow of its window would have.
+    /// Stands for `weight` of a flow from now on. What it gives up it gives at once; for much more it keeps what it has under way, and doubles that up to
+    /// what a flow of its window would have. While it doubles, what is under way stays the same either way.
     pub(super) fn weigh(&mut self, weight: f64) {
         let more = weight / self.weight;
         self.weight = weight;
-        if self.in_slow_start() && (more > 1.0 || self.most > 0.0) {
-            // The same is under way, also of one that has not reached yet what it was raised to.
+        if self.in_slow_start() {
             self.window = (self.window / more).max(LEAST).min(self.threshold);
-        } else if more > 1.0 {
+        } else if more > AT_ONCE {
             self.threshold = self.window;
             self.most = self.most.max(self.window);
             self.window = (self.window / more).max(LEAST);
             self.epoch = None;
         }
+    }
+
+    /// The window that it has, or that it doubles up to after it had that.
+    pub(super) fn has_had(&self) -> f64 {
+        let known = self.in_slow_start() && self.most > 0.0 && self.threshold.is_finite();
+        if known { self.threshold } else { self.window }
     }
 
     /// Its part of the aggregate, in datagrams.

@@ -18,6 +18,7 @@ use self::falls::Falls;
 use self::ledger::{Entry, Ledger};
 pub(super) use self::probe::Before;
 use self::probe::Probe;
+use super::LEAST_WINDOW;
 use crate::limits::MIN_WEIGHT;
 
 /// Most virtual flows; beyond, each stands for several.
@@ -220,7 +221,8 @@ impl Flows {
     pub(super) fn set_count(&mut self, count: f64) {
         let count = count.max(MIN_WEIGHT);
         let length = self.flows.len().max(1) as f64;
-        let mean = self.flows.iter().map(|flow| flow.cubic.window).sum::<f64>() / length;
+        let had = self.flows.iter().map(|flow| flow.cubic.has_had());
+        let mean = had.sum::<f64>() / length;
         let slow_start = self.is_starting();
         let threshold = if slow_start { f64::INFINITY } else { mean };
         let mut new = Virtual::new(LEAST, threshold);
@@ -246,6 +248,12 @@ impl Flows {
         let starts = |flow: &Virtual| flow.cubic.in_slow_start() && flow.cubic.most == 0.0;
         // A probe that is broken off has not found it either, but it has not found the path empty.
         self.probe.is_none() && self.flows.iter().all(starts)
+    }
+
+    /// Datagrams that they have under way, or had before what they recover from.
+    pub(super) fn has_had(&self) -> f64 {
+        let flows = self.flows.iter().map(|flow| &flow.cubic);
+        flows.map(|cubic| cubic.has_had() * cubic.weight).sum()
     }
 
     /// Datagrams that may be under way now.
@@ -329,7 +337,9 @@ impl Flows {
         }
         let since = self.resting.take().unwrap_or(heard);
         let rested = now.saturating_duration_since(since);
-        let long = rested.as_secs_f64() > RESTS.max(RESTS_ROUND_TRIPS * rtt);
+        // A part of a datagram in a round trip leaves long pauses by itself.
+        let pause = rtt / self.window().clamp(LEAST_WINDOW, 1.0);
+        let long = rested.as_secs_f64() > RESTS.max(RESTS_ROUND_TRIPS * pause);
         if long { rested } else { Duration::ZERO }
     }
 

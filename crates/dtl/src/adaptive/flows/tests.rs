@@ -260,7 +260,32 @@ fn a_part_of_a_flow_that_is_to_be_more_doubles_what_it_has_as_a_new_flow_does() 
 }
 
 #[test]
+fn a_raise_beyond_one_that_is_under_way_goes_as_far_as_one_raise_would() {
+    let mut path = Path::full(0.25, 160.0);
+    path.flows.set_count(1.0);
+    path.flows.set_count(4.0);
+    rounds(&mut path, 12);
+    let there = parts(&path) / (4.0 * 160.0);
+    assert!((0.9..1.5).contains(&there), "{there}");
+}
+
+#[test]
 fn going_up_and_down_at_once_costs_nothing() {
+    let mut path = Path {
+        flows: Flows::new(1.0, 160.0, f64::INFINITY),
+        ..Path::full(1.0, 160.0)
+    };
+    for _ in 0..100 {
+        path.flows.set_count(0.25);
+        path.flows.set_count(1.0);
+    }
+    assert_eq!(parts(&path), 160.0, "in the first slow start");
+    let mut path = Path::full(39.0, 40.0);
+    for _ in 0..100 {
+        path.flows.set_count(40.0);
+        path.flows.set_count(39.0);
+    }
+    assert_eq!(parts(&path), 1560.0, "by steps that are small");
     let mut path = Path::full(0.25, 160.0);
     for _ in 0..100 {
         path.flows.set_count(1.0);
