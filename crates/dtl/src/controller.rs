@@ -246,7 +246,7 @@ impl Controller {
 
     /// Changes the priority, at once and as often as one likes.
     ///
-    /// With the default algorithm the window may change with it: from N to 0 it is a quarter for two round trips, so that what is
+    /// With the default algorithm the window may change with it: from N to 0 (but in the first slow start, which goes on) it is a quarter, or two datagrams, for two round trips, so that what is
     /// ours leaves the queue, and then what fills the path by the round trip seen meanwhile; to a lower N it loses
     /// the flows that are given up, with their windows; from 0 to N it begins a bounded probe towards N flows' share. With the paper's it
     /// stays as it is, and the next acknowledgement or loss moves it by the new rule. Read [`window`](Self::window) and

@@ -37,7 +37,7 @@ impl fmt::Display for Mode {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LimitedBy {
-    /// Slow start: the rate of the path is not known yet, or a raised priority is on its way to what it is worth.
+    /// Slow start: the rate of the path is not known yet, or all of a raised priority is on its way to what it is worth (0.25 to 1, not 1 to 4).
     SlowStart,
     /// The window is not used up: the application, or the receiver, holds sending back.
     Application,

@@ -185,6 +185,7 @@ impl Scavenger {
             rounds: DRAIN_ROUNDS,
             flows: Some(before),
         });
+        scavenger.share = before.had.max(scavenger.share);
         let left = (scavenger.window * DRAIN_SHARE).max(DRAIN_FROM * datagram);
         scavenger.window = scavenger.window.min(left);
         scavenger
@@ -218,6 +219,11 @@ impl Scavenger {
     /// The window that would just fill the path, by the best rate it has given.
     pub(super) fn full_window(&self) -> f64 {
         self.best_rate * self.base.get().unwrap_or(0.0)
+    }
+
+    /// What this flow may take for its usual window, of what N flows had or were on their way to: no more than the path has ever given.
+    fn usual(&self, had: f64) -> f64 {
+        had.min(self.full_window()).max(self.window)
     }
 
     pub(super) fn set_datagram(&mut self, datagram: f64) {
@@ -341,7 +347,7 @@ impl Scavenger {
                     // Now the path has been seen without what N flows kept in its queue.
                     let base = self.base.get().unwrap_or(rtt);
                     self.window = without_queue(full, base, rtt).max(LEAST * self.datagram);
-                    self.share = without_queue(had, base, rtt).max(self.window);
+                    self.share = self.usual(without_queue(had, base, rtt));
                 }
                 self.base.without_us(now, look.least_rtt, band);
             }
@@ -525,7 +531,9 @@ impl Scavenger {
             if self.share <= 0.0 {
                 self.share = self.window * AFTER_LOSS;
             }
-            self.drain = None;
+            if self.drain.take().is_some_and(|drain| drain.flows.is_some()) {
+                self.share = self.usual(self.share);
+            }
             self.empty = 0;
             self.cut(rtt, 0.0);
             return;

@@ -26,8 +26,9 @@ pub(super) const LEAST: f64 = 1.0;
 pub(super) struct Cubic {
     /// In datagrams, as if it were a whole flow.
     pub(super) window: f64,
-    /// How many flows it stands for.
+    /// How many flows it stands for, and how many times as many as when it last doubled up to what it stands for, or lost.
     pub(super) weight: f64,
+    risen: f64,
     pub(super) threshold: f64,
     /// The window before the last loss.
     pub(super) most: f64,
@@ -53,6 +54,7 @@ impl Cubic {
         Cubic {
             window: window.max(LEAST),
             weight: 1.0,
+            risen: 1.0,
             threshold,
             most: 0.0,
             epoch: None,
@@ -68,10 +70,15 @@ impl Cubic {
         self.weight = weight;
         if self.in_slow_start() {
             self.window = (self.window / more).max(LEAST).min(self.threshold);
-        } else if more > AT_ONCE {
+            return;
+        }
+        self.risen = (self.risen * more).max(1.0);
+        if self.risen > AT_ONCE {
             self.threshold = self.window;
             self.most = self.most.max(self.window);
-            self.window = (self.window / more).max(LEAST);
+            // What smaller steps have taken at once is given back.
+            self.window = (self.window / self.risen).max(LEAST);
+            self.risen = 1.0;
             self.epoch = None;
         }
     }
@@ -162,6 +169,7 @@ impl Cubic {
     /// Answers a loss that counts for `losses`.
     pub(super) fn cut(&mut self, next: u64, losses: f64) {
         self.recovered_at = next;
+        self.risen = 1.0;
         self.epoch = None;
         let left = (self.window * BETA.powf(losses)).floor().max(AFTER_LOSS);
         // The window before the last of them: where the next epoch's plateau is.

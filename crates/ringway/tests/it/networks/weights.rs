@@ -102,7 +102,8 @@ fn transfers_to_one_peer_share_a_line_in_the_proportion_of_their_priorities() {
     ids.push(send(&ring, 3, "4", 40 << 20));
     flows(&ids[3]);
     std::thread::sleep(Duration::from_secs(1));
-    let late = shares(&ring, &ids, 8);
+    // Where the newcomer has all others lose, the path is free for a moment, which priority 0 uses: some blocks more or less.
+    let late = shares(&ring, &ids, 16);
     let shown = format!(
         "1, 2, 4: {first:?}; 4, 2, 1: {swapped:?}; 0, 2, 1: {leftover:?}; 0, 2, 1, 4: {late:?}"
     );
