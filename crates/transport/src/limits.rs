@@ -207,6 +207,11 @@ pub const UDP_LARGEST: usize = 8_952;
 /// Source: Ethernet with 1 500 and with 9 000 bytes, without the headers of IPv6 and UDP. Others are not tried.
 pub const MTU_CANDIDATES: [u32; 2] = [1_452, 8_952];
 
+/// Packets that had no room for all that waited before it is found out whether the path carries longer ones.
+///
+/// Source: the probes ([`MTU_CANDIDATES`]) are as long as nine packets of [`UDP_MTU`]. Before it packets are as long as they are.
+pub const MTU_WORTH: u32 = 9;
+
 /// Probes of one length that may be lost before the path counts as too narrow for it.
 ///
 /// Source: RFC 8899 §5.1.2, MAX_PROBES. Past it that length rests for [`MTU_AGAIN`].
@@ -443,10 +448,15 @@ pub const PATH_QUIET: Duration = Duration::from_secs(2);
 /// Source: a better path is back in use within half a minute, at 0.5 MB a day. Sooner it is left alone.
 pub const PATH_LOOK: Duration = Duration::from_secs(30);
 
-/// Pause between probes of the path in use while nothing is sent.
+/// Time without a sign that anything arrives over the path in use after which it is probed, although nobody waits for one.
 ///
 /// Source: RFC 4787 REQ-5 lets NAT mappings of UDP end after 2 minutes, many end after 30 s; 0.6 MB a day. Sooner no probe leaves.
 pub const PATH_KEEP: Duration = Duration::from_secs(25);
+
+/// Age of a round-trip time, of a path over which all is known to arrive, before it is measured anew.
+///
+/// Source: chosen; twice [`PATH_LOOK`], as it is only compared with those of other paths. Past it a probe leaves.
+pub const PATH_MEASURED: Duration = Duration::from_secs(60);
 
 /// Rest of a path that has stopped working, before it is probed again; doubled each time that it stops again soon.
 ///

@@ -122,6 +122,11 @@ impl Queue {
         self.prompt.bytes + if may_pace { self.paced.bytes } else { 0 }
     }
 
+    /// Whether anything waits that may leave.
+    pub(super) fn has_more(&self, may_pace: bool) -> bool {
+        self.waiting(may_pace) > 0
+    }
+
     /// Whether [`Self::pack`] would give a packet.
     pub(super) fn can_pack(&self, now: Instant, room: usize, may_pace: bool) -> bool {
         let waiting = self.waiting(may_pace);

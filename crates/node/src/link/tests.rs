@@ -497,6 +497,26 @@ fn an_echo_that_was_asked_for_is_reported_and_a_probe_is_not() {
     assert!(net.members[0].heard.contains(&replies[1]));
 }
 
+/// Two that ask and answer each second tell each other in passing that it has come.
+#[test]
+fn a_talk_of_questions_and_answers_needs_no_probes() {
+    let (mut net, _, _) = Net::pair();
+    net.connect(0, 1);
+    net.pass(Duration::from_secs(1));
+    let before = net.seen.len();
+    for _ in 0..60 {
+        net.send(0, 1, text("?"));
+        net.settle();
+        net.send(1, 0, text("!"));
+        net.pass(Duration::from_secs(2));
+    }
+    let probes = net.seen.len() - before - 2 * 60;
+    // Each side measures the round trip every minute, with a packet there and one back.
+    assert!((8..=12).contains(&probes), "{probes} packets");
+    let (_, peer) = net.members[0].links.up().next().unwrap();
+    assert!(peer.rtt().is_some());
+}
+
 #[test]
 fn probes_are_as_long_as_they_are_to_be() {
     let (mut net, _, b) = Net::pair();
@@ -511,10 +531,22 @@ fn probes_are_as_long_as_they_are_to_be() {
     let now = net.now;
     net.members[0].links.offer_paths(now, &b, &[proved]);
     net.pass(Duration::from_secs(5));
+    let longest = |net: &Net| net.seen.iter().map(|(.., packet)| packet.len()).max();
+    assert!(
+        longest(&net) < Some(1_200),
+        "small talk needs no long packets"
+    );
+    let long = LinkMessage::Overlay(vec![7; 20_000].into());
+    net.send(0, 1, long.clone());
+    net.pass(Duration::from_secs(5));
+    assert!(net.members[1].heard.contains(&long));
     let probed = |length: usize| net.seen.iter().any(|(.., packet)| packet.len() == length);
     assert!(probed(1_452) && probed(8_952));
-    let longest = net.seen.iter().map(|(.., packet)| packet.len()).max();
-    assert_eq!(longest, Some(8_952), "a longer one no transport takes");
+    assert_eq!(
+        longest(&net),
+        Some(8_952),
+        "a longer one no transport takes"
+    );
     let long = LinkMessage::Overlay(vec![7; 3_000].into());
     net.send(0, 1, long.clone());
     net.pass(Duration::from_secs(1));

@@ -1,9 +1,12 @@
-//! How long a packet one path carries (RFC 8899, simplified): padded probes find out, and go on finding out while the path is used.
+//! How long a packet one path carries (RFC 8899, simplified): padded probes find out, once
+//! packets leave that would be longer, and go on finding out while the path is used.
 
 use std::time::{Duration, Instant};
 
 use crate::address::Protocol;
-use crate::limits::{MTU_AGAIN, MTU_CANDIDATES, MTU_DOUBTS, MTU_TRIES, PATH_PROBE, UDP_MTU};
+use crate::limits::{
+    MTU_AGAIN, MTU_CANDIDATES, MTU_DOUBTS, MTU_TRIES, MTU_WORTH, PATH_PROBE, UDP_MTU,
+};
 
 /// The search for one path's MTU.
 #[derive(Debug)]
@@ -22,8 +25,8 @@ pub(super) struct MtuSearch {
     rests_until: Option<Instant>,
     /// How often in a row a padded probe was lost and a short one was not.
     doubts: u32,
-    /// Whether longer packets would be of use. An idle path is not searched again and again.
-    wanted: bool,
+    /// Packets that would have been longer if they could, since the search last rested.
+    full: u32,
 }
 
 impl MtuSearch {
@@ -38,7 +41,7 @@ impl MtuSearch {
             tries: 0,
             rests_until: None,
             doubts: 0,
-            wanted: true,
+            full: 0,
         };
         search.receiver_takes(most);
         search
@@ -72,7 +75,7 @@ impl MtuSearch {
         if let Some((.., sent)) = self.probe {
             return sent.checked_add(PATH_PROBE);
         }
-        self.candidate().filter(|_| self.wanted)?;
+        self.candidate().filter(|_| self.full >= MTU_WORTH)?;
         Some(self.rests_until.unwrap_or(now))
     }
 
@@ -113,14 +116,14 @@ impl MtuSearch {
         }
     }
 
-    /// Packets leave that would be longer if they could.
-    pub(super) fn is_used(&mut self) {
-        self.wanted = true;
+    /// A packet has left that would have been longer if it could.
+    pub(super) fn was_full(&mut self) {
+        self.full = self.full.saturating_add(1);
     }
 
     fn rest(&mut self, now: Instant, time: Duration) {
         self.tries = 0;
-        self.wanted = false;
+        self.full = 0;
         self.rests_until = now.checked_add(time);
     }
 
@@ -153,6 +156,11 @@ fn least() -> u32 {
 mod tests {
     use super::*;
 
+    /// As many packets leave as make a search worth its probes.
+    fn fill(path: &mut MtuSearch) {
+        (0..MTU_WORTH).for_each(|_| path.was_full());
+    }
+
     /// Searches over a path that carries `carries` bytes, for `time`.
     fn search(search: &mut MtuSearch, start: Instant, time: Duration, carries: u32) -> u32 {
         let mut now = start;
@@ -177,12 +185,17 @@ mod tests {
         let minute = Duration::from_secs(60);
         let mut path = MtuSearch::new(Protocol::Udp, 8_952);
         assert_eq!(path.current(), 1_200);
+        for _ in 1..MTU_WORTH {
+            path.was_full();
+        }
+        assert_eq!(search(&mut path, start, minute, 1_500), 0, "small talk");
+        path.was_full();
         let probes = search(&mut path, start, minute, 1_500);
         assert_eq!(path.current(), 1_452);
         assert_eq!(probes, 1 + MTU_TRIES);
         // Nobody wants more; then somebody does, and the path has become wider.
         assert_eq!(search(&mut path, start, MTU_AGAIN + minute, 9_000), 0);
-        path.is_used();
+        fill(&mut path);
         search(&mut path, start, MTU_AGAIN + minute, 9_000);
         assert_eq!(path.current(), 8_952);
     }
@@ -191,6 +204,7 @@ mod tests {
     fn a_receiver_that_takes_little_is_sent_no_more() {
         let start = Instant::now();
         let mut path = MtuSearch::new(Protocol::Udp, 1_200);
+        fill(&mut path);
         assert_eq!(path.due(start), None);
         path.receiver_takes(1_000);
         assert_eq!(path.current(), 1_000);
@@ -201,6 +215,7 @@ mod tests {
     fn a_path_that_has_become_narrow_is_noticed() {
         let start = Instant::now();
         let mut path = MtuSearch::new(Protocol::Udp, 1_452);
+        fill(&mut path);
         search(&mut path, start, Duration::from_secs(1), 1_452);
         assert_eq!(path.padding(), Some(1_452));
         path.doubt(start);
@@ -210,7 +225,7 @@ mod tests {
         path.doubt(start);
         assert_eq!(path.current(), 1_200);
         assert_eq!(path.due(start), None);
-        path.is_used();
+        fill(&mut path);
         assert!(path.due(start) > Some(start));
     }
 }

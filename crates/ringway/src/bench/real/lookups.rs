@@ -25,9 +25,13 @@ pub(super) const SEED: u64 = 1;
 /// closer ones would measure how they wait for each other.
 pub(super) const PACE: Duration = Duration::from_millis(250);
 
+/// Time after which a ring that has formed is at rest.
+/// Source: links that the forming made and nobody uses are closed after a minute, those that the other side still wanted a minute later.
+const RESTING: Duration = Duration::from_secs(125);
+
 /// Time over which a ring at rest is watched.
-/// Source: twice the longest of the periods that a router at rest has, that of its questions to DNS.
-const WATCHED: Duration = Duration::from_secs(10);
+/// Source: each router asks for two fingers in it, every second one makes an audit, and DNS is asked twelve times.
+const WATCHED: Duration = Duration::from_secs(60);
 
 /// What lookups came to. Names are a contract with the programs of `--beside`.
 #[derive(Clone, Debug, Deserialize)]
@@ -76,6 +80,8 @@ pub(super) fn measure(
     let case = own_case(job);
     output.note(&format!("{case}: {} lookups", job.lookups));
     let lookups = planned(ring, job, traitor)?;
+    output.note(&format!("{case}: coming to rest"));
+    std::thread::sleep(RESTING);
     let before = super::resident();
     let used = Used::now().map_err(Failure::failed)?;
     std::thread::sleep(WATCHED);
