@@ -144,7 +144,7 @@ impl Links {
         }
         let peer = self.peers.get_mut(&member).filter(|_| should_arrive);
         if let Some(peer) = peer {
-            peer.tell(packet.0, packet.1);
+            peer.tell(now, packet.0, packet.1);
         }
         let peer = self.peers.get_mut(&member).filter(|_| wants_report);
         if let Some(peer) = peer {

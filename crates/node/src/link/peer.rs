@@ -25,6 +25,9 @@ const REPORT_BYTES: usize = 48;
 /// Bytes of an encoded [`LinkMessage::Came`], at most.
 const CAME_BYTES: usize = 17;
 
+/// What the ring says to somebody this soon after something has come from there is an answer.
+const RING_ANSWER: Duration = Duration::from_millis(50);
+
 /// How often a session may be renewed because somebody says that it is unknown.
 const RENEWAL_PAUSE: Duration = Duration::from_millis(500);
 
@@ -68,6 +71,8 @@ pub(crate) struct Peer {
     arrivals: Arrivals,
     /// Our session and the highest counter in it of a packet that should arrive and has, of which the peer has not been told.
     came: Option<(u32, u64)>,
+    /// When such a packet last came.
+    came_at: Option<Instant>,
     reassembly: Reassembly,
     /// Messages cut so far: the number of the next.
     fragmented: u32,
@@ -92,6 +97,7 @@ impl Peer {
             flow_of: None,
             arrivals: Arrivals::default(),
             came: None,
+            came_at: None,
             reassembly: Reassembly::default(),
             fragmented: 0,
         }
@@ -262,7 +268,8 @@ impl Peer {
         // What tests a path asks for its own answer; an answer asks for none, or both sides would never rest.
         // Of the ring's answers the same is true of the way that they take: whoever hears none asks again, and looks after its own.
         // A way on which there are answers only is probed as often as an idle one.
-        let answers = self.came.is_some() && matches!(message, LinkMessage::Overlay(_));
+        let asked = self.came_at.is_some_and(|at| now < at + RING_ANSWER);
+        let answers = asked && matches!(message, LinkMessage::Overlay(_));
         if message.wants_a_working_path() && !answers {
             self.paths.sent(now);
         }
@@ -391,7 +398,8 @@ impl Peer {
     }
 
     /// A packet came over `session` that should arrive; what leaves next says so.
-    pub(super) fn tell(&mut self, session: u32, counter: u64) {
+    pub(super) fn tell(&mut self, now: Instant, session: u32, counter: u64) {
+        self.came_at = Some(now);
         let newer = |(of, highest): (u32, u64)| of != session || counter > highest;
         if self.came.is_none_or(newer) {
             self.came = Some((session, counter));

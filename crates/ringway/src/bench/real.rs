@@ -45,6 +45,8 @@ struct Plan {
     /// Shares of routers that are traitors, each with lookups of its own.
     traitors: Vec<f64>,
     messages: bool,
+    /// How long a ring that has formed is left to come to rest.
+    resting: Duration,
 }
 
 impl Plan {
@@ -69,6 +71,7 @@ impl Plan {
             lookups: args.lookups.unwrap_or(300).max(1),
             traitors: shares(&args.traitors)?,
             messages: !args.only_lookups,
+            resting: lookups::RESTING,
         };
         if !args.quick {
             return Ok(whole);
@@ -80,6 +83,7 @@ impl Plan {
             potatoes: vec![50],
             time: Duration::from_secs(3),
             lookups: args.lookups.unwrap_or(100).max(1),
+            resting: Duration::ZERO,
             ..whole
         })
     }
@@ -89,6 +93,8 @@ impl Plan {
             members: self.routers,
             lookups: self.lookups,
             attack,
+            // Among traitors nothing at rest is measured.
+            resting: attack.map_or(self.resting, |_| Duration::ZERO),
         }
     }
 }

@@ -25,13 +25,17 @@ pub(super) const SEED: u64 = 1;
 /// closer ones would measure how they wait for each other.
 pub(super) const PACE: Duration = Duration::from_millis(250);
 
-/// Time after which a ring that has formed is at rest.
-/// Source: links that the forming made and nobody uses are closed after a minute, those that the other side still wanted a minute later.
-const RESTING: Duration = Duration::from_secs(125);
+/// Time after which a ring that has formed is at rest. A quick look does without: it sees the links that forming made as well.
+/// Source: those that nobody uses are closed after a minute, those that the other side still wanted a minute later.
+pub(super) const RESTING: Duration = Duration::from_secs(125);
 
-/// Time over which a ring at rest is watched.
-/// Source: each router asks for two fingers in it, every second one makes an audit, and DNS is asked twelve times.
+/// Time over which a ring at rest is watched, but for a quick look.
+/// Source: each router asks for four fingers in it, every second one makes an audit, and DNS is asked twelve times.
 const WATCHED: Duration = Duration::from_secs(60);
+
+/// Time over which a quick look watches.
+/// Source: ten rounds of stabilisation, and two questions to DNS.
+const WATCHED_QUICKLY: Duration = Duration::from_secs(10);
 
 /// What lookups came to. Names are a contract with the programs of `--beside`.
 #[derive(Clone, Debug, Deserialize)]
@@ -80,11 +84,14 @@ pub(super) fn measure(
     let case = own_case(job);
     output.note(&format!("{case}: {} lookups", job.lookups));
     let lookups = planned(ring, job, traitor)?;
-    output.note(&format!("{case}: coming to rest"));
-    std::thread::sleep(RESTING);
+    let watched = match job.resting.is_zero() {
+        true => WATCHED_QUICKLY,
+        false => WATCHED,
+    };
+    std::thread::sleep(job.resting);
     let before = super::resident();
     let used = Used::now().map_err(Failure::failed)?;
-    std::thread::sleep(WATCHED);
+    std::thread::sleep(watched);
     let idle = used.spent().map_err(Failure::failed)?;
     let silence = traitor
         .contains(&true)

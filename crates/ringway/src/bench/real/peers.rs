@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -33,6 +34,8 @@ pub(super) struct Job {
     pub(super) members: usize,
     pub(super) lookups: usize,
     pub(super) attack: Option<(Kind, f64)>,
+    /// How long the ring is left to come to rest, once it has formed.
+    pub(super) resting: Duration,
 }
 
 /// What it came to.
