@@ -448,15 +448,10 @@ pub const PATH_QUIET: Duration = Duration::from_secs(2);
 /// Source: a better path is back in use within half a minute, at 0.5 MB a day. Sooner it is left alone.
 pub const PATH_LOOK: Duration = Duration::from_secs(30);
 
-/// Time without a sign that anything arrives over the path in use after which it is probed, although nobody waits for one.
+/// Pause between probes of the path in use while nothing is sent.
 ///
 /// Source: RFC 4787 REQ-5 lets NAT mappings of UDP end after 2 minutes, many end after 30 s; 0.6 MB a day. Sooner no probe leaves.
 pub const PATH_KEEP: Duration = Duration::from_secs(25);
-
-/// Age of a round-trip time, of a path over which all is known to arrive, before it is measured anew.
-///
-/// Source: chosen; twice [`PATH_LOOK`], as it is only compared with those of other paths. Past it a probe leaves.
-pub const PATH_MEASURED: Duration = Duration::from_secs(60);
 
 /// Rest of a path that has stopped working, before it is probed again; doubled each time that it stops again soon.
 ///

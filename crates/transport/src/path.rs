@@ -39,10 +39,8 @@ pub struct Paths {
     active: Option<Address>,
     /// When the path in use was last changed by choice.
     changed: Option<Instant>,
-    /// When the oldest message left over the path in use of which nothing shows that it has arrived.
+    /// When the oldest message left over the path in use that no answer to a probe has followed.
     waiting_since: Option<Instant>,
-    /// The session, and the counter in it, of the oldest packet over the path in use that the peer has not said has come.
-    unconfirmed: Option<(u32, u64)>,
     changes: u64,
     rng: StdRng,
     /// Whose paths these are, and what it accepts a day.
@@ -80,7 +78,6 @@ impl Paths {
             active: None,
             changed: None,
             waiting_since: None,
-            unconfirmed: None,
             changes: 0,
             rng: StdRng::from_seed(seed),
             quotas: None,
@@ -237,10 +234,8 @@ impl Paths {
         self.waiting_since.get_or_insert(now);
     }
 
-    /// The packet `number`, a session and a counter in it, left over the path in use: so many bytes, and `full` if more was to leave
-    /// than it had room for.
-    pub fn sent_packet(&mut self, bytes: usize, full: bool, number: (u32, u64)) {
-        self.unconfirmed.get_or_insert(number);
+    /// A packet of so many bytes left over the path in use; `full` if more was to leave than it had room for.
+    pub fn sent_packet(&mut self, bytes: usize, full: bool) {
         let long = bytes > limits::UDP_MTU;
         // Small talk is no reason to find out what else a path carries, or whether it still carries long packets.
         if !full && !long {
@@ -254,23 +249,6 @@ impl Paths {
             }
             entry.carried_long |= long;
         }
-    }
-
-    /// The peer says that the packet `number` has come. That what waits has arrived is as good as an answer to a probe, but for
-    /// the round-trip time.
-    pub fn handle_arrival(&mut self, now: Instant, number: (u32, u64)) {
-        let (session, counter) = number;
-        let covers = |(of, first): (u32, u64)| of == session && first <= counter;
-        if !self.unconfirmed.is_some_and(covers) {
-            return;
-        }
-        let active = self.active.clone();
-        let entry = active.and_then(|active| self.entry_mut(&active));
-        let Some(entry) = entry.filter(|entry| entry.is_known()) else {
-            return;
-        };
-        entry.confirm(now);
-        self.stop_waiting();
     }
 
     /// Something authentic came over this address. An address that is new is probed: the peer seems to have moved, or has
@@ -297,7 +275,7 @@ impl Paths {
         let address = entry.address.clone();
         if Some(&address) == self.active.as_ref() {
             // What left after the probe still waits for the next.
-            self.stop_waiting();
+            self.waiting_since = None;
         } else if self.has_moved(now, &address) {
             self.switch(now, address);
         }
@@ -491,11 +469,7 @@ impl Paths {
         tracing::debug!(%address, "a link uses another path");
         self.active = Some(address);
         self.changed = Some(now);
-        self.stop_waiting();
-    }
-
-    fn stop_waiting(&mut self) {
-        (self.waiting_since, self.unconfirmed) = (None, None);
+        self.waiting_since = None;
     }
 
     /// Paths that would be better than the one in use are probed now and then, others are left to validation.

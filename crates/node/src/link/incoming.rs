@@ -127,24 +127,19 @@ impl Links {
         packet: (u32, u64),
         plain: &[u8],
     ) {
-        let (mut wants_report, mut should_arrive) = (false, false);
+        let mut wants_report = false;
         for message in LinkMessage::decode_all(plain) {
             let Some(message) = message else {
                 self.counters.packets_malformed += 1;
                 break;
             };
             wants_report |= message.is_paced() || matches!(message, LinkMessage::Fragment { .. });
-            should_arrive |= message.wants_a_working_path();
             let probes = self.with_paths(&member, |peer| {
                 peer.heard(now, path, &message);
                 peer.probes(now)
             });
             self.send_probes(now, &member, probes.unwrap_or_default());
             self.handle_message(now, path, member, message);
-        }
-        let peer = self.peers.get_mut(&member).filter(|_| should_arrive);
-        if let Some(peer) = peer {
-            peer.tell(now, packet.0, packet.1);
         }
         let peer = self.peers.get_mut(&member).filter(|_| wants_report);
         if let Some(peer) = peer {
@@ -182,11 +177,6 @@ impl Links {
             }
             LinkMessage::Close => self.forget(&member),
             LinkMessage::Padding(_) => {}
-            LinkMessage::Came { session, counter } => {
-                if let Some(peer) = self.peers.get_mut(&member) {
-                    peer.told(now, session, counter);
-                }
-            }
             LinkMessage::Received {
                 session,
                 highest,

@@ -22,11 +22,6 @@ const FIRST_MTU: usize = 1_200;
 const PADDING_HEAD: usize = 6;
 /// Bytes of an encoded report.
 const REPORT_BYTES: usize = 48;
-/// Bytes of an encoded [`LinkMessage::Came`], at most.
-const CAME_BYTES: usize = 17;
-
-/// What the ring says to somebody this soon after something has come from there is an answer.
-const RING_ANSWER: Duration = Duration::from_millis(50);
 
 /// How often a session may be renewed because somebody says that it is unknown.
 const RENEWAL_PAUSE: Duration = Duration::from_millis(500);
@@ -69,10 +64,6 @@ pub(crate) struct Peer {
     /// The session and the path that the flow belongs to.
     flow_of: Option<(u32, Address)>,
     arrivals: Arrivals,
-    /// Our session and the highest counter in it of a packet that should arrive and has, of which the peer has not been told.
-    came: Option<(u32, u64)>,
-    /// When such a packet last came.
-    came_at: Option<Instant>,
     reassembly: Reassembly,
     /// Messages cut so far: the number of the next.
     fragmented: u32,
@@ -96,8 +87,6 @@ impl Peer {
             flow: Flow::new(now, Priority::NORMAL, FIRST_MTU, 0),
             flow_of: None,
             arrivals: Arrivals::default(),
-            came: None,
-            came_at: None,
             reassembly: Reassembly::default(),
             fragmented: 0,
         }
@@ -266,11 +255,7 @@ impl Peer {
     pub(super) fn enqueue(&mut self, now: Instant, message: &LinkMessage) -> Result<(), Dropped> {
         let (encoded, mtu) = (message.encode(), self.paths.mtu());
         // What tests a path asks for its own answer; an answer asks for none, or both sides would never rest.
-        // Of the ring's answers the same is true of the way that they take: whoever hears none asks again, and looks after its own.
-        // A way on which there are answers only is probed as often as an idle one.
-        let asked = self.came_at.is_some_and(|at| now < at + RING_ANSWER);
-        let answers = asked && matches!(message, LinkMessage::Overlay(_));
-        if message.wants_a_working_path() && !answers {
+        if message.wants_a_working_path() {
             self.paths.sent(now);
         }
         let paced = message.is_paced();
@@ -340,17 +325,9 @@ impl Peer {
         {
             packed.plain.extend(report);
         }
-        if watched
-            && packed.plain.len() + CAME_BYTES <= space
-            && let Some((session, counter)) = self.came.take()
-        {
-            let came = LinkMessage::Came { session, counter };
-            packed.plain.extend(came.encode());
-        }
         let (counter, packet) = self.seal_encoded(now, bounds, &packed.plain)?;
         let full = self.queue.has_more(may_pace);
-        self.paths
-            .sent_packet(packet.len(), full, (remote, counter));
+        self.paths.sent_packet(packet.len(), full);
         if packed.paced && watched {
             self.flow.sent(now, counter, packet.len());
         }
@@ -397,23 +374,8 @@ impl Peer {
         self.arrivals.note(now, session, counter);
     }
 
-    /// A packet came over `session` that should arrive; what leaves next says so.
-    pub(super) fn tell(&mut self, now: Instant, session: u32, counter: u64) {
-        self.came_at = Some(now);
-        let newer = |(of, highest): (u32, u64)| of != session || counter > highest;
-        if self.came.is_none_or(newer) {
-            self.came = Some((session, counter));
-        }
-    }
-
-    /// The peer says that this packet has come, by its name for the session.
-    pub(super) fn told(&mut self, now: Instant, session: u32, counter: u64) {
-        self.paths.handle_arrival(now, (session, counter));
-    }
-
     /// The peer has reported what came.
     pub(super) fn reported(&mut self, now: Instant, report: &Report) {
-        self.told(now, report.session, report.highest);
         self.flow.reported(now, report);
     }
 

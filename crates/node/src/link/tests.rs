@@ -497,49 +497,6 @@ fn an_echo_that_was_asked_for_is_reported_and_a_probe_is_not() {
     assert!(net.members[0].heard.contains(&replies[1]));
 }
 
-/// Two that ask and answer each second tell each other in passing that it has come.
-#[test]
-fn a_talk_of_questions_and_answers_needs_no_probes() {
-    let (mut net, _, _) = Net::pair();
-    net.connect(0, 1);
-    net.pass(Duration::from_secs(1));
-    let before = net.seen.len();
-    for _ in 0..60 {
-        net.send(0, 1, text("?"));
-        net.settle();
-        net.send(1, 0, text("!"));
-        net.pass(Duration::from_secs(2));
-    }
-    let probes = net.seen.len() - before - 2 * 60;
-    // Each side measures the round trip every minute, with a packet there and one back.
-    assert!((8..=12).contains(&probes), "{probes} packets");
-    let (_, peer) = net.members[0].links.up().next().unwrap();
-    assert!(peer.rtt().is_some());
-}
-
-/// Somebody who is asked does not look after the way of the answer, but does after that of an own question.
-#[test]
-fn an_own_question_is_probed_for_although_the_other_talks() {
-    let (mut net, ..) = Net::pair();
-    net.connect(0, 1);
-    // Both come to know the round trip.
-    for (from, to) in [(0, 1), (1, 0)] {
-        net.send(from, to, text("hello"));
-        net.pass(Duration::from_secs(3));
-    }
-    for (pause, packets) in [(0, 1), (200, 2)] {
-        net.send(0, 1, text("I am here"));
-        net.settle();
-        net.pass(Duration::from_millis(pause));
-        let before = net.seen.len();
-        net.send(1, 0, text("!"));
-        net.pass(Duration::from_millis(1_100));
-        let later = net.seen.iter().skip(before);
-        let own = later.filter(|(from, ..)| *from == net.members[1].address);
-        assert_eq!(own.count(), packets, "after {pause} ms");
-    }
-}
-
 #[test]
 fn probes_are_as_long_as_they_are_to_be() {
     let (mut net, _, b) = Net::pair();

@@ -291,16 +291,6 @@ pub(crate) enum LinkMessage {
     /// Makes a packet as long as the path is to be tried for.
     #[n(14)]
     Padding(#[n(0)] ByteVec),
-    /// A packet that should arrive has: goes along with what leaves anyway, so that nobody has to ask.
-    #[n(15)]
-    Came {
-        /// The sender's name for the session.
-        #[n(0)]
-        session: u32,
-        /// The highest counter of such a packet.
-        #[n(1)]
-        counter: u64,
-    },
     /// Asks a router to pass a packet on.
     #[n(20)]
     Relay {
@@ -455,7 +445,6 @@ impl LinkMessage {
                 | LinkMessage::Close
                 | LinkMessage::Received { .. }
                 | LinkMessage::Padding(_)
-                | LinkMessage::Came { .. }
         )
     }
 

@@ -50,8 +50,6 @@ pub(super) struct Entry {
     loss: u32,
     /// When the way out was last shown to work.
     pub(super) proved: Option<Instant>,
-    /// When it was last probed with success.
-    measured: Option<Instant>,
     /// When something last came in over it.
     pub(super) heard: Option<Instant>,
     /// The probe that is out.
@@ -85,7 +83,6 @@ impl Entry {
             rtt: None,
             loss: 0,
             proved: None,
-            measured: None,
             heard: None,
             probe: None,
             padded: false,
@@ -163,7 +160,6 @@ impl Entry {
                 weighted.checked_div(8).unwrap_or(sample)
             };
             self.rtt = Some(self.rtt.map_or(sample, smoothed));
-            self.measured = Some(now);
             self.count_loss(0);
             match (self.padded, self.lost) {
                 (true, _) => self.mtu.confirm(),
@@ -187,22 +183,10 @@ impl Entry {
         self.due = None;
     }
 
-    /// Whether a probe would tell nothing that its user needs beyond that it works: the round-trip time is known, and nothing has left
-    /// that is longer than every path carries.
-    pub(super) fn is_known(&self) -> bool {
-        self.works() && self.rtt.is_some() && !self.carried_long
-    }
-
-    /// Something that left over it has arrived. What probes have told of it stays as it is, and the one that is out as well.
-    pub(super) fn confirm(&mut self, now: Instant) {
-        self.proved = Some(now);
-    }
-
     /// Validation has proved it, perhaps a while ago: then it is probed before it is used.
     pub(super) fn prove_earlier(&mut self, now: Instant, rtt: Duration, age: Duration) {
         self.prove(now, Some(rtt));
         self.proved = now.checked_sub(age);
-        self.measured = self.proved;
         if !self.is_fresh(now) {
             self.due = Some(now);
         }
@@ -232,9 +216,7 @@ impl Entry {
         }
         let used = waiting_since.and_then(|at| at.checked_add(self.patience(limits::PATH_SILENCE)));
         let idle = self.proved.and_then(|at| at.checked_add(limits::PATH_KEEP));
-        let measured = self.measured.or(self.proved);
-        let old = measured.and_then(|at| at.checked_add(limits::PATH_MEASURED));
-        used.into_iter().chain(idle).chain(old).min()
+        used.into_iter().chain(idle).min()
     }
 
     fn patience(&self, time: Duration) -> Duration {

@@ -235,52 +235,6 @@ fn an_idle_link_costs_little() {
     assert!(world.probes > 100, "the mapping of a NAT is kept open");
 }
 
-/// Sends a packet of `bytes` each second, and hears 100 ms later that it has come, while `arrives`.
-fn chat(world: &mut World, seconds: u64, bytes: usize, arrives: bool) {
-    world.talks = false;
-    for second in 0..seconds {
-        let number = (3, second);
-        world.paths.sent(world.now);
-        world.paths.sent_packet(bytes, false, number);
-        world.run(0.1);
-        if arrives {
-            world.paths.handle_arrival(world.now, number);
-        }
-        world.run(0.9);
-    }
-}
-
-#[test]
-fn what_the_peer_says_has_come_is_not_probed_for() {
-    let mut world = World::new(&[]);
-    world.set(TCP, Some(1));
-    world.set(UDP, Some(20));
-    world.offer();
-    chat(&mut world, 130, 100, true);
-    assert_eq!(world.probes, 2, "the round trip is measured all the same");
-    // An older packet, and one of another session, show nothing.
-    for (probes, old) in [(3, (3, 999)), (4, (2, 1_000))] {
-        world.paths.sent(world.now);
-        world.paths.sent_packet(100, false, (3, 1_000));
-        world.paths.handle_arrival(world.now, old);
-        world.run(1.2);
-        assert_eq!(world.probes, probes, "{old:?}");
-    }
-    // What does not come is found out as ever.
-    world.set(UDP, None);
-    chat(&mut world, 3, 100, false);
-    assert_eq!(world.active(), TCP);
-}
-
-#[test]
-fn that_short_packets_come_does_not_say_that_long_ones_do() {
-    let mut world = World::new(&[]);
-    world.set(UDP, Some(20));
-    world.offer();
-    chat(&mut world, 20, limits::UDP_MTU + 1, true);
-    assert!(world.probes >= 10, "{}", world.probes);
-}
-
 #[test]
 fn mail_is_never_probed_and_used_only_alone() {
     let mut world = World::new(&[]);
