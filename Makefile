@@ -63,12 +63,14 @@ target/tools/bin/rattan:
 # The emulator of the lines. `LINE=target/release/dtl-line` is a line of our own at less than half of the processor time, of which two run side by side
 # on a core at 100 Mbit/s (`DTL="--fast-jobs 2"`).
 LINE ?= target/tools/bin/rattan
+# Measured once, as every run over a line: remove it to measure anew.
+SPEED = target/bench/dtl-speed$(filter --quick,$(DTL)).json
 bench-dtl: setup-bench target/tools/bin/rattan ## measure priorities beside the kernel's TCP over emulated lines (root; many hours, resumes): target/bench/dtl.json and plots
 	$(CARGO) build --locked --release --package ringway
 	$(CARGO) build --locked --release --manifest-path benches/Cargo.toml --target-dir target --bin dtl-peers
 	$(CARGO) build --locked --release --package ringway-testbed --bin dtl-line
 	mkdir -p target/bench
-	target/release/dtl-peers speed $(filter --quick,$(DTL)) --json > target/bench/dtl-speed.json
+	test -s $(SPEED) || { target/release/dtl-peers speed $(filter --quick,$(DTL)) --json > $(SPEED).part && mv $(SPEED).part $(SPEED); }
 	target/release/ringway bench dtl --json --results target/bench/dtl.runs --plots target/bench --rattan $(LINE) --beside target/release/dtl-peers $(DTL) > target/bench/dtl.json
 	@cat target/bench/dtl.json
 

@@ -133,8 +133,8 @@ impl Coupling {
         self.members.keys().map(|id| self.together(*id)).collect()
     }
 
-    /// A group's path was looked at. Gives the factor by which its window is to change now ([`Group::scale`](crate::Group::scale)): 1 mostly, 0.2 to
-    /// 5 at the extremes.
+    /// A group's path was looked at. Gives the factor by which its window is to change now ([`Group::scale`](crate::Group::scale)): 1 mostly, 0.25
+    /// to 4 at the extremes.
     pub fn exchange(
         &mut self,
         now: Instant,

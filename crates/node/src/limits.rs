@@ -360,10 +360,11 @@ pub const STRANGER_TIME: std::time::Duration = std::time::Duration::from_secs(10
 /// Source: a round trip and more. A lost HELLO delays a transfer by this.
 pub const HELLO_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// How long a peer may take or give nothing while content flows.
+/// How long a peer may take or give nothing while content flows, although its host answers.
 ///
-/// Source: a transfer of priority 0 may have to wait for others for minutes. Past it the attempt ends and is repeated.
-pub const STALL_TIME: std::time::Duration = std::time::Duration::from_secs(300);
+/// Source: a transfer of priority 0 waits for others for as long as these take, and must begin at once when its priority is
+/// changed. A peer that answers nothing at all is noticed within QUIC's idle time. Past it the attempt ends and is repeated.
+pub const STALL_TIME: std::time::Duration = std::time::Duration::from_secs(86_400);
 
 /// Files of one member that are on their way in, running or waiting.
 ///

@@ -26,6 +26,18 @@ struct Shared {
 struct Place {
     permits: Arc<Semaphore>,
     priority: Priority,
+    waits: Waits,
+}
+
+impl Place {
+    /// Until when the cap has made this transfer wait, if it has of late.
+    fn held_back_until(&self, now: Instant) -> Option<Instant> {
+        match self.waits {
+            Waits::Never => None,
+            Waits::Now => Some(now),
+            Waits::Until(time) => (now.saturating_duration_since(time) < HELD_BACK).then_some(time),
+        }
+    }
 }
 
 /// Hands out permission to send. Cheap to clone.
@@ -43,7 +55,6 @@ pub(super) struct Turn {
     cap: Cap,
     id: FlowId,
     permits: Arc<Semaphore>,
-    waits: Mutex<Waits>,
 }
 
 /// Whether a transfer waits for its turn.
@@ -106,6 +117,7 @@ impl Cap {
         let place = Place {
             permits: Arc::clone(&permits),
             priority,
+            waits: Waits::Never,
         };
         shared.transfers.insert(id, place);
         drop(shared);
@@ -113,12 +125,17 @@ impl Cap {
             cap: self.clone(),
             id,
             permits,
-            waits: Mutex::new(Waits::Never),
         })
     }
 }
 
 impl Shared {
+    fn waits(&mut self, id: FlowId, waits: Waits) {
+        if let Some(place) = self.transfers.get_mut(&id) {
+            place.waits = waits;
+        }
+    }
+
     fn hand_out(&mut self, now: Instant) -> Option<Instant> {
         while let Some((flow, bytes)) = self.scheduler.poll_grant(now) {
             let bytes = usize::try_from(bytes).unwrap_or(0);
@@ -131,24 +148,19 @@ impl Shared {
 }
 
 impl Turn {
-    fn lock_waits(&self) -> MutexGuard<'_, Waits> {
-        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Until when the cap has made this transfer wait, if it has of late.
     pub(super) fn held_back_until(&self, now: Instant) -> Option<Instant> {
-        match *self.lock_waits() {
-            Waits::Never => None,
-            Waits::Now => Some(now),
-            Waits::Until(time) => (now.saturating_duration_since(time) < HELD_BACK).then_some(time),
-        }
+        let shared = self.cap.lock();
+        shared.transfers.get(&self.id)?.held_back_until(now)
     }
 
-    /// Whether another transfer under the cap is above priority 0, and so comes before all at 0.
-    pub(super) fn others_come_first(&self) -> bool {
+    /// Whether another transfer above priority 0 wants what the cap gives, and so comes before all at 0.
+    pub(super) fn others_come_first(&self, now: Instant) -> bool {
         let shared = self.cap.lock();
         let mut others = shared.transfers.iter().filter(|(id, _)| **id != self.id);
-        others.any(|(_, place)| !place.priority.is_scavenger())
+        others.any(|(_, place)| {
+            !place.priority.is_scavenger() && place.held_back_until(now).is_some()
+        })
     }
 
     /// Waits until `bytes` may be sent.
@@ -156,19 +168,22 @@ impl Turn {
         let wanted = u64::try_from(bytes).unwrap_or(u64::MAX).max(AHEAD);
         let have = u64::try_from(self.permits.available_permits()).unwrap_or(u64::MAX);
         let has_to_wait = self.permits.available_permits() < bytes;
-        if has_to_wait {
-            *self.lock_waits() = Waits::Now;
-        }
         let lacking = wanted.saturating_sub(have);
-        let now = Instant::now();
-        self.cap.lock().scheduler.want(now, self.id, lacking);
+        {
+            let mut shared = self.cap.lock();
+            shared.scheduler.want(Instant::now(), self.id, lacking);
+            if has_to_wait {
+                shared.waits(self.id, Waits::Now);
+            }
+        }
         self.cap.wake.notify_one();
         let count = u32::try_from(bytes).unwrap_or(u32::MAX);
         if let Ok(permit) = self.permits.acquire_many(count).await {
             permit.forget();
         }
         if has_to_wait {
-            *self.lock_waits() = Waits::Until(Instant::now());
+            let until = Waits::Until(Instant::now());
+            self.cap.lock().waits(self.id, until);
         }
     }
 
@@ -235,16 +250,26 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(300)).await;
         *counts.lock().unwrap() = [0; 2];
         tokio::time::sleep(Duration::from_millis(1_000)).await;
-        assert!(three.held_back_until(Instant::now()).is_some() && three.others_come_first());
+        let now = Instant::now();
+        assert!(three.held_back_until(now).is_some() && three.others_come_first(now));
         let [first, second] = *counts.lock().unwrap();
         assert!(
             first > 10 * second.max(1),
             "{first} and {second}: priority 0 gets only what is left"
         );
         one.set_priority(Priority::SCAVENGER);
-        assert!(!three.others_come_first(), "two at 0 share");
+        assert!(!three.others_come_first(Instant::now()), "two at 0 share");
         for task in tasks {
             task.abort();
+            // What it held is let go of only then.
+            task.await.unwrap_err();
         }
+        let idle = cap.turn(Priority::NORMAL).unwrap();
+        drop(one);
+        assert!(
+            !three.others_come_first(Instant::now()),
+            "one that wants nothing is before nobody"
+        );
+        drop(idle);
     }
 }

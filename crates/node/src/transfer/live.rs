@@ -24,6 +24,8 @@ pub(super) const SAMPLE: Duration = Duration::from_millis(100);
 
 /// How long the network must have taken nothing before that is worth telling.
 const BLOCKED: Duration = Duration::from_millis(500);
+/// The part of the last second for which the network must have taken nothing, if it takes something again and again.
+const MOSTLY: f64 = 0.5;
 /// How long a peer must have been silent: far longer than an acknowledgement takes, also over a slow link.
 const SILENT: Duration = Duration::from_secs(2);
 /// Whose cap the process's is, in [`TransferStatus::capped_by`].
@@ -45,13 +47,39 @@ pub(super) struct Live {
     checked: Mutex<Option<Checked>>,
     /// Held by the attempt that runs.
     pub(super) running: tokio::sync::Mutex<()>,
-    /// Bytes done at moments of the last second.
-    samples: Mutex<VecDeque<(Instant, u64)>>,
-    /// Since when the network has taken nothing more, while it takes nothing.
-    writes_since: Mutex<Option<Instant>>,
+    /// What was so at moments of the last second.
+    samples: Mutex<VecDeque<Sample>>,
+    writes: Mutex<Writes>,
     /// Packets that had come from the peer, and when the last one did.
     heard: Mutex<Option<(u64, Instant)>>,
     channel: Mutex<Option<Channel>>,
+}
+
+/// A moment of a transfer.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at: Instant,
+    /// Bytes done.
+    bytes: u64,
+    /// How long content has waited for the network until then, in all.
+    waited: Duration,
+}
+
+/// How content waits for the network to take it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Writes {
+    /// Since when the network has taken nothing more, while it takes nothing.
+    since: Option<Instant>,
+    /// Waits that are over, in all.
+    over: Duration,
+}
+
+impl Writes {
+    /// All waits until now.
+    fn waited(&self, now: Instant) -> Duration {
+        let since = self.since.unwrap_or(now);
+        self.over + now.saturating_duration_since(since)
+    }
 }
 
 /// A partial file, what it lacks, and how many bytes it has.
@@ -80,7 +108,7 @@ impl Live {
             checked: Mutex::new(None),
             running: tokio::sync::Mutex::new(()),
             samples: Mutex::default(),
-            writes_since: Mutex::default(),
+            writes: Mutex::default(),
             heard: Mutex::default(),
             channel: Mutex::new(None),
         }
@@ -98,7 +126,7 @@ impl Live {
         self.lock_record().phase
     }
 
-    fn lock_samples(&self) -> MutexGuard<'_, VecDeque<(Instant, u64)>> {
+    fn lock_samples(&self) -> MutexGuard<'_, VecDeque<Sample>> {
         self.samples.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -111,25 +139,36 @@ impl Live {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_writes_since(&self) -> MutexGuard<'_, Option<Instant>> {
-        let since = self.writes_since.lock();
-        since.unwrap_or_else(PoisonError::into_inner)
+    fn lock_writes(&self) -> MutexGuard<'_, Writes> {
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Content is handed to the network, which may not take it at once.
     pub(super) fn begins_to_write(&self) {
-        *self.lock_writes_since() = Some(Instant::now());
+        self.lock_writes().since = Some(Instant::now());
     }
 
     /// The network has taken it, or never will.
     pub(super) fn has_written(&self) {
-        *self.lock_writes_since() = None;
+        let mut writes = self.lock_writes();
+        writes.over = writes.waited(Instant::now());
+        writes.since = None;
     }
 
     /// Whether the network has taken nothing for long.
     fn waits_for_the_network(&self, now: Instant) -> bool {
-        let since = *self.lock_writes_since();
+        let since = self.lock_writes().since;
         since.is_some_and(|since| now.saturating_duration_since(since) > BLOCKED)
+    }
+
+    /// Whether content has waited for the network for most of the last second: a receiver that is slow lets a block pass now and then.
+    fn mostly_waits(&self) -> bool {
+        let samples = self.lock_samples();
+        let (Some(first), Some(last)) = (samples.front(), samples.back()) else {
+            return false;
+        };
+        let waited = last.waited.saturating_sub(first.waited);
+        waited > (last.at - first.at).mul_f64(MOSTLY)
     }
 
     /// Whether nothing has come from the peer for long, although it has something to answer.
@@ -181,7 +220,12 @@ impl Live {
         self.resumed.fetch_max(present, Ordering::Relaxed);
         let mut samples = self.lock_samples();
         samples.clear();
-        samples.push_back((Instant::now(), present));
+        let at = Instant::now();
+        samples.push_back(Sample {
+            at,
+            bytes: present,
+            waited: self.lock_writes().waited(at),
+        });
     }
 
     /// Called every [`SAMPLE`] while the transfer is active, and when it ceases to be.
@@ -196,15 +240,19 @@ impl Live {
         let bytes = self.bytes.load(Ordering::Relaxed);
         let mut samples = self.lock_samples();
         let last = samples.back().copied();
-        samples.push_back((now, bytes));
-        while samples.len() > 2 && samples.get(1).is_some_and(|(time, _)| *time + WINDOW < now) {
+        samples.push_back(Sample {
+            at: now,
+            bytes,
+            waited: self.lock_writes().waited(now),
+        });
+        while samples.len() > 2 && samples.get(1).is_some_and(|next| next.at + WINDOW < now) {
             samples.pop_front();
         }
         drop(samples);
-        if let Some((last, before)) = last {
+        if let Some(last) = last {
             let mut record = self.lock_record();
-            record.active += now.saturating_duration_since(last);
-            record.moved += bytes.saturating_sub(before);
+            record.active += now.saturating_duration_since(last.at);
+            record.moved += bytes.saturating_sub(last.bytes);
         }
     }
 
@@ -214,8 +262,8 @@ impl Live {
             return per_second(record.moved, record.active);
         }
         let samples = self.lock_samples();
-        let ((from, before), (to, after)) = (samples.front()?, samples.back()?);
-        per_second(after.saturating_sub(*before), *to - *from)
+        let (first, last) = (samples.front()?, samples.back()?);
+        per_second(last.bytes.saturating_sub(first.bytes), last.at - first.at)
     }
 
     /// Why an active transfer is not faster, one of [`LIMITED_BY`](crate::control::LIMITED_BY).
@@ -241,7 +289,9 @@ impl Live {
             LimitedBy::Path => "path-limited",
             LimitedBy::Loss => "loss-limited",
             // There is data, and the network would take more: the receiver has not allowed it.
-            LimitedBy::Application if self.waits_for_the_network(now) => "receiver-limited",
+            LimitedBy::Application if self.waits_for_the_network(now) || self.mostly_waits() => {
+                "receiver-limited"
+            }
             LimitedBy::Application => "application-limited",
             LimitedBy::SlowStart => "slow-start",
             LimitedBy::Growth => "growing",
@@ -463,10 +513,14 @@ mod tests {
                 })
             };
             assert_eq!(limits(), [Some("of the network"); 2]);
-            let wait = tokio::time::timeout(Duration::from_millis(50), sender.acquire(100_000));
+            let soon = Duration::from_millis(50);
+            let wait = tokio::time::timeout(soon, sender.acquire(100_000));
             assert!(wait.await.is_err());
             assert_eq!(limits(), [Some("capped"); 2]);
             let other = flow();
+            assert_eq!(limits(), [Some("capped"); 2], "it wants nothing");
+            let wait = tokio::time::timeout(soon, other.acquire(100_000));
+            assert!(wait.await.is_err());
             assert_eq!(limits(), [Some("behind-others"), Some("capped")]);
             drop(other);
             assert_eq!(limits(), [Some("capped"); 2]);

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use ringway_dtl::Priority;
 use ringway_transport::Signer as _;
-use ringway_transport::quic::{QuicConnection, QuicEndpoint, QuicError, QuicOptions, SendStream};
+use ringway_transport::quic::{
+    QuicConnection, QuicEndpoint, QuicError, QuicOptions, RecvStream, SendStream,
+};
 use tokio::time::timeout;
 
 use super::content::{Source, from_wire};
@@ -364,15 +366,12 @@ async fn a_sender_whose_file_changes_says_that_it_gives_up() {
     eventually("the sender has failed", || state() == "failed").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receiver_that_stops_reading_stops_the_sender_which_says_so_and_goes_on() {
-    const SIZE: usize = 40 << 20;
-    let bench = bench(true);
+/// The bench sends its peer a file of so many bytes, which the peer accepts: the transfer's id, and what comes and goes there.
+async fn accepted(bench: &Bench, size: usize) -> (String, QuicConnection, SendStream, RecvStream) {
     let path = bench.home.path().join("file");
-    std::fs::write(&path, vec![1; SIZE]).unwrap();
+    std::fs::write(&path, vec![1; size]).unwrap();
     let (peer, own) = (&bench.peers_certificate, &bench.own);
     let sent = bench.transfers.send(&path, peer, own, Priority::NORMAL);
-    let sent = sent.unwrap();
     bench.directory.admit(bench.own.as_bytes()).unwrap();
     let connection = timeout(PATIENCE, bench.peer.accept()).await;
     let connection = connection.unwrap().unwrap();
@@ -384,7 +383,40 @@ async fn a_receiver_that_stops_reading_stops_the_sender_which_says_so_and_goes_o
         present: 0,
     };
     accept.write(&mut sink).await.unwrap();
-    let status = || bench.transfers.status(&sent.id).unwrap().0;
+    (sent.unwrap().id, connection, sink, stream)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_receiver_is_told_of_although_it_takes_a_block_now_and_then() {
+    let bench = bench(true);
+    let (id, _connection, _sink, mut stream) = accepted(&bench, 200 << 20).await;
+    let reading = tokio::spawn(async move {
+        let mut buffer = vec![0; 20_000];
+        // Two megabytes a second.
+        while let Ok(Some(_)) = stream.read(&mut buffer).await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    let status = || bench.transfers.status(&id).unwrap().0;
+    let limit = || status().limited_by.unwrap_or_default();
+    eventually("it is the receiver", || limit() == "receiver-limited").await;
+    let mut told = Vec::new();
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        told.push(limit());
+    }
+    let by_receiver = told.iter().filter(|told| *told == "receiver-limited");
+    assert!(by_receiver.count() >= 15, "{told:?}");
+    assert!(status().rate > Some(0.0));
+    reading.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_that_stops_reading_stops_the_sender_which_says_so_and_goes_on() {
+    const SIZE: usize = 40 << 20;
+    let bench = bench(true);
+    let (id, _connection, mut sink, mut stream) = accepted(&bench, SIZE).await;
+    let status = || bench.transfers.status(&id).unwrap().0;
     let limit = || status().limited_by.unwrap_or_default();
     eventually("it is the receiver", || limit() == "receiver-limited").await;
     let stopped = status();

@@ -134,7 +134,7 @@ impl Flow {
         let (_, name, turn) = waits.max_by_key(|(until, ..)| *until)?;
         Some(HeldBack {
             interface: name.cloned(),
-            others_come_first: turn.others_come_first(),
+            others_come_first: turn.others_come_first(now),
         })
     }
 

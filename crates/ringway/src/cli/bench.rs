@@ -164,7 +164,7 @@ pub(crate) struct DtlArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) case: Vec<String>,
     /// Runs of each case [default: 5, with --quick 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: Option<u32>,
     /// Slow lines (below 20 Mbit/s) that are measured side by side [default: 1, with --quick 5]
     #[arg(long, value_name = "N")]
@@ -216,7 +216,7 @@ pub(crate) struct OverlayArgs {
     #[arg(long, value_name = "N")]
     pub(crate) lookups: Option<usize>,
     /// Runs of each ring, with different members [default: 2, with --quick 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: Option<u32>,
     /// Routers over UDP on loopback in real time, 255 if --members says nothing else: lookups (300, with --quick 100; also with the shares
     /// of --traitors fallen silent, each in a ring of its own), round trips and packets through the ring, and how many messages it carries

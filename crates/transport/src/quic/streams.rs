@@ -33,17 +33,22 @@ pub struct PriorityStream {
 }
 
 impl PriorityStream {
-    /// Writes all of `chunk`. It waits for the stream's turn, and for the peer to read. If the wait is given up, the rest of the
-    /// chunk is written nevertheless.
+    /// Writes all of `chunk`; nothing, if that is empty. It waits for the stream's turn, and for the peer to read. If the wait is
+    /// given up, the rest of the chunk is written nevertheless.
     ///
     /// # Errors
     /// [`WriteError`] when the peer has stopped the stream, the stream is finished, or the connection has ended.
     pub async fn write_chunk(&mut self, chunk: Bytes) -> Result<(), WriteError> {
+        // The task that writes takes only what has something, and would never answer.
+        if chunk.is_empty() {
+            return Ok(());
+        }
         loop {
             let (written, done) = oneshot::channel();
             let is_taken = {
                 let mut streams = self.scheduler.lock();
                 let entry = streams.entries.get_mut(&self.id);
+                let entry = entry.filter(|entry| !entry.finishes);
                 let entry = entry.ok_or(WriteError::ClosedStream)?;
                 entry.written = Some(written);
                 // Otherwise the rest of a chunk whose writer has given up goes first.
@@ -81,11 +86,16 @@ impl PriorityStream {
         }
     }
 
-    /// Says that nothing more comes. `false` if the stream has ended already.
+    /// Says that nothing more comes, once the rest of a chunk whose writer has given up is written. `false` if the stream has
+    /// ended already.
     pub fn finish(&mut self) -> bool {
         let mut streams = self.scheduler.lock();
         let entry = streams.entries.get_mut(&self.id);
-        entry.is_some_and(|entry| entry.sink.finish().is_ok())
+        let Some(entry) = entry.filter(|entry| !entry.finishes) else {
+            return false;
+        };
+        entry.finishes = true;
+        !entry.chunk.is_empty() || entry.sink.finish().is_ok()
     }
 
     /// Ends the stream at once; what is not yet acknowledged is lost. `false` if it has ended already.
@@ -155,6 +165,7 @@ impl StreamScheduler {
             written: None,
             tag: streams.present,
             is_blocked: false,
+            finishes: false,
             closes: false,
         };
         streams.entries.insert(id, entry);
@@ -182,6 +193,8 @@ struct Entry {
     tag: f64,
     /// Whether QUIC has just taken nothing of it.
     is_blocked: bool,
+    /// Nothing comes after `chunk`.
+    finishes: bool,
     /// Dropped by its user.
     closes: bool,
 }
@@ -277,6 +290,10 @@ impl Streams {
                 entry.tag = begins + f64::from(written) / weight;
                 if entry.chunk.is_empty() {
                     entry.answer(Ok(()));
+                    if entry.finishes {
+                        // A stream that has ended meanwhile needs no end.
+                        entry.sink.finish().unwrap_or_default();
+                    }
                 }
                 self.present = present.max(begins);
                 // There was room: those before it in turn may have some now.

@@ -258,6 +258,35 @@ async fn a_chunk_is_written_whole_even_if_nobody_waits_for_it_and_dropping_finis
 }
 
 #[tokio::test]
+async fn to_finish_cuts_nothing_off_that_was_promised() {
+    let pair = pair().await;
+    let (mut stream, _answers) = pair.out.open_with(Priority::NORMAL).await.unwrap();
+    let size = 5 << 20;
+    let chunk = Bytes::from(vec![1; size]);
+    let given_up = tokio::time::timeout(Duration::from_millis(50), stream.write_chunk(chunk)).await;
+    assert!(given_up.is_err(), "more than the receiver allows");
+    assert!(stream.finish() && !stream.finish());
+    let after = soon(stream.write_chunk(Bytes::from_static(b"x"))).await;
+    after.unwrap_err();
+    let (_sink, mut source) = soon(pair.into.accept_bi()).await.unwrap();
+    let read = soon(source.read_to_end(size + 10)).await.unwrap();
+    assert_eq!(read.len(), size);
+}
+
+#[tokio::test]
+async fn nothing_is_written_at_once() {
+    let pair = pair().await;
+    let (mut stream, _answers) = pair.out.open_with(Priority::NORMAL).await.unwrap();
+    soon(stream.write_chunk(Bytes::new())).await.unwrap();
+    soon(stream.write_chunk(Bytes::from_static(b"x")))
+        .await
+        .unwrap();
+    assert!(stream.finish());
+    let (_sink, mut source) = soon(pair.into.accept_bi()).await.unwrap();
+    assert_eq!(soon(source.read_to_end(10)).await.unwrap(), b"x");
+}
+
+#[tokio::test]
 async fn a_stream_says_when_it_has_ended() {
     let pair = pair().await;
     let (mut stream, _answers) = pair.out.open_with(Priority::NORMAL).await.unwrap();

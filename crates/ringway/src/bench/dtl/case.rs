@@ -435,9 +435,12 @@ fn off(watch: &mut Watch<'_>, flows: &[usize], times: Times) -> Outcome {
     ])
 }
 
-/// The greatest deviation of a share from what is due to it, as a part of that.
+/// The greatest deviation of a share from what is due to it, as a part of that; no number if nothing arrived.
 fn farthest(rates: &[f64], weights: &[f64]) -> f64 {
     let (all, due) = (rates.iter().sum::<f64>(), weights.iter().sum::<f64>());
+    if all <= 0.0 {
+        return f64::NAN;
+    }
     let off = |(rate, weight): (&f64, &f64)| ((rate / all) / (weight / due) - 1.0).abs();
     rates.iter().zip(weights).map(off).fold(0.0, f64::max)
 }
@@ -467,5 +470,6 @@ mod tests {
         // A fifth instead of a seventh.
         let off = farthest(&[20.0, 20.0, 60.0], &WEIGHTS);
         assert!((off - 0.4).abs() < 1e-12, "{off}");
+        assert!(farthest(&[0.0; 3], &WEIGHTS).is_nan());
     }
 }

@@ -91,7 +91,9 @@ impl Runs {
         self.kept().outcomes.contains_key(&task.to_string())
     }
 
-    pub(super) fn keep(&self, task: &Task, outcome: Outcome) -> Result<(), Failure> {
+    /// Keeps what a run came to. What is no number (no probe came, nothing arrived) is no figure, and could not be read again.
+    pub(super) fn keep(&self, task: &Task, mut outcome: Outcome) -> Result<(), Failure> {
+        outcome.values.retain(|_, value| value.is_finite());
         let mut kept = self.kept();
         let line = Line {
             task: task.to_string(),
@@ -149,6 +151,12 @@ mod tests {
         assert_eq!(outcomes.len(), 2);
         let kept = &outcomes["10/20/1bdp ringway worth-0.5 #1"];
         assert!((kept.values["share"] - 0.5).abs() < 1e-12);
+        let runs = Runs::open(Some(&path), "other").unwrap();
+        let nothing = [("share", f64::NAN), ("off", f64::INFINITY), ("rate", 0.0)];
+        runs.keep(&task(3), Outcome::of(&nothing)).unwrap();
+        let outcomes = Runs::open(Some(&path), "other").unwrap().into_outcomes();
+        let kept = &outcomes["10/20/1bdp ringway worth-0.5 #3"];
+        assert_eq!(kept.values.keys().collect::<Vec<_>>(), ["rate"]);
         std::fs::write(&path, "nonsense\nmore\n").unwrap();
         assert!(Runs::open(Some(&path), "one").is_err());
     }

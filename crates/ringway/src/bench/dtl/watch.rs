@@ -185,9 +185,12 @@ impl<'a> Watch<'a> {
     }
 
     /// Delays above the line's own of the probes between two times, milliseconds: the longest time a packet waited in the queue, sorted.
+    /// None if no probe has told the line's own.
     pub(super) fn queueing(&self, from: f64, to: f64) -> Vec<f64> {
         let idle = self.probe.between(0.0, 0.5);
-        let base = idle.iter().map(|sample| sample.1).fold(f64::MAX, f64::min);
+        let Some(base) = idle.iter().map(|sample| sample.1).reduce(f64::min) else {
+            return Vec::new();
+        };
         let samples = self.probe.between(from, to);
         let mut queueing: Vec<f64> = samples
             .iter()
