@@ -366,6 +366,12 @@ pub const HELLO_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 /// changed. A peer that answers nothing at all is noticed within QUIC's idle time. Past it the attempt ends and is repeated.
 pub const STALL_TIME: std::time::Duration = std::time::Duration::from_secs(86_400);
 
+/// The same where QUIC goes over links.
+///
+/// Source: nothing keeps such a connection alive, as each packet may be a mail, so that a peer that is gone says as little as one that
+/// waits. Past it the attempt ends and is repeated.
+pub const STALL_TIME_OVER_LINKS: std::time::Duration = std::time::Duration::from_secs(300);
+
 /// Files of one member that are on their way in, running or waiting.
 ///
 /// Source: a person sends a folder's worth at once. Past it further offers are refused with "try later".
