@@ -360,17 +360,10 @@ pub const STRANGER_TIME: std::time::Duration = std::time::Duration::from_secs(10
 /// Source: a round trip and more. A lost HELLO delays a transfer by this.
 pub const HELLO_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// How long a peer may take or give nothing while content flows, although its host answers.
+/// How long a peer may take or give nothing while content flows.
 ///
-/// Source: a transfer of priority 0 waits for others for as long as these take, and must begin at once when its priority is
-/// changed. A peer that answers nothing at all is noticed within QUIC's idle time. Past it the attempt ends and is repeated.
-pub const STALL_TIME: std::time::Duration = std::time::Duration::from_secs(86_400);
-
-/// The same where QUIC goes over links.
-///
-/// Source: nothing keeps such a connection alive, as each packet may be a mail, so that a peer that is gone says as little as one that
-/// waits. Past it the attempt ends and is repeated.
-pub const STALL_TIME_OVER_LINKS: std::time::Duration = std::time::Duration::from_secs(300);
+/// Source: a transfer of priority 0 may have to wait for others for minutes. Past it the attempt ends and is repeated.
+pub const STALL_TIME: std::time::Duration = std::time::Duration::from_secs(300);
 
 /// Files of one member that are on their way in, running or waiting.
 ///

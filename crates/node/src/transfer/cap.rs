@@ -27,9 +27,17 @@ struct Place {
     permits: Arc<Semaphore>,
     priority: Priority,
     waits: Waits,
+    /// When it last asked for something.
+    asked: Option<Instant>,
 }
 
 impl Place {
+    /// Whether it wants anything: it waits, or has asked of late. Who is served first need not wait at all.
+    fn wants(&self, now: Instant) -> bool {
+        let of_late = |asked| now.saturating_duration_since(asked) < HELD_BACK;
+        matches!(self.waits, Waits::Now) || self.asked.is_some_and(of_late)
+    }
+
     /// Until when the cap has made this transfer wait, if it has of late.
     fn held_back_until(&self, now: Instant) -> Option<Instant> {
         match self.waits {
@@ -118,6 +126,7 @@ impl Cap {
             permits: Arc::clone(&permits),
             priority,
             waits: Waits::Never,
+            asked: None,
         };
         shared.transfers.insert(id, place);
         drop(shared);
@@ -158,9 +167,7 @@ impl Turn {
     pub(super) fn others_come_first(&self, now: Instant) -> bool {
         let shared = self.cap.lock();
         let mut others = shared.transfers.iter().filter(|(id, _)| **id != self.id);
-        others.any(|(_, place)| {
-            !place.priority.is_scavenger() && place.held_back_until(now).is_some()
-        })
+        others.any(|(_, place)| !place.priority.is_scavenger() && place.wants(now))
     }
 
     /// Waits until `bytes` may be sent.
@@ -171,7 +178,11 @@ impl Turn {
         let lacking = wanted.saturating_sub(have);
         {
             let mut shared = self.cap.lock();
-            shared.scheduler.want(Instant::now(), self.id, lacking);
+            let now = Instant::now();
+            shared.scheduler.want(now, self.id, lacking);
+            if let Some(place) = shared.transfers.get_mut(&self.id) {
+                place.asked = Some(now);
+            }
             if has_to_wait {
                 shared.waits(self.id, Waits::Now);
             }

@@ -16,7 +16,6 @@ use super::record::{Direction, Phase, Record};
 use super::uplink::{Flow, HeldBack};
 use crate::control::{PathReport, TransferStatus};
 use crate::directory::Directory;
-use crate::limits::{STALL_TIME, STALL_TIME_OVER_LINKS};
 
 /// How far back the rate looks.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -369,14 +368,6 @@ fn names(directory: &Directory, members: impl IntoIterator<Item = MemberId>) -> 
     let mut names: Vec<String> = members.into_iter().map(name).collect();
     names.sort();
     names
-}
-
-/// How long the peer may take or give nothing.
-pub(super) fn stall_time(connection: &QuicConnection) -> Duration {
-    match connection.remote() == Some(member_address(&connection.peer())) {
-        true => STALL_TIME_OVER_LINKS,
-        false => STALL_TIME,
-    }
 }
 
 fn shown(connection: &QuicConnection) -> String {

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::content::{self, Partial, safe_file_name};
-use super::live::{Channel, Checked, Live, stall_time};
+use super::live::{Channel, Checked, Live};
 use super::pipe;
 use super::record::{Direction, Phase, Record, TransferId};
 use super::service::{Context, DONE, FAILED, GIVEN_UP, TOO_MANY};
@@ -24,6 +24,7 @@ use crate::clock::unix_seconds;
 use crate::directory::Directory;
 use crate::limits::{
     ACTIVE_RECEIVES_PER_MEMBER, ANSWER_TIME, CONNECTIONS_PER_MEMBER, RECEIVES_PER_MEMBER,
+    STALL_TIME,
 };
 
 /// Why a file was not taken, or not wholly.
@@ -477,7 +478,7 @@ async fn forward(
     blocks: mpsc::Sender<Bytes>,
 ) -> Option<String> {
     loop {
-        let read = timeout(stall_time(connection), read_block(stream)).await;
+        let read = timeout(STALL_TIME, read_block(stream)).await;
         let Ok((block, ended)) = read else {
             return Some("the sender has stalled".to_owned());
         };

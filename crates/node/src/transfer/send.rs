@@ -12,7 +12,7 @@ use ringway_transport::{Address, MemberId};
 use tokio::time::timeout;
 
 use super::content::{self, EncodeFailed, Source};
-use super::live::{Channel, Live, stall_time};
+use super::live::{Channel, Live};
 use super::pipe;
 use super::record::Phase;
 use super::route;
@@ -21,7 +21,7 @@ use super::uplink::Flow;
 use super::wire::{Frame, FrameError, Offer};
 use crate::certificate::Certificate;
 use crate::directory::DirectoryError;
-use crate::limits::{ANSWER_TIME, RETRY_FIRST, RETRY_LONGEST, ROUTE_LOOK};
+use crate::limits::{ANSWER_TIME, RETRY_FIRST, RETRY_LONGEST, ROUTE_LOOK, STALL_TIME};
 use crate::member::Unreachable;
 
 /// Why an attempt ended without the file being there.
@@ -137,7 +137,7 @@ async fn deliver(
                 sent = sending => sent?,
                 never = follow_route(context, &connection, &flow) => match never {},
             }
-            finished(&connection, &mut answers).await?;
+            finished(&mut answers).await?;
         }
         Frame::Ping(_) | Frame::Pong(_) | Frame::Offer(_) => {
             return Err(FrameError::Malformed.into());
@@ -296,7 +296,7 @@ async fn send_content(
         flow.acquire(block.len()).await;
         let bytes = u64::try_from(block.len()).unwrap_or(u64::MAX);
         live.begins_to_write();
-        let written = timeout(stall_time(connection), sink.write_chunk(block)).await;
+        let written = timeout(STALL_TIME, sink.write_chunk(block)).await;
         live.has_written();
         match written {
             Ok(Ok(())) => {}
@@ -317,8 +317,8 @@ async fn send_content(
 }
 
 /// The receiver says so when the whole file is on its disk; a peer that is gone ends the connection instead.
-async fn finished(connection: &QuicConnection, answers: &mut RecvStream) -> Result<(), Ended> {
-    let answer = timeout(stall_time(connection), Frame::read(answers)).await;
+async fn finished(answers: &mut RecvStream) -> Result<(), Ended> {
+    let answer = timeout(STALL_TIME, Frame::read(answers)).await;
     let late = || Ended::Later("the peer does not say that it has the file".to_owned());
     match answer.map_err(|_| late())?? {
         Frame::Finished => Ok(()),
