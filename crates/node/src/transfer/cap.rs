@@ -282,5 +282,14 @@ mod tests {
             "one that wants nothing is before nobody"
         );
         drop(idle);
+        let served = cap.turn(Priority::NORMAL).unwrap();
+        served.acquire(1).await;
+        tokio::time::sleep(HELD_BACK + Duration::from_millis(100)).await;
+        // There is enough for it already.
+        served.acquire(1).await;
+        assert!(
+            three.others_come_first(Instant::now()),
+            "who is served first does not wait, and is first"
+        );
     }
 }

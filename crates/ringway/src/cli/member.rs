@@ -129,7 +129,8 @@ what keeps it from being faster (in brackets: `limited_by` of --json):
   takes all that is free           its priority is 0 (path-limited)
   the network is full              it loses packets (loss-limited)
   trying to go faster              the way may carry more (slow-start, growing)
-  the receiver takes no more       its disk is slow, or it is (receiver-limited)
+  the receiver takes no more       its disk is slow, or it is; or the way holds more
+                                   than 1.5 MiB (receiver-limited)
   the receiver does not answer     it is stopped, or the way is broken (unanswered)
   slower than the network          the disk here is (application-limited)")]
 pub(crate) struct TransfersArgs {
