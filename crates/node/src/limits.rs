@@ -360,10 +360,23 @@ pub const STRANGER_TIME: std::time::Duration = std::time::Duration::from_secs(10
 /// Source: a round trip and more. A lost HELLO delays a transfer by this.
 pub const HELLO_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// How long a peer may take or give nothing while content flows.
+/// How long the content of a transfer may stand still, however few places are left.
 ///
-/// Source: a transfer of priority 0 may have to wait for others for minutes. Past it the attempt ends and is repeated.
+/// Source: a transfer of priority 0 may have to wait for others for minutes. Past it the attempt ends and is repeated, unless there is
+/// room for it ([`STALL_TIME_WITH_ROOM`]).
 pub const STALL_TIME: std::time::Duration = std::time::Duration::from_secs(300);
+
+/// The same while half of the places are free: of [`SENDS`] at the sender, of [`RECEIVES`] and of [`ACTIVE_RECEIVES_PER_MEMBER`] at the
+/// receiver.
+///
+/// Source: others come before priority 0 for as long as a working day and its backups last. The free half is for those who come meanwhile.
+/// A peer that answers nothing at all is noticed within QUIC's idle time. Past it the attempt ends and is repeated.
+pub const STALL_TIME_WITH_ROOM: std::time::Duration = std::time::Duration::from_secs(86_400);
+
+/// How often it is looked whether there is still room for a transfer that stands still.
+///
+/// Source: half of the places do not fill up faster; costs a wake-up. One that makes way does so this much later.
+pub const STALL_LOOK: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Files of one member that are on their way in, running or waiting.
 ///

@@ -19,6 +19,7 @@
 mod cap;
 mod content;
 mod live;
+mod patience;
 mod pipe;
 mod receive;
 mod record;

@@ -292,6 +292,7 @@ fn in_words(limited_by: &str) -> &str {
         "loss-limited" => "the network is full",
         "slow-start" | "growing" => "trying to go faster",
         "receiver-limited" => "the receiver takes no more",
+        "window-limited" => "as fast as one file may",
         "unanswered" => "the receiver does not answer",
         "application-limited" => "slower than the network",
         other => other,
@@ -354,16 +355,22 @@ mod tests {
         let help = help.get_after_help().unwrap().to_string();
         let lines = help.lines();
         let notes = lines.skip_while(|line| !line.starts_with("what keeps it from being faster"));
-        // What is indented further goes on with the line before it.
-        let notes = notes.skip(1).filter(|line| !line.starts_with("   "));
-        let note = |line: &str| {
+        let mut whole: Vec<String> = Vec::new();
+        for line in notes.skip(1) {
+            // What is indented further goes on with the line before it.
+            match line.strip_prefix("   ") {
+                Some(rest) => *whole.last_mut().unwrap() += &format!(" {}", rest.trim_start()),
+                None => whole.push(line.to_owned()),
+            }
+        }
+        let note = |line: String| {
             let (note, meaning) = line.trim_start().split_once("  ").unwrap();
             let (_, words) = meaning.split_once('(').unwrap();
             let (words, _) = words.split_once(')').unwrap();
             let words = words.split(", ").map(str::to_owned).collect();
             (note.to_owned(), words)
         };
-        notes.map(note).collect()
+        whole.into_iter().map(note).collect()
     }
 
     #[test]

@@ -44,8 +44,9 @@ pub(super) struct Member {
     /// Since when it is not alone in its set, and by what its window has been changed there.
     since: Option<Instant>,
     given: f64,
-    /// By what it is to change next.
-    change: f64,
+    /// By what it is to change next: to come to its part, and to have back what it gave.
+    step: f64,
+    back: f64,
     told: Option<Instant>,
     /// The bin under way, and the shortest round trip in it, in seconds.
     open: Option<(u64, f64)>,
@@ -62,7 +63,8 @@ impl Member {
             served: 0.0,
             since: None,
             given: 1.0,
-            change: 1.0,
+            step: 1.0,
+            back: 1.0,
             told: None,
             open: None,
             bins: VecDeque::new(),
@@ -87,7 +89,7 @@ impl Member {
     /// Makes up for what it has got or given in a set that was a mistake. Whose company only pauses goes on with what it has.
     pub(super) fn take_back(&mut self) {
         if self.since.is_none() {
-            self.change *= std::mem::replace(&mut self.given, 1.0).recip();
+            self.back *= std::mem::replace(&mut self.given, 1.0).recip();
         }
     }
 
@@ -98,7 +100,9 @@ impl Member {
 
     /// The factor by which its window is to change now.
     pub(super) fn take_change(&mut self) -> f64 {
-        std::mem::replace(&mut self.change, 1.0).clamp(1.0 / MOST_GIVEN, MOST_GIVEN)
+        let change =
+            std::mem::replace(&mut self.step, 1.0) * std::mem::replace(&mut self.back, 1.0);
+        change.clamp(1.0 / MOST_GIVEN, MOST_GIVEN)
     }
 
     /// Whether it had something to send of late.
@@ -114,6 +118,10 @@ impl Member {
 
     /// Takes what it has now.
     pub(super) fn tell(&mut self, now: Instant, standing: &Standing, bytes: u64) {
+        if !self.counts(now) {
+            // What was planned before it paused was for the parts of that time.
+            self.given /= std::mem::replace(&mut self.step, 1.0);
+        }
         self.told = Some(now);
         self.weight = worth(standing);
         self.rate = standing.window as f64 / standing.smoothed.max(MIN_RTT).as_secs_f64();
@@ -176,7 +184,7 @@ impl Member {
         if factor.is_finite() {
             let factor = factor.clamp(1.0 - MOST_STEP, 1.0 + MOST_STEP);
             self.given = (self.given * factor).clamp(1.0 / MOST_GIVEN, MOST_GIVEN);
-            self.change *= factor;
+            self.step *= factor;
             // Until it is told anew.
             self.rate *= factor;
         }

@@ -211,6 +211,27 @@ fn who_is_left_behind_or_has_a_pause_beside_it_keeps_what_it_has() {
 }
 
 #[test]
+fn what_was_planned_for_who_then_says_nothing_is_not_done_later() {
+    let mut bench = Bench::new(&[(1.0, 60_000.0), (4.0, 60_000.0)]);
+    bench.run(6 * SECOND, |_, tick| queue(0, tick));
+    assert_eq!(bench.together(), [2, 2]);
+    let (id, weight, window) = bench.groups.pop().unwrap();
+    bench.run(2 * SECOND, |_, tick| queue(0, tick));
+    let standing = Standing {
+        weight,
+        window: window as u64,
+        smoothed: TICK,
+    };
+    let look = Look {
+        sent: bench.now,
+        rtt: TICK,
+        bytes: 1000,
+    };
+    let factor = bench.coupling.exchange(bench.now, id, &standing, &look);
+    assert!((factor - 1.0).abs() < f64::EPSILON, "{factor}");
+}
+
+#[test]
 fn those_who_leave_are_forgotten_and_there_are_no_more_than_the_bound() {
     let mut coupling = Coupling::new();
     let ids: Vec<_> = (0..MAX_COUPLED).map(|_| coupling.join().unwrap()).collect();

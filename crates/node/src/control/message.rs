@@ -231,7 +231,7 @@ pub struct LinkStatus {
 }
 
 /// Every word of [`TransferStatus::limited_by`].
-pub const LIMITED_BY: [&str; 10] = [
+pub const LIMITED_BY: [&str; 11] = [
     "capped",
     "behind-others",
     "yielding",
@@ -240,6 +240,7 @@ pub const LIMITED_BY: [&str; 10] = [
     "slow-start",
     "growing",
     "receiver-limited",
+    "window-limited",
     "unanswered",
     "application-limited",
 ];
@@ -281,7 +282,7 @@ pub struct TransferStatus {
     pub path_report: Option<PathReport>,
     /// Why it is not faster (senders only, while active): `capped` by an upload limit; `behind-others` that have a priority above its 0,
     /// under that limit; `yielding` to other traffic; `path-limited`, it has priority 0 and all that is free; `loss-limited`; `slow-start` or `growing`, finding out what the way carries;
-    /// `receiver-limited`, it takes no more for now, or the way holds more than a stream's window; `unanswered`, nothing comes from the receiver at all; `application-limited`, the network would
+    /// `receiver-limited`, it takes no more for now; `window-limited`, the way holds more than one transfer may have under way; `unanswered`, nothing comes from the receiver at all; `application-limited`, the network would
     /// take more than the disk gives.
     pub limited_by: Option<String>,
     /// Whose upload limit that is, if it is one: an interface's name, or `all` for the limit on all transfers.

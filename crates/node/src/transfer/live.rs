@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use bao_tree::ChunkRanges;
 use ringway_dtl::{LimitedBy, Priority};
 use ringway_transport::MemberId;
+use ringway_transport::limits::QUIC_STREAM_WINDOW;
 use ringway_transport::quic::{QuicConnection, member_address};
 use tokio::sync::watch;
 
@@ -178,6 +179,13 @@ impl Live {
         silent && self.waits_for_the_network(now)
     }
 
+    /// Whether more than half of what the receiver allows to be under way is, on a path of this round trip: with a receiver that is slow it
+    /// waits there instead.
+    fn uses_its_window(&self, rtt: Duration) -> bool {
+        let rate = self.moves().unwrap_or(0.0);
+        rate * rtt.as_secs_f64() > f64::from(QUIC_STREAM_WINDOW) / 2.0
+    }
+
     pub(super) fn keep_checked(&self, checked: Checked) {
         *self.checked.lock().unwrap_or_else(PoisonError::into_inner) = Some(checked);
     }
@@ -261,6 +269,11 @@ impl Live {
         if record.phase != Phase::Active {
             return per_second(record.moved, record.active);
         }
+        self.moves()
+    }
+
+    /// Bytes per second over the last second.
+    fn moves(&self) -> Option<f64> {
         let samples = self.lock_samples();
         let (first, last) = (samples.front()?, samples.back()?);
         per_second(last.bytes.saturating_sub(first.bytes), last.at - first.at)
@@ -273,6 +286,7 @@ impl Live {
         priority: Priority,
         held: Option<&HeldBack>,
         by_network: Option<LimitedBy>,
+        rtt: Duration,
     ) -> Option<&'static str> {
         match held {
             Some(held) if priority.is_scavenger() && held.others_come_first => {
@@ -288,9 +302,12 @@ impl Live {
             LimitedBy::Yielding => "yielding",
             LimitedBy::Path => "path-limited",
             LimitedBy::Loss => "loss-limited",
-            // There is data, and the network would take more: the receiver has not allowed it.
+            // There is data, and the network would take more: the receiver has not allowed it, and why is seen from where the data is.
             LimitedBy::Application if self.waits_for_the_network(now) || self.mostly_waits() => {
-                "receiver-limited"
+                match self.uses_its_window(rtt) {
+                    true => "window-limited",
+                    false => "receiver-limited",
+                }
             }
             LimitedBy::Application => "application-limited",
             LimitedBy::SlowStart => "slow-start",
@@ -316,8 +333,9 @@ impl Live {
         let flow = channel.as_ref().and_then(|channel| channel.flow.as_ref());
         let held = flow.and_then(|flow| flow.held_back(now));
         let by_network = report.as_ref().and_then(|report| report.limited_by);
+        let rtt = report.as_ref().map_or(Duration::ZERO, |report| report.rtt);
         let limit = match sends && channel.is_some() {
-            true => self.limit(now, record.priority, held.as_ref(), by_network),
+            true => self.limit(now, record.priority, held.as_ref(), by_network, rtt),
             false => None,
         };
         TransferStatus {
@@ -413,7 +431,15 @@ mod tests {
         (LimitedBy::Growth, "growing"),
     ];
     /// Words for what the controller does not know.
-    const OF_THE_REST: [&str; 4] = ["behind-others", "capped", "receiver-limited", "unanswered"];
+    const OF_THE_REST: [&str; 5] = [
+        "behind-others",
+        "capped",
+        "receiver-limited",
+        "unanswered",
+        "window-limited",
+    ];
+
+    const RTT: Duration = Duration::from_millis(100);
 
     /// Priority 0 and another, neither of which changes what the network's word is.
     const PRIORITIES: [Priority; 2] = [Priority::SCAVENGER, Priority::NORMAL];
@@ -443,10 +469,10 @@ mod tests {
         let (live, now) = (live(), Instant::now());
         for priority in PRIORITIES {
             for (reason, word) in OF_THE_NETWORK {
-                let limit = live.limit(now, priority, None, Some(reason));
+                let limit = live.limit(now, priority, None, Some(reason), RTT);
                 assert_eq!(limit, Some(word), "{reason:?}");
             }
-            assert_eq!(live.limit(now, priority, None, None), None);
+            assert_eq!(live.limit(now, priority, None, None, RTT), None);
         }
         // The compiler does not tell of a new reason: the controller's crate may add one at any time.
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../dtl/src/report.rs");
@@ -469,7 +495,7 @@ mod tests {
     #[test]
     fn a_network_that_takes_nothing_is_the_receivers_doing_and_one_that_says_nothing_is_broken() {
         let (live, now) = (live(), Instant::now());
-        let limit = |after, reason| live.limit(now + after, Priority::NORMAL, None, reason);
+        let limit = |after, reason| live.limit(now + after, Priority::NORMAL, None, reason, RTT);
         let (soon, later) = (BLOCKED / 2, SILENT * 2);
         live.begins_to_write();
         let application = Some(LimitedBy::Application);
@@ -488,6 +514,32 @@ mod tests {
         assert_eq!(limit(later, application), Some("application-limited"));
     }
 
+    #[test]
+    fn a_receiver_that_has_all_it_allows_under_way_is_not_to_blame() {
+        let window = u64::from(QUIC_STREAM_WINDOW);
+        // In a round trip of a tenth of a second.
+        for (in_a_second, word) in [
+            (4 * window, "receiver-limited"),
+            (6 * window, "window-limited"),
+        ] {
+            let (live, now) = (live(), Instant::now());
+            let moment = |at, bytes| Sample {
+                at,
+                bytes,
+                waited: Duration::ZERO,
+            };
+            let second = [
+                moment(now, 0),
+                moment(now + Duration::from_secs(1), in_a_second),
+            ];
+            live.lock_samples().extend(second);
+            live.begins_to_write();
+            let reason = Some(LimitedBy::Application);
+            let limit = live.limit(now + WINDOW, Priority::NORMAL, None, reason, RTT);
+            assert_eq!(limit, Some(word));
+        }
+    }
+
     #[tokio::test]
     async fn a_cap_comes_before_what_the_network_says_and_others_under_it_before_priority_0() {
         let (live, slow, fast) = (live(), 1_000, 1 << 40);
@@ -503,7 +555,7 @@ mod tests {
                 let now = Instant::now();
                 let held = sender.held_back(now);
                 PRIORITIES.map(|priority| {
-                    let word = |reason| live.limit(now, priority, held.as_ref(), reason);
+                    let word = |reason| live.limit(now, priority, held.as_ref(), reason, RTT);
                     let words = OF_THE_NETWORK.map(|(reason, _)| word(Some(reason)));
                     // Whatever the network says.
                     match words.iter().all(|other| *other == word(None)) {

@@ -24,7 +24,6 @@ use crate::clock::unix_seconds;
 use crate::directory::Directory;
 use crate::limits::{
     ACTIVE_RECEIVES_PER_MEMBER, ANSWER_TIME, CONNECTIONS_PER_MEMBER, RECEIVES_PER_MEMBER,
-    STALL_TIME,
 };
 
 /// Why a file was not taken, or not wholly.
@@ -375,7 +374,7 @@ async fn take_content(
         present,
     };
     accept.write(sink).await?;
-    let partial = write_content(live, partial, missing, &mut content).await?;
+    let partial = write_content(context, live, partial, missing, &mut content).await?;
     // A membership that has ended meanwhile brings no file into the inbox.
     let sender = content.connection.peer();
     if context.directory.cached(&sender).is_none() {
@@ -431,6 +430,7 @@ async fn open_partial(
 
 /// Moves chunks from the stream to the disk. A full disk pipe stops reading, and so, by QUIC's flow control, the sender.
 async fn write_content(
+    context: &Context,
     live: &Live,
     mut partial: Partial,
     missing: ChunkRanges,
@@ -449,7 +449,7 @@ async fn write_content(
         attempts,
     } = content;
     let lost = tokio::select! {
-        lost = forward(connection, stream, blocks) => lost,
+        lost = forward(context, connection, stream, blocks) => lost,
         _ = attempts.changed() => Some(BEGUN_ANEW.to_owned()),
         _ = cancelled.wait_for(|cancelled| *cancelled) => {
             Some("cancelled here".to_owned())
@@ -473,13 +473,16 @@ async fn write_content(
 
 /// Passes blocks on until the stream or the writing thread has ended; says why if the stream broke.
 async fn forward(
+    context: &Context,
     connection: &QuicConnection,
     stream: &mut RecvStream,
     blocks: mpsc::Sender<Bytes>,
 ) -> Option<String> {
+    let patience = context.patience.towards(connection);
+    let has_room = || context.has_room_to_receive(connection.peer());
     loop {
-        let read = timeout(STALL_TIME, read_block(stream)).await;
-        let Ok((block, ended)) = read else {
+        let read = patience.wait(read_block(stream), has_room).await;
+        let Some((block, ended)) = read else {
             return Some("the sender has stalled".to_owned());
         };
         let bytes = u64::try_from(block.len()).unwrap_or(u64::MAX);

@@ -21,7 +21,7 @@ use super::uplink::Flow;
 use super::wire::{Frame, FrameError, Offer};
 use crate::certificate::Certificate;
 use crate::directory::DirectoryError;
-use crate::limits::{ANSWER_TIME, RETRY_FIRST, RETRY_LONGEST, ROUTE_LOOK, STALL_TIME};
+use crate::limits::{ANSWER_TIME, RETRY_FIRST, RETRY_LONGEST, ROUTE_LOOK};
 use crate::member::Unreachable;
 
 /// Why an attempt ended without the file being there.
@@ -132,12 +132,13 @@ async fn deliver(
             live.begin(present.min(source.size));
             context.set_phase(live, Phase::Active, None);
             look_at_route(context, &connection, &flow).await;
-            let sending = send_content(live, (&connection, &flow), source, ranges, &mut sink);
+            let content = (source, ranges);
+            let sending = send_content(context, live, (&connection, &flow), content, &mut sink);
             tokio::select! {
                 sent = sending => sent?,
                 never = follow_route(context, &connection, &flow) => match never {},
             }
-            finished(&mut answers).await?;
+            finished(context, &connection, &mut answers).await?;
         }
         Frame::Ping(_) | Frame::Pong(_) | Frame::Offer(_) => {
             return Err(FrameError::Malformed.into());
@@ -279,10 +280,10 @@ fn refused(reason: &str, try_later: bool) -> Ended {
 }
 
 async fn send_content(
+    context: &Context,
     live: &Live,
     (connection, flow): (&QuicConnection, &Flow),
-    source: Arc<Source>,
-    ranges: ChunkRanges,
+    (source, ranges): (Arc<Source>, ChunkRanges),
     sink: &mut SendStream,
 ) -> Result<(), Ended> {
     let (writer, mut blocks) = pipe::to_task();
@@ -292,17 +293,18 @@ async fn send_content(
         source.encode(&ranges, &mut writer)?;
         std::io::Write::flush(&mut writer).map_err(EncodeFailed::Io)
     });
+    let patience = context.patience.towards(connection);
+    let has_room = || context.has_room_to_send();
     while let Some(block) = blocks.recv().await {
-        flow.acquire(block.len()).await;
+        let late = |what: &str| Ended::Later(what.to_owned());
+        let turn = patience.wait(flow.acquire(block.len()), has_room).await;
+        turn.ok_or_else(|| late("others come first under the upload limit"))?;
         let bytes = u64::try_from(block.len()).unwrap_or(u64::MAX);
         live.begins_to_write();
-        let written = timeout(STALL_TIME, sink.write_chunk(block)).await;
+        let written = patience.wait(sink.write_chunk(block), has_room).await;
         live.has_written();
-        match written {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(Ended::Later(error.to_string())),
-            Err(_) => return Err(Ended::Later("the peer takes nothing".to_owned())),
-        }
+        let written = written.ok_or_else(|| late("the peer takes nothing"))?;
+        written.map_err(|error| late(&error.to_string()))?;
         live.bytes.fetch_add(bytes, Ordering::Relaxed);
         connection.streams().sent_bytes.add_many(bytes);
     }
@@ -317,10 +319,16 @@ async fn send_content(
 }
 
 /// The receiver says so when the whole file is on its disk; a peer that is gone ends the connection instead.
-async fn finished(answers: &mut RecvStream) -> Result<(), Ended> {
-    let answer = timeout(STALL_TIME, Frame::read(answers)).await;
+async fn finished(
+    context: &Context,
+    connection: &QuicConnection,
+    answers: &mut RecvStream,
+) -> Result<(), Ended> {
+    let patience = context.patience.towards(connection);
+    let has_room = || context.has_room_to_send();
+    let answer = patience.wait(Frame::read(answers), has_room).await;
     let late = || Ended::Later("the peer does not say that it has the file".to_owned());
-    match answer.map_err(|_| late())?? {
+    match answer.ok_or_else(late)?? {
         Frame::Finished => Ok(()),
         Frame::Refuse { reason, try_later } => Err(refused(&reason, try_later)),
         _ => Err(FrameError::Malformed.into()),

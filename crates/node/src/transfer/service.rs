@@ -11,6 +11,7 @@ use ringway_transport::quic::QuicEndpoint;
 use tokio::sync::Semaphore;
 
 use super::live::{Live, SAMPLE};
+use super::patience::Patience;
 use super::record::{Direction, Phase, Record, TransferId};
 use super::uplink::Uplink;
 use super::{receive, send};
@@ -19,7 +20,10 @@ use crate::clock::unix_seconds;
 use crate::config::{InterfaceConfig, ReceiveConfig};
 use crate::control::{CapStatus, TransferStatus};
 use crate::directory::Directory;
-use crate::limits::{QUEUED_SENDS, RECEIVES, SENDS, TRANSFER_HISTORY, WAITING_RECEIVE_TIME};
+use crate::limits::{
+    ACTIVE_RECEIVES_PER_MEMBER, QUEUED_SENDS, RECEIVES, SENDS, TRANSFER_HISTORY,
+    WAITING_RECEIVE_TIME,
+};
 use crate::member::MemberHandle;
 use crate::state::{State, StateError};
 
@@ -88,6 +92,7 @@ pub(super) struct Context {
     pub(super) trees: PathBuf,
     pub(super) sends: Semaphore,
     pub(super) receives: Semaphore,
+    pub(super) patience: Patience,
     live: Mutex<BTreeMap<(TransferId, Direction), Arc<Live>>>,
 }
 
@@ -170,6 +175,17 @@ impl Context {
         self.lock().values().filter(counts).count()
     }
 
+    /// Whether half of the places for what goes out are free.
+    pub(super) fn has_room_to_send(&self) -> bool {
+        self.sends.available_permits() >= SENDS / 2
+    }
+
+    /// Whether half of the places for what comes in are free, and half of those of `peer`.
+    pub(super) fn has_room_to_receive(&self, peer: MemberId) -> bool {
+        self.receives.available_permits() >= RECEIVES / 2
+            && self.active_with(peer) <= ACTIVE_RECEIVES_PER_MEMBER / 2
+    }
+
     fn all(&self) -> Vec<Arc<Live>> {
         self.lock().values().cloned().collect()
     }
@@ -215,6 +231,10 @@ pub(crate) struct Setup {
 impl Transfers {
     /// Takes up the transfers that an earlier run has left, and begins to accept new ones.
     pub(crate) fn start(setup: Setup) -> Result<Transfers, StateError> {
+        Transfers::start_with(setup, Patience::USUAL)
+    }
+
+    pub(super) fn start_with(setup: Setup, patience: Patience) -> Result<Transfers, StateError> {
         let inbox = setup.home.join(&setup.receive.directory);
         let context = Arc::new(Context {
             inbox,
@@ -235,6 +255,7 @@ impl Transfers {
             receive: setup.receive,
             sends: Semaphore::new(SENDS),
             receives: Semaphore::new(RECEIVES),
+            patience,
             live: Mutex::default(),
         });
         for mut record in context.state.transfers()? {

@@ -12,6 +12,7 @@ use ringway_transport::quic::{
 use tokio::time::timeout;
 
 use super::content::{Source, from_wire};
+use super::patience::Patience;
 use super::service::{Setup, TransferError, Transfers};
 use super::wire::{Frame, Offer};
 use crate::certificate::{Certificate, CertificateFields};
@@ -25,6 +26,7 @@ use crate::state::State;
 use crate::statement::Statement;
 
 mod rotation;
+mod standstill;
 
 struct Bench {
     home: tempfile::TempDir,
@@ -40,6 +42,10 @@ struct Bench {
 
 /// One member's transfers, and another member whose QUIC endpoint the test holds in its hands.
 fn bench(peer_is_there: bool) -> Bench {
+    bench_with(peer_is_there, Patience::USUAL)
+}
+
+fn bench_with(peer_is_there: bool, patience: Patience) -> Bench {
     let owner = Identity::generate().unwrap();
     let (me, peer) = (Identity::generate().unwrap(), Identity::generate().unwrap());
     let issue = |who: &Identity, name: &str, serial| {
@@ -88,7 +94,7 @@ fn bench(peer_is_there: bool) -> Bench {
     let home = tempfile::tempdir().unwrap();
     crate::home::create_private_folder(&crate::home::trees_path(home.path())).unwrap();
     crate::home::create_private_folder(&home.path().join("inbox")).unwrap();
-    let transfers = Transfers::start(Setup {
+    let setup = Setup {
         state: Arc::new(State::open(home.path()).unwrap()),
         directory: Arc::clone(&directory),
         endpoint,
@@ -97,8 +103,8 @@ fn bench(peer_is_there: bool) -> Bench {
         receive: ReceiveConfig::default(),
         caps: (None, Vec::new()),
         home: home.path().to_owned(),
-    })
-    .unwrap();
+    };
+    let transfers = Transfers::start_with(setup, patience).unwrap();
     Bench {
         home,
         transfers,

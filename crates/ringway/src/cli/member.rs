@@ -129,8 +129,8 @@ what keeps it from being faster (in brackets: `limited_by` of --json):
   takes all that is free           its priority is 0 (path-limited)
   the network is full              it loses packets (loss-limited)
   trying to go faster              the way may carry more (slow-start, growing)
-  the receiver takes no more       its disk is slow, or it is; or the way holds more
-                                   than 1.5 MiB (receiver-limited)
+  the receiver takes no more       its disk is slow, or it is (receiver-limited)
+  as fast as one file may          1.5 MiB may be under way, and are (window-limited)
   the receiver does not answer     it is stopped, or the way is broken (unanswered)
   slower than the network          the disk here is (application-limited)")]
 pub(crate) struct TransfersArgs {
@@ -146,7 +146,7 @@ pub(crate) struct PriorityArgs {
     /// Id of the transfer, or an unambiguous beginning of it
     pub(crate) id: String,
     /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them
-    #[arg(value_name = "P", value_parser = values::priority, allow_negative_numbers = true)]
+    #[arg(value_name = "P", value_parser = values::priority, allow_hyphen_values = true)]
     pub(crate) priority: f64,
 }
 

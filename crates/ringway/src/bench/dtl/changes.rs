@@ -88,6 +88,7 @@ pub(super) fn figure_7(watch: &mut Watch<'_>, kind: &Kind) -> Result<Outcome, Fa
             part(&second, 0, 1) / second.iter().sum::<f64>(),
         ),
         ("two-of-one", part(&third, 3, 5) / part(&third, 1, 3)),
+        ("jain-two-2", jain(third.get(3..).unwrap_or_default())),
     ]);
     // The last of those that change.
     let last = |flows: &[usize], from, to| {

@@ -122,6 +122,7 @@ fn of(task: &Task, runs: &Outcomes) -> Vec<Figure> {
             aim(case.figure("Jain of four at 1", "", "jain-four-1"), 0.99),
             case.figure("share of 0 beside them", "", "scavenger-beside"),
             aim(case.figure("two at 2 ÷ two at 1", "", "two-of-one"), 2.0),
+            aim(case.figure("Jain of two at 2", "", "jain-two-2"), 0.99),
             aim(case.figure("the last from 0 to 1", "s", "to-1"), within),
             aim(case.figure("the last from 1 to 2", "s", "to-2"), within),
         ],
