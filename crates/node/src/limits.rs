@@ -366,16 +366,16 @@ pub const HELLO_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 /// room for it ([`STALL_TIME_WITH_ROOM`]).
 pub const STALL_TIME: std::time::Duration = std::time::Duration::from_secs(300);
 
-/// The same while half of the places are free: of [`SENDS`] at the sender, of [`RECEIVES`] and of [`ACTIVE_RECEIVES_PER_MEMBER`] at the
-/// receiver.
+/// The same for a transfer that others hold back, while half of the places are free: of [`SENDS`] at the sender, of [`RECEIVES`] and of
+/// [`ACTIVE_RECEIVES_PER_MEMBER`] at the receiver, which cannot know who holds it back.
 ///
 /// Source: others come before priority 0 for as long as a working day and its backups last. The free half is for those who come meanwhile.
 /// A peer that answers nothing at all is noticed within QUIC's idle time. Past it the attempt ends and is repeated.
 pub const STALL_TIME_WITH_ROOM: std::time::Duration = std::time::Duration::from_secs(86_400);
 
-/// How often it is looked whether there is still room for a transfer that stands still.
+/// How often it is looked whether a transfer that stands still may keep its place.
 ///
-/// Source: half of the places do not fill up faster; costs a wake-up. One that makes way does so this much later.
+/// Source: half of the places are free until then; costs a wake-up. One that makes way does so this much later.
 pub const STALL_LOOK: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Files of one member that are on their way in, running or waiting.

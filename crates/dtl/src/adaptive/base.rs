@@ -98,8 +98,8 @@ struct BothWays {
 /// Looks at both ways of round trips, of which the way there is known as well.
 #[derive(Clone, Debug)]
 struct Looks {
-    /// The least and the second: one way there that seemed short because the receiver's word came late must not make all others look long for a
-    /// minute.
+    /// The least and the second: one way there that seemed short, as one whose packet is not known for sure may, must not make all others look
+    /// long for a minute.
     base: [Smallest; 2],
     latest: VecDeque<BothWays>,
 }

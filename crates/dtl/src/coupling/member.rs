@@ -89,6 +89,7 @@ impl Member {
     /// Makes up for what it has got or given in a set that was a mistake. Whose company only pauses goes on with what it has.
     pub(super) fn take_back(&mut self) {
         if self.since.is_none() {
+            self.step = 1.0;
             self.back *= std::mem::replace(&mut self.given, 1.0).recip();
         }
     }
@@ -100,8 +101,9 @@ impl Member {
 
     /// The factor by which its window is to change now.
     pub(super) fn take_change(&mut self) -> f64 {
-        let change =
-            std::mem::replace(&mut self.step, 1.0) * std::mem::replace(&mut self.back, 1.0);
+        let step = std::mem::replace(&mut self.step, 1.0);
+        self.given = (self.given * step).clamp(1.0 / MOST_GIVEN, MOST_GIVEN);
+        let change = step * std::mem::replace(&mut self.back, 1.0);
         change.clamp(1.0 / MOST_GIVEN, MOST_GIVEN)
     }
 
@@ -120,7 +122,7 @@ impl Member {
     pub(super) fn tell(&mut self, now: Instant, standing: &Standing, bytes: u64) {
         if !self.counts(now) {
             // What was planned before it paused was for the parts of that time.
-            self.given /= std::mem::replace(&mut self.step, 1.0);
+            self.step = 1.0;
         }
         self.told = Some(now);
         self.weight = worth(standing);
@@ -183,7 +185,6 @@ impl Member {
         // Who has nothing gives no number.
         if factor.is_finite() {
             let factor = factor.clamp(1.0 - MOST_STEP, 1.0 + MOST_STEP);
-            self.given = (self.given * factor).clamp(1.0 / MOST_GIVEN, MOST_GIVEN);
             self.step *= factor;
             // Until it is told anew.
             self.rate *= factor;

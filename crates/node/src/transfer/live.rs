@@ -27,6 +27,8 @@ pub(super) const SAMPLE: Duration = Duration::from_millis(100);
 const BLOCKED: Duration = Duration::from_millis(500);
 /// The part of the last second for which the network must have taken nothing, if it takes something again and again.
 const MOSTLY: f64 = 0.5;
+/// The part of what one transfer may have under way that must be, for that to be what holds it back.
+const UNDER_WAY: f64 = 0.75;
 /// How long a peer must have been silent: far longer than an acknowledgement takes, also over a slow link.
 const SILENT: Duration = Duration::from_secs(2);
 /// Whose cap the process's is, in [`TransferStatus::capped_by`].
@@ -179,11 +181,11 @@ impl Live {
         silent && self.waits_for_the_network(now)
     }
 
-    /// Whether more than half of what the receiver allows to be under way is, on a path of this round trip: with a receiver that is slow it
-    /// waits there instead.
+    /// Whether what the receiver allows to be under way mostly is, on a path of this round trip. With a receiver that is slow most of it has come,
+    /// and waits there.
     fn uses_its_window(&self, rtt: Duration) -> bool {
         let rate = self.moves().unwrap_or(0.0);
-        rate * rtt.as_secs_f64() > f64::from(QUIC_STREAM_WINDOW) / 2.0
+        rate * rtt.as_secs_f64() > f64::from(QUIC_STREAM_WINDOW) * UNDER_WAY
     }
 
     pub(super) fn keep_checked(&self, checked: Checked) {
@@ -519,8 +521,8 @@ mod tests {
         let window = u64::from(QUIC_STREAM_WINDOW);
         // In a round trip of a tenth of a second.
         for (in_a_second, word) in [
-            (4 * window, "receiver-limited"),
-            (6 * window, "window-limited"),
+            (7 * window, "receiver-limited"),
+            (8 * window, "window-limited"),
         ] {
             let (live, now) = (live(), Instant::now());
             let moment = |at, bytes| Sample {

@@ -1,6 +1,6 @@
 //! How long an attempt waits for content that does not move.
 //!
-//! A transfer of priority 0 may have to wait for others for hours, and its two ends cannot tell that from a peer that does nothing. So one
+//! A transfer of priority 0 may have to wait for others for hours, and its receiver cannot tell that from a peer that does nothing. So one
 //! that waits keeps its place for as long as nobody else needs it.
 
 use std::pin::pin;
@@ -16,9 +16,9 @@ use crate::limits::{STALL_LOOK, STALL_TIME, STALL_TIME_WITH_ROOM};
 pub(super) struct Patience {
     /// However few places are left.
     pub(super) always: Duration,
-    /// While there is room for others.
+    /// For one that may stay.
     pub(super) with_room: Duration,
-    /// How often it is looked whether there is.
+    /// How often it is looked whether it may.
     pub(super) look: Duration,
 }
 
@@ -44,11 +44,12 @@ impl Patience {
         }
     }
 
-    /// What `moves` comes to; none if that takes too long. `moves` is dropped only then, so that nothing of it is lost between two looks.
+    /// What `moves` comes to; none if that takes too long, or if it `may_stay` no longer. `moves` is dropped only then, so that nothing of it is
+    /// lost between two looks.
     pub(super) async fn wait<T>(
         self,
         moves: impl Future<Output = T>,
-        has_room: impl Fn() -> bool,
+        may_stay: impl Fn() -> bool,
     ) -> Option<T> {
         let mut moves = pin!(moves);
         let begun = Instant::now();
@@ -56,7 +57,7 @@ impl Patience {
             return Some(moved);
         }
         let last = begun + self.with_room;
-        while has_room() && Instant::now() < last {
+        while Instant::now() < last && may_stay() {
             let next = (Instant::now() + self.look).min(last);
             if let Ok(moved) = timeout_at(next, &mut moves).await {
                 return Some(moved);

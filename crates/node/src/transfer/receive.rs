@@ -223,6 +223,7 @@ async fn receive(
     ended
 }
 
+const STALLED: &str = "the sender has stalled";
 const BEGUN_ANEW: &str = "the sender has begun anew";
 const GIVEN_UP_HERE: &str = "the receiver has given this transfer up";
 const KEY_NOT_KNOWN: &str = "the receiver has not heard yet that the sender has another key: it hears of it from DNS or from other members";
@@ -449,7 +450,7 @@ async fn write_content(
         attempts,
     } = content;
     let lost = tokio::select! {
-        lost = forward(context, connection, stream, blocks) => lost,
+        lost = forward((context, live), connection, stream, blocks) => lost,
         _ = attempts.changed() => Some(BEGUN_ANEW.to_owned()),
         _ = cancelled.wait_for(|cancelled| *cancelled) => {
             Some("cancelled here".to_owned())
@@ -473,17 +474,17 @@ async fn write_content(
 
 /// Passes blocks on until the stream or the writing thread has ended; says why if the stream broke.
 async fn forward(
-    context: &Context,
+    (context, live): (&Context, &Live),
     connection: &QuicConnection,
     stream: &mut RecvStream,
     blocks: mpsc::Sender<Bytes>,
 ) -> Option<String> {
     let patience = context.patience.towards(connection);
-    let has_room = || context.has_room_to_receive(connection.peer());
+    let may_stay = || context.may_stay(live, STALLED);
     loop {
-        let read = patience.wait(read_block(stream), has_room).await;
+        let read = patience.wait(read_block(stream), may_stay).await;
         let Some((block, ended)) = read else {
-            return Some("the sender has stalled".to_owned());
+            return Some(STALLED.to_owned());
         };
         let bytes = u64::try_from(block.len()).unwrap_or(u64::MAX);
         connection.streams().received_bytes.add_many(bytes);

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bao_tree::ChunkRanges;
+use ringway_dtl::LimitedBy;
 use ringway_transport::quic::{QuicConnection, QuicError, RecvStream, SendStream, member_address};
 use ringway_transport::{Address, MemberId};
 use tokio::time::timeout;
@@ -23,6 +24,11 @@ use crate::certificate::Certificate;
 use crate::directory::DirectoryError;
 use crate::limits::{ANSWER_TIME, RETRY_FIRST, RETRY_LONGEST, ROUTE_LOOK};
 use crate::member::Unreachable;
+
+/// Why an attempt ends that has stood still for too long.
+const NO_TURN: &str = "the upload limit leaves nothing to it";
+const NOT_TAKEN: &str = "the peer takes nothing";
+const NOT_SAID: &str = "the peer does not say that it has the file";
 
 /// Why an attempt ended without the file being there.
 #[derive(Debug)]
@@ -138,7 +144,7 @@ async fn deliver(
                 sent = sending => sent?,
                 never = follow_route(context, &connection, &flow) => match never {},
             }
-            finished(context, &connection, &mut answers).await?;
+            finished(context, live, &connection, &mut answers).await?;
         }
         Frame::Ping(_) | Frame::Pong(_) | Frame::Offer(_) => {
             return Err(FrameError::Malformed.into());
@@ -279,6 +285,12 @@ fn refused(reason: &str, try_later: bool) -> Ended {
     }
 }
 
+/// Whether it is others on the way that hold a transfer of priority 0 back, and not the receiver.
+fn is_held_back(connection: &QuicConnection) -> bool {
+    let report = connection.report();
+    report.priority.is_scavenger() && report.limited_by != Some(LimitedBy::Application)
+}
+
 async fn send_content(
     context: &Context,
     live: &Live,
@@ -294,16 +306,17 @@ async fn send_content(
         std::io::Write::flush(&mut writer).map_err(EncodeFailed::Io)
     });
     let patience = context.patience.towards(connection);
-    let has_room = || context.has_room_to_send();
     while let Some(block) = blocks.recv().await {
         let late = |what: &str| Ended::Later(what.to_owned());
-        let turn = patience.wait(flow.acquire(block.len()), has_room).await;
-        turn.ok_or_else(|| late("others come first under the upload limit"))?;
+        let may_stay = || context.may_stay(live, NO_TURN);
+        let turn = patience.wait(flow.acquire(block.len()), may_stay).await;
+        turn.ok_or_else(|| late(NO_TURN))?;
         let bytes = u64::try_from(block.len()).unwrap_or(u64::MAX);
         live.begins_to_write();
-        let written = patience.wait(sink.write_chunk(block), has_room).await;
+        let may_stay = || is_held_back(connection) && context.may_stay(live, NOT_TAKEN);
+        let written = patience.wait(sink.write_chunk(block), may_stay).await;
         live.has_written();
-        let written = written.ok_or_else(|| late("the peer takes nothing"))?;
+        let written = written.ok_or_else(|| late(NOT_TAKEN))?;
         written.map_err(|error| late(&error.to_string()))?;
         live.bytes.fetch_add(bytes, Ordering::Relaxed);
         connection.streams().sent_bytes.add_many(bytes);
@@ -321,13 +334,14 @@ async fn send_content(
 /// The receiver says so when the whole file is on its disk; a peer that is gone ends the connection instead.
 async fn finished(
     context: &Context,
+    live: &Live,
     connection: &QuicConnection,
     answers: &mut RecvStream,
 ) -> Result<(), Ended> {
     let patience = context.patience.towards(connection);
-    let has_room = || context.has_room_to_send();
-    let answer = patience.wait(Frame::read(answers), has_room).await;
-    let late = || Ended::Later("the peer does not say that it has the file".to_owned());
+    let may_stay = || is_held_back(connection) && context.may_stay(live, NOT_SAID);
+    let answer = patience.wait(Frame::read(answers), may_stay).await;
+    let late = || Ended::Later(NOT_SAID.to_owned());
     match answer.ok_or_else(late)?? {
         Frame::Finished => Ok(()),
         Frame::Refuse { reason, try_later } => Err(refused(&reason, try_later)),

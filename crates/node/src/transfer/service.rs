@@ -93,6 +93,8 @@ pub(super) struct Context {
     pub(super) sends: Semaphore,
     pub(super) receives: Semaphore,
     pub(super) patience: Patience,
+    /// Held while it is decided whether one makes way.
+    making_way: Mutex<()>,
     live: Mutex<BTreeMap<(TransferId, Direction), Arc<Live>>>,
 }
 
@@ -175,15 +177,27 @@ impl Context {
         self.lock().values().filter(counts).count()
     }
 
-    /// Whether half of the places for what goes out are free.
-    pub(super) fn has_room_to_send(&self) -> bool {
-        self.sends.available_permits() >= SENDS / 2
-    }
-
-    /// Whether half of the places for what comes in are free, and half of those of `peer`.
-    pub(super) fn has_room_to_receive(&self, peer: MemberId) -> bool {
-        self.receives.available_permits() >= RECEIVES / 2
-            && self.active_with(peer) <= ACTIVE_RECEIVES_PER_MEMBER / 2
+    /// Whether a transfer that stands still may keep its place, because half of those that it could have are free. If not, it counts as waiting
+    /// from now on, so that no more make way than have to.
+    pub(super) fn may_stay(&self, live: &Live, reason: &str) -> bool {
+        let _one_after_the_other = self.making_way.lock();
+        let record = live.record();
+        let (mut all, mut of_peer) = (0, 0);
+        for other in self.all() {
+            let other = other.lock_record();
+            if other.direction == record.direction && other.phase == Phase::Active {
+                all += 1;
+                of_peer += usize::from(other.peer == record.peer);
+            }
+        }
+        let stays = match record.direction {
+            Direction::Send => all <= SENDS / 2,
+            Direction::Receive => all <= RECEIVES / 2 && of_peer <= ACTIVE_RECEIVES_PER_MEMBER / 2,
+        };
+        if !stays {
+            self.set_phase(live, Phase::Waiting, Some(reason.to_owned()));
+        }
+        stays
     }
 
     fn all(&self) -> Vec<Arc<Live>> {
@@ -256,6 +270,7 @@ impl Transfers {
             sends: Semaphore::new(SENDS),
             receives: Semaphore::new(RECEIVES),
             patience,
+            making_way: Mutex::default(),
             live: Mutex::default(),
         });
         for mut record in context.state.transfers()? {

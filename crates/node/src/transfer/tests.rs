@@ -42,10 +42,11 @@ struct Bench {
 
 /// One member's transfers, and another member whose QUIC endpoint the test holds in its hands.
 fn bench(peer_is_there: bool) -> Bench {
-    bench_with(peer_is_there, Patience::USUAL)
+    bench_with(peer_is_there, Patience::USUAL, None)
 }
 
-fn bench_with(peer_is_there: bool, patience: Patience) -> Bench {
+/// The same with other times, and with a cap in bytes a second.
+fn bench_with(peer_is_there: bool, patience: Patience, cap: Option<u64>) -> Bench {
     let owner = Identity::generate().unwrap();
     let (me, peer) = (Identity::generate().unwrap(), Identity::generate().unwrap());
     let issue = |who: &Identity, name: &str, serial| {
@@ -101,7 +102,7 @@ fn bench_with(peer_is_there: bool, patience: Patience) -> Bench {
         over_links: Arc::new(over_links),
         member,
         receive: ReceiveConfig::default(),
-        caps: (None, Vec::new()),
+        caps: (cap, Vec::new()),
         home: home.path().to_owned(),
     };
     let transfers = Transfers::start_with(setup, patience).unwrap();

@@ -101,41 +101,44 @@ pub const QUIC_ACK_THRESHOLD: u32 = 0;
 /// acknowledges what it has.
 pub const QUIC_ACK_DELAY: Duration = Duration::from_millis(5);
 
-/// How often a receiver tells its clock to whoever asks, at most.
+/// How often a sender of priority 0 asks for a reading of the receiver's clock.
 ///
-/// Source: ours; half of what a scavenger needs to take a queue for that of a TCP on a path of 20 ms, and 20 packets of 40 bytes a second. Past it
-/// it waits.
+/// Source: ours; half of what a scavenger needs to take a queue for that of a TCP on a path of 20 ms, and 20 words a second. Past it
+/// it asks again, if data has left.
 pub const QUIC_CLOCK_EVERY: Duration = Duration::from_millis(50);
 
-/// How often a receiver looks whether packets have come that a reading should go with.
+/// How long a connection is old when it may first ask.
 ///
-/// Source: ours; what a reading is late by at most for a flow of few packets a second. Past it the next look is due.
-pub const QUIC_CLOCK_LOOK: Duration = Duration::from_millis(10);
+/// Source: ours; slow start is over by then, and the first drain of the queue under way. Past it it asks every [`QUIC_CLOCK_EVERY`].
+pub const QUIC_CLOCK_FIRST: Duration = Duration::from_secs(1);
 
-/// How often a sender that wants readings asks for them.
+/// How soon after a reading the next one is given at most.
 ///
-/// Source: ours; no more than a packet a second is spent on it. Past it it asks again.
-pub const QUIC_CLOCK_REPEAT: Duration = Duration::from_secs(1);
+/// Source: ours; questions of [`QUIC_CLOCK_EVERY`] come closer together behind a queue that empties. Sooner one is not answered, so that a peer that asks
+/// all the time gets 50 answers a second.
+pub const QUIC_CLOCK_LEAST: Duration = Duration::from_millis(20);
 
-/// For how long a receiver that was asked tells its clock.
+/// How often a sender of another priority looks whether that is 0 by now.
 ///
-/// Source: ours; two questions may be lost. Past it it stops.
-pub const QUIC_CLOCK_ASKED: Duration = Duration::from_secs(3);
+/// Source: ours; a transfer finds its share within two seconds. Past it it looks again.
+pub const QUIC_CLOCK_REST: Duration = Duration::from_millis(500);
 
-/// Time between acknowledgements and a reading up to which they belong together: they saw the same queue on the way back.
+/// Time between acknowledgements and a reading up to which the reading is used.
 ///
-/// Source: a look of the receiver, and as much for the two hosts. Past it the reading is not used.
+/// Source: ours; what two busy hosts take to wake their tasks. The round trip of those acknowledgements is what a reading divides into both ways: past it
+/// the queues may be others, and the reading is dropped.
 pub const QUIC_CLOCK_APART: Duration = Duration::from_millis(20);
 
-/// Time between acknowledgements and a reading up to which they are taken to have come in one packet.
+/// Questions for a peer's clock that wait for an answer.
 ///
-/// Source: ours; what a busy host takes to wake a task. Past it the reading came when it was read.
-pub const QUIC_CLOCK_TOGETHER: Duration = Duration::from_millis(2);
+/// Source: ours; those of a round trip of 6.4 s ([`QUIC_CLOCK_EVERY`]), and half of the numbers that they have. Past it the oldest is forgotten, and
+/// its answer means nothing.
+pub const QUIC_CLOCK_QUESTIONS: usize = 128;
 
 /// Bytes of a reading.
 ///
-/// Source: its format, a byte and a number of eight. Past it a datagram is no reading.
-pub const QUIC_CLOCK_WORD: usize = 9;
+/// Source: its format, two bytes and a number of eight. Past it a datagram is no reading.
+pub const QUIC_CLOCK_WORD: usize = 10;
 
 /// Bytes of datagrams that wait on a connection for streams, each way.
 ///

@@ -1,8 +1,8 @@
 //! What members tell each other of their clocks, so that a transfer at priority 0 knows which part of its round trips is spent on the way there.
 //!
 //! RFC 9000 acknowledges packets without saying when they came. Where the way back is busy, with somebody's upload, round trips alone make a
-//! transfer at priority 0 give way to a queue that it has no part in. So whoever sends at priority 0 asks for readings of the receiver's clock, and
-//! gets one every [`QUIC_CLOCK_EVERY`] while packets come, in QUIC datagrams (RFC 9221). That both sides take datagrams on a connection for streams
+//! transfer at priority 0 give way to a queue that it has no part in. So whoever sends at priority 0 asks for a reading of the receiver's clock every
+//! [`QUIC_CLOCK_EVERY`] while data leaves, and gets it at once, in QUIC datagrams (RFC 9221): the reading is of the moment in which the question came. That both sides take datagrams on a connection for streams
 //! is the negotiation. Another QUIC stack may take them too, quinn and noq do unless told otherwise: it is asked, does not answer, and may drop what it
 //! was asked. One that takes none is neither asked nor told.
 
@@ -11,35 +11,37 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant as Tick, MissedTickBehavior, interval_at};
 
 use super::controller::Control;
 use crate::limits::{
-    QUIC_CLOCK_ASKED, QUIC_CLOCK_EVERY, QUIC_CLOCK_LOOK, QUIC_CLOCK_REPEAT, QUIC_CLOCK_WORD,
+    QUIC_CLOCK_EVERY, QUIC_CLOCK_FIRST, QUIC_CLOCK_LEAST, QUIC_CLOCK_REST, QUIC_CLOCK_WORD,
 };
 
 /// The zero of this process's clock: one for all connections, because those to one member at one address share a controller.
-static ZERO: LazyLock<Instant> = LazyLock::new(Instant::now);
+pub(super) static ZERO: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-fn nanos(at: Instant) -> u64 {
+pub(super) fn nanos(at: Instant) -> u64 {
     u64::try_from(at.saturating_duration_since(*ZERO).as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// One datagram on a connection for streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// Whoever sends this wants readings for the next [`QUIC_CLOCK_ASKED`]: the byte 1.
-    Ask,
-    /// The clock of whoever sends this, nanoseconds since any moment: the byte 2 and eight bytes, big-endian.
-    Reading(u64),
+    /// Whoever sends this wants a reading, and calls the question so: the byte 1 and that number.
+    Ask(u8),
+    /// The clock of whoever sends this when the question of that number came, nanoseconds since any moment: the byte 2, the number, and eight
+    /// bytes, big-endian.
+    Reading(u8, u64),
 }
 
 impl Word {
     pub(crate) fn encode(self) -> Bytes {
         match self {
-            Word::Ask => Bytes::from_static(&[1]),
-            Word::Reading(nanos) => {
+            Word::Ask(question) => Bytes::copy_from_slice(&[1, question]),
+            Word::Reading(question, nanos) => {
                 let mut bytes = [2; QUIC_CLOCK_WORD];
+                bytes[1] = question;
                 if let Some(time) = bytes.last_chunk_mut() {
                     *time = nanos.to_be_bytes();
                 }
@@ -51,11 +53,11 @@ impl Word {
     /// `None` for anything else, which a later version may mean something by.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Word> {
         match bytes {
-            [1] => Some(Word::Ask),
-            [2, time @ ..] => {
+            [1, question] => Some(Word::Ask(*question)),
+            [2, question, time @ ..] => {
                 let nanos = u64::from_be_bytes(time.try_into().ok()?);
                 // As much as the controller can add to, and 146 years.
-                (nanos < 1 << 62).then_some(Word::Reading(nanos))
+                (nanos < 1 << 62).then_some(Word::Reading(*question, nanos))
             }
             _ => None,
         }
@@ -73,6 +75,8 @@ impl ClockTask {
         control: &Arc<Control>,
         wants: bool,
     ) -> ClockTask {
+        // Nothing that is read may be of before it.
+        LazyLock::force(&ZERO);
         let clock = Clock {
             connection: connection.clone(),
             control: control.clone(),
@@ -99,57 +103,47 @@ impl Clock {
         if self.connection.max_datagram_size().is_none() {
             return;
         }
-        let mut ask = interval(QUIC_CLOCK_REPEAT);
+        // The first readings tell what the way there takes without a queue: not in the haste of the beginning, in which all may have one.
+        let first = Tick::now().checked_add(QUIC_CLOCK_FIRST);
+        let mut ask = interval_at(first.unwrap_or_else(Tick::now), QUIC_CLOCK_EVERY);
         ask.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut asked, mut told) = (None::<Instant>, Instant::now());
-        let (mut sent, mut received) = (0, 0);
+        let (mut told, mut sent) = (None::<Instant>, 0);
         loop {
-            let look = async {
-                match asked {
-                    Some(_) => sleep(QUIC_CLOCK_LOOK).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 word = self.connection.read_datagram() => match word.map(|word| Word::decode(&word)) {
-                    Ok(Some(Word::Ask)) => asked = Some(Instant::now()),
-                    Ok(Some(Word::Reading(peer))) if self.wants => {
+                    Ok(Some(Word::Ask(question))) => {
                         let now = Instant::now();
-                        self.control.on_reading(now, nanos(now), peer);
+                        let soon = |told| now.saturating_duration_since(told) < QUIC_CLOCK_LEAST;
+                        if !told.is_some_and(soon) {
+                            told = Some(now);
+                            self.say(Word::Reading(question, nanos(now)));
+                        }
+                    }
+                    Ok(Some(Word::Reading(question, peer))) if self.wants => {
+                        self.control.on_reading(Instant::now(), question, peer);
                     }
                     Ok(_) => {}
                     Err(_) => return,
                 },
-                _ = ask.tick(), if self.wants => self.ask(&mut sent),
-                () = look => {
-                    let now = Instant::now();
-                    let since = |earlier: Instant| now.saturating_duration_since(earlier);
-                    asked = asked.filter(|at| since(*at) <= QUIC_CLOCK_ASKED);
-                    if since(told) >= QUIC_CLOCK_EVERY && self.tell(&mut received) {
-                        told = now;
+                _ = ask.tick(), if self.wants => {
+                    if self.control.priority().is_scavenger() {
+                        self.ask(&mut sent);
+                    } else {
+                        ask.reset_after(QUIC_CLOCK_REST);
                     }
                 }
             }
         }
     }
 
-    /// Asks while data leaves at priority 0. `sent` is what had left when this was looked at last.
+    /// Asks if data has left since the last time, which questions are not. `sent` is what had left by then.
     fn ask(&self, sent: &mut u64) {
-        let all = self.control.report().map_or(0, |report| report.sent_bytes);
-        let sends = std::mem::replace(sent, all) != all;
-        if sends && self.control.priority().is_scavenger() {
-            self.say(Word::Ask);
+        let all = self.connection.stats().frame_tx.stream;
+        if std::mem::replace(sent, all) != all {
+            // Before it can leave: one that seems to leave too early makes the way there longer, and one too late would make all others look longer.
+            let question = self.control.asks();
+            self.say(Word::Ask(question));
         }
-    }
-
-    /// Tells if packets have come since the last time.
-    fn tell(&self, received: &mut u64) -> bool {
-        let all = self.connection.stats().udp_rx.datagrams;
-        let came = std::mem::replace(received, all) != all;
-        if came {
-            self.say(Word::Reading(nanos(Instant::now())));
-        }
-        came
     }
 
     fn say(&self, word: Word) {
@@ -164,19 +158,25 @@ mod tests {
 
     #[test]
     fn words_survive_the_wire_and_nothing_else_is_one() {
-        for word in [Word::Ask, Word::Reading(0), Word::Reading((1 << 62) - 1)] {
+        for word in [
+            Word::Ask(0),
+            Word::Ask(255),
+            Word::Reading(7, 0),
+            Word::Reading(0, (1 << 62) - 1),
+        ] {
             assert_eq!(Word::decode(&word.encode()), Some(word));
         }
         let long = [2; QUIC_CLOCK_WORD + 1];
         for bytes in [
             &[][..],
             &[0],
-            &[3],
-            &[1, 1],
-            &[2; 8],
+            &[1],
+            &[3, 1],
+            &[1, 1, 1],
+            &[2; 9],
             &long,
-            &[0xff; 9],
-            &[2, 0x40, 0, 0, 0, 0, 0, 0, 0],
+            &[0xff; 10],
+            &[2, 0, 0x40, 0, 0, 0, 0, 0, 0, 0],
         ] {
             assert_eq!(Word::decode(bytes), None, "{bytes:?}");
         }

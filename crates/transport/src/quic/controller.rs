@@ -13,11 +13,12 @@ use noq::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use noq_proto::RttEstimator;
 use ringway_dtl::{AckSample, Config, Look, LossSample, Priority, Report};
 
+use super::clock::nanos;
 use super::group::{Core, SharedGroup};
 use crate::limits::{
     CONTROLLER_BATCH, CONTROLLER_FIRST, CONTROLLER_FIRST_RATE, CONTROLLER_LOOKS,
     CONTROLLER_RAISED_RATE, CONTROLLER_SEND_RUNS, CONTROLLER_SLOWEST, CONTROLLER_WINDOW_DATAGRAMS,
-    QUIC_CLOCK_APART, QUIC_CLOCK_TOGETHER,
+    QUIC_CLOCK_APART, QUIC_CLOCK_QUESTIONS,
 };
 use crate::member::MemberId;
 
@@ -28,6 +29,8 @@ pub(super) struct Control {
     changed: AtomicBool,
     /// Whether `state` holds a one-way delay that the controller has not taken. No lock, either.
     told: AtomicBool,
+    /// Whether it holds questions that have not left.
+    asked: AtomicBool,
     state: Mutex<Shared>,
     /// With whom the connection shares its congestion control.
     group: Option<Arc<SharedGroup>>,
@@ -39,7 +42,17 @@ struct Shared {
     report: Option<Report>,
     /// When the last acknowledgements came, and the round trip that they showed.
     acked: Option<(Instant, Duration)>,
+    /// Questions for the peer's clock that it has not answered, oldest first.
+    questions: VecDeque<Question>,
+    next_question: u8,
     one_way: Option<OneWay>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Question {
+    number: u8,
+    /// When the packet left that has it.
+    left: Option<Instant>,
 }
 
 /// What a reading of the peer's clock says: a round trip and the time of its way there, by two clocks.
@@ -55,10 +68,13 @@ impl Control {
         Self {
             changed: AtomicBool::new(false),
             told: AtomicBool::new(false),
+            asked: AtomicBool::new(false),
             state: Mutex::new(Shared {
                 priority,
                 report: None,
                 acked: None,
+                questions: VecDeque::new(),
+                next_question: 0,
                 one_way: None,
             }),
             group: None,
@@ -98,29 +114,51 @@ impl Control {
         self.state().report
     }
 
-    /// The peer's clock showed `peer` nanoseconds when it sent the word that came now, `own` nanoseconds after the zero of our own. Together with the
-    /// acknowledgements that came with it this gives the time of the way there, whose zero is as arbitrary as the clocks' are.
-    pub(super) fn on_reading(&self, now: Instant, own: u64, peer: u64) {
+    /// The number of a question for the peer's clock, which is taken to leave with the next packet. If that is one without room for it, the way there
+    /// will look longer than it is, and never shorter.
+    pub(super) fn asks(&self) -> u8 {
         let mut state = self.state();
-        let Some((acked, rtt)) = state.acked else {
-            return;
-        };
-        let since = now.saturating_duration_since(acked);
-        if since > QUIC_CLOCK_APART {
-            return;
+        let number = state.next_question;
+        state.next_question = number.wrapping_add(1);
+        if state.questions.len() >= QUIC_CLOCK_QUESTIONS {
+            state.questions.pop_front();
         }
-        // The word came with the acknowledgements, as most do, and whoever waits for it was woken later.
-        let late = if since <= QUIC_CLOCK_TOGETHER {
-            since
-        } else {
-            Duration::ZERO
+        state.questions.push_back(Question { number, left: None });
+        self.asked.store(true, Ordering::Release);
+        number
+    }
+
+    /// A packet leaves, with all questions that wait.
+    fn leaves(&self, now: Instant) {
+        if self.asked.load(Ordering::Relaxed) && self.asked.swap(false, Ordering::Acquire) {
+            let mut state = self.state();
+            let waiting = state.questions.iter_mut().rev();
+            let waiting = waiting.take_while(|question| question.left.is_none());
+            waiting.for_each(|question| question.left = Some(now));
+        }
+    }
+
+    /// The peer's clock showed `peer` nanoseconds when that question came. This gives the time of the way there, whose zero is as arbitrary as the
+    /// clocks' are. The way back has no part in it, nor has a task that is woken late, but that of the peer: that makes the way there longer, and
+    /// never shorter.
+    pub(super) fn on_reading(&self, now: Instant, question: u8, peer: u64) {
+        let mut state = self.state();
+        let asked = state.questions.iter();
+        let Some(place) = asked.clone().position(|asked| asked.number == question) else {
+            return;
         };
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).ok();
+        let left = state.questions.drain(..=place).next_back();
+        let left = left.and_then(|question| question.left);
+        // The round trip is that of acknowledgements which have seen the same queue on the way back.
+        let fresh = |(acked, _): &(Instant, Duration)| {
+            now.saturating_duration_since(*acked) <= QUIC_CLOCK_APART
+        };
+        let (Some(left), Some((_, rtt))) = (left, state.acked.filter(fresh)) else {
+            return;
+        };
         let delay = CLOCK_ZERO
             .checked_add(peer)
-            .and_then(|sum| sum.checked_add(nanos(rtt)?))
-            .and_then(|sum| sum.checked_add(nanos(late)?))
-            .and_then(|sum| sum.checked_sub(own));
+            .and_then(|sum| sum.checked_sub(nanos(left)));
         if let Some(delay) = delay.map(Duration::from_nanos) {
             let at = now;
             state.one_way = Some(OneWay { at, rtt, delay });
@@ -353,6 +391,7 @@ impl PriorityController {
 impl Controller for PriorityController {
     fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
         self.begin(now);
+        self.control.leaves(now);
         self.sent.record(now, pn);
         self.inner.on_sent(now, pn, bytes.into());
         self.last_sent = Some(now);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ringway_dtl::Priority;
 use ringway_transport::MemberId;
 use ringway_transport::quic::{ConnectionReport, QuicConnection, QuicEndpoint, QuicOptions};
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::slow_path::{Path, path};
@@ -13,6 +14,7 @@ use crate::support::{key, loopback, soon, until};
 
 struct Sender {
     connection: QuicConnection,
+    writes: JoinHandle<()>,
     _ends: [QuicEndpoint; 2],
 }
 
@@ -31,7 +33,7 @@ impl Sender {
                 .await;
         let (connection, into) = (out.unwrap(), into.unwrap());
         let sends = connection.clone();
-        tokio::spawn(async move {
+        let writes = tokio::spawn(async move {
             let (mut stream, _receive) = sends.open_bi().await.unwrap();
             // A rate that leaves this machine time for everything else.
             while stream.write_all(&[7; 2000]).await.is_ok() {
@@ -41,9 +43,11 @@ impl Sender {
         tokio::spawn(async move {
             let (_send, mut stream) = into.accept_bi().await.unwrap();
             while let Ok(Some(_)) = stream.read_chunk(65_536).await {}
+            into.closed().await;
         });
         Sender {
             connection,
+            writes,
             _ends: [ours, theirs],
         }
     }
@@ -115,4 +119,27 @@ async fn nobody_tells_a_clock_to_whom_it_is_of_no_use() {
         until(|| sender.report().sent_bytes > 300_000).await;
         assert_eq!(sender.report().way_back_delay, None, "{priority}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_sends_nothing_asks_nothing() {
+    let slow = Arc::new(Path::default());
+    let sender = Sender::start(Priority::SCAVENGER, QuicOptions::default(), &slow).await;
+    until(|| sender.report().way_back_delay.is_some()).await;
+    sender.writes.abort();
+    // Not even about its own questions. Whatever else a connection says seldom, it does not say each second.
+    until_quiet(&sender).await;
+    assert!(sender.connection.close_reason().is_none());
+}
+
+/// Waits until nothing has been sent for two seconds.
+async fn until_quiet(sender: &Sender) {
+    let quiet = async {
+        let mut before = u64::MAX;
+        while before != sender.report().sent {
+            before = sender.report().sent;
+            sleep(Duration::from_secs(2)).await;
+        }
+    };
+    assert!(timeout(SOON, quiet).await.is_ok(), "it goes on");
 }

@@ -17,7 +17,7 @@ fn patience(with_room: Duration) -> Patience {
 
 /// Transfers that stand still for as long as a test takes while there is room.
 fn patient() -> Bench {
-    bench_with(true, patience(2 * PATIENCE))
+    bench_with(true, patience(2 * PATIENCE), None)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -68,29 +68,40 @@ async fn what_stands_still_makes_way_once_half_of_the_places_are_taken() {
         let all = bench.transfers.list();
         all.iter().filter(|each| each.state == "active").count()
     };
-    eventually("half of them make way", || {
-        active() <= ACTIVE_RECEIVES_PER_MEMBER / 2
-    })
-    .await;
+    let half = ACTIVE_RECEIVES_PER_MEMBER / 2;
+    eventually("half of them make way", || active() <= half).await;
     tokio::time::sleep(STANDSTILL).await;
-    assert!(active() > 0, "there is room for half of them");
+    assert_eq!(active(), half, "and no more than that");
     let (_sink, answer) = offer(&bench.connect().await, 1_000).await;
     assert!(matches!(answer, Frame::Accept { .. }), "{answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sender_waits_for_who_takes_nothing_and_ends_the_attempt_when_it_is_time() {
+async fn a_sender_that_an_upload_limit_holds_back_keeps_its_connection_until_it_is_time() {
     for (with_room, goes_on) in [(2 * PATIENCE, true), (STANDSTILL, false)] {
-        let bench = bench_with(true, patience(with_room));
+        // A block takes a minute.
+        let bench = bench_with(true, patience(with_room), Some(1000));
         let (id, connection, _sink, _stream) = accepted(&bench, 40 << 20).await;
         let status = || bench.transfers.status(&id).unwrap().0;
+        let limit = || status().limited_by.unwrap_or_default();
         if goes_on {
+            eventually("it is held back", || limit() == "capped").await;
             tokio::time::sleep(STANDSTILL).await;
-            assert_eq!(status().state, "active");
+            assert_eq!(limit(), "capped");
             assert!(connection.close_reason().is_none());
         } else {
             let reason = || status().reason.unwrap_or_default();
-            eventually("it waits", || reason() == "the peer takes nothing").await;
+            let limit = "the upload limit leaves nothing to it";
+            eventually("it waits", || reason() == limit).await;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_that_takes_nothing_is_given_no_longer_than_always() {
+    let bench = patient();
+    let (id, _connection, _sink, _stream) = accepted(&bench, 40 << 20).await;
+    let reason = || bench.transfers.status(&id).unwrap().0.reason;
+    let taken = Some("the peer takes nothing".to_owned());
+    eventually("it waits", || reason() == taken).await;
 }

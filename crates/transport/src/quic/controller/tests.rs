@@ -267,3 +267,64 @@ fn a_lost_packet_has_its_own_send_time() {
     times.record(at(6000), 0);
     assert_eq!(times.runs.len(), 1);
 }
+
+/// Asks for the peer's clock, whose word comes to the packet that leaves `later`, and is acknowledged after a round trip of 20 ms.
+fn ask(controller: &mut PriorityController, now: Instant, pn: u64, later: Duration) -> u8 {
+    let question = controller.control.asks();
+    run(controller, now + later, pn, 1, RTT);
+    question
+}
+
+const RTT: Duration = Duration::from_millis(20);
+
+impl Control {
+    fn one_way(&self) -> Option<Duration> {
+        let told = self.take_one_way()?;
+        told.delay.checked_sub(Duration::from_nanos(CLOCK_ZERO))
+    }
+}
+
+#[test]
+fn the_way_there_is_counted_from_the_packet_that_the_question_left_with() {
+    std::sync::LazyLock::force(&super::super::clock::ZERO);
+    let (control, mut controller, now) = build(Priority::SCAVENGER);
+    let start = now + Duration::from_secs(1);
+    // It waits for its packet, and the answer is read when it is: neither says anything of the way.
+    for (pn, (waits, read)) in [(0, 0), (300, 0), (0, 15), (300, 15)]
+        .into_iter()
+        .enumerate()
+    {
+        let [waits, read] = [waits, read].map(Duration::from_millis);
+        let begun = start + Duration::from_secs(pn as u64);
+        let question = ask(&mut controller, begun, pn as u64, waits);
+        let came = begun + waits + Duration::from_millis(7);
+        let answered = begun + waits + RTT;
+        control.on_reading(answered + read, question, nanos(came));
+        assert_eq!(control.one_way(), Some(Duration::from_millis(7)));
+    }
+}
+
+#[test]
+fn what_was_not_asked_or_comes_too_late_says_nothing() {
+    let (control, mut controller, now) = build(Priority::SCAVENGER);
+    let start = now + Duration::from_secs(1);
+    let question = ask(&mut controller, start, 0, Duration::ZERO);
+    let answered = start + RTT;
+    control.on_reading(answered, question.wrapping_add(1), nanos(start));
+    assert_eq!(control.one_way(), None, "never asked");
+    control.on_reading(answered + QUIC_CLOCK_APART * 2, question, nanos(start));
+    assert_eq!(control.one_way(), None, "the queues have changed since");
+    control.on_reading(answered, question, nanos(start));
+    assert_eq!(control.one_way(), None, "answered before");
+    // It has not left.
+    let question = control.asks();
+    control.on_reading(answered, question, nanos(start));
+    assert_eq!(control.one_way(), None);
+    let first = control.asks();
+    for _ in 0..QUIC_CLOCK_QUESTIONS {
+        control.asks();
+    }
+    run(&mut controller, answered, 1, 1, RTT);
+    control.on_reading(answered + RTT, first, nanos(answered));
+    assert_eq!(control.one_way(), None, "forgotten");
+}
