@@ -10,6 +10,7 @@ mod plan;
 mod plot;
 mod probe;
 mod runs;
+mod segments;
 mod watch;
 
 use std::collections::VecDeque;

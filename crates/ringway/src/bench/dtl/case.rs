@@ -287,11 +287,14 @@ fn beside_tcp(
     watch.until(from);
     let flows: Vec<usize> = scavenger.into_iter().collect();
     let before = watch.packets(&flows);
+    let segments = watch.segments()?;
     let to = from + times.measure;
     watch.until(to);
+    let again = watch.segments()?.lost_since(segments);
     watch.stop(tcp);
     let mut outcome = Outcome::of(&[
         ("tcp", watch.rate(tcp, from, to)),
+        ("tcp-again", again),
         ("queueing", part(&watch.queueing(from, to), 0.5)),
     ]);
     if let Some(scavenger) = scavenger {

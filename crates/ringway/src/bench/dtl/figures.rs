@@ -81,15 +81,19 @@ fn of(task: &Task, runs: &Outcomes) -> Vec<Figure> {
         Case::Tcp(_) => vec![
             case.figure("throughput of TCP", "Mbit/s", "tcp"),
             case.figure("queueing delay, median", "ms", "queueing"),
+            case.figure("segments that TCP sent again", "", "tcp-again"),
         ],
         Case::Beside(control) => {
-            let alone = case.other(Contender::Kernel, Case::Tcp(control), "tcp");
+            let of_alone = |value| case.other(Contender::Kernel, Case::Tcp(control), value);
+            let (alone, again) = (of_alone("tcp"), of_alone("tcp-again"));
+            let more = case.figure("segments that TCP sent again", "", "tcp-again");
             let tcp = case.figure("throughput of TCP", "Mbit/s", "tcp");
             let back = case.figure("back after TCP", "s", "back");
             vec![
                 against(tcp, "TCP alone", &alone),
                 aim(back, 2.0),
                 case.figure("packets lost beside TCP", "", "loss"),
+                against(more, "TCP alone", &again),
             ]
         }
         Case::Late(_) => vec![

@@ -7,6 +7,7 @@ use tracing::Level;
 use super::flow::{Flow, Kind, Peers};
 use super::line::Line;
 use super::probe::Probe;
+use super::segments;
 use crate::failure::Failure;
 
 /// Time between two samples.
@@ -198,6 +199,13 @@ impl<'a> Watch<'a> {
             .collect();
         queueing.sort_by(f64::total_cmp);
         queueing
+    }
+
+    /// Segments that the kernel's TCP has sent from the sending end, and sent again.
+    pub(super) fn segments(&self) -> Result<Packets, Failure> {
+        segments::sent(self.line).map_err(|error| {
+            Failure::failed(format_args!("what TCP has sent is not known: {error}"))
+        })
     }
 
     /// Packets sent and lost by some flows of ours, or of the QUIC stack's, so far; `None` if one of them does not tell.
