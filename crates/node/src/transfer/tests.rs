@@ -173,6 +173,25 @@ async fn offer(connection: &QuicConnection, id: u128) -> (SendStream, Frame) {
     (sink, answer.unwrap().unwrap())
 }
 
+/// The same with what is in a file, which is accepted: what comes and goes, and the chunks that are wanted.
+async fn offer_source(
+    connection: &QuicConnection,
+    source: &Source,
+) -> (SendStream, RecvStream, Vec<u64>) {
+    let (mut sink, mut answers) = connection.open_bi().await.unwrap();
+    let offer = Frame::Offer(Offer {
+        id: [3; 16].into(),
+        file: "f.bin".to_owned(),
+        size: source.size,
+        hash: (*source.hash.as_bytes()).into(),
+    });
+    offer.write(&mut sink).await.unwrap();
+    let Frame::Accept { missing, .. } = Frame::read(&mut answers).await.unwrap() else {
+        panic!("not accepted");
+    };
+    (sink, answers, missing)
+}
+
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -313,17 +332,7 @@ async fn a_revoked_member_brings_no_file_in() {
     std::fs::write(folder.path().join("s"), vec![1; 3_000_000]).unwrap();
     let source = Source::open(&folder.path().join("s"), &folder.path().join("s.tree")).unwrap();
     let connection = bench.connect().await;
-    let (mut sink, mut answers) = connection.open_bi().await.unwrap();
-    let offer = Frame::Offer(Offer {
-        id: [3; 16].into(),
-        file: "f.bin".to_owned(),
-        size: source.size,
-        hash: (*source.hash.as_bytes()).into(),
-    });
-    offer.write(&mut sink).await.unwrap();
-    let Frame::Accept { missing, .. } = Frame::read(&mut answers).await.unwrap() else {
-        panic!("not accepted");
-    };
+    let (mut sink, mut answers, missing) = offer_source(&connection, &source).await;
     let revocation = Statement::issue(&bench.owner, 2, 3, BTreeSet::from([2]));
     bench.directory.set_statement(revocation);
     let mut bytes = Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! RFC 9000 acknowledges packets without saying when they came. Where the way back is busy, with somebody's upload, round trips alone make a
 //! transfer at priority 0 give way to a queue that it has no part in. So whoever sends at priority 0 asks for a reading of the receiver's clock every
-//! [`QUIC_CLOCK_EVERY`] while data leaves, and gets it at once, in QUIC datagrams (RFC 9221): the reading is of the moment in which the question came. That both sides take datagrams on a connection for streams
+//! [`QUIC_CLOCK_EVERY`] while data leaves, from [`QUIC_CLOCK_FIRST`] on, and gets it at once, in QUIC datagrams (RFC 9221): the reading is of the moment in which the question came. That both sides take datagrams on a connection for streams
 //! is the negotiation. Another QUIC stack may take them too, quinn and noq do unless told otherwise: it is asked, does not answer, and may drop what it
 //! was asked. One that takes none is neither asked nor told.
 

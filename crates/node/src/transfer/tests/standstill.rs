@@ -27,17 +27,7 @@ async fn what_stands_still_goes_on_by_the_same_connection_while_there_is_room() 
     std::fs::write(folder.path().join("s"), vec![1; 3_000_000]).unwrap();
     let source = Source::open(&folder.path().join("s"), &folder.path().join("s.tree")).unwrap();
     let connection = bench.connect().await;
-    let (mut sink, mut answers) = connection.open_bi().await.unwrap();
-    let offer = Frame::Offer(Offer {
-        id: [3; 16].into(),
-        file: "f.bin".to_owned(),
-        size: source.size,
-        hash: (*source.hash.as_bytes()).into(),
-    });
-    offer.write(&mut sink).await.unwrap();
-    let Frame::Accept { missing, .. } = Frame::read(&mut answers).await.unwrap() else {
-        panic!("not accepted");
-    };
+    let (mut sink, mut answers, missing) = offer_source(&connection, &source).await;
     let mut bytes = Vec::new();
     source
         .encode(&from_wire(&missing).unwrap(), &mut bytes)
