@@ -4,13 +4,12 @@
 //! ([`crate::rivals::Priorities`]) or a model of TCP ([`crate::rivals`]).
 
 mod control;
+mod events;
 mod flow;
 mod path;
 mod queue;
 mod series;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use rand::RngExt;
@@ -19,6 +18,7 @@ use rand::rngs::StdRng;
 use ringway_dtl::Controller;
 
 pub use self::control::{Acked, Acknowledging, Clock, Control};
+use self::events::{Event, Events};
 use self::flow::{Flow, Supply};
 use self::path::Medium;
 pub use self::path::{Back, Jitter, Path, Wireless};
@@ -31,48 +31,11 @@ pub const PACKET: u64 = 1500;
 /// Bytes of every acknowledgement. Source: QUIC's over IPv4 and UDP, with few ranges; TCP's with time stamps are as long.
 const ACK: u64 = 60;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    /// The packet at the head of a queue has left it.
-    Departed {
-        back: bool,
-    },
-    /// A packet has reached its receiver.
-    Arrived {
-        flow: usize,
-        packet: u64,
-    },
-    /// A receiver has waited long enough with its acknowledgement.
-    AckDue {
-        flow: usize,
-        serial: u64,
-    },
-    /// The oldest acknowledgement of a flow that is under way has come.
-    AckArrived {
-        flow: usize,
-    },
-    /// A flow's pacer allows the next packet.
-    Paced {
-        flow: usize,
-    },
-    /// A flow's retransmission timer may have run out.
-    Timeout {
-        flow: usize,
-    },
-    Start {
-        flow: usize,
-    },
-    Stop {
-        flow: usize,
-    },
-}
-
 /// The simulation. Flows are named by the number that adding them returned.
 pub struct Bottleneck {
     path: Path,
     now: Duration,
-    events: BinaryHeap<Reverse<(Duration, u64, Event)>>,
-    serial: u64,
+    events: Events,
     queue: Queue,
     /// That of the way back.
     back: Option<Queue>,
@@ -107,8 +70,7 @@ impl Bottleneck {
             ack_medium: Medium::new(path.ack_jitter.clone()),
             path,
             now: Duration::ZERO,
-            events: BinaryHeap::new(),
-            serial: 0,
+            events: Events::default(),
             flows: Vec::new(),
             rng: StdRng::from_seed(crate::seed::spread(seed, 1)),
             waits: Vec::new(),
@@ -261,10 +223,7 @@ impl Bottleneck {
 
     /// Runs until `end`.
     pub fn run_until(&mut self, end: Duration) {
-        while let Some(&Reverse((at, _, event))) = self.events.peek()
-            && at <= end
-        {
-            self.events.pop();
+        while let Some((at, event)) = self.events.next_until(end) {
             self.now = at;
             self.happen(event);
         }
@@ -305,8 +264,7 @@ impl Bottleneck {
     }
 
     fn at(&mut self, when: Duration, event: Event) {
-        self.serial += 1;
-        self.events.push(Reverse((when, self.serial, event)));
+        self.events.add(when, event);
     }
 
     fn queue(&mut self, back: bool) -> &mut Queue {
@@ -378,8 +336,7 @@ impl Bottleneck {
         if enough || !in_order {
             self.acknowledge(flow);
         } else if receiver.due.is_none() {
-            self.serial += 1;
-            let serial = self.serial;
+            let serial = self.events.next_serial();
             self.flows[flow].receiver.due = Some(serial);
             self.at(now + acknowledging.delay, Event::AckDue { flow, serial });
         }
