@@ -84,6 +84,7 @@ impl Path {
             bytes: PACKET,
             sent: self.now,
             rtt,
+            rtt_error: Duration::ZERO,
             receive_delay: Duration::ZERO,
             one_way_delay: None,
             ecn: false,

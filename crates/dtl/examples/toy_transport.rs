@@ -4,7 +4,8 @@
 //! (10 MB/s and a queue of 64 datagrams) and prints once a second what the controller says; after half of the data the priority becomes THEN.
 //! Everything that a transport has to do for the controller is in `Sender`. There is no retransmission and no encryption; and what a real one
 //! knows besides, this one does not: its packets have one size (`Controller::on_datagram_size`), the application always has data
-//! (`app_limited`), the receiver acknowledges each packet at once (`receive_delay`) and tells neither marks (`ecn`) nor its clock.
+//! (`app_limited`), the receiver acknowledges each packet at once (`receive_delay`), the clock is read after the socket (`rtt_error`), and
+//! the receiver tells neither marks (`ecn`) nor its clock.
 
 #![allow(
     clippy::print_stdout,
@@ -98,6 +99,7 @@ impl Sender {
             bytes: DATAGRAM as u64,
             sent,
             rtt: now - sent,
+            rtt_error: Duration::ZERO,
             receive_delay: Duration::ZERO,
             one_way_delay: None,
             ecn: false,

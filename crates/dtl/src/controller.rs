@@ -74,8 +74,8 @@ struct Batch {
     /// Number and size of the newest packet.
     newest: u64,
     size: u64,
-    /// The smallest RTT and the receive delay that came with it.
-    rtt: Option<(Duration, Duration)>,
+    /// The smallest RTT, with its error and the receive delay that came with it.
+    rtt: Option<(Duration, Duration, Duration)>,
     one_way_delay: Option<Duration>,
     /// When the newest marked packet was sent.
     marked: Option<Instant>,
@@ -134,8 +134,8 @@ impl Controller {
             batch.size = sample.bytes;
             self.newest = sample.packet;
         }
-        if batch.rtt.is_none_or(|(rtt, _)| sample.rtt <= rtt) {
-            batch.rtt = Some((sample.rtt, sample.receive_delay));
+        if batch.rtt.is_none_or(|(rtt, ..)| sample.rtt <= rtt) {
+            batch.rtt = Some((sample.rtt, sample.rtt_error, sample.receive_delay));
         }
         let least = batch.one_way_delay.into_iter().chain(sample.one_way_delay);
         batch.one_way_delay = least.min();
@@ -153,7 +153,7 @@ impl Controller {
     /// Without an [`on_ack`](Self::on_ack) since the last end it does nothing.
     pub fn on_ack_batch_end(&mut self, now: Instant, in_flight: u64) {
         let batch = std::mem::take(&mut self.batch);
-        let Some((rtt, receive_delay)) = batch.rtt else {
+        let Some((rtt, rtt_error, receive_delay)) = batch.rtt else {
             return;
         };
         let rtt = self.round_trip.update(rtt, receive_delay);
@@ -170,6 +170,7 @@ impl Controller {
                 let batch = adaptive::Batch {
                     bytes: batch.bytes,
                     rtt,
+                    rtt_error,
                     one_way: batch.one_way_delay,
                     smoothed: self.round_trip.smoothed().unwrap_or(rtt),
                     newest: batch.newest,

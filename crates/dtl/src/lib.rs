@@ -54,6 +54,7 @@
 //!             bytes: 1200,
 //!             sent,
 //!             rtt: now - sent,
+//!             rtt_error: Duration::ZERO,
 //!             receive_delay: Duration::ZERO,
 //!             one_way_delay: None,
 //!             ecn: false,

@@ -14,6 +14,10 @@ pub struct AckSample {
     /// Time from sending to the arrival of the acknowledgement: `now − sent`. Of a batch the smallest counts, which is
     /// that of its newest packet; older packets waited at the receiver for the common acknowledgement.
     pub rtt: Duration,
+    /// By how much the round trip may have been longer than `rtt`. A transport that reads its clock before its socket takes what comes in between
+    /// for older than it is, and a path that has once seemed shorter than it is makes every delay look like a queue for as long as that is
+    /// remembered. So the base delay is taken of `rtt + rtt_error`, and what waits of `rtt`. Zero where arrivals have stamps.
+    pub rtt_error: Duration,
     /// How long the receiver says it held the acknowledgement back; zero when unknown. It is taken off the RTT unless
     /// the rest would be shorter than the shortest RTT seen (RFC 9002 §5.3).
     pub receive_delay: Duration,

@@ -108,6 +108,7 @@ impl Control for Coupled {
                 bytes: PACKET,
                 sent: self.program.epoch + ack.sent,
                 rtt: now - newest,
+                rtt_error: Duration::ZERO,
                 receive_delay: ack.held,
                 one_way_delay: None,
                 ecn: false,

@@ -86,6 +86,7 @@ impl Control for Priorities {
                 bytes: PACKET,
                 sent: self.epoch + ack.sent,
                 rtt: now - newest,
+                rtt_error: Duration::ZERO,
                 receive_delay: ack.held,
                 one_way_delay: ack.one_way.filter(|_| self.told.is_none()),
                 ecn: false,

@@ -204,14 +204,22 @@ impl Base {
     /// What the way there says counts only if it is less than what the round trip says: a queue on the way back is not ours to avoid, and a clock
     /// that drifts can then make nothing worse than it is without it. Where only some round trips are known so, and they show a queue on the way
     /// back, the latest of them stands for the others: to take its way back off theirs would be wrong by as much as that queue has grown since.
-    pub(super) fn update(&mut self, now: Instant, rtt: f64, one_way: Option<f64>) -> f64 {
+    ///
+    /// The round trip may have been longer by `error`: it makes the base no shorter than that, and nothing wait longer than it says.
+    pub(super) fn update(
+        &mut self,
+        now: Instant,
+        rtt: f64,
+        error: f64,
+        one_way: Option<f64>,
+    ) -> f64 {
         let silence = now.saturating_duration_since(self.updated);
         self.updated = now;
         self.round_trip.skip(silence);
         for smallest in &mut self.looks.base {
             smallest.skip(silence);
         }
-        self.round_trip.update(now, rtt);
+        self.round_trip.update(now, rtt + error);
         let waited = self.waited(rtt);
         let there = one_way.map(|one_way| self.looks.look(now, waited, one_way));
         self.recent.rotate_right(1);
@@ -234,12 +242,12 @@ impl Base {
 
     /// Takes the time of the way there that has become known later than the round trip that it belongs to; what that waited for on the way back.
     pub(super) fn look_back(&mut self, now: Instant, rtt: f64, one_way: f64) -> f64 {
-        let waited = self.waited(rtt).max(0.0);
+        let waited = self.waited(rtt);
         waited - self.looks.look(now, waited, one_way)
     }
 
     fn waited(&self, rtt: f64) -> f64 {
-        rtt - self.round_trip.get().unwrap_or(rtt)
+        (rtt - self.round_trip.get().unwrap_or(rtt)).max(0.0)
     }
 
     /// The round trip without a queue.
@@ -306,41 +314,41 @@ mod tests {
     #[test]
     fn a_queue_on_the_way_back_counts_only_without_one_way_delays() {
         let mut base = Base::new(at(0));
-        assert_eq!(base.update(at(0), 0.020, Some(5.010)), 0.0);
-        assert!((base.update(at(1), 0.120, None) - 0.100).abs() < 1e-9);
-        assert!((base.update(at(1), 0.120, Some(5.011)) - 0.001).abs() < 1e-9);
+        assert_eq!(base.update(at(0), 0.020, 0.0, Some(5.010)), 0.0);
+        assert!((base.update(at(1), 0.120, 0.0, None) - 0.100).abs() < 1e-9);
+        assert!((base.update(at(1), 0.120, 0.0, Some(5.011)) - 0.001).abs() < 1e-9);
     }
 
     #[test]
     fn between_looks_at_a_busy_way_back_the_latest_one_counts() {
         let mut base = Base::new(at(0));
         let ms = |ms: u64| at(0) + Duration::from_millis(ms);
-        base.update(ms(0), 0.020, None);
+        base.update(ms(0), 0.020, 0.0, None);
         base.look_back(ms(0), 0.020, 5.010);
         base.look_back(ms(50), 0.020, 5.010);
         // 100 ms wait on the way back from now on: nobody knows at once.
         for look in [100, 150] {
-            assert!((base.update(ms(look), 0.120, None) - 0.100).abs() < 1e-9);
+            assert!((base.update(ms(look), 0.120, 0.0, None) - 0.100).abs() < 1e-9);
             base.look_back(ms(look), 0.120, 5.011);
         }
         base.look_back(ms(200), 0.120, 5.012);
-        assert!((base.update(ms(201), 0.150, None) - 0.002).abs() < 1e-9);
+        assert!((base.update(ms(201), 0.150, 0.0, None) - 0.002).abs() < 1e-9);
         // A look without a queue on the way back ends it at once, and silence does.
-        assert!((base.update(ms(9000), 0.120, None) - 0.100).abs() < 1e-9);
+        assert!((base.update(ms(9000), 0.120, 0.0, None) - 0.100).abs() < 1e-9);
         base.look_back(ms(250), 0.022, 5.012);
-        assert!((base.update(ms(251), 0.120, None) - 0.100).abs() < 1e-9);
+        assert!((base.update(ms(251), 0.120, 0.0, None) - 0.100).abs() < 1e-9);
     }
 
     #[test]
     fn what_others_hide_stays_known_for_ten_minutes_and_what_nobody_sees_for_one() {
         let after = |seconds, held: bool| {
             let mut base = Base::new(at(0));
-            base.update(at(0), 0.020, Some(5.010));
+            base.update(at(0), 0.020, 0.0, Some(5.010));
             for second in 1..=seconds {
                 if held {
                     base.hold(at(second));
                 }
-                base.update(at(second), 0.060, Some(5.050));
+                base.update(at(second), 0.060, 0.0, Some(5.050));
             }
             // The base, and what the way there is taken to have waited for: by clocks that is not more.
             let queue = base.recent().unwrap();
@@ -356,8 +364,8 @@ mod tests {
     fn silence_forgets_nothing_for_ten_minutes() {
         let after = |silence| {
             let mut base = Base::new(at(0));
-            base.update(at(0), 0.020, Some(5.010));
-            base.update(at(silence), 0.060, Some(5.050));
+            base.update(at(0), 0.020, 0.0, Some(5.010));
+            base.update(at(silence), 0.060, 0.0, Some(5.050));
             (base.get().unwrap(), (base.recent().unwrap() * 1e3).round())
         };
         for silence in [9, 30, 70, 590] {
@@ -372,26 +380,36 @@ mod tests {
         for look in 0..10 {
             // The word came 30 ms late once: the way back seemed long, and the way there short.
             let one_way = if look == 5 { 4.980 } else { 5.010 };
-            base.update(at(look), 0.020, Some(one_way));
+            base.update(at(look), 0.020, 0.0, Some(one_way));
         }
-        assert!(base.update(at(11), 0.120, Some(5.011)) < 0.0011);
+        assert!(base.update(at(11), 0.120, 0.0, Some(5.011)) < 0.0011);
     }
 
     #[test]
     fn a_clock_that_drifts_adds_nothing_to_the_round_trip() {
         let mut base = Base::new(at(0));
-        base.update(at(0), 0.020, Some(1.0));
-        assert!((base.update(at(50), 0.021, Some(1.5)) - 0.001).abs() < 1e-9);
+        base.update(at(0), 0.020, 0.0, Some(1.0));
+        assert!((base.update(at(50), 0.021, 0.0, Some(1.5)) - 0.001).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_round_trip_that_may_have_been_longer_makes_no_path_shorter() {
+        let mut base = Base::new(at(0));
+        assert_eq!(base.update(at(0), 0.020, 0.0, None), 0.0);
+        // Read from the socket 3 ms after the clock: it came then, or any time before.
+        assert_eq!(base.update(at(1), 0.018, 0.003, None), 0.0);
+        assert!((base.update(at(2), 0.022, 0.003, None) - 0.002).abs() < 1e-9);
+        assert_eq!(base.get(), Some(0.020));
     }
 
     #[test]
     fn a_delay_that_stays_is_another_route_and_one_that_moves_is_not() {
         for (moves, expected) in [(0.0, 0.060), (0.010, 0.020)] {
             let mut base = Base::new(at(0));
-            base.update(at(0), 0.020, None);
+            base.update(at(0), 0.020, 0.0, None);
             for second in 1..30 {
                 let rtt = 0.060 + moves * (second % 2) as f64;
-                base.update(at(second), rtt, None);
+                base.update(at(second), rtt, 0.0, None);
                 base.without_us(at(second), rtt, 0.001);
             }
             assert_eq!(base.get(), Some(expected));

@@ -46,6 +46,8 @@ pub(crate) struct Batch {
     pub(crate) bytes: u64,
     /// Round trip of the newest packet, without what the receiver held the acknowledgement back.
     pub(crate) rtt: Duration,
+    /// By how much it may have been longer.
+    pub(crate) rtt_error: Duration,
     /// The time of the way there, by two clocks, if it is measured.
     pub(crate) one_way: Option<Duration>,
     /// Smoothed round trip.
@@ -201,6 +203,7 @@ impl Adaptive {
 
     pub(crate) fn on_acked(&mut self, now: Instant, batch: &Batch) {
         let rtt = batch.rtt.as_secs_f64();
+        let rtt_error = batch.rtt_error.as_secs_f64();
         let one_way = batch.one_way.map(|delay| delay.as_secs_f64());
         self.smoothed = batch.smoothed;
         self.heard = now;
@@ -213,6 +216,7 @@ impl Adaptive {
             Rule::Scavenger(scavenger) => {
                 let sample = Sample {
                     rtt,
+                    rtt_error,
                     one_way,
                     bytes: batch.bytes as f64,
                     may_grow: batch.may_grow,
@@ -221,7 +225,7 @@ impl Adaptive {
             }
             Rule::Flows(flows) => {
                 if !small {
-                    self.base.update(now, rtt, one_way);
+                    self.base.update(now, rtt, rtt_error, one_way);
                 }
                 flows.on_acked(now, batch.newest, rtt, batch.may_grow);
             }
@@ -435,6 +439,7 @@ mod tests {
             let batch = Batch {
                 bytes: *size,
                 rtt,
+                rtt_error: Duration::ZERO,
                 one_way: None,
                 smoothed: rtt,
                 newest: packet,

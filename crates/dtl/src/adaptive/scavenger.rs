@@ -81,6 +81,8 @@ pub(super) enum Verdict {
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Sample {
     pub(super) rtt: f64,
+    /// By how much it may have been longer.
+    pub(super) rtt_error: f64,
     /// Time of the way there, as two clocks tell it.
     pub(super) one_way: Option<f64>,
     pub(super) bytes: f64,
@@ -293,9 +295,11 @@ impl Scavenger {
         if self.contest.is_on(now) {
             self.base.hold(now);
         }
-        let queueing = self.base.update(now, sample.rtt, sample.one_way);
+        let (rtt, error) = (sample.rtt, sample.rtt_error);
+        let queueing = self.base.update(now, rtt, error, sample.one_way);
         let datagrams = sample.bytes / self.datagram;
-        self.round.add(queueing, sample.rtt, datagrams);
+        // Of the least of these a base may become.
+        self.round.add(queueing, rtt + error, datagrams);
         self.losses
             .came(queueing, datagrams, self.window / self.datagram);
         let noise = self.noise();

@@ -76,6 +76,7 @@ fn ack(controller: &mut Controller, now: Instant, rtt: Duration, bytes: u64) {
         bytes,
         sent: now,
         rtt,
+        rtt_error: Duration::ZERO,
         receive_delay: Duration::ZERO,
         one_way_delay: None,
         ecn: false,

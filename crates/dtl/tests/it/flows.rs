@@ -82,6 +82,7 @@ fn marks_of_a_round_trip_cut_as_many_flows_as_there_are_marks() {
                     bytes: PACKET,
                     sent,
                     rtt: ms(20),
+                    rtt_error: Duration::ZERO,
                     receive_delay: Duration::ZERO,
                     one_way_delay: None,
                     ecn: marks.contains(&packet),

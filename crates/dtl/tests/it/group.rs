@@ -58,6 +58,7 @@ fn acked(now: Instant, packet: u64, sent: Instant, app_limited: bool) -> AckSamp
         bytes: PACKET,
         sent,
         rtt: now - sent,
+        rtt_error: Duration::ZERO,
         receive_delay: Duration::ZERO,
         one_way_delay: None,
         ecn: false,

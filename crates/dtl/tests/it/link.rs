@@ -62,6 +62,7 @@ impl Sender for Controller {
             bytes: PACKET,
             sent,
             rtt: now - sent,
+            rtt_error: Duration::ZERO,
             receive_delay: Duration::ZERO,
             one_way_delay: None,
             ecn: false,

@@ -119,6 +119,7 @@ fn an_application_with_little_to_send_is_told_as_such() {
                 bytes: PACKET,
                 sent: now,
                 rtt: ms(20),
+                rtt_error: Duration::ZERO,
                 receive_delay: Duration::ZERO,
                 one_way_delay: None,
                 ecn: false,

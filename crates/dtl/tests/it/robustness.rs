@@ -52,14 +52,16 @@ fn sample() -> impl Strategy<Value = AckSample> {
         bytes(),
         duration(),
         (duration(), duration(), proptest::option::of(duration())),
+        duration(),
         any::<(bool, bool)>(),
     )
         .prop_map(
-            |(packet, bytes, sent, delays, (ecn, app_limited))| AckSample {
+            |(packet, bytes, sent, delays, rtt_error, (ecn, app_limited))| AckSample {
                 packet,
                 bytes,
                 sent: instant(sent),
                 rtt: delays.0,
+                rtt_error,
                 receive_delay: delays.1,
                 one_way_delay: delays.2,
                 ecn,
@@ -185,6 +187,7 @@ fn undisturbed(
             bytes,
             sent,
             rtt: ms(20),
+            rtt_error: Duration::ZERO,
             receive_delay: Duration::ZERO,
             one_way_delay: None,
             ecn: false,
@@ -258,6 +261,7 @@ fn acknowledgements_of_an_unused_window_do_not_grow_it() {
         bytes: 1200,
         sent: epoch(),
         rtt: ms(20),
+        rtt_error: Duration::ZERO,
         receive_delay: Duration::ZERO,
         one_way_delay: None,
         ecn: false,
@@ -304,6 +308,7 @@ fn a_mark_on_an_acknowledged_packet_counts_as_a_loss() {
         bytes: 1200,
         sent: epoch() + ms(1),
         rtt: ms(20),
+        rtt_error: Duration::ZERO,
         receive_delay: Duration::ZERO,
         one_way_delay: None,
         ecn: true,
@@ -330,6 +335,7 @@ fn one_way_delays_take_precedence_and_may_have_any_offset() {
             sent: now,
             // The way back is congested, which must not count.
             rtt: ms(500),
+            rtt_error: Duration::ZERO,
             receive_delay: Duration::ZERO,
             one_way_delay: Some(offset + ms(10 + queue)),
             ecn: false,

@@ -226,6 +226,7 @@ impl Flow {
                 bytes,
                 sent,
                 rtt,
+                rtt_error: Duration::ZERO,
                 receive_delay: report.delay.min(rtt),
                 one_way_delay: None,
                 ecn: false,

@@ -247,7 +247,7 @@ struct PriorityController {
     control: Arc<Control>,
     initial_window: u64,
     datagram: u64,
-    /// Acknowledged packets of the batch that is coming in; their `rtt` is set at its end.
+    /// Acknowledged packets of the batch that is coming in; their `rtt` and its error are set at its end.
     acks: Vec<AckSample>,
     /// What those say of the path that were handed to the core since the last end of a batch.
     look: Option<Look>,
@@ -339,6 +339,7 @@ impl PriorityController {
             bytes,
             sent,
             rtt: Duration::ZERO,
+            rtt_error: Duration::ZERO,
             // Not told by QUIC; bounded by the acknowledgement delay that we ask the peer for.
             receive_delay: Duration::ZERO,
             one_way_delay: None,
@@ -365,9 +366,13 @@ impl PriorityController {
             self.rtt.unwrap_or(measured)
         };
         self.rtt = Some(rtt);
+        // QUIC reads the clock before it reads the socket, and works by that time through all that it finds there: what came in between, which is
+        // long where the thread had to wait for a processor, seems to have come too early. It has come by now.
+        let rtt_error = Instant::now().saturating_duration_since(now);
         let mut bytes = self.look.map_or(0, |look| look.bytes);
         for ack in &mut self.acks {
             ack.rtt = rtt;
+            ack.rtt_error = rtt_error;
             bytes = bytes.saturating_add(ack.bytes);
             self.inner.on_ack(now, ack);
         }

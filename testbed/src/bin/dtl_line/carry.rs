@@ -128,7 +128,7 @@ impl Carrier {
 
     /// Takes all frames that have come.
     fn look(&mut self) -> io::Result<()> {
-        let (now, clock) = (Instant::now(), SystemTime::now());
+        let (now, clock) = both_clocks();
         for end in &mut self.ends {
             loop {
                 let mut frame = self.spare.pop().unwrap_or_default();
@@ -174,6 +174,24 @@ impl Carrier {
 fn ended(end: BorrowedFd<'_>) -> io::Result<bool> {
     let mut files = [PollFd::from_borrowed_fd(end, PollFlags::IN)];
     Ok(poll(&mut files, Some(&Timespec::default()))? > 0)
+}
+
+/// Times at which the clocks are read again if that took longer than [`AT_ONCE`], and the longest that it should take: frames of a look would
+/// leave too early by as long as this thread waited for a processor between the two.
+const TRIES: u32 = 8;
+const AT_ONCE: Duration = Duration::from_micros(5);
+
+/// The clock that is never set and the system's, read at one moment, or the first after the other: what seems to have come late arrives late,
+/// which happens on any line, and nothing arrives earlier than it can.
+fn both_clocks() -> (Instant, SystemTime) {
+    let mut tries = 0;
+    loop {
+        let (before, clock, after) = (Instant::now(), SystemTime::now(), Instant::now());
+        tries += 1;
+        if after.saturating_duration_since(before) <= AT_ONCE || tries == TRIES {
+            return (after, clock);
+        }
+    }
 }
 
 /// The time of the kernel's stamp, which is one of the system clock, on the clock that is never set.

@@ -109,6 +109,25 @@ fn a_packet_without_data_that_is_acknowledged_as_well_hides_no_round_trip() {
 }
 
 #[test]
+fn a_clock_that_was_read_long_before_the_socket_makes_no_path_shorter() {
+    let (control, mut controller, _) = build(Priority::SCAVENGER);
+    let rtt = Duration::from_millis(20);
+    let mut acknowledge = |pn: u64, stale: Duration| {
+        let came = Instant::now();
+        let (sent, read) = (came - rtt, came - stale);
+        controller.on_packet_sent(sent, MTU, pn);
+        controller.acked(read, sent, MTU.into(), pn, false);
+        controller.on_end_acks(read, 0, false, Some(pn));
+        controller.rtt
+    };
+    acknowledge(0, Duration::ZERO);
+    let stale = Duration::from_millis(5);
+    assert_eq!(acknowledge(1, stale), Some(rtt - stale));
+    let base = control.report().unwrap().base_delay.unwrap();
+    assert!(base >= rtt, "{base:?}");
+}
+
+#[test]
 fn a_lost_packet_without_data_costs_nothing() {
     for priority in [Priority::SCAVENGER, Priority::new(4.0).unwrap()] {
         let lose = |empty: bool| {
