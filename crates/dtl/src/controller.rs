@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use crate::adaptive::{self, Adaptive};
 use crate::config::{Algorithm, Config};
 use crate::delay::RoundTrip;
-use crate::limits::{MAX_DATAGRAM, MIN_DATAGRAM, ONE_WAY_KEPT, PAUSE_DATAGRAMS, PAUSE_TIME};
+use crate::limits::{
+    MAX_DATAGRAM, MAX_RTT, MIN_DATAGRAM, ONE_WAY_KEPT, PAUSE_DATAGRAMS, PAUSE_TIME,
+};
 use crate::paper::{Acked, Paper};
 use crate::priority::Priority;
 use crate::report::{LimitedBy, Mode, Report};
@@ -157,6 +159,7 @@ impl Controller {
             return;
         };
         let rtt = self.round_trip.update(rtt, receive_delay);
+        let rtt_error = rtt_error.min(MAX_RTT.saturating_sub(rtt));
         let fresh = |told: Instant| now.saturating_duration_since(told) <= ONE_WAY_KEPT;
         self.way_back = self.way_back.filter(|(told, _)| fresh(*told));
         // A window of which less than half was used says nothing about the path (RFC 9002 §7.8). Half, because pacing

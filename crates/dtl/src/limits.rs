@@ -50,7 +50,7 @@ pub const MAX_WINDOW: u64 = 1 << 32;
 /// Longest round-trip time or one-way delay that is believed, per sample.
 ///
 /// Source: RFC 6298 §2.5, the bound of a retransmission timer. Past it a sample counts as this long, so that one
-/// absurd sample cannot stop a flow for ever. One-way delays are not held to it: they include the clocks' offset.
+/// absurd sample cannot stop a flow for ever; it holds with the error that the sample may have, too. One-way delays are not held to it: they include the clocks' offset.
 pub const MAX_RTT: Duration = Duration::from_secs(60);
 
 /// For how long one-way delays, once told, are those that a report shows.
