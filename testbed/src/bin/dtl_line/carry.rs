@@ -28,6 +28,10 @@ const FRAME: usize = 2048;
 /// Buffers that are kept for reuse.
 const SPARE: usize = 1024;
 
+/// Both clocks are taken to be read at one moment if that took no longer than this; it is tried so often.
+const AT_ONCE: Duration = Duration::from_micros(5);
+const TRIES: u32 = 8;
+
 /// An end of the line, and the way from there to the other end.
 #[derive(Debug)]
 pub(crate) struct End {
@@ -176,22 +180,19 @@ fn ended(end: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(poll(&mut files, Some(&Timespec::default()))? > 0)
 }
 
-/// Times at which the clocks are read again if that took longer than [`AT_ONCE`], and the longest that it should take: frames of a look would
-/// leave too early by as long as this thread waited for a processor between the two.
-const TRIES: u32 = 8;
-const AT_ONCE: Duration = Duration::from_micros(5);
-
-/// The clock that is never set and the system's, read at one moment, or the first after the other: what seems to have come late arrives late,
-/// which happens on any line, and nothing arrives earlier than it can.
+/// The clock that is never set and the system's, read at one moment, or the first after the other. The other way about, the frames of a look would
+/// leave too early by as long as this thread had to wait for a processor between the two; so they leave late, as they may on any line.
 fn both_clocks() -> (Instant, SystemTime) {
-    let mut tries = 0;
-    loop {
-        let (before, clock, after) = (Instant::now(), SystemTime::now(), Instant::now());
-        tries += 1;
-        if after.saturating_duration_since(before) <= AT_ONCE || tries == TRIES {
-            return (after, clock);
+    let read = || (Instant::now(), SystemTime::now(), Instant::now());
+    let mut clocks = read();
+    for _ in 1..TRIES {
+        let (before, _, after) = clocks;
+        if after.saturating_duration_since(before) <= AT_ONCE {
+            break;
         }
+        clocks = read();
     }
+    (clocks.2, clocks.1)
 }
 
 /// The time of the kernel's stamp, which is one of the system clock, on the clock that is never set.
