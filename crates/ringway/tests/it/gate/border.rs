@@ -199,10 +199,13 @@ impl Border {
         );
     }
 
-    /// Lets both ends send each segment by itself: joined ones of up to 64 KiB come in lumps where a class is slow.
+    /// Lets both ends, and the gateway where connections end there, send each segment by itself: joined ones of up to 64 KiB
+    /// come in lumps where a class is slow, and the other end counts one header for all that HTB counted one each for.
     pub(super) fn unjoined(&self) {
         for (host, interface) in [
             (&self.client, &self.client_interface),
+            (&self.gateway, &self.inside),
+            (&self.gateway, &self.outside),
             (&self.server, &self.server_interface),
         ] {
             host.check(&["ip", "link", "set", "dev", interface, "gso_max_segs", "1"])
