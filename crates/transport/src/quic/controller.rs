@@ -224,6 +224,7 @@ impl PriorityFactory {
             first: CONTROLLER_FIRST,
             window: 0,
             looked: now,
+            due: None,
             rate: None,
             burst: None,
             pacing: None,
@@ -265,6 +266,8 @@ struct PriorityController {
     burst: Option<u64>,
     /// When they were last looked up.
     looked: Instant,
+    /// When the core's clock is due, as it was then.
+    due: Option<Instant>,
     /// The rate told to QUIC: lower than `rate` after a pause, see [`PriorityController::after_pause`].
     pacing: Option<u64>,
     last_sent: Option<Instant>,
@@ -281,7 +284,7 @@ impl PriorityController {
             self.inner.on_one_way_delay(at, rtt, delay);
         }
         // QUIC has no timer for controllers: packets and acknowledgements are the clock.
-        if self.inner.poll_timeout().is_some_and(|due| due <= now) {
+        if self.due.is_some_and(|due| due <= now) {
             self.inner.handle_timeout(now);
             self.refresh(now);
         }
@@ -295,6 +298,7 @@ impl PriorityController {
             .pacing_rate()
             .map(|rate| rate.max(self.slowest()));
         self.burst = self.inner.burst();
+        self.due = self.inner.poll_timeout();
         self.pacing = self.rate;
         self.looked = now;
     }
@@ -374,8 +378,8 @@ impl PriorityController {
             ack.rtt = rtt;
             ack.rtt_error = rtt_error;
             bytes = bytes.saturating_add(ack.bytes);
-            self.inner.on_ack(now, ack);
         }
+        self.inner.on_acks(now, &self.acks);
         let sent = newest.1;
         self.look = Some(Look { sent, rtt, bytes });
         self.acks.clear();

@@ -201,10 +201,21 @@ impl Core {
         }
     }
 
-    pub(super) fn on_ack(&mut self, now: Instant, sample: &AckSample) {
+    /// Each of a batch.
+    pub(super) fn on_acks(&mut self, now: Instant, samples: &[AckSample]) {
         match self {
-            Core::Alone(controller) => controller.on_ack(now, sample),
-            Core::Grouped(at) => at.group.lock().on_ack(now, at.id, sample),
+            Core::Alone(controller) => {
+                for sample in samples {
+                    controller.on_ack(now, sample);
+                }
+            }
+            Core::Grouped(at) => {
+                // One lock for all of them.
+                let mut group = at.group.lock();
+                for sample in samples {
+                    group.on_ack(now, at.id, sample);
+                }
+            }
         }
     }
 
