@@ -153,9 +153,12 @@ impl Live {
         self.terminator = Some(terminator);
     }
 
-    /// The kernel decides, too. What it tells goes to one loop.
+    /// The kernel decides, too. What it tells goes to one loop, which also takes up whom the kernel refuses for an earlier run.
     pub fn share_kernel(&mut self, shared: SharedKernel, told: Option<KernelTold>) {
         self.gateway.share_cache();
+        if told.is_some() {
+            self.gateway.take_up_blocked(shared.cache.known(now()));
+        }
         self.kernel = Some((shared, told));
     }
 

@@ -27,11 +27,22 @@ pub struct Call {
     pub client: IpAddr,
 }
 
+/// Calls that are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockedCall {
+    /// Like this one.
+    pub call: Call,
+    /// Until this time since the Unix epoch.
+    pub until: Duration,
+    /// What was blocked is announced by others: another announcement makes it another one.
+    pub announced: bool,
+}
+
 /// What the kernel's connection cache is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cached {
-    /// Calls like this one are refused until this time since the Unix epoch.
-    Until(Call, Duration),
+    /// These are refused.
+    Until(BlockedCall),
     /// They are not any more: what was refused of them and not told is to be told now.
     Gone(Call),
 }
@@ -130,21 +141,43 @@ impl ConnectionCache {
 
     /// Refuses calls like this one until then. `announced`: it was one that others announce ([`forgive`](Self::forgive)).
     pub(super) fn block(&mut self, ends: &Ends, until: Duration, announced: bool) {
-        let key = Call::of(ends);
-        self.tell_kernel(Cached::Until(key, until));
-        if let Some(entry) = self.entries.get_mut(&key) {
-            entry.until = until;
-            entry.announced = announced;
-            return;
-        }
-        let entry = Entry {
+        let call = Call::of(ends);
+        let blocked = BlockedCall {
+            call,
             until,
             announced,
+        };
+        self.tell_kernel(Cached::Until(blocked));
+        match self.entries.get_mut(&call) {
+            Some(entry) => {
+                entry.until = until;
+                entry.announced = announced;
+            }
+            None => self.enter(&blocked),
+        }
+    }
+
+    /// Those that an earlier run has told the kernel, which refuses them: as if this one had blocked them, so that they end by an
+    /// announcement, with their time, or all together.
+    pub(super) fn take_up(&mut self, mut left: Vec<BlockedCall>) {
+        left.sort_by_key(|blocked| blocked.until);
+        for blocked in left {
+            // What this run has blocked is newer.
+            if !self.entries.contains_key(&blocked.call) {
+                self.enter(&blocked);
+            }
+        }
+    }
+
+    fn enter(&mut self, blocked: &BlockedCall) {
+        let entry = Entry {
+            until: blocked.until,
+            announced: blocked.announced,
             tell_at: Duration::ZERO,
             untold: None,
         };
-        self.entries.insert(key, entry);
-        self.order.push_back((until, key));
+        self.entries.insert(blocked.call, entry);
+        self.order.push_back((blocked.until, blocked.call));
         while self.order.len() > MAX_BLOCKED {
             self.forget_oldest();
         }
@@ -255,7 +288,7 @@ mod tests {
     use std::net::{IpAddr, SocketAddr};
     use std::time::Duration;
 
-    use super::{Cached, Call, ConnectionCache, Ends, RefusedCalls};
+    use super::{BlockedCall, Cached, Call, ConnectionCache, Ends, RefusedCalls};
     use crate::limits::{MAX_BLOCKED, REFUSALS_TOLD};
     use crate::packet::L4;
 
@@ -274,6 +307,23 @@ mod tests {
 
     fn tcp(last: u8) -> Ends {
         ends(L4::Tcp, [10, 0, 0, last], ([192, 0, 2, 1], 6_881))
+    }
+
+    fn blocked(ends: &Ends, until: Duration, announced: bool) -> BlockedCall {
+        BlockedCall {
+            call: Call::of(ends),
+            until,
+            announced,
+        }
+    }
+
+    fn gone(cache: &mut ConnectionCache) -> Vec<Call> {
+        let shared = std::iter::from_fn(|| cache.poll_shared());
+        let calls = shared.map(|cached| match cached {
+            Cached::Gone(call) => call,
+            Cached::Until(blocked) => panic!("{blocked:?} is told anew"),
+        });
+        calls.collect()
     }
 
     fn told(cache: &mut ConnectionCache) -> Vec<u64> {
@@ -349,8 +399,10 @@ mod tests {
         let call = Call::of(&tcp(2));
         cache.block(&tcp(2), s(60), false);
         cache.block(&tcp(2), s(90), false);
-        assert_eq!(cache.poll_shared(), Some(Cached::Until(call, s(60))));
-        assert_eq!(cache.poll_shared(), Some(Cached::Until(call, s(90))));
+        for until in [s(60), s(90)] {
+            let blocked = blocked(&tcp(2), until, false);
+            assert_eq!(cache.poll_shared(), Some(Cached::Until(blocked)));
+        }
         cache.expire(s(89));
         assert_eq!(cache.poll_shared(), Some(Cached::Gone(Call::of(&tcp(1)))));
         assert_eq!(cache.poll_shared(), None);
@@ -364,6 +416,47 @@ mod tests {
         assert_eq!(told(&mut cache), [12]);
         cache.close();
         assert_eq!(cache.poll_shared(), Some(Cached::Gone(call)));
+    }
+
+    #[test]
+    fn what_an_earlier_run_has_left_in_the_kernel_ends_as_what_this_one_tells_it() {
+        let cache_with = || {
+            let mut cache = ConnectionCache::default();
+            cache.share();
+            cache.take_up(vec![
+                blocked(&tcp(3), s(90), true),
+                blocked(&tcp(1), s(30), false),
+                blocked(&tcp(2), s(60), true),
+            ]);
+            // The kernel knows them.
+            assert_eq!(cache.poll_shared(), None);
+            cache
+        };
+        let calls = |places: [u8; 2]| places.map(|last| Call::of(&tcp(last))).to_vec();
+
+        let mut cache = cache_with();
+        assert!(
+            [1, 2, 3]
+                .iter()
+                .all(|last| cache.refuses(&tcp(*last), s(1)))
+        );
+        cache.forgive(L4::Tcp, ([192, 0, 2, 1], 6_881).into());
+        assert_eq!(gone(&mut cache), calls([2, 3]));
+        assert!(cache.refuses(&tcp(1), s(29)) && !cache.refuses(&tcp(2), s(29)));
+
+        let mut cache = cache_with();
+        cache.expire(s(60));
+        assert_eq!(gone(&mut cache), calls([1, 2]));
+        cache.clear();
+        assert_eq!(gone(&mut cache), [Call::of(&tcp(3))]);
+        assert!(!cache.refuses(&tcp(3), s(61)));
+
+        // What this run has blocked by then is newer.
+        let mut cache = ConnectionCache::default();
+        cache.block(&tcp(1), s(90), false);
+        cache.take_up(vec![blocked(&tcp(1), s(30), true)]);
+        assert!(cache.refuses(&tcp(1), s(89)));
+        assert_eq!((cache.len(), cache.order.len()), (1, 1));
     }
 
     #[test]

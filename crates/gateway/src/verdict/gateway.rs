@@ -8,7 +8,8 @@ use super::desk::Desk;
 use super::event::Event;
 use super::state::{DecidedFlow, LiveFlow};
 use super::{
-    Cached, FilePart, Mode, PASSED, RefusedCalls, ScanJob, Scanned, Settings, Settled, Verdict, Why,
+    BlockedCall, Cached, FilePart, Mode, PASSED, RefusedCalls, ScanJob, Scanned, Settings, Settled,
+    Verdict, Why,
 };
 use crate::classify::Classifier;
 use crate::flow::TableBounds;
@@ -108,6 +109,11 @@ impl Gateway {
     /// ([`poll_cached`](Self::poll_cached)), and tells what it refused ([`handle_refused`](Self::handle_refused)).
     pub fn share_cache(&mut self) {
         self.desk.cache.share();
+    }
+
+    /// These are refused by the kernel, which an earlier run has told so: here they are known, too, from now on.
+    pub fn take_up_blocked(&mut self, left: Vec<BlockedCall>) {
+        self.desk.cache.take_up(left);
     }
 
     /// What the kernel's connection cache is to be told next.

@@ -20,7 +20,7 @@ mod way;
 
 use std::time::Duration;
 
-pub use cache::{Cached, Call, RefusedCalls};
+pub use cache::{BlockedCall, Cached, Call, RefusedCalls};
 pub use event::{Event, EventKind, FileInfo, Text};
 pub use gateway::Gateway;
 pub use state::{DecidedFlow, LiveFlow};

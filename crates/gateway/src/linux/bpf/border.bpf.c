@@ -208,7 +208,9 @@ struct blocked {
 	__u64 untold;
 	__u64 latest;
 	__be16 client_port;
-	__u8 zero[6];
+	// Others announce what was blocked: kept for the gateway's next run.
+	__u8 announced;
+	__u8 zero[5];
 };
 
 struct {

@@ -11,12 +11,14 @@ use aya::maps::{HashMap, MapData, RingBuf};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::packet::L4;
-use crate::verdict::{Cached, Call, RefusedCalls};
+use crate::verdict::{BlockedCall, Cached, Call, RefusedCalls};
 
 /// Bytes of `struct call`.
 const CALL: usize = 36;
 /// Bytes of `struct blocked`.
 const BLOCKED: usize = 40;
+/// Where it says that others announce what was blocked: the kernel keeps that for the next run.
+const ANNOUNCED: usize = 34;
 
 type Blocked = HashMap<MapData, [u8; CALL], [u8; BLOCKED]>;
 
@@ -45,17 +47,36 @@ impl KernelCache {
         }
     }
 
+    /// Who is refused, also those whom an earlier run has told it; `now` is the time since the Unix epoch. Of those whose time is over
+    /// what was refused and not told is still to be [told](Self::tell).
+    pub fn known(&self, now: Duration) -> Vec<BlockedCall> {
+        let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = map.iter().flatten().filter_map(|(key, value)| {
+            Some(BlockedCall {
+                call: call(&key)?,
+                until: at(now, number(&value, 0)),
+                announced: value
+                    .get(ANNOUNCED)
+                    .is_some_and(|announced| *announced != 0),
+            })
+        });
+        known.collect()
+    }
+
     /// Tells the kernel; `now` is the time since the Unix epoch. Answers what it had refused and not told of one that is gone.
     /// What the kernel does not take is refused in user space.
     pub fn tell(&self, now: Duration, cached: &Cached) -> Option<RefusedCalls> {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match cached {
-            Cached::Until(call, until) => {
-                let key = key(call);
+            Cached::Until(blocked) => {
+                let key = key(&blocked.call);
                 // Refusals that were counted stay counted.
                 let mut value = map.get(&key, 0).unwrap_or([0; BLOCKED]);
-                let until = since_boot().saturating_add(until.saturating_sub(now));
+                let until = since_boot().saturating_add(blocked.until.saturating_sub(now));
                 put(&mut value, 0, nanoseconds(until));
+                if let Some(announced) = value.get_mut(ANNOUNCED) {
+                    *announced = blocked.announced.into();
+                }
                 map.insert(key, value, 0).ok();
                 None
             }
@@ -102,21 +123,8 @@ impl Refusals {
 
 /// `struct refusals`.
 fn refusals(told: &[u8], now: Duration) -> Option<RefusedCalls> {
-    let address = |at: usize| -> Option<IpAddr> {
-        let bytes: [u8; 16] = told.get(at..at.checked_add(16)?)?.try_into().ok()?;
-        Some(Ipv6Addr::from(bytes).to_canonical())
-    };
-    let l4 = match *told.get(34)? {
-        6 => L4::Tcp,
-        17 => L4::Udp,
-        _ => return None,
-    };
     Some(RefusedCalls {
-        call: Call {
-            l4,
-            client: address(0)?,
-            server: SocketAddr::new(address(16)?, port(told, 32)),
-        },
+        call: call(told)?,
         client_port: port(told, 36),
         attempts: number(told, 40),
         at: at(now, number(told, 48)),
@@ -147,10 +155,29 @@ fn key(call: &Call) -> [u8; CALL] {
     key
 }
 
+/// What such a key is of; more may follow it.
+fn call(key: &[u8]) -> Option<Call> {
+    let address = |at: usize| -> Option<IpAddr> {
+        let bytes: [u8; 16] = key.get(at..at.checked_add(16)?)?.try_into().ok()?;
+        Some(Ipv6Addr::from(bytes).to_canonical())
+    };
+    let l4 = match *key.get(34)? {
+        6 => L4::Tcp,
+        17 => L4::Udp,
+        _ => return None,
+    };
+    Some(Call {
+        l4,
+        client: address(0)?,
+        server: SocketAddr::new(address(16)?, port(key, 32)),
+    })
+}
+
 /// A time since boot as one since the Unix epoch.
 fn at(now: Duration, since: u64) -> Duration {
-    let ago = since_boot().saturating_sub(Duration::from_nanos(since));
-    now.saturating_sub(ago)
+    let (time, boot) = (Duration::from_nanos(since), since_boot());
+    now.saturating_add(time.saturating_sub(boot))
+        .saturating_sub(boot.saturating_sub(time))
 }
 
 pub(super) fn since_boot() -> Duration {

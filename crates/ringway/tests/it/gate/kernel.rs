@@ -279,19 +279,37 @@ fn whoever_observes_refuses_nobody_in_the_kernel_either() -> Tested {
 }
 
 #[test]
-fn whoever_observes_after_a_killed_gateway_refuses_nobody_whom_that_has_told_of() -> Tested {
-    let Some(mut border) = border("the connection cache of a killed gateway, observing") else {
+fn whom_a_killed_gateway_has_told_of_the_next_one_refuses_or_lets_go() -> Tested {
+    let Some(mut border) = border("the connection cache of a killed gateway") else {
         return Ok(());
     };
     let bpffs = Bpffs::mount(border.folder.path())?;
+    let more = ["--bpffs", bpffs.0.as_str()];
     // For longer than anybody waits here.
-    let more = ["--bpffs", &bpffs.0, "--blocked-for", "10m"];
-    border.up(BLOCK, &[&KERNEL[..], &more].concat());
+    let enforcing = [&KERNEL[..], &more, &["--blocked-for", "10m"]].concat();
     let server = format!("{SERVER}:6881");
     echo(&border, &server)?;
+    // It observes, or keeps no connection cache.
+    for next in [
+        [&KERNEL[1..], &more, &["--blocked-for", "10m"]].concat(),
+        [&KERNEL[..], &more, &["--blocked-for", "0s"]].concat(),
+    ] {
+        border.up(BLOCK, &enforcing);
+        answered(&border, &server, HELLO, false)?;
+        border.daemon().kill()?;
+        border.up(BLOCK, &next);
+        answered(&border, &server, b"hello", true)?;
+        border.daemon().kill()?;
+    }
+    // It goes on until it is told to observe.
+    border.up(BLOCK, &enforcing);
     answered(&border, &server, HELLO, false)?;
     border.daemon().kill()?;
-    border.up(BLOCK, &[&KERNEL[1..], &more].concat());
+    border.up(BLOCK, &enforcing);
+    answered(&border, &server, b"hello", false)?;
+    let policy = border.path("policy.toml");
+    let applied = border.ask(&["apply", &policy, "--observe"]);
+    assert_eq!(applied.code, Some(0), "{}", applied.stderr);
     answered(&border, &server, b"hello", true)
 }
 

@@ -10,7 +10,7 @@ use super::super::refused::{KernelCache, Refusals};
 use super::super::{REFUSE, REFUSE_EARLY, REFUSE_NEW, load_program};
 use super::{Folder, not_tested, packet_of};
 use crate::packet::L4;
-use crate::verdict::{Cached, Call};
+use crate::verdict::{BlockedCall, Cached, Call};
 
 /// `TC_ACT_SHOT` and `TC_ACT_UNSPEC`, `XDP_DROP` and `XDP_PASS`, and what a rule takes for a match and for none.
 const ANSWERS: [(&str, u32, u32); 3] = [
@@ -111,6 +111,14 @@ fn call(place: usize, l4: L4) -> Call {
     }
 }
 
+fn until(call: Call, until: Duration) -> Cached {
+    Cached::Until(BlockedCall {
+        call,
+        until,
+        announced: false,
+    })
+}
+
 #[test]
 fn calls_like_a_blocked_one_are_refused_and_nothing_else_is() {
     let Some(border) = border("refused") else {
@@ -121,8 +129,8 @@ fn calls_like_a_blocked_one_are_refused_and_nothing_else_is() {
     // IPv4, IPv6, and IPv6 with an extension header.
     for place in [0, 1, 3] {
         assert!(border.refused_by(&tcp(place, SYN)).is_empty(), "{place}");
-        let until = Cached::Until(call(place, L4::Tcp), NOW + MINUTE);
-        assert_eq!(border.cache.tell(NOW, &until), None);
+        let blocked = until(call(place, L4::Tcp), NOW + MINUTE);
+        assert_eq!(border.cache.tell(NOW, &blocked), None);
         assert_eq!(border.refused_by(&tcp(place, SYN)), all, "{place}");
         // With the flags of congestion notification it is a call as well.
         assert_eq!(border.refused_by(&tcp(place, SYN | 0xc0)), all, "{place}");
@@ -145,7 +153,7 @@ fn calls_like_a_blocked_one_are_refused_and_nothing_else_is() {
         // A datagram by the packet filter alone, which knows that it begins something.
         border
             .cache
-            .tell(NOW, &Cached::Until(call(place, L4::Udp), NOW + MINUTE));
+            .tell(NOW, &until(call(place, L4::Udp), NOW + MINUTE));
         assert_eq!(border.refused_by(&datagram), [REFUSE_NEW], "{place}");
     }
 }
@@ -157,7 +165,7 @@ fn neither_parts_of_packets_nor_other_networks_frames_are_refused() {
     };
     border
         .cache
-        .tell(NOW, &Cached::Until(call(0, L4::Tcp), NOW + MINUTE));
+        .tell(NOW, &until(call(0, L4::Tcp), NOW + MINUTE));
     let syn = packet_of((0, 0), Some((7, SYN, 0)), b"");
     let header = ethernet(&syn);
     for name in [REFUSE, REFUSE_EARLY] {
@@ -192,7 +200,7 @@ fn refusals_are_counted_told_and_over_with_their_time() {
     };
     let syn = packet_of((0, 0), Some((7, SYN, 0)), b"");
     let (header, known) = (ethernet(&syn), call(0, L4::Tcp));
-    border.cache.tell(NOW, &Cached::Until(known, NOW + MINUTE));
+    border.cache.tell(NOW, &until(known, NOW + MINUTE));
     for _attempt in 0..5 {
         assert!(border.refuses(REFUSE, &header, &syn));
     }
@@ -203,9 +211,7 @@ fn refusals_are_counted_told_and_over_with_their_time() {
         (known, 40_000, 1)
     );
     assert_eq!(border.refusals.poll(NOW), None);
-    border
-        .cache
-        .tell(NOW, &Cached::Until(known, NOW + 2 * MINUTE));
+    border.cache.tell(NOW, &until(known, NOW + 2 * MINUTE));
     assert!(border.refuses(REFUSE, &header, &syn));
     let rest = border.cache.tell(NOW, &Cached::Gone(known)).unwrap();
     assert_eq!(
@@ -215,11 +221,48 @@ fn refusals_are_counted_told_and_over_with_their_time() {
     assert!(!border.refuses(REFUSE, &header, &syn));
     assert_eq!(border.cache.tell(NOW, &Cached::Gone(known)), None);
     // Its time is over without anybody saying so.
-    let soon = Cached::Until(known, NOW + Duration::from_millis(200));
+    let soon = until(known, NOW + Duration::from_millis(200));
     border.cache.tell(NOW, &soon);
     let begun = std::time::Instant::now();
     while border.refuses(REFUSE, &header, &syn) {
         assert!(begun.elapsed() < MINUTE, "it is refused for ever");
     }
     assert!(begun.elapsed() >= Duration::from_millis(100));
+}
+
+#[test]
+fn whoever_comes_after_knows_who_is_refused_and_for_how_long() {
+    let Some(border) = border("left") else {
+        return;
+    };
+    let left = [
+        (call(0, L4::Tcp), NOW + MINUTE, false),
+        (call(1, L4::Udp), NOW + 2 * MINUTE, true),
+        (call(3, L4::Tcp), NOW, true),
+    ]
+    .map(|(call, until, announced)| BlockedCall {
+        call,
+        until,
+        announced,
+    });
+    for blocked in left {
+        border.cache.tell(NOW, &Cached::Until(blocked));
+    }
+    // Told anew it is what it was told last.
+    let last = BlockedCall {
+        announced: false,
+        ..left[1]
+    };
+    border.cache.tell(NOW, &Cached::Until(last));
+    border.cache.tell(NOW, &Cached::Until(left[1]));
+    let known = border.cache.known(NOW);
+    assert_eq!(known.len(), left.len(), "{known:?}");
+    for blocked in left {
+        let found = known.iter().find(|known| known.call == blocked.call);
+        let found = found.unwrap();
+        assert_eq!(found.announced, blocked.announced, "{found:?}");
+        // The clock went on between the two.
+        let late = blocked.until.abs_diff(found.until);
+        assert!(late < Duration::from_secs(5), "{found:?}");
+    }
 }
