@@ -77,8 +77,9 @@ impl Pipeline {
     }
 
     /// What is known of other flows; to tell it what the gateway knows otherwise.
-    pub fn surroundings_mut(&mut self) -> &mut Surroundings {
-        self.tracker.surroundings_mut()
+    #[must_use]
+    pub fn surroundings(&self) -> &Surroundings {
+        self.tracker.surroundings()
     }
 
     fn collect(&mut self) {

@@ -160,8 +160,13 @@ impl<T: Default> Tracker<T> {
     }
 
     /// What is known of other flows.
-    pub(crate) fn surroundings_mut(&mut self) -> &mut Surroundings {
-        &mut self.surroundings
+    pub(crate) fn surroundings(&self) -> &Surroundings {
+        &self.surroundings
+    }
+
+    /// Knows of other flows what these surroundings do, from now on.
+    pub(crate) fn share_surroundings(&mut self, surroundings: &Surroundings) {
+        self.surroundings = surroundings.clone();
     }
 
     /// A conversation has announced this flow.

@@ -4,6 +4,7 @@
 //! tracker, or many peers at ports of their own choice. Both together make a flow likely, never certain.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::endpoints::Endpoints;
@@ -40,9 +41,13 @@ impl Host {
     }
 }
 
-/// A bounded memory of what was seen of endpoints and hosts.
+/// A bounded memory of what was seen of endpoints and hosts. Clones are the same memory: who of several queues gets a flow is chance, and its
+/// hosts' other flows may have come to another one.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings(Arc<Mutex<Known>>);
+
 #[derive(Debug)]
-pub struct Surroundings {
+struct Known {
     endpoints: Endpoints,
     hosts: Generations<IpAddr, Host>,
     /// With the time when it was said last.
@@ -50,7 +55,7 @@ pub struct Surroundings {
     members: Generations<SocketAddr, String>,
 }
 
-impl Default for Surroundings {
+impl Default for Known {
     fn default() -> Self {
         Self {
             endpoints: Endpoints::default(),
@@ -62,18 +67,23 @@ impl Default for Surroundings {
 }
 
 impl Surroundings {
-    /// Tells at which endpoint a member of a ring listens; its Ringway flows then name it.
-    pub fn know_member(&mut self, endpoint: SocketAddr, member: &str) {
-        self.members.insert(endpoint, member.to_owned());
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // What a panic elsewhere leaves half noted is at worst a hint that is missing.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in what a flow's latest packet told. Call it after each inspected packet.
-    pub fn note(&mut self, flow: &mut Flow<impl AsRef<Inspection> + AsMut<Inspection>>) {
+    /// Tells at which endpoint a member of a ring listens; its Ringway flows then name it.
+    pub fn know_member(&self, endpoint: SocketAddr, member: &str) {
+        self.known().members.insert(endpoint, member.to_owned());
+    }
+
+    /// Takes in what a flow's latest packet told, which is nothing of most. Call it after each inspected packet.
+    pub fn note(&self, flow: &mut Flow<impl AsRef<Inspection> + AsMut<Inspection>>) {
         if let Some(announced) = flow.attachment.as_mut().take_announced() {
             // Nobody offers a file at a service's port: whoever could name one would have it taken for a chat's.
             if announced.endpoint.port() >= FIRST_USER_PORT {
                 let said = (flow.last_seen, announced);
-                self.announced.insert(said.1.endpoint, said);
+                self.known().announced.insert(said.1.endpoint, said);
             }
         }
         match flow.attachment.as_ref().verdict() {
@@ -87,7 +97,7 @@ impl Surroundings {
                     || verdict.application == I2P
                     || verdict.details.member.is_some();
                 if matters && flow.attachment.as_mut().tell() {
-                    self.note_application(flow, speaks);
+                    self.known().note_application(flow, speaks);
                 }
             }
             _ => {
@@ -97,12 +107,25 @@ impl Surroundings {
                     .take_opened()
                     .is_some_and(is_key_exchange)
                 {
-                    self.note_peer(flow);
+                    self.known().note_peer(flow);
                 }
             }
         }
     }
 
+    /// The flow's own verdict, weighed with its surroundings.
+    #[must_use]
+    pub fn conclude(&self, flow: &Flow<impl AsRef<Inspection>>) -> Verdict {
+        self.known().conclude(flow)
+    }
+
+    /// A conversation has named the called end of this flow, not long before it began.
+    pub(crate) fn names(&self, flow: &Flow<impl AsRef<Inspection>>) -> bool {
+        self.known().announcement(flow).is_some()
+    }
+}
+
+impl Known {
     fn note_application(
         &mut self,
         flow: &Flow<impl AsRef<Inspection>>,
@@ -112,7 +135,7 @@ impl Surroundings {
             return;
         };
         if let Some(member) = verdict.details.member.as_deref() {
-            self.know_member(flow.client, member);
+            self.members.insert(flow.client, member.to_owned());
         }
         if verdict.application == I2P {
             self.host(flow.client.ip()).i2p = true;
@@ -151,9 +174,7 @@ impl Surroundings {
         self.hosts.entry(address)
     }
 
-    /// The flow's own verdict, weighed with its surroundings.
-    #[must_use]
-    pub fn conclude(&self, flow: &Flow<impl AsRef<Inspection>>) -> Verdict {
+    fn conclude(&self, flow: &Flow<impl AsRef<Inspection>>) -> Verdict {
         let own = flow.attachment.as_ref().verdict();
         let mut verdict = match own {
             Some(verdict) if verdict.confidence > Confidence::Guess => verdict.clone(),
@@ -200,11 +221,7 @@ impl Surroundings {
             .find(|side| self.endpoints.get(side) == Some(application))
     }
 
-    /// A conversation has named the called end of this flow, not long before it began.
-    pub(crate) fn names(&self, flow: &Flow<impl AsRef<Inspection>>) -> bool {
-        self.announcement(flow).is_some()
-    }
-
+    /// What a conversation said of the called end of this flow, not long before it began.
     fn announcement(&self, flow: &Flow<impl AsRef<Inspection>>) -> Option<&Announced> {
         let (said, announced) = self.announced.get(&flow.server)?;
         (flow.first_seen <= said.saturating_add(EXPECTED_FOR)).then_some(announced)

@@ -45,6 +45,9 @@ pub enum Cached {
     Until(BlockedCall),
     /// They are not any more: what was refused of them and not told is to be told now.
     Gone(Call),
+    /// A connection to this server was announced: of the calls there none is refused any more that others had announced, whoever has
+    /// told of it.
+    Announced(L4, SocketAddr),
 }
 
 /// Calls that the kernel has refused.
@@ -73,6 +76,7 @@ impl Call {
 /// What is known of a blocked one.
 #[derive(Debug)]
 struct Entry {
+    since: Duration,
     until: Duration,
     /// It may come back as another one, by another announcement.
     announced: bool,
@@ -139,8 +143,14 @@ impl ConnectionCache {
         });
     }
 
-    /// Refuses calls like this one until then. `announced`: it was one that others announce ([`forgive`](Self::forgive)).
-    pub(super) fn block(&mut self, ends: &Ends, until: Duration, announced: bool) {
+    /// Refuses calls like this one from the first of these times to the second. `announced`: it was one that others announce
+    /// ([`forgive`](Self::forgive)).
+    pub(super) fn block(
+        &mut self,
+        ends: &Ends,
+        (since, until): (Duration, Duration),
+        announced: bool,
+    ) {
         let call = Call::of(ends);
         let blocked = BlockedCall {
             call,
@@ -150,10 +160,11 @@ impl ConnectionCache {
         self.tell_kernel(Cached::Until(blocked));
         match self.entries.get_mut(&call) {
             Some(entry) => {
+                entry.since = since;
                 entry.until = until;
                 entry.announced = announced;
             }
-            None => self.enter(&blocked),
+            None => self.enter(since, &blocked),
         }
     }
 
@@ -164,13 +175,14 @@ impl ConnectionCache {
         for blocked in left {
             // What this run has blocked is newer.
             if !self.entries.contains_key(&blocked.call) {
-                self.enter(&blocked);
+                self.enter(Duration::ZERO, &blocked);
             }
         }
     }
 
-    fn enter(&mut self, blocked: &BlockedCall) {
+    fn enter(&mut self, since: Duration, blocked: &BlockedCall) {
         let entry = Entry {
+            since,
             until: blocked.until,
             announced: blocked.announced,
             tell_at: Duration::ZERO,
@@ -198,18 +210,26 @@ impl ConnectionCache {
         for call in calls {
             self.forget(call);
         }
+        // What other queues have blocked there, or an earlier run.
+        self.tell_kernel(Cached::Announced(l4, server));
     }
 
-    /// Whether an attempt is refused.
-    pub(super) fn refuses(&mut self, ends: &Ends, now: Duration) -> bool {
+    /// Whether an attempt is refused. `said`: when another queue, or this one, heard last that a connection to this server was announced.
+    pub(super) fn refuses(&mut self, ends: &Ends, now: Duration, said: Option<Duration>) -> bool {
         if self.entries.is_empty() {
             return false;
         }
         self.expire(now);
-        let entry = self.entries.get_mut(&Call::of(ends));
+        let call = Call::of(ends);
+        let entry = self.entries.get_mut(&call);
         let Some(entry) = entry.filter(|entry| entry.until > now) else {
             return false;
         };
+        let forgiven = said.is_some_and(|said| said > entry.since);
+        if entry.announced && call.l4 == L4::Tcp && forgiven {
+            self.forget(call);
+            return false;
+        }
         let attempts = entry.untold.map_or(0, |untold| untold.attempts);
         let refusals = Refusals {
             latest: *ends,
@@ -320,10 +340,11 @@ mod tests {
     fn gone(cache: &mut ConnectionCache) -> Vec<Call> {
         let shared = std::iter::from_fn(|| cache.poll_shared());
         let calls = shared.map(|cached| match cached {
-            Cached::Gone(call) => call,
+            Cached::Gone(call) => Some(call),
             Cached::Until(blocked) => panic!("{blocked:?} is told anew"),
+            Cached::Announced(..) => None,
         });
-        calls.collect()
+        calls.flatten().collect()
     }
 
     fn told(cache: &mut ConnectionCache) -> Vec<u64> {
@@ -334,35 +355,35 @@ mod tests {
     #[test]
     fn a_blocked_connection_is_known_until_its_time_is_over() {
         let mut cache = ConnectionCache::default();
-        cache.block(&tcp(1), s(60), false);
-        assert!(cache.refuses(&tcp(1), s(59)));
+        cache.block(&tcp(1), (s(0), s(60)), false);
+        assert!(cache.refuses(&tcp(1), s(59), None));
         let server = ([192, 0, 2, 1], 6_881);
-        assert!(!cache.refuses(&ends(L4::Udp, [10, 0, 0, 1], server), s(59)));
+        assert!(!cache.refuses(&ends(L4::Udp, [10, 0, 0, 1], server), s(59), None));
         let web = ends(L4::Tcp, [10, 0, 0, 1], ([192, 0, 2, 1], 80));
-        assert!(!cache.refuses(&web, s(59)));
-        assert!(!cache.refuses(&tcp(1), s(60)));
+        assert!(!cache.refuses(&web, s(59), None));
+        assert!(!cache.refuses(&tcp(1), s(60), None));
         assert_eq!(cache.len(), 0);
     }
 
     #[test]
     fn a_renewed_one_is_known_for_longer() {
         let mut cache = ConnectionCache::default();
-        cache.block(&tcp(1), s(60), false);
-        cache.block(&tcp(1), s(90), false);
-        assert!(cache.refuses(&tcp(1), s(70)));
-        assert!(!cache.refuses(&tcp(1), s(90)));
+        cache.block(&tcp(1), (s(0), s(60)), false);
+        cache.block(&tcp(1), (s(0), s(90)), false);
+        assert!(cache.refuses(&tcp(1), s(70), None));
+        assert!(!cache.refuses(&tcp(1), s(90), None));
         assert_eq!((cache.len(), cache.order.len()), (0, 0));
     }
 
     #[test]
     fn a_renewed_one_ends_on_time_behind_later_ones() {
         let mut cache = ConnectionCache::default();
-        cache.block(&tcp(1), s(60), false);
-        cache.block(&tcp(1), s(90), false);
-        cache.block(&tcp(2), s(95), false);
-        assert!(cache.refuses(&tcp(1), s(61)));
-        assert!(!cache.refuses(&tcp(1), s(92)));
-        assert!(cache.refuses(&tcp(2), s(92)));
+        cache.block(&tcp(1), (s(0), s(60)), false);
+        cache.block(&tcp(1), (s(0), s(90)), false);
+        cache.block(&tcp(2), (s(0), s(95)), false);
+        assert!(cache.refuses(&tcp(1), s(61), None));
+        assert!(!cache.refuses(&tcp(1), s(92), None));
+        assert!(cache.refuses(&tcp(2), s(92), None));
     }
 
     #[test]
@@ -370,7 +391,11 @@ mod tests {
         let mut cache = ConnectionCache::default();
         for place in 0..u32::try_from(MAX_BLOCKED).unwrap() + 1_000 {
             let client = std::net::Ipv4Addr::from(place);
-            cache.block(&ends(L4::Udp, client, ([192, 0, 2, 1], 1)), s(60), false);
+            cache.block(
+                &ends(L4::Udp, client, ([192, 0, 2, 1], 1)),
+                (s(0), s(60)),
+                false,
+            );
         }
         assert_eq!(cache.len(), MAX_BLOCKED);
         assert_eq!(cache.order.len(), MAX_BLOCKED);
@@ -379,26 +404,26 @@ mod tests {
     #[test]
     fn the_first_refusal_is_told_at_once_and_the_others_together() {
         let mut cache = ConnectionCache::default();
-        cache.block(&tcp(1), s(600), false);
-        assert!(cache.refuses(&tcp(1), s(1)));
+        cache.block(&tcp(1), (s(0), s(600)), false);
+        assert!(cache.refuses(&tcp(1), s(1), None));
         assert_eq!(told(&mut cache), [1]);
         for _attempt in 0..100 {
-            assert!(cache.refuses(&tcp(1), s(2)));
+            assert!(cache.refuses(&tcp(1), s(2), None));
         }
         assert!(told(&mut cache).is_empty());
-        assert!(cache.refuses(&tcp(1), s(1) + REFUSALS_TOLD));
+        assert!(cache.refuses(&tcp(1), s(1) + REFUSALS_TOLD, None));
         assert_eq!(told(&mut cache), [101]);
     }
 
     #[test]
     fn a_kernel_that_refuses_too_is_told_who_comes_and_goes_and_tells_how_many_it_refused() {
         let mut cache = ConnectionCache::default();
-        cache.block(&tcp(1), s(60), false);
+        cache.block(&tcp(1), (s(0), s(60)), false);
         assert_eq!(cache.poll_shared(), None);
         cache.share();
         let call = Call::of(&tcp(2));
-        cache.block(&tcp(2), s(60), false);
-        cache.block(&tcp(2), s(90), false);
+        cache.block(&tcp(2), (s(0), s(60)), false);
+        cache.block(&tcp(2), (s(0), s(90)), false);
         for until in [s(60), s(90)] {
             let blocked = blocked(&tcp(2), until, false);
             assert_eq!(cache.poll_shared(), Some(Cached::Until(blocked)));
@@ -438,24 +463,24 @@ mod tests {
         assert!(
             [1, 2, 3]
                 .iter()
-                .all(|last| cache.refuses(&tcp(*last), s(1)))
+                .all(|last| cache.refuses(&tcp(*last), s(1), None))
         );
         cache.forgive(L4::Tcp, ([192, 0, 2, 1], 6_881).into());
         assert_eq!(gone(&mut cache), calls([2, 3]));
-        assert!(cache.refuses(&tcp(1), s(29)) && !cache.refuses(&tcp(2), s(29)));
+        assert!(cache.refuses(&tcp(1), s(29), None) && !cache.refuses(&tcp(2), s(29), None));
 
         let mut cache = cache_with();
         cache.expire(s(60));
         assert_eq!(gone(&mut cache), calls([1, 2]));
         cache.clear();
         assert_eq!(gone(&mut cache), [Call::of(&tcp(3))]);
-        assert!(!cache.refuses(&tcp(3), s(61)));
+        assert!(!cache.refuses(&tcp(3), s(61), None));
 
         // What this run has blocked by then is newer.
         let mut cache = ConnectionCache::default();
-        cache.block(&tcp(1), s(90), false);
+        cache.block(&tcp(1), (s(0), s(90)), false);
         cache.take_up(vec![blocked(&tcp(1), s(30), true)]);
-        assert!(cache.refuses(&tcp(1), s(89)));
+        assert!(cache.refuses(&tcp(1), s(89), None));
         assert_eq!((cache.len(), cache.order.len()), (1, 1));
     }
 
@@ -471,33 +496,58 @@ mod tests {
         for blocked in kept.iter().chain(&forgiven) {
             // What is no announced one stays blocked at the same place.
             let announced = blocked.client != tcp(7).client;
-            cache.block(blocked, s(60), announced);
+            cache.block(blocked, (s(0), s(60)), announced);
         }
         cache.share();
-        assert!(cache.refuses(&tcp(1), s(1)));
-        assert!(cache.refuses(&tcp(1), s(2)));
+        assert!(cache.refuses(&tcp(1), s(1), None));
+        assert!(cache.refuses(&tcp(1), s(2), None));
         assert_eq!(told(&mut cache), [1]);
         cache.forgive(L4::Tcp, server.into());
-        assert!(kept.iter().all(|blocked| cache.refuses(blocked, s(3))));
-        assert!(forgiven.iter().all(|other| !cache.refuses(other, s(3))));
+        assert!(
+            kept.iter()
+                .all(|blocked| cache.refuses(blocked, s(3), None))
+        );
+        assert!(
+            forgiven
+                .iter()
+                .all(|other| !cache.refuses(other, s(3), None))
+        );
         // What was refused of them and not told is, beside the first of each that stays, and the kernel hears of each.
         assert_eq!(told(&mut cache), [1, 1, 1, 1]);
         let gone = std::iter::from_fn(|| cache.poll_shared());
         assert_eq!(gone.filter(|c| matches!(c, Cached::Gone(_))).count(), 3);
         // It is blocked again, for as long as then.
-        cache.block(&tcp(1), s(90), false);
-        assert!(cache.refuses(&tcp(1), s(89)));
-        assert!(!cache.refuses(&tcp(1), s(90)));
+        cache.block(&tcp(1), (s(0), s(90)), false);
+        assert!(cache.refuses(&tcp(1), s(89), None));
+        assert!(!cache.refuses(&tcp(1), s(90), None));
         assert_eq!((cache.len(), cache.order.len()), (0, 0));
+    }
+
+    #[test]
+    fn what_another_queue_hears_announced_forgives_here_too() {
+        let mut cache = ConnectionCache::default();
+        let udp = ends(L4::Udp, [10, 0, 0, 1], ([192, 0, 2, 1], 6_881));
+        for (blocked, announced) in [(&tcp(1), true), (&tcp(2), false), (&udp, true)] {
+            cache.block(blocked, (s(10), s(70)), announced);
+        }
+        // What was said before is what it was blocked by.
+        for said in [s(9), s(10)] {
+            assert!(cache.refuses(&tcp(1), s(11), Some(said)));
+        }
+        assert!(!cache.refuses(&tcp(1), s(12), Some(s(11))));
+        assert!(!cache.refuses(&tcp(1), s(12), None));
+        // Of what nobody announces, and of datagrams, it says nothing.
+        assert!(cache.refuses(&tcp(2), s(12), Some(s(11))));
+        assert!(cache.refuses(&udp, s(12), Some(s(11))));
     }
 
     #[test]
     fn what_was_not_told_is_told_when_it_is_forgotten_or_at_the_end() {
         let mut cache = ConnectionCache::default();
         for (last, until) in [(1, s(10)), (2, s(60))] {
-            cache.block(&tcp(last), until, false);
+            cache.block(&tcp(last), (s(0), until), false);
             for _attempt in 0..3 {
-                assert!(cache.refuses(&tcp(last), s(1)));
+                assert!(cache.refuses(&tcp(last), s(1), None));
             }
         }
         assert_eq!(told(&mut cache), [1, 1]);

@@ -222,7 +222,8 @@ impl Desk {
             server: packet.destination,
             serial: flow.map_or(0, |flow| flow.serial),
         };
-        if self.settings.mode == Mode::Enforce && self.cache.refuses(&ends, now) {
+        let said = self.announced.get(now, ends.server).map(|(said, _)| said);
+        if self.settings.mode == Mode::Enforce && self.cache.refuses(&ends, now, said) {
             self.tell_refused();
             return Verdict::DROP;
         }
@@ -231,18 +232,17 @@ impl Desk {
 
     /// The first packet of a flow: it may be one that was just blocked, or be decided without the classifier.
     fn first(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
-        let announced = self.tracker.flow(seen.place).and_then(|flow| {
-            let expected = self.announced.get(now, flow.server)?;
-            Some(Box::new(expected))
-        });
+        let announced = self.tracker.flow(seen.place);
+        let announced = announced.and_then(|flow| self.announced.get(now, flow.server));
+        let (said, announced) = announced.unzip();
         let Some(flow) = self.tracker.flow_mut(seen.place) else {
             return Verdict::PASS;
         };
         let l4 = flow.l4;
         flow.attachment.own.status = Status::Undecided;
-        flow.attachment.own.announced = announced;
+        flow.attachment.own.announced = announced.map(Box::new);
         let enforcing = self.settings.mode == Mode::Enforce;
-        if enforcing && !flow.midway && self.cache.refuses(&ends(flow), now) {
+        if enforcing && !flow.midway && self.cache.refuses(&ends(flow), now, said) {
             flow.attachment.own.status = Status::Refused;
             self.tell_refused();
             return Verdict::DROP;
@@ -389,7 +389,8 @@ impl Desk {
         let enforcing = self.settings.mode == Mode::Enforce;
         if enforcing && !SHARED.contains(&application) && !self.settings.blocked_for.is_zero() {
             let until = now.saturating_add(self.settings.blocked_for);
-            self.cache.block(&ends, until, is_announced(application));
+            self.cache
+                .block(&ends, (now, until), is_announced(application));
         }
     }
 }

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use super::desk::Desk;
 use super::event::Event;
+use super::expected::Announcements;
 use super::state::{DecidedFlow, LiveFlow};
 use super::{
     BlockedCall, Cached, FilePart, Mode, PASSED, RefusedCalls, ScanJob, Scanned, Settings, Settled,
     Verdict, Why,
 };
-use crate::classify::Classifier;
+use crate::classify::{Classifier, Surroundings};
 use crate::flow::TableBounds;
 use crate::packet::{Counters, Decoder, LinkType};
 use crate::policy::Policy;
@@ -24,6 +25,13 @@ use crate::policy::Policy;
 pub struct Gateway {
     decoder: Decoder,
     desk: Desk,
+}
+
+/// What the gateways of one border's queues know together. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Knowledge {
+    surroundings: Surroundings,
+    announced: Announcements,
 }
 
 impl Gateway {
@@ -128,9 +136,25 @@ impl Gateway {
         self.desk.tell_refused();
     }
 
+    /// What it knows of its flows' hosts, and what they have announced to each other.
+    #[must_use]
+    pub fn knowledge(&self) -> Knowledge {
+        Knowledge {
+            surroundings: self.desk.tracker.surroundings().clone(),
+            announced: self.desk.announced.clone(),
+        }
+    }
+
+    /// Knows from now on what those know that share it: the other queues of one border.
+    pub fn share(&mut self, knowledge: &Knowledge) {
+        let surroundings = &knowledge.surroundings;
+        self.desk.tracker.share_surroundings(surroundings);
+        self.desk.announced = knowledge.announced.clone();
+    }
+
     /// Tells at which endpoint a member of a ring listens; its Ringway flows then name it.
     pub fn know_member(&mut self, endpoint: SocketAddr, member: &str) {
-        let surroundings = self.desk.tracker.surroundings_mut();
+        let surroundings = self.desk.tracker.surroundings();
         surroundings.know_member(endpoint, member);
     }
 

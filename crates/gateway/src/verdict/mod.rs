@@ -22,7 +22,7 @@ use std::time::Duration;
 
 pub use cache::{BlockedCall, Cached, Call, RefusedCalls};
 pub use event::{Event, EventKind, FileInfo, Text};
-pub use gateway::Gateway;
+pub use gateway::{Gateway, Knowledge};
 pub use state::{DecidedFlow, LiveFlow};
 pub use trace::{Deed, TracedPacket, Why};
 

@@ -572,6 +572,7 @@ fn announced_file(gateway: &mut Gateway) {
     transfer.open();
     transfer.server(&file);
     let mut held = Vec::new();
+    let mut last = Duration::ZERO;
     for (turn, (now, bytes)) in packets.iter().enumerate() {
         let token = u64::try_from(turn).unwrap();
         if gateway
@@ -580,6 +581,7 @@ fn announced_file(gateway: &mut Gateway) {
         {
             held.push(token);
         }
+        last = now;
     }
     assert_eq!(held.len(), 1, "the file's only packet waits");
     let job = gateway.poll_scan().unwrap();
@@ -587,7 +589,7 @@ fn announced_file(gateway: &mut Gateway) {
         (job.name.as_deref(), job.bytes.as_slice(), job.last),
         (Some("song.ogg"), file.as_slice(), true)
     );
-    gateway.handle_scanned(Duration::ZERO, &job, &Scanned::Found("virus".to_owned()));
+    gateway.handle_scanned(last, &job, &Scanned::Found("virus".to_owned()));
     let (token, verdict) = gateway.poll_released().unwrap();
     assert!(token == held[0] && !verdict.pass);
     let events: Vec<Event> = std::iter::from_fn(|| gateway.poll_event()).collect();

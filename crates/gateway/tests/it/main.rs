@@ -18,6 +18,7 @@ mod links;
 mod made;
 mod own;
 mod policy;
+mod queues;
 mod reopened;
 mod robustness;
 mod signatures;

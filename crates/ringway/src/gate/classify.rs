@@ -101,9 +101,9 @@ impl Printer {
         name: String,
         reader: CaptureReader<R>,
     ) -> Result<(), CaptureError> {
-        let mut pipeline = Pipeline::new(self.sight.classifier.clone(), TableBounds::default());
+        let pipeline = Pipeline::new(self.sight.classifier.clone(), TableBounds::default());
         for (endpoint, member) in &self.sight.members {
-            pipeline.surroundings_mut().know_member(*endpoint, member);
+            pipeline.surroundings().know_member(*endpoint, member);
         }
         match classify_capture(&name, reader, pipeline, &mut |flow| self.flow(&flow)) {
             Ok(summary) => {

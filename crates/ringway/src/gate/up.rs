@@ -229,6 +229,7 @@ fn start_queues(
     begun: &Begun<'_>,
 ) -> Result<Vec<QueueThread>, Failure> {
     let mut queues = Vec::new();
+    let mut knowledge = None;
     for (number, numbers) in (0_u64..).zip(installation.numbers()) {
         let mut gateway = Gateway::new(
             sight.classifier.clone(),
@@ -243,6 +244,8 @@ fn start_queues(
         for (endpoint, member) in &sight.members {
             gateway.know_member(*endpoint, member);
         }
+        // Which queue gets a flow is chance.
+        gateway.share(knowledge.get_or_insert_with(|| gateway.knowledge()));
         let scans = scanners.start()?;
         // The first one is told what the kernel does.
         let shared = (ways.kernel)

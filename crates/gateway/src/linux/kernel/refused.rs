@@ -2,9 +2,10 @@
 //!
 //! Keys and values are those of `../bpf/border.bpf.c`: `struct call`, `struct blocked`, `struct refusals`.
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aya::maps::{HashMap, MapData, RingBuf};
@@ -22,9 +23,16 @@ const ANNOUNCED: usize = 34;
 
 type Blocked = HashMap<MapData, [u8; CALL], [u8; BLOCKED]>;
 
-/// The map of those that are blocked.
+/// The map of those that are blocked. Clones are the same.
 #[derive(Clone)]
-pub struct KernelCache(Arc<Mutex<Blocked>>);
+pub struct KernelCache(Arc<Mutex<Told>>);
+
+/// What the kernel was told.
+struct Told {
+    map: Blocked,
+    /// Those in it that others announce, so that whoever hears one announced finds those to that server.
+    announced: BTreeSet<Call>,
+}
 
 impl fmt::Debug for KernelCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -33,66 +41,108 @@ impl fmt::Debug for KernelCache {
 }
 
 impl KernelCache {
+    /// What an earlier run has told it is known, too.
     pub(super) fn new(map: Blocked) -> Self {
-        Self(Arc::new(Mutex::new(map)))
+        let mut told = Told {
+            map,
+            announced: BTreeSet::new(),
+        };
+        let known = told.known(Duration::ZERO);
+        let announced = known.iter().filter(|blocked| blocked.announced);
+        told.announced = announced.map(|blocked| blocked.call).collect();
+        Self(Arc::new(Mutex::new(told)))
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        // What a panic elsewhere leaves untold is refused in user space.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Nobody is refused any more, also of those whom an earlier run has told it.
     pub fn clear(&self) {
-        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known: Vec<[u8; CALL]> = map.keys().flatten().collect();
+        let mut told = self.told();
+        let known: Vec<[u8; CALL]> = told.map.keys().flatten().collect();
         for call in known {
             // What is gone meanwhile need not go.
-            map.remove(&call).ok();
+            told.map.remove(&call).ok();
         }
+        told.announced.clear();
     }
 
     /// Who is refused, also those whom an earlier run has told it; `now` is the time since the Unix epoch. Of those whose time is over
     /// what was refused and not told is still to be [told](Self::tell).
     pub fn known(&self, now: Duration) -> Vec<BlockedCall> {
-        let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = map.iter().flatten().filter_map(|(key, value)| {
+        self.told().known(now)
+    }
+
+    /// Tells the kernel; `now` is the time since the Unix epoch. Answers what it had refused and not told of those that are gone.
+    /// What the kernel does not take is refused in user space.
+    pub fn tell(&self, now: Duration, cached: &Cached) -> Vec<RefusedCalls> {
+        let mut told = self.told();
+        match cached {
+            Cached::Until(blocked) => {
+                told.put(now, blocked);
+                Vec::new()
+            }
+            Cached::Gone(call) => told.remove(now, *call).into_iter().collect(),
+            Cached::Announced(l4, server) => {
+                let first = Call {
+                    server: *server,
+                    l4: *l4,
+                    client: Ipv4Addr::UNSPECIFIED.into(),
+                };
+                let from = told.announced.range(first..).copied();
+                let there = from.take_while(|call| (call.server, call.l4) == (*server, *l4));
+                let there: Vec<Call> = there.collect();
+                let gone = there.into_iter().map(|call| told.remove(now, call));
+                gone.flatten().collect()
+            }
+        }
+    }
+}
+
+impl Told {
+    fn known(&self, now: Duration) -> Vec<BlockedCall> {
+        let known = self.map.iter().flatten().filter_map(|(key, value)| {
             Some(BlockedCall {
                 call: call(&key)?,
                 until: at(now, number(&value, 0)),
-                announced: value
-                    .get(ANNOUNCED)
-                    .is_some_and(|announced| *announced != 0),
+                announced: value.get(ANNOUNCED).is_some_and(|byte| *byte != 0),
             })
         });
         known.collect()
     }
 
-    /// Tells the kernel; `now` is the time since the Unix epoch. Answers what it had refused and not told of one that is gone.
-    /// What the kernel does not take is refused in user space.
-    pub fn tell(&self, now: Duration, cached: &Cached) -> Option<RefusedCalls> {
-        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match cached {
-            Cached::Until(blocked) => {
-                let key = key(&blocked.call);
-                // Refusals that were counted stay counted.
-                let mut value = map.get(&key, 0).unwrap_or([0; BLOCKED]);
-                let until = since_boot().saturating_add(blocked.until.saturating_sub(now));
-                put(&mut value, 0, nanoseconds(until));
-                if let Some(announced) = value.get_mut(ANNOUNCED) {
-                    *announced = blocked.announced.into();
-                }
-                map.insert(key, value, 0).ok();
-                None
-            }
-            Cached::Gone(call) => {
-                let key = key(call);
-                let value = map.get(&key, 0).ok()?;
-                map.remove(&key).ok();
-                let attempts = number(&value, 16);
-                (attempts > 0).then(|| RefusedCalls {
-                    call: *call,
-                    client_port: port(&value, 32),
-                    at: at(now, number(&value, 24)),
-                    attempts,
-                })
-            }
+    fn put(&mut self, now: Duration, blocked: &BlockedCall) {
+        let key = key(&blocked.call);
+        // Refusals that were counted stay counted.
+        let mut value = self.map.get(&key, 0).unwrap_or([0; BLOCKED]);
+        let until = since_boot().saturating_add(blocked.until.saturating_sub(now));
+        put(&mut value, 0, nanoseconds(until));
+        if let Some(announced) = value.get_mut(ANNOUNCED) {
+            *announced = blocked.announced.into();
         }
+        if blocked.announced {
+            self.announced.insert(blocked.call);
+        } else {
+            self.announced.remove(&blocked.call);
+        }
+        self.map.insert(key, value, 0).ok();
+    }
+
+    /// What was refused and not told.
+    fn remove(&mut self, now: Duration, call: Call) -> Option<RefusedCalls> {
+        self.announced.remove(&call);
+        let key = key(&call);
+        let value = self.map.get(&key, 0).ok()?;
+        self.map.remove(&key).ok();
+        let attempts = number(&value, 16);
+        (attempts > 0).then(|| RefusedCalls {
+            call,
+            client_port: port(&value, 32),
+            at: at(now, number(&value, 24)),
+            attempts,
+        })
     }
 }
 

@@ -177,7 +177,7 @@ fn ringways_members_are_named_where_they_show_or_are_known() {
     packets.udp(at("10.0.0.1:7946"), at("192.0.2.1:7946"), &initiation());
     let mut pipeline = built_in_pipeline();
     pipeline
-        .surroundings_mut()
+        .surroundings()
         .know_member(at("10.0.0.1:7946"), "oslo");
     for (now, bytes) in packets.iter() {
         pipeline.handle_packet(now, LinkType::RawIp, bytes);

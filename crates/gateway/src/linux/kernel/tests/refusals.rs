@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use aya::Ebpf;
+use aya::maps::{Map, MapData};
 use aya::programs::{Program, TestRun as _, TestRunOptions};
 
 use super::super::refused::{KernelCache, Refusals};
@@ -27,7 +28,7 @@ struct Border {
     ebpf: Ebpf,
     cache: KernelCache,
     refusals: Refusals,
-    _folder: Folder,
+    folder: Folder,
 }
 
 fn border(test: &str) -> Option<Border> {
@@ -47,7 +48,7 @@ fn border(test: &str) -> Option<Border> {
             ebpf,
             cache,
             refusals,
-            _folder: folder,
+            folder,
         }),
         Err(why) => not_tested(test, &why.to_string()),
     }
@@ -130,7 +131,7 @@ fn calls_like_a_blocked_one_are_refused_and_nothing_else_is() {
     for place in [0, 1, 3] {
         assert!(border.refused_by(&tcp(place, SYN)).is_empty(), "{place}");
         let blocked = until(call(place, L4::Tcp), NOW + MINUTE);
-        assert_eq!(border.cache.tell(NOW, &blocked), None);
+        assert_eq!(border.cache.tell(NOW, &blocked), []);
         assert_eq!(border.refused_by(&tcp(place, SYN)), all, "{place}");
         // With the flags of congestion notification it is a call as well.
         assert_eq!(border.refused_by(&tcp(place, SYN | 0xc0)), all, "{place}");
@@ -213,13 +214,14 @@ fn refusals_are_counted_told_and_over_with_their_time() {
     assert_eq!(border.refusals.poll(NOW), None);
     border.cache.tell(NOW, &until(known, NOW + 2 * MINUTE));
     assert!(border.refuses(REFUSE, &header, &syn));
-    let rest = border.cache.tell(NOW, &Cached::Gone(known)).unwrap();
+    let rest = border.cache.tell(NOW, &Cached::Gone(known));
+    let [rest] = rest[..] else { panic!("{rest:?}") };
     assert_eq!(
         (rest.call, rest.client_port, rest.attempts),
         (known, 40_000, 5)
     );
     assert!(!border.refuses(REFUSE, &header, &syn));
-    assert_eq!(border.cache.tell(NOW, &Cached::Gone(known)), None);
+    assert_eq!(border.cache.tell(NOW, &Cached::Gone(known)), []);
     // Its time is over without anybody saying so.
     let soon = until(known, NOW + Duration::from_millis(200));
     border.cache.tell(NOW, &soon);
@@ -265,4 +267,24 @@ fn whoever_comes_after_knows_who_is_refused_and_for_how_long() {
         let late = blocked.until.abs_diff(found.until);
         assert!(late < Duration::from_secs(5), "{found:?}");
     }
+    // One that is announced again ends, whoever has told of it; all others stay.
+    let announced = |blocked: BlockedCall| {
+        let call = blocked.call;
+        border
+            .cache
+            .tell(NOW, &Cached::Announced(call.l4, call.server));
+        let known = border.cache.known(NOW);
+        known.iter().map(|known| known.call).collect::<Vec<_>>()
+    };
+    assert!(announced(left[0]).contains(&left[0].call));
+    let stay = announced(left[1]);
+    assert!(!stay.contains(&left[1].call) && stay.len() == 2, "{stay:?}");
+    let pinned = MapData::from_pin(border.folder.0.join("blocked")).unwrap();
+    let map = Map::LruHashMap(pinned);
+    let after = KernelCache::new(map.try_into().unwrap());
+    after.tell(
+        NOW,
+        &Cached::Announced(left[2].call.l4, left[2].call.server),
+    );
+    assert_eq!(after.known(NOW).len(), 1);
 }
