@@ -157,7 +157,9 @@ impl Live {
     pub fn share_kernel(&mut self, shared: SharedKernel, told: Option<KernelTold>) {
         self.gateway.share_cache();
         if told.is_some() {
-            self.gateway.take_up_blocked(shared.cache.known(now()));
+            let now = now();
+            let left = shared.cache.known(now);
+            self.gateway.take_up_blocked(now, left);
         }
         self.kernel = Some((shared, told));
     }
@@ -274,6 +276,7 @@ impl Live {
                 self.lanes.flush()?;
                 poll_for(self.scans.as_fd())?;
                 self.collect(now);
+                self.exchange(now);
                 self.follow(now)?;
             }
         }

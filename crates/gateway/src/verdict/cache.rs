@@ -45,6 +45,8 @@ pub enum Cached {
     Until(BlockedCall),
     /// They are not any more: what was refused of them and not told is to be told now.
     Gone(Call),
+    /// The same of those that an earlier run has told of; what a queue of this one has told of since stays.
+    Left(Call),
     /// A connection to this server was announced: of the calls there none is refused any more that others had announced, whoever has
     /// told of it.
     Announced(L4, SocketAddr),
@@ -76,10 +78,11 @@ impl Call {
 /// What is known of a blocked one.
 #[derive(Debug)]
 struct Entry {
-    since: Duration,
     until: Duration,
-    /// It may come back as another one, by another announcement.
-    announced: bool,
+    /// It may come back as another one, by another announcement than the first so many.
+    announced: Option<u64>,
+    /// An earlier run has blocked it.
+    left: bool,
     /// When refusals are told next: the first one at once.
     tell_at: Duration,
     /// Refusals that were not told, and the latest of them.
@@ -96,7 +99,7 @@ pub(super) struct Refusals {
     pub(super) attempts: u64,
 }
 
-/// Blocked (client, server, server's port, protocol), each for the same time.
+/// Blocked (client, server, server's port, protocol), each for the same time, or less if an earlier run has blocked it.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionCache {
     entries: BTreeMap<Call, Entry>,
@@ -143,53 +146,48 @@ impl ConnectionCache {
         });
     }
 
-    /// Refuses calls like this one from the first of these times to the second. `announced`: it was one that others announce
-    /// ([`forgive`](Self::forgive)).
-    pub(super) fn block(
-        &mut self,
-        ends: &Ends,
-        (since, until): (Duration, Duration),
-        announced: bool,
-    ) {
+    /// Refuses calls like this one until then. `announced`: it was one that others announce, and of announcements there had been so
+    /// many by then; a later one [forgives](Self::forgive) it.
+    pub(super) fn block(&mut self, ends: &Ends, until: Duration, announced: Option<u64>) {
         let call = Call::of(ends);
-        let blocked = BlockedCall {
+        self.tell_kernel(Cached::Until(BlockedCall {
             call,
             until,
-            announced,
-        };
-        self.tell_kernel(Cached::Until(blocked));
+            announced: announced.is_some(),
+        }));
         match self.entries.get_mut(&call) {
             Some(entry) => {
-                entry.since = since;
                 entry.until = until;
                 entry.announced = announced;
+                entry.left = false;
             }
-            None => self.enter(since, &blocked),
+            None => self.enter(call, until, (announced, false)),
         }
     }
 
     /// Those that an earlier run has told the kernel, which refuses them: as if this one had blocked them, so that they end by an
-    /// announcement, with their time, or all together.
-    pub(super) fn take_up(&mut self, mut left: Vec<BlockedCall>) {
+    /// announcement, with their time, or all together. `latest`: until when this one would refuse what it blocked now.
+    pub(super) fn take_up(&mut self, mut left: Vec<BlockedCall>, latest: Duration) {
         left.sort_by_key(|blocked| blocked.until);
         for blocked in left {
             // What this run has blocked is newer.
             if !self.entries.contains_key(&blocked.call) {
-                self.enter(Duration::ZERO, &blocked);
+                let announced = blocked.announced.then_some(0);
+                self.enter(blocked.call, blocked.until.min(latest), (announced, true));
             }
         }
     }
 
-    fn enter(&mut self, since: Duration, blocked: &BlockedCall) {
+    fn enter(&mut self, call: Call, until: Duration, (announced, left): (Option<u64>, bool)) {
         let entry = Entry {
-            since,
-            until: blocked.until,
-            announced: blocked.announced,
+            until,
+            announced,
+            left,
             tell_at: Duration::ZERO,
             untold: None,
         };
-        self.entries.insert(blocked.call, entry);
-        self.order.push_back((blocked.until, blocked.call));
+        self.entries.insert(call, entry);
+        self.order.push_back((until, call));
         while self.order.len() > MAX_BLOCKED {
             self.forget_oldest();
         }
@@ -205,7 +203,7 @@ impl ConnectionCache {
         };
         let from = self.entries.range(first..);
         let there = from.take_while(|(call, _)| (call.server, call.l4) == (server, l4));
-        let announced = there.filter(|(_, entry)| entry.announced);
+        let announced = there.filter(|(_, entry)| entry.announced.is_some());
         let calls: Vec<Call> = announced.map(|(call, _)| *call).collect();
         for call in calls {
             self.forget(call);
@@ -214,8 +212,9 @@ impl ConnectionCache {
         self.tell_kernel(Cached::Announced(l4, server));
     }
 
-    /// Whether an attempt is refused. `said`: when another queue, or this one, heard last that a connection to this server was announced.
-    pub(super) fn refuses(&mut self, ends: &Ends, now: Duration, said: Option<Duration>) -> bool {
+    /// Whether an attempt is refused. `last`: which announcement was the last one of a connection to this server, whatever queue has
+    /// heard it.
+    pub(super) fn refuses(&mut self, ends: &Ends, now: Duration, last: u64) -> bool {
         if self.entries.is_empty() {
             return false;
         }
@@ -225,8 +224,8 @@ impl ConnectionCache {
         let Some(entry) = entry.filter(|entry| entry.until > now) else {
             return false;
         };
-        let forgiven = said.is_some_and(|said| said > entry.since);
-        if entry.announced && call.l4 == L4::Tcp && forgiven {
+        let forgiven = entry.announced.is_some_and(|count| last > count);
+        if call.l4 == L4::Tcp && forgiven {
             self.forget(call);
             return false;
         }
@@ -274,7 +273,7 @@ impl ConnectionCache {
         self.rest.extend(untold);
         let known: Vec<Call> = self.order.iter().map(|(_, call)| *call).collect();
         for call in known {
-            self.tell_kernel(Cached::Gone(call));
+            self.tell_kernel(self.end_of(call));
         }
     }
 
@@ -291,9 +290,16 @@ impl ConnectionCache {
         }
     }
 
+    fn end_of(&self, call: Call) -> Cached {
+        match self.entries.get(&call) {
+            Some(entry) if entry.left => Cached::Left(call),
+            _ => Cached::Gone(call),
+        }
+    }
+
     fn forget(&mut self, call: Call) {
+        self.tell_kernel(self.end_of(call));
         let entry = self.entries.remove(&call);
-        self.tell_kernel(Cached::Gone(call));
         self.rest.extend(entry.and_then(|entry| entry.untold));
     }
 
@@ -342,6 +348,7 @@ mod tests {
         let calls = shared.map(|cached| match cached {
             Cached::Gone(call) => Some(call),
             Cached::Until(blocked) => panic!("{blocked:?} is told anew"),
+            Cached::Left(call) => Some(call),
             Cached::Announced(..) => None,
         });
         calls.flatten().collect()
@@ -355,35 +362,35 @@ mod tests {
     #[test]
     fn a_blocked_connection_is_known_until_its_time_is_over() {
         let mut cache = ConnectionCache::default();
-        cache.block(&tcp(1), (s(0), s(60)), false);
-        assert!(cache.refuses(&tcp(1), s(59), None));
+        cache.block(&tcp(1), s(60), None);
+        assert!(cache.refuses(&tcp(1), s(59), 0));
         let server = ([192, 0, 2, 1], 6_881);
-        assert!(!cache.refuses(&ends(L4::Udp, [10, 0, 0, 1], server), s(59), None));
+        assert!(!cache.refuses(&ends(L4::Udp, [10, 0, 0, 1], server), s(59), 0));
         let web = ends(L4::Tcp, [10, 0, 0, 1], ([192, 0, 2, 1], 80));
-        assert!(!cache.refuses(&web, s(59), None));
-        assert!(!cache.refuses(&tcp(1), s(60), None));
+        assert!(!cache.refuses(&web, s(59), 0));
+        assert!(!cache.refuses(&tcp(1), s(60), 0));
         assert_eq!(cache.len(), 0);
     }
 
     #[test]
     fn a_renewed_one_is_known_for_longer() {
         let mut cache = ConnectionCache::default();
-        cache.block(&tcp(1), (s(0), s(60)), false);
-        cache.block(&tcp(1), (s(0), s(90)), false);
-        assert!(cache.refuses(&tcp(1), s(70), None));
-        assert!(!cache.refuses(&tcp(1), s(90), None));
+        cache.block(&tcp(1), s(60), None);
+        cache.block(&tcp(1), s(90), None);
+        assert!(cache.refuses(&tcp(1), s(70), 0));
+        assert!(!cache.refuses(&tcp(1), s(90), 0));
         assert_eq!((cache.len(), cache.order.len()), (0, 0));
     }
 
     #[test]
     fn a_renewed_one_ends_on_time_behind_later_ones() {
         let mut cache = ConnectionCache::default();
-        cache.block(&tcp(1), (s(0), s(60)), false);
-        cache.block(&tcp(1), (s(0), s(90)), false);
-        cache.block(&tcp(2), (s(0), s(95)), false);
-        assert!(cache.refuses(&tcp(1), s(61), None));
-        assert!(!cache.refuses(&tcp(1), s(92), None));
-        assert!(cache.refuses(&tcp(2), s(92), None));
+        cache.block(&tcp(1), s(60), None);
+        cache.block(&tcp(1), s(90), None);
+        cache.block(&tcp(2), s(95), None);
+        assert!(cache.refuses(&tcp(1), s(61), 0));
+        assert!(!cache.refuses(&tcp(1), s(92), 0));
+        assert!(cache.refuses(&tcp(2), s(92), 0));
     }
 
     #[test]
@@ -391,11 +398,7 @@ mod tests {
         let mut cache = ConnectionCache::default();
         for place in 0..u32::try_from(MAX_BLOCKED).unwrap() + 1_000 {
             let client = std::net::Ipv4Addr::from(place);
-            cache.block(
-                &ends(L4::Udp, client, ([192, 0, 2, 1], 1)),
-                (s(0), s(60)),
-                false,
-            );
+            cache.block(&ends(L4::Udp, client, ([192, 0, 2, 1], 1)), s(60), None);
         }
         assert_eq!(cache.len(), MAX_BLOCKED);
         assert_eq!(cache.order.len(), MAX_BLOCKED);
@@ -404,26 +407,26 @@ mod tests {
     #[test]
     fn the_first_refusal_is_told_at_once_and_the_others_together() {
         let mut cache = ConnectionCache::default();
-        cache.block(&tcp(1), (s(0), s(600)), false);
-        assert!(cache.refuses(&tcp(1), s(1), None));
+        cache.block(&tcp(1), s(600), None);
+        assert!(cache.refuses(&tcp(1), s(1), 0));
         assert_eq!(told(&mut cache), [1]);
         for _attempt in 0..100 {
-            assert!(cache.refuses(&tcp(1), s(2), None));
+            assert!(cache.refuses(&tcp(1), s(2), 0));
         }
         assert!(told(&mut cache).is_empty());
-        assert!(cache.refuses(&tcp(1), s(1) + REFUSALS_TOLD, None));
+        assert!(cache.refuses(&tcp(1), s(1) + REFUSALS_TOLD, 0));
         assert_eq!(told(&mut cache), [101]);
     }
 
     #[test]
     fn a_kernel_that_refuses_too_is_told_who_comes_and_goes_and_tells_how_many_it_refused() {
         let mut cache = ConnectionCache::default();
-        cache.block(&tcp(1), (s(0), s(60)), false);
+        cache.block(&tcp(1), s(60), None);
         assert_eq!(cache.poll_shared(), None);
         cache.share();
         let call = Call::of(&tcp(2));
-        cache.block(&tcp(2), (s(0), s(60)), false);
-        cache.block(&tcp(2), (s(0), s(90)), false);
+        cache.block(&tcp(2), s(60), None);
+        cache.block(&tcp(2), s(90), None);
         for until in [s(60), s(90)] {
             let blocked = blocked(&tcp(2), until, false);
             assert_eq!(cache.poll_shared(), Some(Cached::Until(blocked)));
@@ -448,11 +451,10 @@ mod tests {
         let cache_with = || {
             let mut cache = ConnectionCache::default();
             cache.share();
-            cache.take_up(vec![
-                blocked(&tcp(3), s(90), true),
-                blocked(&tcp(1), s(30), false),
-                blocked(&tcp(2), s(60), true),
-            ]);
+            let left = [(3, s(900), true), (1, s(30), false), (2, s(60), true)];
+            let left = left.map(|(last, until, announced)| blocked(&tcp(last), until, announced));
+            // It was blocked for longer then.
+            cache.take_up(left.to_vec(), s(90));
             // The kernel knows them.
             assert_eq!(cache.poll_shared(), None);
             cache
@@ -463,24 +465,34 @@ mod tests {
         assert!(
             [1, 2, 3]
                 .iter()
-                .all(|last| cache.refuses(&tcp(*last), s(1), None))
+                .all(|last| cache.refuses(&tcp(*last), s(1), 0))
         );
         cache.forgive(L4::Tcp, ([192, 0, 2, 1], 6_881).into());
         assert_eq!(gone(&mut cache), calls([2, 3]));
-        assert!(cache.refuses(&tcp(1), s(29), None) && !cache.refuses(&tcp(2), s(29), None));
+        assert!(cache.refuses(&tcp(1), s(29), 0) && !cache.refuses(&tcp(2), s(29), 0));
 
         let mut cache = cache_with();
         cache.expire(s(60));
         assert_eq!(gone(&mut cache), calls([1, 2]));
         cache.clear();
         assert_eq!(gone(&mut cache), [Call::of(&tcp(3))]);
-        assert!(!cache.refuses(&tcp(3), s(61), None));
+        assert!(!cache.refuses(&tcp(3), s(61), 0));
+
+        // What it has left goes with it, unless another queue has told of it since; what this one blocks again is this one's.
+        let mut cache = cache_with();
+        cache.block(&tcp(1), s(80), None);
+        cache.poll_shared();
+        cache.expire(s(90));
+        let ends = std::iter::from_fn(|| cache.poll_shared()).collect::<Vec<_>>();
+        let [one, two, three] = [1, 2, 3].map(|last| Call::of(&tcp(last)));
+        let expected = [Cached::Left(two), Cached::Left(three), Cached::Gone(one)];
+        assert_eq!(ends, expected);
 
         // What this run has blocked by then is newer.
         let mut cache = ConnectionCache::default();
-        cache.block(&tcp(1), (s(0), s(90)), false);
-        cache.take_up(vec![blocked(&tcp(1), s(30), true)]);
-        assert!(cache.refuses(&tcp(1), s(89), None));
+        cache.block(&tcp(1), s(90), None);
+        cache.take_up(vec![blocked(&tcp(1), s(30), true)], s(90));
+        assert!(cache.refuses(&tcp(1), s(89), 0));
         assert_eq!((cache.len(), cache.order.len()), (1, 1));
     }
 
@@ -496,30 +508,28 @@ mod tests {
         for blocked in kept.iter().chain(&forgiven) {
             // What is no announced one stays blocked at the same place.
             let announced = blocked.client != tcp(7).client;
-            cache.block(blocked, (s(0), s(60)), announced);
+            cache.block(blocked, s(60), announced.then_some(0));
         }
         cache.share();
-        assert!(cache.refuses(&tcp(1), s(1), None));
-        assert!(cache.refuses(&tcp(1), s(2), None));
+        assert!(cache.refuses(&tcp(1), s(1), 0));
+        assert!(cache.refuses(&tcp(1), s(2), 0));
         assert_eq!(told(&mut cache), [1]);
         cache.forgive(L4::Tcp, server.into());
-        assert!(
-            kept.iter()
-                .all(|blocked| cache.refuses(blocked, s(3), None))
-        );
-        assert!(
-            forgiven
-                .iter()
-                .all(|other| !cache.refuses(other, s(3), None))
-        );
+        assert!(kept.iter().all(|blocked| cache.refuses(blocked, s(3), 0)));
+        assert!(forgiven.iter().all(|other| !cache.refuses(other, s(3), 0)));
         // What was refused of them and not told is, beside the first of each that stays, and the kernel hears of each.
         assert_eq!(told(&mut cache), [1, 1, 1, 1]);
-        let gone = std::iter::from_fn(|| cache.poll_shared());
-        assert_eq!(gone.filter(|c| matches!(c, Cached::Gone(_))).count(), 3);
+        let told_kernel = std::iter::from_fn(|| cache.poll_shared()).collect::<Vec<_>>();
+        let gone = forgiven.map(|other| Cached::Gone(Call::of(&other)));
+        assert!(gone.iter().all(|gone| told_kernel.contains(gone)));
+        assert_eq!(
+            told_kernel[3..],
+            [Cached::Announced(L4::Tcp, server.into())]
+        );
         // It is blocked again, for as long as then.
-        cache.block(&tcp(1), (s(0), s(90)), false);
-        assert!(cache.refuses(&tcp(1), s(89), None));
-        assert!(!cache.refuses(&tcp(1), s(90), None));
+        cache.block(&tcp(1), s(90), None);
+        assert!(cache.refuses(&tcp(1), s(89), 0));
+        assert!(!cache.refuses(&tcp(1), s(90), 0));
         assert_eq!((cache.len(), cache.order.len()), (0, 0));
     }
 
@@ -527,27 +537,27 @@ mod tests {
     fn what_another_queue_hears_announced_forgives_here_too() {
         let mut cache = ConnectionCache::default();
         let udp = ends(L4::Udp, [10, 0, 0, 1], ([192, 0, 2, 1], 6_881));
-        for (blocked, announced) in [(&tcp(1), true), (&tcp(2), false), (&udp, true)] {
-            cache.block(blocked, (s(10), s(70)), announced);
+        for (blocked, announced) in [(&tcp(1), Some(3)), (&tcp(2), None), (&udp, Some(3))] {
+            cache.block(blocked, s(70), announced);
         }
         // What was said before is what it was blocked by.
-        for said in [s(9), s(10)] {
-            assert!(cache.refuses(&tcp(1), s(11), Some(said)));
+        for last in [0, 3] {
+            assert!(cache.refuses(&tcp(1), s(11), last));
         }
-        assert!(!cache.refuses(&tcp(1), s(12), Some(s(11))));
-        assert!(!cache.refuses(&tcp(1), s(12), None));
+        assert!(!cache.refuses(&tcp(1), s(12), 4));
+        assert!(!cache.refuses(&tcp(1), s(12), 0));
         // Of what nobody announces, and of datagrams, it says nothing.
-        assert!(cache.refuses(&tcp(2), s(12), Some(s(11))));
-        assert!(cache.refuses(&udp, s(12), Some(s(11))));
+        assert!(cache.refuses(&tcp(2), s(12), 4));
+        assert!(cache.refuses(&udp, s(12), 4));
     }
 
     #[test]
     fn what_was_not_told_is_told_when_it_is_forgotten_or_at_the_end() {
         let mut cache = ConnectionCache::default();
         for (last, until) in [(1, s(10)), (2, s(60))] {
-            cache.block(&tcp(last), (s(0), until), false);
+            cache.block(&tcp(last), until, None);
             for _attempt in 0..3 {
-                assert!(cache.refuses(&tcp(last), s(1), None));
+                assert!(cache.refuses(&tcp(last), s(1), 0));
             }
         }
         assert_eq!(told(&mut cache), [1, 1]);

@@ -222,8 +222,8 @@ impl Desk {
             server: packet.destination,
             serial: flow.map_or(0, |flow| flow.serial),
         };
-        let said = self.announced.get(now, ends.server).map(|(said, _)| said);
-        if self.settings.mode == Mode::Enforce && self.cache.refuses(&ends, now, said) {
+        let announced = self.announced.last(ends.server);
+        if self.settings.mode == Mode::Enforce && self.cache.refuses(&ends, now, announced) {
             self.tell_refused();
             return Verdict::DROP;
         }
@@ -232,9 +232,11 @@ impl Desk {
 
     /// The first packet of a flow: it may be one that was just blocked, or be decided without the classifier.
     fn first(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
-        let announced = self.tracker.flow(seen.place);
-        let announced = announced.and_then(|flow| self.announced.get(now, flow.server));
-        let (said, announced) = announced.unzip();
+        let Some(server) = self.tracker.flow(seen.place).map(|flow| flow.server) else {
+            return Verdict::PASS;
+        };
+        let announced = self.announced.get(now, server);
+        let last = self.announced.last(server);
         let Some(flow) = self.tracker.flow_mut(seen.place) else {
             return Verdict::PASS;
         };
@@ -242,7 +244,7 @@ impl Desk {
         flow.attachment.own.status = Status::Undecided;
         flow.attachment.own.announced = announced.map(Box::new);
         let enforcing = self.settings.mode == Mode::Enforce;
-        if enforcing && !flow.midway && self.cache.refuses(&ends(flow), now, said) {
+        if enforcing && !flow.midway && self.cache.refuses(&ends(flow), now, last) {
             flow.attachment.own.status = Status::Refused;
             self.tell_refused();
             return Verdict::DROP;
@@ -389,8 +391,8 @@ impl Desk {
         let enforcing = self.settings.mode == Mode::Enforce;
         if enforcing && !SHARED.contains(&application) && !self.settings.blocked_for.is_zero() {
             let until = now.saturating_add(self.settings.blocked_for);
-            self.cache
-                .block(&ends, (now, until), is_announced(application));
+            let announced = is_announced(application).then(|| self.announced.count());
+            self.cache.block(&ends, until, announced);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::generations::Generations;
 use crate::inspect::Expected;
 use crate::limits::{EXPECTED_FOR, FIRST_USER_PORT, MAX_EXPECTED};
 
@@ -13,10 +14,25 @@ use crate::limits::{EXPECTED_FOR, FIRST_USER_PORT, MAX_EXPECTED};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Announcements(Arc<Mutex<Announced>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Announced {
     by_server: HashMap<SocketAddr, (Duration, Expected)>,
     order: VecDeque<(Duration, SocketAddr)>,
+    /// How many there were.
+    count: u64,
+    /// Which was the last one for a server: for longer than what it said counts.
+    last: Generations<SocketAddr, u64>,
+}
+
+impl Default for Announced {
+    fn default() -> Self {
+        Self {
+            by_server: HashMap::new(),
+            order: VecDeque::new(),
+            count: 0,
+            last: Generations::new(MAX_EXPECTED),
+        }
+    }
 }
 
 impl Announcements {
@@ -34,42 +50,55 @@ impl Announcements {
         counts
     }
 
-    /// What was announced for connections to this server, and when. It stays: else anybody could use it up with a connection that
+    /// What was announced for connections to this server. It stays: else anybody could use it up with a connection that
     /// carries nothing.
-    pub(super) fn get(&self, now: Duration, server: SocketAddr) -> Option<(Duration, Expected)> {
+    pub(super) fn get(&self, now: Duration, server: SocketAddr) -> Option<Expected> {
         self.announced().get(now, server)
+    }
+
+    /// How many announcements there were so far. Queues have clocks of their own, which one number is not older than.
+    pub(super) fn count(&self) -> u64 {
+        self.announced().count
+    }
+
+    /// Which of them was the last one for this server, the first of all being number 1; none: 0.
+    pub(super) fn last(&self, server: SocketAddr) -> u64 {
+        self.announced().last.get(&server).copied().unwrap_or(0)
     }
 }
 
 impl Announced {
     fn add(&mut self, now: Duration, expected: Expected) {
-        let until = now.saturating_add(EXPECTED_FOR);
-        self.order.push_back((until, expected.server));
-        self.by_server.insert(expected.server, (until, expected));
+        let (server, until) = (expected.server, now.saturating_add(EXPECTED_FOR));
+        self.count = self.count.saturating_add(1);
+        self.last.insert(server, self.count);
+        // One that is said again and again takes the place of one.
+        if self.by_server.insert(server, (until, expected)).is_none() {
+            self.order.push_back((until, server));
+        }
         while self.order.len() > MAX_EXPECTED {
             self.forget_oldest();
         }
     }
 
-    fn get(&mut self, now: Duration, server: SocketAddr) -> Option<(Duration, Expected)> {
+    fn get(&mut self, now: Duration, server: SocketAddr) -> Option<Expected> {
         while self.order.front().is_some_and(|(until, _)| *until <= now) {
             self.forget_oldest();
         }
-        let (until, expected) = self.by_server.get(&server)?;
-        Some((until.saturating_sub(EXPECTED_FOR), expected.clone()))
+        let (_, expected) = self.by_server.get(&server)?;
+        Some(expected.clone())
     }
 
-    /// Forgets the oldest announcement, unless the same place was announced again since.
+    /// Forgets the oldest announcement, unless the same place was announced again since: then it takes its new place.
     fn forget_oldest(&mut self) {
         let Some((noted, server)) = self.order.pop_front() else {
             return;
         };
-        if self
-            .by_server
-            .get(&server)
-            .is_some_and(|(until, _)| *until <= noted)
-        {
-            self.by_server.remove(&server);
+        match self.by_server.get(&server) {
+            Some((until, _)) if *until > noted && self.order.len() < MAX_EXPECTED => {
+                self.order.push_back((*until, server));
+            }
+            _ => drop(self.by_server.remove(&server)),
         }
     }
 }
@@ -96,14 +125,37 @@ mod tests {
         let (first, server) = (expected(5_000, 7), expected(5_000, 7).server);
         announced.add(Duration::ZERO, first.clone());
         for _each_connection in 0..2 {
-            let said = Some((Duration::ZERO, first.clone()));
-            assert_eq!(announced.get(Duration::ZERO, server), said);
+            assert_eq!(announced.get(Duration::ZERO, server), Some(first.clone()));
         }
         assert_eq!(announced.get(EXPECTED_FOR, server), None);
         announced.add(Duration::ZERO, first.clone());
         announced.clone().add(EXPECTED_FOR / 2, first.clone());
-        let said = Some((EXPECTED_FOR / 2, first));
-        assert_eq!(announced.get(EXPECTED_FOR, server), said);
+        assert_eq!(announced.get(EXPECTED_FOR, server), Some(first));
+    }
+
+    #[test]
+    fn announcements_are_numbered_for_longer_than_they_count() {
+        let announced = Announcements::default();
+        let place = |ip| expected(5_000, ip);
+        assert_eq!((announced.count(), announced.last(place(7).server)), (0, 0));
+        for ip in [7, 8, 7] {
+            announced.add(Duration::ZERO, place(ip));
+        }
+        assert_eq!(announced.get(EXPECTED_FOR, place(7).server), None);
+        let last = [7, 8, 9].map(|ip| announced.last(place(ip).server));
+        assert_eq!((announced.count(), last), (3, [3, 2, 0]));
+    }
+
+    #[test]
+    fn what_is_said_again_and_again_takes_the_place_of_one() {
+        let announced = Announcements::default();
+        let (kept, repeated) = (expected(5_000, 7), expected(5_000, 8));
+        announced.add(Duration::ZERO, kept.clone());
+        for _ in 0..2 * MAX_EXPECTED {
+            announced.add(Duration::ZERO, repeated.clone());
+        }
+        let found = announced.get(Duration::ZERO, kept.server);
+        assert_eq!((found, announced.announced().order.len()), (Some(kept), 2));
     }
 
     #[test]

@@ -119,9 +119,11 @@ impl Gateway {
         self.desk.cache.share();
     }
 
-    /// These are refused by the kernel, which an earlier run has told so: here they are known, too, from now on.
-    pub fn take_up_blocked(&mut self, left: Vec<BlockedCall>) {
-        self.desk.cache.take_up(left);
+    /// These are refused by the kernel, which an earlier run has told so: here they are known, too, from now on, and for no longer than what
+    /// is blocked now.
+    pub fn take_up_blocked(&mut self, now: Duration, left: Vec<BlockedCall>) {
+        let latest = now.saturating_add(self.desk.settings.blocked_for);
+        self.desk.cache.take_up(left, latest);
     }
 
     /// What the kernel's connection cache is to be told next.

@@ -158,9 +158,8 @@ fn begin(
         &installation.rules.border,
         (&installation.bpffs, ways.cache_at),
     );
-    let refuses = begun.settings.mode == Mode::Enforce && !begun.settings.blocked_for.is_zero();
-    if let Some(kernel) = ways.kernel.as_ref().filter(|_| !refuses) {
-        // Whoever refuses nobody is in nobody's way, whatever the run before has left.
+    if let (Some(kernel), Mode::Observe) = (&ways.kernel, begun.settings.mode) {
+        // Whoever observes is in nobody's way, whatever the run before has left.
         kernel.shared().cache.clear();
     }
     let set_up = attached.and_then(|placed| {

@@ -27,6 +27,7 @@ mod observed;
 mod parts;
 mod policies;
 mod privileges;
+mod queues;
 mod replays;
 mod resets;
 mod retries;

@@ -32,6 +32,8 @@ struct Told {
     map: Blocked,
     /// Those in it that others announce, so that whoever hears one announced finds those to that server.
     announced: BTreeSet<Call>,
+    /// Those that an earlier run has told of, and no queue of this one.
+    left: BTreeSet<Call>,
 }
 
 impl fmt::Debug for KernelCache {
@@ -46,8 +48,10 @@ impl KernelCache {
         let mut told = Told {
             map,
             announced: BTreeSet::new(),
+            left: BTreeSet::new(),
         };
         let known = told.known(Duration::ZERO);
+        told.left = known.iter().map(|blocked| blocked.call).collect();
         let announced = known.iter().filter(|blocked| blocked.announced);
         told.announced = announced.map(|blocked| blocked.call).collect();
         Self(Arc::new(Mutex::new(told)))
@@ -67,6 +71,7 @@ impl KernelCache {
             told.map.remove(&call).ok();
         }
         told.announced.clear();
+        told.left.clear();
     }
 
     /// Who is refused, also those whom an earlier run has told it; `now` is the time since the Unix epoch. Of those whose time is over
@@ -78,24 +83,27 @@ impl KernelCache {
     /// Tells the kernel; `now` is the time since the Unix epoch. Answers what it had refused and not told of those that are gone.
     /// What the kernel does not take is refused in user space.
     pub fn tell(&self, now: Duration, cached: &Cached) -> Vec<RefusedCalls> {
-        let mut told = self.told();
         match cached {
             Cached::Until(blocked) => {
-                told.put(now, blocked);
+                self.told().put(now, blocked);
                 Vec::new()
             }
-            Cached::Gone(call) => told.remove(now, *call).into_iter().collect(),
+            Cached::Gone(call) => self.told().remove(now, *call).into_iter().collect(),
+            Cached::Left(call) => {
+                let mut told = self.told();
+                let gone = told.left.contains(call);
+                let gone = gone.then(|| told.remove(now, *call));
+                gone.flatten().into_iter().collect()
+            }
             Cached::Announced(l4, server) => {
-                let first = Call {
-                    server: *server,
-                    l4: *l4,
-                    client: Ipv4Addr::UNSPECIFIED.into(),
-                };
-                let from = told.announced.range(first..).copied();
-                let there = from.take_while(|call| (call.server, call.l4) == (*server, *l4));
-                let there: Vec<Call> = there.collect();
-                let gone = there.into_iter().map(|call| told.remove(now, call));
-                gone.flatten().collect()
+                let there = self.told().announced_at(*l4, *server);
+                // Others may tell in between: there can be thousands of them.
+                let gone = there.into_iter().map(|call| {
+                    let mut told = self.told();
+                    let still = told.announced.contains(&call);
+                    still.then(|| told.remove(now, call))
+                });
+                gone.flatten().flatten().collect()
             }
         }
     }
@@ -113,6 +121,18 @@ impl Told {
         known.collect()
     }
 
+    /// Calls to this server that others announce.
+    fn announced_at(&self, l4: L4, server: SocketAddr) -> Vec<Call> {
+        let first = Call {
+            server,
+            l4,
+            client: Ipv4Addr::UNSPECIFIED.into(),
+        };
+        let from = self.announced.range(first..).copied();
+        from.take_while(|call| (call.server, call.l4) == (server, l4))
+            .collect()
+    }
+
     fn put(&mut self, now: Duration, blocked: &BlockedCall) {
         let key = key(&blocked.call);
         // Refusals that were counted stay counted.
@@ -122,6 +142,7 @@ impl Told {
         if let Some(announced) = value.get_mut(ANNOUNCED) {
             *announced = blocked.announced.into();
         }
+        self.left.remove(&blocked.call);
         if blocked.announced {
             self.announced.insert(blocked.call);
         } else {
@@ -133,6 +154,7 @@ impl Told {
     /// What was refused and not told.
     fn remove(&mut self, now: Duration, call: Call) -> Option<RefusedCalls> {
         self.announced.remove(&call);
+        self.left.remove(&call);
         let key = key(&call);
         let value = self.map.get(&key, 0).ok()?;
         self.map.remove(&key).ok();

@@ -1,5 +1,6 @@
 //! A client, a gateway and a server, each a host of its own.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -197,6 +198,15 @@ impl Border {
             &self.server,
             &["route", "add", "default", "via", "2001:db8:2::1"],
         );
+    }
+
+    /// Gives the server these addresses besides, of its own network.
+    pub(super) fn with_addresses(&self, addresses: &[Ipv4Addr]) {
+        for address in addresses {
+            let address = format!("{address}/24");
+            let words = ["ip", "addr", "add", &address, "dev", &self.server_interface];
+            self.server.check(&words).unwrap();
+        }
     }
 
     /// Lets both ends, and the gateway where connections end there, send each segment by itself: joined ones of up to 64 KiB

@@ -256,6 +256,11 @@ fn whoever_comes_after_knows_who_is_refused_and_for_how_long() {
         ..left[1]
     };
     border.cache.tell(NOW, &Cached::Until(last));
+    let again = Cached::Announced(last.call.l4, last.call.server);
+    assert_eq!(border.cache.tell(NOW, &again), []);
+    let known = border.cache.known(NOW);
+    let known = known.iter().find(|known| known.call == last.call);
+    assert_eq!(known.map(|known| known.announced), Some(false));
     border.cache.tell(NOW, &Cached::Until(left[1]));
     let known = border.cache.known(NOW);
     assert_eq!(known.len(), left.len(), "{known:?}");
@@ -279,12 +284,35 @@ fn whoever_comes_after_knows_who_is_refused_and_for_how_long() {
     assert!(announced(left[0]).contains(&left[0].call));
     let stay = announced(left[1]);
     assert!(!stay.contains(&left[1].call) && stay.len() == 2, "{stay:?}");
+    // The next run: what it has told of anew outlives what it has taken up.
     let pinned = MapData::from_pin(border.folder.0.join("blocked")).unwrap();
     let map = Map::LruHashMap(pinned);
     let after = KernelCache::new(map.try_into().unwrap());
-    after.tell(
-        NOW,
-        &Cached::Announced(left[2].call.l4, left[2].call.server),
-    );
-    assert_eq!(after.known(NOW).len(), 1);
+    let calls = || after.known(NOW).len();
+    after.tell(NOW, &Cached::Until(left[0]));
+    after.tell(NOW, &Cached::Left(left[0].call));
+    assert_eq!(calls(), 2);
+    let announced = Cached::Announced(left[2].call.l4, left[2].call.server);
+    after.tell(NOW, &announced);
+    assert_eq!(calls(), 1);
+    after.tell(NOW, &Cached::Gone(left[0].call));
+    assert_eq!(calls(), 0);
+    after.tell(NOW, &Cached::Until(left[2]));
+    assert_eq!(calls(), 1);
+}
+
+#[test]
+fn whom_a_run_before_has_told_of_goes_when_the_next_one_says_so() {
+    let Some(border) = border("left-behind") else {
+        return;
+    };
+    let known = call(0, L4::Tcp);
+    border.cache.tell(NOW, &until(known, NOW + MINUTE));
+    // Its own are no others'.
+    border.cache.tell(NOW, &Cached::Left(known));
+    assert_eq!(border.cache.known(NOW).len(), 1);
+    let pinned = MapData::from_pin(border.folder.0.join("blocked")).unwrap();
+    let after = KernelCache::new(Map::LruHashMap(pinned).try_into().unwrap());
+    after.tell(NOW, &Cached::Left(known));
+    assert_eq!(after.known(NOW), []);
 }
