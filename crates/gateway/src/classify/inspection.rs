@@ -50,7 +50,7 @@ pub struct Inspection {
     /// Both sides have opened since the last look.
     opened: bool,
     listening: Option<Box<Listening>>,
-    announced: Option<Announced>,
+    announced: Vec<Announced>,
     /// Who spoke last, and where in its stream it began to.
     turn: Option<(Direction, u16)>,
     /// Directions that have sent data, and whether one of them was new.
@@ -256,8 +256,8 @@ impl Inspection {
     pub(super) fn listen(&mut self, direction: Direction, packet: &Packet<'_>, room: usize) {
         self.take_listener();
         if let Some(listening) = self.listening.as_mut() {
-            let heard = listening.hear(direction, packet, room);
-            self.announced = heard.or(self.announced);
+            self.announced
+                .extend(listening.hear(direction, packet, room));
         }
     }
 
@@ -276,8 +276,8 @@ impl Inspection {
     }
 
     /// What was announced since the last call.
-    pub(crate) fn take_announced(&mut self) -> Option<Announced> {
-        self.announced.take()
+    pub(crate) fn take_announced(&mut self) -> Vec<Announced> {
+        std::mem::take(&mut self.announced)
     }
 
     /// Gives back what is kept of the streams: what comes is looked at packet by packet.

@@ -97,14 +97,19 @@ fn kind(line: &str) -> Option<Line> {
     }
 }
 
-/// `DCC SEND name address port size` or `DCC CHAT chat address port` between two \x01.
-fn offer(payload: &[u8]) -> Option<Announced> {
+/// `DCC SEND name address port size` or `DCC CHAT chat address port` between two \x01, of which the second may be the next one's first.
+fn offer(payload: &[u8]) -> Option<(usize, Option<Announced>)> {
     let start = payload
         .windows(5)
-        .position(|window| window == b"\x01DCC ")?;
-    let rest = payload.get(start.checked_add(5)?..)?;
+        .position(|window| window == b"\x01DCC ")?
+        .checked_add(5)?;
+    let rest = payload.get(start..)?;
     let end = rest.iter().position(|&byte| byte == 1)?;
-    let rest = std::str::from_utf8(rest.get(..end)?).ok()?;
+    Some((start.checked_add(end)?, offered(rest.get(..end)?)))
+}
+
+fn offered(request: &[u8]) -> Option<Announced> {
+    let rest = std::str::from_utf8(request).ok()?;
     let words: Vec<&str> = rest.split(' ').collect();
     if !matches!(words.first(), Some(&("SEND" | "CHAT" | "TSEND" | "SCHAT"))) {
         return None;
@@ -234,7 +239,7 @@ mod tests {
 
     #[test]
     fn offers_name_address_and_port_also_behind_spaces() {
-        let endpoint = |text: &[u8]| offer(text).map(|offer| offer.endpoint.to_string());
+        let endpoint = |text: &[u8]| offer(text)?.1.map(|offer| offer.endpoint.to_string());
         assert_eq!(
             endpoint(b":a!b@c PRIVMSG d :\x01DCC SEND my file.ogg 3325256711 5000 1234\x01\r\n")
                 .as_deref(),

@@ -56,19 +56,38 @@ impl Listening {
         direction: Direction,
         packet: &Packet<'_>,
         room: usize,
-    ) -> Option<Announced> {
-        let mut found = (self.listener)(packet.payload);
-        if let (None, Some(tcp)) = (found, packet.tcp) {
-            let sequence = tcp.sequence;
-            let joined = self
-                .lines
-                .take_in(direction, sequence, packet.payload, room);
-            found = joined.and_then(self.listener);
+    ) -> Vec<Announced> {
+        let payload = packet.payload;
+        let mut found = Vec::new();
+        let mut rest = self.all(payload, &mut found);
+        let Some(tcp) = packet.tcp else {
+            return found;
+        };
+        if rest.is_none() {
+            let joined = self.lines.take_in(direction, tcp.sequence, payload, room);
+            let joined = joined.map(<[u8]>::to_vec);
+            rest = joined.and_then(|joined| self.all(&joined, &mut found));
         }
-        if found.is_some() {
+        if let Some(rest) = rest {
+            // What was heard is not heard again; the next one may have begun behind it.
             self.lines.forget(direction);
+            let heard = payload.len().saturating_sub(rest);
+            let begun = payload.get(heard..).unwrap_or_default();
+            let sequence = tcp.sequence.wrapping_add(length32(heard));
+            self.lines.take_in(direction, sequence, begun, room);
         }
         found
+    }
+
+    /// Adds all whole announcements of these bytes, and answers how many bytes follow the last one; `None`: there is none.
+    fn all(&self, bytes: &[u8], found: &mut Vec<Announced>) -> Option<usize> {
+        let mut rest = bytes;
+        while let Some((end, announced)) = (self.listener)(rest) {
+            found.extend(announced);
+            // Each reaches further than the one before.
+            rest = rest.get(end.max(1)..).unwrap_or_default();
+        }
+        (rest.len() < bytes.len()).then_some(rest.len())
     }
 }
 

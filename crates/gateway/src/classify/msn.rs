@@ -84,12 +84,20 @@ pub(super) fn gateway(message: &Message<'_>, memory: &mut Memory) -> Option<Find
 }
 
 /// An accepted invitation to a file transfer names the sender's address and port.
-fn invitation(payload: &[u8]) -> Option<Announced> {
-    let start = payload
-        .windows(4)
-        .position(|window| window == b"\r\n\r\n")?
-        .checked_add(4)?;
-    let block = payload.get(start..)?;
+fn invitation(payload: &[u8]) -> Option<(usize, Option<Announced>)> {
+    let mut start: usize = 0;
+    loop {
+        let rest = payload.get(start..)?;
+        let blank = rest.windows(4).position(|window| window == b"\r\n\r\n")?;
+        start = start.checked_add(blank)?.checked_add(4)?;
+        // One that has come in part only is none yet.
+        if let Some(invited) = invited(payload.get(start..)?) {
+            return Some((start, Some(invited)));
+        }
+    }
+}
+
+fn invited(block: &[u8]) -> Option<Announced> {
     let address: IpAddr = header(block, "ip-address")?.parse().ok()?;
     let port: u16 = header(block, "port")?.parse().ok()?;
     (port > 0).then_some(Announced {

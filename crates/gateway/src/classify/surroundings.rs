@@ -79,7 +79,7 @@ impl Surroundings {
 
     /// Takes in what a flow's latest packet told, which is nothing of most. Call it after each inspected packet.
     pub fn note(&self, flow: &mut Flow<impl AsRef<Inspection> + AsMut<Inspection>>) {
-        if let Some(announced) = flow.attachment.as_mut().take_announced() {
+        for announced in flow.attachment.as_mut().take_announced() {
             // Nobody offers a file at a service's port: whoever could name one would have it taken for a chat's.
             if announced.endpoint.port() >= FIRST_USER_PORT {
                 let said = (flow.last_seen, announced);

@@ -108,14 +108,18 @@ pub(super) fn bytestream(message: &Message<'_>, _: &mut Memory) -> Option<Findin
 }
 
 /// A stream host that is offered for a bytestream: `<streamhost host='…' port='…'/>`.
-fn stream_host(payload: &[u8]) -> Option<Announced> {
+fn stream_host(payload: &[u8]) -> Option<(usize, Option<Announced>)> {
     const START: &[u8] = b"<streamhost ";
     let start = payload
         .windows(START.len())
         .position(|window| window == START)?;
     let rest = payload.get(start..)?;
     let end = rest.iter().position(|&byte| byte == b'>')?;
-    let element = std::str::from_utf8(rest.get(..end)?).ok()?;
+    Some((start.checked_add(end)?, offered(rest.get(..end)?)))
+}
+
+fn offered(element: &[u8]) -> Option<Announced> {
+    let element = std::str::from_utf8(element).ok()?;
     let address: IpAddr = attribute(element, "host")?.parse().ok()?;
     let port: u16 = attribute(element, "port")?.parse().ok()?;
     (port > 0).then_some(Announced {
@@ -153,8 +157,11 @@ mod tests {
         assert_eq!(attribute(element, "port"), Some("5086"));
         assert_eq!(attribute(element, "host"), Some("192.0.2.4"));
         assert_eq!(attribute(element, "to"), None);
-        let offer = stream_host(format!("<query>{element}</query>").as_bytes()).unwrap();
-        assert_eq!(offer.endpoint.to_string(), "192.0.2.4:5086");
-        assert_eq!(stream_host(b"<streamhost host='x' port='1'/>"), None);
+        let query = format!("<query>{element}</query>");
+        let (end, offer) = stream_host(query.as_bytes()).unwrap();
+        assert_eq!(offer.unwrap().endpoint.to_string(), "192.0.2.4:5086");
+        assert!(query[end..].starts_with('>'));
+        let (_, nonsense) = stream_host(b"<streamhost host='x' port='1'/>").unwrap();
+        assert_eq!(nonsense, None);
     }
 }

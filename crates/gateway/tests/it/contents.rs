@@ -612,6 +612,52 @@ fn announced_file(gateway: &mut Gateway) {
     );
 }
 
+#[test]
+fn an_offer_is_heard_whatever_is_offered_before_it_in_the_same_packet() {
+    let offer = |words: &str| format!(":b!u@h PRIVMSG owl :\x01DCC {words}\x01\r\n");
+    let (other, song) = (
+        offer("SEND a.ogg 3325256712 5000 700"),
+        offer("SEND song.ogg 3325256711 5000 700"),
+    );
+    let (begun, rest) = song.split_at(song.len() - 9);
+    let said: [Vec<String>; 6] = [
+        vec![song.clone()],
+        vec![format!("{other}{song}")],
+        vec![format!("{}{song}", offer("SEND"))],
+        // The end of one that makes no sense is the beginning of the next one.
+        vec![format!(
+            ":b!u@h PRIVMSG owl :\x01DCC x{}",
+            &song[song.find('\x01').unwrap()..]
+        )],
+        vec![format!("{other}{begun}"), rest.to_owned()],
+        vec![
+            other[..20].to_owned(),
+            format!("{}{begun}", &other[20..]),
+            rest.to_owned(),
+        ],
+    ];
+    for said in said {
+        let policy = "[[rule]]\nname = \"files\"\napp = \"dcc\"\naction = \"block\"\n";
+        let mut gateway = governed(policy, enforcing());
+        let mut packets = Packets::new();
+        let mut chat = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:6667"));
+        chat.open();
+        chat.client(b"NICK owl\r\nUSER owl 0 * :Owl\r\n");
+        chat.server(b":irc.example 001 owl :Welcome\r\n");
+        for piece in &said {
+            chat.server(piece.as_bytes());
+        }
+        let mut file = packets.tcp(at("10.0.0.8:40000"), at("198.51.100.7:5000"));
+        file.open();
+        file.server(&noise(700));
+        let passed: Vec<bool> = packets
+            .iter()
+            .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).pass)
+            .collect();
+        assert_eq!(passed.last(), Some(&false), "{said:?}");
+    }
+}
+
 /// Whoever offers files has a port for each, and the kernel gives ports anew.
 #[test]
 fn a_port_that_is_announced_again_is_not_that_of_the_file_that_was_blocked() {
