@@ -59,14 +59,13 @@ impl Listening {
     ) -> Vec<Announced> {
         let payload = packet.payload;
         let mut found = Vec::new();
-        let mut rest = self.all(payload, &mut found);
+        let mut rest = all(self.listener, payload, &mut found);
         let Some(tcp) = packet.tcp else {
             return found;
         };
         if rest.is_none() {
             let joined = self.lines.take_in(direction, tcp.sequence, payload, room);
-            let joined = joined.map(<[u8]>::to_vec);
-            rest = joined.and_then(|joined| self.all(&joined, &mut found));
+            rest = joined.and_then(|joined| all(self.listener, joined, &mut found));
         }
         if let Some(rest) = rest {
             // What was heard is not heard again; the next one may have begun behind it.
@@ -78,17 +77,17 @@ impl Listening {
         }
         found
     }
+}
 
-    /// Adds all whole announcements of these bytes, and answers how many bytes follow the last one; `None`: there is none.
-    fn all(&self, bytes: &[u8], found: &mut Vec<Announced>) -> Option<usize> {
-        let mut rest = bytes;
-        while let Some((end, announced)) = (self.listener)(rest) {
-            found.extend(announced);
-            // Each reaches further than the one before.
-            rest = rest.get(end.max(1)..).unwrap_or_default();
-        }
-        (rest.len() < bytes.len()).then_some(rest.len())
+/// Adds all whole announcements of these bytes, and answers how many bytes follow the last one; `None`: there is none.
+fn all(listener: Listener, bytes: &[u8], found: &mut Vec<Announced>) -> Option<usize> {
+    let mut rest = bytes;
+    while let Some((end, announced)) = listener(rest) {
+        found.extend(announced);
+        // Each reaches further than the one before.
+        rest = rest.get(end.max(1)..).unwrap_or_default();
     }
+    (rest.len() < bytes.len()).then_some(rest.len())
 }
 
 /// The last bytes of both directions.

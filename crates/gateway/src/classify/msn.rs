@@ -128,3 +128,28 @@ pub(super) fn file_transfer(message: &Message<'_>, _: &mut Memory) -> Option<Fin
     }
     user.then(|| Finding::likely("USR with an account and a cookie"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::invitation;
+
+    #[test]
+    fn each_of_several_invitations_is_found_behind_what_is_none() {
+        let message = |body: &str| format!("MSG a@b c 99\r\nMIME-Version: 1.0\r\n\r\n{body}\r\n");
+        let invited = |host: u8| {
+            message(&format!(
+                "IP-Address: 192.0.2.{host}\r\nPort: 6891\r\nAuthCookie: 7\r\n"
+            ))
+        };
+        let said = [message("Port: x\r\n"), invited(4), invited(5)].concat();
+        let mut rest = said.as_bytes();
+        let mut found = Vec::new();
+        while let Some((end, announced)) = invitation(rest) {
+            found.extend(announced.map(|announced| announced.endpoint.to_string()));
+            rest = &rest[end..];
+        }
+        assert_eq!(found, ["192.0.2.4:6891", "192.0.2.5:6891"]);
+        // One that has come in part only is none yet.
+        assert_eq!(invitation(&invited(4).as_bytes()[..60]), None);
+    }
+}

@@ -163,5 +163,10 @@ mod tests {
         assert!(query[end..].starts_with('>'));
         let (_, nonsense) = stream_host(b"<streamhost host='x' port='1'/>").unwrap();
         assert_eq!(nonsense, None);
+        // Clients offer several; the next one is behind the end of the first.
+        let two = format!("{element}<streamhost jid='b' port='5087' host='192.0.2.5'/>");
+        let (end, _) = stream_host(two.as_bytes()).unwrap();
+        let (_, second) = stream_host(&two.as_bytes()[end..]).unwrap();
+        assert_eq!(second.unwrap().endpoint.to_string(), "192.0.2.5:5087");
     }
 }
