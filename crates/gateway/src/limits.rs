@@ -302,7 +302,7 @@ pub const MANY_PEERS: usize = 8;
 /// Source: chosen: peers choose their ports at random; servers share one. Past it such a flow is likely, below it a guess.
 pub const MANY_PORTS: usize = 5;
 
-/// Endpoints that were announced.
+/// Endpoints that were announced, of all queues of a border together.
 /// Source: chosen: one for each host that is remembered. Past it the older half is forgotten.
 pub const MAX_ANNOUNCED: usize = 16_384;
 
@@ -358,8 +358,8 @@ pub const FIRST_USER_PORT: u16 = 1_024;
 /// Source: chosen: people take a while to accept a file. Past it the connection is like any other.
 pub const EXPECTED_FOR: Duration = Duration::from_secs(300);
 
-/// Announced connections that are remembered.
-/// Source: chosen. Past it the oldest is forgotten.
+/// Announced connections that are remembered, of all queues of a border together.
+/// Source: chosen. Past it the oldest is forgotten: a chat that announces so many within [`EXPECTED_FOR`] has all others' forgotten.
 pub const MAX_EXPECTED: usize = 16_384;
 
 /// Bytes of a message that are written down.
