@@ -307,9 +307,37 @@ ALWAYS_INLINE int is_refused(const struct packet *packet)
 }
 
 // What is established was not blocked, or its mark says so.
+ALWAYS_INLINE int is_call_by(__u8 tcp_flags)
+{
+	return (tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST | TCP_FIN)) == TCP_SYN;
+}
+
 ALWAYS_INLINE int is_call(const struct packet *packet)
 {
-	return packet->l4 == IPPROTO_TCP && (packet->tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST | TCP_FIN)) == TCP_SYN;
+	return packet->l4 == IPPROTO_TCP && is_call_by(packet->tcp_flags);
+}
+
+// By the protocol and, of TCP, the flags: neither a call nor anything that has to be read on.
+ALWAYS_INLINE int calls_nobody(__u8 l4, __u8 tcp_flags)
+{
+	return l4 == IPPROTO_UDP || (l4 == IPPROTO_TCP && !is_call_by(tcp_flags));
+}
+
+// Whether a frame is none that calls, as far as a few bytes tell: nearly all are not, and they cost the least so. What is seldom (options
+// of IPv4, extension headers, tags) is read as a whole.
+ALWAYS_INLINE int is_plainly_no_call(const struct source *from)
+{
+	const __u8 *frame = from->data, *ip = frame + ETH_HLEN;
+	__be16 kind;
+
+	if ((void *)(ip + 20 + 14) > from->data_end)
+		return 0;
+	__builtin_memcpy(&kind, frame + 12, 2);
+	if (kind == bpf_htons(ETH_P_IP) && ip[0] == 0x45)
+		return calls_nobody(ip[9], ip[20 + 13]);
+	if (kind == bpf_htons(ETH_P_IPV6) && ip[0] >> 4 == 6 && (void *)(ip + 40 + 14) <= from->data_end)
+		return calls_nobody(ip[6], ip[40 + 13]);
+	return 0;
 }
 
 // Whether a frame is a call like a blocked one. Calls by TCP only: those by UDP cannot be told from what follows them without the
@@ -320,7 +348,8 @@ ALWAYS_INLINE int is_refused_frame(const struct source *from)
 	struct packet packet = {};
 	__be16 kind = 0;
 
-	if (load(from, 12, &kind, 2) || (kind != bpf_htons(ETH_P_IP) && kind != bpf_htons(ETH_P_IPV6)))
+	if (is_plainly_no_call(from) || load(from, 12, &kind, 2) ||
+	    (kind != bpf_htons(ETH_P_IP) && kind != bpf_htons(ETH_P_IPV6)))
 		return 0;
 	return read_packet(from, ETH_HLEN, &packet) == READ && is_call(&packet) && is_refused(&packet);
 }

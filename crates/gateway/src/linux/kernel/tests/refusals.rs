@@ -160,6 +160,30 @@ fn calls_like_a_blocked_one_are_refused_and_nothing_else_is() {
 }
 
 #[test]
+fn options_of_the_internet_header_hide_no_call() {
+    let Some(border) = border("options") else {
+        return;
+    };
+    border
+        .cache
+        .tell(NOW, &until(call(0, L4::Tcp), NOW + MINUTE));
+    let with_options = |flags| {
+        let mut packet = packet_of((0, 0), Some((7, flags, 0)), b"");
+        // One word of "no operation"; where the flags would stand without it are bits that are none of a call's.
+        packet.splice(20..20, [1; 4]);
+        packet[0] = 0x46;
+        packet[3] += 4;
+        packet
+    };
+    assert_eq!(
+        border.refused_by(&with_options(SYN)),
+        ANSWERS.map(|(name, ..)| name)
+    );
+    let refused = border.refused_by(&with_options(0x10));
+    assert!(refused.is_empty(), "{refused:?}");
+}
+
+#[test]
 fn neither_parts_of_packets_nor_other_networks_frames_are_refused() {
     let Some(border) = border("not-refused") else {
         return;
