@@ -77,6 +77,11 @@ impl Marks {
         format!("{}/{}", Hex(value), Hex(self.mask()))
     }
 
+    /// The mark and mask of connections that are not let through for good, in a class or in none, as the packet filter writes them.
+    pub(super) fn does_not_pass(self) -> String {
+        format!("0x0/{}", Hex((ALLOWED & SHAPED) << self.shift))
+    }
+
     /// The state's bits.
     pub(super) fn state_mask(self) -> Hex {
         Hex(STATE << self.shift)
@@ -130,6 +135,11 @@ mod tests {
                 assert_eq!(marked | mask, 0xffff_ffff);
                 assert_ne!(marked & mask, 0);
                 assert!(seen.insert(marked));
+                let passes = matches!(settled, Settled::Allowed | Settled::Shaped(_));
+                let bits = marks.does_not_pass();
+                let (_, bit) = bits.split_once("/0x").unwrap();
+                let bit = u32::from_str_radix(bit, 16).unwrap();
+                assert_eq!(marked & bit != 0, passes, "{settled:?}");
             }
         }
     }

@@ -37,6 +37,7 @@ mod shaped;
 mod speakers;
 mod terminated;
 mod torrents;
+mod untracked;
 mod web;
 mod why;
 mod xmpp;
