@@ -299,24 +299,9 @@ impl Rules {
 
     fn forward(&self, bare: Option<Program>) -> Vec<String> {
         let undecided = format!("0x0/{}", Hex(self.marks.mask()));
-        let mut lines = vec![
-            format!(
-                "-A {FORWARD} -m connmark --mark {} -j DROP",
-                self.marks.state(Settled::Blocked)
-            ),
-            format!(
-                "-A {FORWARD} -m connmark --mark {} -m conntrack --ctdir REPLY -j RETURN",
-                self.marks.whole(Settled::AnswersPass)
-            ),
-        ];
-        // Elsewhere they are asked about: they tell what a receiver has, and answer resets that did not fit.
-        lines.extend(bare.map(|program| {
-            let passing = self.marks.whole(Settled::AnswersPass);
-            format!(
-                "-A {FORWARD} -p tcp -m connmark --mark {passing} -m bpf --bytecode \"{program}\" -j RETURN"
-            )
-        }));
-        // What is decided was not refused, and neither was what has been answered.
+        let mut lines = Vec::new();
+        // First, because most of what comes here is of undecided flows. What is decided was not refused, and neither was what has been
+        // answered.
         let refuse = self.program(kernel::REFUSE_NEW).filter(|_| self.refuses);
         lines.extend(refuse.map(|program| {
             format!("-A {FORWARD} -m connmark --mark {undecided} -m conntrack --ctstate NEW {program} -j DROP")
@@ -325,6 +310,21 @@ impl Rules {
         let triage = self.program(kernel::TRIAGE).filter(|_| self.triage);
         lines.extend(triage.map(|program| {
             format!("-A {FORWARD} -m connmark --mark {undecided} {program} -g {FREE}")
+        }));
+        lines.push(format!(
+            "-A {FORWARD} -m connmark --mark {} -j DROP",
+            self.marks.state(Settled::Blocked)
+        ));
+        lines.push(format!(
+            "-A {FORWARD} -m connmark --mark {} -m conntrack --ctdir REPLY -j RETURN",
+            self.marks.whole(Settled::AnswersPass)
+        ));
+        // Elsewhere they are asked about: they tell what a receiver has, and answer resets that did not fit.
+        lines.extend(bare.map(|program| {
+            let passing = self.marks.whole(Settled::AnswersPass);
+            format!(
+                "-A {FORWARD} -p tcp -m connmark --mark {passing} -m bpf --bytecode \"{program}\" -j RETURN"
+            )
         }));
         let bypass = if self.fail_open {
             " --queue-bypass"
@@ -487,7 +487,7 @@ mod tests {
         let refuse = place(
             "-A RINGWAY -m connmark --mark 0x0/0x7f000000 -m conntrack --ctstate NEW -m bpf --object-pinned /sys/fs/bpf/ringway-7/refuse_new -j DROP\n",
         );
-        assert!(place("0x2000000/0x3000000 -j DROP") < refuse && refuse < triage);
+        assert!(refuse < triage && triage < place("0x2000000/0x3000000 -j DROP"));
         assert!(triage < place("-j NFQUEUE"));
         place(
             "-A RINGWAY-FREE -m bpf --object-pinned /sys/fs/bpf/ringway-7/finished -j CONNMARK --set-xmark 0x1000000/0x7f000000\n",
