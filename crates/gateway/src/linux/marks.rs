@@ -77,9 +77,10 @@ impl Marks {
         format!("{}/{}", Hex(value), Hex(self.mask()))
     }
 
-    /// The mark and mask of connections that are not let through for good, in a class or in none, as the packet filter writes them.
-    pub(super) fn does_not_pass(self) -> String {
-        format!("0x0/{}", Hex((ALLOWED & SHAPED) << self.shift))
+    /// The mark and mask of connections that are let through for good, in a class or in none, as the packet filter writes them.
+    pub(super) fn passes(self) -> String {
+        let bit = Hex((ALLOWED & SHAPED) << self.shift);
+        format!("{bit}/{bit}")
     }
 
     /// The state's bits.
@@ -136,7 +137,7 @@ mod tests {
                 assert_ne!(marked & mask, 0);
                 assert!(seen.insert(marked));
                 let passes = matches!(settled, Settled::Allowed | Settled::Shaped(_));
-                let bits = marks.does_not_pass();
+                let bits = marks.passes();
                 let (_, bit) = bits.split_once("/0x").unwrap();
                 let bit = u32::from_str_radix(bit, 16).unwrap();
                 assert_eq!(marked & bit != 0, passes, "{settled:?}");

@@ -5,6 +5,7 @@
 //! | [`queue`] | packets from netfilter's queue and verdicts to it (NFQUEUE over netlink) |
 //! | [`lanes`] | two queues for one gateway, so that files do not keep others waiting |
 //! | [`marks`] | verdicts as bits of packet and connection marks |
+//! | [`border`] | the interfaces between the organisation and the world |
 //! | [`rules`] | the packet filter's rules: own chains in the table `mangle` |
 //! | [`shaper`] | classes of bandwidth (HTB) |
 //! | [`inject`] | resets onto the wire |
@@ -21,6 +22,7 @@
 //! qdiscs or mark bits are touched.
 
 mod bare;
+pub mod border;
 pub mod desk;
 pub mod files;
 pub mod inject;

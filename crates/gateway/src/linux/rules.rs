@@ -2,19 +2,20 @@
 //!
 //! | chain | stands in | does |
 //! |---|---|---|
-//! | `RINGWAY-CROSSING` | FORWARD, for what is not let through for good | finds what crosses the border |
+//! | `RINGWAY-CROSSING` | FORWARD | lets go what is let through for good, and finds what else crosses the border |
 //! | `RINGWAY` | that | drops what is blocked by its connection's mark, passes what the server sends while a file goes by that nobody looks into, with segments that say nothing, and queues the rest |
 //! | `RINGWAY-FREE` | that | marks connections of which the kernel has seen enough |
 //! | `RINGWAY-LEAVING` | POSTROUTING, behind the queue, for verdicts and classes | finds what leaves by the border's interfaces |
 //! | `RINGWAY-MARK` | that | saves verdicts that came back as marks of packets, takes the bits off the packets, and puts the connections of classes into theirs |
 //!
 //! Most packets are of connections that are let through for good. Marks tell them, before anything compares interfaces' names, which costs
-//! several times as much; they meet two matches in FORWARD and one in POSTROUTING. Rules of the host are neither changed nor moved.
+//! several times as much: they meet one match in FORWARD, and in POSTROUTING one where there are no classes. Rules of the host are neither changed nor moved.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use super::bare::{self, Program};
+use super::border::Border;
 use super::kernel;
 use super::marks::{Hex, Marks};
 use super::shaper::class_id;
@@ -28,9 +29,6 @@ const POSTROUTING: &str = "RINGWAY-MARK";
 /// What passes without being asked about goes through here.
 const FREE: &str = "RINGWAY-FREE";
 const CHAINS: [&str; 5] = [CROSSING, FORWARD, FREE, LEAVING, POSTROUTING];
-/// Bytes of an interface's name, from `linux/if.h` without the closing zero.
-const NAME: usize = 15;
-
 /// The tools of a version of IP.
 #[derive(Clone, Copy, Debug)]
 struct Family {
@@ -57,77 +55,6 @@ pub(super) const fn tool(name: &'static str) -> Tool {
     Tool {
         name,
         package: "iptables",
-    }
-}
-
-/// The interfaces of the border.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Border {
-    /// Interfaces towards the organisation.
-    pub inside: Vec<String>,
-    /// Interfaces towards the world.
-    pub outside: Vec<String>,
-    /// They are ports of a bridge; else the machine routes between them.
-    pub bridged: bool,
-}
-
-impl Border {
-    /// Checks the names.
-    ///
-    /// # Errors
-    /// A side is missing, a name is none, or one stands on both sides.
-    pub fn check(&self) -> Result<(), String> {
-        if self.inside.is_empty() || self.outside.is_empty() {
-            return Err("a border needs at least one interface inside and one outside".to_owned());
-        }
-        for name in self.all() {
-            let plain =
-                |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '"' | '\'' | '+' | '!');
-            if name.is_empty() || name.len() > NAME || !name.chars().all(plain) {
-                return Err(format!("`{name}` is no name of an interface"));
-            }
-        }
-        match self.inside.iter().find(|name| self.outside.contains(name)) {
-            Some(name) => Err(format!("`{name}` cannot be inside and outside")),
-            None => Ok(()),
-        }
-    }
-
-    /// All interfaces, those inside first.
-    pub fn all(&self) -> impl Iterator<Item = &str> {
-        self.inside.iter().chain(&self.outside).map(String::as_str)
-    }
-
-    /// The matches of packets that cross the border, both ways.
-    fn crossings(&self) -> Vec<String> {
-        let mut crossings = Vec::new();
-        for inside in &self.inside {
-            for outside in &self.outside {
-                for (from, to) in [(inside, outside), (outside, inside)] {
-                    crossings.push(if self.bridged {
-                        format!(
-                            "-m physdev --physdev-in {from} --physdev-out {to} --physdev-is-bridged"
-                        )
-                    } else {
-                        format!("-i {from} -o {to}")
-                    });
-                }
-            }
-        }
-        crossings
-    }
-
-    /// The matches of packets that leave by the border's interfaces.
-    fn exits(&self) -> Vec<String> {
-        self.all()
-            .map(|name| {
-                if self.bridged {
-                    format!("-m physdev --physdev-out {name} --physdev-is-bridged")
-                } else {
-                    format!("-o {name}")
-                }
-            })
-            .collect()
     }
 }
 
@@ -249,6 +176,10 @@ impl Rules {
         lines.extend(self.forward(bare));
         lines.extend(self.postrouting());
         lines.extend(self.free());
+        lines.push(format!(
+            "-A {CROSSING} -m connmark --mark {} -j RETURN",
+            self.marks.passes()
+        ));
         for crossing in self.border.crossings() {
             lines.push(format!("-A {CROSSING} {crossing} -j {FORWARD}"));
         }
@@ -264,12 +195,8 @@ impl Rules {
     fn jumps(&self) -> Vec<String> {
         let unmarked = format!("0x0/{}", Hex(self.marks.mask()));
         let mut jumps = vec![
-            format!(
-                "-A FORWARD -m connmark --mark {} -j {CROSSING}",
-                self.marks.does_not_pass()
-            ),
-            // No match on connections' marks holds for a packet that belongs to none, and such packets are these.
-            format!("-A FORWARD -m conntrack --ctstate INVALID,UNTRACKED -j {CROSSING}"),
+            // All of it: no match on connections' marks holds for a packet that belongs to none.
+            format!("-A FORWARD -j {CROSSING}"),
             format!("-A POSTROUTING -m mark ! --mark {unmarked} -j {LEAVING}"),
         ];
         if self.classes > 0 {
@@ -300,8 +227,7 @@ impl Rules {
     fn forward(&self, bare: Option<Program>) -> Vec<String> {
         let undecided = format!("0x0/{}", Hex(self.marks.mask()));
         let mut lines = Vec::new();
-        // First, because most of what comes here is of undecided flows. What is decided was not refused, and neither was what has been
-        // answered.
+        // Undecided flows first: none of the marks below can be theirs. What is decided was not refused, and neither was what has been answered.
         let refuse = self.program(kernel::REFUSE_NEW).filter(|_| self.refuses);
         lines.extend(refuse.map(|program| {
             format!("-A {FORWARD} -m connmark --mark {undecided} -m conntrack --ctstate NEW {program} -j DROP")
@@ -362,6 +288,11 @@ impl Rules {
         let verdict = format!("-A {POSTROUTING} -m mark ! --mark 0x0/{mask}");
         let mut lines = Vec::from([
             format!("{verdict} -j CONNMARK --save-mark --nfmask {mask} --ctmask {mask}"),
+            // By its own mark, because it may belong to no connection that could keep one.
+            format!(
+                "-A {POSTROUTING} -m mark --mark {} -j DROP",
+                self.marks.state(Settled::Blocked)
+            ),
             format!("{verdict} -j MARK --set-xmark 0x0/{mask}"),
             format!(
                 "-A {POSTROUTING} -m connmark --mark {} -j DROP",
@@ -381,21 +312,17 @@ impl Rules {
     }
 }
 
-/// Commands that remove our jumps from what iptables-save printed.
+/// Commands that remove the jumps to our chains from all others, of what iptables-save printed.
 fn jumps(saved: &str) -> Vec<String> {
-    let ours = |line: &&str| {
-        let from_the_host = line.starts_with("-A FORWARD ") || line.starts_with("-A POSTROUTING ");
-        // The two others stood there themselves in earlier versions.
-        let ours = [CROSSING, LEAVING, FORWARD, POSTROUTING];
-        from_the_host
-            && ours
-                .iter()
-                .any(|chain| line.ends_with(&format!(" -j {chain}")))
+    let to_ours = |rule: &&str| {
+        let (chain, rule) = rule.split_once(' ').unwrap_or_default();
+        let to = rule.rsplit_once("-j ").map(|(_, to)| to);
+        !CHAINS.contains(&chain) && to.is_some_and(|to| CHAINS.contains(&to))
     };
     saved
         .lines()
-        .filter(ours)
         .filter_map(|line| line.strip_prefix("-A "))
+        .filter(to_ours)
         .map(|line| format!("-D {line}"))
         .collect()
 }
@@ -421,17 +348,13 @@ fn removal(saved: &str) -> String {
 mod tests {
     use super::{Border, Marks, Programs, Rules, jumps, removal};
 
-    fn border(bridged: bool) -> Border {
-        Border {
-            inside: vec!["lan0".to_owned()],
-            outside: vec!["wan0".to_owned()],
-            bridged,
-        }
-    }
-
     fn rules() -> Rules {
         Rules {
-            border: border(false),
+            border: Border {
+                inside: vec!["lan0".to_owned()],
+                outside: vec!["wan0".to_owned()],
+                bridged: false,
+            },
             marks: Marks::default(),
             queue: 7,
             queues: 1,
@@ -458,7 +381,10 @@ mod tests {
         let rest = text.get(bare..).unwrap_or_default();
         assert!(bare < queue && rest.contains("\" -j NFQUEUE --queue-num 7 --queue-bypass\n"));
         assert!(place("--mark 0x4000000/0x7f000000 -m conntrack --ctdir REPLY -j RETURN") < queue);
-        assert!(text.contains("--save-mark --nfmask 0x7f000000 --ctmask 0x7f000000"));
+        let saved = place("--save-mark --nfmask 0x7f000000 --ctmask 0x7f000000");
+        let dropped = place("-A RINGWAY-MARK -m mark --mark 0x2000000/0x3000000 -j DROP");
+        let cleared = place("-j MARK --set-xmark 0x0/0x7f000000");
+        assert!(saved < dropped && dropped < cleared);
         for mark in ["0x3000000", "0xc000000"] {
             let classified = format!("--mark {mark}/0x7f000000 -j CLASSIFY --set-class 7a11:10");
             assert!(text.contains(&classified), "{text}");
@@ -499,7 +425,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_let_through_for_good_enters_no_chain_of_ours_and_what_has_no_connection_does() {
+    fn what_is_let_through_is_told_by_its_mark_and_not_by_interfaces() {
+        let text = rules().text(&[], None);
+        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        // What is allowed and what is shaped have this bit.
+        let passes =
+            place("-A RINGWAY-CROSSING -m connmark --mark 0x1000000/0x1000000 -j RETURN\n");
+        assert!(passes < place("-A RINGWAY-CROSSING -i lan0 -o wan0 -j RINGWAY\n"));
         let jumps = |classes| {
             let rules = Rules { classes, ..rules() };
             let text = rules.text(&[], None);
@@ -508,10 +440,8 @@ mod tests {
             });
             jumps.map(str::to_owned).collect::<Vec<_>>()
         };
-        // What is allowed and what is shaped have this bit.
         let plain = [
-            "-A FORWARD -m connmark --mark 0x0/0x1000000 -j RINGWAY-CROSSING",
-            "-A FORWARD -m conntrack --ctstate INVALID,UNTRACKED -j RINGWAY-CROSSING",
+            "-A FORWARD -j RINGWAY-CROSSING",
             "-A POSTROUTING -m mark ! --mark 0x0/0x7f000000 -j RINGWAY-LEAVING",
         ];
         assert_eq!(jumps(0), plain);
@@ -541,14 +471,15 @@ mod tests {
     fn only_our_own_lines_are_removed() {
         let saved = "# Generated\n*mangle\n:FORWARD ACCEPT [0:0]\n:RINGWAY - [0:0]\n:RINGWAY-CROSSING - [0:0]\n\
                      :RINGWAY-MARK - [0:0]\n-A FORWARD -j TCPMSS --clamp-mss-to-pmtu\n-A FORWARD -i lan0 -o wan0 -j RINGWAY\n\
-                     -A FORWARD -m connmark --mark 0x0/0x1000000 -j RINGWAY-CROSSING\n-A FORWARD -j RINGWAYS\n\
-                     -A POSTROUTING -o wan0 -j RINGWAY-MARK\n-A RINGWAY-CROSSING -i lan0 -o wan0 -j RINGWAY\nCOMMIT\n";
+                     -A FORWARD -j RINGWAY-CROSSING\n-A FORWARD -j RINGWAYS\n\
+                     -A POSTROUTING -o wan0 -j RINGWAY-MARK\n-A OTHER -j RINGWAY\n-A RINGWAY-CROSSING -i lan0 -o wan0 -j RINGWAY\nCOMMIT\n";
         assert_eq!(
             jumps(saved),
             [
                 "-D FORWARD -i lan0 -o wan0 -j RINGWAY",
-                "-D FORWARD -m connmark --mark 0x0/0x1000000 -j RINGWAY-CROSSING",
-                "-D POSTROUTING -o wan0 -j RINGWAY-MARK"
+                "-D FORWARD -j RINGWAY-CROSSING",
+                "-D POSTROUTING -o wan0 -j RINGWAY-MARK",
+                "-D OTHER -j RINGWAY"
             ]
         );
         let text = removal(saved);
@@ -561,24 +492,5 @@ mod tests {
         );
         assert!(!text.contains("TCPMSS"));
         assert_eq!(removal("*mangle\n:FORWARD ACCEPT [0:0]\nCOMMIT\n"), "");
-    }
-
-    #[test]
-    fn borders_that_cannot_be_meant_are_refused() {
-        assert!(border(true).check().is_ok());
-        for (inside, outside) in [
-            ("", "wan0"),
-            ("lan0", "lan0"),
-            ("a b", "wan0"),
-            ("averyverylongname", "wan0"),
-            ("eth+", "wan0"),
-        ] {
-            let border = Border {
-                inside: vec![inside.to_owned()],
-                outside: vec![outside.to_owned()],
-                bridged: false,
-            };
-            assert!(border.check().is_err(), "{inside} {outside}");
-        }
     }
 }

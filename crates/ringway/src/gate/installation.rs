@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ringway_gateway::SignatureSet;
+use ringway_gateway::linux::border::Border;
 use ringway_gateway::linux::kernel::Kernel;
 use ringway_gateway::linux::kernel::features::unverified;
 use ringway_gateway::linux::kernel::parts::{Part, Wanted, Without};
 use ringway_gateway::linux::marks::Marks;
-use ringway_gateway::linux::rules::{Border, Programs, Rules};
+use ringway_gateway::linux::rules::{Programs, Rules};
 use ringway_gateway::linux::shaper;
 use ringway_gateway::linux::terminate::redirect::{self, Redirect};
 use ringway_gateway::linux::terminate::{Doors, Terminator};

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ringway_gateway::SignatureSet;
 use ringway_gateway::classify::Bounds;
+use ringway_gateway::linux::border::Border;
 use ringway_gateway::linux::kernel::early::{Place, Placed};
 use ringway_gateway::linux::kernel::features::unverified;
 use ringway_gateway::linux::kernel::judge::Judge;
 use ringway_gateway::linux::kernel::parts::{Part, Wanted, Without};
 use ringway_gateway::linux::kernel::{Kernel, KernelError};
-use ringway_gateway::linux::rules::Border;
 use ringway_gateway::policy::{Failure as WhenItFails, Policy};
 use ringway_gateway::triage::Triage;
 

@@ -324,7 +324,7 @@ ALWAYS_INLINE int calls_nobody(__u8 l4, __u8 tcp_flags)
 }
 
 // Whether a frame is none that calls, as far as a few bytes tell: nearly all are not, and they cost the least so. What is seldom (options
-// of IPv4, extension headers, tags) is read as a whole.
+// of IPv4, extension headers) is read as a whole.
 ALWAYS_INLINE int is_plainly_no_call(const struct source *from)
 {
 	const __u8 *frame = from->data, *ip = frame + ETH_HLEN;

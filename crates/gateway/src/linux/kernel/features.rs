@@ -18,8 +18,9 @@ use super::{
     FINISHED, KernelError, OBJECT, REFUSE, REFUSE_EARLY, REFUSE_NEW, TRIAGE, load, load_program,
     mount, pin, remove_all,
 };
+use crate::linux::border::Border;
 use crate::linux::marks::Marks;
-use crate::linux::rules::{Border, Programs, Rules};
+use crate::linux::rules::{Programs, Rules};
 use crate::linux::shaper::TC;
 
 /// Something that it needs.

@@ -37,7 +37,7 @@ use self::parts::{Part, Wanted, Without};
 use self::pinned::{folder, folders, remove_all, remove_others};
 pub use self::pinned::{mount, remove};
 use self::refused::{KernelCache, Refusals};
-use super::rules::Border;
+use super::border::Border;
 use super::tool::ToolError;
 use crate::limits::{BEAT, PULSE};
 

@@ -9,8 +9,8 @@
 use std::ops::RangeInclusive;
 
 use super::Doors;
+use crate::linux::border::Border;
 use crate::linux::marks::{Hex, Marks};
-use crate::linux::rules::Border;
 use crate::linux::tool::{IP, Tool, ToolError};
 use crate::policy::apart;
 
@@ -168,8 +168,8 @@ fn unroute() {
 #[cfg(test)]
 mod tests {
     use super::{Redirect, set};
+    use crate::linux::border::Border;
     use crate::linux::marks::Marks;
-    use crate::linux::rules::Border;
     use crate::linux::terminate::Doors;
 
     #[test]
