@@ -1,4 +1,4 @@
-//! Lookups in rings with traitors: `cargo run --release -p ringway-sim --example attacks -- [MEMBERS] [LOOKUPS] [SHARE,…] [CHURN] [LOSS] [SECONDS BEFORE] [FINGER INTERVAL]`
+//! Lookups in rings with traitors, until twenty members have come or gone if any do: `cargo run --release -p ringway-sim --example attacks -- [MEMBERS] [LOOKUPS] [SHARE,…] [CHURN] [LOSS] [SECONDS BEFORE] [FINGER INTERVAL]`
 
 #![allow(clippy::print_stdout, reason = "it prints a table")]
 
@@ -48,7 +48,7 @@ fn main() {
                     rule,
                     ..Attack::new(1, members, share, lookups)
                 };
-                match run(&attack) {
+                match run(&attack.until_changes(20)) {
                     Ok(outcome) => {
                         if std::env::var_os("MISTAKES").is_some() {
                             for (result, right) in &outcome.mistakes {
@@ -56,12 +56,13 @@ fn main() {
                             }
                         }
                         println!(
-                            "{share:>5} {:<12} {rule:<9?} right {:.4} flagged {} wrong {} failed {}  messages {:.1} p99 {}  {:?}  convicted {} innocent {}  idle {:.1}/s, {:.0} B/s",
+                            "{share:>5} {:<12} {rule:<9?} right {:.4} flagged {} wrong {} failed {}  came or went {}  messages {:.1} p99 {}  {:?}  convicted {} innocent {}  idle {:.1}/s, {:.0} B/s",
                             behaviour.map_or("mixed".to_owned(), |b| format!("{b:?}")),
                             outcome.success(),
                             outcome.flagged,
                             outcome.wrong,
                             outcome.failed,
+                            outcome.changes,
                             outcome.mean_messages(),
                             outcome.p99_messages(),
                             outcome.median_time(),

@@ -1,6 +1,7 @@
 //! Lookups in a ring with traitors in it: how many find the owner, and what they cost.
 
 mod audit;
+mod churn;
 mod divided;
 mod forming;
 mod routing;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use ringway_overlay::{Config, Membership, RingKey, Rule};
 
 pub use audit::{Convictions, furtive};
@@ -18,7 +19,9 @@ pub use divided::{Divided, Reunion, divided};
 pub use forming::{Formed, Forming, forming, placed};
 pub use routing::{Deliveries, Receivers, deliveries};
 
+use self::churn::{Churn, People};
 use crate::adversary::Behaviour;
+use crate::limits::MAX_CHECKED;
 use crate::network::Link;
 use crate::report::{Check, Failure, LookupResult, RingConfig};
 use crate::ring::RingSim;
@@ -39,7 +42,8 @@ pub struct Attack {
     pub rule: Rule,
     /// Lookups of honest members, for random points.
     pub lookups: usize,
-    /// Share of the members that crash, and of those that join, in an hour.
+    /// Share of the members that crash, and of those that join, in an hour: honest ones and traitors alike. Few do in seconds:
+    /// [`until_changes`](Self::until_changes).
     pub churn: f64,
     /// Share of the messages that are lost.
     pub loss: f64,
@@ -126,6 +130,8 @@ pub struct Outcome {
     pub told: Vec<Duration>,
     /// How many were to hear it.
     pub to_tell: usize,
+    /// Members that came or went while points were looked up.
+    pub changes: usize,
 }
 
 impl Outcome {
@@ -191,9 +197,9 @@ fn part(share: f64, count: usize) -> usize {
 /// When the run does not get on.
 pub fn run(attack: &Attack) -> Result<Outcome, Failure> {
     let mut rng = StdRng::from_seed(spread(attack.seed, u64::MAX));
-    let (mut sim, mut honest) = form(attack, &mut rng);
+    let (mut sim, people) = form(attack, &mut rng);
     let mut outcome = rest(attack, &mut sim)?;
-    measure(attack, &mut sim, &mut honest, &mut rng, &mut outcome)?;
+    measure(attack, &mut sim, people, &mut rng, &mut outcome)?;
     Ok(outcome)
 }
 
@@ -201,38 +207,32 @@ pub fn run(attack: &Attack) -> Result<Outcome, Failure> {
 fn measure(
     attack: &Attack,
     sim: &mut RingSim,
-    honest: &mut Vec<RingKey>,
+    mut people: People,
     rng: &mut StdRng,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
     let pause = attack.over / u32::try_from(attack.lookups.max(1)).unwrap_or(u32::MAX);
-    // Crashes and joins per pause between two lookups.
-    let events = 2.0 * attack.churn * whole(attack.members) * pause.as_secs_f64() / 3600.0;
-    let mut owed = 0.0;
+    let mut churn = Churn::new(attack);
     // Who owned a target when its lookup began: members come and go while it runs.
     let mut before: BTreeMap<RingKey, Vec<RingKey>> = BTreeMap::new();
     for _ in 0..attack.lookups {
-        owed += events;
-        while owed >= 1.0 {
-            owed -= 1.0;
-            change(sim, honest, rng);
-        }
         let target = RingKey::from_bytes(rng.random());
-        let begun = somebody(sim, honest, rng).is_some_and(|from| sim.lookup(from, target));
+        let begun = somebody(sim, &people.honest, rng).is_some_and(|from| sim.lookup(from, target));
         if begun {
             before.insert(target, sim.owners(&target));
         } else {
             outcome.lookups += 1;
             outcome.failed += 1;
         }
-        sim.run_for(pause)?;
+        churn.pass(sim, &mut people, rng, pause)?;
         take_in(sim, &before, outcome);
     }
     sim.run_for(Duration::from_secs(12))?;
     take_in(sim, &before, outcome);
+    outcome.changes = churn.changes;
     if attack.rule == Rule::Verified {
-        outcome.told = tell(sim, honest, rng, PATIENCE)?;
-        outcome.to_tell = honest.len().saturating_sub(1);
+        outcome.told = tell(sim, &people.honest, rng, PATIENCE)?;
+        outcome.to_tell = people.honest.len().saturating_sub(1);
     }
     outcome.steps /= whole(outcome.lookups.max(1));
     outcome.messages.sort_unstable();
@@ -255,7 +255,7 @@ fn measure(
 /// When the run does not get on.
 pub fn news(attack: &Attack, patience: Duration) -> Result<(Vec<Duration>, usize), Failure> {
     let mut rng = StdRng::from_seed(spread(attack.seed, u64::MAX));
-    let (mut sim, honest) = form(attack, &mut rng);
+    let (mut sim, People { honest, .. }) = form(attack, &mut rng);
     sim.run_for(attack.before)?;
     let times = tell(&mut sim, &honest, &mut rng, patience)?;
     Ok((times, honest.len().saturating_sub(1)))
@@ -280,8 +280,12 @@ fn tell(
     Ok(times)
 }
 
-/// A ring without members.
-fn ring(attack: &Attack, check: Check) -> RingSim {
+/// A ring without members, in which is asserted what traitors cannot change.
+fn ring(attack: &Attack) -> RingSim {
+    let check = match attack.members {
+        0..=MAX_CHECKED => Check::Honest,
+        _ => Check::Nothing,
+    };
     let mut overlay = attack.overlay.clone();
     overlay.lookups = attack.rule;
     let config = RingConfig {
@@ -306,9 +310,9 @@ fn traitor(attack: &Attack, n: usize) -> Behaviour {
     attack.behaviour.unwrap_or(mixed)
 }
 
-/// The ring with its traitors, and who is honest in it.
-fn form(attack: &Attack, rng: &mut StdRng) -> (RingSim, Vec<RingKey>) {
-    let mut sim = ring(attack, Check::Nothing);
+/// The ring with its traitors.
+fn form(attack: &Attack, rng: &mut StdRng) -> (RingSim, People) {
+    let mut sim = ring(attack);
     let mut keys: Vec<RingKey> = (0..attack.members).map(|_| sim.add()).collect();
     keys.shuffle(rng);
     let traitors = part(attack.traitors, attack.members);
@@ -317,7 +321,8 @@ fn form(attack: &Attack, rng: &mut StdRng) -> (RingSim, Vec<RingKey>) {
     }
     let honest = keys.split_off(traitors);
     sim.settle();
-    (sim, honest)
+    let traitors = keys;
+    (sim, People { honest, traitors })
 }
 
 /// Lets time pass before the lookups, and counts the messages and the bytes per member and second in the second half of it.
@@ -345,19 +350,6 @@ fn somebody(sim: &RingSim, honest: &[RingKey], rng: &mut StdRng) -> Option<RingK
     // Few are on their way into the ring, so a few draws are enough.
     let draws = (0..100).filter_map(|_| honest.choose(rng).copied());
     draws.into_iter().find(in_ring)
-}
-
-/// One honest member crashes, or a new one joins through five others.
-fn change(sim: &mut RingSim, honest: &mut Vec<RingKey>, rng: &mut impl Rng) {
-    if rng.random_bool(0.5) && honest.len() > 2 {
-        let victim = honest.swap_remove(rng.random_range(0..honest.len()));
-        sim.crash(victim);
-    } else {
-        let bootstraps: Vec<RingKey> = honest.sample(rng, 5).copied().collect();
-        let key = sim.add();
-        sim.join(key, &bootstraps);
-        honest.push(key);
-    }
 }
 
 fn take_in(sim: &mut RingSim, before: &BTreeMap<RingKey, Vec<RingKey>>, outcome: &mut Outcome) {

@@ -8,8 +8,9 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use ringway_overlay::RingKey;
 
+use super::churn::People;
 use super::{Attack, Outcome, measure, part, placed, ring, traitor};
-use crate::report::{Check, Failure};
+use crate::report::Failure;
 use crate::ring::RingSim;
 use crate::seed::spread;
 
@@ -57,7 +58,7 @@ pub struct Reunion {
 pub fn divided(divided: &Divided) -> Result<Reunion, Failure> {
     let attack = &divided.attack;
     let mut rng = StdRng::from_seed(spread(attack.seed, u64::MAX));
-    let mut sim = ring(attack, Check::Nothing);
+    let mut sim = ring(attack);
     let mut keys: Vec<RingKey> = (0..attack.members).map(|_| sim.add()).collect();
     keys.shuffle(&mut rng);
     let (small, large) = keys.split_at(divided.small.min(keys.len()));
@@ -68,7 +69,7 @@ pub fn divided(divided: &Divided) -> Result<Reunion, Failure> {
         sim.recruit(*key, traitor(attack, n));
     }
     let is_honest = |key: &&RingKey| !traitors.contains(*key);
-    let mut honest: Vec<RingKey> = keys.iter().filter(is_honest).copied().collect();
+    let honest: Vec<RingKey> = keys.iter().filter(is_honest).copied().collect();
     sim.settle();
     sim.run_for(attack.before)?;
     sim.divide(small.iter().map(|key| (*key, 1)).collect());
@@ -91,13 +92,9 @@ pub fn divided(divided: &Divided) -> Result<Reunion, Failure> {
     sim.run_for(divided.settles)?;
     reunion.placed = placed(&sim);
     reunion.eclipsed = honest.iter().filter(|key| eclipsed(&sim, key)).count();
-    measure(
-        attack,
-        &mut sim,
-        &mut honest,
-        &mut rng,
-        &mut reunion.outcome,
-    )?;
+    let traitors = traitors.into_iter().collect();
+    let people = People { honest, traitors };
+    measure(attack, &mut sim, people, &mut rng, &mut reunion.outcome)?;
     Ok(reunion)
 }
 

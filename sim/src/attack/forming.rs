@@ -7,8 +7,9 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use ringway_overlay::{RingKey, between};
 
+use super::churn::People;
 use super::{Attack, Outcome, measure, part, rest, ring, traitor};
-use crate::report::{Check, Failure};
+use crate::report::Failure;
 use crate::ring::RingSim;
 use crate::seed::spread;
 
@@ -25,12 +26,10 @@ pub struct Forming {
     pub told: usize,
     /// How long the ring may take to settle after the last has come.
     pub patience: Duration,
-    /// What is asserted after every change.
-    pub check: Check,
 }
 
 impl Forming {
-    /// One router every 200 ms, each told of five; what traitors cannot change is asserted.
+    /// One router every 200 ms, each told of five.
     #[must_use]
     pub fn new(attack: Attack) -> Forming {
         Forming {
@@ -39,7 +38,6 @@ impl Forming {
             pause: Duration::from_millis(200),
             told: 5,
             patience: Duration::from_secs(300),
-            check: Check::Honest,
         }
     }
 }
@@ -67,16 +65,16 @@ pub struct Formed {
 pub fn forming(forming: &Forming) -> Result<Formed, Failure> {
     let attack = &forming.attack;
     let mut rng = StdRng::from_seed(spread(attack.seed, u64::MAX));
-    let mut sim = ring(attack, forming.check);
-    let (mut honest, arrived) = arrive(forming, &mut sim, &mut rng)?;
+    let mut sim = ring(attack);
+    let (people, arrived) = arrive(forming, &mut sim, &mut rng)?;
     let began = sim.now();
     let mut formed = Formed {
-        honest: honest.len(),
+        honest: people.honest.len(),
         ..Formed::default()
     };
     while formed.settled_after.is_none() && sim.now() - began < forming.patience {
         sim.run_for(Duration::from_millis(500))?;
-        if placed(&sim) == honest.len() {
+        if placed(&sim) == people.honest.len() {
             formed.settled_after = Some(sim.now() - began);
         }
     }
@@ -84,16 +82,14 @@ pub fn forming(forming: &Forming) -> Result<Formed, Failure> {
     let took = |(key, at): &(RingKey, Duration)| Some(*sim.joined().get(key)? - *at);
     formed.joined_after = arrived.iter().filter_map(took).collect();
     formed.joined_after.sort_unstable();
-    // From here on members may come and go, and the dead are skipped by nobody's word.
-    sim.set_check(Check::Nothing);
     formed.outcome = rest(attack, &mut sim)?;
-    measure(attack, &mut sim, &mut honest, &mut rng, &mut formed.outcome)?;
+    measure(attack, &mut sim, people, &mut rng, &mut formed.outcome)?;
     Ok(formed)
 }
 
-type Arrived = (Vec<RingKey>, Vec<(RingKey, Duration)>);
+type Arrived = (People, Vec<(RingKey, Duration)>);
 
-/// All come. Gives the honest ones, and when each came. The founder is honest: it is the ring owner's own.
+/// All come. Gives who they are, and when each honest one came. The founder is honest: it is the ring owner's own.
 fn arrive(forming: &Forming, sim: &mut RingSim, rng: &mut StdRng) -> Result<Arrived, Failure> {
     let attack = &forming.attack;
     let others = attack.members.saturating_sub(1);
@@ -103,15 +99,19 @@ fn arrive(forming: &Forming, sim: &mut RingSim, rng: &mut StdRng) -> Result<Arri
     let founder = sim.add();
     sim.start(founder);
     let mut running = vec![founder];
-    let (mut honest, mut arrived) = (vec![founder], Vec::new());
+    let (mut people, mut arrived) = (People::default(), Vec::new());
+    people.honest.push(founder);
     for burst in roles.chunks(forming.burst.max(1)) {
         let mut came = Vec::new();
         for role in burst {
             let key = sim.add();
             match role {
-                Some(n) => sim.recruit(key, traitor(attack, *n)),
+                Some(n) => {
+                    sim.recruit(key, traitor(attack, *n));
+                    people.traitors.push(key);
+                }
                 None => {
-                    honest.push(key);
+                    people.honest.push(key);
                     arrived.push((key, sim.now()));
                 }
             }
@@ -122,7 +122,7 @@ fn arrive(forming: &Forming, sim: &mut RingSim, rng: &mut StdRng) -> Result<Arri
         running.extend(came);
         sim.run_for(forming.pause.mul_f64(rng.random_range(0.5..1.5)))?;
     }
-    Ok((honest, arrived))
+    Ok((people, arrived))
 }
 
 /// How many honest members have a first successor that hides no honest member: between the two stands none.

@@ -8,7 +8,8 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use ringway_overlay::{Destination, Event, RingKey, RouteId};
 
-use super::{Attack, change, form, share, somebody, whole};
+use super::churn::Churn;
+use super::{Attack, form, share, somebody, whole};
 use crate::report::Failure;
 use crate::ring::RingSim;
 use crate::seed::spread;
@@ -36,6 +37,8 @@ pub struct Deliveries {
     pub elapsed: Vec<Duration>,
     /// Hops of a message, on average over all ways.
     pub hops: f64,
+    /// Members that came or went meanwhile.
+    pub changes: usize,
 }
 
 impl Deliveries {
@@ -62,8 +65,11 @@ pub enum Receivers {
     Points,
 }
 
+/// A message. Who starts again counts its messages anew, so that its number is not enough to tell it.
 #[derive(Debug)]
 struct UnderWay {
+    from: RingKey,
+    id: RouteId,
     to: Vec<RingKey>,
     body: Vec<u8>,
 }
@@ -75,34 +81,30 @@ struct UnderWay {
 /// When a step of the simulation fails.
 pub fn deliveries(attack: &Attack, receivers: Receivers) -> Result<Deliveries, Failure> {
     let mut rng = StdRng::from_seed(spread(attack.seed, u64::MAX));
-    let (mut sim, mut honest) = form(attack, &mut rng);
+    let (mut sim, mut people) = form(attack, &mut rng);
     sim.run_for(attack.before)?;
     let pause = attack.over / u32::try_from(attack.lookups.max(1)).unwrap_or(u32::MAX);
-    let events = 2.0 * attack.churn * whole(attack.members) * pause.as_secs_f64() / 3600.0;
-    let mut owed = 0.0;
+    let mut churn = Churn::new(attack);
     let mut outcome = Deliveries::default();
-    let mut under_way = BTreeMap::new();
+    let mut under_way = Vec::new();
     let before = sim.handed_on();
     for n in 0..attack.lookups {
-        owed += events;
-        while owed >= 1.0 {
-            owed -= 1.0;
-            change(&mut sim, &mut honest, &mut rng);
-        }
-        let receiver = receiver(&sim, &honest, &mut rng, receivers);
-        let from = somebody(&sim, &honest, &mut rng);
+        let receiver = receiver(&sim, &people.honest, &mut rng, receivers);
+        let from = somebody(&sim, &people.honest, &mut rng);
         if let (Some((to, owners)), Some(from)) = (receiver, from)
             && from != to.key()
         {
             outcome.sent += 1;
             let body = n.to_be_bytes().to_vec();
             if let Some(id) = sim.route(from, to, &body) {
-                under_way.insert((from, id), UnderWay { to: owners, body });
+                let to = owners;
+                under_way.push(UnderWay { from, id, to, body });
             }
         }
-        sim.run_for(pause)?;
+        churn.pass(&mut sim, &mut people, &mut rng, pause)?;
     }
     sim.run_for(LAST)?;
+    outcome.changes = churn.changes;
     let handed_on = sim.handed_on() - before;
     outcome.hops = 1.0 + handed_on as f64 / whole(outcome.sent.max(1));
     judge(sim.take_routes(), &under_way, &mut outcome);
@@ -132,11 +134,7 @@ fn receiver(
     }
 }
 
-fn judge(
-    events: Vec<(RingKey, Event)>,
-    under_way: &BTreeMap<(RingKey, RouteId), UnderWay>,
-    outcome: &mut Deliveries,
-) {
+fn judge(events: Vec<(RingKey, Event)>, under_way: &[UnderWay], outcome: &mut Deliveries) {
     let mut arrived = BTreeSet::new();
     for (who, event) in events {
         match event {
@@ -146,15 +144,15 @@ fn judge(
                 tries,
                 elapsed,
                 ..
-            } if under_way.contains_key(&(who, id)) => {
+            } if under_way.iter().any(|m| (m.from, m.id) == (who, id)) => {
                 outcome.known += 1;
                 outcome.verified += usize::from(verified);
                 *outcome.by_ways.entry(tries).or_default() += 1;
                 outcome.elapsed.push(elapsed);
             }
             Event::Routed { from, body, .. } => {
-                let of_this = |((sender, _), message): (&(RingKey, RouteId), &UnderWay)| {
-                    *sender == from && message.body == body && message.to.contains(&who)
+                let of_this = |message: &UnderWay| {
+                    message.from == from && message.body == body && message.to.contains(&who)
                 };
                 let right = under_way.iter().any(of_this) && arrived.insert((from, body));
                 outcome.delivered += usize::from(right);

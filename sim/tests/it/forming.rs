@@ -19,7 +19,7 @@ fn forms(seed: u64, traitors: f64, behaviour: Option<Behaviour>, burst: usize) {
         ..Attack::new(seed, 60, traitors, 100)
     };
     let which = format!("seed {seed}, {behaviour:?}, {traitors}, {burst} at once");
-    // What is asserted after every change is `Check::Honest`.
+    // What traitors cannot change is asserted after every change: `Check::Honest`.
     let formed = ok(forming(&Forming {
         burst,
         ..Forming::new(attack)

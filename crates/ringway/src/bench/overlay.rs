@@ -25,6 +25,8 @@ struct Case {
     traitors: f64,
     behaviour: Option<Behaviour>,
     rule: Rule,
+    /// Share of the members that crash, and of those that join, in an hour; how many do so at least while points are looked up.
+    churn: (f64, u32),
     lookups: usize,
     runs: u64,
 }
@@ -33,21 +35,27 @@ struct Case {
 struct Plan {
     members: Vec<usize>,
     traitors: Vec<f64>,
+    churn: (f64, u32),
     lookups: usize,
     runs: u64,
 }
+
+/// Members that come or go while points are looked up: fewer show nothing of it, and each takes 255 members at 10 % an hour a minute of virtual time.
+const CHANGES: u32 = 10;
 
 impl Plan {
     fn new(args: &OverlayArgs) -> Result<Plan, Failure> {
         let quick = Plan {
             members: vec![255, 1_000],
             traitors: vec![0.2, 0.3],
+            churn: (0.1, 0),
             lookups: 1_000,
             runs: 1,
         };
         let whole = Plan {
             members: vec![255, 1_000, 10_000, 100_000],
             traitors: vec![0.0, 0.05, 0.1, 0.2, 0.25, 0.3],
+            churn: (0.1, CHANGES),
             lookups: 10_000,
             runs: 2,
         };
@@ -81,6 +89,14 @@ impl Plan {
                 most * 100.0
             )));
         }
+        if let Some(percent) = args.churn {
+            if !(0.0..=1_000.0).contains(&percent) {
+                return Err(Failure::usage(format_args!(
+                    "--churn {percent}: 0 to 1000 per cent an hour are simulated"
+                )));
+            }
+            plan.churn.0 = percent / 100.0;
+        }
         plan.lookups = args.lookups.unwrap_or(plan.lookups).max(1);
         plan.runs = u64::from(args.runs.unwrap_or(u32::try_from(plan.runs).unwrap_or(1))).max(1);
         Ok(plan)
@@ -101,6 +117,7 @@ impl Plan {
                             traitors: *traitors,
                             behaviour,
                             rule,
+                            churn: self.churn,
                             lookups: self.lookups,
                             runs: self.runs,
                         });
@@ -184,16 +201,18 @@ impl Case {
     }
 
     fn attack(&self, seed: u64, lookups: usize) -> Attack {
-        Attack {
+        let (churn, changes) = self.churn;
+        let attack = Attack {
             behaviour: self.behaviour,
             rule: self.rule,
-            churn: 0.1,
+            churn,
             loss: 0.01,
             // A hundred lookups a second, or 20 s.
             over: Duration::from_millis(u64::try_from(lookups).unwrap_or(u64::MAX) * 10)
                 .clamp(Duration::from_secs(20), Duration::from_secs(120)),
             ..Attack::new(seed, self.members, self.traitors, lookups)
-        }
+        };
+        attack.until_changes(changes)
     }
 
     /// The share of lookups that is to find the owner.
@@ -253,6 +272,7 @@ impl Measured {
             aim(hops, 0.5 * log(self.case.members)),
             time,
             aim(figure("honest_convicted", "members", &innocent), 0.0),
+            figure("came_or_went", "members", &|o| whole(o.changes)),
             figure("idle_messages", "messages/s and member", &|o| o.idle_rate),
             aim(traffic, 1_000.0),
         ];
@@ -387,6 +407,7 @@ mod tests {
             members: Vec::new(),
             traitors: Vec::new(),
             behaviour: Vec::new(),
+            churn: None,
             lookups: None,
             runs: None,
             real: false,
@@ -423,6 +444,12 @@ mod tests {
             traitors: vec![60.0],
             ..args()
         }));
+        for churn in [-1.0, f64::NAN, 1e9] {
+            assert!(refused(OverlayArgs {
+                churn: Some(churn),
+                ..args()
+            }));
+        }
         assert!(
             Plan::new(&args())
                 .unwrap()
@@ -438,6 +465,7 @@ mod tests {
             traitors: 0.2,
             behaviour: None,
             rule: Rule::Verified,
+            churn: (0.5, 5),
             lookups: 40,
             runs: 1,
         };
@@ -453,5 +481,7 @@ mod tests {
             let figure = figures.iter().find(|figure| figure.metric == metric);
             assert!(figure.is_some_and(|f| f.value > 0.9), "{figures:?}");
         }
+        let changes = figures.iter().find(|f| f.metric == "came_or_went");
+        assert!(changes.is_some_and(|f| f.value >= 4.0), "{figures:?}");
     }
 }

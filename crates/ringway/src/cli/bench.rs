@@ -198,7 +198,7 @@ Examples:
   ringway bench overlay --real --only-lookups --traitors 5,20,30 --beside target/release/overlay-peers
 
 Members are real, the network between them and the time are simulated, traitors know the whole ring and each other. A message is lost in a
-hundred, and a tenth of the members comes and goes in an hour. All of it takes many hours, nearly all of them for 100000 members, who need 11 GB; without those about two.")]
+hundred, and a tenth of the members crashes in an hour while as many join, honest ones and traitors. All of it takes many hours, nearly all of them for 100000 members, who need 11 GB; without those about two.")]
 pub(crate) struct OverlayArgs {
     /// Two small rings, one run; ends within a minute
     #[arg(long)]
@@ -212,6 +212,10 @@ pub(crate) struct OverlayArgs {
     /// What traitors do: silent, collude, camouflage, equivocate, two-faced, invent, pending, selective, or mixed [default: mixed]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) behaviour: Vec<String>,
+    /// Per cent of the members that crash in an hour, and of those that join; but with --quick lookups go on until ten members have come or
+    /// gone, above some 5000 members more do anyway [default: 10]
+    #[arg(long, value_name = "PERCENT", conflicts_with_all = ["memory", "real"])]
+    pub(crate) churn: Option<f64>,
     /// Lookups of each run [default: 10000, with --quick 1000; with --real 300 and 100]
     #[arg(long, value_name = "N")]
     pub(crate) lookups: Option<usize>,

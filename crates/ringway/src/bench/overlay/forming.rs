@@ -33,6 +33,7 @@ pub(super) fn measure(output: Output, args: &OverlayArgs) -> Result<Vec<Figure>,
         plan.traitors = vec![0.05, 0.2, 0.3];
     }
     plan.lookups = args.lookups.unwrap_or(LOOKUPS).max(1);
+    plan.churn.1 = 0;
     let cases = plan.cases(&args.behaviour)?;
     let verified = cases.iter().filter(|case| case.rule == Rule::Verified);
     let mut figures = Vec::new();
