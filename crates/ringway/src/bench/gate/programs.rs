@@ -25,8 +25,10 @@ use crate::cli::{GateBenchArgs, PathChoice};
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// The programs, by the names of their files; everything else there is a map.
-const PROGRAMS: [&str; 3] = ["refuse", "triage", "finished"];
+/// The programs that packets run through, by the names of their files.
+const PROGRAMS: [&str; 4] = ["refuse", "refuse_new", "triage", "finished"];
+/// The one for drivers, which runs in none here. Everything else in the folder is a map.
+const EARLY: &str = "refuse_early";
 /// Whether the kernel counts what programs take.
 const COUNTS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
@@ -230,7 +232,7 @@ fn memory(values: &mut Values, running: &Running) -> Result<(), Failure> {
     names.sort();
     for name in names {
         let path = folder.join(&name);
-        let program = PROGRAMS.contains(&name.as_str());
+        let program = name == EARLY || PROGRAMS.contains(&name.as_str());
         let about = if program {
             let info = ProgramInfo::from_pin(&path).map_err(Failure::failed)?;
             about(info.fd().map_err(Failure::failed)?)?
