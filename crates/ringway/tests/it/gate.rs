@@ -37,6 +37,7 @@ mod shaped;
 mod speakers;
 mod terminated;
 mod torrents;
+mod translated;
 mod untracked;
 mod web;
 mod why;

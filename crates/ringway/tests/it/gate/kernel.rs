@@ -94,7 +94,7 @@ fn calls_like_a_blocked_one_end_in_the_driver_where_that_is_wanted() -> Tested {
 }
 
 /// What is in the drivers of the border's interfaces.
-fn drivers(border: &Border) -> Tested<String> {
+pub(super) fn drivers(border: &Border) -> Tested<String> {
     let shown = [&border.inside, &border.outside].map(|interface| {
         border
             .gateway

@@ -6,7 +6,7 @@ use ringway_testbed::Program;
 
 use super::beside::{Tested, wrong};
 use super::border::{Border, SERVER};
-use super::kernel::{BLOCK, Bpffs, HELLO, answered, border, count, echo, hooks};
+use super::kernel::{BLOCK, Bpffs, HELLO, answered, border, count, drivers, echo, hooks};
 use crate::not_tested;
 
 const AUTO: [&str; 3] = ["--enforce", "--path", "auto"];
@@ -67,6 +67,34 @@ fn ended(border: &mut Border, bpffs: &Bpffs) -> Tested {
         (Some(0), true, 0) => Ok(()),
         _ => wrong(format!("{ended:?}, {pinned} folders, {left}")),
     }
+}
+
+#[test]
+fn gate_down_takes_out_all_that_a_killed_gateway_has_left() -> Tested {
+    for at in ["tc", "xdp"] {
+        let Some(mut border) = border("gate down after a killed gateway") else {
+            return Ok(());
+        };
+        let bpffs = Bpffs::mount(border.folder.path())?;
+        let kernel = ["--enforce", "--path", "kernel", "--cache-at", at];
+        border.up(BLOCK, &[&kernel[..], &["--bpffs", &bpffs.0]].concat());
+        border.daemon().kill()?;
+        let left = |border: &Border| -> Tested<_> {
+            let hooked = [hooks(border)?, drivers(border)?].concat();
+            Ok((border.traces(), hooked.contains("refuse"), pinned(&bpffs)?))
+        };
+        let before = left(&border)?;
+        let (inside, outside) = (border.inside.clone(), border.outside.clone());
+        let down = ["gate", "down", "--bpffs", &bpffs.0, &inside, &outside];
+        let ended = border.program().run(down)?;
+        assert_eq!(ended.code, Some(0), "{at}: {}", ended.stderr);
+        let after = left(&border)?;
+        let was_there = !before.0.is_empty() && before.1 && before.2 == 1;
+        if !was_there || after != (String::new(), false, 0) {
+            return wrong(format!("{at}: {before:?}, then {after:?}"));
+        }
+    }
+    Ok(())
 }
 
 #[test]

@@ -1,0 +1,67 @@
+//! The in-kernel path where the gateway translates addresses: at the border's interfaces the two directions of a connection then have
+//! different ones.
+
+use super::beside::{Tested, wrong};
+use super::border::{Border, SERVER};
+use super::kernel::{BLOCK, HELLO, answered, border, count, echo};
+
+const KERNEL: [&str; 3] = ["--enforce", "--path", "kernel"];
+const PAGE: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// Rules of the gateway's owner.
+fn translate(border: &Border, rule: &str) -> Tested {
+    let words = ["iptables", "--table", "nat", "--append"];
+    let words: Vec<&str> = words.into_iter().chain(rule.split(' ')).collect();
+    border.gateway.check(&words)?;
+    Ok(())
+}
+
+/// A page passes without a question, a torrent is blocked, and whoever calls like that is refused; `server` is where the client calls.
+fn decided(border: &Border, server: &str) -> Tested {
+    let [page, torrent] = [80, 6881].map(|port| format!("{server}:{port}"));
+    answered(border, &page, PAGE, true)?;
+    let passed = count(&border.status(), "passed");
+    if passed == 0 {
+        return wrong(format!("nothing passed: {}", border.status()));
+    }
+    answered(border, &torrent, HELLO, false)?;
+    for _attempt in 0..3 {
+        answered(border, &torrent, b"hello", false)?;
+    }
+    match count(&border.status(), "refused") {
+        3 => Ok(()),
+        _ => wrong(border.status().to_string()),
+    }
+}
+
+#[test]
+fn behind_the_gateways_own_address_pages_pass_and_torrents_are_refused() -> Tested {
+    let Some(mut border) = border("the in-kernel path and masquerading") else {
+        return Ok(());
+    };
+    let rule = format!(
+        "POSTROUTING --out-interface {} --jump MASQUERADE",
+        border.outside
+    );
+    translate(&border, &rule)?;
+    border.up(BLOCK, &KERNEL);
+    for port in [80, 6881] {
+        echo(&border, &format!("{SERVER}:{port}"))?;
+    }
+    decided(&border, SERVER)
+}
+
+#[test]
+fn a_server_that_is_called_by_another_address_is_refused_all_the_same() -> Tested {
+    const OTHER: &str = "198.51.100.77";
+    let Some(mut border) = border("the in-kernel path and another address of a server") else {
+        return Ok(());
+    };
+    let rule = format!("PREROUTING --destination {OTHER} --jump DNAT --to-destination {SERVER}");
+    translate(&border, &rule)?;
+    border.up(BLOCK, &KERNEL);
+    for port in [80, 6881] {
+        echo(&border, &format!("{SERVER}:{port}"))?;
+    }
+    decided(&border, OTHER)
+}
