@@ -157,7 +157,7 @@ fn blocked(obfuscated: bool) -> Job<'static> {
             // What has come lies in memory for a while. All that came of the file and the talk is less than the file.
             || {
                 let came = on_wire(&border).unwrap_or(0);
-                (came > HELLOS).then(|| format!("{came} bytes"))
+                (came > HELLOS).then(|| format!("{came} bytes: {}", border.status()))
             },
             every(ANEW, anew),
         )?;
