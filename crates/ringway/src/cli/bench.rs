@@ -212,8 +212,8 @@ pub(crate) struct OverlayArgs {
     /// What traitors do: silent, collude, camouflage, equivocate, two-faced, invent, pending, selective, or mixed [default: mixed]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) behaviour: Vec<String>,
-    /// Per cent of the members that crash in an hour, and of those that join; but with --quick lookups go on until ten members have come or
-    /// gone, above some 5000 members more do anyway [default: 10]
+    /// Per cent of the members that crash in an hour, and of those that join [default: 10]; lookups go on until ten members have come or
+    /// gone, but with --quick
     #[arg(long, value_name = "PERCENT", conflicts_with_all = ["memory", "real"])]
     pub(crate) churn: Option<f64>,
     /// Lookups of each run [default: 10000, with --quick 1000; with --real 300 and 100]

@@ -78,6 +78,18 @@ pub(super) fn answered(border: &Border, server: &str, what: &[u8], wanted: bool)
     Ok(())
 }
 
+/// What calls there is blocked by what it says, and the kernel refuses whoever calls like that.
+pub(super) fn refused_at(border: &Border, server: &str) -> Tested {
+    answered(border, server, HELLO, false)?;
+    for _attempt in 0..3 {
+        answered(border, server, b"hello", false)?;
+    }
+    match count(&border.status(), "refused") {
+        3 => Ok(()),
+        _ => wrong(border.status().to_string()),
+    }
+}
+
 pub(super) fn count(status: &Value, name: &str) -> u64 {
     status["in_kernel"][name].as_u64().unwrap_or(u64::MAX)
 }

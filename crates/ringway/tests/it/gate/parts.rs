@@ -6,7 +6,7 @@ use ringway_testbed::Program;
 
 use super::beside::{Tested, wrong};
 use super::border::{Border, SERVER};
-use super::kernel::{BLOCK, Bpffs, HELLO, answered, border, count, drivers, echo, hooks};
+use super::kernel::{BLOCK, Bpffs, HELLO, answered, border, drivers, echo, hooks, refused_at};
 use crate::not_tested;
 
 const AUTO: [&str; 3] = ["--enforce", "--path", "auto"];
@@ -41,14 +41,7 @@ fn without(border: &mut Border) -> Vec<String> {
 fn refuses(border: &Border) -> Tested {
     let server = format!("{SERVER}:6881");
     echo(border, &server)?;
-    answered(border, &server, HELLO, false)?;
-    for _attempt in 0..3 {
-        answered(border, &server, b"hello", false)?;
-    }
-    match count(&border.status(), "refused") {
-        3 => Ok(()),
-        _ => wrong(border.status().to_string()),
-    }
+    refused_at(border, &server)
 }
 
 /// How many folders of ours there are; the kernel itself may have put something there.

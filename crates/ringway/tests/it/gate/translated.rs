@@ -3,7 +3,7 @@
 
 use super::beside::{Tested, wrong};
 use super::border::{Border, SERVER};
-use super::kernel::{BLOCK, HELLO, answered, border, count, echo};
+use super::kernel::{BLOCK, answered, border, count, echo, refused_at};
 
 const KERNEL: [&str; 3] = ["--enforce", "--path", "kernel"];
 const PAGE: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -24,14 +24,7 @@ fn decided(border: &Border, server: &str) -> Tested {
     if passed == 0 {
         return wrong(format!("nothing passed: {}", border.status()));
     }
-    answered(border, &torrent, HELLO, false)?;
-    for _attempt in 0..3 {
-        answered(border, &torrent, b"hello", false)?;
-    }
-    match count(&border.status(), "refused") {
-        3 => Ok(()),
-        _ => wrong(border.status().to_string()),
-    }
+    refused_at(border, &torrent)
 }
 
 #[test]
