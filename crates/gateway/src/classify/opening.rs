@@ -52,7 +52,12 @@ impl Bytes {
             .sqrt();
         let differ = f64::from(different) >= expected - 4.0 * spread - 1.0;
         let bits = f64::from(self.ones) - 4.0 * count;
-        self.count >= 12 && differ && bits.abs() <= 4.0 * (2.0 * count).sqrt()
+        self.is_enough() && differ && bits.abs() <= 4.0 * (2.0 * count).sqrt()
+    }
+
+    /// Of fewer bytes nothing can be told.
+    fn is_enough(&self) -> bool {
+        self.count >= 12
     }
 }
 
@@ -61,13 +66,13 @@ impl Bytes {
 pub(crate) struct Opening {
     turn: usize,
     lengths: [u32; TURNS],
-    bytes: [Bytes; 2],
+    bytes: [Bytes; TURNS],
     begun: bool,
     /// Of each side's last datagram a number that tells it from others.
     last: [u64; 2],
 }
 
-/// Lengths of the first turns, both of random bytes.
+/// Lengths of the first turns, the client's and the server's of random bytes; or the client's both, where the answer is too short to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// Bytes that the client sent before the server did.
@@ -117,10 +122,12 @@ impl Opening {
             .is_some_and(|last| std::mem::replace(last, new) == new)
     }
 
-    /// The shape, if both sides have spoken and all that was measured looks random.
+    /// The shape, if both sides have spoken and what they said looks random. Some answer with six bytes, and go on.
     pub(crate) fn shape(&self) -> Option<Shape> {
         let [client, server, third] = self.lengths;
-        let random = client > 0 && server > 0 && self.bytes.iter().all(Bytes::are_random);
+        let [first, answer, more] = &self.bytes;
+        let measured = if answer.is_enough() { answer } else { more };
+        let random = server > 0 && first.are_random() && measured.are_random();
         random.then_some(Shape {
             client,
             server,

@@ -149,6 +149,36 @@ fn edonkeys_obfuscation_needs_contact_with_kad() {
     is(of(&flows, 6_004), "edonkey", Likely);
 }
 
+/// Whatever padding either side rolls: up to 254 bytes each way, and none is as likely as any other number.
+#[test]
+fn edonkeys_obfuscation_is_known_with_any_padding() {
+    let kad = [&[0xe4, 0x21, 2][..], &random(1, 32)].concat();
+    let answer = [&[0xe4, 0x29][..], &random(1, 16), &[1], &random(2, 25)].concat();
+    let mut packets = Packets::new();
+    packets.udp(at("10.0.0.1:4672"), at("192.0.2.2:6002"), &kad);
+    packets.udp(at("192.0.2.2:6002"), at("10.0.0.1:4672"), &answer);
+    let rolled = (0..=254).flat_map(|padding| [(padding, 0), (0, padding), (padding, padding)]);
+    for (port, (asked, answered)) in (10_000..).zip(rolled) {
+        let client = format!("10.0.0.1:{port}");
+        let sizes = [12 + asked, 6 + answered, 110, 120];
+        encrypted(&mut packets, &client, "192.0.2.1:6001", &sizes);
+    }
+    // An answer that is too short to be measured, and then text: nothing random.
+    let mut stream = packets.tcp(at("10.0.0.1:5001"), at("192.0.2.1:6003"));
+    stream.open();
+    stream.client(&random(5, 40));
+    stream.server(&random(6, 6));
+    stream.client(&b"a text that is no encrypted message. ".repeat(3));
+    let flows = classify(&packets);
+    unknown(of(&flows, 6_003));
+    let (known, missed): (Vec<_>, Vec<_>) = flows
+        .iter()
+        .filter(|flow| flow.server_port == 6_001)
+        .partition(|flow| flow.app == "edonkey");
+    assert!(missed.is_empty(), "{missed:#?}");
+    assert_eq!(known.len(), 3 * 255);
+}
+
 #[test]
 fn i2p_needs_contact_with_its_reseed_hosts() {
     let expected = samples::expected();
