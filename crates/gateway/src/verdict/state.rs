@@ -78,6 +78,9 @@ pub struct LiveFlow {
     /// What is known of it so far. Packets that the kernel decided by itself are not counted.
     #[serde(flatten)]
     pub record: FlowRecord,
+    /// Whether its beginning was not seen; absent where it was.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub midway: bool,
     /// What happens to it; absent while it is undecided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<Action>,

@@ -60,6 +60,7 @@ impl Desk {
         LiveFlow {
             flow_id: flow.serial,
             record: FlowRecord::new(flow, self.known(flow)),
+            midway: flow.midway,
             action,
             rule,
             decided_after,
@@ -174,6 +175,7 @@ impl Desk {
                 self.traces.end(LiveFlow {
                     flow_id: flow.serial,
                     record: over.record.clone(),
+                    midway: flow.midway,
                     action: Some(over.action),
                     rule: Some(over.rule.clone()),
                     decided_after: over.decided_after,

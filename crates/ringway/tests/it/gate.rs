@@ -30,6 +30,7 @@ mod privileges;
 mod queues;
 mod replays;
 mod resets;
+mod restarted;
 mod retries;
 mod reused;
 mod scans;

@@ -21,7 +21,7 @@ pub(super) const HELLO: &[u8; 68] =
     b"\x13BitTorrent protocol\0\0\0\0\0\0\0\0iiiiiiiiiiiiiiiiiiiipppppppppppppppppppp";
 /// Less than the second after which a call is repeated: each attempt is one packet.
 const PATIENCE: Duration = Duration::from_millis(200);
-const KERNEL: [&str; 3] = ["--enforce", "--path", "kernel"];
+pub(super) const KERNEL: [&str; 3] = ["--enforce", "--path", "kernel"];
 
 /// A border, if this machine has what the in-kernel path needs.
 pub(super) fn border(test: &str) -> Option<Border> {
@@ -67,7 +67,7 @@ fn say(
 /// It is answered, or not.
 pub(super) fn answered(border: &Border, server: &str, what: &[u8], wanted: bool) -> Tested {
     // What is blocked by what it says has to get that far; and whoever is to be answered may wait, on a busy machine.
-    let patience = match wanted || what == HELLO {
+    let patience = match wanted || what != b"hello" {
         true => DEADLINE,
         false => PATIENCE,
     };
@@ -354,7 +354,7 @@ pub(super) fn hooks(border: &Border) -> Tested<String> {
 }
 
 /// Says something, and has it back.
-fn said_back(stream: &mut TcpStream, what: &[u8]) -> io::Result<()> {
+pub(super) fn said_back(stream: &mut TcpStream, what: &[u8]) -> io::Result<()> {
     stream.write_all(what)?;
     stream.read_exact(&mut vec![0; what.len()])
 }
