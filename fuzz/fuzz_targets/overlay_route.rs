@@ -29,8 +29,8 @@ impl Credentials for Gullible {
         [0; SIGNATURE_LEN]
     }
 
-    fn verify(&self, _: &RingKey, _: &[u8], _: &[u8; SIGNATURE_LEN]) -> bool {
-        true
+    fn verify(&self, _: &RingKey, _: &[u8], _: &[u8; SIGNATURE_LEN]) -> Option<bool> {
+        Some(true)
     }
 
     fn seal(&mut self, _: &RingKey, content: &[u8]) -> Option<Vec<u8>> {

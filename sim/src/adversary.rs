@@ -3,6 +3,9 @@
 //! A traitor runs the same member as everybody, so that it keeps its place in the ring; what comes in from honest members is
 //! answered by the adversary, who knows the whole ring, where that does harm. Traitors tell each other the truth.
 
+mod astray;
+mod unasked;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
@@ -10,6 +13,7 @@ use std::sync::Arc;
 use ringway_overlay::{Header, Message, Record, RingKey, View};
 
 use crate::trust::{FirstBytes, MemberOf, Registry};
+use unasked::Overheard;
 
 /// What a traitor does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +41,16 @@ pub enum Behaviour {
     /// Is honest, but signs one stranger in eight another view of the same number, which names traitors only, if the stranger does not seem to know its view
     /// already. Not among [`Behaviour::ALL`]: lookups survive it easily; the question is when it is convicted.
     Furtive,
+    /// Shows the ring as it was when the traitors began: dead members, a view of long ago, old records.
+    Stale,
+    /// Names members far from the point, sends whoever looks for an owner back, and hands messages on to anybody.
+    Misroute,
+    /// Is honest, and says again to others what it was told, whatever it was.
+    Replay,
+    /// Is honest, and accuses honest members of what they have not done: in its own name, and in others'.
+    Accuse,
+    /// Is honest, and tells those who speak to it that it leaves the ring, now and then. (That *another* leaves it cannot say: links tell who speaks.)
+    Leave,
 }
 
 impl Behaviour {
@@ -51,6 +65,38 @@ impl Behaviour {
         Behaviour::Pending,
         Behaviour::Selective,
     ];
+
+    /// Those that hinder lookups less, and try to confuse.
+    pub const OTHERS: [Behaviour; 5] = [
+        Behaviour::Stale,
+        Behaviour::Misroute,
+        Behaviour::Replay,
+        Behaviour::Accuse,
+        Behaviour::Leave,
+    ];
+
+    /// All of both kinds.
+    pub const EVERY: [Behaviour; 13] = [
+        Behaviour::Silent,
+        Behaviour::Stale,
+        Behaviour::Collude,
+        Behaviour::Misroute,
+        Behaviour::Camouflage,
+        Behaviour::Replay,
+        Behaviour::Equivocate,
+        Behaviour::Accuse,
+        Behaviour::TwoFaced,
+        Behaviour::Leave,
+        Behaviour::Invent,
+        Behaviour::Pending,
+        Behaviour::Selective,
+    ];
+
+    /// Whether whoever does it is convicted within seconds.
+    #[must_use]
+    pub fn shows(self) -> bool {
+        matches!(self, Behaviour::Equivocate | Behaviour::Accuse)
+    }
 }
 
 /// What becomes of a message to a traitor.
@@ -62,6 +108,10 @@ pub enum Reaction {
     Nothing,
     /// This is the answer.
     Answer(Box<Message>),
+    /// The traitor takes it as an honest member does, and says this to these.
+    Besides(Vec<(RingKey, Message)>),
+    /// It says this to these, and no more.
+    Instead(Vec<(RingKey, Message)>),
 }
 
 /// All traitors together.
@@ -79,6 +129,9 @@ pub struct Adversary {
     said: BTreeMap<RingKey, View>,
     /// The first record that any of them was told to keep at a point: what they give out later is old.
     records: BTreeMap<RingKey, Record>,
+    /// Who was in the ring when a traitor first said what it was.
+    past: BTreeSet<RingKey>,
+    overheard: Overheard,
     coin: u64,
 }
 
@@ -95,6 +148,8 @@ impl Adversary {
             everybody: BTreeSet::new(),
             said: BTreeMap::new(),
             records: BTreeMap::new(),
+            past: BTreeSet::new(),
+            overheard: Overheard::default(),
             coin: 0,
         }
     }
@@ -130,6 +185,7 @@ impl Adversary {
                 Message::Announce { .. }
                     | Message::Witness { .. }
                     | Message::Evidence { .. }
+                    | Message::FalseAccusation { .. }
                     | Message::Offer { .. }
                     | Message::Statement { .. }
             )
@@ -155,6 +211,25 @@ impl Adversary {
                 Behaviour::Silent
             };
         }
+        match behaviour {
+            Behaviour::Stale => self.stale(me, message),
+            Behaviour::Misroute => self.misroute(from, message),
+            Behaviour::Replay | Behaviour::Accuse | Behaviour::Leave => {
+                self.overheard.take_in(message);
+                self.unasked(behaviour, me, from)
+            }
+            _ => self.hinder(behaviour, me, from, message),
+        }
+    }
+
+    /// What those say who hinder lookups.
+    fn hinder(
+        &mut self,
+        behaviour: Behaviour,
+        me: RingKey,
+        from: RingKey,
+        message: &Message,
+    ) -> Reaction {
         match (behaviour, message) {
             (
                 Behaviour::Silent,
@@ -352,26 +427,33 @@ impl Adversary {
         count: usize,
         qualifies: impl Fn(&RingKey) -> bool,
     ) -> Vec<RingKey> {
-        let after = self
-            .everybody
-            .range(point..)
-            .chain(self.everybody.range(..point));
-        let before = self.everybody.range(..point).rev();
-        let before = before.chain(self.everybody.range(point..).rev());
-        let half = count / 2;
-        let mut group: Vec<RingKey> = before
-            .filter(|key| qualifies(key))
-            .take(half)
-            .copied()
-            .collect();
-        group.extend(
-            after
-                .filter(|key| qualifies(key))
-                .take(count - half)
-                .copied(),
-        );
-        clockwise_around(point, group)
+        nearest_of(&self.everybody, point, count, qualifies)
     }
+}
+
+/// The `count` nearest of `members` who qualify.
+fn nearest_of(
+    members: &BTreeSet<RingKey>,
+    point: &RingKey,
+    count: usize,
+    qualifies: impl Fn(&RingKey) -> bool,
+) -> Vec<RingKey> {
+    let after = members.range(point..).chain(members.range(..point));
+    let before = members.range(..point).rev();
+    let before = before.chain(members.range(point..).rev());
+    let half = count / 2;
+    let mut group: Vec<RingKey> = before
+        .filter(|key| qualifies(key))
+        .take(half)
+        .copied()
+        .collect();
+    group.extend(
+        after
+            .filter(|key| qualifies(key))
+            .take(count - half)
+            .copied(),
+    );
+    clockwise_around(point, group)
 }
 
 fn answer(message: Message) -> Reaction {

@@ -36,8 +36,10 @@ pub struct Attack {
     pub members: usize,
     /// The share of them that are traitors, 0 to 1.
     pub traitors: f64,
-    /// What the traitors do; none for all behaviours, evenly mixed (above 1 000 members without those that are convicted at once).
+    /// What the traitors do; none for all of `mixture`.
     pub behaviour: Option<Behaviour>,
+    /// What they do where they do not all do the same: evenly mixed, above 1 000 members without those that are convicted at once.
+    pub mixture: &'static [Behaviour],
     /// How honest members look things up.
     pub rule: Rule,
     /// Lookups of honest members, for random points.
@@ -64,6 +66,7 @@ impl Attack {
             members,
             traitors,
             behaviour: None,
+            mixture: &Behaviour::ALL,
             rule: Rule::Verified,
             lookups,
             churn: 0.0,
@@ -81,17 +84,6 @@ const MANY: usize = 1_000;
 
 /// For how long a statement of the ring's owner may travel.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// What traitors do without being convicted.
-const UNCONVICTED: [Behaviour; 7] = [
-    Behaviour::Silent,
-    Behaviour::Collude,
-    Behaviour::Camouflage,
-    Behaviour::TwoFaced,
-    Behaviour::Invent,
-    Behaviour::Pending,
-    Behaviour::Selective,
-];
 
 /// How the lookups of an [`Attack`] ended.
 #[derive(Clone, Debug, Default)]
@@ -302,12 +294,12 @@ fn ring(attack: &Attack) -> RingSim {
 
 /// What the traitor number `n` does.
 fn traitor(attack: &Attack, n: usize) -> Behaviour {
-    let mixed = if attack.members <= MANY {
-        Behaviour::ALL[n % Behaviour::ALL.len()]
-    } else {
-        UNCONVICTED[n % UNCONVICTED.len()]
-    };
-    attack.behaviour.unwrap_or(mixed)
+    if let Some(behaviour) = attack.behaviour {
+        return behaviour;
+    }
+    let few = attack.members <= MANY;
+    let mixed = attack.mixture.iter().filter(|kind| few || !kind.shows());
+    mixed.cycle().nth(n).copied().unwrap_or(Behaviour::Silent)
 }
 
 /// The ring with its traitors.

@@ -146,6 +146,8 @@ pub struct Network<A, M> {
     number: u64,
     /// The part of a divided network that a member is in; 0 if not named.
     parts: BTreeMap<A, usize>,
+    /// What a later part sends reaches the earlier ones.
+    one_way: bool,
     /// The machines; none where everything takes no time.
     machines: Option<Machines<A>>,
 }
@@ -160,6 +162,7 @@ impl<A: Copy + Ord, M: Clone> Network<A, M> {
             queue: Agenda::new(),
             number: 0,
             parts: BTreeMap::new(),
+            one_way: false,
             machines: None,
         }
     }
@@ -191,6 +194,13 @@ impl<A: Copy + Ord, M: Clone> Network<A, M> {
     /// are in part 0. With no parts, all reach all again.
     pub fn divide(&mut self, parts: BTreeMap<A, usize>) {
         self.parts = parts;
+        self.one_way = false;
+    }
+
+    /// Divides the network in one direction: what a member sends reaches those in its own part and in parts with smaller numbers.
+    pub fn divide_one_way(&mut self, parts: BTreeMap<A, usize>) {
+        self.parts = parts;
+        self.one_way = true;
     }
 
     /// Sends a message: it will arrive after the link's delay, unless it is lost.
@@ -265,7 +275,8 @@ impl<A: Copy + Ord, M: Clone> Network<A, M> {
 
     fn reaches(&self, from: &A, to: &A) -> bool {
         let part = |member| self.parts.get(member).copied().unwrap_or(0);
-        part(from) == part(to)
+        let (from, to) = (part(from), part(to));
+        from == to || self.one_way && from > to
     }
 
     fn schedule(&mut self, at: Duration, happening: Happening<A, M>) {
@@ -359,6 +370,17 @@ mod tests {
         }
         let expected = [(70, 1), (80, 2), (90, 3), (100, 4), (100, 0)];
         assert_eq!(happened, expected.map(|(at, what)| (ms(at), what)));
+    }
+
+    #[test]
+    fn a_network_that_is_divided_one_way_carries_what_goes_the_other() {
+        let mut rng = StdRng::seed_from_u64(1);
+        let mut network = Network::new(Link::default());
+        network.divide_one_way(BTreeMap::from([('b', 1)]));
+        network.send(&mut rng, 'a', 'b', 1);
+        network.send(&mut rng, 'b', 'a', 2);
+        let got: Vec<i32> = network.under_way().map(|(_, _, sent)| *sent).collect();
+        assert_eq!(got, [2]);
     }
 
     #[test]

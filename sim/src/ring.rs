@@ -202,6 +202,11 @@ impl RingSim {
         self.network.divide(parts);
     }
 
+    /// The same in one direction: members hear those in their own part and in later ones.
+    pub fn divide_one_way(&mut self, parts: BTreeMap<RingKey, usize>) {
+        self.network.divide_one_way(parts);
+    }
+
     /// Changes what is asserted from now on.
     pub fn set_check(&mut self, check: Check) {
         self.config.check = check;
@@ -253,11 +258,12 @@ impl RingSim {
                         self.with(to, |chord| chord.handle_message(now, from, decoded));
                     }
                     Reaction::Nothing => {}
-                    Reaction::Answer(answer) => {
-                        if self.nodes.get(&to).is_some_and(|node| node.chord.is_some()) {
-                            self.network.send(&mut self.rng, to, from, answer.encode());
-                        }
+                    Reaction::Answer(answer) => self.say(to, vec![(from, *answer)]),
+                    Reaction::Besides(said) => {
+                        self.with(to, |chord| chord.handle_message(now, from, decoded));
+                        self.say(to, said);
                     }
+                    Reaction::Instead(said) => self.say(to, said),
                 }
             }
             Happening::Busy => return Ok(true),
@@ -505,6 +511,17 @@ impl RingSim {
             }
         }
         Some(result)
+    }
+
+    /// What a traitor says, if it runs.
+    fn say(&mut self, traitor: RingKey, said: Vec<(RingKey, Message)>) {
+        let node = self.nodes.get(&traitor);
+        if node.is_some_and(|node| node.chord.is_some()) {
+            for (to, message) in said {
+                let bytes = message.encode();
+                self.network.send(&mut self.rng, traitor, to, bytes);
+            }
+        }
     }
 
     fn note(&mut self, what: u8, key: &RingKey, bytes: &[u8]) {

@@ -145,9 +145,14 @@ impl Credentials for MemberOf {
         self.registry.signature(&self.me, statement)
     }
 
-    fn verify(&self, member: &RingKey, statement: &[u8], signature: &[u8; SIGNATURE_LEN]) -> bool {
-        self.registry.is_admitted(member)
-            && self.registry.signature(member, statement) == *signature
+    fn verify(
+        &self,
+        member: &RingKey,
+        statement: &[u8],
+        signature: &[u8; SIGNATURE_LEN],
+    ) -> Option<bool> {
+        let admitted = self.registry.is_admitted(member);
+        admitted.then(|| self.registry.signature(member, statement) == *signature)
     }
 
     fn seal(&mut self, to: &RingKey, content: &[u8]) -> Option<Vec<u8>> {
@@ -169,8 +174,8 @@ impl Credentials for MemberOf {
         signature: &[u8; SIGNATURE_LEN],
     ) -> Option<[u8; MEMBER_LEN]> {
         let id = <[u8; MEMBER_LEN]>::try_from(certificate).ok()?;
-        self.verify(&RingKey::from_bytes(id), statement, signature)
-            .then_some(id)
+        let signed = self.verify(&RingKey::from_bytes(id), statement, signature)?;
+        signed.then_some(id)
     }
 
     fn is_member(&self, member: &[u8; MEMBER_LEN]) -> bool {

@@ -35,6 +35,14 @@ impl Knot {
     /// # Errors
     /// When its folder cannot be made or it does not start.
     pub fn start(zone: &str) -> Result<Option<Knot>, TestbedError> {
+        Knot::start_with(zone, &empty_zone(zone))
+    }
+
+    /// The same with this zone file.
+    ///
+    /// # Errors
+    /// As [`Knot::start`].
+    pub fn start_with(zone: &str, file: &str) -> Result<Option<Knot>, TestbedError> {
         let (Some(program), Some(keymgr)) = (installed("knotd"), installed("keymgr")) else {
             return Ok(None);
         };
@@ -50,7 +58,7 @@ impl Knot {
         let address = free_address()?;
         let text = configuration(folder.path(), address, zone);
         fs::write(folder.path().join("knot.conf"), text).map_err(wrong)?;
-        fs::write(folder.path().join("zones/zone"), empty_zone(zone)).map_err(wrong)?;
+        fs::write(folder.path().join("zones/zone"), file).map_err(wrong)?;
         let mut knot = Knot {
             child: None,
             program,

@@ -18,11 +18,15 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ringway_overlay::is_group_size;
+use ringway_overlay::limits::{MAX_GROUP, MIN_GROUP};
 use ringway_transport::{MemberId, Signer};
 use zeroize::Zeroizing;
 
 pub use self::admit::Admitted;
 pub use self::kept::KeptServer;
+#[cfg(feature = "fuzzing")]
+pub(crate) use self::publish::decode_anything as decode_update;
 pub use self::publish::{
     DnsServer, Fault, InvalidDnsServer, Publication, PublishError, TsigKey, TsigKeyError,
 };
@@ -40,7 +44,7 @@ use crate::home;
 use crate::identity::{Identity, IdentityError};
 use crate::invite::{Invite, SpokenInvite, WORDS};
 use crate::limits::{CERTIFICATE_LIFETIME, CLOCK_SKEW, KEPT_SERVERS, REVOCATIONS, SUCCESSORS};
-use crate::statement::Statement;
+use crate::statement::{Parameters, Statement};
 use crate::zone::{self, RecordName};
 
 /// Why the authority refused or failed.
@@ -70,6 +74,9 @@ pub enum AuthorityError {
     /// The successor list's length is out of range.
     #[error("--successors {0} is out of range: use 2 to 16")]
     Successors(usize),
+    /// The groups' size is none.
+    #[error("--group {0} is no size of groups: use an odd number from {MIN_GROUP} to {MAX_GROUP}")]
+    Group(usize),
     /// The name is not one.
     #[error(transparent)]
     Name(#[from] InvalidName),
@@ -142,6 +149,7 @@ impl AuthorityError {
             | AuthorityError::Unreachable { .. }
             | AuthorityError::SameAddress(_)
             | AuthorityError::Successors(_)
+            | AuthorityError::Group(_)
             | AuthorityError::Name(_)
             | AuthorityError::NameTaken(_)
             | AuthorityError::UnknownMember(_)
@@ -172,6 +180,8 @@ pub struct InitOptions {
     pub enrol: SocketAddr,
     /// Length of every router's successor list, 2 to 16.
     pub successors: usize,
+    /// Members of every group, an odd number from 5 to 15.
+    pub group: usize,
 }
 
 /// Who is invited as what.
@@ -230,6 +240,8 @@ pub struct RingInfo {
     pub enrol: SocketAddr,
     /// Length of every router's successor list.
     pub successors: usize,
+    /// Members of every group.
+    pub group: usize,
 }
 
 /// A DNS record of the ring and its content.
@@ -267,6 +279,9 @@ impl Authority {
         }
         if !SUCCESSORS.contains(&options.successors) {
             return Err(AuthorityError::Successors(options.successors));
+        }
+        if !is_group_size(options.group) {
+            return Err(AuthorityError::Group(options.group));
         }
         let key = dir.join("root.key");
         if key.exists() {
@@ -309,6 +324,7 @@ impl Authority {
             dns: options.dns,
             enrol: options.enrol,
             successors: options.successors,
+            group: options.group,
         }
     }
 
@@ -513,10 +529,14 @@ impl Authority {
         // too high a number without it would hide it for good.
         let number = self.store.generation()?;
         let serials = self.store.serials(unix_seconds())?;
-        let successors = u8::try_from(self.store.options().successors).unwrap_or(u8::MAX);
-        Ok(Statement::issue_with(
-            &self.root, number, successors, serials,
-        ))
+        let small = |value| u8::try_from(value).unwrap_or(u8::MAX);
+        let options = self.store.options();
+        let parameters = Parameters {
+            successors: small(options.successors),
+            group: small(options.group),
+        };
+        let owner = &self.root;
+        Ok(Statement::issue_with(owner, number, parameters, serials))
     }
 
     /// Every record of the zone and a number that grows with each change.
@@ -550,10 +570,11 @@ impl Authority {
         let (generation, records) = self.records()?;
         let domain = self.store.options().domain.trim_end_matches('.').to_owned();
         let serial = dns::serial(generation);
+        let ip = self.store.options().dns.ip();
+        let of_address = if ip.is_ipv4() { "A" } else { "AAAA" };
         let mut text = format!(
-            "$ORIGIN {domain}.\n$TTL {ttl}\n@ IN SOA ns hostmaster {serial} 3600 600 604800 {ttl}\n@ IN NS ns\nns IN A {ip}\n",
+            "$ORIGIN {domain}.\n$TTL {ttl}\n@ IN SOA ns hostmaster {serial} 3600 600 604800 {ttl}\n@ IN NS ns\nns IN {of_address} {ip}\n",
             ttl = dns::TTL_SECONDS,
-            ip = self.store.options().dns.ip(),
         );
         for (name, content) in records {
             let strings = zone::to_txt(&content);

@@ -77,12 +77,14 @@ impl Credentials for RouterCredentials {
         self.identity.sign(CONTEXT, statement)
     }
 
-    fn verify(&self, member: &RingKey, statement: &[u8], signature: &[u8; SIGNATURE_LEN]) -> bool {
-        let certificate = self.of(member);
-        certificate.is_some_and(|certificate| {
-            let author = certificate.member();
-            author.verify(CONTEXT, statement, signature).is_ok()
-        })
+    fn verify(
+        &self,
+        member: &RingKey,
+        statement: &[u8],
+        signature: &[u8; SIGNATURE_LEN],
+    ) -> Option<bool> {
+        let author = self.of(member)?.member();
+        Some(author.verify(CONTEXT, statement, signature).is_ok())
     }
 
     fn seal(&mut self, to: &RingKey, content: &[u8]) -> Option<Vec<u8>> {
@@ -251,14 +253,14 @@ mod tests {
         let (mut mine, me, own) = ring.credentials(1);
         let (mut theirs, other, certificate) = ring.credentials(2);
         let signature = mine.sign(b"statement");
-        assert!(mine.verify(&me, b"statement", &signature));
-        assert!(!mine.verify(&me, b"statemen.", &signature));
+        assert_eq!(mine.verify(&me, b"statement", &signature), Some(true));
+        assert_eq!(mine.verify(&me, b"statemen.", &signature), Some(false));
         theirs.admit(&me, own.as_bytes());
         mine.admit(&other, certificate.as_bytes());
-        assert!(theirs.verify(&me, b"statement", &signature));
-        assert!(!theirs.verify(&other, b"statement", &signature));
+        assert_eq!(theirs.verify(&me, b"statement", &signature), Some(true));
+        assert_eq!(theirs.verify(&other, b"statement", &signature), Some(false));
         let (stranger, _, _) = ring.credentials(3);
         let unknown = RingKey::point(b"unknown");
-        assert!(!stranger.verify(&unknown, b"statement", &signature));
+        assert_eq!(stranger.verify(&unknown, b"statement", &signature), None);
     }
 }

@@ -19,12 +19,9 @@ use tokio::sync::Notify;
 
 use crate::certificate::{Certificate, CertificateError, Name, RingId};
 use crate::clock::unix_seconds;
-use crate::limits::{ABSENT_ENTRIES, DIRECTORY_ENTRIES};
+use crate::limits::{ABSENT_ENTRIES, ABSENT_FOR, DIRECTORY_ENTRIES};
 use crate::statement::Statement;
 use crate::zone::{self, RecordName};
-
-/// How long an absent name is not asked for again.
-const ABSENT_FOR: Duration = Duration::from_secs(2);
 
 /// Why nobody was found.
 #[derive(Debug, thiserror::Error)]

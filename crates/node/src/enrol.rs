@@ -82,3 +82,12 @@ enum RotationAnswer {
         reason: String,
     },
 }
+
+/// What the fuzzer tries: each message that comes within the channel.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn decode_inner(data: &[u8]) {
+    minicbor::decode::<Request>(data).ok();
+    minicbor::decode::<Reply>(data).ok();
+    minicbor::decode::<RotationAnswer>(data).ok();
+    minicbor::decode::<ByteVec>(data).ok();
+}

@@ -1,4 +1,5 @@
-//! Proof that a router lies: two statements that it signed and that contradict each other, and its certificate.
+//! Proof that a router lies, and its certificate: two statements that it signed and that contradict each other, or its accusation of another that has not
+//! signed any such thing.
 //!
 //! Nobody's word is needed to judge it: [`Evidence::judge`] is a pure function of the file's bytes and the ring's key.
 
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
-use ringway_overlay::{Header, SignedHeader};
+use ringway_overlay::{Accusation, Header, Proof, RingKey, SignedHeader};
 use ringway_transport::MemberId;
 
 use crate::cbor::encode;
@@ -17,7 +18,8 @@ use crate::credentials::CONTEXT;
 use crate::home::{self, HomeError};
 use crate::limits::{EVIDENCE_BYTES, EVIDENCE_FILES};
 
-const KIND: &str = "ringway evidence 1";
+const TWO_STORIES: &str = "ringway evidence 1";
+const FALSE_ACCUSATION: &str = "ringway false accusation 1";
 
 /// What is wrong with a piece of evidence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,10 +28,10 @@ pub enum NotProven {
     #[error("this is no evidence file of Ringway")]
     Malformed,
     /// The certificate is not of this ring's owner.
-    #[error("the certificate of the accused is not signed by the owner of ring {0}")]
+    #[error("a certificate in it is not signed by the owner of ring {0}")]
     OtherRing(RingId),
     /// A leaf has no view.
-    #[error("the accused, `{0}`, is no router")]
+    #[error("`{0}` is no router")]
     NoRouter(String),
     /// Somebody else is the author.
     #[error("a statement is not by the accused, `{0}`")]
@@ -40,6 +42,9 @@ pub enum NotProven {
     /// An honest member may sign both.
     #[error("the two statements of `{0}` do not contradict each other")]
     NoContradiction(String),
+    /// The accuser is right, as far as can be told without the certificate of the accused.
+    #[error("what `{0}` accuses another of is not shown to be false")]
+    NotFalse(String),
 }
 
 /// Why evidence could not be read or kept.
@@ -91,7 +96,7 @@ impl From<&SignedHeader> for Said {
 impl From<&Said> for SignedHeader {
     fn from(said: &Said) -> SignedHeader {
         let header = Header {
-            author: ringway_overlay::RingKey::from_bytes(*said.author),
+            author: RingKey::from_bytes(*said.author),
             number: said.number,
             previous: *said.previous,
             expires: said.expires,
@@ -104,8 +109,9 @@ impl From<&Said> for SignedHeader {
     }
 }
 
+/// Two statements of one router.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-struct Body {
+struct Stories {
     #[n(0)]
     kind: String,
     #[n(1)]
@@ -116,6 +122,34 @@ struct Body {
     first: Said,
     #[n(4)]
     second: Said,
+}
+
+/// A router's accusation of another.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+struct Accused {
+    #[n(0)]
+    kind: String,
+    #[n(1)]
+    ring: ByteArray<32>,
+    /// The accuser's.
+    #[n(2)]
+    certificate: ByteVec,
+    #[n(3)]
+    first: Said,
+    #[n(4)]
+    second: Said,
+    /// The accuser's.
+    #[n(5)]
+    signature: ByteArray<64>,
+    /// The certificate of the accused. Not needed where the statements do not contradict each other.
+    #[n(6)]
+    accused: Option<ByteVec>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Body {
+    Stories(Stories),
+    Accused(Accused),
 }
 
 /// A piece of evidence. What it claims is proven only by [`Evidence::judge`].
@@ -129,25 +163,40 @@ pub struct Evidence {
 pub struct Guilty {
     /// The certificate of the liar.
     pub certificate: Certificate,
-    /// One statement.
-    pub first: SignedHeader,
-    /// Another, which contradicts it.
-    pub second: SignedHeader,
+    /// The certificate of whoever it has accused, where that is what it is guilty of and where it was needed.
+    pub accused: Option<Certificate>,
+    /// What it has signed.
+    pub proof: Proof,
 }
 
 impl Guilty {
-    /// What the two statements are to each other, in words.
+    /// What it has done, in words.
     #[must_use]
     pub fn reason(&self) -> String {
-        let (a, b) = (self.first.header.number, self.second.header.number);
-        let (start, view) = (a >> 32, a & u64::from(u32::MAX));
-        if a == b {
-            format!("it signed two different views as number {view} of its start {start}")
-        } else {
-            let next = b & u64::from(u32::MAX);
-            format!(
-                "its views number {view} and {next} of its start {start} do not belong to one chain"
-            )
+        match &self.proof {
+            Proof::TwoStories { first, second } => {
+                let (a, b) = (first.header.number, second.header.number);
+                let (start, view) = (a >> 32, a & u64::from(u32::MAX));
+                if a == b {
+                    format!("it signed two different views as number {view} of its start {start}")
+                } else {
+                    let next = b & u64::from(u32::MAX);
+                    format!(
+                        "its views number {view} and {next} of its start {start} do not belong to one chain"
+                    )
+                }
+            }
+            Proof::FalseAccusation(accusation) => match &self.accused {
+                Some(accused) => format!(
+                    "it accused {} of two views that {} has not signed",
+                    accused.name(),
+                    accused.name()
+                ),
+                None => format!(
+                    "it accused the router of key {} of two views that do not contradict each other",
+                    accusation.accused()
+                ),
+            },
         }
     }
 }
@@ -161,13 +210,36 @@ impl Evidence {
         first: &SignedHeader,
         second: &SignedHeader,
     ) -> Evidence {
-        let body = Body {
-            kind: KIND.to_owned(),
+        let body = Stories {
+            kind: TWO_STORIES.to_owned(),
             ring: (*ring.as_bytes()).into(),
             certificate: certificate.as_bytes().to_vec().into(),
             first: first.into(),
             second: second.into(),
         };
+        let body = Body::Stories(body);
+        Evidence { body }
+    }
+
+    /// The evidence that `accusation` gives against its accuser, the member of `certificate`. `accused` is the certificate of the accused: without
+    /// it only an accusation whose statements do not contradict each other is shown to be false.
+    #[must_use]
+    pub fn of_false_accusation(
+        ring: &RingId,
+        certificate: &Certificate,
+        accusation: &Accusation,
+        accused: Option<&Certificate>,
+    ) -> Evidence {
+        let body = Accused {
+            kind: FALSE_ACCUSATION.to_owned(),
+            ring: (*ring.as_bytes()).into(),
+            certificate: certificate.as_bytes().to_vec().into(),
+            first: (&accusation.first).into(),
+            second: (&accusation.second).into(),
+            signature: accusation.signature.into(),
+            accused: accused.map(|accused| accused.as_bytes().to_vec().into()),
+        };
+        let body = Body::Accused(body);
         Evidence { body }
     }
 
@@ -179,23 +251,39 @@ impl Evidence {
         if bytes.len() > EVIDENCE_BYTES {
             return Err(NotProven::Malformed);
         }
-        let body: Body = minicbor::decode(bytes).map_err(|_| NotProven::Malformed)?;
-        if body.kind != KIND || encode(&body) != bytes {
+        let stories = minicbor::decode::<Stories>(bytes).ok();
+        let stories = stories.filter(|body| body.kind == TWO_STORIES);
+        let accused = || minicbor::decode::<Accused>(bytes).ok();
+        let body = match stories {
+            Some(stories) => Body::Stories(stories),
+            None => accused()
+                .filter(|body| body.kind == FALSE_ACCUSATION)
+                .map(Body::Accused)
+                .ok_or(NotProven::Malformed)?,
+        };
+        let evidence = Evidence { body };
+        if evidence.as_bytes() != bytes {
             return Err(NotProven::Malformed);
         }
-        Ok(Evidence { body })
+        Ok(evidence)
     }
 
     /// The canonical bytes.
     #[must_use]
     pub fn as_bytes(&self) -> Vec<u8> {
-        encode(&self.body)
+        match &self.body {
+            Body::Stories(body) => encode(body),
+            Body::Accused(body) => encode(body),
+        }
     }
 
     /// The ring that the evidence says it is from.
     #[must_use]
     pub fn ring(&self) -> RingId {
-        MemberId::new(*self.body.ring)
+        MemberId::new(match &self.body {
+            Body::Stories(body) => *body.ring,
+            Body::Accused(body) => *body.ring,
+        })
     }
 
     /// Judges the evidence under the key of the ring's owner. The certificate's time does not matter: a lie stays one.
@@ -203,31 +291,10 @@ impl Evidence {
     /// # Errors
     /// What is missing for a proof.
     pub fn judge(&self, ring: &RingId) -> Result<Guilty, NotProven> {
-        let certificate = Certificate::decode(&self.body.certificate, ring)
-            .map_err(|_| NotProven::OtherRing(*ring))?;
-        let name = || certificate.name().to_string();
-        let key = certificate
-            .ring_key()
-            .ok_or_else(|| NotProven::NoRouter(name()))?;
-        let (first, second) = ((&self.body.first).into(), (&self.body.second).into());
-        for said in [&first, &second] {
-            let SignedHeader { header, signature } = said;
-            if header.author != key {
-                return Err(NotProven::OtherAuthor(name()));
-            }
-            certificate
-                .member()
-                .verify(CONTEXT, &header.statement(), signature)
-                .map_err(|_| NotProven::NotSigned(name()))?;
+        match &self.body {
+            Body::Stories(body) => body.judge(ring),
+            Body::Accused(body) => body.judge(ring),
         }
-        if !first.contradicts(&second) {
-            return Err(NotProven::NoContradiction(name()));
-        }
-        Ok(Guilty {
-            certificate,
-            first,
-            second,
-        })
     }
 
     /// Reads the file at `path`.
@@ -267,10 +334,96 @@ impl Evidence {
     }
 }
 
+impl Stories {
+    fn judge(&self, ring: &RingId) -> Result<Guilty, NotProven> {
+        let (certificate, key) = router(&self.certificate, ring)?;
+        let name = || certificate.name().to_string();
+        let first = SignedHeader::from(&self.first);
+        let second = SignedHeader::from(&self.second);
+        for said in [&first, &second] {
+            if said.header.author != key {
+                return Err(NotProven::OtherAuthor(name()));
+            }
+            if !has_signed(&certificate, said) {
+                return Err(NotProven::NotSigned(name()));
+            }
+        }
+        if !first.contradicts(&second) {
+            return Err(NotProven::NoContradiction(name()));
+        }
+        Ok(Guilty {
+            certificate,
+            accused: None,
+            proof: Proof::TwoStories { first, second },
+        })
+    }
+}
+
+impl Accused {
+    fn judge(&self, ring: &RingId) -> Result<Guilty, NotProven> {
+        let (certificate, accuser) = router(&self.certificate, ring)?;
+        let accusation = Accusation {
+            accuser,
+            first: (&self.first).into(),
+            second: (&self.second).into(),
+            signature: *self.signature,
+        };
+        let (statement, signature) = (accusation.statement(), &accusation.signature);
+        if !is_signed(&certificate, &statement, signature) {
+            return Err(NotProven::NotSigned(certificate.name().to_string()));
+        }
+        let accused = match accusation.contradicts() {
+            false => None,
+            true => Some(self.who_has_not_signed(ring, &certificate, &accusation)?),
+        };
+        Ok(Guilty {
+            certificate,
+            accused,
+            proof: Proof::FalseAccusation(accusation),
+        })
+    }
+
+    /// The certificate of the accused, if it has not signed both statements.
+    fn who_has_not_signed(
+        &self,
+        ring: &RingId,
+        accuser: &Certificate,
+        accusation: &Accusation,
+    ) -> Result<Certificate, NotProven> {
+        let not_false = || NotProven::NotFalse(accuser.name().to_string());
+        let accused = self.accused.as_ref().ok_or_else(not_false)?;
+        let (certificate, key) = router(accused, ring)?;
+        let said = [&accusation.first, &accusation.second];
+        let signed = |said: &&SignedHeader| has_signed(&certificate, said);
+        if key != accusation.accused() || said.iter().all(signed) {
+            return Err(not_false());
+        }
+        Ok(certificate)
+    }
+}
+
+/// The certificate of a router of the ring, and its key there.
+fn router(certificate: &[u8], ring: &RingId) -> Result<(Certificate, RingKey), NotProven> {
+    let other_ring = |_| NotProven::OtherRing(*ring);
+    let certificate = Certificate::decode(certificate, ring).map_err(other_ring)?;
+    let no_router = || NotProven::NoRouter(certificate.name().to_string());
+    let key = certificate.ring_key().ok_or_else(no_router)?;
+    Ok((certificate, key))
+}
+
+fn has_signed(certificate: &Certificate, said: &SignedHeader) -> bool {
+    is_signed(certificate, &said.header.statement(), &said.signature)
+}
+
+fn is_signed(certificate: &Certificate, statement: &[u8], signature: &[u8; 64]) -> bool {
+    let member = certificate.member();
+    member.verify(CONTEXT, statement, signature).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use ringway_overlay::{RingKey, View};
+    use ringway_overlay::View;
     use ringway_transport::Signer;
 
     use super::*;
@@ -372,6 +525,102 @@ mod tests {
         assert_eq!(evidence.judge(&other), Err(NotProven::OtherRing(other)));
     }
 
+    /// What the member of another certificate says of the case's.
+    struct Accuser {
+        identity: Identity,
+        certificate: Certificate,
+    }
+
+    impl Accuser {
+        fn new(case: &Case) -> Accuser {
+            let identity = Identity::generate().unwrap();
+            let fields = CertificateFields {
+                member: identity.member(),
+                name: "rome".parse().unwrap(),
+                address: Some("192.0.2.2:4000".parse().unwrap()),
+                nonce: [8; 16],
+                not_before: 0,
+                not_after: 1,
+                serial: 5,
+            };
+            let certificate = Certificate::issue(&case.owner, &fields);
+            Accuser {
+                identity,
+                certificate,
+            }
+        }
+
+        fn accuses(&self, first: SignedHeader, second: SignedHeader) -> Accusation {
+            let mut accusation = Accusation {
+                accuser: self.certificate.ring_key().unwrap(),
+                first,
+                second,
+                signature: [0; 64],
+            };
+            accusation.signature = self.identity.sign(CONTEXT, &accusation.statement());
+            accusation
+        }
+
+        fn judged(
+            &self,
+            case: &Case,
+            accusation: &Accusation,
+            accused: Option<&Certificate>,
+        ) -> Result<Guilty, NotProven> {
+            let ring = case.owner.member();
+            let own = &self.certificate;
+            let evidence = Evidence::of_false_accusation(&ring, own, accusation, accused);
+            let bytes = evidence.as_bytes();
+            assert!(bytes.len() <= EVIDENCE_BYTES, "{} bytes", bytes.len());
+            assert_eq!(Evidence::decode(&bytes), Ok(evidence.clone()));
+            assert_eq!(evidence.ring(), ring);
+            evidence.judge(&ring)
+        }
+    }
+
+    #[test]
+    fn a_false_accusation_convicts_its_accuser() {
+        let case = Case::new();
+        let accuser = Accuser::new(&case);
+        let mut forged = case.said(5, 2);
+        forged.signature[9] ^= 1;
+        let accusation = accuser.accuses(case.said(5, 1), forged);
+        let accused = Some(&case.certificate);
+        let guilty = accuser.judged(&case, &accusation, accused).unwrap();
+        assert_eq!(guilty.certificate, accuser.certificate);
+        assert!(
+            guilty
+                .reason()
+                .contains("accused oslo of two views that oslo has not signed")
+        );
+        assert_eq!(guilty.proof, Proof::FalseAccusation(accusation));
+        let accusation = accuser.accuses(case.said(5, 1), case.said(7, 2));
+        let guilty = accuser.judged(&case, &accusation, None).unwrap();
+        assert!(guilty.reason().contains("do not contradict"));
+    }
+
+    #[test]
+    fn a_right_accusation_or_one_that_nobody_signed_does_not() {
+        let case = Case::new();
+        let accuser = Accuser::new(&case);
+        let rome = "rome".to_owned();
+        let accused = Some(&case.certificate);
+        let right = accuser.accuses(case.said(5, 1), case.said(5, 2));
+        let not_false = Err(NotProven::NotFalse(rome.clone()));
+        assert_eq!(accuser.judged(&case, &right, accused), not_false);
+        // Without the certificate of the accused, or with another's, nothing is shown.
+        let mut forged = case.said(5, 2);
+        forged.signature[9] ^= 1;
+        let wrong = accuser.accuses(case.said(5, 1), forged);
+        assert_eq!(accuser.judged(&case, &wrong, None), not_false);
+        let own = Some(&accuser.certificate);
+        assert_eq!(accuser.judged(&case, &wrong, own), not_false);
+        let mut unsigned = wrong;
+        unsigned.signature[9] ^= 1;
+        let not_signed = Err(NotProven::NotSigned(rome));
+        assert_eq!(accuser.judged(&case, &unsigned, accused), not_signed);
+    }
+
     #[test]
     fn evidence_is_kept_and_found_again() {
         let home = tempfile::tempdir().unwrap();
@@ -394,13 +643,20 @@ mod tests {
     fn the_overlays_own_views_can_be_judged() {
         let case = Case::new();
         let author = case.certificate.ring_key().unwrap();
-        let statement = ringway_overlay_credentials(&case);
-        let view = |group: Vec<RingKey>| View::sign(&statement, author, 1, None, 10, group).signed;
+        let credentials = ringway_overlay_credentials(&case);
+        let view =
+            |group: Vec<RingKey>| View::sign(&credentials, author, 1, None, 10, group).signed;
         let other = RingKey::point(b"x");
-        assert!(
-            case.judged(&view(vec![author]), &view(vec![author, other]))
-                .is_ok()
-        );
+        let (first, second) = (view(vec![author]), view(vec![author, other]));
+        assert!(case.judged(&first, &second).is_ok());
+        // And so can its accusations: here of itself, with one view that it has not signed.
+        let mut forged = second;
+        forged.header.expires += 1;
+        let accusation = Accusation::sign(&credentials, author, first, forged);
+        let ring = case.owner.member();
+        let own = &case.certificate;
+        let evidence = Evidence::of_false_accusation(&ring, own, &accusation, Some(own));
+        assert!(evidence.judge(&ring).is_ok());
     }
 
     fn ringway_overlay_credentials(case: &Case) -> crate::credentials::RouterCredentials {

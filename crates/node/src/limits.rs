@@ -25,8 +25,8 @@ pub const NAME_BYTES: usize = 32;
 
 /// Bytes of a file of evidence.
 ///
-/// Source: a certificate, two statements of 200 bytes each, and what CBOR needs. A longer one is malformed.
-pub const EVIDENCE_BYTES: usize = 1_024;
+/// Source: two certificates, two statements of 200 bytes each, a signature, and what CBOR needs: 1 150. A longer one is malformed.
+pub const EVIDENCE_BYTES: usize = 1_280;
 
 /// Files of evidence that are read at a start.
 ///
@@ -96,6 +96,11 @@ pub const SPOKEN_SOURCE_RATE: TryRate = TryRate {
 /// Source: Zave's proof needs at least 2; 16 survive any 15 neighbouring crashes, and all fit into one message. Another length is refused at `ring init`.
 pub const SUCCESSORS: std::ops::RangeInclusive<usize> = 2..=16;
 
+/// Members of a group, where the owner says nothing else.
+///
+/// Source: the default of `ringway_overlay::Config`; the bounds are that crate's. Others are refused.
+pub const GROUP: u8 = 9;
+
 /// How long a certificate is valid.
 ///
 /// Source: a year, as is usual for machines' certificates; the ring owner renews by a new invite. Past it the member is refused everywhere.
@@ -158,6 +163,11 @@ pub const DIRECTORY_ENTRIES: usize = 4_096;
 ///
 /// Source: as [`DIRECTORY_ENTRIES`]. Past it all are forgotten and asked for again.
 pub const ABSENT_ENTRIES: usize = 1_024;
+
+/// How long a name that DNS has denied is not asked for again.
+///
+/// Source: chosen; whoever was just admitted is to be found at once, and whoever asks in a loop is not to reach DNS each time. Past it DNS is asked.
+pub const ABSENT_FOR: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Bytes of a frame around a transfer's content.
 ///

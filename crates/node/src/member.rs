@@ -40,6 +40,8 @@ pub(crate) use self::network::{Network, NetworkError};
 pub(crate) use self::records::RecordOutcome;
 pub(crate) use self::runtime::{Inboxes, Runtime, Setup};
 pub use self::through::{Delivered, RingMessage};
+#[cfg(feature = "fuzzing")]
+pub(crate) use self::whereabouts::decode_anything as decode_whereabout;
 
 use crate::certificate::Certificate;
 use crate::control::{PathsStatus, Status};

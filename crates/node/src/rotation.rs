@@ -270,7 +270,7 @@ mod tests {
     use crate::certificate::CertificateFields;
     use crate::identity::Identity;
     use crate::limits::REVOCATIONS;
-    use crate::statement::Serials;
+    use crate::statement::{Parameters, Serials};
 
     struct Made {
         owner: Identity,
@@ -305,7 +305,12 @@ mod tests {
         fn reply(&self, serials: Serials) -> RotationReply {
             RotationReply {
                 certificate: self.certificate(self.new.member(), 9),
-                statement: Statement::issue_with(&self.owner, u64::MAX, 3, serials),
+                statement: Statement::issue_with(
+                    &self.owner,
+                    u64::MAX,
+                    Parameters::default(),
+                    serials,
+                ),
             }
         }
     }

@@ -10,11 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use minicbor::bytes::ByteArray;
 use minicbor::{Decode, Encode};
+use ringway_overlay::is_group_size;
 use ringway_transport::Signer;
 
 use crate::cbor::encode;
 use crate::certificate::RingId;
-use crate::limits::{REVOCATIONS, STATEMENT_BYTES};
+use crate::limits::{GROUP, REVOCATIONS, STATEMENT_BYTES};
 
 const CONTEXT: &[u8] = b"ringway ring statement";
 
@@ -47,6 +48,27 @@ struct Body {
     /// As above.
     #[n(6)]
     asked: Option<BTreeSet<u64>>,
+    /// None for groups of the usual size: so such a statement is that of versions which knew no other.
+    #[n(7)]
+    group: Option<u8>,
+}
+
+/// What every router of the ring goes by. They never change: routers that went by others would not believe each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Length of the successor lists, r.
+    pub successors: u8,
+    /// Members of a group, g: an odd number.
+    pub group: u8,
+}
+
+impl Default for Parameters {
+    fn default() -> Parameters {
+        Parameters {
+            successors: 3,
+            group: GROUP,
+        }
+    }
 }
 
 /// What a statement says of certificates, by their serials.
@@ -96,7 +118,11 @@ impl Statement {
             revoked,
             ..Serials::default()
         };
-        Statement::issue_with(owner, number, successors, serials)
+        let parameters = Parameters {
+            successors,
+            ..Parameters::default()
+        };
+        Statement::issue_with(owner, number, parameters, serials)
     }
 
     /// Signs a statement that may also say whose keys are others now, or are to be.
@@ -104,7 +130,7 @@ impl Statement {
     pub fn issue_with(
         owner: &dyn Signer,
         number: u64,
-        successors: u8,
+        parameters: Parameters,
         serials: Serials,
     ) -> Statement {
         let ring = (*owner.member().as_bytes()).into();
@@ -117,10 +143,11 @@ impl Statement {
             version: 1,
             ring,
             number,
-            successors,
+            successors: parameters.successors,
             revoked,
             replaced: Some(replaced).filter(|replaced| !replaced.is_empty()),
             asked: Some(asked).filter(|asked| !asked.is_empty()),
+            group: Some(parameters.group).filter(|group| *group != GROUP),
         };
         let signature = owner.sign(CONTEXT, &encode(&body)).into();
         let bytes = encode(&Signed {
@@ -179,6 +206,12 @@ impl Statement {
         usize::from(self.body.successors)
     }
 
+    /// Members of every group (g).
+    #[must_use]
+    pub fn group(&self) -> usize {
+        usize::from(self.body.group.unwrap_or(GROUP))
+    }
+
     /// True if the certificate with this serial counts no more: it is revoked, or another has taken its place.
     #[must_use]
     pub fn revokes(&self, serial: u64) -> bool {
@@ -220,6 +253,9 @@ impl Body {
             count += asked.len();
             sound &= !asked.is_empty();
         }
+        if let Some(group) = self.group {
+            sound &= group != GROUP && is_group_size(usize::from(group));
+        }
         sound && count <= REVOCATIONS
     }
 }
@@ -260,7 +296,7 @@ mod tests {
     fn a_replaced_certificate_counts_no_more_and_leads_to_the_one_in_its_place() {
         let owner = Identity::generate().unwrap();
         let serials = rotated(&[2, 8], &[(1, 3), (3, 6), (4, 7), (7, 8)], &[6]);
-        let statement = Statement::issue_with(&owner, 9, 3, serials);
+        let statement = Statement::issue_with(&owner, 9, Parameters::default(), serials);
         let decoded = Statement::decode(statement.as_bytes(), &owner.member()).unwrap();
         assert_eq!(decoded, statement);
         for ended in [1, 2, 3, 4, 7, 8] {
@@ -283,10 +319,30 @@ mod tests {
     }
 
     #[test]
+    fn groups_have_an_odd_number_of_members_within_bounds() {
+        let owner = Identity::generate().unwrap();
+        for group in 0..=20 {
+            let parameters = Parameters {
+                group,
+                ..Parameters::default()
+            };
+            let serials = Serials::default();
+            let statement = Statement::issue_with(&owner, 1, parameters, serials);
+            let decoded = Statement::decode(statement.as_bytes(), &owner.member());
+            match group {
+                5 | 7 | 9 | 11 | 13 | 15 => {
+                    assert_eq!(decoded.unwrap().group(), usize::from(group));
+                }
+                _ => assert_eq!(decoded, Err(StatementError::Malformed), "{group}"),
+            }
+        }
+    }
+
+    #[test]
     fn what_turns_in_a_circle_or_is_too_much_is_no_statement() {
         let owner = Identity::generate().unwrap();
         let decoded = |serials| {
-            let statement = Statement::issue_with(&owner, 9, 3, serials);
+            let statement = Statement::issue_with(&owner, 9, Parameters::default(), serials);
             Statement::decode(statement.as_bytes(), &owner.member())
         };
         for replaced in [&[(5, 5)][..], &[(5, 4)], &[(1, 2), (2, 1)]] {
@@ -318,7 +374,7 @@ mod tests {
             let owner = Identity::generate().unwrap();
             let replaced = replaced.into_iter().map(|(old, more)| (old, old + more)).collect();
             let serials = Serials { revoked, replaced, asked };
-            let statement = Statement::issue_with(&owner, 1, 3, serials);
+            let statement = Statement::issue_with(&owner, 1, Parameters::default(), serials);
             let decoded = Statement::decode(statement.as_bytes(), &owner.member());
             prop_assert_eq!(decoded, Ok(statement));
         }

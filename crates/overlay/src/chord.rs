@@ -390,7 +390,10 @@ impl Chord {
             Message::GetView { id, have } => self.answer_view(now, from, id, have),
             Message::Announce { view } => self.view_came(now, from, view),
             Message::Witness { said } => self.handle_witness(now, &said),
-            Message::Evidence { first, second } => self.handle_evidence(now, from, first, second),
+            Message::Evidence { accusation } => self.handle_evidence(now, from, *accusation),
+            Message::FalseAccusation { accusation } => {
+                self.handle_false_accusation(now, from, *accusation);
+            }
             Message::GetCertificates { id, members } => {
                 self.answer_certificates(from, id, &members);
             }

@@ -37,8 +37,14 @@ pub trait Credentials: fmt::Debug + Send {
     /// Signs `statement` with this member's own key.
     fn sign(&self, statement: &[u8]) -> [u8; SIGNATURE_LEN];
 
-    /// Whether `member` signed `statement`. False for a member without a certificate.
-    fn verify(&self, member: &RingKey, statement: &[u8], signature: &[u8; SIGNATURE_LEN]) -> bool;
+    /// Whether `member` signed `statement`. None for a member without a certificate: then nobody can say. The certificate is looked up once for both:
+    /// one that ends in between must not make a genuine signature look forged.
+    fn verify(
+        &self,
+        member: &RingKey,
+        statement: &[u8],
+        signature: &[u8; SIGNATURE_LEN],
+    ) -> Option<bool>;
 
     /// Encrypts and authenticates `content` from this member to `to`, so that only the two of them can read or make it: at most 41 bytes more.
     /// None for a member without a certificate. A nonce, if it takes one, is the caller's business.

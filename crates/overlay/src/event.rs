@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::key::RingKey;
 use crate::message::Message;
+use crate::proof::Proof;
 use crate::record::Record;
 use crate::route::RouteFailure;
-use crate::view::SignedHeader;
 
 /// A message that the caller must send.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,14 +159,12 @@ pub enum Event {
     },
     /// A member answered nothing, said that it is no member, or left. A local opinion, no evidence.
     MemberDead(RingKey),
-    /// A member signed two statements that contradict each other. The proof convinces whoever checks it.
+    /// A member signed what nobody signs who follows the protocol. The proof convinces whoever checks it.
     Convicted {
         /// Who.
         member: RingKey,
-        /// One statement.
-        first: Box<SignedHeader>,
-        /// Another one.
-        second: Box<SignedHeader>,
+        /// By what.
+        proof: Box<Proof>,
     },
     /// All successors died at once. This member is a ring of one now, and looks for the others.
     Isolated,

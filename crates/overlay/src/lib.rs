@@ -19,7 +19,7 @@
 //!   often.
 //! - `ring`: join, stabilise, rectify, leave, reunite. One operation at a time.
 //! - `credentials`: [`Credentials`], what the caller knows of certificates. `view`: [`View`], a member's signed statement of its
-//!   group.
+//!   group. `proof`: [`Accusation`], [`Proof`], what convicts a member.
 //! - `group`: the g members around a point; `group::neighbours`: the own group; `group::audit`, `group::witness`: who contradicts itself.
 //! - `lookup`: from group to group to the owner (`verified`, `climb`, `close`), by the paper's rule (`paper`), and from member to
 //!   member as Chord does (`progress`). `finger`: the groups far round the ring, found by lookups.
@@ -93,7 +93,7 @@
 //! network) grows together again when it can.
 //!
 //! **Traitors**: a verified lookup finds the owner as long as one honest member is asked at each step, and says so when it is not sure. Nobody
-//! who follows the protocol can be convicted: that takes two statements that it signed itself. See `docs/explanation/ring.md`.
+//! who follows the protocol can be convicted: that takes two statements, or a false accusation, that it signed itself. See `docs/explanation/ring.md`.
 
 mod chord;
 mod config;
@@ -109,6 +109,7 @@ mod lookup;
 mod message;
 mod news;
 mod peers;
+mod proof;
 mod record;
 mod request;
 mod ring;
@@ -126,7 +127,8 @@ pub use event::{
 pub use key::{Offset, ParseKeyError, RingKey, between};
 pub use lookup::Rule;
 pub use message::{Message, RequestId};
+pub use proof::{Accusation, Proof};
 pub use record::{MEMBER_LEN, Record, RecordError};
 pub use route::{Destination, RouteError, RouteFailure};
-pub use view::{HASH_LEN, Header, SignedHeader, View};
+pub use view::{HASH_LEN, Header, SignedHeader, View, is_group_size};
 pub use wire::DecodeError;

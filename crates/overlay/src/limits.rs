@@ -145,16 +145,16 @@ pub const MAX_SPEAKERS: usize = 32;
 /// Source: chosen; a liar that signs faster breaks its own chain. Past it the oldest is forgotten.
 pub const MAX_SAID: usize = 8;
 
-/// Accused members whose certificates are asked for at once.
-/// Source: chosen; 400 bytes each. Past it evidence against further ones is dropped: others tell of it, too.
+/// Accused members, and accusers, whose certificates are asked for at once.
+/// Source: chosen; 500 bytes each, and one for each member that says so. Past it accusations of further ones are dropped: others tell of them, too.
 pub const MAX_ACCUSED: usize = 16;
 
 /// Members that this one holds proof against.
-/// Source: chosen; 400 bytes each. The ring's owner removes them for good long before. Past it no more are convicted.
+/// Source: chosen; 1 000 bytes each. The ring's owner removes them for good long before. Past it no more are convicted.
 pub const MAX_CONVICTED: usize = 4_096;
 
 /// Proofs that a member which comes into the own group is told.
-/// Source: chosen; 400 bytes each, and each of its neighbours tells others. Past it a random choice: those who are convicted of being near it are told by many.
+/// Source: chosen; 500 bytes each, and each of its neighbours tells others. Past it a random choice: those who are convicted of being near it are told by many.
 pub const MAX_PROOFS_TOLD: usize = 32;
 
 /// Bytes of a statement of the ring's owner that members tell each other.

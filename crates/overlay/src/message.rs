@@ -1,6 +1,7 @@
 //! What members say to each other to keep the ring and to find owners.
 
 use crate::key::RingKey;
+use crate::proof::Accusation;
 use crate::record::Record;
 use crate::view::{SignedHeader, View};
 
@@ -119,12 +120,15 @@ pub enum Message {
         /// What was said.
         said: SignedHeader,
     },
-    /// Two statements of one member that contradict each other: proof that it lies. No answer.
+    /// A member has signed two statements that contradict each other: proof that it lies. No answer.
     Evidence {
-        /// The one.
-        first: SignedHeader,
-        /// The other.
-        second: SignedHeader,
+        /// Of whom, and signed by the sender: false, it is proof against the sender.
+        accusation: Box<Accusation>,
+    },
+    /// An accusation is false: proof that its accuser lies. No answer.
+    FalseAccusation {
+        /// What the accuser has signed.
+        accusation: Box<Accusation>,
     },
     /// Prove that these keys are routers of the ring.
     GetCertificates {
@@ -222,6 +226,16 @@ pub enum Message {
 }
 
 impl Message {
+    pub(crate) fn evidence(accusation: Accusation) -> Message {
+        let accusation = Box::new(accusation);
+        Message::Evidence { accusation }
+    }
+
+    pub(crate) fn false_accusation(accusation: Accusation) -> Message {
+        let accusation = Box::new(accusation);
+        Message::FalseAccusation { accusation }
+    }
+
     /// Whether it belongs to a message through the ring.
     pub(crate) fn is_routing(&self) -> bool {
         matches!(
@@ -262,6 +276,7 @@ impl Message {
             | Message::Announce { .. }
             | Message::Witness { .. }
             | Message::Evidence { .. }
+            | Message::FalseAccusation { .. }
             | Message::Statement { .. }
             | Message::Route { .. }
             | Message::TakenOn { .. }

@@ -78,9 +78,14 @@ pub struct SignedHeader {
 }
 
 impl SignedHeader {
-    /// Whether the author signed it.
+    /// Whether the author signed it. Not so where it has no certificate.
     #[must_use]
     pub fn is_genuine(&self, credentials: &dyn Credentials) -> bool {
+        self.is_signed(credentials) == Some(true)
+    }
+
+    /// Whether the author signed it; none where it has no certificate.
+    pub(crate) fn is_signed(&self, credentials: &dyn Credentials) -> Option<bool> {
         credentials.verify(
             &self.header.author,
             &self.header.statement(),
@@ -188,6 +193,6 @@ fn goes_round_once(group: &[RingKey]) -> bool {
 
 /// Whether a group may have this size: odd, from 5 to 15.
 #[must_use]
-pub(crate) fn is_group_size(g: usize) -> bool {
+pub fn is_group_size(g: usize) -> bool {
     (MIN_GROUP..=MAX_GROUP).contains(&g) && g % 2 == 1
 }

@@ -22,6 +22,7 @@ use minicbor::{Decoder, Encoder};
 use crate::key::RingKey;
 use crate::limits::{KEY_LEN, MAX_CERTIFICATE, MAX_CERTIFICATES, MAX_LIST, MAX_MESSAGE};
 use crate::message::Message;
+use crate::proof::Accusation;
 use crate::view::{Header, SignedHeader, View, content_hash};
 
 /// Why bytes are not a message. The sender misbehaved, or speaks another version.
@@ -95,6 +96,7 @@ mod kind {
     pub(super) const TAKEN_ON: u8 = 30;
     pub(super) const REACHED: u8 = 31;
     pub(super) const CONFIRM: u8 = 32;
+    pub(super) const FALSE_ACCUSATION: u8 = 33;
 }
 
 pub(crate) type Encoded = Result<(), minicbor::encode::Error<Infallible>>;
@@ -189,10 +191,13 @@ impl Message {
                 e.array(2)?.u8(kind::WITNESS)?;
                 write_header(e, said)
             }
-            Message::Evidence { first, second } => {
-                e.array(3)?.u8(kind::EVIDENCE)?;
-                write_header(e, first)?;
-                write_header(e, second)
+            Message::Evidence { accusation } => {
+                e.array(2)?.u8(kind::EVIDENCE)?;
+                write_accusation(e, accusation)
+            }
+            Message::FalseAccusation { accusation } => {
+                e.array(2)?.u8(kind::FALSE_ACCUSATION)?;
+                write_accusation(e, accusation)
             }
             Message::GetCertificates { id, members } => {
                 e.array(3)?.u8(kind::GET_CERTIFICATES)?.u64(*id)?;
@@ -273,6 +278,14 @@ fn write_header(e: &mut Encoder<Vec<u8>>, said: &SignedHeader) -> Encoded {
     Ok(())
 }
 
+fn write_accusation(e: &mut Encoder<Vec<u8>>, accusation: &Accusation) -> Encoded {
+    e.array(4)?.bytes(accusation.accuser.as_bytes())?;
+    write_header(e, &accusation.first)?;
+    write_header(e, &accusation.second)?;
+    e.bytes(&accusation.signature)?;
+    Ok(())
+}
+
 fn write_certificates(e: &mut Encoder<Vec<u8>>, certificates: &[(RingKey, Vec<u8>)]) -> Encoded {
     let count = certificates.len().min(MAX_CERTIFICATES);
     e.array(u64::try_from(count).unwrap_or(0))?;
@@ -288,7 +301,8 @@ fn field_count(kind: u8) -> Result<u64, DecodeError> {
         kind::PING | kind::GET_STATE | kind::PENDING | kind::NOT_MEMBER => Ok(2),
         kind::UNCHANGED | kind::ANNOUNCE | kind::WITNESS | kind::STATEMENT => Ok(2),
         kind::PONG | kind::FIND_OWNER | kind::OWNER | kind::CLOSER => Ok(3),
-        kind::GET_NEAR | kind::NEAR | kind::GET_VIEW | kind::VIEW_IS | kind::EVIDENCE => Ok(3),
+        kind::EVIDENCE | kind::FALSE_ACCUSATION => Ok(2),
+        kind::GET_NEAR | kind::NEAR | kind::GET_VIEW | kind::VIEW_IS => Ok(3),
         kind::GET_CERTIFICATES | kind::CERTIFICATES => Ok(3),
         kind::STORE | kind::STORED | kind::FETCH | kind::FETCHED => Ok(3),
         kind::OFFER | kind::WANTED | kind::CONFIRM => Ok(3),
@@ -359,8 +373,10 @@ fn read_of_groups(d: &mut Decoder<'_>, kind: u8) -> Result<Message, DecodeError>
             said: read_header(d)?,
         },
         kind::EVIDENCE => Message::Evidence {
-            first: read_header(d)?,
-            second: read_header(d)?,
+            accusation: Box::new(read_accusation(d)?),
+        },
+        kind::FALSE_ACCUSATION => Message::FalseAccusation {
+            accusation: Box::new(read_accusation(d)?),
         },
         kind::GET_CERTIFICATES => Message::GetCertificates {
             id: d.u64()?,
@@ -443,6 +459,16 @@ fn read_header(d: &mut Decoder<'_>) -> Result<SignedHeader, DecodeError> {
     };
     let signature = read_fixed(d)?;
     Ok(SignedHeader { header, signature })
+}
+
+fn read_accusation(d: &mut Decoder<'_>) -> Result<Accusation, DecodeError> {
+    read_length(d, 4, 4)?;
+    Ok(Accusation {
+        accuser: read_key(d)?,
+        first: read_header(d)?,
+        second: read_header(d)?,
+        signature: read_fixed(d)?,
+    })
 }
 
 fn read_certificates(d: &mut Decoder<'_>) -> Result<Vec<(RingKey, Vec<u8>)>, DecodeError> {

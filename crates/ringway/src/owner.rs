@@ -85,6 +85,7 @@ fn init(context: &Context, args: InitArgs) -> Result<(), Failure> {
         dns: args.dns,
         enrol: args.enrol,
         successors: args.successors,
+        group: args.group,
     };
     let ring = Authority::init(&dir, &options)?.ring();
     context.output.either("ringway.ring/1", &ring, || {

@@ -99,8 +99,10 @@ impl RingSim {
         let mut owners = Vec::new();
         for (key, _) in members {
             owners.push(key);
-            let fades = Some(Behaviour::Silent) == self.behaviour(&key)
-                || Some(Behaviour::Selective) == self.behaviour(&key);
+            let fades = matches!(
+                self.behaviour(&key),
+                Some(Behaviour::Silent | Behaviour::Selective | Behaviour::Leave)
+            );
             if !fades {
                 break;
             }

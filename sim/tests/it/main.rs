@@ -26,7 +26,7 @@ mod worth;
 use std::time::Duration;
 
 use ringway_sim::scenario::{Arrival, form};
-use ringway_sim::{RingConfig, RingSim};
+use ringway_sim::{Behaviour, RingConfig, RingSim};
 
 /// The value of `result`; a failure ends the test with its message, which names the seed.
 fn ok<T, E: std::fmt::Display>(result: Result<T, E>) -> T {
@@ -43,4 +43,14 @@ fn ring_at_rest(seed: u64, count: usize) -> (RingSim, Vec<ringway_overlay::RingK
     let arrival = Arrival::Every(Duration::from_millis(200));
     let (keys, _) = ok(form(&mut sim, count, arrival, seconds(60)));
     (sim, keys)
+}
+
+/// What traitors do, one run after the other: each kind by itself, those that hinder lookups together, and all together.
+fn attackers() -> impl Iterator<Item = (Option<Behaviour>, &'static [Behaviour])> {
+    let hinder: &'static [Behaviour] = &Behaviour::ALL;
+    let every: &'static [Behaviour] = &Behaviour::EVERY;
+    let kinds = Behaviour::ALL.into_iter().chain(Behaviour::OTHERS);
+    let alone = kinds.map(move |kind| (Some(kind), hinder));
+    let together = [hinder, every];
+    alone.chain(together.map(|mixture| (None, mixture)))
 }

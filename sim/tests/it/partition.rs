@@ -13,6 +13,16 @@ use crate::{ok, ring_at_rest, seconds};
 
 /// Divides a ring of `count` for a minute into parts by the member's place, and makes it whole again.
 fn divide_and_reunite(seed: u64, count: usize, part: impl Fn(usize) -> usize) {
+    divide_by(RingSim::divide, seed, count, part);
+}
+
+/// The same, by any way of dividing.
+fn divide_by(
+    divide: impl Fn(&mut RingSim, BTreeMap<RingKey, usize>),
+    seed: u64,
+    count: usize,
+    part: impl Fn(usize) -> usize,
+) {
     let (mut sim, _) = ring_at_rest(seed, count);
     ok(sim.run_for(seconds(20)));
     sim.set_check(Check::Nothing);
@@ -22,7 +32,7 @@ fn divide_and_reunite(seed: u64, count: usize, part: impl Fn(usize) -> usize) {
         .enumerate()
         .map(|(place, key)| (key, part(place)))
         .collect();
-    sim.divide(parts);
+    divide(&mut sim, parts);
     ok(sim.run_for(seconds(60)));
     assert!(
         at_rest(&sim, count).is_err(),
@@ -54,6 +64,22 @@ fn one_that_was_cut_off_comes_back() {
 fn all_that_were_cut_off_from_each_other_become_one_ring_again() {
     for seed in seeds(5) {
         divide_and_reunite(seed, 8, |place| place);
+    }
+}
+
+/// Who is not heard takes those for alive that it hears, and asks them in vain; who hears nobody takes them for dead.
+#[test]
+fn parts_that_hear_each_other_one_way_only_become_one_ring_again() {
+    for seed in seeds(5) {
+        for (count, parts) in [(16, 8), (16, 1), (8, 4)] {
+            let place_in = |place: usize| place / parts % 2;
+            divide_by(RingSim::divide_one_way, seed, count, place_in);
+        }
+        // One that hears nobody, and one that nobody hears.
+        for (deaf, mute) in [(1, 0), (0, 1)] {
+            let part = |place: usize| if place == 3 { deaf } else { mute };
+            divide_by(RingSim::divide_one_way, seed, 8, part);
+        }
     }
 }
 

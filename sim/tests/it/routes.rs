@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use ringway_sim::Behaviour;
 use ringway_sim::attack::{Attack, Receivers, deliveries};
 use ringway_sim::seeds;
 
-use crate::ok;
+use crate::{attackers, ok};
 
 /// Members that come or go while others send messages.
 const CHANGES: u32 = 6;
@@ -43,9 +42,10 @@ fn hops_are_few() {
 #[test]
 fn three_of_ten_traitors_keep_no_message_from_its_member() {
     for seed in seeds(1) {
-        for behaviour in Behaviour::ALL.into_iter().map(Some).chain([None]) {
+        for (behaviour, mixture) in attackers() {
             let attack = Attack {
                 behaviour,
+                mixture,
                 loss: 0.01,
                 churn: 0.5,
                 ..Attack::new(seed, 128, 0.3, 100)

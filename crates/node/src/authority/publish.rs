@@ -101,6 +101,16 @@ impl fmt::Display for DnsServer {
     }
 }
 
+/// What the fuzzer tries: a server's name, its answer, and the text of the key that signs both.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn decode_anything(data: &[u8]) {
+    signed::decode_anything(data);
+    let text = std::str::from_utf8(data).unwrap_or_default();
+    if let Ok(server) = text.parse::<DnsServer>() {
+        assert_eq!(server.to_string().parse(), Ok(server));
+    }
+}
+
 /// Why a server does not have the ring's records.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {

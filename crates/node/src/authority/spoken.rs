@@ -145,6 +145,7 @@ mod tests {
             dns: "127.0.0.1:7453".parse().unwrap(),
             enrol: "127.0.0.1:7410".parse().unwrap(),
             successors: 4,
+            group: 9,
         };
         let mut authority = Authority::init(folder.path(), &options).unwrap();
         let mut options = InviteOptions {

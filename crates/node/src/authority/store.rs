@@ -54,6 +54,9 @@ const MIGRATIONS: &[&str] = &[
     ALTER TABLE members ADD COLUMN replaced_by INTEGER;
     ALTER TABLE members ADD COLUMN asked INTEGER;
 ",
+    "
+    ALTER TABLE ring ADD COLUMN group_size INTEGER NOT NULL DEFAULT 9;
+",
 ];
 
 /// What a member is to its owner now.
@@ -115,14 +118,15 @@ impl Store {
         let domain = options.domain.trim_end_matches('.').to_ascii_lowercase();
         connection
             .execute(
-                "INSERT INTO ring (only, domain, dns, enrol, successors, serial, generation)
-                 VALUES (1, ?1, ?2, ?3, ?4, 0, 1)
-                 ON CONFLICT DO UPDATE SET domain = ?1, dns = ?2, enrol = ?3, successors = ?4",
+                "INSERT INTO ring (only, domain, dns, enrol, successors, group_size, serial, generation)
+                 VALUES (1, ?1, ?2, ?3, ?4, ?5, 0, 1)
+                 ON CONFLICT DO UPDATE SET domain = ?1, dns = ?2, enrol = ?3, successors = ?4, group_size = ?5",
                 params![
                     domain,
                     options.dns.to_string(),
                     options.enrol.to_string(),
-                    options.successors
+                    options.successors,
+                    options.group
                 ],
             )
             .map_err(|source| DatabaseError::new(path, source))?;
@@ -133,7 +137,7 @@ impl Store {
         let connection = database::open(path, MIGRATIONS)?;
         let options = connection
             .query_row(
-                "SELECT domain, dns, enrol, successors FROM ring",
+                "SELECT domain, dns, enrol, successors, group_size FROM ring",
                 [],
                 |row| {
                     Ok(InitOptions {
@@ -141,6 +145,7 @@ impl Store {
                         dns: parsed(row, 1)?,
                         enrol: parsed(row, 2)?,
                         successors: row.get(3)?,
+                        group: row.get(4)?,
                     })
                 },
             )

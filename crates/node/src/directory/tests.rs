@@ -5,12 +5,16 @@ use ringway_transport::Signer as _;
 use super::*;
 use crate::certificate::CertificateFields;
 use crate::identity::Identity;
-use crate::statement::Serials;
+use crate::statement::{Parameters, Serials};
 
 fn certificate(owner: &Identity, member: u8, serial: u64) -> Certificate {
+    of(owner, MemberId::new([member; 32]), "oslo", serial)
+}
+
+fn of(owner: &Identity, member: MemberId, name: &str, serial: u64) -> Certificate {
     let fields = CertificateFields {
-        member: MemberId::new([member; 32]),
-        name: "oslo".parse().unwrap(),
+        member,
+        name: name.parse().unwrap(),
         address: None,
         nonce: [0; 16],
         not_before: 0,
@@ -50,7 +54,12 @@ async fn whoever_has_another_key_is_found_by_the_old_id_too() {
         replaced: [(4, 5)].into(),
         ..Serials::default()
     };
-    directory.set_statement(Statement::issue_with(&owner, 2, 3, serials.clone()));
+    directory.set_statement(Statement::issue_with(
+        &owner,
+        2,
+        Parameters::default(),
+        serials.clone(),
+    ));
     assert!(directory.cached(&old.member()).is_none());
     // DNS does not answer, and that revokes nobody.
     let id = old.member().to_string();
@@ -67,7 +76,7 @@ async fn whoever_has_another_key_is_found_by_the_old_id_too() {
     directory.set_statement(Statement::issue_with(
         &owner,
         3,
-        3,
+        Parameters::default(),
         Serials { revoked, ..serials },
     ));
     let failed = directory.find(&id).await.unwrap_err();
@@ -83,4 +92,33 @@ fn what_gives_way_takes_no_name_along_that_is_anothers() {
     known.drop_oldest();
     let name: Name = "oslo".parse().unwrap();
     assert_eq!(known.id_by_name.get(&name), Some(&MemberId::new([2; 32])));
+}
+
+#[test]
+fn no_more_is_remembered_than_the_bounds_say() {
+    let owner = Identity::generate().unwrap();
+    let mut known = Known::default();
+    let member = |n: usize| {
+        let mut id = [0; 32];
+        id[..8].copy_from_slice(&n.to_be_bytes());
+        MemberId::new(id)
+    };
+    for n in 0..=DIRECTORY_ENTRIES {
+        let serial = u64::try_from(n).unwrap();
+        known.insert(of(&owner, member(n), &format!("m{n}"), serial));
+        // The first is used all the time, and the second by nobody.
+        assert!(known.by_id(&member(0)).is_some());
+    }
+    assert_eq!(known.by_id.len(), DIRECTORY_ENTRIES);
+    assert_eq!(known.id_by_name.len(), DIRECTORY_ENTRIES);
+    assert!(known.by_id(&member(1)).is_none());
+    assert!(known.by_id(&member(DIRECTORY_ENTRIES)).is_some());
+
+    let name = |n: usize| RecordName::Member(format!("m{n}").parse().unwrap());
+    for n in 0..=ABSENT_ENTRIES {
+        known.remember_absent(name(n));
+        assert!(known.absent.len() <= ABSENT_ENTRIES);
+    }
+    assert!(known.is_absent(&name(ABSENT_ENTRIES)));
+    assert!(!known.is_absent(&name(0)));
 }

@@ -305,7 +305,7 @@ mod online;
 mod tests {
     use super::*;
     use crate::certificate::CertificateFields;
-    use crate::statement::{Serials, Statement};
+    use crate::statement::{Parameters, Serials, Statement};
 
     struct Home {
         folder: tempfile::TempDir,
@@ -344,7 +344,7 @@ mod tests {
                 replaced,
                 ..Serials::default()
             };
-            let statement = Statement::issue_with(&self.owner, 2, 3, serials);
+            let statement = Statement::issue_with(&self.owner, 2, Parameters::default(), serials);
             let reply = RotationReply {
                 certificate,
                 statement,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use ringway_overlay::{
-    Chord, Config, Event, LookupId, Membership as Position, Message, RingKey, SignedHeader,
+    Chord, Config, Event, LookupId, Membership as Position, Message, Proof, RingKey,
 };
 use ringway_transport::MemberId;
 use tokio::sync::oneshot;
@@ -76,6 +76,7 @@ impl Runtime {
         };
         let config = Config {
             successors: self.membership.statement.successors(),
+            group: self.membership.statement.group(),
             ..Config::default()
         };
         let incarnation = self.state.next_incarnation()?;
@@ -228,11 +229,7 @@ impl Runtime {
             Event::LookupFailed { id, reason, .. } => {
                 self.lookup_ended(now, id, Err(LookupFailed::Overlay(reason.to_string())));
             }
-            Event::Convicted {
-                member,
-                first,
-                second,
-            } => self.keep_evidence(&member, &first, &second),
+            Event::Convicted { proof, .. } => self.keep_evidence(&proof),
             Event::MemberDead(key) => tracing::info!(%key, "a router does not answer"),
             Event::Isolated => {
                 tracing::warn!("all successors are gone: this router looks for the others");
@@ -272,18 +269,34 @@ impl Runtime {
     }
 
     /// A router has been proven to lie: the ring's owner may want to see it, and the next start has to know.
-    fn keep_evidence(&self, router: &RingKey, first: &SignedHeader, second: &SignedHeader) {
-        let Some(certificate) = self.directory.cached_router(router) else {
+    fn keep_evidence(&self, proof: &Proof) {
+        let Some(certificate) = self.directory.cached_router(&proof.guilty()) else {
             return;
         };
-        let evidence = Evidence::new(&self.membership.ring, &certificate, first, second);
+        let ring = &self.membership.ring;
+        let evidence = match proof {
+            Proof::TwoStories { first, second } => Evidence::new(ring, &certificate, first, second),
+            Proof::FalseAccusation(accusation) => {
+                let accused = accusation.accused();
+                let own = &self.membership.certificate;
+                let accused = match own.ring_key() == Some(accused) {
+                    true => Some(own.clone()),
+                    false => self.directory.cached_router(&accused),
+                };
+                // Without it the file would prove nothing.
+                if accusation.contradicts() && accused.is_none() {
+                    return;
+                }
+                Evidence::of_false_accusation(ring, &certificate, accusation, accused.as_ref())
+            }
+        };
         let state = std::sync::Arc::clone(&self.state);
         tokio::task::spawn_blocking(move || {
             let name = certificate.name();
             match evidence.keep(state.home(), &certificate.member()) {
                 Ok(path) => tracing::warn!(
                     %name, file = %path.display(),
-                    "a router has signed two statements that contradict each other, and is not used any more; the ring's owner can judge the file: `ringway ring judge`"
+                    "a router has signed what convicts it of a lie, and is not used any more; the ring's owner can judge the file: `ringway ring judge`"
                 ),
                 Err(error) => tracing::error!(%name, %error, "evidence could not be kept"),
             }
@@ -296,7 +309,11 @@ impl Runtime {
             if let Ok(guilty) = evidence.judge(&self.membership.ring)
                 && self.directory.admit(guilty.certificate.as_bytes()).is_ok()
             {
-                chord.recall(now, guilty.first, guilty.second);
+                if let Some(accused) = &guilty.accused {
+                    // Where it has ended nobody can say any more what its holder has signed: its accuser is forgotten.
+                    self.directory.admit(accused.as_bytes()).ok();
+                }
+                chord.recall(now, guilty.proof);
             }
         }
     }

@@ -21,6 +21,8 @@ use ringway_overlay::{Membership as Position, RingKey};
 use ringway_transport::{Address, Hello, MemberId, Protocol, Receipt};
 
 use self::handover::HandOver;
+#[cfg(feature = "fuzzing")]
+pub(crate) use self::kept::decode_anything;
 use self::kept::{KeptHellos, Whereabout};
 use super::hidden::why_no_way;
 use super::ring::Asker;

@@ -218,6 +218,32 @@ fn copy(place: &Place) -> (tempfile::TempDir, Authority) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_zone_file_is_what_a_server_can_serve() {
+    let place = Place::new();
+    enrolled(&place, &["oslo"], &["alice"]).await;
+    let file = place.authority().zone_file().unwrap();
+    let Some(knot) = Knot::start_with(ZONE, &file).unwrap() else {
+        return not_tested("a zone file of the ring on a real server", "knot");
+    };
+    let alices = directory(&place, "alice", knot.address);
+    let oslo = alices.find("oslo").await.unwrap();
+    for member in [oslo.name().to_string(), oslo.member().to_string()] {
+        let anew = directory(&place, "alice", knot.address);
+        assert_eq!(anew.find(&member).await.unwrap(), oslo);
+    }
+    let by_key = directory(&place, "alice", knot.address);
+    let by_key = by_key.router(oslo.ring_key().unwrap()).await.unwrap();
+    assert_eq!(by_key, oslo);
+    let absent = alices.find("nobody").await;
+    assert!(
+        matches!(absent, Err(DirectoryError::Absent(..))),
+        "{absent:?}"
+    );
+    // Nothing newer than what alice was given when she joined.
+    assert!(alices.refresh_statement().await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_kept_current_follows_the_ring_by_itself() {
     let Some(knot) = Knot::start(ZONE).unwrap() else {
         return not_tested("a DNS server that is kept current", "knot");

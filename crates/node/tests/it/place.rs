@@ -33,6 +33,7 @@ impl Place {
             dns: self.dns,
             enrol: self.enrol,
             successors: 3,
+            group: 9,
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Views that lookups meet are told to neighbours of their authors (`audit`). Whoever holds two statements of one member that
 //! contradict each other has proof, and needs nobody's word: the proof goes to everybody, and everybody
-//! checks it. A convicted member is treated as if it were not there. Only the ring's owner removes it for good.
+//! checks it. Whoever tells of it signs that it does, so that a false accusation is proof against its accuser. A convicted member is
+//! treated as if it were not there. Only the ring's owner removes it for good.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -15,6 +16,7 @@ use crate::event::Event;
 use crate::key::RingKey;
 use crate::limits::{MAX_ACCUSED, MAX_CONVICTED, MAX_PROOFS_TOLD, MAX_SAID, MAX_SPEAKERS};
 use crate::message::Message;
+use crate::proof::{Accusation, Proof};
 use crate::request::Purpose;
 use crate::view::SignedHeader;
 
@@ -22,9 +24,9 @@ use crate::view::SignedHeader;
 #[derive(Debug, Default)]
 pub(crate) struct Witnessed {
     said: BTreeMap<RingKey, VecDeque<SignedHeader>>,
-    convicted: BTreeMap<RingKey, (SignedHeader, SignedHeader)>,
-    /// Evidence against members whose certificates are being asked for, by the accused.
-    waiting: BTreeMap<RingKey, (SignedHeader, SignedHeader)>,
+    convicted: BTreeMap<RingKey, Conviction>,
+    /// Accusations, made or said to be false, by who said so and is asked for the certificate of somebody in it.
+    waiting: BTreeMap<RingKey, Message>,
     /// When to audit next.
     pub(crate) next_audit: Option<Instant>,
 }
@@ -67,11 +69,11 @@ impl Chord {
     }
 
     /// The members that this one holds proof against, and the proof.
-    pub fn convicted(&self) -> impl Iterator<Item = (RingKey, &(SignedHeader, SignedHeader))> {
+    pub fn convicted(&self) -> impl Iterator<Item = (RingKey, &Proof)> {
         self.witnessed
             .convicted
             .iter()
-            .map(|(key, proof)| (*key, proof))
+            .map(|(key, conviction)| (*key, &conviction.proof))
     }
 
     /// Whether `key` may be used at all.
@@ -87,7 +89,8 @@ impl Chord {
     pub(crate) fn compare(&mut self, now: Instant, said: &SignedHeader) {
         let group = self.own_group().to_vec();
         if let Some(other) = self.witnessed.remember(said, &group) {
-            self.convict(now, other, *said);
+            let (first, second) = (other, *said);
+            self.convict(now, Proof::TwoStories { first, second });
         }
     }
 
@@ -103,50 +106,95 @@ impl Chord {
         }
     }
 
-    pub(crate) fn handle_evidence(
+    /// `from` accuses somebody. Either the accused is convicted by it, or the accuser.
+    pub(crate) fn handle_evidence(&mut self, now: Instant, from: RingKey, accusation: Accusation) {
+        if self.is_convicted(&accusation.accused()) {
+            return;
+        }
+        // Everybody accuses for itself.
+        if accusation.accuser != from {
+            return self.blame(now, from);
+        }
+        match self.judge_accusation(&accusation) {
+            Judgement::Right => {
+                let Accusation { first, second, .. } = accusation;
+                self.convict(now, Proof::TwoStories { first, second });
+            }
+            Judgement::False => {
+                self.blame(now, from);
+                self.convict(now, Proof::FalseAccusation(accusation));
+            }
+            Judgement::Unsigned => self.blame(now, from),
+            Judgement::Unknown(member) => {
+                self.ask_who_it_is(now, from, member, Message::evidence(accusation));
+            }
+            Judgement::Open => {}
+        }
+    }
+
+    /// `from` says that an accusation is false, whoever the accuser is.
+    pub(crate) fn handle_false_accusation(
         &mut self,
         now: Instant,
         from: RingKey,
-        first: SignedHeader,
-        second: SignedHeader,
+        accusation: Accusation,
     ) {
-        let author = first.header.author;
-        if author == self.me || self.is_convicted(&author) {
+        if self.is_convicted(&accusation.accuser) {
             return;
         }
-        if first.contradicts(&second) && self.standing(&author) == Standing::Unknown {
-            return self.ask_who_is_accused(now, from, first, second);
+        match self.judge_accusation(&accusation) {
+            Judgement::False => self.convict(now, Proof::FalseAccusation(accusation)),
+            Judgement::Right | Judgement::Unsigned => self.blame(now, from),
+            Judgement::Unknown(member) => {
+                self.ask_who_it_is(now, from, member, Message::false_accusation(accusation));
+            }
+            Judgement::Open => {}
         }
-        if self.proves(&first, &second) {
-            self.convict(now, first, second);
-        } else {
-            self.counters.malformed += 1;
-            self.peers.suspect(now, from);
+    }
+
+    /// What `from` said convicts nobody, or itself.
+    fn blame(&mut self, now: Instant, from: RingKey) {
+        self.counters.malformed += 1;
+        self.peers.suspect(now, from);
+    }
+
+    fn judge_accusation(&self, accusation: &Accusation) -> Judgement {
+        let Some(credentials) = &self.credentials else {
+            return Judgement::Open;
+        };
+        let credentials = credentials.as_ref();
+        let missing = |member: RingKey| match credentials.standing(&member) {
+            Standing::Unknown => Judgement::Unknown(member),
+            // Without its certificate nobody can say what it has signed.
+            Standing::Certified | Standing::Refused => Judgement::Open,
+        };
+        match accusation.is_right(credentials) {
+            Some(true) => return Judgement::Right,
+            Some(false) => {}
+            None => return missing(accusation.accused()),
+        }
+        match accusation.is_signed(credentials) {
+            Some(true) => Judgement::False,
+            Some(false) => Judgement::Unsigned,
+            None => missing(accusation.accuser),
         }
     }
 
     /// Nobody can be judged without a certificate. Whoever accuses has it.
-    fn ask_who_is_accused(
-        &mut self,
-        now: Instant,
-        from: RingKey,
-        first: SignedHeader,
-        second: SignedHeader,
-    ) {
-        let accused = first.header.author;
+    fn ask_who_it_is(&mut self, now: Instant, from: RingKey, member: RingKey, said: Message) {
         let waiting = &mut self.witnessed.waiting;
-        if waiting.contains_key(&accused) || waiting.len() >= MAX_ACCUSED {
+        if waiting.contains_key(&from) || waiting.len() >= MAX_ACCUSED {
             return;
         }
-        waiting.insert(accused, (first, second));
-        let members = vec![accused];
+        waiting.insert(from, said);
+        let members = vec![member];
         self.request(now, from, Purpose::Accused, |id| Message::GetCertificates {
             id,
             members,
         });
     }
 
-    /// The certificate of the accused came, or did not.
+    /// The certificate of one whom an accusation is about came, or did not.
     pub(crate) fn accused_answered(
         &mut self,
         now: Instant,
@@ -157,21 +205,32 @@ impl Chord {
         let Message::GetCertificates { members, .. } = asked else {
             return;
         };
-        for accused in members {
-            let Some((first, second)) = self.witnessed.waiting.remove(accused) else {
-                continue;
-            };
-            if let (Some(Message::Certificates { certificates, .. }), Some(credentials)) =
-                (&answer, &mut self.credentials)
-            {
-                let of_it = certificates.iter().filter(|(key, _)| key == accused);
-                of_it.for_each(|(key, certificate)| {
-                    credentials.admit(key, certificate);
-                });
+        let Some(member) = members.first() else {
+            return;
+        };
+        let Some(said) = self.witnessed.waiting.remove(&from) else {
+            return;
+        };
+        if let (Some(Message::Certificates { certificates, .. }), Some(credentials)) =
+            (&answer, &mut self.credentials)
+        {
+            let of_it = certificates.iter().filter(|(key, _)| key == member);
+            of_it.for_each(|(key, certificate)| {
+                credentials.admit(key, certificate);
+            });
+        }
+        // Otherwise it would be asked for again, for ever. (Of a convicted member the certificate counts, too.)
+        let credentials = self.credentials.as_ref();
+        let standing = credentials.map(|credentials| credentials.standing(member));
+        if standing.is_none_or(|standing| standing == Standing::Unknown) {
+            return;
+        }
+        match said {
+            Message::Evidence { accusation } => self.handle_evidence(now, from, *accusation),
+            Message::FalseAccusation { accusation } => {
+                self.handle_false_accusation(now, from, *accusation);
             }
-            if self.standing(accused) == Standing::Certified {
-                self.handle_evidence(now, from, first, second);
-            }
+            _ => {}
         }
     }
 
@@ -180,23 +239,41 @@ impl Chord {
         if self.witnessed.convicted.is_empty() {
             return;
         }
-        let proofs = self.witnessed.convicted.values();
-        let some = proofs.copied().sample(&mut self.rng, MAX_PROOFS_TOLD);
-        for (first, second) in some {
-            self.send(to, Message::Evidence { first, second });
+        let convicted = self.witnessed.convicted.values();
+        let told = convicted.map(|conviction| &conviction.told);
+        for message in told.cloned().sample(&mut self.rng, MAX_PROOFS_TOLD) {
+            self.send(to, message);
         }
+    }
+
+    /// How others are told of a proof. What this member says of another it signs.
+    fn telling(&self, proof: &Proof) -> Option<Message> {
+        let credentials = self.credentials.as_ref()?.as_ref();
+        Some(match proof {
+            Proof::TwoStories { first, second } => {
+                let accusation = Accusation::sign(credentials, self.me, *first, *second);
+                Message::evidence(accusation)
+            }
+            Proof::FalseAccusation(accusation) => Message::false_accusation(accusation.clone()),
+        })
     }
 
     /// Takes in what was proven before this start, so that nobody has to prove it again. What is no proof changes nothing.
-    pub fn recall(&mut self, now: Instant, first: SignedHeader, second: SignedHeader) {
-        let author = first.header.author;
-        if author != self.me && !self.is_convicted(&author) && self.proves(&first, &second) {
-            self.convict(now, first, second);
+    pub fn recall(&mut self, now: Instant, proof: Proof) {
+        if self.is_convicted(&proof.guilty()) {
+            return;
         }
-    }
-
-    fn proves(&self, first: &SignedHeader, second: &SignedHeader) -> bool {
-        first.contradicts(second) && self.is_genuine(first) && self.is_genuine(second)
+        let holds = match &proof {
+            Proof::TwoStories { first, second } => {
+                first.contradicts(second) && self.is_genuine(first) && self.is_genuine(second)
+            }
+            Proof::FalseAccusation(accusation) => {
+                self.judge_accusation(accusation) == Judgement::False
+            }
+        };
+        if holds {
+            self.convict(now, proof);
+        }
     }
 
     fn is_genuine(&self, said: &SignedHeader) -> bool {
@@ -204,17 +281,24 @@ impl Chord {
         credentials.is_some_and(|credentials| said.is_genuine(credentials.as_ref()))
     }
 
-    /// Both statements have been checked: nobody who follows the protocol signs both.
-    fn convict(&mut self, now: Instant, first: SignedHeader, second: SignedHeader) {
-        let member = first.header.author;
-        if member == self.me || self.witnessed.convicted.len() >= MAX_CONVICTED {
+    /// The proof has been checked: nobody who follows the protocol has signed it.
+    fn convict(&mut self, now: Instant, proof: Proof) {
+        let member = proof.guilty();
+        let many = self.witnessed.convicted.len() >= MAX_CONVICTED;
+        if member == self.me || many || self.is_convicted(&member) {
             return;
         }
-        self.witnessed.convicted.insert(member, (first, second));
+        let Some(told) = self.telling(&proof) else {
+            return;
+        };
+        let conviction = Conviction {
+            proof: proof.clone(),
+            told: told.clone(),
+        };
+        self.witnessed.convicted.insert(member, conviction);
         self.emit(Event::Convicted {
             member,
-            first: Box::new(first),
-            second: Box::new(second),
+            proof: Box::new(proof),
         });
         self.gone(now, member);
         self.fingers.remove(&member);
@@ -222,8 +306,30 @@ impl Chord {
         self.forget_pointer(now, &member);
         for key in self.told_of_news() {
             if key != member {
-                self.send(key, Message::Evidence { first, second });
+                self.send(key, told.clone());
             }
         }
     }
+}
+
+/// A proof against a member, and how others are told of it: signed once, told often.
+#[derive(Debug)]
+struct Conviction {
+    proof: Proof,
+    told: Message,
+}
+
+/// What becomes of an accusation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Judgement {
+    /// The accused has signed what it is accused of.
+    Right,
+    /// It has not, and the accuser has signed that it has.
+    False,
+    /// It has not, and nobody can say who says so.
+    Unsigned,
+    /// That cannot be said before somebody's certificate is there.
+    Unknown(RingKey),
+    /// That cannot be said at all.
+    Open,
 }

@@ -1,9 +1,11 @@
 //! A member with credentials: its group, its view, what it believes, and whom it convicts.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringway_overlay::{
-    Chord, Config, Event, Membership, Message, RingKey, SignedHeader, Snapshot, Standing, View,
+    Accusation, Chord, Config, Event, Membership, Message, Proof, RingKey, SignedHeader, Snapshot,
+    Standing, View,
 };
 
 use crate::{Notary, events, key, sent, start};
@@ -170,19 +172,9 @@ fn a_member_that_tells_two_stories_is_convicted_by_what_it_signed() {
     // The same number, another group: a stranger was told so, and passes it on.
     let other = view(110, 1, &[90, 100, 110, 130, 140]).signed;
     chord.handle_message(now, key(200), Message::Witness { said: other });
-    let convicted = events(&mut chord)
-        .into_iter()
-        .find_map(|event| match event {
-            Event::Convicted {
-                member,
-                first,
-                second,
-            } => Some((member, first, second)),
-            _ => None,
-        });
-    let (member, first, second) = convicted.expect("it is convicted");
-    assert_eq!(member, key(110));
-    assert!(first.contradicts(&second));
+    let proof = convicted_by(&mut chord).expect("it is convicted");
+    assert_eq!(proof.guilty(), key(110));
+    assert!(matches!(proof, Proof::TwoStories { first, second } if first.contradicts(&second)));
     assert!(!group(&chord).contains(&110));
     let told = sent(&mut chord)
         .into_iter()
@@ -195,39 +187,249 @@ fn a_member_that_tells_two_stories_is_convicted_by_what_it_signed() {
     assert_eq!(chord.counters().from_convicted, 1);
 }
 
-#[test]
-fn evidence_convinces_and_what_is_none_does_not() {
-    let now = start();
-    let (a, b) = (
-        view(200, 3, &[200, 210]).signed,
-        view(200, 3, &[190, 200]).signed,
-    );
+/// By what the member has convicted somebody since this was last asked.
+fn convicted_by(chord: &mut Chord) -> Option<Proof> {
+    let events = events(chord).into_iter();
+    let mut proofs = events.filter_map(|event| match event {
+        Event::Convicted { member, proof } => {
+            assert_eq!(proof.guilty(), member);
+            Some(*proof)
+        }
+        _ => None,
+    });
+    proofs.next()
+}
+
+/// What member `accuser` says of whoever is the author of `first`.
+fn accusation(accuser: u8, first: SignedHeader, second: SignedHeader) -> Box<Accusation> {
+    let credentials = Notary::new(key(accuser));
+    let accusation = Accusation::sign(&credentials, key(accuser), first, second);
+    Box::new(accusation)
+}
+
+/// Two views of 200 that contradict each other.
+fn two_stories() -> (SignedHeader, SignedHeader) {
+    let story = |group: &[u8]| view(200, 3, group).signed;
+    (story(&[200, 210]), story(&[190, 200]))
+}
+
+/// Pairs that an honest 200 may have signed, or has not.
+fn no_contradictions() -> [(SignedHeader, SignedHeader); 4] {
+    let (a, b) = two_stories();
     let mut forged = b;
     forged.signature[5] ^= 1;
     let later = view(200, 5, &[190, 200]).signed;
     let others = view(210, 3, &[200, 210]).signed;
-    let none: [(SignedHeader, SignedHeader); 4] = [(a, a), (a, forged), (a, later), (a, others)];
-    for (n, (first, second)) in none.into_iter().enumerate() {
-        let mut chord = secure(now, Notary::new(key(100)));
-        chord.handle_message(now, key(90), Message::Evidence { first, second });
-        assert_eq!(chord.convicted().count(), 0, "number {n}");
-        assert_eq!(chord.counters().malformed, 1, "number {n}");
-    }
+    [(a, a), (a, forged), (a, later), (a, others)]
+}
+
+#[test]
+fn evidence_convinces_whoever_checks_it() {
+    let now = start();
+    let (first, second) = two_stories();
     let mut chord = secure(now, Notary::new(key(100)));
-    let evidence = Message::Evidence {
-        first: a,
-        second: b,
-    };
-    chord.handle_message(now, key(90), evidence.clone());
-    assert_eq!(
-        chord.convicted().next().map(|(member, _)| member),
-        Some(key(200))
-    );
-    // Nobody convicts itself, whatever it is shown.
-    let own = (view(100, 3, &[100]).signed, view(100, 3, &[90, 100]).signed);
-    let (first, second) = own;
-    chord.handle_message(now, key(90), Message::Evidence { first, second });
+    let accusation = accusation(90, first, second);
+    chord.handle_message(now, key(90), Message::Evidence { accusation });
+    let proof = convicted_by(&mut chord);
+    assert_eq!(proof, Some(Proof::TwoStories { first, second }));
+    // It tells the others in its own name.
+    let mut told = sent(&mut chord)
+        .into_iter()
+        .filter_map(|t| match t.message {
+            Message::Evidence { accusation } => Some(accusation),
+            _ => None,
+        });
+    let said = told.next().expect("it tells others");
+    assert_eq!(said.accuser, key(100));
+    assert_eq!((said.first, said.second), (first, second));
+    let mut other = secure(now, Notary::new(key(100)));
+    other.recall(now, Proof::TwoStories { first, second });
+    assert_eq!(other.convicted().count(), 1);
+}
+
+#[test]
+fn nobody_convicts_itself() {
+    let now = start();
+    let mut chord = secure(now, Notary::new(key(100)));
+    let (first, second) = (view(100, 3, &[100]).signed, view(100, 3, &[90, 100]).signed);
+    let accusation = accusation(90, first, second);
+    chord.handle_message(now, key(90), Message::Evidence { accusation });
+    assert_eq!(chord.convicted().count(), 0);
+    let accusation = accusation_of_me(100);
+    chord.handle_message(now, key(90), Message::FalseAccusation { accusation });
+    assert_eq!(chord.convicted().count(), 0);
+}
+
+/// Of 100, who has signed nothing of it.
+fn accusation_of_me(accuser: u8) -> Box<Accusation> {
+    let (mut first, mut second) = two_stories();
+    (first.header.author, second.header.author) = (key(100), key(100));
+    accusation(accuser, first, second)
+}
+
+#[test]
+fn who_accuses_falsely_is_convicted_by_it_and_everybody_is_told() {
+    let now = start();
+    let of_others = no_contradictions().map(|(first, second)| accusation(90, first, second));
+    for (n, accusation) in of_others
+        .into_iter()
+        .chain([accusation_of_me(90)])
+        .enumerate()
+    {
+        let mut chord = secure(now, Notary::new(key(100)));
+        sent(&mut chord);
+        let evidence = Message::Evidence {
+            accusation: accusation.clone(),
+        };
+        chord.handle_message(now, key(90), evidence);
+        let proof = convicted_by(&mut chord);
+        assert_eq!(
+            proof,
+            Some(Proof::FalseAccusation(*accusation)),
+            "number {n}"
+        );
+        assert_eq!(chord.counters().malformed, 1, "number {n}");
+        let told = sent(&mut chord).into_iter();
+        let mut told = told.filter(|t| matches!(t.message, Message::FalseAccusation { .. }));
+        let told = told.next().expect("the others are told");
+        // Whoever hears of it, by anybody, finds the same.
+        let mut other = secure(now, Notary::new(key(100)));
+        other.handle_message(now, key(110), told.message);
+        assert_eq!(convicted_by(&mut other), proof, "number {n}");
+        // And nobody needs to be told again after a start.
+        let mut later = secure(now, Notary::new(key(100)));
+        later.recall(now, proof.expect("it is convicted"));
+        assert_eq!(later.convicted().count(), 1, "number {n}");
+    }
+}
+
+#[test]
+fn an_accusation_in_anothers_name_convicts_nobody() {
+    let now = start();
+    for (first, second) in no_contradictions() {
+        let mut chord = secure(now, Notary::new(key(100)));
+        let mut accusation = accusation(90, first, second);
+        accusation.accuser = key(110);
+        for from in [90, 110] {
+            let accusation = accusation.clone();
+            chord.handle_message(now, key(from), Message::Evidence { accusation });
+        }
+        let again = Message::FalseAccusation { accusation };
+        chord.handle_message(now, key(90), again);
+        assert_eq!(chord.convicted().count(), 0);
+        assert_eq!(chord.counters().malformed, 3);
+    }
+}
+
+#[test]
+fn who_accuses_rightly_cannot_be_called_a_false_accuser() {
+    let now = start();
+    let (first, second) = two_stories();
+    let right = accusation(90, first, second);
+    let said = Message::FalseAccusation { accusation: right };
+    let mut chord = secure(now, Notary::new(key(100)));
+    chord.handle_message(now, key(110), said.clone());
+    assert_eq!(chord.convicted().count(), 0);
+    assert_eq!(chord.counters().malformed, 1);
+    // Nobody can say what a member has signed whose certificate has ended: nothing follows.
+    let mut notary = Notary::new(key(100));
+    notary.refused = vec![key(200)];
+    let mut chord = secure(now, notary);
+    let mut forged = first;
+    forged.header.number += 1;
+    for (first, second) in [(first, second), (first, forged)] {
+        let accusation = accusation(90, first, second);
+        chord.handle_message(now, key(90), Message::Evidence { accusation });
+    }
+    chord.handle_message(now, key(110), said);
+    assert_eq!(chord.convicted().count(), 0);
+    assert_eq!(chord.counters().malformed, 0);
+}
+
+#[test]
+fn accused_and_accuser_have_to_be_known_before_one_of_them_is_convicted() {
+    let now = start();
+    for (accuses, guilty) in [(two_stories(), 200), (no_contradictions()[1], 210)] {
+        let mut notary = Notary::new(key(100));
+        notary
+            .certified
+            .retain(|known| ![key(200), key(210)].contains(known));
+        let mut chord = secure(now, notary);
+        sent(&mut chord);
+        let accuser = if guilty == 200 { 90 } else { 210 };
+        let accusation = accusation(accuser, accuses.0, accuses.1);
+        let said = match guilty {
+            200 => Message::Evidence { accusation },
+            _ => Message::FalseAccusation { accusation },
+        };
+        chord.handle_message(now, key(90), said);
+        let mut asked_for = Vec::new();
+        while let Some((id, members)) = certificates_asked_of(&mut chord, key(90)) {
+            assert_eq!(chord.convicted().count(), 0);
+            let certificates = members.iter().map(|key| (*key, key.as_bytes().to_vec()));
+            let certificates = certificates.collect();
+            chord.handle_message(now, key(90), Message::Certificates { id, certificates });
+            asked_for.extend(members);
+        }
+        let expected = match guilty {
+            200 => vec![key(200)],
+            _ => vec![key(200), key(210)],
+        };
+        assert_eq!(asked_for, expected);
+        let convicted: Vec<RingKey> = chord.convicted().map(|(member, _)| member).collect();
+        assert_eq!(convicted, [key(guilty)]);
+    }
+}
+
+/// A certificate can end, by the clock or by a statement, between the look at the member's standing and the look at its signature.
+#[test]
+fn a_certificate_that_ends_meanwhile_makes_no_false_accuser() {
+    let now = start();
+    let (first, second) = two_stories();
+    let right = accusation(90, first, second);
+    let notary = Notary::new(key(100));
+    notary.gone.lock().unwrap().ended.push(key(200));
+    let mut chord = secure(now, notary);
+    let accusation = right.clone();
+    chord.handle_message(now, key(90), Message::Evidence { accusation });
+    let said = Message::FalseAccusation { accusation: right };
+    chord.handle_message(now, key(110), said);
+    assert_eq!(chord.convicted().count(), 0);
+}
+
+/// Those who are convicted are used by nobody, so their certificates are the first to be forgotten.
+#[test]
+fn a_convicted_member_whose_certificate_is_forgotten_is_asked_for_once() {
+    let now = start();
+    let (first, second) = two_stories();
+    let notary = Notary::new(key(100));
+    let gone = Arc::clone(&notary.gone);
+    let mut chord = secure(now, notary);
+    chord.recall(now, Proof::TwoStories { first, second });
     assert_eq!(chord.convicted().count(), 1);
+    gone.lock().unwrap().evicted.push(key(200));
+    sent(&mut chord);
+    let accusation = accusation(90, first, second);
+    chord.handle_message(now, key(110), Message::FalseAccusation { accusation });
+    let asked = certificates_asked_of(&mut chord, key(110));
+    let (id, members) = asked.expect("the accused's certificate is asked for");
+    assert_eq!(members, [key(200)]);
+    let nothing = Message::Certificates {
+        id,
+        certificates: Vec::new(),
+    };
+    chord.handle_message(now, key(110), nothing);
+    assert_eq!(certificates_asked_of(&mut chord, key(110)), None);
+    assert_eq!(chord.convicted().count(), 1);
+}
+
+/// The question for certificates that the member has just sent to `to`.
+fn certificates_asked_of(chord: &mut Chord, to: RingKey) -> Option<(u64, Vec<RingKey>)> {
+    let mut questions = sent(chord).into_iter().filter_map(|t| match t.message {
+        Message::GetCertificates { id, members } if t.to == to => Some((id, members)),
+        _ => None,
+    });
+    questions.next()
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use ringway_overlay::{
-    Chord, Destination, Membership, Message, RingKey, SignedHeader, View, between,
+    Accusation, Chord, Credentials as _, Destination, Membership, Message, Record, RingKey,
+    SignedHeader, View, between,
 };
 
 use crate::{Notary, chord, key, member, sent, start};
@@ -16,6 +17,8 @@ enum Act {
     Answer(Message),
     Unreachable(u8),
     Lookup(u8),
+    Get(u8),
+    Put(Record),
     Route(u8),
     Leave,
     Resume(u8),
@@ -44,6 +47,22 @@ fn any_header() -> impl Strategy<Value = SignedHeader> {
     any_view().prop_map(|view| view.signed)
 }
 
+/// Of anybody by anybody, signed by the accuser or by another.
+fn any_accusation() -> impl Strategy<Value = Box<Accusation>> {
+    (
+        any_key(),
+        any_key(),
+        any::<bool>(),
+        any_header(),
+        any_header(),
+    )
+        .prop_map(|(accuser, signer, own, first, second)| {
+            let signer = if own { accuser } else { signer };
+            let accusation = Accusation::sign(&Notary::new(signer), accuser, first, second);
+            Box::new(accusation)
+        })
+}
+
 fn any_message_of_groups() -> impl Strategy<Value = Message> {
     let id = 0..4_u64;
     let one = || proptest::collection::vec(any_key(), 1..16);
@@ -56,8 +75,8 @@ fn any_message_of_groups() -> impl Strategy<Value = Message> {
         id.clone().prop_map(|id| Message::Unchanged { id }),
         any_view().prop_map(|view| Message::Announce { view }),
         any_header().prop_map(|said| Message::Witness { said }),
-        (any_header(), any_header())
-            .prop_map(|(first, second)| Message::Evidence { first, second }),
+        any_accusation().prop_map(|accusation| Message::Evidence { accusation }),
+        any_accusation().prop_map(|accusation| Message::FalseAccusation { accusation }),
         (id.clone(), proptest::collection::vec(any_key(), 1..3))
             .prop_map(|(id, members)| Message::GetCertificates { id, members }),
         (id, proptest::collection::vec(certificate, 0..3))
@@ -65,10 +84,48 @@ fn any_message_of_groups() -> impl Strategy<Value = Message> {
     ]
 }
 
+/// Of a certified author or of none, signed by it or by another, good for a while or over.
+fn any_record() -> impl Strategy<Value = Record> {
+    let text = |most| proptest::collection::vec(0..4_u8, 0..most);
+    let who = (any_key(), any_key(), any::<bool>());
+    (who, text(3), text(40), 0..4_u64, 900..2_000_u64).prop_map(
+        |((author, signer, own), name, value, number, expires)| {
+            let signer = if own { author } else { signer };
+            let statement = Record::statement(&name, &value, number, expires);
+            Record {
+                certificate: author.as_bytes().to_vec(),
+                signature: Notary::new(signer).sign(&statement),
+                name,
+                value,
+                number,
+                expires,
+            }
+        },
+    )
+}
+
+fn any_message_of_records() -> impl Strategy<Value = Message> {
+    let id = 0..4_u64;
+    let points = proptest::collection::vec(any_key(), 0..16);
+    let offered = proptest::collection::vec((any_key(), 0..4_u64), 1..16);
+    let statement = proptest::collection::vec(any::<u8>(), 1..8);
+    prop_oneof![
+        (id.clone(), any_record()).prop_map(|(id, record)| Message::Store { id, record }),
+        (id.clone(), 0..4_u64).prop_map(|(id, number)| Message::Stored { id, number }),
+        (id.clone(), any_key()).prop_map(|(id, point)| Message::Fetch { id, point }),
+        (id.clone(), proptest::option::of(any_record()))
+            .prop_map(|(id, record)| Message::Fetched { id, record }),
+        (id.clone(), offered).prop_map(|(id, records)| Message::Offer { id, records }),
+        (id, points).prop_map(|(id, points)| Message::Wanted { id, points }),
+        statement.prop_map(|statement| Message::Statement { statement }),
+    ]
+}
+
 fn any_message() -> impl Strategy<Value = Message> {
     prop_oneof![
         any_message_of_rings(),
         any_message_of_groups(),
+        any_message_of_records(),
         any_message_of_routes()
     ]
 }
@@ -141,6 +198,8 @@ fn act() -> impl Strategy<Value = Act> {
         6 => any_message().prop_map(Act::Answer),
         1 => place().prop_map(Act::Unreachable),
         1 => any::<u8>().prop_map(Act::Lookup),
+        1 => any::<u8>().prop_map(Act::Get),
+        1 => any_record().prop_map(Act::Put),
         1 => any::<u8>().prop_map(Act::Route),
         1 => Just(Act::Leave),
         1 => place().prop_map(Act::Resume),
@@ -168,6 +227,9 @@ fn with_id(message: Message, id: u64) -> Message {
         Message::ViewIs { view, .. } => Message::ViewIs { id, view },
         Message::Unchanged { .. } => Message::Unchanged { id },
         Message::Certificates { certificates, .. } => Message::Certificates { id, certificates },
+        Message::Stored { number, .. } => Message::Stored { id, number },
+        Message::Fetched { record, .. } => Message::Fetched { id, record },
+        Message::Wanted { points, .. } => Message::Wanted { id, points },
         Message::TakenOn { .. } => Message::TakenOn { ids: vec![id] },
         Message::Reached { label, payload, .. } => Message::Reached { id, label, payload },
         Message::Confirm { payload, .. } => Message::Confirm { id, payload },
@@ -217,6 +279,8 @@ proptest! {
                 }
                 Act::Unreachable(n) => chord.handle_unreachable(now, key(n)),
                 Act::Lookup(n) => drop(chord.lookup(now, key(n))),
+                Act::Get(n) => drop(chord.get(now, key(n))),
+                Act::Put(record) => drop(chord.put(now, record)),
                 Act::Route(n) => {
                     let to = if n & 1 == 0 { Destination::Member(key(n | 4)) } else { Destination::Point(key(n)) };
                     _ = chord.route(now, to, &[n]);

@@ -12,6 +12,7 @@ mod messages;
 mod records;
 mod routes;
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ringway_overlay::{
@@ -40,7 +41,17 @@ struct Notary {
     me: RingKey,
     certified: Vec<RingKey>,
     refused: Vec<RingKey>,
+    /// Whose certificates have gone since they were asked for last.
+    gone: Arc<Mutex<Gone>>,
     stated: u8,
+}
+
+#[derive(Debug, Default)]
+struct Gone {
+    /// From the cache: nothing is known of them.
+    evicted: Vec<RingKey>,
+    /// Between two looks: they seem to be there.
+    ended: Vec<RingKey>,
 }
 
 impl Notary {
@@ -49,8 +60,14 @@ impl Notary {
             me,
             certified: (0..=255).map(key).collect(),
             refused: Vec::new(),
+            gone: Arc::default(),
             stated: 0,
         }
+    }
+
+    fn is_evicted(&self, member: &RingKey) -> bool {
+        let gone = self.gone.lock().unwrap();
+        gone.evicted.contains(member) || gone.ended.contains(member)
     }
 }
 
@@ -66,6 +83,8 @@ impl Credentials for Notary {
     fn standing(&self, member: &RingKey) -> Standing {
         if self.refused.contains(member) {
             Standing::Refused
+        } else if self.gone.lock().unwrap().evicted.contains(member) {
+            Standing::Unknown
         } else if self.certified.contains(member) {
             Standing::Certified
         } else {
@@ -89,8 +108,14 @@ impl Credentials for Notary {
         toy_signature(&self.me, statement)
     }
 
-    fn verify(&self, member: &RingKey, statement: &[u8], signature: &[u8; SIGNATURE_LEN]) -> bool {
-        toy_signature(member, statement) == *signature
+    fn verify(
+        &self,
+        member: &RingKey,
+        statement: &[u8],
+        signature: &[u8; SIGNATURE_LEN],
+    ) -> Option<bool> {
+        let known = self.standing(member) == Standing::Certified && !self.is_evicted(member);
+        known.then(|| toy_signature(member, statement) == *signature)
     }
 
     /// Whoever sealed something is named in it, and for whom; anybody can forge it who wants to.
@@ -113,7 +138,8 @@ impl Credentials for Notary {
     ) -> Option<[u8; MEMBER_LEN]> {
         let id = <[u8; MEMBER_LEN]>::try_from(certificate).ok()?;
         let author = RingKey::from_bytes(id);
-        (self.is_member(&id) && self.verify(&author, statement, signature)).then_some(id)
+        let signed = self.verify(&author, statement, signature)?;
+        signed.then_some(id)
     }
 
     fn is_member(&self, member: &[u8; MEMBER_LEN]) -> bool {

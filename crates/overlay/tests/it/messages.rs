@@ -1,7 +1,7 @@
 //! The bytes of messages.
 
 use proptest::prelude::*;
-use ringway_overlay::{Header, Message, Record, RingKey, SignedHeader, View};
+use ringway_overlay::{Accusation, Header, Message, Record, RingKey, SignedHeader, View};
 
 use crate::Notary;
 
@@ -32,6 +32,13 @@ fn view() -> impl Strategy<Value = View> {
     })
 }
 
+fn accusation() -> impl Strategy<Value = Box<Accusation>> {
+    (key(), header(), header()).prop_map(|(accuser, first, second)| {
+        let credentials = Notary::new(accuser);
+        Box::new(Accusation::sign(&credentials, accuser, first, second))
+    })
+}
+
 fn message_of_groups() -> impl Strategy<Value = Message> {
     let id = any::<u64>;
     let certificate = || (key(), proptest::collection::vec(any::<u8>(), 0..=480));
@@ -44,7 +51,8 @@ fn message_of_groups() -> impl Strategy<Value = Message> {
         id().prop_map(|id| Message::Unchanged { id }),
         view().prop_map(|view| Message::Announce { view }),
         header().prop_map(|said| Message::Witness { said }),
-        (header(), header()).prop_map(|(first, second)| Message::Evidence { first, second }),
+        accusation().prop_map(|accusation| Message::Evidence { accusation }),
+        accusation().prop_map(|accusation| Message::FalseAccusation { accusation }),
         (id(), proptest::collection::vec(key(), 1..=2))
             .prop_map(|(id, members)| Message::GetCertificates { id, members }),
         (id(), proptest::collection::vec(certificate(), 0..=2))

@@ -136,12 +136,10 @@ fn chosen(names: &[String]) -> Result<Vec<Option<Behaviour>>, Failure> {
     }
     let known = |name: &String| {
         let name = name.trim().to_lowercase();
-        let mut all = Behaviour::ALL.into_iter().map(Some).chain([None]);
-        all.find(|behaviour| behaviour_name(*behaviour) == name)
+        behaviours().find(|behaviour| behaviour_name(*behaviour) == name)
     };
-    let all = Behaviour::ALL.into_iter().map(Some).chain([None]);
     let list = || {
-        all.clone()
+        behaviours()
             .map(behaviour_name)
             .collect::<Vec<_>>()
             .join(", ")
@@ -154,6 +152,12 @@ fn chosen(names: &[String]) -> Result<Vec<Option<Behaviour>>, Failure> {
             })
         })
         .collect()
+}
+
+/// Those that can be chosen, and the mixture of those that hinder lookups.
+fn behaviours() -> impl Iterator<Item = Option<Behaviour>> {
+    let kinds = Behaviour::ALL.into_iter().chain(Behaviour::OTHERS);
+    kinds.map(Some).chain([None])
 }
 
 fn behaviour_name(behaviour: Option<Behaviour>) -> String {

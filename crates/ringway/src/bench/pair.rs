@@ -70,6 +70,7 @@ impl Pair {
             dns,
             enrol,
             successors: 2,
+            group: 9,
         };
         let owner = folder.path().join("owner");
         let mut authority = Authority::init(&owner, &options).map_err(Failure::failed)?;

@@ -17,6 +17,7 @@ mod potatoes;
 mod ring;
 mod used;
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,6 +28,7 @@ use self::peers::{Job, Kind, Peers};
 use self::potatoes::Game;
 use self::ring::{Ring, Starts};
 use super::figure::{Figure, show};
+use super::plot::Bars;
 use crate::cli::OverlayArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -88,6 +90,13 @@ impl Plan {
         })
     }
 
+    /// What is measured one after the other: without traitors, and then each share of each kind.
+    fn parts(&self) -> Vec<Option<(Kind, f64)>> {
+        let among = |share: &f64| [Kind::Silent, Kind::Lying].map(|kind| Some((kind, *share)));
+        let attacks = self.traitors.iter().flat_map(among);
+        std::iter::once(None).chain(attacks).collect()
+    }
+
     fn job(&self, attack: Option<(Kind, f64)>) -> Job {
         Job {
             members: self.routers,
@@ -122,22 +131,70 @@ pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
     if args.at_once {
         return show(output, &[formation(output, &plan)?]);
     }
+    if let Some(folder) = &args.plots {
+        super::writable(folder)?;
+    }
     let peers = args.beside.as_deref().and_then(Peers::new);
-    let mut figures = measure(output, &plan)?;
-    if let Some(peers) = peers {
-        let others = others(output, &plan, &peers)?;
-        let own = figures.into_iter();
-        figures = own.map(|figure| peers.beside(figure, &others)).collect();
-        figures.extend(others);
-    } else if let Some(program) = &args.beside {
+    let another_build = args.beside.as_deref().filter(|_| peers.is_none());
+    if let Some(program) = another_build {
+        let mut figures = Vec::new();
+        for attack in plan.parts() {
+            figures.extend(measure(output, &plan, attack)?);
+        }
         output.note(&format!("{} measures the same", program.display()));
         let others = beside(program, args)?;
-        figures = figures
-            .into_iter()
-            .map(|figure| against(figure, &others))
-            .collect();
+        let figures = figures.into_iter();
+        let figures: Vec<Figure> = figures.map(|figure| against(figure, &others)).collect();
+        draw(&figures, args.plots.as_deref())?;
+        return show(output, &figures);
     }
-    show(output, &figures)
+    let mut all = Vec::new();
+    // Each part takes minutes: what it gave is shown before the next one begins.
+    for attack in plan.parts() {
+        let mut figures = measure(output, &plan, attack)?;
+        if let Some(peers) = &peers {
+            let others = others(output, &plan, peers, attack)?;
+            let own = figures.into_iter();
+            figures = own.map(|figure| peers.beside(figure, &others)).collect();
+            figures.extend(others);
+        }
+        show(output, &figures)?;
+        all.extend(figures);
+    }
+    draw(&all, args.plots.as_deref())
+}
+
+/// The paper's Figure 4, and how long lookups took; what was not measured is not drawn.
+fn draw(figures: &[Figure], folder: Option<&Path>) -> Result<(), Failure> {
+    let Some(folder) = folder else {
+        return Ok(());
+    };
+    let plots = [
+        (
+            "passes",
+            "overlay-capacity",
+            "Figure 4: passes of messages that go round",
+            "passes/s",
+        ),
+        (
+            "time_median",
+            "overlay-lookup-time",
+            "Time until a lookup was answered, median",
+            "ms",
+        ),
+    ];
+    for (metric, name, title, unit) in plots {
+        let measured = figures.iter().filter(|figure| figure.metric == metric);
+        let bars = measured.map(|figure| (figure.case.clone(), figure.value));
+        let plot = Bars {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            unit,
+            bars: bars.collect(),
+        };
+        plot.draw(folder)?;
+    }
+    Ok(())
 }
 
 /// How long routers take that start at the same moment, once for each round.
@@ -155,33 +212,37 @@ fn formation(output: Output, plan: &Plan) -> Result<Figure, Failure> {
     Ok(Figure::new("overlay", case, "ring_formed", "s", &times))
 }
 
-fn measure(output: Output, plan: &Plan) -> Result<Vec<Figure>, Failure> {
-    let mut figures = with_all(output, plan)?;
-    for share in &plan.traitors {
-        let traitor = chance::traitors(lookups::SEED, plan.routers, *share);
-        let game = Arc::new(Game::default());
-        let ring = Ring::form(output, &traitor, Starts::OneByOne, |_, messages| {
-            game.join(messages);
-        })?;
-        let job = plan.job(Some((Kind::Silent, *share)));
-        figures.extend(lookups::measure(output, &ring, job, &traitor)?);
-        ring.end()?;
-        figures.extend(lookups::among_liars(plan.job(None), *share)?);
-    }
+fn measure(
+    output: Output,
+    plan: &Plan,
+    attack: Option<(Kind, f64)>,
+) -> Result<Vec<Figure>, Failure> {
+    let share = match attack {
+        None => return with_all(output, plan),
+        Some((Kind::Lying, share)) => return lookups::among_liars(plan.job(None), share),
+        Some((Kind::Silent, share)) => share,
+    };
+    let traitor = chance::traitors(lookups::SEED, plan.routers, share);
+    let game = Arc::new(Game::default());
+    let ring = Ring::form(output, &traitor, Starts::OneByOne, |_, messages| {
+        game.join(messages);
+    })?;
+    let figures = lookups::measure(output, &ring, plan.job(attack), &traitor)?;
+    ring.end()?;
     Ok(figures)
 }
 
 /// The same lookups by other overlays.
-fn others(output: Output, plan: &Plan, peers: &Peers) -> Result<Vec<Figure>, Failure> {
-    let among = |share: &f64| [Kind::Silent, Kind::Lying].map(|kind| Some((kind, *share)));
-    let attacks = plan.traitors.iter().flat_map(among);
-    let attacks: Vec<_> = std::iter::once(None).chain(attacks).collect();
+fn others(
+    output: Output,
+    plan: &Plan,
+    peers: &Peers,
+    attack: Option<(Kind, f64)>,
+) -> Result<Vec<Figure>, Failure> {
     let mut figures = Vec::new();
-    for attack in attacks {
-        for name in peers.names(attack) {
-            output.note(&format!("{name}, {}", peers::described(attack)));
-            figures.extend(peers.measure(name, plan.job(attack))?);
-        }
+    for name in peers.names(attack) {
+        output.note(&format!("{name}, {}", peers::described(attack)));
+        figures.extend(peers.measure(name, plan.job(attack))?);
     }
     Ok(figures)
 }
@@ -409,10 +470,7 @@ pub(super) fn resident() -> Option<f64> {
 }
 
 /// What another build of this program measures.
-fn beside(
-    program: &std::path::Path,
-    args: &OverlayArgs,
-) -> Result<Vec<serde_json::Value>, Failure> {
+fn beside(program: &Path, args: &OverlayArgs) -> Result<Vec<serde_json::Value>, Failure> {
     let mut command = Command::new(program);
     command.args(["bench", "overlay", "--real", "--json", "--quiet"]);
     if args.quick {

@@ -209,7 +209,7 @@ pub(crate) struct OverlayArgs {
     /// Per cent of the members that are traitors [default: 0,5,10,20,25,30; with --real none]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) traitors: Vec<f64>,
-    /// What traitors do: silent, collude, camouflage, equivocate, two-faced, invent, pending, selective, or mixed [default: mixed]
+    /// What traitors do: silent, collude, camouflage, equivocate, two-faced, invent, pending, selective, stale, misroute, replay, accuse, leave, or mixed: the first eight [default: mixed]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) behaviour: Vec<String>,
     /// Per cent of the members that crash in an hour, and of those that join [default: 10]; lookups go on until ten members have come or
@@ -243,7 +243,7 @@ pub(crate) struct OverlayArgs {
     /// members with 5, 20 and 30 per cent traitors, 1000 lookups each, if nothing else is said
     #[arg(long, conflicts_with_all = ["memory", "plots", "real"])]
     pub(crate) forming: bool,
-    /// Folder for the plot overlay-lookups.svg
+    /// Folder for plots, as SVG: overlay-lookups; with --real overlay-capacity (the paper's Figure 4) and overlay-lookup-time
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
 }

@@ -60,6 +60,9 @@ pub(crate) struct InitArgs {
     /// Length of the routers' successor lists; the ring survives one fewer neighbours lost at once
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = values::successors)]
     pub(crate) successors: usize,
+    /// Members of the groups that keep each other honest: an odd number from 5 to 15. More withstand more traitors, and say more to each other
+    #[arg(long, value_name = "G", default_value_t = 9, value_parser = values::group)]
+    pub(crate) group: usize,
 }
 
 /// `ringway ring serve`.
@@ -222,7 +225,7 @@ pub(crate) struct PublishArgs {
 /// `ringway ring judge`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ringway ring judge ~/.local/share/ringway/evidence/*.evidence\n  ringway ring judge oslo.evidence --ring RING\n\nNothing is asked of anybody: the two statements in the file and the owner's key decide. Exit code 0 if the file proves a lie, 1 if not. What\nfollows from it is the owner's decision: `ringway ring revoke NAME`."
+    after_help = "Examples:\n  ringway ring judge ~/.local/share/ringway/evidence/*.evidence\n  ringway ring judge oslo.evidence --ring RING\n\nNothing is asked of anybody: what is signed in the file and the owner's key decide. Exit code 0 if the file proves a lie, 1 if not. What\nfollows from it is the owner's decision: `ringway ring revoke NAME`."
 )]
 pub(crate) struct JudgeArgs {
     /// The files of evidence

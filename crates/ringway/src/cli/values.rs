@@ -83,6 +83,14 @@ pub(super) fn successors(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Reads the size of groups.
+pub(super) fn group(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(g @ (5 | 7 | 9 | 11 | 13 | 15)) => Ok(g),
+        _ => Err("a group has an odd number of members, from 5 to 15".to_owned()),
+    }
+}
+
 /// Splits `text` behind its leading digits.
 fn split(text: &str) -> (&str, &str) {
     let end = text

@@ -80,6 +80,10 @@ fn leaves_are_found_and_receive() {
     let mut ring = ring();
     a_router_that_crashes_takes_nothing_with_it(&mut ring);
     let stranger = stranger_to(&ring, "alice", "");
+    // By her id, which this router has met nowhere yet, and by her name.
+    let alice = ring.member("alice").unwrap().status().unwrap();
+    let id = alice["member"].as_str().unwrap().to_owned();
+    ping(&ring, stranger, &id);
     ping(&ring, stranger, "alice");
     file_arrives(&ring, stranger, "alice");
     ping(&ring, "alice", "bob");

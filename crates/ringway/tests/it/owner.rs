@@ -5,7 +5,7 @@ use std::path::Path;
 use ringway_node::certificate::{Certificate, CertificateFields};
 use ringway_node::evidence::Evidence;
 use ringway_node::identity::Identity;
-use ringway_overlay::{Header, SignedHeader};
+use ringway_overlay::{Accusation, Header, SignedHeader};
 use ringway_testbed::Outcome;
 use ringway_transport::Signer;
 use serde_json::Value;
@@ -130,32 +130,81 @@ fn the_zone_goes_to_stdout_or_whole_into_a_file() {
     assert_eq!(nowhere.code, Some(1));
 }
 
-/// Two statements of a router of the ring in `home`, of which it can have signed only one if it is honest.
-fn evidence(home: &Path) -> Evidence {
-    let owner = Identity::load(&home.join("authority/root.key")).unwrap();
-    let liar = Identity::generate().unwrap();
+const CONTEXT: &[u8] = b"ringway overlay statement";
+
+/// A router of the ring in `home`.
+fn router(owner: &Identity, name: &str, serial: u64) -> (Identity, Certificate) {
+    let identity = Identity::generate().unwrap();
     let fields = CertificateFields {
-        member: liar.member(),
-        name: "oslo".parse().unwrap(),
-        address: Some("192.0.2.1:4000".parse().unwrap()),
+        member: identity.member(),
+        name: name.parse().unwrap(),
+        address: Some(format!("192.0.2.{serial}:4000").parse().unwrap()),
         nonce: [7; 16],
         not_before: 0,
         not_after: u64::MAX,
-        serial: 4,
+        serial,
     };
-    let certificate = Certificate::issue(&owner, &fields);
-    let said = |content: u8| {
-        let header = Header {
-            author: certificate.ring_key().unwrap(),
-            number: 5,
-            previous: [0; 32],
-            expires: 10,
-            content: [content; 32],
-        };
-        let signature = liar.sign(b"ringway overlay statement", &header.statement());
-        SignedHeader { header, signature }
+    let certificate = Certificate::issue(owner, &fields);
+    (identity, certificate)
+}
+
+/// What a router states of its group, which `content` stands for.
+fn said(router: &(Identity, Certificate), content: u8) -> SignedHeader {
+    let (identity, certificate) = router;
+    let header = Header {
+        author: certificate.ring_key().unwrap(),
+        number: 5,
+        previous: [0; 32],
+        expires: 10,
+        content: [content; 32],
     };
-    Evidence::new(&owner.member(), &certificate, &said(1), &said(2))
+    let signature = identity.sign(CONTEXT, &header.statement());
+    SignedHeader { header, signature }
+}
+
+fn owner(home: &Path) -> Identity {
+    Identity::load(&home.join("authority/root.key")).unwrap()
+}
+
+/// Two statements of a router of the ring in `home`, of which it can have signed only one if it is honest.
+fn evidence(home: &Path) -> Evidence {
+    let owner = owner(home);
+    let liar = router(&owner, "oslo", 4);
+    let (first, second) = (said(&liar, 1), said(&liar, 2));
+    Evidence::new(&owner.member(), &liar.1, &first, &second)
+}
+
+/// An accusation of `oslo` by `rome`: `oslo` has signed the first of two statements only.
+#[test]
+fn who_accuses_falsely_is_guilty() {
+    let folder = tempfile::tempdir().unwrap();
+    object(&ring(folder.path(), &["init", "ring.test"]));
+    let owner = owner(folder.path());
+    let (oslo, rome) = (router(&owner, "oslo", 4), router(&owner, "rome", 5));
+    let mut second = said(&oslo, 1);
+    second.header.content = [2; 32];
+    let mut accusation = Accusation {
+        accuser: rome.1.ring_key().unwrap(),
+        first: said(&oslo, 1),
+        second,
+        signature: [0; 64],
+    };
+    accusation.signature = rome.0.sign(CONTEXT, &accusation.statement());
+    let file = folder.path().join("rome.evidence");
+    let path = file.to_str().unwrap();
+    let (of, by) = (&oslo.1, &rome.1);
+    let evidence = Evidence::of_false_accusation(&owner.member(), by, &accusation, Some(of));
+    std::fs::write(&file, evidence.as_bytes()).unwrap();
+    let judged = object(&ring(folder.path(), &["judge", path]));
+    let (guilty, name) = (&judged["guilty"], &judged["name"]);
+    assert_eq!((guilty, name), (&Value::from(true), &Value::from("rome")));
+    let reason = judged["reason"].as_str().unwrap();
+    assert!(reason.contains("accused oslo"), "{judged}");
+    // Whether it is false cannot be said without the certificate of the accused.
+    let evidence = Evidence::of_false_accusation(&owner.member(), by, &accusation, None);
+    std::fs::write(&file, evidence.as_bytes()).unwrap();
+    let judged = ring(folder.path(), &["judge", path]);
+    assert_eq!(judged.code, Some(1), "{}", judged.stderr);
 }
 
 #[test]

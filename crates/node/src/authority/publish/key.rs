@@ -120,7 +120,7 @@ impl TsigKey {
     }
 
     /// `path` is for the error.
-    fn parse(text: &str, path: &Path) -> Result<TsigKey, TsigKeyError> {
+    pub(super) fn parse(text: &str, path: &Path) -> Result<TsigKey, TsigKeyError> {
         let (mut name, mut algorithm, mut secret) = (None, None, None);
         let mut words = words(text);
         while let Some(word) = words.next() {

@@ -102,6 +102,26 @@ fn server_time(other: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
 }
 
+/// What the fuzzer tries: nothing is taken for the server's that it has not signed, and no text is too odd for a key.
+#[cfg(feature = "fuzzing")]
+pub(super) fn decode_anything(data: &[u8]) {
+    let name = hickory_proto::rr::Name::from_ascii("ring-update.");
+    let Ok(name) = name else { return };
+    let key = TsigKey {
+        name,
+        algorithm: hickory_proto::rr::rdata::tsig::TsigAlgorithm::HmacSha256,
+        mac: hmac::Key::new(hmac::HMAC_SHA256, &[7; 32]),
+    };
+    let request = Sealed {
+        bytes: Vec::new(),
+        mac: vec![9; 32],
+    };
+    assert!(open(data, &request, &key, 1_700_000_000).is_err());
+    if let Ok(text) = std::str::from_utf8(data) {
+        TsigKey::parse(text, std::path::Path::new("key")).ok();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use hickory_proto::op::{MessageType, OpCode};

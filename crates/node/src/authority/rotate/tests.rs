@@ -22,6 +22,7 @@ impl Ring {
             dns: "127.0.0.1:7453".parse().unwrap(),
             enrol: "127.0.0.1:7410".parse().unwrap(),
             successors: 4,
+            group: 9,
         };
         let authority = Authority::init(folder.path(), &options).unwrap();
         Ring {

@@ -34,6 +34,7 @@ impl Place {
             dns,
             enrol,
             successors: 3,
+            group: 9,
         };
         let owner = folder.path().join("owner");
         let server = Server::bind(Authority::init(&owner, &options).unwrap());

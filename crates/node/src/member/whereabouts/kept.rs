@@ -38,6 +38,14 @@ impl Whereabout {
     }
 }
 
+/// What the fuzzer tries: what is taken can be passed on.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn decode_anything(data: &[u8]) {
+    if let Some(whereabout) = Whereabout::decode(data) {
+        assert!(Whereabout::decode(&whereabout.encode()).is_some());
+    }
+}
+
 #[derive(Debug)]
 struct Kept {
     whereabout: Whereabout,

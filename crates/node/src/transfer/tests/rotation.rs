@@ -1,7 +1,7 @@
 //! Transfers with a member that gets another key meanwhile.
 
 use super::*;
-use crate::statement::Serials;
+use crate::statement::{Parameters, Serials};
 
 /// The owner says that the peer's certificate, number 2, was replaced by this one.
 fn replaced_by(bench: &Bench, serial: u64) -> Statement {
@@ -10,7 +10,7 @@ fn replaced_by(bench: &Bench, serial: u64) -> Statement {
         replaced,
         ..Serials::default()
     };
-    Statement::issue_with(&bench.owner, 2, 3, serials)
+    Statement::issue_with(&bench.owner, 2, Parameters::default(), serials)
 }
 
 /// A certificate in the peer's name, and an endpoint for its key.

@@ -87,6 +87,7 @@ impl Ring {
             dns: ports.next()?,
             enrol: ports.next()?,
             successors: 3,
+            group: 9,
         };
         let owner = folder.path().join("owner");
         let mut authority = Authority::init(&owner, &options).map_err(Failure::failed)?;
