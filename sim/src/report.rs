@@ -20,7 +20,7 @@ pub struct RingConfig {
     pub credentials: bool,
 }
 
-/// What is asserted after every change of a member's state.
+/// What is asserted after every change of a member's state; and, but for [`Check::Nothing`], that what an honest member states of its group is one chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
     /// The structure while the ring forms, and the full invariant once there were r + 1 principals.

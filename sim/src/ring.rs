@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use ringway_overlay::invariant::{self, Violation};
-use ringway_overlay::{Chord, Event, LookupId, Membership, Message, RingKey, Snapshot};
+use ringway_overlay::{
+    Chord, Event, LookupId, Membership, Message, RingKey, SignedHeader, Snapshot,
+};
 
 use crate::adversary::{Adversary, Reaction};
 use crate::limits::{MAX_STEPS, MAX_STEPS_AT_ONCE};
@@ -75,6 +77,9 @@ pub struct RingSim {
     routes: Vec<(RingKey, Event)>,
     /// When each member first heard the owner's latest statement.
     heard: BTreeMap<RingKey, Duration>,
+    /// The latest view that each honest member has stated, and what was wrong with one.
+    stated: BTreeMap<RingKey, SignedHeader>,
+    misstated: Option<String>,
 }
 
 impl RingSim {
@@ -107,6 +112,8 @@ impl RingSim {
             records: Vec::new(),
             routes: Vec::new(),
             heard: BTreeMap::new(),
+            stated: BTreeMap::new(),
+            misstated: None,
         }
     }
 
@@ -479,6 +486,10 @@ impl RingSim {
             if self.adversary.keeps_back(&key, &transmit.message) {
                 continue;
             }
+            if self.config.check != Check::Nothing && self.adversary.behaviour(&key).is_none() {
+                let wrong = misstates(&mut self.stated, key, &transmit.message);
+                self.misstated = self.misstated.take().or(wrong);
+            }
             self.network
                 .send(&mut self.rng, key, transmit.to, transmit.message.encode());
         }
@@ -533,6 +544,9 @@ impl RingSim {
 
     /// The invariant is a function of the members' states, so it is checked when one has changed.
     fn check(&mut self) -> Result<(), Failure> {
+        if let Some(misstated) = self.misstated.take() {
+            return Err(self.failure(misstated));
+        }
         if self.checked == self.changes || self.config.check == Check::Nothing {
             return Ok(());
         }
@@ -555,6 +569,27 @@ fn shows(shown: &Option<Snapshot>, chord: &Chord) -> bool {
             && shown.predecessor == chord.predecessor()
             && shown.successors == chord.successors()
     })
+}
+
+/// What an honest member says of its own group goes on where it was: numbers never fall, and consecutive ones are links of one chain.
+fn misstates(
+    stated: &mut BTreeMap<RingKey, SignedHeader>,
+    author: RingKey,
+    message: &Message,
+) -> Option<String> {
+    let (Message::Announce { view } | Message::ViewIs { view, .. }) = message else {
+        return None;
+    };
+    if view.author() != author {
+        return None;
+    }
+    let before = stated.insert(author, view.signed)?;
+    let (old, new) = (before.header.number, view.number());
+    if new < old {
+        return Some(format!("{author:?} states view {new} after {old}"));
+    }
+    let torn = view.signed.contradicts(&before);
+    torn.then(|| format!("{author:?}: its view {new} contradicts {old}"))
 }
 
 fn collect(

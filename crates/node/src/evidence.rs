@@ -42,7 +42,7 @@ pub enum NotProven {
     /// An honest member may sign both.
     #[error("the two statements of `{0}` do not contradict each other")]
     NoContradiction(String),
-    /// The accuser is right, as far as can be told without the certificate of the accused.
+    /// The accused has signed both, or its certificate, without which nobody can say, is not in the file.
     #[error("what `{0}` accuses another of is not shown to be false")]
     NotFalse(String),
 }
@@ -126,7 +126,7 @@ struct Stories {
 
 /// A router's accusation of another.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-struct Accused {
+struct FalseAccusation {
     #[n(0)]
     kind: String,
     #[n(1)]
@@ -149,7 +149,7 @@ struct Accused {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Body {
     Stories(Stories),
-    Accused(Accused),
+    FalseAccusation(FalseAccusation),
 }
 
 /// A piece of evidence. What it claims is proven only by [`Evidence::judge`].
@@ -188,7 +188,7 @@ impl Guilty {
             }
             Proof::FalseAccusation(accusation) => match &self.accused {
                 Some(accused) => format!(
-                    "it accused {} of two views that {} has not signed",
+                    "it accused {} of two views, of which {} has not signed both",
                     accused.name(),
                     accused.name()
                 ),
@@ -230,7 +230,7 @@ impl Evidence {
         accusation: &Accusation,
         accused: Option<&Certificate>,
     ) -> Evidence {
-        let body = Accused {
+        let body = FalseAccusation {
             kind: FALSE_ACCUSATION.to_owned(),
             ring: (*ring.as_bytes()).into(),
             certificate: certificate.as_bytes().to_vec().into(),
@@ -239,7 +239,7 @@ impl Evidence {
             signature: accusation.signature.into(),
             accused: accused.map(|accused| accused.as_bytes().to_vec().into()),
         };
-        let body = Body::Accused(body);
+        let body = Body::FalseAccusation(body);
         Evidence { body }
     }
 
@@ -253,12 +253,12 @@ impl Evidence {
         }
         let stories = minicbor::decode::<Stories>(bytes).ok();
         let stories = stories.filter(|body| body.kind == TWO_STORIES);
-        let accused = || minicbor::decode::<Accused>(bytes).ok();
+        let accused = || minicbor::decode::<FalseAccusation>(bytes).ok();
         let body = match stories {
             Some(stories) => Body::Stories(stories),
             None => accused()
                 .filter(|body| body.kind == FALSE_ACCUSATION)
-                .map(Body::Accused)
+                .map(Body::FalseAccusation)
                 .ok_or(NotProven::Malformed)?,
         };
         let evidence = Evidence { body };
@@ -273,7 +273,7 @@ impl Evidence {
     pub fn as_bytes(&self) -> Vec<u8> {
         match &self.body {
             Body::Stories(body) => encode(body),
-            Body::Accused(body) => encode(body),
+            Body::FalseAccusation(body) => encode(body),
         }
     }
 
@@ -282,7 +282,7 @@ impl Evidence {
     pub fn ring(&self) -> RingId {
         MemberId::new(match &self.body {
             Body::Stories(body) => *body.ring,
-            Body::Accused(body) => *body.ring,
+            Body::FalseAccusation(body) => *body.ring,
         })
     }
 
@@ -293,7 +293,7 @@ impl Evidence {
     pub fn judge(&self, ring: &RingId) -> Result<Guilty, NotProven> {
         match &self.body {
             Body::Stories(body) => body.judge(ring),
-            Body::Accused(body) => body.judge(ring),
+            Body::FalseAccusation(body) => body.judge(ring),
         }
     }
 
@@ -313,11 +313,11 @@ impl Evidence {
         })
     }
 
-    /// Keeps the evidence in `home`, under the id of the accused, and says where.
-    pub(crate) fn keep(&self, home: &Path, accused: &MemberId) -> Result<PathBuf, EvidenceError> {
+    /// Keeps the evidence in `home`, under the id of whom it convicts, and says where.
+    pub(crate) fn keep(&self, home: &Path, guilty: &MemberId) -> Result<PathBuf, EvidenceError> {
         let folder = home::evidence_path(home);
         home::create_private_folder(&folder)?;
-        let path = folder.join(format!("{accused}.evidence"));
+        let path = folder.join(format!("{guilty}.evidence"));
         home::write_private(&path, &self.as_bytes())?;
         Ok(path)
     }
@@ -359,7 +359,7 @@ impl Stories {
     }
 }
 
-impl Accused {
+impl FalseAccusation {
     fn judge(&self, ring: &RingId) -> Result<Guilty, NotProven> {
         let (certificate, accuser) = router(&self.certificate, ring)?;
         let accusation = Accusation {
@@ -591,7 +591,7 @@ mod tests {
         assert!(
             guilty
                 .reason()
-                .contains("accused oslo of two views that oslo has not signed")
+                .contains("accused oslo of two views, of which oslo has not signed both")
         );
         assert_eq!(guilty.proof, Proof::FalseAccusation(accusation));
         let accusation = accuser.accuses(case.said(5, 1), case.said(7, 2));

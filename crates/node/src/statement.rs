@@ -53,7 +53,7 @@ struct Body {
     group: Option<u8>,
 }
 
-/// What every router of the ring goes by. They never change: routers that went by others would not believe each other.
+/// What every router of the ring goes by: fixed when it is founded, and taken when a router starts. Routers that went by others would not believe each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// Length of the successor lists, r.
@@ -321,6 +321,8 @@ mod tests {
     #[test]
     fn groups_have_an_odd_number_of_members_within_bounds() {
         let owner = Identity::generate().unwrap();
+        let usual = ringway_overlay::Config::default().group;
+        assert_eq!(usize::from(GROUP), usual);
         for group in 0..=20 {
             let parameters = Parameters {
                 group,

@@ -8,7 +8,7 @@ use crate::limits::{
 use crate::lookup::Rule;
 use crate::view::is_group_size;
 
-/// The settings of one member. All members of a ring should have the same `successors`.
+/// The settings of one member. All members of a ring have the same `successors` and `group`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Entries of the successor list, Zave's r: 2 to 16. The ring survives the death of r − 1

@@ -2,7 +2,7 @@
 //!
 //! Whoever accuses another signs that it does. An accusation therefore convicts one of two: the accused, if it has signed two
 //! views that contradict each other, or else the accuser, who has looked at them and says that it has. Nobody who follows the protocol signs either. Where
-//! nobody has the certificate of the accused, or it has ended, the accusation convicts nobody.
+//! the statements contradict each other and the certificate of the accused is not at hand, or has ended, nobody can say what it has signed: then nobody is convicted.
 
 #![cfg_attr(
     not(test),

@@ -76,8 +76,8 @@ fn parts_that_hear_each_other_one_way_only_become_one_ring_again() {
             divide_by(RingSim::divide_one_way, seed, count, place_in);
         }
         // One that hears nobody, and one that nobody hears.
-        for (deaf, mute) in [(1, 0), (0, 1)] {
-            let part = |place: usize| if place == 3 { deaf } else { mute };
+        for (one, others) in [(1, 0), (0, 1)] {
+            let part = |place: usize| if place == 3 { one } else { others };
             divide_by(RingSim::divide_one_way, seed, 8, part);
         }
     }

@@ -11,6 +11,9 @@ use crate::reader::length32;
 /// Turns that are told apart: client, server, client again.
 const TURNS: usize = 3;
 
+/// Of fewer bytes it cannot be told whether they are random.
+pub(super) const TELLING: u32 = 12;
+
 /// A count of bytes by their values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bytes {
@@ -52,12 +55,7 @@ impl Bytes {
             .sqrt();
         let differ = f64::from(different) >= expected - 4.0 * spread - 1.0;
         let bits = f64::from(self.ones) - 4.0 * count;
-        self.is_enough() && differ && bits.abs() <= 4.0 * (2.0 * count).sqrt()
-    }
-
-    /// Of fewer bytes nothing can be told.
-    fn is_enough(&self) -> bool {
-        self.count >= 12
+        self.count >= TELLING && differ && bits.abs() <= 4.0 * (2.0 * count).sqrt()
     }
 }
 
@@ -122,11 +120,12 @@ impl Opening {
             .is_some_and(|last| std::mem::replace(last, new) == new)
     }
 
-    /// The shape, if both sides have spoken and what they said looks random. Some answer with six bytes, and go on.
+    /// The shape, if both sides have spoken and what they said looks random. Of an answer of less than [`TELLING`] bytes, as obfuscated eDonkey may give,
+    /// nothing can be told: then what the client says next counts.
     pub(crate) fn shape(&self) -> Option<Shape> {
         let [client, server, third] = self.lengths;
         let [first, answer, more] = &self.bytes;
-        let measured = if answer.is_enough() { answer } else { more };
+        let measured = if server >= TELLING { answer } else { more };
         let random = server > 0 && first.are_random() && measured.are_random();
         random.then_some(Shape {
             client,

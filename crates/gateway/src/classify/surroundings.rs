@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::endpoints::Endpoints;
 use super::inspection::{Inspection, Verdict};
 use super::message::Announced;
-use super::opening::Shape;
+use super::opening::{Shape, TELLING};
 use super::{BITTORRENT, Confidence, I2P, PEER_TO_PEER};
 use crate::flow::Flow;
 use crate::generations::Generations;
@@ -239,7 +239,10 @@ impl Known {
         let shaped = match flow.l4 {
             L4::Tcp => shape().and_then(|shape| self.encrypted_stream(flow, shape)),
             // Few have such surroundings: the bytes are looked at last.
-            L4::Udp => self.encrypted_datagrams(flow).filter(|_| shape().is_some()),
+            L4::Udp => {
+                let measured = || shape().is_some_and(|shape| shape.server >= TELLING);
+                self.encrypted_datagrams(flow).filter(|_| measured())
+            }
         };
         match (shaped, own) {
             (Some(shaped), Some(own)) if shaped.confidence <= own.confidence => own.clone(),

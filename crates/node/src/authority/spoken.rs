@@ -118,6 +118,7 @@ mod tests {
         drop(old);
         Identity::load_or_create(&folder.path().join("root.key")).unwrap();
         let mut authority = Authority::open(folder.path()).unwrap();
+        assert_eq!(authority.ring().group, usize::from(crate::limits::GROUP));
         assert!(
             authority
                 .invite_by_id(&[1, 2, 3, 4, 5, 6, 7, 8])

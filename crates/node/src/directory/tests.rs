@@ -121,4 +121,9 @@ fn no_more_is_remembered_than_the_bounds_say() {
     }
     assert!(known.is_absent(&name(ABSENT_ENTRIES)));
     assert!(!known.is_absent(&name(0)));
+
+    // And not for long.
+    let past = Instant::now().checked_sub(ABSENT_FOR).unwrap();
+    known.absent.insert(name(ABSENT_ENTRIES), past);
+    assert!(!known.is_absent(&name(ABSENT_ENTRIES)));
 }

@@ -1,6 +1,10 @@
 //! What the ring owner does, and may not do.
 
 use ringway_node::authority::Authority;
+use ringway_node::certificate::Role;
+use ringway_node::enrol::join;
+use ringway_node::state::State;
+use ringway_testbed::free_address;
 
 use crate::place::{Place, files};
 
@@ -26,6 +30,9 @@ fn options_that_cannot_work_are_refused_before_anything_is_made() {
             as fn(&mut _, _),
         |o, _| o.successors = 1,
         |o, _| o.successors = 17,
+        |o, _| o.group = 4,
+        |o, _| o.group = 8,
+        |o, _| o.group = 17,
         |o, address| o.dns = address,
         |o, address| o.enrol = address,
     ];
@@ -36,6 +43,29 @@ fn options_that_cannot_work_are_refused_before_anything_is_made() {
         assert!(refused.is_usage(), "{refused}");
         assert!(!folder.exists());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_go_by_the_groups_size_that_the_owner_has_chosen() {
+    let place = Place::with(|options| options.group = 5);
+    assert_eq!(place.authority().ring().group, 5);
+    let _serving = place.serve().await;
+    let invite = place.invite("oslo", Role::Router);
+    let address = Some(free_address().unwrap());
+    join(&place.home("oslo"), &invite, address).await.unwrap();
+    let state = State::open(&place.home("oslo")).unwrap();
+    let membership = state.membership().unwrap().unwrap();
+    assert_eq!(membership.statement.group(), 5);
+}
+
+#[test]
+fn the_zone_file_names_its_server_by_an_address_of_either_kind() {
+    let place = Place::new();
+    let v4 = place.authority().zone_file().unwrap();
+    assert!(v4.contains("\nns IN A 127.0.0.1\n"), "{v4}");
+    let place = Place::with(|options| options.dns = "[::1]:7453".parse().unwrap());
+    let v6 = place.authority().zone_file().unwrap();
+    assert!(v6.contains("\nns IN AAAA ::1\n"), "{v6}");
 }
 
 #[test]

@@ -20,10 +20,17 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new() -> Place {
+        Place::with(|_| {})
+    }
+
+    /// One of a ring with other options.
+    pub(crate) fn with(change: impl FnOnce(&mut InitOptions)) -> Place {
         let folder = tempfile::tempdir().unwrap();
         let (dns, enrol) = (free_address().unwrap(), free_address().unwrap());
         let place = Place { folder, dns, enrol };
-        Authority::init(&place.owner(), &place.options()).unwrap();
+        let mut options = place.options();
+        change(&mut options);
+        Authority::init(&place.owner(), &options).unwrap();
         place
     }
 

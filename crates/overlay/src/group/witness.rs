@@ -26,7 +26,7 @@ pub(crate) struct Witnessed {
     said: BTreeMap<RingKey, VecDeque<SignedHeader>>,
     convicted: BTreeMap<RingKey, Conviction>,
     /// Accusations, made or said to be false, by who said so and is asked for the certificate of somebody in it.
-    waiting: BTreeMap<RingKey, Message>,
+    waiting: BTreeMap<RingKey, Claim>,
     /// When to audit next.
     pub(crate) next_audit: Option<Instant>,
 }
@@ -126,7 +126,7 @@ impl Chord {
             }
             Judgement::Unsigned => self.blame(now, from),
             Judgement::Unknown(member) => {
-                self.ask_who_it_is(now, from, member, Message::evidence(accusation));
+                self.ask_who_it_is(now, from, member, Claim::Right(accusation));
             }
             Judgement::Open => {}
         }
@@ -146,7 +146,7 @@ impl Chord {
             Judgement::False => self.convict(now, Proof::FalseAccusation(accusation)),
             Judgement::Right | Judgement::Unsigned => self.blame(now, from),
             Judgement::Unknown(member) => {
-                self.ask_who_it_is(now, from, member, Message::false_accusation(accusation));
+                self.ask_who_it_is(now, from, member, Claim::False(accusation));
             }
             Judgement::Open => {}
         }
@@ -181,12 +181,12 @@ impl Chord {
     }
 
     /// Nobody can be judged without a certificate. Whoever accuses has it.
-    fn ask_who_it_is(&mut self, now: Instant, from: RingKey, member: RingKey, said: Message) {
+    fn ask_who_it_is(&mut self, now: Instant, from: RingKey, member: RingKey, claim: Claim) {
         let waiting = &mut self.witnessed.waiting;
         if waiting.contains_key(&from) || waiting.len() >= MAX_ACCUSED {
             return;
         }
-        waiting.insert(from, said);
+        waiting.insert(from, claim);
         let members = vec![member];
         self.request(now, from, Purpose::Accused, |id| Message::GetCertificates {
             id,
@@ -208,7 +208,7 @@ impl Chord {
         let Some(member) = members.first() else {
             return;
         };
-        let Some(said) = self.witnessed.waiting.remove(&from) else {
+        let Some(claim) = self.witnessed.waiting.remove(&from) else {
             return;
         };
         if let (Some(Message::Certificates { certificates, .. }), Some(credentials)) =
@@ -225,12 +225,9 @@ impl Chord {
         if standing.is_none_or(|standing| standing == Standing::Unknown) {
             return;
         }
-        match said {
-            Message::Evidence { accusation } => self.handle_evidence(now, from, *accusation),
-            Message::FalseAccusation { accusation } => {
-                self.handle_false_accusation(now, from, *accusation);
-            }
-            _ => {}
+        match claim {
+            Claim::Right(accusation) => self.handle_evidence(now, from, accusation),
+            Claim::False(accusation) => self.handle_false_accusation(now, from, accusation),
         }
     }
 
@@ -317,6 +314,15 @@ impl Chord {
 struct Conviction {
     proof: Proof,
     told: Message,
+}
+
+/// What a member says of an accusation, and what cannot be judged yet.
+#[derive(Debug)]
+enum Claim {
+    /// It is right: the accuser says so.
+    Right(Accusation),
+    /// It is false.
+    False(Accusation),
 }
 
 /// What becomes of an accusation.

@@ -395,6 +395,7 @@ fn a_certificate_that_ends_meanwhile_makes_no_false_accuser() {
     let said = Message::FalseAccusation { accusation: right };
     chord.handle_message(now, key(110), said);
     assert_eq!(chord.convicted().count(), 0);
+    assert_eq!(chord.counters().malformed, 0);
 }
 
 /// Those who are convicted are used by nobody, so their certificates are the first to be forgotten.

@@ -145,8 +145,8 @@ pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
         let others = beside(program, args)?;
         let figures = figures.into_iter();
         let figures: Vec<Figure> = figures.map(|figure| against(figure, &others)).collect();
-        draw(&figures, args.plots.as_deref())?;
-        return show(output, &figures);
+        show(output, &figures)?;
+        return draw(&figures, args.plots.as_deref());
     }
     let mut all = Vec::new();
     // Each part takes minutes: what it gave is shown before the next one begins.

@@ -224,10 +224,10 @@ pub(crate) struct OverlayArgs {
     pub(crate) runs: Option<u32>,
     /// Routers over UDP on loopback in real time, 255 if --members says nothing else: lookups (300, with --quick 100; also with the shares
     /// of --traitors fallen silent, each in a ring of its own), round trips and packets through the ring, and how many messages it carries
-    #[arg(long, conflicts_with_all = ["behaviour", "plots"])]
+    #[arg(long, conflicts_with = "behaviour")]
     pub(crate) real: bool,
     /// With --real: routers that all start at the same moment, as after a power cut, and nothing but how long they take to form a ring
-    #[arg(long, requires = "real", conflicts_with = "beside")]
+    #[arg(long, requires = "real", conflicts_with_all = ["beside", "plots"])]
     pub(crate) at_once: bool,
     /// With --real: only the lookups
     #[arg(long, requires = "real")]

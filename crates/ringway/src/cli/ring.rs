@@ -60,7 +60,8 @@ pub(crate) struct InitArgs {
     /// Length of the routers' successor lists; the ring survives one fewer neighbours lost at once
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = values::successors)]
     pub(crate) successors: usize,
-    /// Members of the groups that keep each other honest: an odd number from 5 to 15. More withstand more traitors, and say more to each other
+    /// Members of the groups that keep each other honest: an odd number from 5 to 15. More withstand more traitors, and say more to each other; it cannot be
+    /// changed later
     #[arg(long, value_name = "G", default_value_t = 9, value_parser = values::group)]
     pub(crate) group: usize,
 }

@@ -86,7 +86,7 @@ pub(super) fn successors(text: &str) -> Result<usize, String> {
 /// Reads the size of groups.
 pub(super) fn group(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(g @ (5 | 7 | 9 | 11 | 13 | 15)) => Ok(g),
+        Ok(g) if ringway_overlay::is_group_size(g) => Ok(g),
         _ => Err("a group has an odd number of members, from 5 to 15".to_owned()),
     }
 }

@@ -87,10 +87,11 @@ fn value(figures: &[Value], case: &str, metric: &str) -> Option<f64> {
 
 #[test]
 fn real_routers_find_every_point_also_when_one_of_them_is_silent() {
-    let figures = real_ring(
-        "8",
-        &["--only-lookups", "--lookups", "30", "--traitors", "12.5"],
-    );
+    let plots = tempfile::tempdir().unwrap();
+    let folder = plots.path().to_str().unwrap();
+    let lookups = ["--only-lookups", "--lookups", "30", "--traitors", "12.5"];
+    let figures = real_ring("8", &[&lookups[..], &["--plots", folder]].concat());
+    assert!(plots.path().join("overlay-lookup-time.svg").exists());
     let value = |case: &str, metric: &str| value(&figures, case, metric);
     let all = "8 members, ringway";
     assert_eq!(value(all, "lookup_success"), Some(1.0), "{figures:?}");

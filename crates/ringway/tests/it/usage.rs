@@ -50,6 +50,11 @@ const MISTAKES: &[Mistake<'_>] = &[
         "2 to 16",
     ),
     (
+        &["ring", "init", "ring.test", "--group", "6"],
+        "",
+        "odd number",
+    ),
+    (
         &["ring", "init", "ring.test", "--dns", "nowhere"],
         "",
         "nowhere",

@@ -13,6 +13,7 @@ use super::handed::Handed;
 use super::judge::Judge;
 use super::{BPFFS, OBJECT, Totals, mount};
 use crate::classify::SignatureSet;
+use crate::limits;
 use crate::packet::{L4, Layer, decode_layer};
 use crate::policy::{GROUPS, Policy};
 use crate::samples;
@@ -107,6 +108,51 @@ impl Loaded {
             ..TestRunOptions::default()
         };
         program.test_run(options).unwrap().return_value
+    }
+}
+
+/// What a name stands for in the programs: a number, or a product or a quotient of two.
+fn defined(name: &str) -> u64 {
+    let source = include_str!("../bpf/border.bpf.c");
+    let start = format!("#define {name} ");
+    let line = source.lines().find_map(|line| line.strip_prefix(&start));
+    let text = line.unwrap_or_else(|| panic!("{name} is not defined"));
+    let text = text.trim_matches(['(', ')']);
+    let number = |text: &str| -> u64 {
+        let digits = text.trim().trim_end_matches("ULL");
+        digits.parse().unwrap_or_else(|_| panic!("{name}: {text}"))
+    };
+    match (text.split_once('*'), text.split_once('/')) {
+        (Some((one, other)), _) => number(one) * number(other),
+        (_, Some((one, other))) => number(one) / number(other),
+        _ => number(text),
+    }
+}
+
+#[test]
+fn the_programs_have_the_bounds_that_are_said() {
+    let whole = |bound: usize| u64::try_from(bound).unwrap();
+    for (name, bound) in [
+        ("EXTENSIONS", limits::KERNEL_EXTENSIONS.into()),
+        ("BLOCKED", whole(limits::MAX_BLOCKED)),
+        ("TOLD_NS", 1_000_000_000 * limits::REFUSALS_TOLD.as_secs()),
+        ("TELLING", limits::KERNEL_TELLING.into()),
+        ("SCAN", whole(limits::TRIAGE_SCAN)),
+        ("CELLS", whole(limits::MAX_TRIAGE_BYTES) / 2),
+        ("NETWORKS", whole(limits::MAX_TRIAGE_NETWORKS)),
+        ("ETHERNET_SEGMENT", whole(limits::ETHERNET_SEGMENT)),
+        ("FULL_SEGMENT", whole(limits::FULL_SEGMENT)),
+        ("SMALL_SEGMENTS", whole(limits::SMALL_SEGMENTS)),
+        ("ONE_SIDED", limits::ONE_SIDED.into()),
+        ("UDP_IDLE", limits::UDP_IDLE.as_secs()),
+        ("FLOWS", limits::KERNEL_FLOWS.into()),
+        ("DATAGRAMS", limits::KERNEL_DATAGRAMS.into()),
+        ("CALLS", limits::KERNEL_CALLS.into()),
+        ("KEPT", limits::KERNEL_KEPT.into()),
+        ("KEPT_PACKET", limits::KERNEL_KEPT_PACKET.into()),
+        ("HANDING", limits::KERNEL_HANDING.into()),
+    ] {
+        assert_eq!(defined(name), bound, "{name}");
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) const BLOCK: &str =
     "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
 pub(super) const HELLO: &[u8; 68] =
     b"\x13BitTorrent protocol\0\0\0\0\0\0\0\0iiiiiiiiiiiiiiiiiiiipppppppppppppppppppp";
+/// What anybody may say.
+pub(super) const ANYTHING: &[u8] = b"hello";
 /// Less than the second after which a call is repeated: each attempt is one packet.
 const PATIENCE: Duration = Duration::from_millis(200);
 pub(super) const KERNEL: [&str; 3] = ["--enforce", "--path", "kernel"];
@@ -67,7 +69,7 @@ fn say(
 /// It is answered, or not.
 pub(super) fn answered(border: &Border, server: &str, what: &[u8], wanted: bool) -> Tested {
     // What is blocked by what it says has to get that far; and whoever is to be answered may wait, on a busy machine.
-    let patience = match wanted || what != b"hello" {
+    let patience = match wanted || what != ANYTHING {
         true => DEADLINE,
         false => PATIENCE,
     };
@@ -82,7 +84,7 @@ pub(super) fn answered(border: &Border, server: &str, what: &[u8], wanted: bool)
 pub(super) fn refused_at(border: &Border, server: &str) -> Tested {
     answered(border, server, HELLO, false)?;
     for _attempt in 0..3 {
-        answered(border, server, b"hello", false)?;
+        answered(border, server, ANYTHING, false)?;
     }
     match count(&border.status(), "refused") {
         3 => Ok(()),
@@ -141,7 +143,7 @@ fn calls_end_at(test: &str, wanted: &str, place: &str) -> Tested {
     for _attempt in 0..5 {
         for at in [&v4, &v6] {
             // Whatever they would say.
-            answered(&border, at, b"hello", false)?;
+            answered(&border, at, ANYTHING, false)?;
         }
     }
     let after = border.status();
@@ -254,8 +256,8 @@ fn a_rule_about_addresses_leaves_all_others_to_the_kernel() -> Tested {
     for at in [&allowed, &port, &server] {
         echo(&border, at)?;
     }
-    answered(&border, &port, b"hello", false)?;
-    answered(&border, &server, b"hello", false)?;
+    answered(&border, &port, ANYTHING, false)?;
+    answered(&border, &server, ANYTHING, false)?;
     let before = border.status();
     answered(&border, &allowed, b"hello", true)?;
     let after = border.status();
@@ -282,7 +284,7 @@ fn whoever_observes_refuses_nobody_in_the_kernel_either() -> Tested {
     let server = format!("{SERVER}:6881");
     echo(&border, &server)?;
     answered(&border, &server, HELLO, false)?;
-    answered(&border, &server, b"hello", false)?;
+    answered(&border, &server, ANYTHING, false)?;
     let policy = border.path("policy.toml");
     let applied = border.ask(&["apply", &policy, "--observe"]);
     assert_eq!(applied.code, Some(0), "{}", applied.stderr);
@@ -313,7 +315,7 @@ fn whom_a_killed_gateway_has_told_of_the_next_one_refuses_or_lets_go() -> Tested
     answered(&border, &server, HELLO, false)?;
     border.daemon().kill()?;
     border.up(BLOCK, &enforcing);
-    answered(&border, &server, b"hello", false)?;
+    answered(&border, &server, ANYTHING, false)?;
     let policy = border.path("policy.toml");
     let applied = border.ask(&["apply", &policy, "--observe"]);
     assert_eq!(applied.code, Some(0), "{}", applied.stderr);
@@ -424,7 +426,7 @@ fn it_outlives_a_gateway_that_is_killed_and_goes_with_the_next_one() -> Tested {
     }
     // The next one goes on with what the kernel knows.
     border.up(BLOCK, &kernel);
-    answered(&border, &server, b"hello", false)?;
+    answered(&border, &server, ANYTHING, false)?;
     let status = border.status();
     if count(&status, "refused") < 2 {
         return wrong(format!("the next gateway has forgotten: {status}"));

@@ -10,6 +10,7 @@ use aya::programs::{Program, TestRun as _, TestRunOptions};
 use super::super::refused::{KernelCache, Refusals};
 use super::super::{REFUSE, REFUSE_EARLY, REFUSE_NEW, load_program};
 use super::{Folder, not_tested, packet_of};
+use crate::limits::MAX_BLOCKED;
 use crate::packet::L4;
 use crate::verdict::{BlockedCall, Cached, Call};
 
@@ -118,6 +119,28 @@ fn until(call: Call, until: Duration) -> Cached {
         until,
         announced: false,
     })
+}
+
+/// Whoever can bring about blocked calls without end costs the older ones their place, and nobody else anything.
+#[test]
+fn the_latest_is_refused_however_many_there_were() {
+    let Some(border) = border("refused-many") else {
+        return;
+    };
+    let of_client = |n: u32| Call {
+        client: IpAddr::V4((0x0b00_0000 + n).into()),
+        ..call(0, L4::Tcp)
+    };
+    let many = u32::try_from(MAX_BLOCKED).unwrap() * 2;
+    for n in 0..many {
+        let blocked = until(of_client(n), NOW + MINUTE);
+        assert_eq!(border.cache.tell(NOW, &blocked), [], "{n}");
+    }
+    let syn = packet_of((0, 0), Some((7, SYN, 0)), b"");
+    assert!(border.refused_by(&syn).is_empty());
+    let blocked = until(call(0, L4::Tcp), NOW + MINUTE);
+    assert_eq!(border.cache.tell(NOW, &blocked), []);
+    assert_eq!(border.refused_by(&syn), ANSWERS.map(|(name, ..)| name));
 }
 
 #[test]
