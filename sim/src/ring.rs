@@ -4,6 +4,7 @@ mod attacked;
 mod nodes;
 mod records;
 mod routes;
+mod stated;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,9 +14,7 @@ use std::time::{Duration, Instant};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use ringway_overlay::invariant::{self, Violation};
-use ringway_overlay::{
-    Chord, Event, LookupId, Membership, Message, RingKey, SignedHeader, Snapshot,
-};
+use ringway_overlay::{Chord, Event, LookupId, Membership, Message, RingKey, Snapshot};
 
 use crate::adversary::{Adversary, Reaction};
 use crate::limits::{MAX_STEPS, MAX_STEPS_AT_ONCE};
@@ -26,6 +25,7 @@ use crate::seed::spread;
 use crate::trace::Trace;
 use crate::trust::{MemberOf, Registry};
 use nodes::Nodes;
+use stated::Stated;
 
 /// The id of the simulated ring: the keys of its members derive from it.
 const RING: [u8; 32] = [7; 32];
@@ -77,9 +77,7 @@ pub struct RingSim {
     routes: Vec<(RingKey, Event)>,
     /// When each member first heard the owner's latest statement.
     heard: BTreeMap<RingKey, Duration>,
-    /// The latest view that each honest member has stated, and what was wrong with one.
-    stated: BTreeMap<RingKey, SignedHeader>,
-    misstated: Option<String>,
+    stated: Stated,
 }
 
 impl RingSim {
@@ -112,8 +110,7 @@ impl RingSim {
             records: Vec::new(),
             routes: Vec::new(),
             heard: BTreeMap::new(),
-            stated: BTreeMap::new(),
-            misstated: None,
+            stated: Stated::default(),
         }
     }
 
@@ -487,8 +484,7 @@ impl RingSim {
                 continue;
             }
             if self.config.check != Check::Nothing && self.adversary.behaviour(&key).is_none() {
-                let wrong = misstates(&mut self.stated, key, &transmit.message);
-                self.misstated = self.misstated.take().or(wrong);
+                self.stated.take_in(key, &transmit.message);
             }
             self.network
                 .send(&mut self.rng, key, transmit.to, transmit.message.encode());
@@ -544,8 +540,8 @@ impl RingSim {
 
     /// The invariant is a function of the members' states, so it is checked when one has changed.
     fn check(&mut self) -> Result<(), Failure> {
-        if let Some(misstated) = self.misstated.take() {
-            return Err(self.failure(misstated));
+        if let Some(wrong) = self.stated.take_wrong() {
+            return Err(self.failure(wrong));
         }
         if self.checked == self.changes || self.config.check == Check::Nothing {
             return Ok(());
@@ -569,27 +565,6 @@ fn shows(shown: &Option<Snapshot>, chord: &Chord) -> bool {
             && shown.predecessor == chord.predecessor()
             && shown.successors == chord.successors()
     })
-}
-
-/// What an honest member says of its own group goes on where it was: numbers never fall, and consecutive ones are links of one chain.
-fn misstates(
-    stated: &mut BTreeMap<RingKey, SignedHeader>,
-    author: RingKey,
-    message: &Message,
-) -> Option<String> {
-    let (Message::Announce { view } | Message::ViewIs { view, .. }) = message else {
-        return None;
-    };
-    if view.author() != author {
-        return None;
-    }
-    let before = stated.insert(author, view.signed)?;
-    let (old, new) = (before.header.number, view.number());
-    if new < old {
-        return Some(format!("{author:?} states view {new} after {old}"));
-    }
-    let torn = view.signed.contradicts(&before);
-    torn.then(|| format!("{author:?}: its view {new} contradicts {old}"))
 }
 
 fn collect(

@@ -1,6 +1,10 @@
 //! Every bound of this crate: unit, source, and what happens past it.
 
+mod kernel;
+
 use std::time::Duration;
+
+pub use self::kernel::*;
 
 /// Bytes of one captured packet.
 /// Source: libpcap `MAXIMUM_SNAPLEN` (262 144). Past it the capture counts as damaged at that record.
@@ -176,39 +180,6 @@ pub const REFUSALS_TOLD: Duration = Duration::from_secs(10);
 /// Blocked connections that are remembered.
 /// Source: the same as [`MAX_FLOWS`]. Past it the oldest is forgotten.
 pub const MAX_BLOCKED: usize = 65_536;
-
-/// Connections by TCP of which nothing is decided yet and that the in-kernel path remembers.
-/// Source: chosen: 1.2 KB each. Past it the longest unused is forgotten, and user space asked
-/// about its rest, without the beginning.
-pub const KERNEL_FLOWS: u32 = 16_384;
-
-/// The same by UDP.
-/// Source: half of [`KERNEL_FLOWS`]: apart, so that a flood of one kind does not cost the other its beginnings. Past it as there.
-pub const KERNEL_DATAGRAMS: u32 = 8_192;
-
-/// Calls by TCP that were not answered yet and that the in-kernel path remembers.
-/// Source: the same as [`MAX_FLOWS`]; 110 bytes each. Past it the longest unused is forgotten: what is said in its connection is not taken for a beginning.
-pub const KERNEL_CALLS: u32 = 65_536;
-
-/// Bytes that the in-kernel path keeps of what has passed in an undecided flow, for user space when that is asked later.
-/// Source: chosen: the first messages of applications are shorter. Past it something is missing, and user space is told so.
-pub const KERNEL_KEPT: u32 = 1_024;
-
-/// Bytes of one packet that are kept so.
-/// Source: chosen: a quarter of [`KERNEL_KEPT`]. Of a longer one the first are kept, and its length.
-pub const KERNEL_KEPT_PACKET: u32 = 256;
-
-/// Bytes of beginnings that wait for user space to read them.
-/// Source: some seven hundred flows. Past it flows come to user space without their beginning.
-pub const KERNEL_HANDING: u32 = 1 << 20;
-
-/// Bytes of refusals that wait for user space to read them.
-/// Source: chosen: four thousand. Past it they are counted and not told.
-pub const KERNEL_TELLING: u32 = 256 * 1_024;
-
-/// Extension headers of IPv6 that the in-kernel path looks behind.
-/// Source: RFC 8200 §4.1 knows six, in any order. With more, user space decides.
-pub const KERNEL_EXTENSIONS: u32 = 6;
 
 /// Events that wait to be polled.
 /// Source: the same as [`MAX_FLOWS`]. Past it the newest event is dropped and counted.
