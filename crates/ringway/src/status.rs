@@ -27,7 +27,13 @@ fn text(status: &Status) -> String {
         "member",
         format!("{} ({}) {}", status.name, status.role, status.member),
     );
-    field("ring", format!("{}, {}", status.ring, status.state));
+    field(
+        "ring",
+        format!(
+            "{}, {}, statement {}",
+            status.ring, status.state, status.statement
+        ),
+    );
     field(
         "daemon",
         format!("pid {}, up {:.0} s", status.pid, status.uptime_s),

@@ -135,6 +135,9 @@ pub struct Status {
     pub role: String,
     /// Domain of the ring.
     pub ring: String,
+    /// Number of the owner's latest statement that this member knows; it grows with each revocation and each new key.
+    #[serde(default)]
+    pub statement: u64,
     /// Process id of the daemon.
     pub pid: u32,
     /// Seconds since the daemon started.

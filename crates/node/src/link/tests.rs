@@ -1,6 +1,7 @@
 //! Two members and the network between them, in virtual time.
 
 mod flood;
+mod foreign;
 mod rekey;
 mod relayed;
 

@@ -31,6 +31,7 @@ impl Runtime {
             name: own.name().to_string(),
             role: own.role().as_str().to_owned(),
             ring: self.membership.domain.clone(),
+            statement: self.directory.statement().number(),
             pid: std::process::id(),
             uptime_s: since(now, self.started).as_secs_f64(),
             state: position(chord, !parents.is_empty()).to_owned(),

@@ -11,6 +11,7 @@ mod maintenance;
 mod messages;
 mod records;
 mod routes;
+mod ways;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

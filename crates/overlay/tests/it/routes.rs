@@ -244,7 +244,7 @@ fn whatever_a_traitor_on_the_way_does_the_message_arrives_unharmed() {
 }
 
 /// What `author` would answer to the message for `target` in `payload`, sealed by `sealer` for key 100.
-fn answer_of(author: u8, sealer: u8, target: RingKey, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn answer_of(author: u8, sealer: u8, target: RingKey, payload: &[u8]) -> Vec<u8> {
     let mut d = minicbor::Decoder::new(payload);
     d.array().unwrap();
     d.bytes().unwrap();

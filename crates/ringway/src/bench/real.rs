@@ -6,6 +6,7 @@
 //! | `potatoes` | what their applications do |
 //! | `lookups` | lookups of random points, some routers silent; `chance` draws them |
 //! | `peers` | the same by another overlay, in a program of its own |
+//! | `through` | messages through the ring: round trips, packets, capacity |
 //! | `used` | traffic and processor time |
 //!
 //! Source: "Our Brothers' Keepers" §4: tables 1 and 2, figures 2 to 4.
@@ -15,14 +16,13 @@ mod lookups;
 mod peers;
 mod potatoes;
 mod ring;
+mod through;
 mod used;
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use ringway_node::daemon::RingSender;
+use std::time::Duration;
 
 use self::peers::{Job, Kind, Peers};
 use self::potatoes::Game;
@@ -118,12 +118,6 @@ fn shares(percent: &[f64]) -> Result<Vec<f64>, Failure> {
     let shares = percent.iter().filter(|share| **share > 0.0);
     Ok(shares.map(|share| share / 100.0).collect())
 }
-
-/// Potatoes that go round before any are counted.
-const WARM_UP: usize = 200;
-
-/// Pings of one router in one round.
-const PINGS: usize = 10;
 
 /// Measures and shows; with `--beside` beside another build of this program, or the lookups beside another overlay.
 pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
@@ -265,185 +259,19 @@ fn with_all(output: Output, plan: &Plan) -> Result<Vec<Figure>, Failure> {
     figures.extend(memory.map(|value| figure(plan, "memory_per_router", "MB", &[value])));
     figures.extend(lookups::measure(output, &ring, plan.job(None), &honest)?);
     if plan.messages {
-        figures.extend(messages(output, plan, &ring, &game)?);
+        figures.extend(through::measure(output, plan, &ring, &game)?);
     }
+    output.note("one router is revoked");
+    let known = ring.revoke_last()?.as_secs_f64();
+    let known = figure(plan, "revocation_known_to_99_percent", "s", &[known]);
+    figures.push(known.against("aim", &[5.0]));
     ring.end()?;
-    Ok(figures)
-}
-
-/// Messages through the ring.
-fn messages(
-    output: Output,
-    plan: &Plan,
-    ring: &Ring,
-    game: &Arc<Game>,
-) -> Result<Vec<Figure>, Failure> {
-    let mut figures = round_trips(output, plan, ring)?;
-    figures.extend(packets(output, plan, ring, game)?);
-    // The first message between two routers costs both a certificate's check and a key.
-    output.note("routers get to know each other");
-    ring.run(async { game.begin(&senders(ring), WARM_UP) });
-    std::thread::sleep(plan.time.saturating_mul(3));
-    ring.run(game.end());
-    for potatoes in &plan.potatoes {
-        figures.extend(capacity(output, plan, ring, game, *potatoes)?);
-    }
     Ok(figures)
 }
 
 fn figure(plan: &Plan, metric: &'static str, unit: &'static str, runs: &[f64]) -> Figure {
     let case = format!("{} routers over UDP", plan.routers);
     Figure::new("overlay", case, metric, unit, runs)
-}
-
-/// The first router pings the others through the ring, one after the other: of each the least of all rounds' means counts.
-fn round_trips(output: Output, plan: &Plan, ring: &Ring) -> Result<Vec<Figure>, Failure> {
-    let (first, others) = ring.members.split_first().ok_or_else(no_routers)?;
-    let (mut least, mut failed, mut again) = (vec![f64::INFINITY; plan.peers], 0_usize, 0_usize);
-    for round in 1..=plan.rounds {
-        output.note(&format!("round trips, round {round} of {}", plan.rounds));
-        for (peer, least) in others.iter().zip(&mut least) {
-            let mut times = Vec::new();
-            for _ in 0..PINGS {
-                match ring.run(first.sender.to_router(&peer.name, &[])) {
-                    Ok(delivered) => {
-                        again += usize::from(delivered.ways > 1);
-                        times.push(delivered.elapsed.as_secs_f64() * 1e3);
-                    }
-                    Err(error) => {
-                        failed += 1;
-                        output.note(&format!("{}: {error}", peer.name));
-                    }
-                }
-            }
-            if !times.is_empty() {
-                *least = least.min(times.iter().sum::<f64>() / whole(times.len()));
-            }
-        }
-    }
-    least.retain(|time| time.is_finite());
-    let all = whole(plan.peers * PINGS * plan.rounds);
-    let share = |count: usize| [whole(count) / all];
-    let mut figures = spread(
-        plan,
-        [
-            "round_trip_mean",
-            "round_trip_median",
-            "round_trip_least",
-            "round_trip_most",
-        ],
-        "ms",
-        &least,
-    );
-    figures.push(figure(plan, "pings_unanswered", "share", &share(failed)));
-    figures.push(figure(plan, "pings_by_another_way", "share", &share(again)));
-    Ok(figures)
-}
-
-/// Each of the others in turn sends packets to the first as fast as the ring takes them.
-fn packets(output: Output, plan: &Plan, ring: &Ring, game: &Game) -> Result<Vec<Figure>, Failure> {
-    let (first, others) = ring.members.split_first().ok_or_else(no_routers)?;
-    output.note("packets from each router");
-    let rates = others
-        .iter()
-        .take(plan.peers)
-        .filter_map(|peer| ring.run(game.packets(&peer.sender, &first.name, plan.packets)));
-    let rates: Vec<f64> = rates.collect();
-    Ok(spread(
-        plan,
-        [
-            "packets_mean",
-            "packets_median",
-            "packets_least",
-            "packets_most",
-        ],
-        "packets/s",
-        &rates,
-    ))
-}
-
-/// Mean, median, least and most of values of single routers.
-fn spread(
-    plan: &Plan,
-    [mean, median, least, most]: [&'static str; 4],
-    unit: &'static str,
-    values: &[f64],
-) -> Vec<Figure> {
-    let sum: f64 = values.iter().sum();
-    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = values.iter().copied().fold(0.0, f64::max);
-    vec![
-        figure(plan, mean, unit, &[sum / whole(values.len().max(1))]),
-        figure(plan, median, unit, &[super::figure::median(values)]),
-        figure(plan, least, unit, &[low]),
-        figure(plan, most, unit, &[high]),
-    ]
-}
-
-/// What has been done at one moment.
-#[derive(Clone, Copy, Debug)]
-struct Tally {
-    at: Instant,
-    passes: u64,
-    lost: u64,
-    /// Messages that all links have sent, whatever is in them.
-    messages: u64,
-    processor: Duration,
-}
-
-impl Tally {
-    fn take(ring: &Ring, game: &Game) -> Result<Tally, Failure> {
-        let statuses = ring.statuses()?;
-        let counters = statuses.iter().map(|status| &status.counters);
-        let sent = counters.filter_map(|counters| counters.get("link_messages_sent"));
-        let (passes, lost) = game.counts();
-        Ok(Tally {
-            at: Instant::now(),
-            passes,
-            lost,
-            messages: sent.sum(),
-            processor: processor_time(),
-        })
-    }
-}
-
-/// Potatoes go round; of which the first while, in which they spread, does not count.
-fn capacity(
-    output: Output,
-    plan: &Plan,
-    ring: &Ring,
-    game: &Arc<Game>,
-    potatoes: usize,
-) -> Result<Vec<Figure>, Failure> {
-    ring.run(async { game.begin(&senders(ring), potatoes) });
-    std::thread::sleep(plan.time / 5);
-    let before = Tally::take(ring, game)?;
-    std::thread::sleep(plan.time);
-    let after = Tally::take(ring, game)?;
-    ring.run(game.end());
-    let passes = (after.passes - before.passes).max(1) as f64;
-    let messages = (after.messages - before.messages).max(1) as f64;
-    let rate = passes / after.at.duration_since(before.at).as_secs_f64();
-    let spent = (after.processor - before.processor).as_secs_f64() * 1e6 / messages;
-    output.note(&format!("{potatoes} potatoes: {rate:.0} passes/s"));
-    let case = format!("{} routers over UDP, {potatoes} potatoes", plan.routers);
-    let figure =
-        |metric, unit, value: f64| Figure::new("overlay", case.clone(), metric, unit, &[value]);
-    Ok(vec![
-        figure("passes", "passes/s", rate).against("aim", &[30_000.0]),
-        figure("passes_of_a_potato", "passes/s", rate / whole(potatoes)),
-        figure(
-            "passes_lost",
-            "share",
-            (after.lost - before.lost) as f64 / passes,
-        ),
-        figure("processor_time_per_message", "µs", spent).against("aim", &[5.0]),
-        figure("messages_per_pass", "messages", messages / passes),
-    ])
-}
-
-fn senders(ring: &Ring) -> Vec<RingSender> {
-    ring.members.iter().map(|m| m.sender.clone()).collect()
 }
 
 fn no_routers() -> Failure {

@@ -112,6 +112,7 @@ mod tests {
             name: name.to_owned(),
             role: if key.is_some() { "router" } else { "leaf" }.to_owned(),
             ring: "r".to_owned(),
+            statement: 1,
             pid: 1,
             uptime_s: 1.0,
             state: "member".to_owned(),

@@ -1,0 +1,73 @@
+//! A member whose build does not encrypt its links (feature `insecure`) gets no link with one that does, certificate or not.
+
+use super::*;
+use crate::link::cookie::COOKIE;
+use crate::link::handshake;
+use crate::link::shown::Shown;
+use crate::noise::TAG;
+
+/// What such a build sends to begin a link: `link/plain.rs`.
+fn plain_initiation(certificate: &Certificate) -> Vec<u8> {
+    let shown = Shown {
+        newest: 0,
+        certificate: certificate.as_bytes().to_vec(),
+    };
+    let mut packet = vec![17];
+    packet.extend(1_u32.to_be_bytes());
+    packet.extend([0; COOKIE]);
+    packet.extend([0; handshake::LEAST]);
+    packet.extend(shown.encode());
+    packet
+}
+
+/// A message as such a build sends it: its content, and zeros in place of a tag.
+fn plain_data(session: (u32, u32), counter: u32, message: &LinkMessage) -> Vec<u8> {
+    let mut packet = Packet::data_header(session.0, session.1, counter).to_vec();
+    packet.extend(message.encode());
+    packet.extend([0; TAG]);
+    packet
+}
+
+#[test]
+fn whoever_does_not_encrypt_gets_no_link_and_is_told_so() {
+    let (mut net, a, _) = Net::pair();
+    let initiation = plain_initiation(&net.members[0].certificate);
+    let (from, to) = (address(1), address(2));
+    net.deliver(from.clone(), to, &initiation);
+    let links = &mut net.members[1].links;
+    assert_eq!(links.counters().handshakes_foreign, 1);
+    let (path, answer) = links.poll_transmit(net.now).unwrap();
+    assert_eq!(path, from);
+    assert!(
+        answer.len() < initiation.len(),
+        "nobody's packets are made more"
+    );
+    assert!(!links.knows(&a));
+    net.settle();
+    assert_eq!(net.members[1].up, 0);
+}
+
+#[test]
+fn what_is_not_encrypted_is_no_message_of_a_link_that_is() {
+    let (mut net, a, _) = Net::pair();
+    net.connect(0, 1);
+    net.send(0, 1, text("encrypted"));
+    net.settle();
+    let session = net.seen.iter().find_map(|(_, to, packet)| {
+        let data = Packet::parse(packet).filter(|_| *to == address(2));
+        match data? {
+            Packet::Data {
+                receiver, epoch, ..
+            } => Some((receiver, epoch)),
+            _ => None,
+        }
+    });
+    for counter in 0..20 {
+        let packet = plain_data(session.unwrap(), counter, &text("in the clear"));
+        net.deliver(address(1), address(2), &packet);
+    }
+    net.settle();
+    assert_eq!(net.members[1].heard, [text("encrypted")]);
+    assert!(net.members[1].links.is_up(&a));
+    assert!(net.members[1].links.counters().packets_rejected >= 20);
+}

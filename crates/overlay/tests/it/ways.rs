@@ -1,0 +1,188 @@
+//! By which ways a member's messages go: key 100 in a ring that has a member at each key, and messages for key 205, which no finger's group
+//! reaches over: between those around 196 and 212.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use ringway_overlay::limits::{ROUTE_TIME, ROUTE_WAYS};
+use ringway_overlay::{
+    Chord, Config, Destination, Event, Membership, Message, RingKey, Snapshot, Transmit,
+};
+
+use crate::routes::answer_of;
+use crate::{Notary, events, key, sent, start};
+
+const MEMBERS: f64 = 256.0;
+const ME: u8 = 100;
+const RECEIVER: u8 = 205;
+
+/// What those who get a message do with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Conduct {
+    /// Say that they have it, and no more.
+    Swallow,
+    /// Say nothing.
+    Silent,
+    /// Bring the receiver's answer.
+    Carry,
+}
+
+/// The member whose choices are looked at, its fingers' groups, and what it has handed to whom, the sender's number first.
+struct Sender {
+    now: Instant,
+    chord: Chord,
+    groups: Vec<Vec<RingKey>>,
+    first_hops: Vec<RingKey>,
+}
+
+impl Sender {
+    fn new(seed: u8) -> Sender {
+        let now = start();
+        let me = key(ME);
+        let chord = Chord::new(me, Config::default(), [seed; 32]).unwrap();
+        let mut chord = chord.with_credentials(Box::new(Notary::new(me)), 7);
+        let state = Snapshot {
+            key: me,
+            state: Membership::Member,
+            predecessor: Some(key(ME - 1)),
+            successors: (1..=3).map(|n| key(ME + n)).collect(),
+        };
+        let points = chord.finger_points(1.0 / MEMBERS).into_iter();
+        let fingers: Vec<_> = points
+            .map(|(offset, point)| (offset, around(&point)))
+            .collect();
+        let groups = fingers.iter().map(|(_, group)| group.clone()).collect();
+        chord.restore(now, &state, fingers);
+        Sender {
+            now,
+            chord,
+            groups,
+            first_hops: Vec::new(),
+        }
+    }
+
+    fn route(&mut self) {
+        let to = Destination::Member(key(RECEIVER));
+        self.chord.route(self.now, to, b"hello").unwrap();
+    }
+
+    /// Lets time pass; whoever gets the message does as `conduct` says.
+    fn pass(&mut self, time: Duration, conduct: impl Fn(&RingKey) -> Conduct) {
+        let end = self.now + time;
+        while self.now < end {
+            self.chord.handle_timeout(self.now);
+            for transmit in sent(&mut self.chord) {
+                if let Some(answer) = self.answer(&transmit, conduct(&transmit.to)) {
+                    self.chord.handle_message(self.now, transmit.to, answer);
+                }
+            }
+            self.now += Duration::from_millis(10);
+        }
+    }
+
+    fn answer(&mut self, transmit: &Transmit, conduct: Conduct) -> Option<Message> {
+        let at = transmit.to.as_bytes()[0];
+        match &transmit.message {
+            Message::Ping { id } => Some(Message::Pong {
+                id: *id,
+                member: true,
+            }),
+            Message::GetState { id } => Some(Message::State {
+                id: *id,
+                predecessor: Some(key(at.wrapping_sub(1))),
+                successors: (1..=3).map(|n| key(at.wrapping_add(n))).collect(),
+            }),
+            Message::Route {
+                id,
+                target,
+                payload,
+                ..
+            } => {
+                self.first_hops.push(transmit.to);
+                let (id, label) = (*id, 1);
+                match conduct {
+                    Conduct::Silent => None,
+                    Conduct::Swallow => Some(Message::TakenOn { ids: vec![id] }),
+                    Conduct::Carry => Some(Message::Reached {
+                        id,
+                        label,
+                        payload: answer_of(RECEIVER, RECEIVER, *target, payload),
+                    }),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Sends two hundred messages, and says who got how many of them first. What was taken on and not answered is known to be lost some seconds later.
+    fn shares(&mut self, conduct: impl Fn(&RingKey) -> Conduct) -> BTreeMap<RingKey, usize> {
+        let mut shares = BTreeMap::new();
+        for _ in 0..200 {
+            self.first_hops.clear();
+            self.route();
+            self.pass(Duration::from_millis(20), &conduct);
+            *shares.entry(self.first_hops[0]).or_insert(0) += 1;
+        }
+        self.pass(Duration::from_secs(6), &conduct);
+        shares
+    }
+
+    /// The fingers whose groups `member` is in.
+    fn groups_of(&self, member: &RingKey) -> BTreeSet<usize> {
+        let groups = self.groups.iter().enumerate();
+        let with = groups.filter(|(_, group)| group.contains(member));
+        with.map(|(n, _)| n).collect()
+    }
+}
+
+/// The nine members around a point: four before it, five at it or after.
+fn around(point: &RingKey) -> Vec<RingKey> {
+    let at = point.as_bytes()[0];
+    (0..9)
+        .map(|n| key(at.wrapping_add(n).wrapping_sub(4)))
+        .collect()
+}
+
+#[test]
+fn each_further_way_leaves_out_the_whole_groups_of_those_before() {
+    for seed in 1..=20 {
+        let mut sender = Sender::new(seed);
+        sender.route();
+        let ways = u32::try_from(ROUTE_WAYS).unwrap();
+        sender.pass(ROUTE_TIME * ways, |_| Conduct::Swallow);
+        let hops = sender.first_hops.clone();
+        assert!(hops.len() >= ROUTE_WAYS, "seed {seed}: {hops:?}");
+        for (n, hop) in hops.iter().take(ROUTE_WAYS).enumerate() {
+            assert!(*hop > key(ME) && *hop < key(RECEIVER), "it comes nearer");
+            assert!(!sender.groups_of(hop).is_empty());
+            for before in hops.iter().take(n) {
+                let shared = &sender.groups_of(hop) & &sender.groups_of(before);
+                assert!(shared.is_empty(), "seed {seed}: {before} and {hop}");
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_takes_messages_on_and_brings_no_answers_gets_fewer() {
+    for bad in [Conduct::Swallow, Conduct::Silent] {
+        let mut sender = Sender::new(7);
+        let before = sender.shares(|_| Conduct::Carry);
+        assert!(before.len() == 9, "it has a choice of nine: {before:?}");
+        let traitor = *before.keys().next().unwrap();
+        let conduct = |hop: &RingKey| if *hop == traitor { bad } else { Conduct::Carry };
+        for _ in 0..4 {
+            sender.shares(conduct);
+        }
+        let after = sender.shares(conduct);
+        let of_traitor = after.get(&traitor).copied().unwrap_or(0);
+        let of_others = (after.values().sum::<usize>() - of_traitor) / 8;
+        assert!(
+            of_traitor * 4 <= of_others && before[&traitor] * 2 >= of_others,
+            "{bad:?}: {of_traitor} beside {of_others} of each other, at first {before:?}"
+        );
+        let done = events(&mut sender.chord);
+        let failed = done.iter().any(|e| matches!(e, Event::RouteFailed { .. }));
+        assert!(!failed, "each message arrived by another way");
+    }
+}
