@@ -2,7 +2,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup setup-tests setup-bench demo test format lint docs tidy check model kernels fuzz bench bench-transport bench-dtl bench-overlay bench-kademlia bench-gate release
+.PHONY: help setup setup-tests setup-bench demo test format lint docs tidy check model kernels fuzz bench bench-transport bench-dtl bench-overlay bench-overlay-real bench-kademlia bench-gate release
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,14 @@ bench-overlay: setup ## look points up in rings with traitors (hours; OVERLAY="-
 	mkdir -p target/bench
 	target/release/ringway bench overlay --json --plots target/bench $(OVERLAY) > target/bench/overlay.json
 	@cat target/bench/overlay.json
+
+bench-overlay-real: setup ## real routers over UDP, beside a build without encryption, and its tests (half an hour; REAL="--quick" for six minutes): target/bench/overlay-real.json and a plot
+	$(CARGO) test --locked --package ringway-node --features insecure --lib link::
+	$(CARGO) build --locked --release --package ringway
+	$(CARGO) build --locked --release --package ringway --features insecure --target-dir target/insecure
+	mkdir -p target/bench
+	target/release/ringway bench overlay --real --json --plots target/bench --beside target/insecure/release/ringway $(REAL) > target/bench/overlay-real.json
+	@cat target/bench/overlay-real.json
 
 bench-gate: setup-bench target/tools/bin/rattan ## measure the gateway beside NAT, squid, Suricata and nDPI on both paths (root, hours; GATE="--clamd PATH" to scan too): target/bench/gate.json and plots
 	$(CARGO) build --locked --release --package ringway

@@ -21,7 +21,6 @@ pub use routing::{Deliveries, Receivers, deliveries};
 
 use self::churn::{Churn, People};
 use crate::adversary::Behaviour;
-use crate::limits::MAX_CHECKED;
 use crate::network::Link;
 use crate::report::{Check, Failure, LookupResult, RingConfig};
 use crate::ring::RingSim;
@@ -131,6 +130,12 @@ impl Outcome {
     #[must_use]
     pub fn success(&self) -> f64 {
         share(self.right, self.lookups)
+    }
+
+    /// The share of lookups that found the owner and said that it was not verified.
+    #[must_use]
+    pub fn found_in_doubt(&self) -> f64 {
+        share(self.right.saturating_sub(self.verified), self.lookups)
     }
 
     /// The share of lookups that gave a wrong owner as verified.
@@ -274,10 +279,6 @@ fn tell(
 
 /// A ring without members, in which is asserted what traitors cannot change.
 fn ring(attack: &Attack) -> RingSim {
-    let check = match attack.members {
-        0..=MAX_CHECKED => Check::Honest,
-        _ => Check::Nothing,
-    };
     let mut overlay = attack.overlay.clone();
     overlay.lookups = attack.rule;
     let config = RingConfig {
@@ -286,7 +287,7 @@ fn ring(attack: &Attack) -> RingSim {
             loss: attack.loss,
             ..Link::default()
         },
-        check,
+        check: Check::Honest,
         credentials: true,
     };
     RingSim::new(attack.seed, config)

@@ -1,9 +1,9 @@
 //! The bounds of the simulator.
 
-/// Members of an attacked ring in which it is asserted after each change of a member's state what traitors cannot change.
-/// Source: each such look is at all members; at 128 it takes no time that can be measured. Past it honest members that were convicted are told at the end of a
-/// run, and nothing else is asserted.
-pub const MAX_CHECKED: usize = 300;
+/// Members of an attacked ring that are looked at for each change of a member's state, whether what traitors cannot change still holds.
+/// Source: each look is at all members; at 128 it takes no time that can be measured. In a ring with twice as many there is a look after every second change, and so
+/// on.
+pub const CHECKED_PER_CHANGE: usize = 300;
 
 /// Steps of one run.
 /// Source: chosen; five times what 100 000 members take in a minute. Past it the run fails: something loops.

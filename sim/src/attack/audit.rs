@@ -23,13 +23,17 @@ pub struct Convictions {
 }
 
 /// In a ring of `members`, every tenth begins to lie once everybody knows the views of its fingers, so that those who look them up again are no strangers. What
-/// becomes of them within `patience`.
+/// becomes of them within `patience`, where each member looks up one of its fingers every `finger_interval`: those who are asked then are strangers, too.
 ///
 /// # Errors
 ///
 /// When the run does not get on.
-pub fn furtive(seed: u64, members: usize, patience: Duration) -> Result<Convictions, Failure> {
-    let finger_interval = Duration::from_millis(1_500);
+pub fn furtive(
+    seed: u64,
+    members: usize,
+    patience: Duration,
+    finger_interval: Duration,
+) -> Result<Convictions, Failure> {
     let config = RingConfig {
         overlay: Config {
             finger_interval,

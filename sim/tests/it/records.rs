@@ -15,7 +15,7 @@ const DAY: u64 = 24 * 3600;
 fn secure() -> RingConfig {
     RingConfig {
         credentials: true,
-        check: Check::Nothing,
+        check: Check::Honest,
         ..RingConfig::default()
     }
 }

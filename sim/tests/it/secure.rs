@@ -6,7 +6,7 @@ use std::time::Duration;
 use ringway_overlay::{Config, Membership, RingKey, Rule};
 use ringway_sim::attack::{Attack, furtive, news, run};
 use ringway_sim::scenario::{Arrival, ask_everybody, at_rest, choose_victims, churn, form};
-use ringway_sim::{Behaviour, Check, RingConfig, RingSim, seeds};
+use ringway_sim::{Behaviour, Check, Link, RingConfig, RingSim, seeds};
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -39,6 +39,37 @@ fn true_group(keys: &[RingKey], place: usize, g: usize) -> BTreeSet<RingKey> {
     let g = g.min(all);
     let nth = |n: usize| keys[(place + all - g / 2 + n) % all];
     (0..g).map(nth).collect()
+}
+
+/// Time-outs that are all false: for a minute every answer comes later than anybody waits for it.
+#[test]
+fn answers_that_come_too_late_convict_nobody_and_leave_one_ring() {
+    const MEMBERS: usize = 24;
+    for seed in seeds(3) {
+        let (mut sim, keys) = formed(seed, MEMBERS);
+        let given_up = |sim: &RingSim| -> u64 {
+            let chords = keys.iter().filter_map(|key| sim.chord(key));
+            chords.map(|chord| chord.counters().unanswered).sum()
+        };
+        let before = given_up(&sim);
+        sim.set_check(Check::Honest);
+        sim.set_link(Link {
+            delay: seconds(1),
+            ..Link::default()
+        });
+        ok(sim.run_for(seconds(60)));
+        let false_timeouts = given_up(&sim) - before;
+        assert!(
+            false_timeouts > 50,
+            "seed {seed}: only {false_timeouts} gave up"
+        );
+        sim.set_link(Link::default());
+        ok(sim.run_until(seconds(240), |sim| at_rest(sim, MEMBERS)));
+        ok(sim.run_for(seconds(30)));
+        let convicted = sim.convicted();
+        assert!(convicted.is_empty(), "seed {seed}: {convicted:?}");
+        ok(at_rest(&sim, MEMBERS));
+    }
 }
 
 /// Who was enrolled first has been told of nobody, and is a ring of its own when it is started last.
@@ -348,10 +379,13 @@ fn a_whole_successor_list_that_dies_at_once_is_bridged_by_the_group() {
     }
 }
 
+/// Fingers are looked up ten times as often as by default, so that they are known in a minute of virtual time and not in eleven.
+const QUICK_FINGERS: Duration = Duration::from_millis(1_500);
+
 #[test]
 fn whoever_lies_to_a_stranger_now_and_then_is_convicted_within_minutes() {
     for seed in seeds(2) {
-        let found = ok(furtive(seed, 60, seconds(400)));
+        let found = ok(furtive(seed, 60, seconds(400), QUICK_FINGERS));
         assert_eq!(found.innocent, 0, "seed {seed}");
         // A mean of about two minutes; without audits most are not convicted at all.
         let median = found.after.get(found.liars / 2);

@@ -127,3 +127,32 @@ fn no_more_is_remembered_than_the_bounds_say() {
     known.absent.insert(name(ABSENT_ENTRIES), past);
     assert!(!known.is_absent(&name(ABSENT_ENTRIES)));
 }
+
+/// Whoever holds back a new statement, or brings an old one, in DNS or through another member: it is genuine, and counts no more.
+#[test]
+fn an_older_statement_of_the_owner_brings_nobody_back() {
+    let owner = Identity::generate().unwrap();
+    let directory = directory(&owner);
+    let revoked = certificate(&owner, 1, 4);
+    directory.admit(revoked.as_bytes()).unwrap();
+    let statement = |number, serials: &[u64]| {
+        let revoked = serials.iter().copied().collect();
+        Statement::issue(&owner, number, 3, revoked)
+    };
+    let (old, new) = (statement(2, &[]), statement(3, &[4]));
+    assert!(directory.take_statement(old.as_bytes()));
+    assert!(directory.cached(&revoked.member()).is_some());
+    assert!(directory.take_statement(new.as_bytes()));
+    for again in [old, statement(3, &[])] {
+        assert!(!directory.take_statement(again.as_bytes()));
+        assert!(directory.replace_statement(again).is_none());
+        assert_eq!(directory.statement().number(), 3);
+        assert!(directory.cached(&revoked.member()).is_none());
+        assert!(directory.admit(revoked.as_bytes()).is_err());
+    }
+    // A newer number does not help who is not the owner.
+    let stranger = Identity::generate().unwrap();
+    let made_up = Statement::issue(&stranger, 9, 3, [].into());
+    assert!(!directory.take_statement(made_up.as_bytes()));
+    assert_eq!(directory.statement().number(), 3);
+}

@@ -116,6 +116,27 @@ async fn a_newer_invite_withdraws_an_unused_one_and_a_members_name_is_taken() {
 }
 
 #[tokio::test]
+async fn an_invite_that_has_expired_makes_nobody_a_member() {
+    let place = Place::new();
+    let _serving = place.serve().await;
+    let options = InviteOptions {
+        name: "alice".to_owned(),
+        role: Role::Leaf,
+        valid_for: std::time::Duration::from_secs(1),
+        spoken: false,
+    };
+    let invite = place.authority().invite(&options).unwrap().to_string();
+    // Times are in whole seconds.
+    tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
+    let late = join(&place.home("alice"), &invite, None).await.unwrap_err();
+    assert!(late.to_string().contains("has expired"), "{late}");
+    assert!(place.authority().members().unwrap().is_empty());
+    // The name is free for the next one.
+    let again = place.invite("alice", Role::Leaf);
+    join(&place.home("alice"), &again, None).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_member_does_not_join_twice_and_keeps_what_it_has() {
     let place = Place::new();
     let _serving = place.serve().await;

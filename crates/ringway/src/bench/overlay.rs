@@ -270,6 +270,7 @@ impl Measured {
         let traffic = figure("idle_traffic", "B/s and member", &traffic);
         let mut figures = vec![
             aim(success, self.case.aim()),
+            figure("found_in_doubt", "share", &Outcome::found_in_doubt),
             aim(wrong, 0.001),
             aim(mean, 50.0),
             aim(p99, 120.0),

@@ -246,7 +246,7 @@ fn with_all(output: Output, plan: &Plan) -> Result<Vec<Figure>, Failure> {
     let game = Arc::new(Game::default());
     let players = Arc::clone(&game);
     let honest = vec![false; plan.routers];
-    let ring = Ring::form(output, &honest, Starts::OneByOne, |_, messages| {
+    let mut ring = Ring::form(output, &honest, Starts::OneByOne, |_, messages| {
         players.join(messages);
     })?;
     let mut figures = vec![figure(
