@@ -41,7 +41,7 @@ fn true_group(keys: &[RingKey], place: usize, g: usize) -> BTreeSet<RingKey> {
     (0..g).map(nth).collect()
 }
 
-/// Time-outs that are all false: for a minute every answer comes later than anybody waits for it.
+/// Time-outs that are all false: for a minute every answer comes later than anybody waits for it who has not noticed yet.
 #[test]
 fn answers_that_come_too_late_convict_nobody_and_leave_one_ring() {
     const MEMBERS: usize = 24;

@@ -53,10 +53,10 @@ fn whoever_has_no_dns_hears_of_a_revocation_from_others() {
     let statement = |name: &str| -> Result<Option<u64>, TestbedError> {
         Ok(ring.member(name)?.status()?["statement"].as_u64())
     };
-    let known = statement("accra").unwrap();
-    assert!(known.is_some());
+    let known = ["accra", "alice"].map(|name| statement(name).unwrap());
+    assert!(known.iter().all(Option::is_some), "{known:?}");
     ring.owner_call(&["ring", "revoke", "lima"]).unwrap();
-    for name in ["accra", "alice"] {
+    for (name, known) in ["accra", "alice"].into_iter().zip(known) {
         let ended = wait_until(DEADLINE, || {
             let log = ring.member(name)?.log_text();
             let heard = log.contains("another router says") || name == "alice";

@@ -30,7 +30,7 @@ const FILLING: Duration = Duration::from_secs(30);
 /// Pause between the starts of two routers: those that start all at once have so much to ask each other that two cores are busy for half a minute.
 const START_PAUSE: Duration = Duration::from_millis(150);
 
-/// How often a ring is founded anew because another program has one of its ports.
+/// How often a ring is founded at most, because another program has one of its ports.
 /// Source: chosen; it happens once in dozens of rings of 255.
 const FORMING_TRIES: usize = 3;
 
@@ -66,9 +66,9 @@ pub(super) struct Ring {
     pub(super) members: Vec<Member>,
     /// Time from the first router's start until each knew its neighbours.
     pub(super) formed: Duration,
-    /// One thread each, a thread for each core: as processes of their own, routers are not handed from one core to the other with each message.
+    /// As many as there are cores, with one thread each: a router stays on its thread, as one that is a process would.
     threads: Vec<Runtime>,
-    /// That of whoever asks the routers.
+    /// That of whoever asks the routers. What is spawned there goes on while nobody waits.
     caller: Runtime,
     /// That of the routers which are to fall silent: one thread, so that one task can stop all of them.
     silenced: Runtime,
@@ -132,10 +132,7 @@ impl Ring {
             members: Vec::new(),
             formed: Duration::ZERO,
             threads: (0..cores()).map(|_| thread()).collect::<Result<_, _>>()?,
-            caller: Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .map_err(Failure::failed)?,
+            caller: thread()?,
             silenced: thread()?,
             authority: Some(serve(authority)?),
             folder,
@@ -321,7 +318,7 @@ impl Ring {
     }
 }
 
-/// What tasks run on that are to stay on one core.
+/// What tasks run on that are to stay on one thread.
 fn thread() -> Result<Runtime, Failure> {
     let mut builder = Builder::new_multi_thread();
     let built = builder.worker_threads(1).enable_all().build();

@@ -109,7 +109,7 @@ fn packets(output: Output, plan: &Plan, ring: &Ring, game: &Game) -> Result<Vec<
         "packets/s",
         &rates,
     );
-    // A stream of messages on one way, which share packets where several wait.
+    // A stream of messages in one direction, with answers and confirmations: they share packets where several wait. Looks at all routers are in it.
     let spent = figure(plan, "packets_processor_time_per_message", "µs", &[spent]);
     figures.push(spent.against("aim", &[PROCESSOR_TIME]));
     Ok(figures)
