@@ -5,7 +5,7 @@ CARGO ?= cargo
 .PHONY: help setup setup-tests setup-bench demo test format lint docs tidy check model kernels fuzz bench bench-transport bench-dtl bench-overlay bench-overlay-real bench-kademlia bench-gate release
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing (apt packages; sudo if not root)
 	@./setup.sh

@@ -29,7 +29,7 @@ pub enum Check {
     /// The structure only: for networks that lose so much that the living are taken for dead, which
     /// Zave's preconditions exclude.
     Structure,
-    /// What traitors cannot change at any moment: no honest member is convicted, and the lists of honest members are in order. Zave's structure they can: a
+    /// In a large ring after every so many changes ([`CHECKED_PER_CHANGE`](crate::limits::CHECKED_PER_CHANGE)): what traitors cannot change at any moment: no honest member is convicted, and the lists of honest members are in order. Zave's structure they can: a
     /// newcomer may get a list of accomplices who are no members yet, and has nobody else for some rounds.
     Honest,
     /// Nothing: for networks that are divided, where there are several rings by necessity.

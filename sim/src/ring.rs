@@ -1,6 +1,7 @@
 //! [`RingSim`]: members of a ring on a simulated network.
 
 mod attacked;
+mod checked;
 mod nodes;
 mod records;
 mod routes;
@@ -13,11 +14,10 @@ use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use ringway_overlay::invariant::{self, Violation};
 use ringway_overlay::{Chord, Event, LookupId, Membership, Message, RingKey, Snapshot};
 
 use crate::adversary::{Adversary, Reaction};
-use crate::limits::{CHECKED_PER_CHANGE, MAX_STEPS, MAX_STEPS_AT_ONCE};
+use crate::limits::{MAX_STEPS, MAX_STEPS_AT_ONCE};
 use crate::load::Load;
 use crate::network::{Happening, Link, Network};
 use crate::report::{Check, Failure, LookupResult, RingConfig};
@@ -329,6 +329,7 @@ impl RingSim {
                 complaint = done(self);
             }
         }
+        self.look_at_all()?;
         Ok(self.now() - start)
     }
 
@@ -536,42 +537,6 @@ impl RingSim {
         self.trace.add(&self.network.now().as_nanos().to_be_bytes());
         self.trace.add(key.as_bytes());
         self.trace.add(bytes);
-    }
-
-    /// The invariant is a function of the members' states, so it is checked when one has changed; among traitors in a large ring, when some have.
-    fn check(&mut self) -> Result<(), Failure> {
-        if let Some(wrong) = self.stated.take_wrong() {
-            return Err(self.failure(wrong));
-        }
-        if self.checked == self.changes || self.config.check == Check::Nothing {
-            return Ok(());
-        }
-        let some = self
-            .nodes
-            .len()
-            .checked_div(CHECKED_PER_CHANGE)
-            .unwrap_or(0);
-        let changed = self.changes.saturating_sub(self.checked);
-        if self.config.check == Check::Honest && changed < u64::try_from(some).unwrap_or(u64::MAX) {
-            return Ok(());
-        }
-        self.look_at_all()
-    }
-
-    /// Unless that was done since the last change.
-    fn look_at_all(&mut self) -> Result<(), Failure> {
-        if self.checked == self.changes || self.config.check == Check::Nothing {
-            return Ok(());
-        }
-        self.checked = self.changes;
-        let live = self.snapshots();
-        self.formed = self.formed || invariant::principals(&live).len() > self.r();
-        let verdict = match self.config.check {
-            Check::Honest => return self.check_honest(&live),
-            Check::Full if self.formed => invariant::check_full(&live, self.r()),
-            _ => invariant::check_structure(&live),
-        };
-        verdict.map_err(|violation: Violation| self.failure(violation.to_string()))
     }
 }
 

@@ -27,13 +27,11 @@ fn text(status: &Status) -> String {
         "member",
         format!("{} ({}) {}", status.name, status.role, status.member),
     );
-    field(
-        "ring",
-        format!(
-            "{}, {}, statement {}",
-            status.ring, status.state, status.statement
-        ),
-    );
+    let mut ring = format!("{}, {}", status.ring, status.state);
+    if status.statement > 0 {
+        ring.push_str(&format!(", statement {}", status.statement));
+    }
+    field("ring", ring);
     field(
         "daemon",
         format!("pid {}, up {:.0} s", status.pid, status.uptime_s),

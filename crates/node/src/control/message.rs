@@ -135,8 +135,8 @@ pub struct Status {
     pub role: String,
     /// Domain of the ring.
     pub ring: String,
-    /// Number of the owner's latest statement that this member knows; it grows with each change of the ring: who joins, who is revoked, who has
-    /// another key. 0 from a daemon that does not say it.
+    /// Number of the owner's latest statement that this member knows; it grows with each change of the ring: who joins, who is revoked, who is
+    /// asked for another key or has one. 0 from a daemon of a build that does not say it.
     #[serde(default)]
     pub statement: u64,
     /// Process id of the daemon.

@@ -119,13 +119,7 @@ async fn a_newer_invite_withdraws_an_unused_one_and_a_members_name_is_taken() {
 async fn an_invite_that_has_expired_makes_nobody_a_member() {
     let place = Place::new();
     let _serving = place.serve().await;
-    let options = InviteOptions {
-        name: "alice".to_owned(),
-        role: Role::Leaf,
-        valid_for: std::time::Duration::from_secs(1),
-        spoken: false,
-    };
-    let invite = place.authority().invite(&options).unwrap().to_string();
+    let invite = place.invite_for("alice", Role::Leaf, 1);
     // Times are in whole seconds.
     tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
     let late = join(&place.home("alice"), &invite, None).await.unwrap_err();

@@ -57,10 +57,15 @@ impl Place {
     }
 
     pub(crate) fn invite(&self, name: &str, role: Role) -> String {
+        self.invite_for(name, role, 600)
+    }
+
+    /// An invite that is good for so many seconds.
+    pub(crate) fn invite_for(&self, name: &str, role: Role, seconds: u64) -> String {
         let options = InviteOptions {
             name: name.to_owned(),
             role,
-            valid_for: Duration::from_secs(600),
+            valid_for: Duration::from_secs(seconds),
             spoken: false,
         };
         self.authority().invite(&options).unwrap().to_string()

@@ -121,4 +121,10 @@ fn dozens_of_real_routers_form_a_ring_and_carry_messages() {
     assert!(value("packets_least").unwrap() > 0.0, "{figures:?}");
     assert!(value("passes").unwrap() > 1.0, "{figures:?}");
     assert!(value("passes_lost").unwrap() < 0.01, "{figures:?}");
+    for metric in [
+        "packets_processor_time_per_message",
+        "revocation_known_after_command",
+    ] {
+        assert!(value(metric).unwrap() > 0.0, "{metric}: {figures:?}");
+    }
 }

@@ -252,28 +252,3 @@ fn one_members_own_flood_takes_no_more_than_its_share() {
     net.settle();
     assert_eq!(net.members[1].heard, [text("honest")]);
 }
-
-/// A build that does not encrypt its links has other handshakes; it is refused, and told so.
-#[test]
-fn a_handshake_of_an_insecure_build_is_refused() {
-    let (mut net, _, _) = Net::pair();
-    let now = net.now;
-    let mut open = rubbish(7);
-    open[0] = 17;
-    net.members[1].links.handle_packet(now, address(1), &open);
-    let links = &mut net.members[1].links;
-    assert_eq!(links.counters().handshakes_foreign, 1);
-    assert_eq!(read_by(links), 0);
-    let (to, answer) = links.poll_transmit(now).unwrap();
-    assert_eq!((to, answer[0]), (address(1), 2));
-    assert!(answer.len() < 16);
-    open[0] = 18;
-    links.handle_packet(now, address(1), &open);
-    assert_eq!(links.counters().handshakes_foreign, 2);
-    assert!(links.poll_transmit(now).is_none(), "no answer to an answer");
-    assert_eq!(links.members(), []);
-}
-
-fn read_by(links: &Links) -> u64 {
-    links.counters().handshakes_read
-}

@@ -45,6 +45,11 @@ fn whoever_does_not_encrypt_gets_no_link_and_is_told_so() {
         "nobody's packets are made more"
     );
     assert!(!links.knows(&a));
+    assert_eq!(links.counters().handshakes_read, 0);
+    // An answer of such a build is answered nothing, or both would never end.
+    links.handle_packet(net.now, from, &[&[18][..], &initiation[1..]].concat());
+    assert_eq!(links.counters().handshakes_foreign, 2);
+    assert!(links.poll_transmit(net.now).is_none());
     net.settle();
     assert_eq!(net.members[1].up, 0);
 }
