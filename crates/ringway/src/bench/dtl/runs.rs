@@ -160,4 +160,31 @@ mod tests {
         std::fs::write(&path, "nonsense\nmore\n").unwrap();
         assert!(Runs::open(Some(&path), "one").is_err());
     }
+
+    /// Else a command that continues would show other figures than the one that measured, by the last of sixteen digits.
+    #[test]
+    fn what_is_read_is_to_the_last_bit_what_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("runs");
+        let task = Task {
+            cell: CELLS[0],
+            contender: Contender::Ringway,
+            case: Case::Alone,
+            quick: true,
+            run: 1,
+        };
+        let series: Vec<f64> = (1..2_000).map(|n| 2.65 + f64::from(n) / 7e3).collect();
+        let outcome = Outcome {
+            values: series
+                .iter()
+                .map(|value| (value.to_string(), *value))
+                .collect(),
+            series: Vec::new(),
+        };
+        let runs = Runs::open(Some(&path), "one").unwrap();
+        runs.keep(&task, outcome.clone()).unwrap();
+        let outcomes = Runs::open(Some(&path), "one").unwrap().into_outcomes();
+        let kept: Vec<_> = outcomes.into_values().map(|kept| kept.values).collect();
+        assert_eq!(kept, [outcome.values]);
+    }
 }
