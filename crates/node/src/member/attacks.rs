@@ -2,6 +2,7 @@
 
 mod leaves;
 mod members;
+mod routers;
 #[cfg(not(feature = "insecure"))]
 mod sessions;
 

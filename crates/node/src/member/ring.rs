@@ -113,6 +113,28 @@ impl Runtime {
         Ok(())
     }
 
+    /// Gives the place in the ring up, and tells those whom a link leads to: for anybody else no link is made any more, and its questions stay unanswered. Where the ring
+    /// is too small to be left, the others find out like that, too.
+    pub(super) fn leave_ring(&mut self, now: Instant) {
+        let Some(mut chord) = self.chord.take() else {
+            return;
+        };
+        match chord.leave(now) {
+            Ok(()) => tracing::info!("this router leaves the ring"),
+            Err(refused) => tracing::info!(%refused, "this router ends without leaving the ring"),
+        }
+        while let Some(transmit) = chord.poll_transmit() {
+            let linked = self.directory.cached_router(&transmit.to);
+            if let Some(to) = linked.map(|certificate| certificate.member())
+                && self.links.is_up(&to)
+            {
+                let message = LinkMessage::Overlay(transmit.message.encode().into());
+                self.links.send(now, &to, message);
+            }
+        }
+        self.transmit(now);
+    }
+
     /// Moves messages and events out of the overlay; true if there were any.
     pub(super) fn drain_chord(&mut self, now: Instant) -> bool {
         let mut moved = false;

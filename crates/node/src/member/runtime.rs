@@ -175,7 +175,7 @@ impl Runtime {
         *self.counters.entry(what).or_default() += 1;
     }
 
-    /// Runs until `shutdown` completes, then says goodbye to all.
+    /// Runs until `shutdown` completes, then leaves the ring and says goodbye to all.
     pub(crate) async fn run(mut self, shutdown: impl Future<Output = ()> + Send) {
         tokio::pin!(shutdown);
         let mut tick = tokio::time::interval(HOUSEKEEPING);
@@ -202,6 +202,7 @@ impl Runtime {
             }
             self.handle_timeouts(Instant::now());
         }
+        self.leave_ring(Instant::now());
         self.say_goodbye();
     }
 
@@ -408,7 +409,7 @@ impl Runtime {
     }
 
     /// Packets to one address leave together, as far as they follow each other.
-    fn transmit(&mut self, now: Instant) {
+    pub(super) fn transmit(&mut self, now: Instant) {
         let mut next = self.links.poll_transmit(now);
         while let Some((address, packet)) = next.take() {
             let mut packets = vec![packet];

@@ -120,6 +120,7 @@ impl Chord {
                 seeds.push(key);
             }
         }
+        seeds.retain(|key| self.standing(key) != Standing::Refused);
         seeds.shuffle(&mut self.rng);
         if seeds.is_empty() {
             return self.join_failed(now);

@@ -25,6 +25,7 @@ use std::time::Instant;
 use rand::seq::IndexedRandom;
 
 use crate::chord::Chord;
+use crate::credentials::Standing;
 use crate::key::{RingKey, between};
 use crate::limits::{
     JOIN_WAYS, LOSS_REMEMBERED, REUNITE_INTERVAL, REUNITE_INTERVAL_ALONE, REUNITE_INTERVAL_QUIET,
@@ -59,7 +60,11 @@ impl Chord {
         let neighbour = |key: &RingKey| {
             self.ring.successors.contains(key) || self.ring.predecessor == Some(*key)
         };
-        let strangers: Vec<RingKey> = self.peers.known().filter(|key| !neighbour(key)).collect();
+        // Whoever may not be used knows no way to anybody.
+        let usable = |key: &RingKey| self.standing(key) != Standing::Refused;
+        let strangers = self.peers.known();
+        let strangers = strangers.filter(|key| !neighbour(key) && usable(key));
+        let strangers: Vec<RingKey> = strangers.collect();
         let some = strangers.sample(&mut self.rng, JOIN_WAYS).copied();
         let some: VecDeque<RingKey> = some.collect();
         if !some.is_empty() {

@@ -65,13 +65,23 @@ pub(super) struct Honest {
     pub(super) certificate: Certificate,
     pub(super) directory: Arc<Directory>,
     pub(super) address: SocketAddr,
-    pub(super) _stop: oneshot::Sender<()>,
-    pub(super) _home: tempfile::TempDir,
+    /// Dropped, it ends as by a signal.
+    pub(super) stop: oneshot::Sender<()>,
+    pub(super) home: tempfile::TempDir,
 }
 
 impl Honest {
     pub(super) async fn start(owner: &mut Owner, name: &str, config: &str) -> Honest {
-        let home = tempfile::tempdir().unwrap();
+        Honest::start_in(tempfile::tempdir().unwrap(), owner, name, config).await
+    }
+
+    /// In a folder in which something is already.
+    pub(super) async fn start_in(
+        home: tempfile::TempDir,
+        owner: &mut Owner,
+        name: &str,
+        config: &str,
+    ) -> Honest {
         let identity = Identity::generate().unwrap();
         let address = free_address().unwrap();
         let certificate = owner.issue(&identity, name, Some(address));
@@ -110,8 +120,8 @@ impl Honest {
             certificate,
             directory,
             address,
-            _stop: stop,
-            _home: home,
+            stop,
+            home,
         }
     }
 
