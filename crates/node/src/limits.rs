@@ -377,6 +377,11 @@ pub const REGISTERED_FOR: std::time::Duration = std::time::Duration::from_secs(1
 /// Source: a round trip and more, as [`HELLO_PAUSE`].
 pub const REGISTER_AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
 
+/// The same where only mail leads to the parent.
+///
+/// Source: servers that put a stranger's first mail off (greylisting, RFC 6647) want it again some minutes later. A lost one costs that much.
+pub const REGISTER_AGAIN_BY_MAIL: std::time::Duration = std::time::Duration::from_secs(900);
+
 /// How long a router keeps a leaf's HELLO.
 ///
 /// Source: four registrations ([`REGISTER_PAUSE`]). Past it the leaf is not found.

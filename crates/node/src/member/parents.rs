@@ -2,7 +2,7 @@
 //! tell it from which address they hear it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use minicbor::bytes::ByteVec;
 use ringway_transport::{
@@ -12,7 +12,7 @@ use ringway_transport::{
 use super::mapping::PortMapping;
 use super::runtime::Runtime;
 use crate::certificate::{Certificate, Role};
-use crate::limits::{PARENTS, PUNCH_PAUSE, REGISTER_AGAIN, REGISTERED_FOR};
+use crate::limits::{PARENTS, PUNCH_PAUSE, REGISTER_AGAIN, REGISTER_AGAIN_BY_MAIL, REGISTERED_FOR};
 use crate::link::LinkMessage;
 
 /// What one parent does for us.
@@ -26,8 +26,20 @@ struct Parent {
     answered: bool,
     /// Whether it passes packets on.
     relays: bool,
+    /// Whether only mail leads to it.
+    by_mail: bool,
     /// The UDP socket from which it hears us.
     observed: Option<Address>,
+}
+
+impl Parent {
+    /// How long it has to confirm a registration.
+    fn register_again(&self) -> Duration {
+        match self.by_mail {
+            true => REGISTER_AGAIN_BY_MAIL,
+            false => REGISTER_AGAIN,
+        }
+    }
 }
 
 /// Addresses of ours that are others' doing.
@@ -74,7 +86,9 @@ impl Parents {
 
     /// Those that pass packets on.
     pub(super) fn that_relay(&self) -> impl Iterator<Item = &MemberId> {
-        let relays = self.chosen.iter().filter(|(_, parent)| parent.relays);
+        // Each packet would be a mail.
+        let relays = self.chosen.iter();
+        let relays = relays.filter(|(_, parent)| parent.relays && !parent.by_mail);
         relays.map(|(member, _)| member)
     }
 
@@ -162,21 +176,28 @@ impl Runtime {
         self.register(now);
     }
 
-    /// Keeps those that are still there, and fills up with others that can pass packets on.
+    /// Keeps those that are still there, and fills up with others that can pass packets on. Where only mail leads to routers, one of them makes us findable.
     fn choose_parents(&mut self) {
-        let fit = |member: &MemberId| {
-            // Each registration and each packet would be a mail.
+        let by_mail = |member: &MemberId| {
             let path = self.links.path(member);
-            path.is_some_and(|path| path.protocol() != Protocol::Smtp)
+            path.is_none_or(|path| path.protocol() == Protocol::Smtp)
         };
-        let candidates = self.parents().into_iter().filter(fit);
-        let candidates: BTreeSet<MemberId> = candidates.collect();
+        let (mail, direct): (BTreeSet<_>, BTreeSet<_>) =
+            self.parents().into_iter().partition(by_mail);
+        // Each registration is a mail: one parent is enough.
+        let (candidates, most, by_mail) = match direct.is_empty() {
+            true => (mail, 1, true),
+            false => (direct, PARENTS, false),
+        };
         let chosen = &mut self.parents.chosen;
         chosen.retain(|member, _| candidates.contains(member));
         for member in candidates {
-            if chosen.len() < PARENTS {
+            if chosen.len() < most {
                 chosen.entry(member).or_default();
             }
+        }
+        for parent in chosen.values_mut() {
+            parent.by_mail = by_mail;
         }
     }
 
@@ -252,8 +273,7 @@ impl Runtime {
         };
         let chosen = &self.parents.chosen;
         let observed: BTreeSet<&Address> = chosen.values().flat_map(|p| &p.observed).collect();
-        let relays = chosen.iter().filter(|(_, parent)| parent.relays);
-        let relays = relays.map(|(parent, _)| relay(parent)).collect();
+        let relays = self.parents.that_relay().map(relay).collect();
         if self.network.is_hidden() {
             return Lent {
                 relays,
@@ -299,7 +319,7 @@ impl Runtime {
         };
         for (member, parent) in &mut self.parents.chosen {
             if parent.register.is_none_or(|due| now >= due) {
-                parent.register = Some(now + REGISTER_AGAIN);
+                parent.register = Some(now + parent.register_again());
                 parent.confirmed = false;
                 let hello = ByteVec::from(hello.clone());
                 let registration = LinkMessage::Register { hello };

@@ -182,14 +182,15 @@ fn a_transport_of_ones_own_carries_files_too() {
 
 #[test]
 fn where_only_mail_is_left_a_file_arrives_by_mail() {
-    let ports = [free_port().unwrap(), free_port().unwrap()];
-    let mailboxes = [("oslo", ports[0]), ("alice", ports[1])];
+    let ports = [(); 3].map(|()| free_port().unwrap());
+    let mailboxes = [("oslo", ports[0]), ("alice", ports[1]), ("lima", ports[2])];
     let Some(postfix) = Postfix::start(&mailboxes, &[""], |_| String::new()).unwrap() else {
         not_tested("a ring by mail needs Postfix and root");
         return;
     };
     let builder = RingBuilder::new(program())
         .absent_router("oslo")
+        .absent_router("lima")
         .absent_leaf("alice");
     let mut ring = builder.start().unwrap();
     let smtp = |name: &str, port: u16| {
@@ -199,10 +200,12 @@ fn where_only_mail_is_left_a_file_arrives_by_mail() {
             postfix.ports[0]
         )
     };
-    let oslo = ring.member_mut("oslo").unwrap();
     let usual = "[\"udp\", \"tcp\", \"quic\", \"ws\"]";
-    oslo.configure(usual, &smtp("oslo", ports[0])).unwrap();
-    oslo.start().unwrap();
+    for (name, port) in [("oslo", ports[0]), ("lima", ports[2])] {
+        let router = ring.member_mut(name).unwrap();
+        router.configure(usual, &smtp(name, port)).unwrap();
+        router.start().unwrap();
+    }
     let known =
         "[[peer]]\nname = \"oslo\"\naddresses = [\"smtp://oslo@ring.test?X-Ringway=oslo-7f3k\"]\n";
     let alice = ring.member_mut("alice").unwrap();
@@ -213,6 +216,9 @@ fn where_only_mail_is_left_a_file_arrives_by_mail() {
     send(&ring, "alice", "oslo", 20_000);
     // The router has only the leaf's own word for its mailbox.
     send(&ring, "oslo", "alice", 20_000);
+    // Another knows nothing of it but what the ring says.
+    uses(&ring, "lima", "alice", "smtp://");
+    send(&ring, "lima", "alice", 20_000);
     let log = postfix.log();
     assert!(
         log.contains("from=<>") && !log.contains("status=bounced"),
