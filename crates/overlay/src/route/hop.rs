@@ -129,8 +129,15 @@ impl Chord {
             ways.rotate_left(first);
         }
         let farthest = Offset::within(&distance);
-        let others = self.fingers.entries().iter().rev();
-        let others = others.filter(|finger| Some(finger.offset) <= farthest);
+        let fingers = self.fingers.entries();
+        let (before_it, behind) =
+            fingers.split_at(fingers.partition_point(|finger| Some(finger.offset) <= farthest));
+        // The finger behind the target may have those before its own point in its group, the owner among them.
+        let group = behind.first().map(|finger| finger.group.as_slice());
+        if let Some(owner) = group.and_then(|group| owner_within(group, target, usable)) {
+            return Some(owner);
+        }
+        let others = before_it.iter().rev();
         for finger in ways.into_iter().chain(others) {
             if let Some(owner) = owner_within(&finger.group, target, usable) {
                 return Some(owner);

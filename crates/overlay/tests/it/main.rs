@@ -7,6 +7,7 @@ mod bounds;
 mod groups;
 mod hostile;
 mod keys;
+mod lookups;
 mod maintenance;
 mod messages;
 mod records;
@@ -34,6 +35,14 @@ fn key(n: u8) -> RingKey {
     let mut bytes = [0; 32];
     bytes[0] = n;
     RingKey::from_bytes(bytes)
+}
+
+/// The nine members around a point: four before it, five at it or after, where there is one at each key.
+fn around(point: &RingKey) -> Vec<RingKey> {
+    let at = point.as_bytes()[0];
+    (0..9)
+        .map(|n| key(at.wrapping_add(n).wrapping_sub(4)))
+        .collect()
 }
 
 /// Credentials that know the keys they were told of, and whose signatures anybody can forge who wants to.

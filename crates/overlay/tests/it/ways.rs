@@ -10,7 +10,7 @@ use ringway_overlay::{
 };
 
 use crate::routes::answer_of;
-use crate::{Notary, events, key, sent, start};
+use crate::{Notary, around, events, key, sent, start};
 
 const MEMBERS: f64 = 256.0;
 const ME: u8 = 100;
@@ -156,14 +156,6 @@ impl Sender {
     }
 }
 
-/// The nine members around a point: four before it, five at it or after.
-fn around(point: &RingKey) -> Vec<RingKey> {
-    let at = point.as_bytes()[0];
-    (0..9)
-        .map(|n| key(at.wrapping_add(n).wrapping_sub(4)))
-        .collect()
-}
-
 #[test]
 fn each_further_way_leaves_out_the_whole_groups_of_those_before() {
     for seed in 1..=20 {
@@ -181,6 +173,23 @@ fn each_further_way_leaves_out_the_whole_groups_of_those_before() {
                 assert!(shared.is_empty(), "seed {seed}: {before} and {hop}");
             }
         }
+    }
+}
+
+#[test]
+fn whoever_is_known_gets_its_messages_from_the_first_hand() {
+    let mut sender = Sender::new(3);
+    let known: BTreeSet<RingKey> = sender.groups.iter().flatten().copied().collect();
+    assert!(known.len() > 30, "{known:?}");
+    // Its own group it has not heard here.
+    let own = around(&key(ME));
+    for to in known.into_iter().filter(|to| !own.contains(to)) {
+        sender.first_hops.clear();
+        let destination = Destination::Member(to);
+        let sent = sender.chord.route(sender.now, destination, b"hello");
+        assert!(sent.is_ok(), "{sent:?}");
+        sender.pass(STEP, |_| Conduct::Swallow);
+        assert_eq!(sender.first_hops, [to]);
     }
 }
 

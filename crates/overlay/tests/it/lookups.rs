@@ -1,0 +1,134 @@
+//! Whom a lookup asks about what, and whom it believes: key 100 in a ring that has a member at each key.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ringway_overlay::{Chord, Config, Event, Membership, Message, RingKey, Snapshot, View};
+
+use crate::{Notary, around, events, key, sent, start};
+
+const MEMBERS: f64 = 256.0;
+const ME: u8 = 100;
+/// Whose point is looked up: no group that is known at first reaches over it.
+const OWNER: u8 = 205;
+/// Liars name traitors only, which stand so far from each other, and none near the point.
+const BETWEEN: u8 = 32;
+const FIRST: u8 = 28;
+const SEEDS: u8 = 20;
+/// Resolution of time.
+const STEP: Duration = Duration::from_millis(1);
+/// A lookup that takes longer has failed.
+const LONGEST: u32 = 60_000;
+
+/// What came of a lookup, and around which points it asked on its way, in order.
+struct Looked {
+    owner: Option<RingKey>,
+    verified: bool,
+    points: Vec<RingKey>,
+}
+
+/// Looks the owner up. Of those who are asked about a point on the way the first `liars` name traitors only.
+fn look_up(seed: u8, liars: usize) -> Looked {
+    let mut now = start();
+    let me = key(ME);
+    let config = Config {
+        finger_interval: Duration::from_secs(36_000),
+        ..Config::default()
+    };
+    let chord = Chord::new(me, config, [seed; 32]).unwrap();
+    let mut chord = chord.with_credentials(Box::new(Notary::new(me)), 7);
+    let state = Snapshot {
+        key: me,
+        state: Membership::Member,
+        predecessor: Some(key(ME - 1)),
+        successors: (1..=3).map(|n| key(ME + n)).collect(),
+    };
+    let points = chord.finger_points(1.0 / MEMBERS).into_iter();
+    let fingers = points.map(|(offset, point)| (offset, around(&point)));
+    let fingers = fingers.collect();
+    chord.restore(now, &state, fingers);
+    let mut target = [0x80; 32];
+    target[0] = OWNER - 1;
+    chord.lookup(now, RingKey::from_bytes(target)).unwrap();
+    let mut asked = BTreeMap::<RingKey, usize>::new();
+    let mut looked = Looked {
+        owner: None,
+        verified: false,
+        points: Vec::new(),
+    };
+    for _ in 0..LONGEST {
+        chord.handle_timeout(now);
+        for transmit in sent(&mut chord) {
+            let by = transmit.to.as_bytes()[0];
+            let answer = match transmit.message {
+                Message::GetNear { id, point } => {
+                    let before = asked.entry(point).or_default();
+                    if *before == 0 {
+                        looked.points.push(point);
+                    }
+                    *before += 1;
+                    let members = match *before <= liars {
+                        true => traitors(),
+                        false => around(&point),
+                    };
+                    Message::Near { id, members }
+                }
+                Message::GetView { id, .. } => Message::ViewIs { id, view: view(by) },
+                Message::Ping { id } => Message::Pong { id, member: true },
+                Message::GetState { id } => Message::State {
+                    id,
+                    predecessor: Some(key(by.wrapping_sub(1))),
+                    successors: (1..=3).map(|n| key(by.wrapping_add(n))).collect(),
+                },
+                _ => continue,
+            };
+            chord.handle_message(now, transmit.to, answer);
+        }
+        for event in events(&mut chord) {
+            if let Event::LookupDone {
+                owner, verified, ..
+            } = event
+            {
+                looked.owner = Some(owner);
+                looked.verified = verified;
+                return looked;
+            }
+        }
+        now += STEP;
+    }
+    looked
+}
+
+/// A traitor's group is one of traitors, too.
+fn view(by: u8) -> View {
+    let author = key(by);
+    let mut group = match by % BETWEEN == FIRST {
+        true => traitors(),
+        false => around(&author),
+    };
+    group.sort_unstable();
+    View::sign(&Notary::new(author), author, 1, None, 2_000, group)
+}
+
+fn traitors() -> Vec<RingKey> {
+    let all = (0..=255).filter(|n| n % BETWEEN == FIRST);
+    all.map(key).collect()
+}
+
+#[test]
+fn of_three_who_are_asked_two_may_lie() {
+    let mut misled = 0;
+    for seed in 1..=SEEDS {
+        let truly = look_up(seed, 0);
+        assert_eq!((truly.owner, truly.verified), (Some(key(OWNER)), true));
+        assert!(!truly.points.is_empty(), "somebody is asked on the way");
+        let among_liars = look_up(seed, 2);
+        let found = (among_liars.owner, among_liars.verified);
+        assert_eq!(found, (Some(key(OWNER)), true), "seed {seed}");
+        // Where it goes on is not for those to say whom it asks.
+        assert_eq!(among_liars.points, truly.points, "seed {seed}");
+        let by_liars_alone = look_up(seed, usize::MAX);
+        misled += usize::from(by_liars_alone.owner != Some(key(OWNER)));
+    }
+    assert!(misled > 0, "where all lie somebody is misled");
+}
