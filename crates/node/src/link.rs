@@ -472,6 +472,15 @@ pub(crate) fn decode_anything(data: &[u8]) {
     if let Some(message) = LinkMessage::decode(data) {
         assert_eq!(LinkMessage::decode(&message.encode()), Some(message));
     }
+    // What shares a packet reads as it does by itself, up to what makes no sense.
+    let mut again = Vec::new();
+    let mut whole = 0;
+    for message in LinkMessage::decode_all(data).map_while(|message| message) {
+        again.extend_from_slice(&message.encode());
+        whole += 1;
+    }
+    let read = LinkMessage::decode_all(&again).flatten().count();
+    assert_eq!(read, whole);
 }
 
 #[cfg(test)]

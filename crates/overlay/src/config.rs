@@ -124,6 +124,13 @@ mod tests {
             };
             assert_eq!(config.validate(), Err(ConfigError::Successors(successors)));
         }
+        for group in [0, 3, 4, 8, 16, 17] {
+            let config = Config {
+                group,
+                ..Config::default()
+            };
+            assert_eq!(config.validate(), Err(ConfigError::Group(group)));
+        }
         let config = Config {
             retries: 11,
             ..Config::default()

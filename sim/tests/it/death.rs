@@ -6,7 +6,7 @@ use ringway_overlay::Membership;
 use ringway_sim::scenario::{ask_everybody, at_rest, choose_victims, may_crash};
 use ringway_sim::seeds;
 
-use crate::{ok, ring_at_rest, seconds};
+use crate::{certified_ring_at_rest, ok, ring_at_rest, seconds};
 
 #[test]
 fn five_heal_after_one_of_them_dies() {
@@ -47,6 +47,29 @@ fn neighbours_that_die_together_are_survived_up_to_r_less_one() {
         assert!(may_crash(&sim, &victims));
         victims.iter().for_each(|key| sim.crash(*key));
         ok(sim.run_until(seconds(15), |sim| at_rest(sim, 14)));
+    }
+}
+
+#[test]
+fn with_certificates_too_members_die_together_leave_and_come_back_and_nobody_is_convicted() {
+    for seed in seeds(5) {
+        let (mut sim, _) = certified_ring_at_rest(seed, 16);
+        let members = sim.members();
+        let neighbours = &members[4..4 + sim.r() - 1];
+        assert!(may_crash(&sim, neighbours));
+        neighbours.iter().for_each(|key| sim.crash(*key));
+        ok(sim.run_until(seconds(15), |sim| at_rest(sim, 14)));
+        neighbours.iter().for_each(|key| sim.restart(*key));
+        ok(sim.run_until(seconds(15), |sim| at_rest(sim, 16)));
+        for key in [members[0], members[9]] {
+            assert!(sim.leave(key));
+            ok(sim.run_until(seconds(5), |sim| at_rest(sim, 15)));
+            sim.crash(key);
+            sim.restart(key);
+            ok(sim.run_until(seconds(15), |sim| at_rest(sim, 16)));
+        }
+        ok(ask_everybody(&mut sim, &members[..2], seconds(10)));
+        assert!(sim.convicted().is_empty(), "seed {seed}: all are honest");
     }
 }
 

@@ -37,9 +37,26 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A ring of `count` members at rest, on a network without loss.
+/// A ring of `count` members at rest, on a network without loss; without certificates, so that they have no groups and convict nobody.
 fn ring_at_rest(seed: u64, count: usize) -> (RingSim, Vec<ringway_overlay::RingKey>) {
-    let mut sim = RingSim::new(seed, RingConfig::default());
+    at_rest_by(seed, count, RingConfig::default())
+}
+
+/// The same of members with certificates.
+fn certified_ring_at_rest(seed: u64, count: usize) -> (RingSim, Vec<ringway_overlay::RingKey>) {
+    let config = RingConfig {
+        credentials: true,
+        ..RingConfig::default()
+    };
+    at_rest_by(seed, count, config)
+}
+
+fn at_rest_by(
+    seed: u64,
+    count: usize,
+    config: RingConfig,
+) -> (RingSim, Vec<ringway_overlay::RingKey>) {
+    let mut sim = RingSim::new(seed, config);
     let arrival = Arrival::Every(Duration::from_millis(200));
     let (keys, _) = ok(form(&mut sim, count, arrival, seconds(60)));
     (sim, keys)

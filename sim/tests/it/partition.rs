@@ -9,21 +9,20 @@ use ringway_sim::attack::{Attack, Divided, divided};
 use ringway_sim::scenario::{ask_everybody, at_rest};
 use ringway_sim::{Behaviour, Check, RingConfig, RingSim, seeds};
 
-use crate::{ok, ring_at_rest, seconds};
+use crate::{certified_ring_at_rest, ok, ring_at_rest, seconds};
 
 /// Divides a ring of `count` for a minute into parts by the member's place, and makes it whole again.
 fn divide_and_reunite(seed: u64, count: usize, part: impl Fn(usize) -> usize) {
-    divide_by(RingSim::divide, seed, count, part);
+    divide_by(RingSim::divide, ring_at_rest(seed, count).0, part);
 }
 
-/// The same, by any way of dividing.
+/// The same, by any way of dividing, of any ring.
 fn divide_by(
     divide: impl Fn(&mut RingSim, BTreeMap<RingKey, usize>),
-    seed: u64,
-    count: usize,
+    mut sim: RingSim,
     part: impl Fn(usize) -> usize,
 ) {
-    let (mut sim, _) = ring_at_rest(seed, count);
+    let (seed, count) = (sim.seed(), sim.members().len());
     ok(sim.run_for(seconds(20)));
     sim.set_check(Check::Nothing);
     let parts: BTreeMap<_, _> = sim
@@ -43,6 +42,7 @@ fn divide_by(
     sim.set_check(Check::Full);
     let targets = [sim.members()[0]];
     ok(ask_everybody(&mut sim, &targets, seconds(10)));
+    assert!(sim.convicted().is_empty(), "seed {seed}: all are honest");
 }
 
 #[test]
@@ -73,13 +73,28 @@ fn parts_that_hear_each_other_one_way_only_become_one_ring_again() {
     for seed in seeds(5) {
         for (count, parts) in [(16, 8), (16, 1), (8, 4)] {
             let place_in = |place: usize| place / parts % 2;
-            divide_by(RingSim::divide_one_way, seed, count, place_in);
+            let sim = ring_at_rest(seed, count).0;
+            divide_by(RingSim::divide_one_way, sim, place_in);
         }
         // One that hears nobody, and one that nobody hears.
         for (one, others) in [(1, 0), (0, 1)] {
             let part = |place: usize| if place == 3 { one } else { others };
-            divide_by(RingSim::divide_one_way, seed, 8, part);
+            divide_by(RingSim::divide_one_way, ring_at_rest(seed, 8).0, part);
         }
+    }
+}
+
+#[test]
+fn with_certificates_too_the_parts_become_one_ring_again_and_nobody_is_convicted() {
+    for seed in seeds(3) {
+        let sim = || certified_ring_at_rest(seed, 16).0;
+        divide_by(RingSim::divide, sim(), |place| place / 8);
+        divide_by(RingSim::divide, sim(), |place| usize::from(place == 3));
+        divide_by(RingSim::divide_one_way, sim(), |place| place / 8);
+        divide_by(RingSim::divide_one_way, sim(), |place| place % 2);
+        divide_by(RingSim::divide_one_way, sim(), |place| {
+            usize::from(place == 3)
+        });
     }
 }
 
@@ -121,6 +136,11 @@ fn traitors_do_not_keep_the_parts_of_a_ring_from_each_other() {
         // By plain lookups a third of the honest members have not found their places after four minutes.
         ok(sim.run_for(seconds(90)));
         assert_eq!(placed(&sim, traitors), (36, 36), "seed {seed}");
+        let mut convicted = sim.convicted().keys();
+        assert!(
+            convicted.all(|key| traitors.contains(key)),
+            "seed {seed}: an honest member is convicted"
+        );
     }
 }
 

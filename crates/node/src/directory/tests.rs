@@ -31,6 +31,38 @@ fn directory(owner: &Identity) -> Directory {
 }
 
 #[tokio::test]
+async fn a_certificate_that_is_remembered_counts_until_its_time_is_over() {
+    let owner = Identity::generate().unwrap();
+    let directory = directory(&owner);
+    let (member, now) = (MemberId::new([1; 32]), unix_seconds());
+    let fields = CertificateFields {
+        member,
+        name: "oslo".parse().unwrap(),
+        address: None,
+        nonce: [0; 16],
+        not_before: 0,
+        not_after: now + 2,
+        serial: 4,
+    };
+    let short = Certificate::issue(&owner, &fields);
+    directory.admit(short.as_bytes()).unwrap();
+    assert!(!directory.has_ended(&member));
+    while unix_seconds() < now + 2 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!(directory.cached(&member), None);
+    assert!(directory.has_ended(&member));
+    let refused = directory.admit(short.as_bytes()).unwrap_err();
+    assert!(matches!(refused, DirectoryError::Invalid(..)), "{refused}");
+    // Asked for by name it is asked about anew, and nobody answers.
+    let failed = directory.find("oslo").await.unwrap_err();
+    assert!(
+        matches!(failed, DirectoryError::Unavailable(..)),
+        "{failed}"
+    );
+}
+
+#[tokio::test]
 async fn an_older_certificate_takes_no_name_from_a_newer_one() {
     let owner = Identity::generate().unwrap();
     let directory = directory(&owner);

@@ -1,12 +1,14 @@
-//! `ringway ring publish --to`: the owner's own DNS servers, as far as no such server is needed.
+//! `ringway ring publish --to`: the owner's own DNS servers.
 
 use std::fs;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use ringway_testbed::{Outcome, Program, RingBuilder, free_address};
+use ringway_testbed::{Knot, Outcome, Program, RingBuilder, free_address};
 
-use super::{program, run};
+use super::{not_tested, program, run};
 
 /// As `keymgr -t ring-update hmac-sha256` writes it.
 const KEY: &str = "# hmac-sha256:ring-update:c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0IHNlY3I=\nkey:\n  - id: ring-update\n    algorithm: hmac-sha256\n    secret: c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0IHNlY3I=\n";
@@ -117,4 +119,44 @@ fn a_revocation_says_which_kept_server_does_not_know_it() {
     assert_eq!(again.code, Some(2), "{}", again.stderr);
     let forgotten = publish(&owner, &["--forget", &nobody]);
     assert_eq!(forgotten.code, Some(0), "{}", forgotten.stderr);
+}
+
+/// The response code of a DNS server's answer to a question for TXT records (RFC 1035 §4.1), and how many records it gives.
+fn asked(server: SocketAddr, name: &str) -> (u8, u16) {
+    let mut question = vec![0x52, 0x57, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in name.split('.') {
+        question.push(u8::try_from(label.len()).unwrap());
+        question.extend_from_slice(label.as_bytes());
+    }
+    question.extend_from_slice(&[0, 0, 16, 0, 1]);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    socket.send_to(&question, server).unwrap();
+    let mut answer = [0; 4_096];
+    let size = socket.recv(&mut answer).unwrap();
+    assert!(size >= 12 && answer[..2] == question[..2]);
+    (answer[3] & 0x0f, u16::from_be_bytes([answer[6], answer[7]]))
+}
+
+#[test]
+fn a_server_of_ones_own_gets_the_ring_and_every_revocation() {
+    const ABSENT: u8 = 3;
+    let Some(knot) = Knot::start("bed.ringway.test").unwrap() else {
+        return not_tested("a DNS server of one's own needs knot");
+    };
+    let mut ring = ring(program());
+    ring.authority.terminate().unwrap();
+    let owner = ring.folder().join("owner");
+    let (server, key) = (knot.address.to_string(), knot.key_file());
+    assert_eq!(asked(knot.address, "alice._member.bed.ringway.test").0, ABSENT);
+    let key = key.to_str().unwrap();
+    let kept = publish(&owner, &["--to", &server, "--tsig-key", key, "--keep"]);
+    assert_eq!(kept.code, Some(0), "{}", kept.stderr);
+    assert_eq!(asked(knot.address, "alice._member.bed.ringway.test"), (0, 1));
+    let home = owner.to_str().unwrap();
+    let revoked = run(&["--home", home, "ring", "revoke", "alice"]);
+    assert_eq!(revoked.code, Some(0), "{}", revoked.stderr);
+    assert_eq!(asked(knot.address, "alice._member.bed.ringway.test").0, ABSENT);
 }
