@@ -85,6 +85,7 @@ bench-overlay-real: setup ## real routers over UDP, beside a build without encry
 	$(CARGO) build --locked --release --package ringway
 	$(CARGO) build --locked --release --package ringway --features insecure --target-dir target/insecure
 	mkdir -p target/bench
+	RINGWAY_UNENCRYPTED=$(CURDIR)/target/insecure/release/ringway $(CARGO) test --locked --package ringway --test it unencrypted
 	target/release/ringway bench overlay --real --json --plots target/bench --beside target/insecure/release/ringway $(REAL) > target/bench/overlay-real.json
 	@cat target/bench/overlay-real.json
 

@@ -143,16 +143,21 @@ pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
         return draw(&figures, args.plots.as_deref());
     }
     let mut all = Vec::new();
-    // Each part takes minutes: what it gave is shown before the next one begins.
+    // Each part takes minutes: what it gave is shown before the next one begins, the others' figures first, with which ours are then compared.
     for attack in plan.parts() {
-        let mut figures = measure(output, &plan, attack)?;
+        let mut figures = match &peers {
+            Some(peers) => others(output, &plan, peers, attack)?,
+            None => Vec::new(),
+        };
+        let mut own = measure(output, &plan, attack)?;
         if let Some(peers) = &peers {
-            let others = others(output, &plan, peers, attack)?;
-            let own = figures.into_iter();
-            figures = own.map(|figure| peers.beside(figure, &others)).collect();
-            figures.extend(others);
+            own = own
+                .into_iter()
+                .map(|figure| peers.beside(figure, &figures))
+                .collect();
         }
-        show(output, &figures)?;
+        show(output, &own)?;
+        figures.extend(own);
         all.extend(figures);
     }
     draw(&all, args.plots.as_deref())
@@ -226,7 +231,7 @@ fn measure(
     Ok(figures)
 }
 
-/// The same lookups by other overlays.
+/// The same lookups by other overlays, each shown when it has ended.
 fn others(
     output: Output,
     plan: &Plan,
@@ -236,7 +241,9 @@ fn others(
     let mut figures = Vec::new();
     for name in peers.names(attack) {
         output.note(&format!("{name}, {}", peers::described(attack)));
-        figures.extend(peers.measure(name, plan.job(attack))?);
+        let measured = peers.measure(name, plan.job(attack))?;
+        show(output, &measured)?;
+        figures.extend(measured);
     }
     Ok(figures)
 }

@@ -27,6 +27,7 @@ mod routes;
 mod spoken;
 mod stopped;
 mod transports;
+mod unencrypted;
 mod usage;
 
 use std::io::Write as _;
