@@ -150,13 +150,22 @@ fn a_server_of_ones_own_gets_the_ring_and_every_revocation() {
     ring.authority.terminate().unwrap();
     let owner = ring.folder().join("owner");
     let (server, key) = (knot.address.to_string(), knot.key_file());
-    assert_eq!(asked(knot.address, "alice._member.bed.ringway.test").0, ABSENT);
+    assert_eq!(
+        asked(knot.address, "alice._member.bed.ringway.test").0,
+        ABSENT
+    );
     let key = key.to_str().unwrap();
     let kept = publish(&owner, &["--to", &server, "--tsig-key", key, "--keep"]);
     assert_eq!(kept.code, Some(0), "{}", kept.stderr);
-    assert_eq!(asked(knot.address, "alice._member.bed.ringway.test"), (0, 1));
+    assert_eq!(
+        asked(knot.address, "alice._member.bed.ringway.test"),
+        (0, 1)
+    );
     let home = owner.to_str().unwrap();
     let revoked = run(&["--home", home, "ring", "revoke", "alice"]);
     assert_eq!(revoked.code, Some(0), "{}", revoked.stderr);
-    assert_eq!(asked(knot.address, "alice._member.bed.ringway.test").0, ABSENT);
+    assert_eq!(
+        asked(knot.address, "alice._member.bed.ringway.test").0,
+        ABSENT
+    );
 }
