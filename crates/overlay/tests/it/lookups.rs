@@ -25,14 +25,22 @@ struct Looked {
     owner: Option<RingKey>,
     verified: bool,
     points: Vec<RingKey>,
+    /// Whom what was said on the way is told to, and who said it.
+    told: Vec<(RingKey, RingKey)>,
 }
 
 /// Looks the owner up. Of those who are asked about a point on the way the first `liars` name traitors only.
 fn look_up(seed: u8, liars: usize) -> Looked {
+    look_up_and_tell(seed, liars, 0.0)
+}
+
+/// The same, telling this share of what was said.
+fn look_up_and_tell(seed: u8, liars: usize, witness_share: f64) -> Looked {
     let mut now = start();
     let me = key(ME);
     let config = Config {
         finger_interval: Duration::from_secs(36_000),
+        witness_share,
         ..Config::default()
     };
     let chord = Chord::new(me, config, [seed; 32]).unwrap();
@@ -55,8 +63,11 @@ fn look_up(seed: u8, liars: usize) -> Looked {
         owner: None,
         verified: false,
         points: Vec::new(),
+        told: Vec::new(),
     };
     for _ in 0..LONGEST {
+        // What follows from its end is sent afterwards.
+        let ended = looked.owner.is_some();
         chord.handle_timeout(now);
         for transmit in sent(&mut chord) {
             let by = transmit.to.as_bytes()[0];
@@ -80,6 +91,10 @@ fn look_up(seed: u8, liars: usize) -> Looked {
                     predecessor: Some(key(by.wrapping_sub(1))),
                     successors: (1..=3).map(|n| key(by.wrapping_add(n))).collect(),
                 },
+                Message::Witness { said } => {
+                    looked.told.push((transmit.to, said.header.author));
+                    continue;
+                }
                 _ => continue,
             };
             chord.handle_message(now, transmit.to, answer);
@@ -91,8 +106,10 @@ fn look_up(seed: u8, liars: usize) -> Looked {
             {
                 looked.owner = Some(owner);
                 looked.verified = verified;
-                return looked;
             }
+        }
+        if ended {
+            return looked;
         }
         now += STEP;
     }
@@ -131,4 +148,23 @@ fn of_three_who_are_asked_two_may_lie() {
         misled += usize::from(by_liars_alone.owner != Some(key(OWNER)));
     }
     assert!(misled > 0, "where all lie somebody is misled");
+}
+
+#[test]
+fn what_is_said_to_a_lookup_is_told_to_those_beside_who_said_it() {
+    let (mut all, mut some) = (0, 0);
+    for seed in 1..=SEEDS {
+        assert_eq!(look_up_and_tell(seed, 0, 0.0).told, []);
+        let told = look_up_and_tell(seed, 0, 1.0).told;
+        assert!(!told.is_empty());
+        for (to, author) in &told {
+            assert!(to != author && *to != key(ME));
+            // The lookup's last group has nine members, the author among them.
+            let apart = to.as_bytes()[0].wrapping_sub(author.as_bytes()[0]);
+            assert!(apart <= 8 || apart >= 248, "{to} of {author}");
+        }
+        all += told.len();
+        some += look_up_and_tell(seed, 0, 0.5).told.len();
+    }
+    assert!((all / 4..all).contains(&some), "{some} of {all}");
 }
