@@ -372,6 +372,12 @@ pub const REGISTER_PAUSE: std::time::Duration = std::time::Duration::from_secs(3
 /// Source: in case it has forgotten nevertheless; an idle leaf has nothing to say. Past it the leaf registers again.
 pub const REGISTERED_FOR: std::time::Duration = std::time::Duration::from_secs(1800);
 
+/// The same where only mail leads to the parent.
+///
+/// Source: chosen; a registration and its answer are two mails, and new keys for them three more, of the hundred a day that one mailbox may get. The parent renews by
+/// itself what it was told, for as long as the link is up. Past it the leaf registers again.
+pub const REGISTERED_FOR_BY_MAIL: std::time::Duration = std::time::Duration::from_secs(6 * 3600);
+
 /// Pause before a registration that no parent has confirmed is repeated.
 ///
 /// Source: a round trip and more, as [`HELLO_PAUSE`].

@@ -41,13 +41,13 @@ async fn a_certificate_that_is_remembered_counts_until_its_time_is_over() {
         address: None,
         nonce: [0; 16],
         not_before: 0,
-        not_after: now + 2,
+        not_after: now + 4,
         serial: 4,
     };
     let short = Certificate::issue(&owner, &fields);
     directory.admit(short.as_bytes()).unwrap();
     assert!(!directory.has_ended(&member));
-    while unix_seconds() < now + 2 {
+    while unix_seconds() < now + 4 {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert_eq!(directory.cached(&member), None);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use minicbor::bytes::ByteVec;
+use rand::seq::SliceRandom as _;
 use ringway_transport::{
     Address, AddressDescriptor, Hello, MemberId, Protocol, RelayAddress, limits,
 };
@@ -12,7 +13,10 @@ use ringway_transport::{
 use super::mapping::PortMapping;
 use super::runtime::Runtime;
 use crate::certificate::{Certificate, Role};
-use crate::limits::{PARENTS, PUNCH_PAUSE, REGISTER_AGAIN, REGISTER_AGAIN_BY_MAIL, REGISTERED_FOR};
+use crate::limits::{
+    PARENTS, PUNCH_PAUSE, REGISTER_AGAIN, REGISTER_AGAIN_BY_MAIL, REGISTERED_FOR,
+    REGISTERED_FOR_BY_MAIL,
+};
 use crate::link::LinkMessage;
 
 /// What one parent does for us.
@@ -38,6 +42,14 @@ impl Parent {
         match self.by_mail {
             true => REGISTER_AGAIN_BY_MAIL,
             false => REGISTER_AGAIN,
+        }
+    }
+
+    /// How long what it has confirmed is enough.
+    fn registered_for(&self) -> Duration {
+        match self.by_mail {
+            true => REGISTERED_FOR_BY_MAIL,
+            false => REGISTERED_FOR,
         }
     }
 }
@@ -77,6 +89,33 @@ pub(super) struct Parents {
 }
 
 impl Parents {
+    /// Keeps those of `candidates` that are chosen, and fills up. `by_mail`: only mail leads to them, and each registration is one. One is enough then,
+    /// another one if it does not confirm.
+    fn choose(&mut self, now: Instant, mut candidates: Vec<MemberId>, by_mail: bool) {
+        let most = if by_mail { 1 } else { PARENTS };
+        let chosen = &mut self.chosen;
+        chosen.retain(|member, parent| {
+            let waits = parent.register.is_none_or(|due| now < due);
+            candidates.contains(member) && (parent.confirmed || waits || !by_mail)
+        });
+        while chosen.len() > most {
+            chosen.pop_last();
+        }
+        // Who is first among them nobody chooses by its id.
+        candidates.shuffle(&mut rand::rng());
+        for member in candidates {
+            if chosen.len() < most {
+                chosen.entry(member).or_default();
+            }
+        }
+        for parent in chosen.values_mut() {
+            if std::mem::replace(&mut parent.by_mail, by_mail) && !by_mail && !parent.confirmed {
+                // What left by mail may take long, or be lost.
+                parent.register = None;
+            }
+        }
+    }
+
     /// A parent that has restarted has forgotten what we registered.
     pub(super) fn is_linked_anew(&mut self, member: &MemberId) {
         if let Some(parent) = self.chosen.get_mut(member) {
@@ -154,7 +193,7 @@ impl Runtime {
 
     /// A leaf keeps links to a few routers.
     pub(super) fn look_after_parents(&mut self, now: Instant) {
-        self.choose_parents();
+        self.choose_parents(now);
         for parent in self.parents.chosen.keys() {
             self.links.keep(now, parent);
         }
@@ -171,34 +210,22 @@ impl Runtime {
     }
 
     fn tell_parents(&mut self, now: Instant) {
-        self.choose_parents();
+        self.choose_parents(now);
         self.say_what_has_changed(now);
         self.register(now);
     }
 
     /// Keeps those that are still there, and fills up with others that can pass packets on. Where only mail leads to routers, one of them makes us findable.
-    fn choose_parents(&mut self) {
-        let by_mail = |member: &MemberId| {
-            let path = self.links.path(member);
-            path.is_none_or(|path| path.protocol() == Protocol::Smtp)
-        };
-        let (mail, direct): (BTreeSet<_>, BTreeSet<_>) =
-            self.parents().into_iter().partition(by_mail);
-        // Each registration is a mail: one parent is enough.
-        let (candidates, most, by_mail) = match direct.is_empty() {
-            true => (mail, 1, true),
-            false => (direct, PARENTS, false),
-        };
-        let chosen = &mut self.parents.chosen;
-        chosen.retain(|member, _| candidates.contains(member));
-        for member in candidates {
-            if chosen.len() < most {
-                chosen.entry(member).or_default();
-            }
-        }
-        for parent in chosen.values_mut() {
-            parent.by_mail = by_mail;
-        }
+    fn choose_parents(&mut self, now: Instant) {
+        let protocol = |member: &MemberId| Some(self.links.path(member)?.protocol());
+        let parents = self.parents().into_iter();
+        let parents = parents.filter_map(|member| Some((member, protocol(&member)?)));
+        let (mail, direct): (Vec<_>, Vec<_>) =
+            parents.partition(|(_, protocol)| *protocol == Protocol::Smtp);
+        let by_mail = direct.is_empty();
+        let candidates = if by_mail { mail } else { direct };
+        let candidates = candidates.into_iter().map(|(member, _)| member).collect();
+        self.parents.choose(now, candidates, by_mail);
     }
 
     /// Makes links to further routers while there are too few.
@@ -229,7 +256,6 @@ impl Runtime {
                 !parents.contains(&member) && !dialled.contains(&member)
             })
             .collect();
-        use rand::seq::SliceRandom as _;
         let me = self.membership.certificate.member();
         if !self.network.order_parents(&me, &mut candidates, &parents) {
             candidates.shuffle(&mut rand::rng());
@@ -272,7 +298,8 @@ impl Runtime {
             })
         };
         let chosen = &self.parents.chosen;
-        let observed: BTreeSet<&Address> = chosen.values().flat_map(|p| &p.observed).collect();
+        let direct = chosen.values().filter(|parent| !parent.by_mail);
+        let observed: BTreeSet<&Address> = direct.flat_map(|p| &p.observed).collect();
         let relays = self.parents.that_relay().map(relay).collect();
         if self.network.is_hidden() {
             return Lent {
@@ -345,7 +372,7 @@ impl Runtime {
         parent.relays = relays;
         if !parent.confirmed {
             parent.confirmed = true;
-            parent.register = Some(now + REGISTERED_FOR);
+            parent.register = Some(now + parent.registered_for());
         }
         // Others hear at once that there is a way through it; of all else with the next look at the parents: not more often, whatever
         // a parent says.
@@ -485,6 +512,63 @@ impl Runtime {
         match self.links.path(member) {
             Some(Address::Relay(relay)) => self.is_at_our_site(&relay.parent),
             _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members(numbers: [u8; 4]) -> Vec<MemberId> {
+        numbers.map(|n| MemberId::new([n; 32])).to_vec()
+    }
+
+    #[test]
+    fn by_mail_one_parent_is_kept_and_another_taken_if_it_does_not_confirm() {
+        let now = Instant::now();
+        let mut parents = Parents::new(None);
+        let all = members([1, 2, 3, 4]);
+        parents.choose(now, all.clone(), false);
+        assert_eq!(parents.chosen.len(), PARENTS);
+        parents.choose(now, all.clone(), true);
+        assert_eq!(parents.chosen.len(), 1);
+        let mut chosen = BTreeSet::new();
+        for n in 0..200 {
+            let now = now + REGISTER_AGAIN_BY_MAIL * n;
+            parents.choose(now, all.clone(), true);
+            let (member, parent) = parents.chosen.first_key_value().unwrap();
+            assert!(parent.by_mail && parents.chosen.len() == 1);
+            chosen.insert(*member);
+            let parent = parents.chosen.values_mut().next().unwrap();
+            parent.register = Some(now + parent.register_again());
+        }
+        assert_eq!(chosen.len(), all.len(), "any of them");
+        let kept = *parents.chosen.keys().next().unwrap();
+        parents.chosen.values_mut().for_each(|p| p.confirmed = true);
+        parents.choose(now + REGISTER_AGAIN_BY_MAIL * 1_000, all, true);
+        assert!(parents.chosen.contains_key(&kept), "it has confirmed");
+    }
+
+    #[test]
+    fn what_left_by_mail_is_said_again_once_another_way_is_there() {
+        let now = Instant::now();
+        let mut parents = Parents::new(None);
+        let one = members([1; 4]);
+        for (confirmed, again) in [(false, true), (true, false)] {
+            parents.choose(now, one.clone(), true);
+            let parent = parents.chosen.values_mut().next().unwrap();
+            let due = Some(now + parent.register_again());
+            (parent.register, parent.confirmed, parent.relays) = (due, confirmed, true);
+            assert_eq!(
+                parents.that_relay().count(),
+                0,
+                "each packet would be a mail"
+            );
+            parents.choose(now, one.clone(), false);
+            let parent = parents.chosen.values().next().unwrap();
+            assert_eq!(parent.register.is_none(), again);
+            assert_eq!(parents.that_relay().count(), 1);
         }
     }
 }

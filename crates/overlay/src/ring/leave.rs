@@ -6,7 +6,7 @@ use crate::chord::Chord;
 use crate::event::{Event, LeaveRefused, LookupFailure, Membership};
 use crate::key::RingKey;
 use crate::message::Message;
-use crate::ring::{Operation, Ring};
+use crate::ring::Ring;
 
 impl Chord {
     /// Leaves the ring at once, and tells the neighbours.
@@ -62,8 +62,7 @@ impl Chord {
         self.neighbour_gone(now, &from);
         self.gone(now, from);
         self.peers.suspect(now, from);
-        if self.ring.operation == Operation::Idle && self.ring.successors.first() == Some(&from) {
-            self.drop_head(now, from);
-        }
+        // Whoever comes next before this member need not wait until the one that is gone has not answered; and what that owned is its own now.
+        self.forget_pointer(now, &from);
     }
 }

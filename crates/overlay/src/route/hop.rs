@@ -1,6 +1,7 @@
 //! Whom a message is handed to next, and what is remembered of those who took some.
 //!
-//! Near targets go straight to their owner: the own group knows it, or the group of the finger does. For others one member of the
+//! Near targets go straight to their owner: the own group knows it, or the group of the finger does; so do messages for a member whom the finger
+//! behind it has in its group. For others one member of the
 //! farthest finger before the target is drawn at random, among those that precede the target, so that each hop comes nearer. A retry
 //! takes the fingers in another order: with the distance as hexadecimal digits, the first try takes the first digit first, the second
 //! try the second, so that both visit other points of the ring until shortly before the target.
@@ -132,10 +133,14 @@ impl Chord {
         let fingers = self.fingers.entries();
         let (before_it, behind) =
             fingers.split_at(fingers.partition_point(|finger| Some(finger.offset) <= farthest));
-        // The finger behind the target may have those before its own point in its group, the owner among them.
-        let group = behind.first().map(|finger| finger.group.as_slice());
-        if let Some(owner) = group.and_then(|group| owner_within(group, target, usable)) {
-            return Some(owner);
+        // The finger behind the target may have in its group whom the message is for. Whom it has not says nothing: nobody has looked again whether it is
+        // as dense as the ring.
+        if behind
+            .first()
+            .is_some_and(|finger| finger.group.contains(target))
+            && usable(target)
+        {
+            return Some(*target);
         }
         let others = before_it.iter().rev();
         for finger in ways.into_iter().chain(others) {

@@ -1,7 +1,7 @@
 //! Whom a lookup asks about what, and whom it believes: key 100 in a ring that has a member at each key.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringway_overlay::{Chord, Config, Event, Membership, Message, RingKey, Snapshot, View};
 
@@ -20,11 +20,12 @@ const STEP: Duration = Duration::from_millis(1);
 /// A lookup that takes longer has failed.
 const LONGEST: u32 = 60_000;
 
-/// What came of a lookup, and around which points it asked on its way, in order.
+/// What came of a lookup.
 struct Looked {
     owner: Option<RingKey>,
     verified: bool,
-    points: Vec<RingKey>,
+    /// Who was asked who stands around which point, in order.
+    asked: Vec<(RingKey, RingKey)>,
     /// Whom what was said on the way is told to, and who said it.
     told: Vec<(RingKey, RingKey)>,
 }
@@ -34,9 +35,8 @@ fn look_up(seed: u8, liars: usize) -> Looked {
     look_up_and_tell(seed, liars, 0.0)
 }
 
-/// The same, telling this share of what was said.
-fn look_up_and_tell(seed: u8, liars: usize, witness_share: f64) -> Looked {
-    let mut now = start();
+/// A member at rest that tells this share of what was said to it.
+fn member(seed: u8, now: Instant, witness_share: f64) -> Chord {
     let me = key(ME);
     let config = Config {
         finger_interval: Duration::from_secs(36_000),
@@ -55,14 +55,21 @@ fn look_up_and_tell(seed: u8, liars: usize, witness_share: f64) -> Looked {
     let fingers = points.map(|(offset, point)| (offset, around(&point)));
     let fingers = fingers.collect();
     chord.restore(now, &state, fingers);
+    chord
+}
+
+/// The same, telling this share of what was said.
+fn look_up_and_tell(seed: u8, liars: usize, witness_share: f64) -> Looked {
+    let mut now = start();
+    let mut chord = member(seed, now, witness_share);
     let mut target = [0x80; 32];
     target[0] = OWNER - 1;
     chord.lookup(now, RingKey::from_bytes(target)).unwrap();
-    let mut asked = BTreeMap::<RingKey, usize>::new();
+    let mut before = BTreeMap::<RingKey, usize>::new();
     let mut looked = Looked {
         owner: None,
         verified: false,
-        points: Vec::new(),
+        asked: Vec::new(),
         told: Vec::new(),
     };
     for _ in 0..LONGEST {
@@ -73,10 +80,8 @@ fn look_up_and_tell(seed: u8, liars: usize, witness_share: f64) -> Looked {
             let by = transmit.to.as_bytes()[0];
             let answer = match transmit.message {
                 Message::GetNear { id, point } => {
-                    let before = asked.entry(point).or_default();
-                    if *before == 0 {
-                        looked.points.push(point);
-                    }
+                    looked.asked.push((transmit.to, point));
+                    let before = before.entry(point).or_default();
                     *before += 1;
                     let members = match *before <= liars {
                         true => traitors(),
@@ -138,12 +143,12 @@ fn of_three_who_are_asked_two_may_lie() {
     for seed in 1..=SEEDS {
         let truly = look_up(seed, 0);
         assert_eq!((truly.owner, truly.verified), (Some(key(OWNER)), true));
-        assert!(!truly.points.is_empty(), "somebody is asked on the way");
+        assert!(truly.asked.len() > 3, "more than one step is asked");
         let among_liars = look_up(seed, 2);
         let found = (among_liars.owner, among_liars.verified);
         assert_eq!(found, (Some(key(OWNER)), true), "seed {seed}");
-        // Where it goes on is not for those to say whom it asks.
-        assert_eq!(among_liars.points, truly.points, "seed {seed}");
+        // Neither where it goes on nor whom it asks there is for them to say.
+        assert_eq!(among_liars.asked, truly.asked, "seed {seed}");
         let by_liars_alone = look_up(seed, usize::MAX);
         misled += usize::from(by_liars_alone.owner != Some(key(OWNER)));
     }

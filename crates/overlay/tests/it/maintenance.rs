@@ -132,6 +132,19 @@ fn a_closer_notifier_becomes_predecessor_and_a_farther_one_only_if_the_present_i
 }
 
 #[test]
+fn a_predecessor_that_leaves_is_not_waited_for() {
+    let now = start();
+    let mut chord = member(now, &[150, 200, 250]);
+    chord.handle_message(now, key(50), Message::Leaving);
+    assert_eq!(chord.predecessor(), None);
+    chord.handle_message(now, key(20), Message::Notify);
+    assert_eq!(chord.predecessor(), Some(key(20)));
+    // Nobody else can say so of it.
+    chord.handle_message(now, key(7), Message::Leaving);
+    assert_eq!(chord.predecessor(), Some(key(20)));
+}
+
+#[test]
 fn whoever_notifies_without_end_does_not_keep_a_member_pending() {
     let now = start();
     let mut chord = member(now, &[150, 200, 250]);

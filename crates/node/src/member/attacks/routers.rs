@@ -13,6 +13,7 @@ use crate::clock::unix_seconds;
 use crate::credentials::RouterCredentials;
 use crate::evidence::Evidence;
 use crate::link::LinkMessage;
+use crate::state::State;
 
 /// A router that answers what the ring has to know, and has no state of its own.
 struct Router {
@@ -20,6 +21,8 @@ struct Router {
     credentials: RouterCredentials,
     /// All routers of the ring, in their order.
     ring: Vec<RingKey>,
+    /// What it states of them.
+    view: Option<View>,
     /// How much of what it has heard has been answered.
     answered: usize,
 }
@@ -36,6 +39,7 @@ impl Router {
             puppet,
             credentials,
             ring: Vec::new(),
+            view: None,
             answered: 0,
         }
     }
@@ -44,8 +48,8 @@ impl Router {
         self.puppet.certificate.ring_key().unwrap()
     }
 
-    /// Its view, the number of which is the same always.
-    fn view(&self, group: Vec<RingKey>) -> View {
+    /// A view of the same number always: only one of them may be said by an honest one.
+    fn sign(&self, group: Vec<RingKey>) -> View {
         let expires = unix_seconds() + 60;
         View::sign(&self.credentials, self.key(), 1, None, expires, group)
     }
@@ -92,7 +96,7 @@ impl Router {
             },
             Message::GetView { id, .. } => Message::ViewIs {
                 id,
-                view: self.view(self.ring.clone()),
+                view: self.view.clone()?,
             },
             _ => return None,
         })
@@ -111,6 +115,7 @@ async fn ring(owner: &mut Owner, names: &[&str]) -> (Honest, Vec<Router>) {
     keys.sort_unstable();
     for router in &mut routers {
         router.ring.clone_from(&keys);
+        router.view = Some(router.sign(keys.clone()));
         router.say(&oslo, &Message::Notify);
     }
     (oslo, routers)
@@ -169,7 +174,7 @@ async fn a_router_that_tells_two_stories_is_convicted_by_a_file_and_stays_so() {
     assert_eq!(Evidence::kept(oslo.home.path()), []);
     let mallory = &mut routers[0];
     let (guilty, alone) = (mallory.puppet.certificate.clone(), mallory.key());
-    let other = mallory.view(vec![alone]);
+    let other = mallory.sign(vec![alone]);
     mallory.say(&oslo, &Message::Announce { view: other });
     let home = oslo.home.path().to_owned();
     until(&oslo, &mut routers, |_| !Evidence::kept(&home).is_empty()).await;
@@ -180,16 +185,24 @@ async fn a_router_that_tells_two_stories_is_convicted_by_a_file_and_stays_so() {
     // Nothing of the ring is asked of it any more, whatever it says.
     let mallory = &mut routers[0];
     assert!(quiet(mallory, &oslo).await);
-    // A router that starts with the file believes it, and another does not ask why.
+    // A router that starts with the file believes it, and does not begin its way into the ring there; another does not ask why.
     let files = tempfile::tempdir().unwrap();
     kept[0].keep(files.path(), &guilty.member()).unwrap();
     for (name, home, convicted) in [
         ("lima", files, true),
         ("cairo", tempfile::tempdir().unwrap(), false),
     ] {
+        let state = State::open(home.path()).unwrap();
+        state.remember_router(&guilty).unwrap();
+        drop(state);
         let router = Honest::start_in(home, &mut owner, name, DIRECT).await;
         mallory.puppet.link_to(&router).await;
-        assert_eq!(quiet(mallory, &router).await, convicted, "{name}");
+        quiet(mallory, &router).await;
+        let of_it = router.certificate.member();
+        let heard = mallory.puppet.heard.iter();
+        let mut heard = heard.filter(|(from, _)| *from == of_it);
+        let asked = heard.any(|(_, message)| matches!(message, LinkMessage::Overlay(_)));
+        assert_eq!(asked, !convicted, "{name}");
     }
 }
 
