@@ -99,7 +99,7 @@ bench-gate: setup-bench target/tools/bin/rattan ## measure the gateway beside NA
 
 # Traffic is counted for a whole network namespace: in one of its own, where the system allows that, nobody else's is in it.
 KADEMLIA ?= --traitors 5,20,30
-bench-kademlia: setup ## look points up in real rings and beside libp2p's Kademlia (two hours; KADEMLIA="--quick" for a quarter): target/bench/kademlia.json
+bench-kademlia: setup ## look points up in real rings and beside libp2p's Kademlia (three hours and more; KADEMLIA="--quick" for half an hour): target/bench/kademlia.json
 	$(CARGO) build --locked --release --package ringway
 	$(CARGO) build --locked --release --manifest-path benches/Cargo.toml --target-dir target --bin overlay-peers
 	mkdir -p target/bench
