@@ -1,7 +1,7 @@
 //! Whom a message is handed to next, and what is remembered of those who took some.
 //!
-//! Near targets go straight to their owner: the own group knows it, or the group of the finger does; so do messages for a member whom the finger
-//! behind it has in its group. For others one member of the
+//! Near targets go straight to their owner: the own group knows it, or the group of the finger does, the one behind the target included, if it is as dense as
+//! the ring or has the very member that is meant. For others one member of the
 //! farthest finger before the target is drawn at random, among those that precede the target, so that each hop comes nearer. A retry
 //! takes the fingers in another order: with the distance as hexadecimal digits, the first try takes the first digit first, the second
 //! try the second, so that both visit other points of the ring until shortly before the target.
@@ -14,6 +14,7 @@ use rand::{Rng, RngExt};
 use crate::chord::Chord;
 use crate::key::{Offset, RingKey, between};
 use crate::limits::{LEAST_PREFERENCE, MAX_PREFERENCES};
+use crate::lookup::DENSE;
 
 /// How many of the messages that somebody took on were answered: 1 for all. Only those are kept that are not as good as new.
 #[derive(Debug, Default)]
@@ -133,14 +134,12 @@ impl Chord {
         let fingers = self.fingers.entries();
         let (before_it, behind) =
             fingers.split_at(fingers.partition_point(|finger| Some(finger.offset) <= farthest));
-        // The finger behind the target may have in its group whom the message is for. Whom it has not says nothing: nobody has looked again whether it is
-        // as dense as the ring.
-        if behind
-            .first()
-            .is_some_and(|finger| finger.group.contains(target))
-            && usable(target)
+        // The finger behind the target may have the owner in its group. Whom it has not says nothing where it is thinner than the ring.
+        if let Some(finger) = behind.first()
+            && let Some(owner) = owner_within(&finger.group, target, usable)
+            && (owner == *target || self.density().stretch(&finger.group) <= DENSE)
         {
-            return Some(*target);
+            return Some(owner);
         }
         let others = before_it.iter().rev();
         for finger in ways.into_iter().chain(others) {

@@ -23,6 +23,17 @@ const LOST: Duration = Duration::from_secs(5);
 /// Rounds of messages after which a member that works again is preferred as before.
 const FORGIVING: usize = 15;
 
+/// The nine nearest members at a point but for these.
+fn group_without(point: &RingKey, without: &[RingKey]) -> Vec<RingKey> {
+    let mut group = around(point);
+    while let Some(at) = group.iter().position(|key| without.contains(key)) {
+        group.remove(at);
+        let last = group.last().map_or(0, |key| key.as_bytes()[0]);
+        group.push(key(last.wrapping_add(1)));
+    }
+    group
+}
+
 /// What those who get a message do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Conduct {
@@ -46,6 +57,11 @@ struct Sender {
 
 impl Sender {
     fn new(seed: u8) -> Sender {
+        Sender::knowing(seed, &[])
+    }
+
+    /// One whose fingers lack these members, and have others behind them.
+    fn knowing(seed: u8, without: &[RingKey]) -> Sender {
         let now = start();
         let me = key(ME);
         // Views are not answered here: whoever was asked for one would be taken for dead.
@@ -63,7 +79,7 @@ impl Sender {
         };
         let points = chord.finger_points(1.0 / MEMBERS).into_iter();
         let fingers: Vec<_> = points
-            .map(|(offset, point)| (offset, around(&point)))
+            .map(|(offset, point)| (offset, group_without(&point, without)))
             .collect();
         let groups = fingers.iter().map(|(_, group)| group.clone()).collect();
         chord.restore(now, &state, fingers);
@@ -173,6 +189,49 @@ fn each_further_way_leaves_out_the_whole_groups_of_those_before() {
                 assert!(shared.is_empty(), "seed {seed}: {before} and {hop}");
             }
         }
+    }
+}
+
+/// The receiver is in the group of the finger behind it, and gets the message first.
+#[test]
+fn after_a_straight_way_the_next_leaves_out_the_receivers_group_too() {
+    for (seed, receiver) in (1..=20).zip((0..4).cycle()) {
+        let mut sender = Sender::new(seed);
+        let to = Destination::Member(key(receiver));
+        sender.chord.route(sender.now, to, b"hello").unwrap();
+        let ways = u32::try_from(ROUTE_WAYS).unwrap();
+        sender.pass(ROUTE_TIME * ways, |_| Conduct::Swallow);
+        let hops = sender.first_hops.clone();
+        assert!(hops.len() >= ROUTE_WAYS, "seed {seed}: {hops:?}");
+        assert_eq!(hops[0], key(receiver), "seed {seed}");
+        for (n, hop) in hops.iter().enumerate().take(ROUTE_WAYS).skip(1) {
+            for before in hops.iter().take(n) {
+                let shared = &sender.groups_of(hop) & &sender.groups_of(before);
+                assert!(shared.is_empty(), "seed {seed}: {before} and {hop}");
+            }
+        }
+    }
+}
+
+/// Points in the reach of the finger behind them go straight to who owns them only if its group is as dense as the ring.
+#[test]
+fn a_group_with_gaps_says_nothing_of_who_owns_a_point() {
+    let mut target = [0x80; 32];
+    target[0] = 0;
+    let point = RingKey::from_bytes(target);
+    for (left_out, straight) in [(&[][..], true), (&[1, 2, 3, 5, 6, 7], false)] {
+        let mut firsts = BTreeSet::new();
+        for seed in 1..=20 {
+            let without: Vec<RingKey> = left_out.iter().map(|n| key(*n)).collect();
+            let mut sender = Sender::knowing(seed, &without);
+            let to = Destination::Point(point);
+            sender.chord.route(sender.now, to, b"hello").unwrap();
+            sender.pass(STEP, |_| Conduct::Swallow);
+            firsts.insert(sender.first_hops[0]);
+        }
+        let owner = BTreeSet::from([key(1)]);
+        assert_eq!(firsts == owner, straight, "{firsts:?}");
+        assert!(!firsts.contains(&key(4)), "whom liars name: {firsts:?}");
     }
 }
 
