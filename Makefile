@@ -80,7 +80,7 @@ bench-overlay: setup ## look points up in rings with traitors (hours; OVERLAY="-
 	target/release/ringway bench overlay --json --plots target/bench $(OVERLAY) > target/bench/overlay.json
 	@cat target/bench/overlay.json
 
-bench-overlay-real: setup ## real routers over UDP, beside a build without encryption, and its tests (half an hour; REAL="--quick" for six minutes): target/bench/overlay-real.json and a plot
+bench-overlay-real: setup ## real routers over UDP, beside a build without encryption, and its tests (half an hour after its builds; REAL="--quick" for six minutes): target/bench/overlay-real.json and a plot
 	$(CARGO) test --locked --package ringway-node --features insecure --lib link::
 	$(CARGO) build --locked --release --package ringway
 	$(CARGO) build --locked --release --package ringway --features insecure --target-dir target/insecure

@@ -351,12 +351,6 @@ impl RingSim {
         self.trace
     }
 
-    /// What everything follows from.
-    #[must_use]
-    pub fn seed(&self) -> u64 {
-        self.seed
-    }
-
     /// Zave's r: entries of a successor list.
     #[must_use]
     pub fn r(&self) -> usize {

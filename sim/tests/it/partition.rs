@@ -13,16 +13,16 @@ use crate::{certified_ring_at_rest, ok, ring_at_rest, seconds};
 
 /// Divides a ring of `count` for a minute into parts by the member's place, and makes it whole again.
 fn divide_and_reunite(seed: u64, count: usize, part: impl Fn(usize) -> usize) {
-    divide_by(RingSim::divide, ring_at_rest(seed, count).0, part);
+    divide_by(RingSim::divide, (seed, ring_at_rest(seed, count).0), part);
 }
 
 /// The same, by any way of dividing, of any ring.
 fn divide_by(
     divide: impl Fn(&mut RingSim, BTreeMap<RingKey, usize>),
-    mut sim: RingSim,
+    (seed, mut sim): (u64, RingSim),
     part: impl Fn(usize) -> usize,
 ) {
-    let (seed, count) = (sim.seed(), sim.members().len());
+    let count = sim.members().len();
     ok(sim.run_for(seconds(20)));
     sim.set_check(Check::Nothing);
     let parts: BTreeMap<_, _> = sim
@@ -73,13 +73,17 @@ fn parts_that_hear_each_other_one_way_only_become_one_ring_again() {
     for seed in seeds(5) {
         for (count, parts) in [(16, 8), (16, 1), (8, 4)] {
             let place_in = |place: usize| place / parts % 2;
-            let sim = ring_at_rest(seed, count).0;
+            let sim = (seed, ring_at_rest(seed, count).0);
             divide_by(RingSim::divide_one_way, sim, place_in);
         }
         // One that hears nobody, and one that nobody hears.
         for (one, others) in [(1, 0), (0, 1)] {
             let part = |place: usize| if place == 3 { one } else { others };
-            divide_by(RingSim::divide_one_way, ring_at_rest(seed, 8).0, part);
+            divide_by(
+                RingSim::divide_one_way,
+                (seed, ring_at_rest(seed, 8).0),
+                part,
+            );
         }
     }
 }
@@ -87,7 +91,7 @@ fn parts_that_hear_each_other_one_way_only_become_one_ring_again() {
 #[test]
 fn with_certificates_too_the_parts_become_one_ring_again_and_nobody_is_convicted() {
     for seed in seeds(3) {
-        let sim = || certified_ring_at_rest(seed, 16).0;
+        let sim = || (seed, certified_ring_at_rest(seed, 16).0);
         divide_by(RingSim::divide, sim(), |place| place / 8);
         divide_by(RingSim::divide, sim(), |place| usize::from(place == 3));
         divide_by(RingSim::divide_one_way, sim(), |place| place / 8);

@@ -1,13 +1,12 @@
 //! Whom a lookup asks about what, and whom it believes: key 100 in a ring that has a member at each key.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use ringway_overlay::{Chord, Config, Event, Membership, Message, RingKey, Snapshot, View};
+use ringway_overlay::{Event, Message, RingKey, View};
 
-use crate::{Notary, around, events, key, sent, start};
+use crate::{Notary, around, events, in_a_full_ring, key, sent, start};
 
-const MEMBERS: f64 = 256.0;
 const ME: u8 = 100;
 /// Whose point is looked up: no group that is known at first reaches over it.
 const OWNER: u8 = 205;
@@ -35,33 +34,10 @@ fn look_up(seed: u8, liars: usize) -> Looked {
     look_up_and_tell(seed, liars, 0.0)
 }
 
-/// A member at rest that tells this share of what was said to it.
-fn member(seed: u8, now: Instant, witness_share: f64) -> Chord {
-    let me = key(ME);
-    let config = Config {
-        finger_interval: Duration::from_secs(36_000),
-        witness_share,
-        ..Config::default()
-    };
-    let chord = Chord::new(me, config, [seed; 32]).unwrap();
-    let mut chord = chord.with_credentials(Box::new(Notary::new(me)), 7);
-    let state = Snapshot {
-        key: me,
-        state: Membership::Member,
-        predecessor: Some(key(ME - 1)),
-        successors: (1..=3).map(|n| key(ME + n)).collect(),
-    };
-    let points = chord.finger_points(1.0 / MEMBERS).into_iter();
-    let fingers = points.map(|(offset, point)| (offset, around(&point)));
-    let fingers = fingers.collect();
-    chord.restore(now, &state, fingers);
-    chord
-}
-
 /// The same, telling this share of what was said.
 fn look_up_and_tell(seed: u8, liars: usize, witness_share: f64) -> Looked {
     let mut now = start();
-    let mut chord = member(seed, now, witness_share);
+    let (mut chord, _) = in_a_full_ring(now, seed, witness_share, around);
     let mut target = [0x80; 32];
     target[0] = OWNER - 1;
     chord.lookup(now, RingKey::from_bytes(target)).unwrap();

@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ringway_overlay::{
-    Chord, Config, Credentials, Event, MEMBER_LEN, Message, RingKey, SIGNATURE_LEN, Standing,
-    Transmit,
+    Chord, Config, Credentials, Event, MEMBER_LEN, Membership, Message, RingKey, SIGNATURE_LEN,
+    Snapshot, Standing, Transmit,
 };
 
 #[expect(
@@ -43,6 +43,37 @@ fn around(point: &RingKey) -> Vec<RingKey> {
     (0..9)
         .map(|n| key(at.wrapping_add(n).wrapping_sub(4)))
         .collect()
+}
+
+/// Key 100 at rest in a ring that has a member at each key, with fingers whose groups are these around their points, which it does not look up again.
+fn in_a_full_ring(
+    now: Instant,
+    seed: u8,
+    witness_share: f64,
+    group: impl Fn(&RingKey) -> Vec<RingKey>,
+) -> (Chord, Vec<Vec<RingKey>>) {
+    const ME: u8 = 100;
+    const MEMBERS: f64 = 256.0;
+    let config = Config {
+        finger_interval: Duration::from_secs(36_000),
+        witness_share,
+        ..Config::default()
+    };
+    let chord = Chord::new(key(ME), config, [seed; 32]).unwrap();
+    let mut chord = chord.with_credentials(Box::new(Notary::new(key(ME))), 7);
+    let state = Snapshot {
+        key: key(ME),
+        state: Membership::Member,
+        predecessor: Some(key(ME - 1)),
+        successors: (1..=3).map(|n| key(ME + n)).collect(),
+    };
+    let points = chord.finger_points(1.0 / MEMBERS).into_iter();
+    let fingers: Vec<_> = points
+        .map(|(offset, point)| (offset, group(&point)))
+        .collect();
+    let groups = fingers.iter().map(|(_, group)| group.clone()).collect();
+    chord.restore(now, &state, fingers);
+    (chord, groups)
 }
 
 /// Credentials that know the keys they were told of, and whose signatures anybody can forge who wants to.

@@ -5,14 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use ringway_overlay::limits::{ROUTE_TIME, ROUTE_WAYS};
-use ringway_overlay::{
-    Chord, Config, Destination, Event, Membership, Message, RingKey, Snapshot, Transmit,
-};
+use ringway_overlay::{Chord, Destination, Event, Message, RingKey, Transmit};
 
 use crate::routes::answer_of;
-use crate::{Notary, around, events, key, sent, start};
+use crate::{around, events, in_a_full_ring, key, sent, start};
 
-const MEMBERS: f64 = 256.0;
 const ME: u8 = 100;
 const RECEIVER: u8 = 205;
 const MESSAGES: usize = 200;
@@ -63,26 +60,8 @@ impl Sender {
     /// One whose fingers lack these members, and have others behind them.
     fn knowing(seed: u8, without: &[RingKey]) -> Sender {
         let now = start();
-        let me = key(ME);
         // Views are not answered here: whoever was asked for one would be taken for dead.
-        let config = Config {
-            finger_interval: Duration::from_secs(36_000),
-            ..Config::default()
-        };
-        let chord = Chord::new(me, config, [seed; 32]).unwrap();
-        let mut chord = chord.with_credentials(Box::new(Notary::new(me)), 7);
-        let state = Snapshot {
-            key: me,
-            state: Membership::Member,
-            predecessor: Some(key(ME - 1)),
-            successors: (1..=3).map(|n| key(ME + n)).collect(),
-        };
-        let points = chord.finger_points(1.0 / MEMBERS).into_iter();
-        let fingers: Vec<_> = points
-            .map(|(offset, point)| (offset, group_without(&point, without)))
-            .collect();
-        let groups = fingers.iter().map(|(_, group)| group.clone()).collect();
-        chord.restore(now, &state, fingers);
+        let (chord, groups) = in_a_full_ring(now, seed, 0.0, |point| group_without(point, without));
         Sender {
             now,
             chord,
