@@ -25,8 +25,6 @@ use zeroize::Zeroizing;
 
 pub use self::admit::Admitted;
 pub use self::kept::KeptServer;
-#[cfg(feature = "fuzzing")]
-pub(crate) use self::publish::decode_anything as decode_update;
 pub use self::publish::{
     DnsServer, Fault, InvalidDnsServer, Publication, PublishError, TsigKey, TsigKeyError,
 };
@@ -35,6 +33,10 @@ pub(crate) use self::server::SharedAuthority;
 pub use self::server::{Server, ServerError};
 use self::store::Store;
 pub use self::store::{MemberEntry, MemberState, OpenInvite};
+#[cfg(feature = "fuzzing")]
+pub(crate) use self::{
+    dns_tcp::decode_anything as decode_query, publish::decode_anything as decode_update,
+};
 use crate::certificate::{
     Certificate, CertificateFields, InvalidName, Name, RingId, Role, address_bytes,
 };

@@ -13,7 +13,7 @@ use crate::cbor::encode;
 use crate::limits::{CERTIFICATE_BYTES, NAME_BYTES};
 
 /// Separates certificates from everything else that a ring owner signs.
-const CONTEXT: &[u8] = b"ringway certificate";
+pub(crate) const CONTEXT: &[u8] = b"ringway certificate";
 
 /// What a member is to its ring.
 #[derive(

@@ -17,7 +17,8 @@ use crate::cbor::encode;
 use crate::certificate::RingId;
 use crate::limits::{GROUP, REVOCATIONS, STATEMENT_BYTES};
 
-const CONTEXT: &[u8] = b"ringway ring statement";
+/// Separates statements from everything else that a ring owner signs.
+pub(crate) const CONTEXT: &[u8] = b"ringway ring statement";
 
 /// Why bytes are not a valid statement of a ring.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

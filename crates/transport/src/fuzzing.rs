@@ -1,7 +1,7 @@
 //! Doors to private decoders, for the targets in `fuzz/` only.
 
 use crate::quic::clock::Word;
-use crate::{Receipt, Referral, exec, smtp};
+use crate::{Receipt, Referral, exec, smtp, ws};
 
 /// A frame of a child program, behind its length.
 pub fn exec_frame(data: &[u8]) {
@@ -53,4 +53,9 @@ pub fn clock_word(data: &[u8]) {
     if let Some(word) = Word::decode(data) {
         assert_eq!(word.encode(), data);
     }
+}
+
+/// What a stranger asks the web server for.
+pub fn web_request(data: &[u8]) {
+    ws::decode_anything(data);
 }

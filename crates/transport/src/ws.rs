@@ -14,6 +14,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use self::connection::Context;
+#[cfg(feature = "fuzzing")]
+pub(crate) use self::handshake::decode_anything;
 use crate::address::{Address, AddressDescriptor, Protocol, WebAddress, canonical};
 use crate::counters::{CounterSnapshot, Counters};
 use crate::limits::{

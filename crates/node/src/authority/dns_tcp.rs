@@ -11,7 +11,7 @@ use hickory_server::net::runtime::TokioTime;
 use hickory_server::net::xfer::Protocol;
 use hickory_server::server::{Request, RequestHandler as _, ResponseHandle};
 use ringway_transport::{Place, Places};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
@@ -64,7 +64,7 @@ async fn answer_all(
 }
 
 /// One query, behind its length.
-async fn read(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     let length = usize::from(stream.read_u16().await?);
     if length > DNS_QUERY_BYTES {
         return Err(io::ErrorKind::InvalidData.into());
@@ -72,6 +72,20 @@ async fn read(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut query = vec![0; length];
     stream.read_exact(&mut query).await?;
     Ok(query)
+}
+
+/// All queries of a connection that has sent `data` and ended.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn decode_anything(mut data: &[u8]) {
+    use futures_util::FutureExt;
+
+    let from = SocketAddr::from(([192, 0, 2, 1], 53));
+    // What is in memory never has to be waited for.
+    while let Some(Ok(query)) = read(&mut data).now_or_never() {
+        assert!(query.len() <= DNS_QUERY_BYTES);
+        // It may be refused; it may not panic.
+        Request::from_bytes(query, from, Protocol::Tcp).ok();
+    }
 }
 
 async fn answer(query: Vec<u8>, from: SocketAddr, zone: &LiveZone) -> io::Result<Vec<u8>> {

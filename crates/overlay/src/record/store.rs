@@ -123,6 +123,22 @@ mod tests {
     }
 
     #[test]
+    fn all_members_together_fill_what_there_is_room_for() {
+        let mut store = Store::default();
+        let members = u8::try_from(MAX_RECORDS / MAX_RECORDS_OF_MEMBER).unwrap();
+        for author in 1..=members {
+            for n in 0..MAX_RECORDS_OF_MEMBER {
+                assert!(store.keep([author; 32], record(&n.to_string(), 1, "")));
+            }
+        }
+        assert_eq!(store.len(), MAX_RECORDS);
+        assert!(!store.keep([0; 32], record("one more", 1, "")));
+        assert!(store.keep([1; 32], record("0", 2, "a change")));
+        store.forget(|_, _, record| record.number == 2);
+        assert!(store.keep([0; 32], record("one more", 1, "")));
+    }
+
+    #[test]
     fn all_of_it_is_walked_through_in_pieces() {
         let mut store = Store::default();
         for n in 0..20 {

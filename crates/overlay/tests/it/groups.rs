@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ringway_overlay::limits::{MAX_ACCUSED, MAX_CONVICTED};
 use ringway_overlay::{
     Accusation, Chord, Config, Event, Membership, Message, Proof, RingKey, SignedHeader, Snapshot,
     Standing, View,
@@ -422,6 +423,67 @@ fn a_convicted_member_whose_certificate_is_forgotten_is_asked_for_once() {
     chord.handle_message(now, key(110), nothing);
     assert_eq!(certificates_asked_of(&mut chord, key(110)), None);
     assert_eq!(chord.convicted().count(), 1);
+}
+
+#[test]
+fn so_many_accusers_are_asked_for_certificates_and_no_more() {
+    let now = start();
+    let mut notary = Notary::new(key(100));
+    notary.certified.retain(|known| *known != key(200));
+    let mut chord = secure(now, notary);
+    sent(&mut chord);
+    let (first, second) = two_stories();
+    let mut accuse = |chord: &mut Chord, accuser: u8| {
+        let accusation = accusation(accuser, first, second);
+        chord.handle_message(now, key(accuser), Message::Evidence { accusation });
+        certificates_asked_of(chord, key(accuser)).map(|(id, _)| id)
+    };
+    let most = u8::try_from(MAX_ACCUSED).unwrap();
+    let asked: Vec<_> = (1..=most).map(|by| accuse(&mut chord, by)).collect();
+    assert!(asked.iter().all(Option::is_some), "{asked:?}");
+    assert_eq!(accuse(&mut chord, most + 1), None);
+    // Whoever has answered makes room, also if it does not know.
+    let nothing = Message::Certificates {
+        id: asked[0].unwrap(),
+        certificates: Vec::new(),
+    };
+    chord.handle_message(now, key(1), nothing);
+    assert!(accuse(&mut chord, most + 1).is_some());
+    assert_eq!(accuse(&mut chord, most + 2), None);
+    assert_eq!(chord.convicted().count(), 0);
+}
+
+#[test]
+fn past_the_bound_of_the_convicted_a_liar_is_a_member_as_any_other() {
+    let now = start();
+    let liars: Vec<RingKey> = (0..=MAX_CONVICTED).map(liar).collect();
+    let mut notary = Notary::new(key(100));
+    notary.certified.splice(..0, liars.iter().copied());
+    let mut chord = secure(now, notary);
+    for liar in &liars {
+        let story = |group: &[RingKey]| {
+            let (notary, group) = (Notary::new(*liar), group.to_vec());
+            View::sign(&notary, *liar, 3, None, 2_000, group).signed
+        };
+        let (first, second) = (story(&[key(200), *liar]), story(&[*liar, key(210)]));
+        chord.recall(now, Proof::TwoStories { first, second });
+        (sent(&mut chord), events(&mut chord));
+    }
+    assert_eq!(chord.convicted().count(), MAX_CONVICTED);
+    let mut answers = |member: &RingKey| {
+        chord.handle_message(now, *member, Message::Ping { id: 1 });
+        let mut sent = sent(&mut chord).into_iter();
+        sent.any(|t| t.to == *member && matches!(t.message, Message::Pong { .. }))
+    };
+    assert!(!answers(&liars[0]));
+    assert!(answers(&liars[MAX_CONVICTED]));
+}
+
+/// One of more members than there are keys of one byte.
+fn liar(n: usize) -> RingKey {
+    let mut bytes = [7; 32];
+    bytes[1..3].copy_from_slice(&u16::try_from(n).unwrap().to_be_bytes());
+    RingKey::from_bytes(bytes)
 }
 
 /// The question for certificates that the member has just sent to `to`.

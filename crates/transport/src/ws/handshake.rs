@@ -155,6 +155,14 @@ fn upgrade(head: &[u8], path: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// A request, up to its empty line, and whatever follows.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn decode_anything(data: &[u8]) {
+    if let Some(response) = upgrade(data, "/") {
+        assert!(response.starts_with(b"HTTP/1.1 101"));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
