@@ -78,11 +78,17 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     chord.restore(now, &state, Vec::new());
     let own = chord.route(now, Destination::Member(key(200)), b"body");
     assert!(own.is_ok());
-    let mut sent: Vec<(RingKey, u64)> = Vec::new();
+    let (mut sent, mut told): (Vec<(RingKey, u64)>, u64) = (Vec::new(), 0);
     for part in rest.chunks(usize::from(*choice).max(8)) {
         while let Some(transmit) = chord.poll_transmit() {
-            if let Message::Route { id, .. } | Message::Reached { label: id, .. } =
+            if let Message::Reached { clock, .. } | Message::Delivered { clock, .. } =
                 transmit.message
+            {
+                told = clock;
+            }
+            if let Message::Route { id, .. }
+            | Message::Own { id, .. }
+            | Message::Reached { label: id, .. } = transmit.message
             {
                 sent.push((transmit.to, id));
             }
@@ -93,19 +99,29 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         };
         let payload = payload.to_vec();
         let (from, id) = sent.last().copied().unwrap_or((key(110), 1));
-        let message = match kind % 4 {
+        let (target, hops_left) = (key(if kind & 64 == 0 { 100 } else { 150 }), kind >> 4);
+        let message = match kind % 6 {
             0 => Message::Route {
                 id,
-                target: key(if kind & 64 == 0 { 100 } else { 150 }),
-                hops_left: kind >> 4,
+                target,
+                hops_left,
                 payload,
             },
             1 => Message::TakenOn { ids: vec![id] },
             2 => Message::Reached {
                 id,
                 label: id,
+                clock: id,
                 payload,
             },
+            3 => Message::Own {
+                id,
+                target,
+                hops_left,
+                clock: told,
+                payload,
+            },
+            4 => Message::Delivered { id, clock: id },
             _ => Message::Confirm { id, payload },
         };
         chord.handle_message(now, from, message);

@@ -240,8 +240,10 @@ impl Adversary {
                 | Message::Fetch { .. }
                 | Message::Offer { .. }
                 | Message::Route { .. }
+                | Message::Own { .. }
                 | Message::Reached { .. }
-                | Message::Confirm { .. },
+                | Message::Confirm { .. }
+                | Message::Delivered { .. },
             ) => Reaction::Nothing,
             (Behaviour::Silent, _) => Reaction::Honest,
             (Behaviour::Furtive, Message::GetView { id, have }) => {
@@ -273,14 +275,27 @@ impl Adversary {
             }
             // Carries the message and its answer, and drops what confirms it.
             (Behaviour::Camouflage, Message::Confirm { .. }) => Reaction::Nothing,
-            (Behaviour::Camouflage, Message::Route { .. }) => Reaction::Honest,
-            // Says that it has the message, or that it has reached its target, and drops it.
-            (Behaviour::Invent, Message::Route { id, payload, .. }) => answer(Message::Reached {
+            (Behaviour::Camouflage, Message::Route { .. } | Message::Own { .. }) => {
+                Reaction::Honest
+            }
+            // Says that it has the message, that it is its own, or that it has reached its target, and drops it.
+            (Behaviour::Invent, Message::Route { id, .. } | Message::Own { id, .. })
+                if id % 2 == 0 =>
+            {
+                answer(Message::Delivered { id: *id, clock: 1 })
+            }
+            (
+                Behaviour::Invent,
+                Message::Route { id, payload, .. } | Message::Own { id, payload, .. },
+            ) => answer(Message::Reached {
                 id: *id,
                 label: *id,
+                clock: *id,
                 payload: payload.clone(),
             }),
-            (_, Message::Route { id, .. }) => answer(Message::TakenOn { ids: vec![*id] }),
+            (_, Message::Route { id, .. } | Message::Own { id, .. }) => {
+                answer(Message::TakenOn { ids: vec![*id] })
+            }
             _ => Reaction::Honest,
         }
     }

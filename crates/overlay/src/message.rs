@@ -197,6 +197,19 @@ pub enum Message {
         /// What it carries from end to end. 1 to 1 040 bytes.
         payload: Vec<u8>,
     },
+    /// The same, of the sender's own. Whoever is handed one hands it on as [`Message::Route`].
+    Own {
+        /// The sender's number for it.
+        id: RequestId,
+        /// Where it goes.
+        target: RingKey,
+        /// How often it may still be handed on.
+        hops_left: u8,
+        /// The receiver's clock, as it last told the sender; 0 if it never has.
+        clock: u64,
+        /// What it carries from end to end. 1 to 1 040 bytes.
+        payload: Vec<u8>,
+    },
     /// These messages have come, and are on their way; told if their answers take long. No answer.
     TakenOn {
         /// The receiver's numbers. 1 to 64.
@@ -208,6 +221,8 @@ pub enum Message {
         id: RequestId,
         /// The sender's number, for the confirmation.
         label: RequestId,
+        /// The sender's clock: seconds from a beginning of its own choice.
+        clock: u64,
         /// From end to end. 1 to 1 040 bytes.
         payload: Vec<u8>,
     },
@@ -217,6 +232,13 @@ pub enum Message {
         id: RequestId,
         /// From end to end. 1 to 1 040 bytes.
         payload: Vec<u8>,
+    },
+    /// Your message came straight from you, and has been delivered here. No answer.
+    Delivered {
+        /// The receiver's number for the message.
+        id: RequestId,
+        /// The sender's clock, as in [`Message::Reached`].
+        clock: u64,
     },
     /// The ring's owner states this. No answer.
     Statement {
@@ -241,9 +263,11 @@ impl Message {
         matches!(
             self,
             Message::Route { .. }
+                | Message::Own { .. }
                 | Message::TakenOn { .. }
                 | Message::Reached { .. }
                 | Message::Confirm { .. }
+                | Message::Delivered { .. }
         )
     }
 
@@ -279,9 +303,11 @@ impl Message {
             | Message::FalseAccusation { .. }
             | Message::Statement { .. }
             | Message::Route { .. }
+            | Message::Own { .. }
             | Message::TakenOn { .. }
             | Message::Reached { .. }
             | Message::Confirm { .. }
+            | Message::Delivered { .. }
             | Message::Notify
             | Message::StabiliseSoon
             | Message::Leaving => None,

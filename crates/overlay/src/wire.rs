@@ -97,6 +97,8 @@ mod kind {
     pub(super) const REACHED: u8 = 31;
     pub(super) const CONFIRM: u8 = 32;
     pub(super) const FALSE_ACCUSATION: u8 = 33;
+    pub(super) const DELIVERED: u8 = 34;
+    pub(super) const OWN: u8 = 35;
 }
 
 pub(crate) type Encoded = Result<(), minicbor::encode::Error<Infallible>>;
@@ -307,8 +309,10 @@ fn field_count(kind: u8) -> Result<u64, DecodeError> {
         kind::STORE | kind::STORED | kind::FETCH | kind::FETCHED => Ok(3),
         kind::OFFER | kind::WANTED | kind::CONFIRM => Ok(3),
         kind::TAKEN_ON => Ok(2),
-        kind::STATE | kind::REACHED => Ok(4),
-        kind::ROUTE => Ok(5),
+        kind::DELIVERED => Ok(3),
+        kind::STATE => Ok(4),
+        kind::ROUTE | kind::REACHED => Ok(5),
+        kind::OWN => Ok(6),
         other => Err(DecodeError::UnknownKind(other)),
     }
 }

@@ -81,10 +81,18 @@ impl Adversary {
                 target,
                 hops_left,
                 payload,
+            }
+            | Message::Own {
+                id,
+                target,
+                hops_left,
+                payload,
+                ..
             } => {
                 let taken_on = Message::TakenOn { ids: vec![*id] };
                 let mut said = vec![(from, taken_on)];
-                if let Some(anybody) = self.somebody_honest() {
+                // Back to whoever has handed it on, too: that would be its sender's own word.
+                for anybody in self.somebody_honest().into_iter().chain([from]) {
                     let on = Message::Route {
                         id: *id,
                         target: *target,

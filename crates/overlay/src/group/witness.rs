@@ -298,6 +298,7 @@ impl Chord {
             proof: Box::new(proof),
         });
         self.gone(now, member);
+        self.routing.forget(&member);
         self.fingers.remove(&member);
         self.neighbour_gone(now, &member);
         self.forget_pointer(now, &member);

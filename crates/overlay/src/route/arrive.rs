@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use rand::Rng;
 
-use super::Watch;
 use super::payload::{Answer, Offer, Proof, Secret, digest};
+use super::straight::Name;
+use super::{Came, Watch};
 use crate::chord::Chord;
 use crate::credentials::Standing;
 use crate::event::Event;
@@ -33,7 +34,7 @@ struct Arrival {
 pub(super) struct Arrivals {
     waiting: BTreeMap<RequestId, Arrival>,
     /// By sender and the sender's number, so that a second try is no second message.
-    labels: BTreeMap<(RingKey, u64), RequestId>,
+    labels: BTreeMap<Name, RequestId>,
     /// How many each neighbour has brought.
     brought: BTreeMap<RingKey, usize>,
     again: Watch,
@@ -54,6 +55,13 @@ impl Arrivals {
         self.labels.insert(name, label);
         *self.brought.entry(neighbour).or_default() += 1;
         self.waiting.insert(label, arrival);
+    }
+
+    /// The message that is named so is not waited for any more.
+    pub(super) fn withdraw(&mut self, name: &Name) {
+        if let Some(label) = self.labels.get(name).copied() {
+            self.remove(label);
+        }
     }
 
     fn remove(&mut self, label: RequestId) -> Option<Arrival> {
@@ -79,14 +87,9 @@ impl Arrivals {
 
 impl Chord {
     /// A message for this member.
-    pub(super) fn arrived(
-        &mut self,
-        now: Instant,
-        previous: (RingKey, RequestId),
-        target: RingKey,
-        payload: &[u8],
-    ) {
-        let Ok(offer) = Offer::decode(payload) else {
+    pub(super) fn arrived(&mut self, now: Instant, came: &Came) {
+        let (previous, target) = (came.previous, came.target);
+        let Ok(offer) = Offer::decode(&came.payload) else {
             self.counters.malformed += 1;
             return;
         };
@@ -95,6 +98,14 @@ impl Chord {
             return;
         }
         let name = (offer.origin, offer.number);
+        if self.routing.delivered.has(&name) {
+            return self.deliver_no_more(now, previous, &target, &offer);
+        }
+        if let Some(told) = came.told
+            && self.is_straight(now, &previous.0, told, &offer)
+        {
+            return self.deliver_straight(now, previous, target, offer);
+        }
         let known = self.routing.arrivals.labels.get(&name).copied();
         let label = match known {
             Some(label) => {
@@ -111,7 +122,7 @@ impl Chord {
                 None => return,
             },
         };
-        self.send_answer(label, Some(previous));
+        self.send_answer(now, label, Some(previous));
     }
 
     /// Whether the sender is a member whose certificate is at hand.
@@ -143,28 +154,20 @@ impl Chord {
             self.counters.routed_dropped += 1;
             return None;
         }
+        let (origin, number) = (offer.origin, offer.number);
         let digest = digest(&target, &offer.body);
-        let body = if offer.sealed {
-            let credentials = self.credentials.as_mut()?;
-            let opened = credentials.open(&offer.origin, &offer.body);
-            match opened.and_then(|bytes| Secret::decode(&bytes).ok()) {
-                Some(Secret::Body(body)) => body,
-                _ => {
-                    self.counters.malformed += 1;
-                    return None;
-                }
-            }
-        } else {
-            offer.body
+        let Some(body) = self.opened(offer) else {
+            self.counters.malformed += 1;
+            return None;
         };
         let proof = Proof {
-            number: offer.number,
+            number,
             challenge: self.rng.next_u64(),
             digest,
         };
         let label = self.requests.next_id();
         let arrival = Arrival {
-            origin: offer.origin,
+            origin,
             target,
             body,
             proof,
@@ -177,37 +180,59 @@ impl Chord {
         Some(label)
     }
 
-    /// Tells the sender that its message is here: by this way, or by all.
-    fn send_answer(&mut self, label: RequestId, way: Option<(RingKey, RequestId)>) {
-        let (Some(arrival), Some(credentials)) = (
-            self.routing.arrivals.waiting.get(&label),
-            &mut self.credentials,
-        ) else {
-            return;
-        };
-        let secret = Secret::Answer(arrival.proof.clone()).encode();
-        let Some(sealed) = credentials.seal(&arrival.origin, &secret) else {
-            return;
-        };
-        let stranger = !self.routing.familiar.contains(&arrival.origin);
+    /// What is in a message; none if it was not sealed for this member.
+    pub(super) fn opened(&mut self, offer: Offer) -> Option<Vec<u8>> {
+        if !offer.sealed {
+            return Some(offer.body);
+        }
+        let credentials = self.credentials.as_mut()?;
+        let opened = credentials.open(&offer.origin, &offer.body)?;
+        match Secret::decode(&opened).ok()? {
+            Secret::Body(body) => Some(body),
+            Secret::Answer(_) | Secret::Confirm(_) => None,
+        }
+    }
+
+    /// What proves to `origin` that its message is here.
+    pub(super) fn answer_to(&mut self, origin: &RingKey, proof: Proof) -> Option<Vec<u8>> {
+        let credentials = self.credentials.as_mut()?;
+        let sealed = credentials.seal(origin, &Secret::Answer(proof).encode())?;
+        let stranger = !self.routing.is_familiar(origin);
         let certificate = stranger.then(|| credentials.certificate(&self.me));
         let answer = Answer {
             author: self.me,
             certificate: certificate.flatten(),
             sealed,
         };
-        let payload = answer.encode();
+        Some(answer.encode())
+    }
+
+    /// Tells the sender that its message is here: by this way, or by all.
+    fn send_answer(&mut self, now: Instant, label: RequestId, way: Option<(RingKey, RequestId)>) {
+        let Some(arrival) = self.routing.arrivals.waiting.get(&label) else {
+            return;
+        };
         let ways = way.map_or_else(|| arrival.ways.clone(), |way| vec![way]);
+        let (origin, proof) = (arrival.origin, arrival.proof.clone());
+        let Some(payload) = self.answer_to(&origin, proof) else {
+            return;
+        };
+        let clock = self.clock(now);
         for (to, id) in ways {
-            let payload = payload.clone();
-            self.send(to, Message::Reached { id, label, payload });
+            let message = Message::Reached {
+                id,
+                label,
+                clock,
+                payload: payload.clone(),
+            };
+            self.send(to, message);
         }
     }
 
     /// The sender has sent it indeed, and now: it is delivered. Or it is somebody else's confirmation, which goes on.
     pub(super) fn confirm_came(
         &mut self,
-        _now: Instant,
+        now: Instant,
         from: RingKey,
         id: RequestId,
         payload: Vec<u8>,
@@ -226,6 +251,8 @@ impl Chord {
         }
         if let Some(arrival) = self.routing.arrivals.remove(id) {
             self.routing.remember(arrival.origin);
+            let name = (arrival.origin, arrival.proof.number);
+            self.routing.delivered.remember(now, name);
             self.emit(Event::Routed {
                 from: arrival.origin,
                 target: arrival.target,
@@ -255,7 +282,7 @@ impl Chord {
             let last = arrival.repeats > 1;
             let again = now + REACHED_AGAIN;
             self.routing.arrivals.again.push_back((again, label));
-            self.send_answer(label, last.then_some(straight));
+            self.send_answer(now, label, last.then_some(straight));
         }
     }
 }

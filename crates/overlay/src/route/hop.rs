@@ -1,7 +1,8 @@
 //! Whom a message is handed to next, and what is remembered of those who took some.
 //!
 //! Near targets go straight to their owner: the own group knows it, or the group of the finger does, the one behind the target included, if it is as dense as
-//! the ring or has the very member that is meant. For others one member of the
+//! the ring or has the very member that is meant. So does, at first, what a member sends itself where it has met those around the target, in rings that are small enough to
+//! know one another. For others one member of the
 //! farthest finger before the target is drawn at random, among those that precede the target, so that each hop comes nearer. A retry
 //! takes the fingers in another order: with the distance as hexadecimal digits, the first try takes the first digit first, the second
 //! try the second, so that both visit other points of the ring until shortly before the target.
@@ -11,9 +12,10 @@ use std::time::Instant;
 
 use rand::{Rng, RngExt};
 
+use super::Acquaintance;
 use crate::chord::Chord;
 use crate::key::{Offset, RingKey, between};
-use crate::limits::{LEAST_PREFERENCE, MAX_PREFERENCES};
+use crate::limits::{LEAST_PREFERENCE, MAX_MET, MAX_PREFERENCES};
 use crate::lookup::DENSE;
 
 /// How many of the messages that somebody took on were answered: 1 for all. Only those are kept that are not as good as new.
@@ -101,6 +103,36 @@ impl Chord {
         // A ring that is smaller than a group has no gap between the last and the first.
         let whole = self.knows_everybody();
         group.iter().find(|key| whole && usable(key)).copied()
+    }
+
+    /// The owner of `target` if the own group knows it, if it has been met, or if those who have been met around it stand as close to each other as members
+    /// of the ring do.
+    pub(super) fn known_owner(&self, now: Instant, target: &RingKey) -> Option<RingKey> {
+        let usable = |key: &RingKey| {
+            *key != self.me && !self.peers.is_suspect(now, key) && !self.is_convicted(key)
+        };
+        let met = &self.routing.familiar;
+        let near = self.near_owner(target, usable);
+        if near.is_some() || met.len() > MAX_MET {
+            return near;
+        }
+        let answers = |known: &Acquaintance| known.silent_until.is_none_or(|until| until <= now);
+        if met.get(target).is_some_and(answers) && usable(target) {
+            return Some(*target);
+        }
+        let g = self.config.group;
+        let key = |(key, known): (&RingKey, &_)| answers(known).then_some(*key);
+        let before = met.range(..target).rev().chain(met.iter().rev());
+        let mut around: Vec<RingKey> = before.filter_map(key).take(g / 2).collect();
+        around.reverse();
+        let after = met.range(target..).chain(met).filter_map(key);
+        around.extend(after.take(g.saturating_sub(g / 2)));
+        // Where fewer have been met some stand on both sides.
+        let first = around.first()?;
+        let mut pairs = around.windows(2);
+        let apart = pairs.all(|pair| first.distance_to(&pair[0]) < first.distance_to(&pair[1]));
+        let dense = apart && self.density().stretch(&around) <= DENSE;
+        dense.then(|| owner_within(&around, target, usable))?
     }
 
     /// Whom to hand a message for `target` to: nobody of `avoid`; `attempt` says which of the ways to begin with. None if there is nobody before

@@ -12,6 +12,9 @@
 //! recorded can deceive them. What is sent to a member is sealed for it; what is sent to a point can be read by those on
 //! the way, because nobody knows before whose it is, and whoever claims the point is believed: the answer says which of the two.
 //!
+//! What comes straight from its sender, as `Own`, needs no more than the link that it comes over: it is delivered at once, and `Delivered` tells
+//! the sender (`straight`).
+//!
 //! A message that is not answered in time goes again by another group (`send`), and at last straight to its receiver, who for a point is
 //! looked up first. Routers tell each other what they have taken on if its answer takes long, so that a dead one is passed
 //! by at once; whoever takes on messages whose answers do not come is chosen less. That is an opinion, and no evidence.
@@ -24,13 +27,14 @@ mod pass;
 mod patience;
 mod payload;
 mod send;
+mod straight;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use crate::chord::Chord;
 use crate::key::RingKey;
-use crate::limits::MAX_FAMILIAR;
+use crate::limits::{MAX_FAMILIAR, SILENT_TIME};
 use crate::message::{Message, RequestId};
 
 use arrive::Arrivals;
@@ -38,6 +42,7 @@ use hop::Preferences;
 use pass::Passages;
 use patience::Patience;
 use send::Outbox;
+use straight::{Clock, Delivered};
 
 /// Where a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,14 +97,37 @@ pub enum RouteFailure {
     Left,
 }
 
+/// What is known of a member that has proved to be there once.
+#[derive(Debug, Default)]
+struct Acquaintance {
+    /// What it told last of its time; 0 if nothing.
+    clock: u64,
+    /// It left a message unanswered: until then others are asked first.
+    silent_until: Option<Instant>,
+}
+
+/// A message as it comes from a neighbour.
+#[derive(Debug)]
+struct Came {
+    /// The neighbour, and its number for the message.
+    previous: (RingKey, RequestId),
+    target: RingKey,
+    hops_left: u8,
+    /// Of its own messages the neighbour says what it was told last of this member's time.
+    told: Option<u64>,
+    payload: Vec<u8>,
+}
+
 /// All that is routed by, through and to one member.
 #[derive(Debug, Default)]
 pub(crate) struct Routing {
     passages: Passages,
     outbox: Outbox,
     arrivals: Arrivals,
+    delivered: Delivered,
     /// Members that have this member's certificate: it is not sent to them again.
-    familiar: BTreeSet<RingKey>,
+    familiar: BTreeMap<RingKey, Acquaintance>,
+    clock: Clock,
     preferences: Preferences,
     /// How long a neighbour takes to show that it has a message.
     hops: Patience,
@@ -120,8 +148,37 @@ impl Routing {
     /// This member's certificate has reached `member`, which has proven so.
     fn remember(&mut self, member: RingKey) {
         if self.familiar.len() < MAX_FAMILIAR {
-            self.familiar.insert(member);
+            self.familiar.entry(member).or_default();
         }
+    }
+
+    fn is_familiar(&self, member: &RingKey) -> bool {
+        self.familiar.contains_key(member)
+    }
+
+    /// What `member` told last of its time.
+    fn told_by(&self, member: &RingKey) -> u64 {
+        self.familiar.get(member).map_or(0, |known| known.clock)
+    }
+
+    /// A member has answered over the link with it.
+    fn heard_straight(&mut self, member: RingKey, clock: u64) {
+        if let Some(acquaintance) = self.familiar.get_mut(&member) {
+            acquaintance.clock = clock;
+            acquaintance.silent_until = None;
+        }
+    }
+
+    /// A member has said nothing to what it was handed.
+    fn was_silent(&mut self, now: Instant, member: &RingKey) {
+        if let Some(acquaintance) = self.familiar.get_mut(member) {
+            acquaintance.silent_until = Some(now + SILENT_TIME);
+        }
+    }
+
+    /// `member` is in the ring no more.
+    pub(crate) fn forget(&mut self, member: &RingKey) {
+        self.familiar.remove(member);
     }
 }
 
@@ -137,38 +194,60 @@ impl Chord {
                 hops_left,
                 payload,
             } => {
-                if self.peers.may_route(now, from) {
-                    self.route_came(now, (from, id), target, hops_left, payload);
-                } else {
-                    self.counters.rate_limited += 1;
-                }
+                let onward = Came {
+                    previous: (from, id),
+                    target,
+                    hops_left,
+                    told: None,
+                    payload,
+                };
+                self.route_came(now, onward);
+            }
+            Message::Own {
+                id,
+                target,
+                hops_left,
+                clock,
+                payload,
+            } => {
+                let onward = Came {
+                    previous: (from, id),
+                    target,
+                    hops_left,
+                    told: Some(clock),
+                    payload,
+                };
+                self.route_came(now, onward);
             }
             Message::TakenOn { ids } => self.taken_on(now, from, &ids),
-            Message::Reached { id, label, payload } => {
+            Message::Reached {
+                id,
+                label,
+                clock,
+                payload,
+            } => {
                 self.reached(now, from, id, label, payload);
+                self.routing.heard_straight(from, clock);
             }
             Message::Confirm { id, payload } => self.confirm_came(now, from, id, payload),
+            Message::Delivered { id, clock } => self.delivered(now, from, id, clock),
             _ => {}
         }
     }
 
     /// A message has come to this member, or on its way to another.
-    fn route_came(
-        &mut self,
-        now: Instant,
-        previous: (RingKey, RequestId),
-        target: RingKey,
-        hops_left: u8,
-        payload: Vec<u8>,
-    ) {
-        if self.owns(&target) {
-            self.arrived(now, previous, target, &payload);
+    fn route_came(&mut self, now: Instant, came: Came) {
+        if !self.peers.may_route(now, came.previous.0) {
+            self.counters.rate_limited += 1;
+        } else if self.owns(&came.target) {
+            self.arrived(now, &came);
         } else {
-            self.pass_on(now, previous, target, hops_left, payload);
+            self.pass_on(now, came);
         }
     }
 
     pub(crate) fn routes_due(&mut self, now: Instant) {
+        self.routing.delivered.forget(now);
         self.passages_due(now);
         self.sending_due(now);
         self.arrivals_due(now);
@@ -179,6 +258,9 @@ impl Chord {
         self.fail_all_routes(RouteFailure::Left);
         self.routing = Routing {
             outbox: std::mem::take(&mut self.routing.outbox),
+            // Links go on, and so does what may come over them.
+            delivered: std::mem::take(&mut self.routing.delivered),
+            clock: std::mem::take(&mut self.routing.clock),
             ..Routing::default()
         };
     }

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::Watch;
 use super::hop::Conduct;
+use super::{Came, Watch};
 use crate::chord::Chord;
 use crate::event::RouteId;
 use crate::key::RingKey;
@@ -134,6 +134,15 @@ impl Passages {
         }
     }
 
+    /// The member's own message that `next` was handed as `id`.
+    pub(super) fn own(&self, next: RingKey, id: RequestId) -> Option<RouteId> {
+        let passage = self.open.get(&id).filter(|passage| passage.next == next);
+        match passage?.came_from {
+            Source::Own(route) => Some(route),
+            Source::Hop(..) => None,
+        }
+    }
+
     /// Drops those from the fronts of the watches about whom there is nothing to do any more.
     fn trim(&mut self) {
         for watch in [&mut self.tell, &mut self.silent] {
@@ -161,27 +170,20 @@ fn take_due(watch: &mut Watch, now: Instant) -> Vec<RequestId> {
 
 impl Chord {
     /// Hands a neighbour's message on.
-    pub(super) fn pass_on(
-        &mut self,
-        now: Instant,
-        previous: (RingKey, RequestId),
-        target: RingKey,
-        hops_left: u8,
-        payload: Vec<u8>,
-    ) {
-        let came_from = Source::Hop(previous.0, previous.1);
-        let tried = vec![previous.0];
-        let next = self.next_hop(now, &target, &tried, 0);
-        let (Some(next), Some(hops_left)) = (next, hops_left.checked_sub(1)) else {
+    pub(super) fn pass_on(&mut self, now: Instant, came: Came) {
+        let (from, number) = came.previous;
+        let tried = vec![from];
+        let next = self.next_hop(now, &came.target, &tried, 0);
+        let (Some(next), Some(hops_left)) = (next, came.hops_left.checked_sub(1)) else {
             self.counters.routed_dropped += 1;
             return;
         };
         let onward = Onward {
-            came_from,
+            came_from: Source::Hop(from, number),
             next,
-            target,
+            target: came.target,
             hops_left,
-            payload,
+            payload: came.payload,
             tried,
         };
         if self.hand_on(now, onward) {
@@ -219,11 +221,22 @@ impl Chord {
             repeats: 0,
         };
         passages.insert(id, passage);
-        let message = Message::Route {
-            id,
-            target: onward.target,
-            hops_left: onward.hops_left,
-            payload: onward.payload,
+        let (target, hops_left, payload) = (onward.target, onward.hops_left, onward.payload);
+        let message = match onward.came_from {
+            // Nobody says of what it carries for others that it is its own.
+            Source::Hop(..) => Message::Route {
+                id,
+                target,
+                hops_left,
+                payload,
+            },
+            Source::Own(_) => Message::Own {
+                id,
+                target,
+                hops_left,
+                clock: self.routing.told_by(&onward.next),
+                payload,
+            },
         };
         self.send(onward.next, message);
         true
@@ -263,6 +276,43 @@ impl Chord {
         };
         passage.repeats += 1;
         passage.label = Some(label);
+        let came_from = passage.came_from;
+        self.answer_came(now, from, id);
+        match came_from {
+            Source::Hop(previous, number) => {
+                let message = Message::Reached {
+                    id: number,
+                    label: id,
+                    clock: self.clock(now),
+                    payload,
+                };
+                self.send(previous, message);
+            }
+            Source::Own(route) => {
+                let open = self.routing.outbox.is_open(route);
+                if let Some(confirm) = self.answered(now, from, route, &payload) {
+                    let message = Message::Confirm {
+                        id: label,
+                        payload: confirm,
+                    };
+                    self.send(from, message);
+                } else {
+                    if open {
+                        // Somebody on that way makes answers up, and nobody can tell who.
+                        self.routing.preferences.note(from, Conduct::NoAnswer);
+                    }
+                    self.counters.unsolicited += 1;
+                }
+            }
+        }
+    }
+
+    /// The next hop, `from`, has brought an answer to what it was handed as `id`.
+    pub(super) fn answer_came(&mut self, now: Instant, from: RingKey, id: RequestId) {
+        let passages = &mut self.routing.passages;
+        let Some(passage) = passages.open.get_mut(&id) else {
+            return;
+        };
         let (came_from, before) = (passage.came_from, passage.progress);
         if before == Progress::Sent {
             let time = now.saturating_duration_since(passage.sent);
@@ -278,29 +328,6 @@ impl Chord {
             passages.trim();
             self.routing.preferences.note(from, Conduct::Answered);
         }
-        match came_from {
-            Source::Hop(previous, number) => {
-                let message = Message::Reached {
-                    id: number,
-                    label: id,
-                    payload,
-                };
-                self.send(previous, message);
-            }
-            Source::Own(route) => {
-                if let Some(confirm) = self.answered(now, route, &payload) {
-                    let message = Message::Confirm {
-                        id: label,
-                        payload: confirm,
-                    };
-                    self.send(from, message);
-                } else {
-                    // Somebody on that way makes answers up, and nobody can tell who.
-                    self.routing.preferences.note(from, Conduct::NoAnswer);
-                    self.counters.unsolicited += 1;
-                }
-            }
-        }
     }
 
     /// The receiver of a message itself, by the sender's number for it: it has not been confirmed there.
@@ -312,7 +339,7 @@ impl Chord {
         payload: &[u8],
     ) {
         let route = self.routing.outbox.named(number);
-        let confirm = route.and_then(|route| self.answered(now, route, payload));
+        let confirm = route.and_then(|route| self.answered(now, from, route, payload));
         match confirm {
             Some(payload) => self.send(from, Message::Confirm { id: label, payload }),
             None => self.counters.unsolicited += 1,
@@ -373,6 +400,15 @@ impl Chord {
             return;
         }
         self.routing.preferences.note(passage.next, Conduct::Silent);
+        let next = passage.next;
+        // Where everything is late it is not the others who are silent.
+        if self.doubt() < 2.0 {
+            self.routing.was_silent(now, &next);
+        }
+        let passages = &mut self.routing.passages;
+        let Some(passage) = passages.open.get_mut(&id) else {
+            return;
+        };
         self.routing.hops.missed();
         if passage.tried.len() > HOP_TRIES {
             return;

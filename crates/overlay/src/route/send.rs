@@ -1,7 +1,7 @@
 //! A member's own messages: by which ways they go, one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rand::Rng;
 
@@ -13,8 +13,8 @@ use crate::credentials::Standing;
 use crate::event::{Event, LookupFailure, RouteId};
 use crate::key::RingKey;
 use crate::limits::{
-    MAX_CONFIRMED, MAX_ROUTE_HOPS, MAX_ROUTED_BODY, MAX_ROUTES, MIN_ROUTE_TIME, ROUTE_TIME,
-    ROUTE_WAYS,
+    MAX_CONFIRMED, MAX_ROUTE_HOPS, MAX_ROUTED_BODY, MAX_ROUTES, MIN_ROUTE_TIME, ROUTE_LIFETIME,
+    ROUTE_TIME, ROUTE_WAYS,
 };
 
 /// One message whose answer is waited for.
@@ -28,6 +28,8 @@ struct Sending {
     /// Those who had it, and the groups that they were drawn from.
     avoid: Vec<RingKey>,
     since: Instant,
+    /// The same, Unix time in seconds: a machine that sleeps does not know how long.
+    begun: u64,
     sent: Instant,
     /// None while the owner of its point is looked up.
     due: Option<Instant>,
@@ -71,6 +73,20 @@ impl Outbox {
     /// The message with this number, also if it has been confirmed.
     pub(super) fn named(&self, number: u64) -> Option<RouteId> {
         self.numbers.get(&number).copied()
+    }
+
+    pub(super) fn is_open(&self, id: RouteId) -> bool {
+        self.sending.contains_key(&id)
+    }
+
+    /// Whether the message is under way and `member` may be who it is for.
+    pub(super) fn may_reach(&self, id: RouteId, member: &RingKey) -> bool {
+        self.sending
+            .get(&id)
+            .is_some_and(|sending| match sending.to {
+                Destination::Member(meant) => meant == *member,
+                Destination::Point(_) => true,
+            })
     }
 
     fn set_due(&mut self, id: RouteId, due: Option<Instant>) {
@@ -130,12 +146,13 @@ impl Chord {
         }
         let number = self.rng.next_u64();
         let credentials = self.credentials.as_mut().ok_or(RouteError::NotMember)?;
+        let begun = credentials.unix_time(now);
         let (carried, familiar) = match to {
             Destination::Point(_) => (body.to_vec(), false),
             Destination::Member(member) => {
                 let secret = Secret::Body(body.to_vec()).encode();
                 let sealed = credentials.seal(&member, &secret);
-                let familiar = self.routing.familiar.contains(&member);
+                let familiar = self.routing.is_familiar(&member);
                 (sealed.ok_or(RouteError::NoCertificate)?, familiar)
             }
         };
@@ -156,6 +173,7 @@ impl Chord {
             tries: 0,
             avoid: Vec::new(),
             since: now,
+            begun,
             sent: now,
             due: None,
             verified: matches!(to, Destination::Member(_)),
@@ -194,6 +212,9 @@ impl Chord {
 
     /// The next try: by another way, or straight to the receiver.
     fn route_step(&mut self, now: Instant, id: RouteId) {
+        if self.is_too_old(now, id) {
+            return self.route_failed(id, RouteFailure::NoAnswer);
+        }
         let Some(sending) = self.routing.outbox.sending.get_mut(&id) else {
             return;
         };
@@ -201,9 +222,11 @@ impl Chord {
         sending.tries += 1;
         sending.sent = now;
         let (target, avoid) = (sending.to.key(), sending.avoid.clone());
-        let next = (attempt < ROUTE_WAYS)
-            .then(|| self.next_hop(now, &target, &avoid, attempt))
-            .flatten();
+        let known = (attempt == 0).then(|| self.known_owner(now, &target));
+        let next = known.flatten().or_else(|| {
+            let more = attempt < ROUTE_WAYS;
+            more.then(|| self.next_hop(now, &target, &avoid, attempt))?
+        });
         let Some(next) = next else {
             return self.route_straight(now, id);
         };
@@ -236,6 +259,19 @@ impl Chord {
         self.routing.outbox.set_due(id, Some(now + patience));
     }
 
+    /// Whether a receiver that has delivered the message may have forgotten so: it is neither sent again nor confirmed.
+    fn is_too_old(&self, now: Instant, id: RouteId) -> bool {
+        let sending = self.routing.outbox.sending.get(&id);
+        let credentials = self.credentials.as_ref();
+        sending
+            .zip(credentials)
+            .is_some_and(|(sending, credentials)| {
+                let lasted = now.saturating_duration_since(sending.since);
+                let by_date = credentials.unix_time(now).abs_diff(sending.begun);
+                lasted > ROUTE_LIFETIME || by_date > ROUTE_LIFETIME.as_secs()
+            })
+    }
+
     /// All ways have failed.
     fn route_straight(&mut self, now: Instant, id: RouteId) {
         let Some(sending) = self.routing.outbox.sending.get_mut(&id) else {
@@ -261,6 +297,9 @@ impl Chord {
         owner: RingKey,
         verified: bool,
     ) {
+        if self.is_too_old(now, id) {
+            return self.route_failed(id, RouteFailure::NoAnswer);
+        }
         let Some(sending) = self.routing.outbox.sending.get_mut(&id) else {
             return;
         };
@@ -309,9 +348,14 @@ impl Chord {
     pub(super) fn answered(
         &mut self,
         now: Instant,
+        from: RingKey,
         id: RouteId,
         payload: &[u8],
     ) -> Option<Vec<u8>> {
+        if self.is_too_old(now, id) {
+            self.route_failed(id, RouteFailure::NoAnswer);
+            return None;
+        }
         let answer = Answer::decode(payload).ok()?;
         let author = answer.author;
         if self.is_convicted(&author) {
@@ -329,15 +373,20 @@ impl Chord {
         let Secret::Answer(proof) = Secret::decode(&opened).ok()? else {
             return None;
         };
-        let fits = |sending: &&Sending| {
-            let meant = match sending.to {
-                Destination::Member(member) => member == author,
-                Destination::Point(_) => true,
-            };
-            meant && sending.number == proof.number && sending.digest == proof.digest
-        };
-        if self.routing.outbox.sending.get(&id).filter(fits).is_some() {
-            self.route_ended(now, id, author, proof.clone());
+        let outbox = &mut self.routing.outbox;
+        let fits =
+            |sending: &Sending| sending.number == proof.number && sending.digest == proof.digest;
+        if outbox.sending.get(&id).is_some_and(fits) && outbox.may_reach(id, &author) {
+            let proof = proof.clone();
+            let sending = outbox.sending.get(&id);
+            // What comes straight is sooner there, and says nothing of ways through others.
+            if let Some(sending) = sending.filter(|s| s.tries == 1 && from != author) {
+                let time = now.saturating_duration_since(sending.sent);
+                self.routing.answers.came(time);
+            }
+            self.route_ended(now, id, author);
+            let confirmed = Confirmed { author, proof };
+            self.routing.outbox.confirm(id, confirmed);
         } else {
             let confirmed = self.routing.outbox.confirmed.get(&id)?;
             if confirmed.author != author || confirmed.proof != proof {
@@ -348,17 +397,12 @@ impl Chord {
         self.credentials.as_mut()?.seal(&author, &confirm)
     }
 
-    fn route_ended(&mut self, now: Instant, id: RouteId, author: RingKey, proof: Proof) {
+    /// `author` has the message.
+    pub(super) fn route_ended(&mut self, now: Instant, id: RouteId, author: RingKey) {
         let Some(sending) = self.routing.outbox.remove(id) else {
             return;
         };
-        if sending.tries == 1 {
-            let time: Duration = now.saturating_duration_since(sending.sent);
-            self.routing.answers.came(time);
-        }
         self.routing.remember(author);
-        let confirmed = Confirmed { author, proof };
-        self.routing.outbox.confirm(id, confirmed);
         self.route_done(now, id, &sending, author);
     }
 }

@@ -21,6 +21,18 @@ impl Message {
                 e.bytes(target.as_bytes())?.u8(*hops_left)?.bytes(payload)?;
                 Ok(())
             }
+            Message::Own {
+                id,
+                target,
+                hops_left,
+                clock,
+                payload,
+            } => {
+                e.array(6)?.u8(kind::OWN)?.u64(*id)?;
+                e.bytes(target.as_bytes())?.u8(*hops_left)?;
+                e.u64(*clock)?.bytes(payload)?;
+                Ok(())
+            }
             Message::TakenOn { ids } => {
                 e.array(2)?.u8(kind::TAKEN_ON)?;
                 let count = ids.len().min(MAX_TAKEN_ON);
@@ -30,13 +42,22 @@ impl Message {
                 }
                 Ok(())
             }
-            Message::Reached { id, label, payload } => {
-                e.array(4)?.u8(kind::REACHED)?.u64(*id)?;
-                e.u64(*label)?.bytes(payload)?;
+            Message::Reached {
+                id,
+                label,
+                clock,
+                payload,
+            } => {
+                e.array(5)?.u8(kind::REACHED)?.u64(*id)?;
+                e.u64(*label)?.u64(*clock)?.bytes(payload)?;
                 Ok(())
             }
             Message::Confirm { id, payload } => {
                 e.array(3)?.u8(kind::CONFIRM)?.u64(*id)?.bytes(payload)?;
+                Ok(())
+            }
+            Message::Delivered { id, clock } => {
+                e.array(3)?.u8(kind::DELIVERED)?.u64(*id)?.u64(*clock)?;
                 Ok(())
             }
             _ => Ok(()),
@@ -52,15 +73,27 @@ pub(super) fn read_of_routes(d: &mut Decoder<'_>, kind: u8) -> Result<Message, D
             hops_left: d.u8()?,
             payload: read_bounded(d, 1, MAX_PAYLOAD)?,
         },
+        kind::OWN => Message::Own {
+            id: d.u64()?,
+            target: read_key(d)?,
+            hops_left: d.u8()?,
+            clock: d.u64()?,
+            payload: read_bounded(d, 1, MAX_PAYLOAD)?,
+        },
         kind::TAKEN_ON => Message::TakenOn { ids: read_ids(d)? },
         kind::REACHED => Message::Reached {
             id: d.u64()?,
             label: d.u64()?,
+            clock: d.u64()?,
             payload: read_bounded(d, 1, MAX_PAYLOAD)?,
         },
         kind::CONFIRM => Message::Confirm {
             id: d.u64()?,
             payload: read_bounded(d, 1, MAX_PAYLOAD)?,
+        },
+        kind::DELIVERED => Message::Delivered {
+            id: d.u64()?,
+            clock: d.u64()?,
         },
         other => return Err(DecodeError::UnknownKind(other)),
     })

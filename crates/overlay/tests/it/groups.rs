@@ -433,7 +433,7 @@ fn so_many_accusers_are_asked_for_certificates_and_no_more() {
     let mut chord = secure(now, notary);
     sent(&mut chord);
     let (first, second) = two_stories();
-    let mut accuse = |chord: &mut Chord, accuser: u8| {
+    let accuse = |chord: &mut Chord, accuser: u8| {
         let accusation = accusation(accuser, first, second);
         chord.handle_message(now, key(accuser), Message::Evidence { accusation });
         certificates_asked_of(chord, key(accuser)).map(|(id, _)| id)
@@ -467,7 +467,8 @@ fn past_the_bound_of_the_convicted_a_liar_is_a_member_as_any_other() {
         };
         let (first, second) = (story(&[key(200), *liar]), story(&[*liar, key(210)]));
         chord.recall(now, Proof::TwoStories { first, second });
-        (sent(&mut chord), events(&mut chord));
+        sent(&mut chord);
+        events(&mut chord);
     }
     assert_eq!(chord.convicted().count(), MAX_CONVICTED);
     let mut answers = |member: &RingKey| {

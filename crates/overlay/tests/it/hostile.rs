@@ -156,12 +156,23 @@ fn any_message_of_routes() -> impl Strategy<Value = Message> {
             }
         }),
         proptest::collection::vec(id.clone(), 1..3).prop_map(|ids| Message::TakenOn { ids }),
+        (id.clone(), any_key(), 0..3_u8, payload()).prop_map(|(id, target, hops_left, payload)| {
+            Message::Own {
+                id,
+                target,
+                hops_left,
+                clock: id,
+                payload,
+            }
+        }),
         (id.clone(), id.clone(), payload()).prop_map(|(id, label, payload)| Message::Reached {
             id,
             label,
+            clock: label,
             payload
         }),
-        (id, payload()).prop_map(|(id, payload)| Message::Confirm { id, payload }),
+        (id.clone(), payload()).prop_map(|(id, payload)| Message::Confirm { id, payload }),
+        id.prop_map(|id| Message::Delivered { id, clock: id }),
     ]
 }
 
@@ -231,8 +242,19 @@ fn with_id(message: Message, id: u64) -> Message {
         Message::Fetched { record, .. } => Message::Fetched { id, record },
         Message::Wanted { points, .. } => Message::Wanted { id, points },
         Message::TakenOn { .. } => Message::TakenOn { ids: vec![id] },
-        Message::Reached { label, payload, .. } => Message::Reached { id, label, payload },
+        Message::Reached {
+            label,
+            clock,
+            payload,
+            ..
+        } => Message::Reached {
+            id,
+            label,
+            clock,
+            payload,
+        },
         Message::Confirm { payload, .. } => Message::Confirm { id, payload },
+        Message::Delivered { clock, .. } => Message::Delivered { id, clock },
         other => other,
     }
 }

@@ -73,12 +73,23 @@ fn message_of_routes() -> impl Strategy<Value = Message> {
             }
         }),
         proptest::collection::vec(id(), 1..=64).prop_map(|ids| Message::TakenOn { ids }),
-        (id(), id(), payload()).prop_map(|(id, label, payload)| Message::Reached {
+        (id(), key(), any::<u8>(), id(), payload()).prop_map(
+            |(id, target, hops_left, clock, payload)| Message::Own {
+                id,
+                target,
+                hops_left,
+                clock,
+                payload,
+            }
+        ),
+        (id(), id(), id(), payload()).prop_map(|(id, label, clock, payload)| Message::Reached {
             id,
             label,
+            clock,
             payload
         }),
         (id(), payload()).prop_map(|(id, payload)| Message::Confirm { id, payload }),
+        (id(), id()).prop_map(|(id, clock)| Message::Delivered { id, clock }),
     ]
 }
 

@@ -13,20 +13,20 @@ use sha2::{Digest, Sha256};
 use crate::{Notary, events, key, sent, start, toy_seal};
 
 /// What becomes of a message on its way from one member to another.
-type Fate<'a> = dyn FnMut(RingKey, RingKey, Message) -> Vec<Message> + 'a;
+pub(crate) type Fate<'a> = dyn FnMut(RingKey, RingKey, Message) -> Vec<Message> + 'a;
 
-fn all_arrive(_from: RingKey, _to: RingKey, message: Message) -> Vec<Message> {
+pub(crate) fn all_arrive(_from: RingKey, _to: RingKey, message: Message) -> Vec<Message> {
     vec![message]
 }
 
-struct Ring {
-    now: Instant,
+pub(crate) struct Ring {
+    pub(crate) now: Instant,
     members: BTreeMap<RingKey, Chord>,
     events: Vec<(RingKey, Event)>,
 }
 
 impl Ring {
-    fn new(notary: impl Fn(RingKey) -> Notary) -> Ring {
+    pub(crate) fn new(notary: impl Fn(RingKey) -> Notary) -> Ring {
         let now = start();
         let keys = [100, 110, 200].map(key);
         let mut members = BTreeMap::new();
@@ -52,12 +52,12 @@ impl Ring {
         }
     }
 
-    fn member(&mut self, n: u8) -> &mut Chord {
+    pub(crate) fn member(&mut self, n: u8) -> &mut Chord {
         self.members.get_mut(&key(n)).unwrap()
     }
 
     /// Carries what there is, and lets `time` pass. `fate` decides about what belongs to routing.
-    fn run(&mut self, time: Duration, fate: &mut Fate<'_>) {
+    pub(crate) fn run(&mut self, time: Duration, fate: &mut Fate<'_>) {
         let end = self.now + time;
         while self.now < end {
             let mut under_way = Vec::new();
@@ -72,9 +72,11 @@ impl Ring {
                 let routing = matches!(
                     message,
                     Message::Route { .. }
+                        | Message::Own { .. }
                         | Message::TakenOn { .. }
                         | Message::Reached { .. }
                         | Message::Confirm { .. }
+                        | Message::Delivered { .. }
                 );
                 let ways = if routing {
                     fate(from, to, message)
@@ -93,13 +95,13 @@ impl Ring {
         }
     }
 
-    fn route(&mut self, to: Destination, body: &[u8]) {
+    pub(crate) fn route(&mut self, to: Destination, body: &[u8]) {
         let now = self.now;
         self.member(100).route(now, to, body).unwrap();
     }
 
     /// The bodies that key 200 has been given.
-    fn delivered(&self) -> Vec<&[u8]> {
+    pub(crate) fn delivered(&self) -> Vec<&[u8]> {
         let delivered = self.events.iter().filter_map(|(who, event)| match event {
             Event::Routed { from, body, .. } => {
                 assert_eq!((*who, *from), (key(200), key(100)));
@@ -110,8 +112,18 @@ impl Ring {
         delivered.collect()
     }
 
+    /// How many messages are under way no more.
+    pub(crate) fn ended(&self) -> usize {
+        let is_end =
+            |event: &Event| matches!(event, Event::RouteDone { .. } | Event::RouteFailed { .. });
+        self.events
+            .iter()
+            .filter(|(_, event)| is_end(event))
+            .count()
+    }
+
     /// Who has it, whether that is certain, and how many ways it took.
-    fn done(&self) -> Option<(RingKey, bool, u32)> {
+    pub(crate) fn done(&self) -> Option<(RingKey, bool, u32)> {
         self.events.iter().find_map(|(_, event)| match event {
             Event::RouteDone {
                 by,
@@ -124,10 +136,10 @@ impl Ring {
     }
 }
 
-const SOON: Duration = Duration::from_millis(50);
-const LATER: Duration = Duration::from_secs(12);
+pub(crate) const SOON: Duration = Duration::from_millis(50);
+pub(crate) const LATER: Duration = Duration::from_secs(12);
 
-fn to_member() -> Destination {
+pub(crate) fn to_member() -> Destination {
     Destination::Member(key(200))
 }
 
@@ -138,7 +150,7 @@ fn a_message_arrives_through_another_and_its_sender_knows() {
         ring.route(to, b"hello");
         let mut through = 0;
         ring.run(LATER, &mut |_, to, message| {
-            through += usize::from(to == key(110) && matches!(message, Message::Route { .. }));
+            through += usize::from(to == key(110) && matches!(message, Message::Own { .. }));
             vec![message]
         });
         assert_eq!(ring.delivered(), [b"hello"]);
@@ -193,7 +205,7 @@ fn what_was_recorded_on_the_way_is_not_delivered_again() {
 fn whatever_a_traitor_on_the_way_does_the_message_arrives_unharmed() {
     // Drops, alters, or answers itself.
     let drops = |_: RingKey, to: RingKey, message: Message| match message {
-        Message::Route { .. } if to == key(110) => Vec::new(),
+        Message::Own { .. } if to == key(110) => Vec::new(),
         other => vec![other],
     };
     let alters = |from: RingKey, _: RingKey, mut message: Message| {
@@ -274,7 +286,7 @@ fn hijacked(to: Destination, author: u8, sealer: u8) -> Option<(RingKey, bool, u
     ring.route(to, b"hello");
     let mut forged = None;
     ring.run(SOON, &mut |_, to, message| match message {
-        Message::Route {
+        Message::Own {
             id,
             target,
             payload,
@@ -286,8 +298,13 @@ fn hijacked(to: Destination, author: u8, sealer: u8) -> Option<(RingKey, bool, u
         other => vec![other],
     });
     let (id, payload) = forged.expect("the message went to the first hop");
-    let (now, label) = (ring.now, 1);
-    let answer = Message::Reached { id, label, payload };
+    let now = ring.now;
+    let answer = Message::Reached {
+        id,
+        label: 1,
+        clock: 1,
+        payload,
+    };
     ring.member(100).handle_message(now, key(110), answer);
     ring.run(LATER, &mut all_arrive);
     ring.done()
@@ -376,7 +393,7 @@ fn one_neighbour_cannot_fill_the_memory() {
     ring.route(Destination::Point(key(150)), b"");
     let mut template = None;
     ring.run(SOON, &mut |_, _, message| {
-        if let Message::Route { payload, .. } = &message {
+        if let Message::Own { payload, .. } = &message {
             template.get_or_insert_with(|| payload.clone());
         }
         Vec::new()
@@ -388,14 +405,14 @@ fn one_neighbour_cannot_fill_the_memory() {
         // After the array's head and the sender's key comes the number, of eight bytes.
         assert_eq!(payload[35], 0x1b);
         payload[36..44].copy_from_slice(&(n | 1 << 60).to_be_bytes());
-        for (to, target) in [(200, 150), (110, 150)] {
+        for (to, from) in [(200, 100), (110, 100)] {
             let message = Message::Route {
                 id: n,
-                target: key(target),
+                target: key(150),
                 hops_left: 9,
                 payload: payload.clone(),
             };
-            ring.member(to).handle_message(now, key(100), message);
+            ring.member(to).handle_message(now, key(from), message);
         }
     }
     let dropped = |ring: &mut Ring, n: u8| ring.member(n).counters().routed_dropped;

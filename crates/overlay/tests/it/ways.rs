@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use ringway_overlay::limits::{ROUTE_TIME, ROUTE_WAYS};
+use ringway_overlay::limits::{ROUTE_TIME, ROUTE_WAYS, SILENT_TIME};
 use ringway_overlay::{Chord, Destination, Event, Message, RingKey, Transmit};
 
 use crate::routes::answer_of;
@@ -40,6 +40,17 @@ enum Conduct {
     Silent,
     /// Bring the receiver's answer.
     Carry,
+}
+
+/// The answer of the member at `target`, or of the next one after it.
+fn answer_by_owner(target: &RingKey, payload: &[u8]) -> Vec<u8> {
+    let first = target.as_bytes()[0];
+    let owner = if *target == key(first) {
+        first
+    } else {
+        first + 1
+    };
+    answer_of(owner, owner, *target, payload)
 }
 
 /// The member whose choices are looked at, its fingers' groups, and to whom it has handed messages, in order.
@@ -109,26 +120,41 @@ impl Sender {
                 id: *id,
                 members: around(point),
             }),
-            Message::Route {
+            Message::Own {
                 id,
                 target,
                 payload,
                 ..
             } => {
                 self.first_hops.push(transmit.to);
-                let (id, label) = (*id, 1);
+                let id = *id;
                 match conduct {
                     Conduct::Silent => None,
                     Conduct::Swallow => Some(Message::TakenOn { ids: vec![id] }),
                     Conduct::Carry => Some(Message::Reached {
                         id,
-                        label,
-                        payload: answer_of(RECEIVER, RECEIVER, *target, payload),
+                        label: 1,
+                        clock: 1,
+                        payload: answer_by_owner(target, payload),
                     }),
                 }
             }
             _ => None,
         }
+    }
+
+    /// The receiver is known, but gets nothing straight for a while: it has left a message unanswered.
+    fn meet_in_vain(&mut self) {
+        let but_receiver = |hop: &RingKey| match *hop == key(RECEIVER) {
+            true => Conduct::Silent,
+            false => Conduct::Carry,
+        };
+        for _ in 0..2 {
+            self.route();
+            self.pass(ROUTE_TIME, but_receiver);
+        }
+        assert_eq!((self.first_hops.len(), self.arrived), (3, 2));
+        self.arrived = 0;
     }
 
     /// Sends [`MESSAGES`] messages, and says who got how many of them first.
@@ -231,10 +257,71 @@ fn whoever_is_known_gets_its_messages_from_the_first_hand() {
     }
 }
 
+/// A point between two members.
+fn before(n: u8) -> RingKey {
+    let mut target = [0x80; 32];
+    target[0] = n - 1;
+    RingKey::from_bytes(target)
+}
+
+/// Sends a message there, and says whom it was handed to.
+fn first_hop(sender: &mut Sender, to: Destination, conduct: Conduct) -> RingKey {
+    sender.first_hops.clear();
+    sender.chord.route(sender.now, to, b"hello").unwrap();
+    sender.pass(STEP, |_| conduct);
+    sender.first_hops[0]
+}
+
+#[test]
+fn whoever_has_met_those_around_a_point_knows_its_owner() {
+    let owner = key(RECEIVER);
+    let point = Destination::Point(before(RECEIVER));
+    for (met, straight) in [
+        (&[201, 202, 203, 204, 205, 206, 207, 208, 209][..], true),
+        (&[195, 197, 199, 201, 203, 205, 208, 211, 214], false),
+        (&[202, 203, 204, 205, 206, 207], false),
+    ] {
+        let mut firsts = BTreeSet::new();
+        for seed in 1..=20 {
+            let mut sender = Sender::new(seed);
+            assert_ne!(first_hop(&mut sender, point, Conduct::Swallow), owner);
+            for n in met {
+                let member = Destination::Member(key(*n));
+                first_hop(&mut sender, member, Conduct::Carry);
+            }
+            assert_eq!(sender.arrived, met.len());
+            firsts.insert(first_hop(&mut sender, point, Conduct::Swallow));
+        }
+        assert_eq!(
+            firsts == BTreeSet::from([owner]),
+            straight,
+            "{met:?}: {firsts:?}"
+        );
+    }
+}
+
+#[test]
+fn whoever_was_met_gets_messages_straight_until_it_leaves_one_unanswered() {
+    let receiver = key(RECEIVER);
+    let to = Destination::Member(receiver);
+    let mut sender = Sender::new(5);
+    assert_ne!(first_hop(&mut sender, to, Conduct::Carry), receiver);
+    assert_eq!(first_hop(&mut sender, to, Conduct::Carry), receiver);
+    assert_eq!(first_hop(&mut sender, to, Conduct::Silent), receiver);
+    sender.pass(LOST, |_| Conduct::Silent);
+    // An answer through others does not say that it can be reached.
+    for _ in 0..2 {
+        assert_ne!(first_hop(&mut sender, to, Conduct::Carry), receiver);
+    }
+    sender.pass(SILENT_TIME, |_| Conduct::Carry);
+    assert_eq!(first_hop(&mut sender, to, Conduct::Carry), receiver);
+}
+
 #[test]
 fn whoever_takes_messages_on_and_brings_no_answers_gets_fewer() {
     for bad in [Conduct::Swallow, Conduct::Silent] {
         let mut sender = Sender::new(7);
+        sender.meet_in_vain();
         let before = sender.shares(|_| Conduct::Carry);
         assert!(before.len() == 9, "it has a choice of nine: {before:?}");
         let traitor = *before.keys().next().unwrap();

@@ -1,0 +1,292 @@
+//! Messages that come straight from their sender.
+//!
+//! Whoever gets a message over a link with its sender, who says that it is its own ([`Message::Own`]), needs no word of others: the link says whose it
+//! is, and takes no packet twice. Such a message is delivered at once, and a few bytes say so to its sender. Two crossings are enough then.
+//!
+//! What a link does not say is whether a packet was held back on the way, and whether the same message has come by another way meanwhile. So the
+//! receiver tells its clock with each answer, and the sender gives back what it was told last: whatever brings a time of long ago, or none,
+//! crosses three times, as what comes through others does. And what was delivered is remembered for as long as any copy of it may be delivered: a
+//! sender gives up before, so it confirms none later.
+//!
+//! A receiver that starts anew between a delivery and its word of it may get the message again. And of two routers that both take a point for
+//! their own each may.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Instant;
+
+use rand::Rng;
+
+use super::hop::Conduct;
+use super::payload::{Offer, Proof, digest};
+use crate::chord::Chord;
+use crate::event::{Event, RouteId};
+use crate::key::RingKey;
+use crate::limits::{MAX_DELIVERED, MAX_DELIVERED_OF_MEMBER, REMEMBERED, STRAIGHT_TIME};
+use crate::message::{Message, RequestId};
+
+/// A message, by its sender and the sender's number for it.
+pub(super) type Name = (RingKey, u64);
+
+/// What was delivered lately.
+#[derive(Debug, Default)]
+pub(super) struct Delivered {
+    names: HashSet<Name>,
+    /// The same, the oldest first, with the time until which they are remembered.
+    order: VecDeque<(Instant, Name)>,
+    of: HashMap<RingKey, Share>,
+    /// Until then something of anybody may have been delivered that there was no room to remember.
+    unsure_until: Option<Instant>,
+}
+
+/// What is remembered of one sender's.
+#[derive(Debug, Default)]
+struct Share {
+    count: usize,
+    unsure_until: Option<Instant>,
+}
+
+impl Delivered {
+    pub(super) fn has(&self, name: &Name) -> bool {
+        self.names.contains(name)
+    }
+
+    /// Whether what `origin` sends and is not among these is new, and there is room to remember it.
+    fn is_sure(&mut self, now: Instant, origin: &RingKey) -> bool {
+        self.forget(now);
+        let over = |until: Option<Instant>| until.is_none_or(|until| until <= now);
+        let share = self.of.get(origin);
+        self.names.len() < MAX_DELIVERED
+            && over(self.unsure_until)
+            && share.is_none_or(|share| {
+                share.count < MAX_DELIVERED_OF_MEMBER && over(share.unsure_until)
+            })
+    }
+
+    pub(super) fn remember(&mut self, now: Instant, name: Name) {
+        self.forget(now);
+        let until = now + REMEMBERED;
+        if self.names.len() >= MAX_DELIVERED {
+            self.unsure_until = Some(until);
+            return;
+        }
+        let share = self.of.entry(name.0).or_default();
+        if share.count >= MAX_DELIVERED_OF_MEMBER {
+            share.unsure_until = Some(until);
+        } else if self.names.insert(name) {
+            share.count = share.count.saturating_add(1);
+            self.order.push_back((until, name));
+        }
+    }
+
+    pub(super) fn forget(&mut self, now: Instant) {
+        while let Some((until, name)) = self.order.front()
+            && *until <= now
+        {
+            self.names.remove(name);
+            if let Some(share) = self.of.get_mut(&name.0) {
+                share.count = share.count.saturating_sub(1);
+                // Its last one was remembered before anything could not be, and so long ago that this is over, too.
+                if share.count == 0 && share.unsure_until.is_none_or(|until| until <= now) {
+                    self.of.remove(&name.0);
+                }
+            }
+            self.order.pop_front();
+        }
+    }
+}
+
+/// What a member tells of its time: seconds from a random beginning, so that nothing that was told before a start counts after it.
+#[derive(Debug, Default)]
+pub(super) struct Clock {
+    began: Option<(Instant, u64)>,
+}
+
+impl Clock {
+    pub(super) fn at(&mut self, now: Instant, rng: &mut impl Rng) -> u64 {
+        // 0 says that nothing was told.
+        let anew = || (now, u64::from(rng.next_u32()).saturating_add(1) << 24);
+        let (began, first) = *self.began.get_or_insert_with(anew);
+        first.saturating_add(now.saturating_duration_since(began).as_secs())
+    }
+}
+
+impl Chord {
+    /// What this member tells others of its time.
+    pub(super) fn clock(&mut self, now: Instant) -> u64 {
+        self.routing.clock.at(now, &mut self.rng)
+    }
+
+    /// Whether `from`, whose own message this is as it says, has sent it just now, and it is certain that it has not been delivered.
+    pub(super) fn is_straight(
+        &mut self,
+        now: Instant,
+        from: &RingKey,
+        told: u64,
+        offer: &Offer,
+    ) -> bool {
+        let age = self.clock(now).checked_sub(told);
+        *from == offer.origin
+            && age.is_some_and(|age| age <= STRAIGHT_TIME.as_secs())
+            && self.routing.delivered.is_sure(now, from)
+    }
+
+    /// Delivers a message that has come straight from its sender. A copy that came through others waits no more.
+    pub(super) fn deliver_straight(
+        &mut self,
+        now: Instant,
+        (from, id): (RingKey, RequestId),
+        target: RingKey,
+        offer: Offer,
+    ) {
+        let name = (offer.origin, offer.number);
+        let Some(body) = self.opened(offer) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        self.routing.arrivals.withdraw(&name);
+        self.routing.delivered.remember(now, name);
+        self.emit(Event::Routed { from, target, body });
+        let clock = self.clock(now);
+        self.send(from, Message::Delivered { id, clock });
+    }
+
+    /// A further copy of what was delivered: its sender does not know yet.
+    pub(super) fn deliver_no_more(
+        &mut self,
+        now: Instant,
+        (from, id): (RingKey, RequestId),
+        target: &RingKey,
+        offer: &Offer,
+    ) {
+        let clock = self.clock(now);
+        if from == offer.origin {
+            return self.send(from, Message::Delivered { id, clock });
+        }
+        // A seal costs more than to forward a message: the strict limit counts.
+        if !self.peers.may_ask(now, from) {
+            self.counters.rate_limited += 1;
+            return;
+        }
+        let proof = Proof {
+            number: offer.number,
+            challenge: self.rng.next_u64(),
+            digest: digest(target, &offer.body),
+        };
+        // Nothing waits for the confirmation.
+        let label = self.requests.next_id();
+        if let Some(payload) = self.answer_to(&offer.origin, proof) {
+            let message = Message::Reached {
+                id,
+                label,
+                clock,
+                payload,
+            };
+            self.send(from, message);
+        }
+    }
+
+    /// The next hop was the receiver itself, and has delivered what came straight from here.
+    pub(super) fn delivered(&mut self, now: Instant, from: RingKey, id: RequestId, clock: u64) {
+        let Some(route) = self.routing.passages.own(from, id) else {
+            self.counters.unsolicited += 1;
+            return;
+        };
+        if self.routing.outbox.is_open(route) && !self.is_meant(route, &from) {
+            // It is somebody else's.
+            self.counters.unsolicited += 1;
+            self.routing.preferences.note(from, Conduct::NoAnswer);
+            return;
+        }
+        self.answer_came(now, from, id);
+        self.route_ended(now, route, from);
+        self.routing.heard_straight(from, clock);
+    }
+
+    /// Whether `member` may be who has the message `id`.
+    fn is_meant(&self, id: RouteId, member: &RingKey) -> bool {
+        !self.is_convicted(member) && self.routing.outbox.may_reach(id, member)
+    }
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test needs some moment to begin at"
+)]
+mod tests {
+    use std::time::Duration;
+
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+
+    use super::*;
+
+    fn name(n: u64) -> Name {
+        (RingKey::ZERO, n)
+    }
+
+    fn member(n: u16) -> RingKey {
+        let mut bytes = [0; 32];
+        bytes[..2].copy_from_slice(&n.to_be_bytes());
+        RingKey::from_bytes(bytes)
+    }
+
+    #[test]
+    fn what_was_delivered_is_remembered_for_its_time() {
+        let (mut delivered, now) = (Delivered::default(), Instant::now());
+        delivered.remember(now, name(1));
+        delivered.remember(now, name(1));
+        let nearly = now + REMEMBERED - Duration::from_millis(1);
+        delivered.remember(nearly, name(2));
+        assert!(delivered.has(&name(1)) && delivered.has(&name(2)));
+        delivered.forget(now + REMEMBERED);
+        assert!(!delivered.has(&name(1)) && delivered.has(&name(2)));
+        assert_eq!(delivered.order.len(), delivered.names.len());
+        delivered.forget(nearly + REMEMBERED);
+        assert!(delivered.order.is_empty() && delivered.of.is_empty());
+    }
+
+    #[test]
+    fn one_sender_fills_its_own_part_only() {
+        let (mut delivered, now) = (Delivered::default(), Instant::now());
+        let most = u64::try_from(MAX_DELIVERED_OF_MEMBER).unwrap();
+        (0..most).for_each(|n| delivered.remember(now, name(n)));
+        assert!(!delivered.is_sure(now, &RingKey::ZERO));
+        assert!(delivered.is_sure(now, &member(1)));
+        // One that is not remembered makes those after it unsure for as long.
+        let later = now + REMEMBERED / 2;
+        delivered.remember(later, name(most));
+        assert!(!delivered.has(&name(most)));
+        assert!(!delivered.is_sure(now + REMEMBERED, &RingKey::ZERO));
+        assert_eq!(delivered.names.len(), 0);
+        assert!(delivered.is_sure(later + REMEMBERED, &RingKey::ZERO));
+    }
+
+    #[test]
+    fn where_all_is_full_nothing_is_sure_for_as_long() {
+        let (mut delivered, now) = (Delivered::default(), Instant::now());
+        let senders = u16::try_from(MAX_DELIVERED / MAX_DELIVERED_OF_MEMBER).unwrap();
+        let most = u64::try_from(MAX_DELIVERED_OF_MEMBER).unwrap();
+        for sender in 0..senders {
+            (0..most).for_each(|n| delivered.remember(now, (member(sender), n)));
+        }
+        let other = member(senders);
+        assert!(!delivered.is_sure(now, &other), "there is no room");
+        let later = now + REMEMBERED / 2;
+        delivered.remember(later, (other, 0));
+        assert!(!delivered.is_sure(now + REMEMBERED, &member(0)));
+        assert!(delivered.is_sure(later + REMEMBERED, &member(0)));
+    }
+
+    #[test]
+    fn a_clock_goes_on_and_begins_elsewhere_after_a_start() {
+        let (mut rng, now) = (StdRng::seed_from_u64(1), Instant::now());
+        let mut clock = Clock::default();
+        let first = clock.at(now, &mut rng);
+        assert_ne!(first, 0);
+        let later = now + Duration::from_secs(7);
+        assert_eq!(clock.at(later, &mut rng), first + 7);
+        let anew = Clock::default().at(later, &mut rng);
+        assert!(anew.abs_diff(first) > 1_000, "{first} {anew}");
+    }
+}
