@@ -205,8 +205,13 @@ impl Directory {
     /// As [`Directory::cached`], by ring key.
     #[must_use]
     pub fn cached_router(&self, key: &RingKey) -> Option<Certificate> {
-        let member = *self.known().id_by_key.get(key)?;
-        self.cached(&member)
+        let certificate = {
+            let mut known = self.known();
+            let member = *known.id_by_key.get(key)?;
+            known.by_id(&member)?
+        };
+        self.check(&certificate).ok()?;
+        Some(certificate)
     }
 
     /// True if it is known that the router with this key is no longer a member.

@@ -426,6 +426,10 @@ pub const MAX_DELIVERED: usize = 65_536;
 /// Source: chosen; a quarter. Past it its messages cross three times.
 pub const MAX_DELIVERED_OF_MEMBER: usize = 16_384;
 
+/// How long an estimate of the ring's density is good enough for messages on their way.
+/// Source: chosen, a round of stabilisation; a ring does not change much in it, and a wrong guess costs a hop. Past it the fingers are looked through again.
+pub const DENSITY_TIME: Duration = Duration::from_secs(1);
+
 /// Members met up to which messages go straight to those between them.
 /// Source: chosen; with each a link of about 10 KB while they are in use. Past it, in larger rings, messages go by the fingers' groups.
 pub const MAX_MET: usize = 512;

@@ -14,8 +14,9 @@ use rand::{Rng, RngExt};
 
 use super::Acquaintance;
 use crate::chord::Chord;
+use crate::group::Density;
 use crate::key::{Offset, RingKey, between};
-use crate::limits::{LEAST_PREFERENCE, MAX_MET, MAX_PREFERENCES};
+use crate::limits::{DENSITY_TIME, LEAST_PREFERENCE, MAX_MET, MAX_PREFERENCES};
 use crate::lookup::DENSE;
 
 /// How many of the messages that somebody took on were answered: 1 for all. Only those are kept that are not as good as new.
@@ -105,9 +106,22 @@ impl Chord {
         group.iter().find(|key| whole && usable(key)).copied()
     }
 
+    /// The ring's density, now or a moment ago: each message asks, and to look through all fingers costs more than the rest of the choice.
+    fn density_lately(&mut self, now: Instant) -> Density {
+        match self.routing.density {
+            Some((at, density)) if now < at + DENSITY_TIME => density,
+            _ => {
+                let density = self.density();
+                self.routing.density = Some((now, density));
+                density
+            }
+        }
+    }
+
     /// The owner of `target` if the own group knows it, if it has been met, or if those who have been met around it stand as close to each other as members
     /// of the ring do.
-    pub(super) fn known_owner(&self, now: Instant, target: &RingKey) -> Option<RingKey> {
+    pub(super) fn known_owner(&mut self, now: Instant, target: &RingKey) -> Option<RingKey> {
+        let density = self.density_lately(now);
         let usable = |key: &RingKey| {
             *key != self.me && !self.peers.is_suspect(now, key) && !self.is_convicted(key)
         };
@@ -131,7 +145,7 @@ impl Chord {
         let first = around.first()?;
         let mut pairs = around.windows(2);
         let apart = pairs.all(|pair| first.distance_to(&pair[0]) < first.distance_to(&pair[1]));
-        let dense = apart && self.density().stretch(&around) <= DENSE;
+        let dense = apart && density.stretch(&around) <= DENSE;
         dense.then(|| owner_within(&around, target, usable))?
     }
 

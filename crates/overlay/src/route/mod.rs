@@ -33,6 +33,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use crate::chord::Chord;
+use crate::group::Density;
 use crate::key::RingKey;
 use crate::limits::{MAX_FAMILIAR, SILENT_TIME};
 use crate::message::{Message, RequestId};
@@ -129,6 +130,8 @@ pub(crate) struct Routing {
     familiar: BTreeMap<RingKey, Acquaintance>,
     clock: Clock,
     preferences: Preferences,
+    /// As it was found last.
+    density: Option<(Instant, Density)>,
     /// How long a neighbour takes to show that it has a message.
     hops: Patience,
     /// How long an answer takes.
