@@ -224,7 +224,7 @@ impl RingMessages {
         self.sender.clone()
     }
 
-    /// The next message that has come, once its sender has confirmed that it sent it; none once the member has stopped.
+    /// The next message that has come, once it is proven that its sender has sent it; none once the member has stopped.
     pub async fn receive(&mut self) -> Option<RingMessage> {
         self.arrived.recv().await
     }

@@ -139,7 +139,7 @@ pub enum Event {
         /// Why.
         reason: RouteFailure,
     },
-    /// A message has come through the ring, and `from` has confirmed that it sent it.
+    /// A message has come through the ring, and it is proven that `from` has sent it.
     Routed {
         /// Who sent it.
         from: RingKey,

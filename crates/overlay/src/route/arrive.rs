@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use rand::Rng;
 
-use super::payload::{Answer, Offer, Proof, Secret, digest};
+use super::payload::{Answer, DIGEST_LEN, Digest, Offer, Proof, Secret, digest};
 use super::straight::Name;
 use super::{Came, Watch};
 use crate::chord::Chord;
@@ -29,12 +29,18 @@ struct Arrival {
     repeats: u32,
 }
 
+impl Arrival {
+    fn name(&self) -> (Name, Digest) {
+        ((self.origin, self.proof.number), self.proof.digest)
+    }
+}
+
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     waiting: BTreeMap<RequestId, Arrival>,
-    /// By sender and the sender's number, so that a second try is no second message.
-    labels: BTreeMap<Name, RequestId>,
+    /// By sender, the sender's number and what is said, so that a second try is no second message, and nobody hides one behind another.
+    labels: BTreeMap<(Name, Digest), RequestId>,
     /// How many each neighbour has brought.
     brought: BTreeMap<RingKey, usize>,
     again: Watch,
@@ -51,22 +57,23 @@ impl Arrivals {
     }
 
     fn insert(&mut self, label: RequestId, neighbour: RingKey, arrival: Arrival) {
-        let name = (arrival.origin, arrival.proof.number);
-        self.labels.insert(name, label);
+        self.labels.insert(arrival.name(), label);
         *self.brought.entry(neighbour).or_default() += 1;
         self.waiting.insert(label, arrival);
     }
 
     /// The message that is named so is not waited for any more.
     pub(super) fn withdraw(&mut self, name: &Name) {
-        if let Some(label) = self.labels.get(name).copied() {
+        let all = (*name, [0; DIGEST_LEN])..=(*name, [u8::MAX; DIGEST_LEN]);
+        let labels: Vec<RequestId> = self.labels.range(all).map(|(_, label)| *label).collect();
+        for label in labels {
             self.remove(label);
         }
     }
 
     fn remove(&mut self, label: RequestId) -> Option<Arrival> {
         let arrival = self.waiting.remove(&label)?;
-        self.labels.remove(&(arrival.origin, arrival.proof.number));
+        self.labels.remove(&arrival.name());
         if let Some((first, _)) = arrival.ways.first()
             && let Some(count) = self.brought.get_mut(first)
         {
@@ -99,14 +106,15 @@ impl Chord {
         }
         let name = (offer.origin, offer.number);
         if self.routing.delivered.has(&name) {
-            return self.deliver_no_more(now, previous, &target, &offer);
+            return self.deliver_no_more(now, came, &name);
         }
         if let Some(told) = came.told
             && self.is_straight(now, &previous.0, told, &offer)
         {
             return self.deliver_straight(now, previous, target, offer);
         }
-        let known = self.routing.arrivals.labels.get(&name).copied();
+        let digest = digest(&target, &offer.body);
+        let known = self.routing.arrivals.labels.get(&(name, digest)).copied();
         let label = match known {
             Some(label) => {
                 // A second try, perhaps by another way.
@@ -117,7 +125,7 @@ impl Chord {
                 arrival.ways.push(previous);
                 label
             }
-            None => match self.take_in(now, previous, target, offer) {
+            None => match self.take_in(now, came, digest, offer) {
                 Some(label) => label,
                 None => return,
             },
@@ -146,16 +154,16 @@ impl Chord {
     fn take_in(
         &mut self,
         now: Instant,
-        previous: (RingKey, RequestId),
-        target: RingKey,
+        came: &Came,
+        digest: Digest,
         offer: Offer,
     ) -> Option<RequestId> {
+        let (previous, target) = (came.previous, came.target);
         if !self.routing.arrivals.has_room(&previous.0) {
             self.counters.routed_dropped += 1;
             return None;
         }
         let (origin, number) = (offer.origin, offer.number);
-        let digest = digest(&target, &offer.body);
         let Some(body) = self.opened(offer) else {
             self.counters.malformed += 1;
             return None;
@@ -252,7 +260,7 @@ impl Chord {
         if let Some(arrival) = self.routing.arrivals.remove(id) {
             self.routing.remember(arrival.origin);
             let name = (arrival.origin, arrival.proof.number);
-            self.routing.delivered.remember(now, name);
+            self.routing.delivered.remember(now, name, None);
             self.emit(Event::Routed {
                 from: arrival.origin,
                 target: arrival.target,

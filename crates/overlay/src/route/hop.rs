@@ -12,7 +12,6 @@ use std::time::Instant;
 
 use rand::{Rng, RngExt};
 
-use super::Acquaintance;
 use crate::chord::Chord;
 use crate::group::Density;
 use crate::key::{Offset, RingKey, between};
@@ -130,23 +129,30 @@ impl Chord {
         if near.is_some() || met.len() > MAX_MET {
             return near;
         }
-        let answers = |known: &Acquaintance| known.silent_until.is_none_or(|until| until <= now);
-        if met.get(target).is_some_and(answers) && usable(target) {
-            return Some(*target);
-        }
-        let g = self.config.group;
-        let key = |(key, known): (&RingKey, &_)| answers(known).then_some(*key);
-        let before = met.range(..target).rev().chain(met.iter().rev());
-        let mut around: Vec<RingKey> = before.filter_map(key).take(g / 2).collect();
-        around.reverse();
-        let after = met.range(target..).chain(met).filter_map(key);
-        around.extend(after.take(g.saturating_sub(g / 2)));
-        // Where fewer have been met some stand on both sides.
-        let first = around.first()?;
-        let mut pairs = around.windows(2);
-        let apart = pairs.all(|pair| first.distance_to(&pair[0]) < first.distance_to(&pair[1]));
-        let dense = apart && density.stretch(&around) <= DENSE;
-        dense.then(|| owner_within(&around, target, usable))?
+        let is_silent = |key: &RingKey| {
+            let until = met.get(key).and_then(|known| known.silent_until);
+            until.is_some_and(|until| now < until)
+        };
+        let found = match met.contains_key(target) {
+            true => Some(*target).filter(usable),
+            false => {
+                let g = self.config.group;
+                let before = met.range(..target).rev().chain(met.iter().rev());
+                let mut around: Vec<RingKey> = before.take(g / 2).map(|(key, _)| *key).collect();
+                around.reverse();
+                let after = met.range(target..).chain(met);
+                around.extend(after.take(g.saturating_sub(g / 2)).map(|(key, _)| *key));
+                // Where fewer have been met some stand on both sides.
+                let first = around.first()?;
+                let mut pairs = around.windows(2);
+                let apart =
+                    pairs.all(|pair| first.distance_to(&pair[0]) < first.distance_to(&pair[1]));
+                let dense = apart && density.stretch(&around) <= DENSE;
+                dense.then(|| owner_within(&around, target, usable))?
+            }
+        };
+        // Whoever comes next after one that is silent is not the owner.
+        found.filter(|owner| !is_silent(owner))
     }
 
     /// Whom to hand a message for `target` to: nobody of `avoid`; `attempt` says which of the ways to begin with. None if there is nobody before

@@ -12,8 +12,8 @@
 //! recorded can deceive them. What is sent to a member is sealed for it; what is sent to a point can be read by those on
 //! the way, because nobody knows before whose it is, and whoever claims the point is believed: the answer says which of the two.
 //!
-//! What comes straight from its sender, as `Own`, needs no more than the link that it comes over: it is delivered at once, and `Delivered` tells
-//! the sender (`straight`).
+//! What comes straight from its sender, as `Own`, and has not been held back, needs no more than the link that it comes over: it is delivered at
+//! once, and `Delivered` tells the sender (`straight`).
 //!
 //! A message that is not answered in time goes again by another group (`send`), and at last straight to its receiver, who for a point is
 //! looked up first. Routers tell each other what they have taken on if its answer takes long, so that a dead one is passed
@@ -172,10 +172,14 @@ impl Routing {
         }
     }
 
-    /// A member has said nothing to what it was handed.
+    /// A member has left a message of this one unanswered: for a while others are asked first, and after a second time it is no acquaintance any more.
     fn was_silent(&mut self, now: Instant, member: &RingKey) {
-        if let Some(acquaintance) = self.familiar.get_mut(member) {
-            acquaintance.silent_until = Some(now + SILENT_TIME);
+        let Some(acquaintance) = self.familiar.get_mut(member) else {
+            return;
+        };
+        match acquaintance.silent_until {
+            Some(until) if until <= now => self.forget(member),
+            _ => acquaintance.silent_until = Some(now + SILENT_TIME),
         }
     }
 
@@ -229,8 +233,7 @@ impl Chord {
                 clock,
                 payload,
             } => {
-                self.reached(now, from, id, label, payload);
-                self.routing.heard_straight(from, clock);
+                self.reached(now, from, id, (label, clock), payload);
             }
             Message::Confirm { id, payload } => self.confirm_came(now, from, id, payload),
             Message::Delivered { id, clock } => self.delivered(now, from, id, clock),

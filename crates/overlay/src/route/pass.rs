@@ -264,7 +264,7 @@ impl Chord {
         now: Instant,
         from: RingKey,
         id: RequestId,
-        label: RequestId,
+        (label, clock): (RequestId, u64),
         payload: Vec<u8>,
     ) {
         let passages = &mut self.routing.passages;
@@ -272,12 +272,16 @@ impl Chord {
         let expected =
             |passage: &&mut Passage| passage.next == from && passage.repeats < MAX_PASSAGE_REPEATS;
         let Some(passage) = passage.filter(expected) else {
-            return self.asked_straight(now, from, (id, label), &payload);
+            if self.asked_straight(now, from, (id, label), &payload) {
+                self.routing.heard_straight(from, clock);
+            }
+            return;
         };
         passage.repeats += 1;
         passage.label = Some(label);
         let came_from = passage.came_from;
         self.answer_came(now, from, id);
+        self.routing.heard_straight(from, clock);
         match came_from {
             Source::Hop(previous, number) => {
                 let message = Message::Reached {
@@ -289,7 +293,6 @@ impl Chord {
                 self.send(previous, message);
             }
             Source::Own(route) => {
-                let open = self.routing.outbox.is_open(route);
                 if let Some(confirm) = self.answered(now, from, route, &payload) {
                     let message = Message::Confirm {
                         id: label,
@@ -297,7 +300,7 @@ impl Chord {
                     };
                     self.send(from, message);
                 } else {
-                    if open {
+                    if self.routing.outbox.is_open(route) {
                         // Somebody on that way makes answers up, and nobody can tell who.
                         self.routing.preferences.note(from, Conduct::NoAnswer);
                     }
@@ -330,20 +333,22 @@ impl Chord {
         }
     }
 
-    /// The receiver of a message itself, by the sender's number for it: it has not been confirmed there.
+    /// The receiver of a message itself, by the sender's number for it: it has not been confirmed there. False if it is not.
     fn asked_straight(
         &mut self,
         now: Instant,
         from: RingKey,
         (number, label): (u64, RequestId),
         payload: &[u8],
-    ) {
+    ) -> bool {
         let route = self.routing.outbox.named(number);
         let confirm = route.and_then(|route| self.answered(now, from, route, payload));
-        match confirm {
-            Some(payload) => self.send(from, Message::Confirm { id: label, payload }),
-            None => self.counters.unsolicited += 1,
-        }
+        let Some(payload) = confirm else {
+            self.counters.unsolicited += 1;
+            return false;
+        };
+        self.send(from, Message::Confirm { id: label, payload });
+        true
     }
 
     /// A confirmation goes on the way that the message has taken.
@@ -400,16 +405,20 @@ impl Chord {
             return;
         }
         self.routing.preferences.note(passage.next, Conduct::Silent);
-        let next = passage.next;
-        // Where everything is late it is not the others who are silent.
-        if self.doubt() < 2.0 {
-            self.routing.was_silent(now, &next);
+        let (came_from, next) = (passage.came_from, passage.next);
+        if let Source::Own(route) = came_from {
+            // Where everything is late it is not the others who are silent. What is carried says nothing: others may have chosen it so.
+            if self.doubt() < 2.0 {
+                self.routing.was_silent(now, &next);
+            }
+            if !self.routing.outbox.is_open(route) || self.is_too_old(now, route) {
+                return;
+            }
         }
         let passages = &mut self.routing.passages;
         let Some(passage) = passages.open.get_mut(&id) else {
             return;
         };
-        self.routing.hops.missed();
         if passage.tried.len() > HOP_TRIES {
             return;
         }
@@ -442,9 +451,11 @@ impl Chord {
             }
             let passage = oldest.remove();
             if passage.progress == Progress::Taken {
-                self.routing
-                    .preferences
-                    .note(passage.next, Conduct::NoAnswer);
+                let next = passage.next;
+                self.routing.preferences.note(next, Conduct::NoAnswer);
+                if passage.came_from.neighbour().is_none() {
+                    self.routing.was_silent(now, &next);
+                }
             }
             if !passage.is_done() {
                 self.routing.passages.done(passage.came_from.neighbour());

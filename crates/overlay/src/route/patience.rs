@@ -21,6 +21,11 @@ impl Patience {
         self.missed = 0;
     }
 
+    /// Something like it came, which says nothing of how long this takes.
+    pub(super) fn restored(&mut self) {
+        self.missed = 0;
+    }
+
     pub(super) fn missed(&mut self) {
         self.missed = self.missed.saturating_add(1);
     }

@@ -10,13 +10,16 @@
 )]
 
 use minicbor::{Decoder, Encoder};
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 
 use crate::key::RingKey;
 use crate::limits::{MAX_CERTIFICATE, MAX_PAYLOAD};
 use crate::wire::{DecodeError, Encoded, read_fixed, read_key, read_length};
 
-const DIGEST_LEN: usize = 32;
+pub(super) const DIGEST_LEN: usize = 32;
+
+/// Of what is sent where.
+pub(super) type Digest = [u8; DIGEST_LEN];
 
 /// The first crossing: who sends what.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,11 +62,11 @@ pub(super) struct Proof {
     /// The receiver's, which nobody could know before.
     pub(super) challenge: u64,
     /// Of the target and the body, as it was carried.
-    pub(super) digest: [u8; DIGEST_LEN],
+    pub(super) digest: Digest,
 }
 
 /// The digest of a message's target and its body, as it is carried.
-pub(super) fn digest(target: &RingKey, body: &[u8]) -> [u8; DIGEST_LEN] {
+pub(super) fn digest(target: &RingKey, body: &[u8]) -> Digest {
     let mut hash = Sha256::new();
     hash.update(b"ringway routed message");
     hash.update(target.as_bytes());

@@ -35,6 +35,8 @@ struct Sending {
     due: Option<Instant>,
     /// Whether its owner was found by a verified lookup.
     verified: bool,
+    /// The owner of its point as a lookup has found it.
+    owner: Option<RingKey>,
     /// Whether it went straight to its receiver.
     last: bool,
 }
@@ -177,6 +179,7 @@ impl Chord {
             sent: now,
             due: None,
             verified: matches!(to, Destination::Member(_)),
+            owner: None,
             last: false,
         });
         if matches!(to, Destination::Point(point) if self.owns(&point)) {
@@ -204,7 +207,8 @@ impl Chord {
         self.emit(Event::RouteDone {
             id,
             by,
-            verified: sending.verified,
+            // Somebody else may have claimed the point before.
+            verified: sending.verified && sending.owner.is_none_or(|owner| owner == by),
             tries: u32::try_from(sending.tries).unwrap_or(u32::MAX),
             elapsed: now.saturating_duration_since(sending.since),
         });
@@ -260,7 +264,7 @@ impl Chord {
     }
 
     /// Whether a receiver that has delivered the message may have forgotten so: it is neither sent again nor confirmed.
-    fn is_too_old(&self, now: Instant, id: RouteId) -> bool {
+    pub(super) fn is_too_old(&self, now: Instant, id: RouteId) -> bool {
         let sending = self.routing.outbox.sending.get(&id);
         let credentials = self.credentials.as_ref();
         sending
@@ -304,6 +308,7 @@ impl Chord {
             return;
         };
         sending.verified = verified;
+        sending.owner = Some(owner);
         sending.sent = now;
         if owner != self.me {
             return self.route_by(now, id, owner, 0);
@@ -380,9 +385,13 @@ impl Chord {
             let proof = proof.clone();
             let sending = outbox.sending.get(&id);
             // What comes straight is sooner there, and says nothing of ways through others.
-            if let Some(sending) = sending.filter(|s| s.tries == 1 && from != author) {
-                let time = now.saturating_duration_since(sending.sent);
-                self.routing.answers.came(time);
+            match sending.filter(|sending| sending.tries == 1 && from != author) {
+                Some(sending) => {
+                    let time = now.saturating_duration_since(sending.sent);
+                    self.routing.answers.came(time);
+                }
+                None if from == author => self.routing.answers.restored(),
+                None => {}
             }
             self.route_ended(now, id, author);
             let confirmed = Confirmed { author, proof };

@@ -11,14 +11,17 @@
 //! A receiver that starts anew between a delivery and its word of it may get the message again. And of two routers that both take a point for
 //! their own each may.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
 use rand::Rng;
 
+use super::Came;
 use super::hop::Conduct;
-use super::payload::{Offer, Proof, digest};
+use super::payload::Offer;
 use crate::chord::Chord;
+use crate::credentials::Standing;
 use crate::event::{Event, RouteId};
 use crate::key::RingKey;
 use crate::limits::{MAX_DELIVERED, MAX_DELIVERED_OF_MEMBER, REMEMBERED, STRAIGHT_TIME};
@@ -30,7 +33,8 @@ pub(super) type Name = (RingKey, u64);
 /// What was delivered lately.
 #[derive(Debug, Default)]
 pub(super) struct Delivered {
-    names: HashSet<Name>,
+    /// Of what came straight with the sender's number for that, by which it can still be told.
+    names: HashMap<Name, Option<RequestId>>,
     /// The same, the oldest first, with the time until which they are remembered.
     order: VecDeque<(Instant, Name)>,
     of: HashMap<RingKey, Share>,
@@ -45,24 +49,27 @@ struct Share {
     unsure_until: Option<Instant>,
 }
 
+impl Share {
+    fn is_sure(&self, now: Instant) -> bool {
+        self.unsure_until.is_none_or(|until| until <= now)
+    }
+}
+
 impl Delivered {
     pub(super) fn has(&self, name: &Name) -> bool {
-        self.names.contains(name)
+        self.names.contains_key(name)
     }
 
     /// Whether what `origin` sends and is not among these is new, and there is room to remember it.
     fn is_sure(&mut self, now: Instant, origin: &RingKey) -> bool {
         self.forget(now);
-        let over = |until: Option<Instant>| until.is_none_or(|until| until <= now);
-        let share = self.of.get(origin);
+        let room = |share: &Share| share.count < MAX_DELIVERED_OF_MEMBER && share.is_sure(now);
         self.names.len() < MAX_DELIVERED
-            && over(self.unsure_until)
-            && share.is_none_or(|share| {
-                share.count < MAX_DELIVERED_OF_MEMBER && over(share.unsure_until)
-            })
+            && self.unsure_until.is_none_or(|until| until <= now)
+            && self.of.get(origin).is_none_or(room)
     }
 
-    pub(super) fn remember(&mut self, now: Instant, name: Name) {
+    pub(super) fn remember(&mut self, now: Instant, name: Name, id: Option<RequestId>) {
         self.forget(now);
         let until = now + REMEMBERED;
         if self.names.len() >= MAX_DELIVERED {
@@ -72,7 +79,8 @@ impl Delivered {
         let share = self.of.entry(name.0).or_default();
         if share.count >= MAX_DELIVERED_OF_MEMBER {
             share.unsure_until = Some(until);
-        } else if self.names.insert(name) {
+        } else if let Entry::Vacant(place) = self.names.entry(name) {
+            place.insert(id);
             share.count = share.count.saturating_add(1);
             self.order.push_back((until, name));
         }
@@ -85,12 +93,15 @@ impl Delivered {
             self.names.remove(name);
             if let Some(share) = self.of.get_mut(&name.0) {
                 share.count = share.count.saturating_sub(1);
-                // Its last one was remembered before anything could not be, and so long ago that this is over, too.
-                if share.count == 0 && share.unsure_until.is_none_or(|until| until <= now) {
+                if share.count == 0 && share.is_sure(now) {
                     self.of.remove(&name.0);
                 }
             }
             self.order.pop_front();
+        }
+        // Of whom nothing is remembered any more it may be unsure for a while yet.
+        if self.order.is_empty() && !self.of.is_empty() {
+            self.of.retain(|_, share| !share.is_sure(now));
         }
     }
 }
@@ -144,44 +155,20 @@ impl Chord {
             return;
         };
         self.routing.arrivals.withdraw(&name);
-        self.routing.delivered.remember(now, name);
+        self.routing.delivered.remember(now, name, Some(id));
         self.emit(Event::Routed { from, target, body });
         let clock = self.clock(now);
         self.send(from, Message::Delivered { id, clock });
     }
 
-    /// A further copy of what was delivered: its sender does not know yet.
-    pub(super) fn deliver_no_more(
-        &mut self,
-        now: Instant,
-        (from, id): (RingKey, RequestId),
-        target: &RingKey,
-        offer: &Offer,
-    ) {
+    /// A further copy of what was delivered: its sender may not know yet, and is told straight.
+    pub(super) fn deliver_no_more(&mut self, now: Instant, came: &Came, name: &Name) {
         let clock = self.clock(now);
-        if from == offer.origin {
-            return self.send(from, Message::Delivered { id, clock });
-        }
-        // A seal costs more than to forward a message: the strict limit counts.
-        if !self.peers.may_ask(now, from) {
-            self.counters.rate_limited += 1;
-            return;
-        }
-        let proof = Proof {
-            number: offer.number,
-            challenge: self.rng.next_u64(),
-            digest: digest(target, &offer.body),
-        };
-        // Nothing waits for the confirmation.
-        let label = self.requests.next_id();
-        if let Some(payload) = self.answer_to(&offer.origin, proof) {
-            let message = Message::Reached {
-                id,
-                label,
-                clock,
-                payload,
-            };
-            self.send(from, message);
+        let (from, id) = came.previous;
+        if from == name.0 {
+            self.send(from, Message::Delivered { id, clock });
+        } else if let Some(Some(id)) = self.routing.delivered.names.get(name).copied() {
+            self.send(name.0, Message::Delivered { id, clock });
         }
     }
 
@@ -198,13 +185,14 @@ impl Chord {
             return;
         }
         self.answer_came(now, from, id);
+        self.routing.answers.restored();
         self.route_ended(now, route, from);
         self.routing.heard_straight(from, clock);
     }
 
     /// Whether `member` may be who has the message `id`.
     fn is_meant(&self, id: RouteId, member: &RingKey) -> bool {
-        !self.is_convicted(member) && self.routing.outbox.may_reach(id, member)
+        self.standing(member) == Standing::Certified && self.routing.outbox.may_reach(id, member)
     }
 }
 
@@ -234,10 +222,10 @@ mod tests {
     #[test]
     fn what_was_delivered_is_remembered_for_its_time() {
         let (mut delivered, now) = (Delivered::default(), Instant::now());
-        delivered.remember(now, name(1));
-        delivered.remember(now, name(1));
+        delivered.remember(now, name(1), None);
+        delivered.remember(now, name(1), None);
         let nearly = now + REMEMBERED - Duration::from_millis(1);
-        delivered.remember(nearly, name(2));
+        delivered.remember(nearly, name(2), None);
         assert!(delivered.has(&name(1)) && delivered.has(&name(2)));
         delivered.forget(now + REMEMBERED);
         assert!(!delivered.has(&name(1)) && delivered.has(&name(2)));
@@ -250,16 +238,17 @@ mod tests {
     fn one_sender_fills_its_own_part_only() {
         let (mut delivered, now) = (Delivered::default(), Instant::now());
         let most = u64::try_from(MAX_DELIVERED_OF_MEMBER).unwrap();
-        (0..most).for_each(|n| delivered.remember(now, name(n)));
+        (0..most).for_each(|n| delivered.remember(now, name(n), None));
         assert!(!delivered.is_sure(now, &RingKey::ZERO));
         assert!(delivered.is_sure(now, &member(1)));
         // One that is not remembered makes those after it unsure for as long.
         let later = now + REMEMBERED / 2;
-        delivered.remember(later, name(most));
+        delivered.remember(later, name(most), None);
         assert!(!delivered.has(&name(most)));
         assert!(!delivered.is_sure(now + REMEMBERED, &RingKey::ZERO));
         assert_eq!(delivered.names.len(), 0);
         assert!(delivered.is_sure(later + REMEMBERED, &RingKey::ZERO));
+        assert!(delivered.of.is_empty());
     }
 
     #[test]
@@ -268,12 +257,12 @@ mod tests {
         let senders = u16::try_from(MAX_DELIVERED / MAX_DELIVERED_OF_MEMBER).unwrap();
         let most = u64::try_from(MAX_DELIVERED_OF_MEMBER).unwrap();
         for sender in 0..senders {
-            (0..most).for_each(|n| delivered.remember(now, (member(sender), n)));
+            (0..most).for_each(|n| delivered.remember(now, (member(sender), n), None));
         }
         let other = member(senders);
         assert!(!delivered.is_sure(now, &other), "there is no room");
         let later = now + REMEMBERED / 2;
-        delivered.remember(later, (other, 0));
+        delivered.remember(later, (other, 0), None);
         assert!(!delivered.is_sure(now + REMEMBERED, &member(0)));
         assert!(delivered.is_sure(later + REMEMBERED, &member(0)));
     }

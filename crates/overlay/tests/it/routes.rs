@@ -255,6 +255,25 @@ fn whatever_a_traitor_on_the_way_does_the_message_arrives_unharmed() {
     }
 }
 
+/// Who carries a message may bring another one under its number first, so that the true one would wait behind it.
+#[test]
+fn nobody_hides_a_message_behind_another_of_its_number() {
+    let mut ring = Ring::new(Notary::new);
+    ring.route(Destination::Point(key(150)), b"hello");
+    ring.run(LATER, &mut |_, to, message| {
+        let mut other = message.clone();
+        match &mut other {
+            Message::Route { payload, .. } if to == key(200) => {
+                *payload.last_mut().unwrap() ^= 1;
+                vec![other, message]
+            }
+            _ => vec![message],
+        }
+    });
+    assert_eq!(ring.delivered(), [b"hello"]);
+    assert_eq!(ring.done(), Some((key(200), false, 1)));
+}
+
 /// What `author` would answer to the message for `target` in `payload`, sealed by `sealer` for key 100.
 pub(crate) fn answer_of(author: u8, sealer: u8, target: RingKey, payload: &[u8]) -> Vec<u8> {
     let mut d = minicbor::Decoder::new(payload);

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use ringway_overlay::limits::{ROUTE_TIME, ROUTE_WAYS, SILENT_TIME};
+use ringway_overlay::limits::{ROUTE_LIFETIME, ROUTE_TIME, ROUTE_WAYS, SILENT_TIME};
 use ringway_overlay::{Chord, Destination, Event, Message, RingKey, Transmit};
 
 use crate::routes::answer_of;
@@ -314,6 +314,14 @@ fn whoever_was_met_gets_messages_straight_until_it_leaves_one_unanswered() {
         assert_ne!(first_hop(&mut sender, to, Conduct::Carry), receiver);
     }
     sender.pass(SILENT_TIME, |_| Conduct::Carry);
+    assert_eq!(first_hop(&mut sender, to, Conduct::Carry), receiver);
+    // After a second time in a row it is no acquaintance any more, and others have to bring an answer first.
+    for conduct in [Conduct::Silent, Conduct::Swallow] {
+        assert_eq!(first_hop(&mut sender, to, conduct), receiver);
+        sender.pass(ROUTE_LIFETIME, |_| conduct);
+        sender.pass(SILENT_TIME, |_| Conduct::Carry);
+    }
+    assert_ne!(first_hop(&mut sender, to, Conduct::Carry), receiver);
     assert_eq!(first_hop(&mut sender, to, Conduct::Carry), receiver);
 }
 
