@@ -1,4 +1,4 @@
-//! Messages through the ring: from router to router, where a link of one's own is not wanted or cannot be had.
+//! Messages through the ring, from router to router: over a link of their own where they have met, and by others where not, or where none can be had.
 //!
 //! The first byte of a message's body says what it is for.
 

@@ -169,7 +169,7 @@ pub(crate) struct PingArgs {
     /// How many
     #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) count: u32,
-    /// From router to router through the ring, each time by another way, instead of over a link to the peer; routers only
+    /// From router to router through the ring: by others, each time by another way, or straight once the peer has answered; routers only
     #[arg(long)]
     pub(crate) through_ring: bool,
 }
