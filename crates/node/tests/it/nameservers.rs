@@ -27,7 +27,7 @@ fn not_tested(what: &str, needs: &str) {
 }
 
 async fn enrolled(place: &Place, routers: &[&str], leaves: &[&str]) {
-    let _serving = place.serve().await;
+    let serving = place.serve().await;
     for name in routers {
         let address = Some(free_address().unwrap());
         let invite = place.invite(name, Role::Router);
@@ -37,6 +37,7 @@ async fn enrolled(place: &Place, routers: &[&str], leaves: &[&str]) {
         let invite = place.invite(name, Role::Leaf);
         join(&place.home(name), &invite, None).await.unwrap();
     }
+    serving.end().await;
 }
 
 /// What `member` knows, with `resolver` to ask.

@@ -94,14 +94,25 @@ impl Place {
             };
             server.run(stopped).await.unwrap();
         });
-        Serving { _stop: stop, task }
+        Serving {
+            stop: Some(stop),
+            task,
+        }
     }
 }
 
 /// A running server.
 pub(crate) struct Serving {
-    _stop: oneshot::Sender<()>,
+    stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
+}
+
+impl Serving {
+    /// Stops it, and waits until it has.
+    pub(crate) async fn end(mut self) {
+        drop(self.stop.take());
+        (&mut self.task).await.unwrap();
+    }
 }
 
 impl Drop for Serving {
@@ -110,18 +121,32 @@ impl Drop for Serving {
     }
 }
 
-/// Every file below `folder` with its content, to see that nothing has changed.
+/// Every file below `folder` with its content, to see that nothing has changed. Begins again where one has gone meanwhile, as those of a database do that
+/// somebody closes.
 pub(crate) fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    loop {
+        match read_files(folder) {
+            Ok(mut found) => {
+                found.sort();
+                return found;
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && folder.exists() => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
+            Err(error) => panic!("{}: {error}", folder.display()),
+        }
+    }
+}
+
+fn read_files(folder: &Path) -> std::io::Result<Vec<(PathBuf, Vec<u8>)>> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
         if path.is_dir() {
-            found.extend(files(&path));
+            found.extend(read_files(&path)?);
         } else {
-            let content = std::fs::read(&path).unwrap();
+            let content = std::fs::read(&path)?;
             found.push((path, content));
         }
     }
-    found.sort();
-    found
+    Ok(found)
 }
