@@ -405,6 +405,7 @@ impl Chord {
             return;
         }
         self.routing.preferences.note(passage.next, Conduct::Silent);
+        self.routing.hops.missed();
         let (came_from, next) = (passage.came_from, passage.next);
         if let Source::Own(route) = came_from {
             // Where everything is late it is not the others who are silent. What is carried says nothing: others may have chosen it so.

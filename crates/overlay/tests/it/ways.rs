@@ -325,6 +325,33 @@ fn whoever_was_met_gets_messages_straight_until_it_leaves_one_unanswered() {
     assert_eq!(first_hop(&mut sender, to, Conduct::Carry), receiver);
 }
 
+/// Where nobody answers in time more copies would make it worse.
+#[test]
+fn after_hops_that_said_nothing_the_next_ones_have_longer() {
+    for (silent, copies) in [(0, 4), (6, 1)] {
+        let mut sender = Sender::new(7);
+        sender.meet_in_vain();
+        sender.shares(|_| Conduct::Carry);
+        for _ in 0..silent {
+            sender.route();
+        }
+        // Until all of theirs has been tried.
+        sender.pass(ROUTE_LIFETIME, |_| Conduct::Silent);
+        sender.first_hops.clear();
+        sender.route();
+        sender.pass(ROUTE_TIME / 8, |_| Conduct::Silent);
+        let handed = sender.first_hops.len();
+        assert!(
+            if silent == 0 {
+                handed >= copies
+            } else {
+                handed == copies
+            },
+            "{silent}: {handed}"
+        );
+    }
+}
+
 #[test]
 fn whoever_takes_messages_on_and_brings_no_answers_gets_fewer() {
     for bad in [Conduct::Swallow, Conduct::Silent] {
