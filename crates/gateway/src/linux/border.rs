@@ -59,19 +59,6 @@ impl Border {
         }
         crossings
     }
-
-    /// The matches of packets that leave by the border's interfaces.
-    pub(super) fn exits(&self) -> Vec<String> {
-        self.all()
-            .map(|name| {
-                if self.bridged {
-                    format!("-m physdev --physdev-out {name} --physdev-is-bridged")
-                } else {
-                    format!("-o {name}")
-                }
-            })
-            .collect()
-    }
 }
 
 #[cfg(test)]

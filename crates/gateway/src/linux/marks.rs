@@ -1,4 +1,4 @@
-//! Verdicts as bits of marks: two for the state, five for the class.
+//! Verdicts as bits of marks: two for the state, five for the class, and one that packets have that come back with a verdict.
 
 use std::fmt;
 
@@ -15,16 +15,21 @@ const WATCHED: u32 = 2;
 /// The first class of those that are watched as well.
 const WATCHED_IN: u32 = 3;
 const STATE_BITS: u32 = 2;
-const BITS: u32 = 7;
+/// The bits that connections keep.
+const KEPT: u32 = 7;
+/// The one above them. No connection has it, so no rule of the host that gives packets their connections' marks
+/// (`CONNMARK --restore-mark`) makes a packet look like one that was asked about.
+const ANSWERED: u32 = 1 << KEPT;
+const BITS: u32 = 8;
 
-/// The bits of marks that are ours: seven in a row.
+/// The bits of marks that are ours: eight in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marks {
     shift: u32,
 }
 
 impl Default for Marks {
-    /// 0x7f000000: Kubernetes, Cilium and Tailscale use lower ones.
+    /// 0xff000000: Kubernetes, Cilium and Tailscale use lower ones.
     fn default() -> Self {
         Self { shift: 24 }
     }
@@ -34,14 +39,14 @@ impl Marks {
     /// The marks within this mask.
     ///
     /// # Errors
-    /// It has not exactly seven bits in a row.
+    /// It has not exactly eight bits in a row.
     pub fn within(mask: u32) -> Result<Self, String> {
         let shift = mask.trailing_zeros();
         if shift <= 32_u32.saturating_sub(BITS) && mask >> shift == (1 << BITS) - 1 {
             return Ok(Self { shift });
         }
         Err(format!(
-            "the mask {mask:#x} has not exactly {BITS} bits in a row, as 0x7f000000 has"
+            "the mask {mask:#x} has not exactly {BITS} bits in a row, as 0xff000000 has"
         ))
     }
 
@@ -51,10 +56,16 @@ impl Marks {
         ((1 << BITS) - 1) << self.shift
     }
 
-    /// A packet's mark with this verdict; the bits of others stay.
+    /// Those of them that a connection keeps.
+    #[must_use]
+    pub fn kept(self) -> u32 {
+        ((1 << KEPT) - 1) << self.shift
+    }
+
+    /// The mark of a packet that comes back with this verdict; the bits of others stay.
     #[must_use]
     pub fn apply(self, mark: u32, settled: Settled) -> u32 {
-        (mark & !self.mask()) | self.value(settled)
+        (mark & !self.mask()) | (ANSWERED << self.shift) | self.value(settled)
     }
 
     fn value(self, settled: Settled) -> u32 {
@@ -69,6 +80,12 @@ impl Marks {
             Settled::Shaped(class) => SHAPED | (number(class) << STATE_BITS),
         };
         value << self.shift
+    }
+
+    /// The mark and mask of packets that come back with a verdict, as the packet filter writes them.
+    pub(super) fn answered(self) -> String {
+        let bit = Hex(ANSWERED << self.shift);
+        format!("{bit}/{bit}")
     }
 
     /// The mark and mask of packets of connections that end here, as the packet filter writes them. No verdict has it.
@@ -93,9 +110,14 @@ impl Marks {
         format!("{}/{}", Hex(self.value(settled)), self.state_mask())
     }
 
-    /// A whole value and its mask, as the packet filter writes them.
+    /// The mark and mask of connections of which nothing is decided, as the packet filter writes them.
+    pub(super) fn undecided(self) -> String {
+        format!("0x0/{}", Hex(self.kept()))
+    }
+
+    /// A connection's whole value and its mask, as the packet filter writes them.
     pub(super) fn whole(self, settled: Settled) -> String {
-        format!("{}/{}", Hex(self.value(settled)), Hex(self.mask()))
+        format!("{}/{}", Hex(self.value(settled)), Hex(self.kept()))
     }
 }
 
@@ -117,7 +139,7 @@ mod tests {
 
     #[test]
     fn only_our_bits_change_and_all_verdicts_differ() {
-        for mask in [0x7f00_0000, 0x7f, 0xfe00_0000] {
+        for mask in [0xff00_0000, 0xff, 0x7f80_0000] {
             let marks = Marks::within(mask).unwrap();
             assert_eq!(marks.mask(), mask);
             let mut seen = std::collections::BTreeSet::new();
@@ -134,7 +156,10 @@ mod tests {
             for settled in verdicts {
                 let marked = marks.apply(0xffff_ffff, settled);
                 assert_eq!(marked | mask, 0xffff_ffff);
-                assert_ne!(marked & mask, 0);
+                // What a connection keeps of it is some verdict, and none says that the packet has one.
+                assert_ne!(marked & marks.kept(), 0);
+                assert_eq!(marks.kept() & (mask ^ marks.kept()), 0);
+                assert_ne!(marked & (mask ^ marks.kept()), 0);
                 assert!(seen.insert(marked));
                 let passes = matches!(settled, Settled::Allowed | Settled::Shaped(_));
                 let bits = marks.passes();
@@ -147,7 +172,7 @@ mod tests {
 
     #[test]
     fn masks_of_other_shapes_are_refused() {
-        for mask in [0, 0x3f, 0xff, 0x7f0_0001, 0xffff_ffff] {
+        for mask in [0, 0x7f, 0x1ff, 0xff0_0001, 0xffff_ffff] {
             assert!(Marks::within(mask).is_err(), "{mask:#x}");
         }
     }

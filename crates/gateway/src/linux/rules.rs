@@ -1,15 +1,17 @@
-//! The packet filter's rules: chains of our own in the table `mangle`, and jumps to them.
+//! The packet filter's rules: chains of our own in the table `mangle`, and one jump to them.
 //!
 //! | chain | stands in | does |
 //! |---|---|---|
 //! | `RINGWAY-CROSSING` | FORWARD | lets go what is let through for good, and finds what else crosses the border |
 //! | `RINGWAY` | that | drops what is blocked by its connection's mark, passes what the server sends while a file goes by that nobody looks into, with segments that say nothing, and queues the rest |
 //! | `RINGWAY-FREE` | that | marks connections of which the kernel has seen enough |
-//! | `RINGWAY-LEAVING` | POSTROUTING, behind the queue, for verdicts and classes | finds what leaves by the border's interfaces |
-//! | `RINGWAY-MARK` | that | saves verdicts that came back as marks of packets, takes the bits off the packets, and puts the connections of classes into theirs |
+//! | `RINGWAY-MARK` | that | takes packets that come back from the queue with a verdict as their mark: saves it to the connection, takes the bits off the packet, drops what is blocked |
+//! | `RINGWAY-CLASS` | both of these | puts the packets of classes into theirs |
 //!
 //! Most packets are of connections that are let through for good. Marks tell them, before anything compares interfaces' names, which costs
-//! several times as much: they meet one match in FORWARD, and in POSTROUTING one where there are no classes. Rules of the host are neither changed nor moved.
+//! several times as much: they meet one match, and no other hook. So a verdict sends its packet through FORWARD's rules once more
+//! (`NF_REPEAT`) in place of on to POSTROUTING, where each packet of every connection would be looked at for the sake of the few that were
+//! queued. Rules of the host are neither changed nor moved; those in FORWARD come behind ours, so that no packet meets them twice.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -24,11 +26,12 @@ use crate::verdict::Settled;
 
 const CROSSING: &str = "RINGWAY-CROSSING";
 const FORWARD: &str = "RINGWAY";
-const LEAVING: &str = "RINGWAY-LEAVING";
-const POSTROUTING: &str = "RINGWAY-MARK";
+/// What comes back from the queue with a verdict goes through here.
+const MARK: &str = "RINGWAY-MARK";
 /// What passes without being asked about goes through here.
 const FREE: &str = "RINGWAY-FREE";
-const CHAINS: [&str; 5] = [CROSSING, FORWARD, FREE, LEAVING, POSTROUTING];
+const CLASS: &str = "RINGWAY-CLASS";
+const CHAINS: [&str; 5] = [CROSSING, FORWARD, FREE, MARK, CLASS];
 /// The tools of a version of IP.
 #[derive(Clone, Copy, Debug)]
 struct Family {
@@ -174,39 +177,26 @@ impl Rules {
         lines.extend(CHAINS.map(|chain| format!(":{chain} - [0:0]")));
         lines.extend_from_slice(stale);
         lines.extend(self.forward(bare));
-        lines.extend(self.postrouting());
+        lines.extend(self.mark());
         lines.extend(self.free());
-        lines.push(format!(
-            "-A {CROSSING} -m connmark --mark {} -j RETURN",
+        lines.extend(self.class());
+        let passes = if self.classes > 0 {
+            // What is shaped is put into its class first.
+            self.marks.whole(Settled::Allowed)
+        } else {
             self.marks.passes()
+        };
+        lines.push(format!(
+            "-A {CROSSING} -m connmark --mark {passes} -j RETURN"
         ));
         for crossing in self.border.crossings() {
             lines.push(format!("-A {CROSSING} {crossing} -j {FORWARD}"));
         }
-        for exit in self.border.exits() {
-            lines.push(format!("-A {LEAVING} {exit} -j {POSTROUTING}"));
-        }
-        lines.extend(self.jumps());
+        // All of it: no match on connections' marks holds for a packet that belongs to none.
+        // Before the host's own rules, so that what comes back meets those once.
+        lines.push(format!("-I FORWARD -j {CROSSING}"));
         lines.push("COMMIT\n".to_owned());
         lines.join("\n")
-    }
-
-    /// The jumps from the host's chains. Each holds for packets of any interfaces.
-    fn jumps(&self) -> Vec<String> {
-        let unmarked = format!("0x0/{}", Hex(self.marks.mask()));
-        let mut jumps = vec![
-            // All of it: no match on connections' marks holds for a packet that belongs to none.
-            format!("-A FORWARD -j {CROSSING}"),
-            format!("-A POSTROUTING -m mark ! --mark {unmarked} -j {LEAVING}"),
-        ];
-        if self.classes > 0 {
-            // Whatever may be in one.
-            let allowed = self.marks.whole(Settled::Allowed);
-            jumps.push(format!(
-                "-A POSTROUTING -m connmark ! --mark {allowed} -j {LEAVING}"
-            ));
-        }
-        jumps
     }
 
     /// The match of a program of the in-kernel path.
@@ -225,9 +215,11 @@ impl Rules {
     }
 
     fn forward(&self, bare: Option<Program>) -> Vec<String> {
-        let undecided = format!("0x0/{}", Hex(self.marks.mask()));
-        let mut lines = Vec::new();
-        // Undecided flows first: none of the marks below can be theirs. What is decided was not refused, and neither was what has been answered.
+        let undecided = self.marks.undecided();
+        // What comes back first, or it would be asked about for ever.
+        let answered = self.marks.answered();
+        let mut lines = vec![format!("-A {FORWARD} -m mark --mark {answered} -g {MARK}")];
+        // Undecided flows before the rest: none of the marks below can be theirs. What is decided was not refused, and neither was what has been answered.
         let refuse = self.program(kernel::REFUSE_NEW).filter(|_| self.refuses);
         lines.extend(refuse.map(|program| {
             format!("-A {FORWARD} -m connmark --mark {undecided} -m conntrack --ctstate NEW {program} -j DROP")
@@ -241,6 +233,16 @@ impl Rules {
             "-A {FORWARD} -m connmark --mark {} -j DROP",
             self.marks.state(Settled::Blocked)
         ));
+        if self.classes > 0 {
+            let passes = self.marks.passes();
+            lines.push(format!(
+                "-A {FORWARD} -m connmark --mark {passes} -g {CLASS}"
+            ));
+            // What is watched as well comes back from there.
+            lines.push(format!(
+                "-A {FORWARD} -m connmark ! --mark {undecided} -j {CLASS}"
+            ));
+        }
         lines.push(format!(
             "-A {FORWARD} -m connmark --mark {} -m conntrack --ctdir REPLY -j RETURN",
             self.marks.whole(Settled::AnswersPass)
@@ -283,32 +285,35 @@ impl Rules {
         lines
     }
 
-    fn postrouting(&self) -> Vec<String> {
-        let mask = Hex(self.marks.mask());
-        let verdict = format!("-A {POSTROUTING} -m mark ! --mark 0x0/{mask}");
+    /// What is done with packets that have a verdict as their mark. They do not come to a queue again.
+    fn mark(&self) -> Vec<String> {
+        let (mask, kept) = (Hex(self.marks.mask()), Hex(self.marks.kept()));
         let mut lines = Vec::from([
-            format!("{verdict} -j CONNMARK --save-mark --nfmask {mask} --ctmask {mask}"),
+            format!("-A {MARK} -j CONNMARK --save-mark --nfmask {kept} --ctmask {kept}"),
             // By its own mark, because it may belong to no connection that could keep one.
             format!(
-                "-A {POSTROUTING} -m mark --mark {} -j DROP",
+                "-A {MARK} -m mark --mark {} -j DROP",
                 self.marks.state(Settled::Blocked)
             ),
-            format!("{verdict} -j MARK --set-xmark 0x0/{mask}"),
-            format!(
-                "-A {POSTROUTING} -m connmark --mark {} -j DROP",
-                self.marks.state(Settled::Blocked)
-            ),
+            format!("-A {MARK} -j MARK --set-xmark 0x0/{mask}"),
         ]);
-        for class in 0..self.classes {
-            for settled in [Settled::Shaped(class), Settled::WatchedIn(class)] {
-                lines.push(format!(
-                    "-A {POSTROUTING} -m connmark --mark {} -j CLASSIFY --set-class {}",
-                    self.marks.whole(settled),
-                    class_id(class)
-                ));
-            }
+        if self.classes > 0 {
+            lines.push(format!("-A {MARK} -g {CLASS}"));
         }
         lines
+    }
+
+    fn class(&self) -> Vec<String> {
+        let classes = (0..self.classes).flat_map(|class| {
+            [Settled::Shaped(class), Settled::WatchedIn(class)].map(|settled| {
+                format!(
+                    "-A {CLASS} -m connmark --mark {} -j CLASSIFY --set-class {}",
+                    self.marks.whole(settled),
+                    class_id(class)
+                )
+            })
+        });
+        classes.collect()
     }
 }
 
@@ -381,10 +386,24 @@ mod tests {
         let rest = text.get(bare..).unwrap_or_default();
         assert!(bare < queue && rest.contains("\" -j NFQUEUE --queue-num 7 --queue-bypass\n"));
         assert!(place("--mark 0x4000000/0x7f000000 -m conntrack --ctdir REPLY -j RETURN") < queue);
-        let saved = place("--save-mark --nfmask 0x7f000000 --ctmask 0x7f000000");
+        // What comes back is seen before anything could ask about it again.
+        assert!(text.contains("-A RINGWAY -m mark --mark 0x80000000/0x80000000 -g RINGWAY-MARK\n"));
+        let first = text.lines().find(|line| line.starts_with("-A RINGWAY "));
+        assert!(first.is_some_and(|first| first.ends_with("-g RINGWAY-MARK")));
+        let saved = place(
+            "-A RINGWAY-MARK -j CONNMARK --save-mark --nfmask 0x7f000000 --ctmask 0x7f000000",
+        );
         let dropped = place("-A RINGWAY-MARK -m mark --mark 0x2000000/0x3000000 -j DROP");
-        let cleared = place("-j MARK --set-xmark 0x0/0x7f000000");
-        assert!(saved < dropped && dropped < cleared);
+        let cleared = place("-A RINGWAY-MARK -j MARK --set-xmark 0x0/0xff000000");
+        assert!(
+            saved < dropped
+                && dropped < cleared
+                && cleared < place("-A RINGWAY-MARK -g RINGWAY-CLASS")
+        );
+        // Who is watched in a class is put into it before it is asked about, and who is in one for good is not asked about.
+        let watched = place("-A RINGWAY -m connmark ! --mark 0x0/0x7f000000 -j RINGWAY-CLASS");
+        let shaped = place("-A RINGWAY -m connmark --mark 0x1000000/0x1000000 -g RINGWAY-CLASS");
+        assert!(shaped < watched && watched < queue);
         for mark in ["0x3000000", "0xc000000"] {
             let classified = format!("--mark {mark}/0x7f000000 -j CLASSIFY --set-class 7a11:10");
             assert!(text.contains(&classified), "{text}");
@@ -426,28 +445,24 @@ mod tests {
 
     #[test]
     fn what_is_let_through_is_told_by_its_mark_and_not_by_interfaces() {
-        let text = rules().text(&[], None);
-        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
-        // What is allowed and what is shaped have this bit.
-        let passes =
-            place("-A RINGWAY-CROSSING -m connmark --mark 0x1000000/0x1000000 -j RETURN\n");
-        assert!(passes < place("-A RINGWAY-CROSSING -i lan0 -o wan0 -j RINGWAY\n"));
-        let jumps = |classes| {
-            let rules = Rules { classes, ..rules() };
-            let text = rules.text(&[], None);
-            let jumps = text.lines().filter(|line| {
-                line.starts_with("-A FORWARD") || line.starts_with("-A POSTROUTING")
+        let text = |classes| Rules { classes, ..rules() }.text(&[], None);
+        let crossing = "-A RINGWAY-CROSSING -i lan0 -o wan0 -j RINGWAY\n";
+        // What is allowed and what is shaped have this bit; what is shaped has to be put into its class.
+        for (classes, mark) in [(0, "0x1000000/0x1000000"), (1, "0x1000000/0x7f000000")] {
+            let text = text(classes);
+            let passes = format!("-A RINGWAY-CROSSING -m connmark --mark {mark} -j RETURN\n");
+            assert!(text.find(&passes).unwrap() < text.find(crossing).unwrap());
+            // One jump from the host's chains, which holds for packets of any interfaces.
+            let host = text.lines().filter(|line| {
+                let chain = line
+                    .starts_with('-')
+                    .then(|| line.split(' ').nth(1))
+                    .flatten();
+                chain.is_some_and(|chain| !chain.starts_with("RINGWAY"))
             });
-            jumps.map(str::to_owned).collect::<Vec<_>>()
-        };
-        let plain = [
-            "-A FORWARD -j RINGWAY-CROSSING",
-            "-A POSTROUTING -m mark ! --mark 0x0/0x7f000000 -j RINGWAY-LEAVING",
-        ];
-        assert_eq!(jumps(0), plain);
-        // Packets of classes carry no marks themselves.
-        let shaped = "-A POSTROUTING -m connmark ! --mark 0x1000000/0x7f000000 -j RINGWAY-LEAVING";
-        assert_eq!(jumps(1), [plain.as_slice(), &[shaped]].concat());
+            assert_eq!(host.collect::<Vec<_>>(), ["-I FORWARD -j RINGWAY-CROSSING"]);
+        }
+        assert!(!text(0).contains("-j RINGWAY-CLASS") && !text(0).contains("-g RINGWAY-CLASS"));
     }
 
     #[test]

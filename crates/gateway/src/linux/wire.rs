@@ -16,6 +16,11 @@ const ERROR: u16 = 2;
 const REQUEST: u16 = 1;
 const REQUEST_WITH_ANSWER: u16 = 1 | 4;
 
+/// NF_DROP, NF_ACCEPT and NF_REPEAT of `linux/netfilter.h`.
+const DROP: u32 = 0;
+const ACCEPT: u32 = 1;
+const REPEAT: u32 = 4;
+
 const ATTRIBUTE_TYPE: u16 = 0x3fff;
 const PACKET_HEADER: u16 = 1;
 const VERDICT_HEADER: u16 = 2;
@@ -201,7 +206,8 @@ impl Outgoing {
         self.attribute(CONFIG_MASK, &(FLAG_GSO | FLAG_FAIL_OPEN).to_be_bytes());
     }
 
-    /// A verdict; a mark if the packet is to have another one, bytes from the IP header on if it is to be changed.
+    /// A verdict; bytes from the IP header on if the packet is to be changed. One that is to have another mark, and goes on, goes through the
+    /// rules once more that have queued it: there they see the mark.
     pub(super) fn verdict(
         &mut self,
         queue: u16,
@@ -212,7 +218,12 @@ impl Outgoing {
     ) {
         self.begin(VERDICT, REQUEST, queue);
         let mut header = [0; 8];
-        header[..4].copy_from_slice(&u32::from(accept).to_be_bytes());
+        let answer = match (accept, mark) {
+            (false, _) => DROP,
+            (true, None) => ACCEPT,
+            (true, Some(_)) => REPEAT,
+        };
+        header[..4].copy_from_slice(&answer.to_be_bytes());
         header[4..].copy_from_slice(&id.to_be_bytes());
         self.attribute(VERDICT_HEADER, &header);
         if let Some(mark) = mark {
@@ -298,6 +309,20 @@ mod tests {
         let rest = [queued(2, 0, b"".as_slice()), queued(3, 0, b"")];
         assert_eq!(read[0], queued(1, 5, b"abc"));
         assert_eq!(read[1..], rest);
+    }
+
+    #[test]
+    fn whoever_gets_a_mark_goes_through_the_rules_once_more() {
+        for (accept, mark, answer) in [
+            (true, None, 1),
+            (true, Some(9), 4),
+            (false, None, 0),
+            (false, Some(9), 0),
+        ] {
+            let mut out = Outgoing::default();
+            out.verdict(7, 3, accept, mark, None);
+            assert_eq!(out.bytes[24..28], [0, 0, 0, answer]);
+        }
     }
 
     #[test]

@@ -204,8 +204,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) queues: u16,
 
-    /// The bits of packet and connection marks to use: seven in a row
-    #[arg(long, value_name = "MASK", default_value = "0x7f000000", value_parser = values::mask)]
+    /// The bits of packet and connection marks to use: eight in a row
+    #[arg(long, value_name = "MASK", default_value = "0xff000000", value_parser = values::mask)]
     pub(crate) mask: u32,
 
     /// For how long connections like a blocked one are dropped at once

@@ -72,13 +72,28 @@ pub(super) fn fetch(border: &Border, into: &Path, names: &[&str]) -> Option<i32>
 
 #[test]
 fn the_next_file_of_a_connection_is_judged_though_the_first_was_left_to_the_kernel() -> Tested {
-    all(vec![on_both("files of one connection", named)])
+    all(vec![on_both("files of one connection", |path| {
+        named("files of one connection", path, &[])
+    })])
 }
 
-fn named(path: GatePath) -> Compared {
-    let Some((mut border, _nginx, _folder)) = web("files of one connection", path)? else {
+#[test]
+fn a_host_that_gives_packets_their_connections_marks_changes_no_verdict() -> Tested {
+    // As hosts with several ways out do.
+    let restored = "iptables -t mangle -A PREROUTING -j CONNMARK --restore-mark";
+    all(vec![on_both("marks given back", move |path| {
+        named("marks given back", path, &[restored])
+    })])
+}
+
+fn named(test: &str, path: GatePath, of_the_host: &[&str]) -> Compared {
+    let Some((mut border, _nginx, _folder)) = web(test, path)? else {
         return Ok(None);
     };
+    for rule in of_the_host {
+        let words: Vec<&str> = rule.split(' ').collect();
+        border.gateway.check(&words)?;
+    }
     border.up(NAMES, &["--enforce"]);
     let into = tempfile::tempdir()?;
     let got = |number: &str| fs::read(into.path().join(number)).unwrap_or_default();
