@@ -8,12 +8,9 @@ use std::path::{Path, PathBuf};
 
 use aya::programs::ProgramInfo;
 
-use super::{KernelError, REFUSE, REFUSE_EARLY};
-use crate::linux::shaper::TC;
+use super::{KernelError, REFUSE_EARLY, ingress};
 use crate::linux::tool::{IP, Tool, ToolError};
 
-/// Our filter's place among others' at an interface, and its number there.
-const PREFERENCE: &str = "7110";
 /// What `ethtool -k` says of an interface that takes tags off before its driver's program has the frame.
 const TAGS_TAKEN_OFF: &str = "rx-vlan-offload: on";
 const ETHTOOL: Tool = Tool {
@@ -60,7 +57,7 @@ pub(super) fn put(
         if place == Place::Xdp {
             return Err(KernelError::Refused(REFUSE_EARLY, why));
         }
-        unhook_late(interface)?;
+        ingress::take_out(interface, &[programs.to_owned()])?;
         return Ok(placed("filter", Some(why)));
     }
     let early = match (place, late) {
@@ -73,12 +70,12 @@ pub(super) fn put(
     };
     match early {
         Ok(()) => {
-            unhook_late(interface)?;
+            ingress::take_out(interface, &[programs.to_owned()])?;
             Ok(placed("xdp", None))
         }
         Err(Some(why)) if place == Place::Xdp => Err(KernelError::Refused(REFUSE_EARLY, why)),
         Err(why) => {
-            hook(interface, &programs.join(REFUSE))?;
+            ingress::put(interface, programs)?;
             Ok(placed("tc", why))
         }
     }
@@ -158,23 +155,6 @@ pub(super) fn unhook_early(interface: &str, folders: &[PathBuf]) -> Result<(), T
     Ok(())
 }
 
-/// Puts the pinned program at an interface's ingress, in place of an earlier one of ours.
-pub(super) fn hook(interface: &str, program: &Path) -> Result<(), ToolError> {
-    if !TC
-        .run(&["qdisc", "show", "dev", interface, "clsact"], "")?
-        .contains("clsact")
-    {
-        TC.run(&["qdisc", "add", "dev", interface, "clsact"], "")?;
-    }
-    let path = program.display().to_string();
-    let at = [
-        "filter", "replace", "dev", interface, "ingress", "pref", PREFERENCE, "handle", "1",
-    ];
-    let what = ["bpf", "da", "object-pinned", &path];
-    TC.run(&[at.as_slice(), &what].concat(), "")?;
-    Ok(())
-}
-
 /// Takes ours off an interface, in its driver and behind it, and the hook with it if nobody else uses that. `bpffs`: where the bpf
 /// file system is.
 ///
@@ -185,28 +165,9 @@ pub fn unhook(interface: &str, bpffs: &Path) -> Result<(), ToolError> {
         // What was at it has gone with it.
         return Ok(());
     }
-    let early = unhook_early(interface, &super::folders(bpffs));
-    unhook_late(interface).and(early)
-}
-
-fn unhook_late(interface: &str) -> Result<(), ToolError> {
-    let queues = TC.run_if_there(&["qdisc", "show", "dev", interface, "clsact"])?;
-    if !queues.is_some_and(|queues| queues.contains("clsact")) {
-        return Ok(());
-    }
-    let shown = |way| TC.run(&["filter", "show", "dev", interface, way], "");
-    if shown("ingress")?.contains(&format!("pref {PREFERENCE} ")) {
-        TC.run(
-            &[
-                "filter", "del", "dev", interface, "ingress", "pref", PREFERENCE,
-            ],
-            "",
-        )?;
-    }
-    if shown("ingress")?.trim().is_empty() && shown("egress")?.trim().is_empty() {
-        TC.run(&["qdisc", "del", "dev", interface, "clsact"], "")?;
-    }
-    Ok(())
+    let folders = super::folders(bpffs);
+    let early = unhook_early(interface, &folders);
+    ingress::take_out(interface, &folders).and(early)
 }
 
 #[cfg(test)]

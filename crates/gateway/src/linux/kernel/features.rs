@@ -11,7 +11,7 @@ use aya::programs::ProgramType;
 use aya::sys::{is_map_supported, is_program_supported};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-use super::early::hook;
+use super::ingress;
 use super::parts::{Part, Without};
 use super::pinned::trial;
 use super::{
@@ -40,7 +40,7 @@ impl Feature {
     /// The in-kernel path does without it.
     #[must_use]
     pub fn is_optional(&self) -> bool {
-        self.needed_for == EARLY || self.name == CHECKSUMS
+        [EARLY, CHEAPER, WITHOUT_LIST].contains(&self.needed_for) || self.name == CHECKSUMS
     }
 
     fn is_needed_for(&self, part: Part) -> bool {
@@ -58,6 +58,10 @@ impl Feature {
 const ALL: &str = "all of it";
 /// The connection cache in front of the packet filter.
 const AT_TC: &str = "connection cache at tc";
+/// The same at less cost; it does without.
+const CHEAPER: &str = "cheaper connection cache at tc";
+/// The same in kernels that have no list of programs.
+const WITHOUT_LIST: &str = "connection cache at tc without tcx";
 /// The same in interfaces' drivers; it does without.
 const EARLY: &str = "connection cache in drivers";
 /// The same in the packet filter.
@@ -160,11 +164,12 @@ pub fn features(bpffs: &Path) -> Vec<Feature> {
             FILTER,
             program(ProgramType::SocketFilter),
         ),
-        feature("tc", AT_TC, TC.run(&["-V"], "")),
         feature(CHECKSUMS, PASSING, unverified()),
     ];
     if can_try {
         features.extend(Trial::new(bpffs).features());
+    } else {
+        features.push(tool(AT_TC));
     }
     features
 }
@@ -197,7 +202,8 @@ impl Trial {
         let matched = [&refuse_new, &triage, &finished]
             .into_iter()
             .all(Found::is_there);
-        let [clsact, filter, rules] = self.attach(refuse.is_there(), matched);
+        let [list, clsact, filter, rules] = self.attach(refuse.is_there(), matched);
+        let by_filter = if list.is_there() { WITHOUT_LIST } else { AT_TC };
         vec![
             feature("maps as the programs have them", ALL, maps),
             feature("program `refuse` (Linux 5.12)", AT_TC, refuse),
@@ -205,8 +211,10 @@ impl Trial {
             feature("program `refuse_new` (Linux 5.12)", IN_FILTER, refuse_new),
             feature("program `triage` (Linux 5.12)", PASSING, triage),
             feature("program `finished`", PASSING, finished),
-            feature("tc's clsact (sch_ingress)", AT_TC, clsact),
-            feature("tc's filter bpf (cls_bpf)", AT_TC, filter),
+            feature("tc's list of programs (tcx, Linux 6.6)", CHEAPER, list),
+            tool(by_filter),
+            feature("tc's clsact (sch_ingress)", by_filter, clsact),
+            feature("tc's filter bpf (cls_bpf)", by_filter, filter),
             feature("packet filter's match bpf (xt_bpf)", FILTER, rules),
         ]
     }
@@ -222,30 +230,33 @@ impl Trial {
     }
 
     /// Attaches them, apart from the machine's own interfaces and rules, as far as they are there: the `filter` at tc, and those
-    /// that the packet filter `matches` by. Answers whether `clsact`, the filter at it, and the packet filter's match are there.
-    fn attach(&self, filter: bool, matches: bool) -> [Found; 3] {
+    /// that the packet filter `matches` by. Answers whether tc's list, `clsact`, the filter at it, and the packet filter's match are there.
+    fn attach(&self, filter: bool, matches: bool) -> [Found; 4] {
         let tries = || {
             // SAFETY: only sharing file descriptors could make this unsound, and that goes on.
             #[expect(unsafe_code, reason = "the thread leaves the network and nothing else")]
             let apart = unsafe { unshare_unsafe(UnshareFlags::NEWNET) };
             if let Err(error) = apart {
                 let why = format!("not tried: no network namespace ({error}); it takes root");
-                return [(); 3].map(|()| Found::Untried(why.clone()));
+                return [(); 4].map(|()| Found::Untried(why.clone()));
             }
             let clsact = TC.run(&["qdisc", "add", "dev", INTERFACE, "clsact"], "");
             let tried = |there, run: &dyn Fn() -> Found| match there {
                 true => run(),
                 false => Found::without_program(),
             };
-            let program = self.folder.join(REFUSE);
+            let (program, place) = (self.folder.join(REFUSE), self.folder.join("place"));
             [
+                tried(filter, &|| {
+                    ingress::list(INTERFACE, &self.folder, &place).into()
+                }),
                 clsact.into(),
-                tried(filter, &|| hook(INTERFACE, &program).into()),
+                tried(filter, &|| ingress::filter(INTERFACE, &program).into()),
                 tried(matches, &|| rules(&self.folder).set_up().into()),
             ]
         };
         std::thread::scope(|scope| scope.spawn(tries).join()).unwrap_or_else(|_| {
-            [(); 3].map(|()| Found::Untried("it could not be tried".to_owned()))
+            [(); 4].map(|()| Found::Untried("it could not be tried".to_owned()))
         })
     }
 }
@@ -271,6 +282,11 @@ fn rules(folder: &Path) -> Rules {
         refuses: true,
         triage: true,
     }
+}
+
+/// The program `tc`.
+fn tool(needed_for: &'static str) -> Feature {
+    feature("tc", needed_for, TC.run(&["-V"], ""))
 }
 
 fn feature(name: &'static str, needed_for: &'static str, found: impl Into<Found>) -> Feature {
@@ -309,7 +325,8 @@ fn supported<E: ToString>(supported: Result<bool, E>) -> Found {
 #[cfg(test)]
 mod tests {
     use super::{
-        ALL, AT_TC, CHECKSUMS, EARLY, FILTER, Found, IN_FILTER, PASSING, Part, feature, without,
+        ALL, AT_TC, CHEAPER, CHECKSUMS, EARLY, FILTER, Found, IN_FILTER, PASSING, Part,
+        WITHOUT_LIST, feature, without,
     };
 
     fn lacking(name: &'static str, needed_for: &'static str) -> Vec<Part> {
@@ -333,6 +350,8 @@ mod tests {
             (FILTER, &[CacheInFilter, Passing]),
             (PASSING, &[Passing]),
             (EARLY, &[]),
+            (CHEAPER, &[]),
+            (WITHOUT_LIST, &[]),
         ] {
             assert_eq!(lacking("it", needed_for), parts, "{needed_for}");
         }

@@ -2,8 +2,9 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`early`] | the connection cache at an interface: in its driver, or behind it |
+//! | [`early`] | the connection cache at an interface: in its driver, or not |
 //! | [`features`] | what this kernel and this machine have of what it needs |
+//! | [`ingress`] | the connection cache behind it |
 //! | [`handed`] | what had passed in a flow before user space was asked about it |
 //! | [`judge`] | what need not be asked about: signatures and policy, compiled |
 //! | [`parts`] | its parts, each of which goes without the others |
@@ -16,6 +17,7 @@
 pub mod early;
 pub mod features;
 pub mod handed;
+pub mod ingress;
 pub mod judge;
 pub mod parts;
 pub mod pinned;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use ringway_gateway::linux::kernel::ingress::listed;
 use ringway_testbed::Program;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::Value;
@@ -125,8 +126,7 @@ fn calls_end_at(test: &str, wanted: &str, place: &str) -> Tested {
     border.with_ipv6();
     border.up(BLOCK, &[&KERNEL[..], &["--cache-at", wanted]].concat());
     let early = drivers(&border)?.matches("name refuse_early").count();
-    // Each filter is listed with its path and its name.
-    let late = hooks(&border)?.matches("refuse").count() / 2;
+    let late = hooks(&border)?.matches(AT_INGRESS).count();
     let expected = if place == "xdp" { (2, 0) } else { (0, 2) };
     if (early, late) != expected {
         return wrong(format!("{early} in drivers, {late} behind them"));
@@ -342,11 +342,23 @@ impl Drop for Bpffs {
     }
 }
 
+const AT_INGRESS: &str = "the program `refuse`";
+
 /// What there is of the in-kernel path on the gateway.
 pub(super) fn hooks(border: &Border) -> Tested<String> {
     let shown = [&border.inside, &border.outside].map(|interface| {
         let words = ["tc", "filter", "show", "dev", interface, "ingress"];
-        border.gateway.check(&words)
+        // Kernels before 6.6 have no list.
+        let listed = border
+            .gateway
+            .enter(|| listed(interface).unwrap_or_default())?;
+        let filters = border.gateway.check(&words)?;
+        // A filter is shown with its path and its name.
+        let filters = filters.matches(" name refuse ").map(|_| AT_INGRESS);
+        let listed = listed.iter().filter(|name| *name == "refuse");
+        let ours = filters.chain(listed.map(|_| AT_INGRESS));
+        let ours = ours.map(|what| format!("{what} of {interface}\n"));
+        Ok::<String, ringway_testbed::TestbedError>(ours.collect())
     });
     let queues = border.gateway.check(&["tc", "qdisc", "show"])?;
     let hooks = queues.lines().filter(|line| line.contains("clsact"));
@@ -446,6 +458,26 @@ fn it_outlives_a_gateway_that_is_killed_and_goes_with_the_next_one() -> Tested {
     answered(&border, &server, b"hello", true)
 }
 
+/// Puts the program at the inside as kernels before 6.6 take it, and as gateways on them leave it.
+fn filter_in_place_of_the_list(border: &Border, bpffs: &Bpffs) -> Tested {
+    let mut folders = std::fs::read_dir(&bpffs.0)?.flatten();
+    let Some(folder) = folders.next() else {
+        return wrong("nothing is pinned");
+    };
+    let program = folder.path().join("refuse").display().to_string();
+    let inside = border.inside.as_str();
+    // It is there already where there is no list.
+    border
+        .gateway
+        .check(&["tc", "qdisc", "replace", "dev", inside, "clsact"])?;
+    let at = [
+        "tc", "filter", "replace", "dev", inside, "ingress", "pref", "7110", "handle", "1",
+    ];
+    let what = ["bpf", "da", "object-pinned", &program];
+    border.gateway.check(&[at.as_slice(), &what].concat())?;
+    Ok(())
+}
+
 #[test]
 fn gate_down_leaves_nothing_of_it() -> Tested {
     let Some(mut border) = border("gate down and the in-kernel path") else {
@@ -461,13 +493,22 @@ fn gate_down_leaves_nothing_of_it() -> Tested {
     ];
     let all = ["u32", "match", "u32", "0", "0"];
     border.gateway.check(&[own.as_slice(), &all].concat())?;
-    border.up(BLOCK, &[&KERNEL[..], &["--leave"]].concat());
+    let bpffs = Bpffs::mount(border.folder.path())?;
+    let leave = [&KERNEL[..], &["--leave", "--bpffs", &bpffs.0]].concat();
+    border.up(BLOCK, &leave);
     border.daemon().terminate()?;
-    if !hooks(&border)?.contains("refuse") {
+    if !hooks(&border)?.contains(AT_INGRESS) {
         return wrong("`--leave` left nothing");
     }
+    filter_in_place_of_the_list(&border, &bpffs)?;
+    border.up(BLOCK, &leave);
+    border.daemon().terminate()?;
+    let again = hooks(&border)?;
+    if again.matches(AT_INGRESS).count() != 2 {
+        return wrong(format!("not once at each interface: {again}"));
+    }
     let down: Program = border.program();
-    let ended = down.run(["gate", "down", &inside, &outside])?;
+    let ended = down.run(["gate", "down", "--bpffs", &bpffs.0, &inside, &outside])?;
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let left = hooks(&border)?;
     let theirs = border
@@ -492,7 +533,13 @@ fn the_doctor_names_each_thing_that_is_needed() {
         let checksums = feature["name"]
             .as_str()
             .is_some_and(|name| name.starts_with("checksums"));
-        checksums || feature["needed_for"] == "connection cache in drivers"
+        let needed_for = feature["needed_for"].as_str().unwrap_or_default();
+        let done_without = [
+            "connection cache in drivers",
+            "cheaper connection cache at tc",
+            "connection cache at tc without tcx",
+        ];
+        checksums || done_without.contains(&needed_for)
     };
     let missing = features
         .iter()

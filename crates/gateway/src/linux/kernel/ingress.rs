@@ -1,0 +1,130 @@
+//! The connection cache behind an interface's driver, at tc's ingress: in the kernel's own list of programs there (tcx, Linux 6.6), which
+//! costs each packet one call; in older kernels by a filter of a queueing discipline (`clsact`, `cls_bpf`), which costs it several.
+
+use std::path::{Path, PathBuf};
+
+use aya::programs::links::{FdLink, PinnedLink};
+use aya::programs::tc::{SchedClassifierLink, TcAttachOptions};
+use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
+
+use super::{KernelError, REFUSE, told};
+use crate::linux::shaper::TC;
+use crate::linux::tool::ToolError;
+
+/// Our filter's place among others' at an interface, and its number there.
+const PREFERENCE: &str = "7110";
+
+/// Puts the program that is pinned in this folder at an interface's ingress, in place of an earlier one of ours.
+pub(super) fn put(interface: &str, programs: &Path) -> Result<(), ToolError> {
+    let link = link(interface, programs);
+    // What is not there is refused by tc, which says so.
+    let listed = link.as_deref().map(|link| list(interface, programs, link));
+    if listed.is_some_and(|listed| listed.is_ok()) {
+        return take_filter_out(interface);
+    }
+    filter(interface, &programs.join(REFUSE))?;
+    if let Some(link) = link {
+        std::fs::remove_file(link).ok();
+    }
+    Ok(())
+}
+
+/// Takes ours off an interface; `programs` are the folders in which any of ours are pinned.
+pub(super) fn take_out(interface: &str, programs: &[PathBuf]) -> Result<(), ToolError> {
+    for link in programs.iter().filter_map(|folder| link(interface, folder)) {
+        // It ends with its name.
+        std::fs::remove_file(link).ok();
+    }
+    take_filter_out(interface)
+}
+
+/// Where the place of a program in an interface's list is pinned. By the interface's number: names of pinned things have no dots,
+/// and those of VLANs' interfaces do.
+fn link(interface: &str, programs: &Path) -> Option<PathBuf> {
+    let file = Path::new("/sys/class/net").join(interface).join("ifindex");
+    let number = std::fs::read_to_string(file).ok()?;
+    Some(programs.join(format!("{REFUSE}_at_{}", number.trim())))
+}
+
+/// Puts it into the kernel's list.
+///
+/// # Errors
+/// The kernel is older than 6.6, or refuses.
+pub(super) fn list(interface: &str, programs: &Path, link: &Path) -> Result<(), KernelError> {
+    let listed = try_list(interface, &programs.join(REFUSE), link);
+    listed.map_err(|error| KernelError::Refused(REFUSE, told(error.as_ref())))
+}
+
+type Listed = Result<(), Box<dyn std::error::Error>>;
+
+fn try_list(interface: &str, program: &Path, link: &Path) -> Listed {
+    let mut program = SchedClassifier::from_pin(program)?;
+    if link.exists() {
+        // An earlier run's place, with the program of this one. One that somebody has cut off is no place any more.
+        if replace(&mut program, link).is_ok() {
+            return Ok(());
+        }
+        std::fs::remove_file(link)?;
+    }
+    let last = TcAttachOptions::TcxOrder(LinkOrder::default());
+    let id = program.attach_with_options(interface, TcAttachType::Ingress, last)?;
+    let place: FdLink = program.take_link(id)?.try_into()?;
+    place.pin(link)?;
+    Ok(())
+}
+
+fn replace(program: &mut SchedClassifier, link: &Path) -> Listed {
+    let place = FdLink::from(PinnedLink::from_pin(link)?);
+    let place: SchedClassifierLink = place.try_into()?;
+    program.attach_to_link(place)?;
+    Ok(())
+}
+
+/// The names of the programs in an interface's list, first to last.
+///
+/// # Errors
+/// The kernel is older than 6.6, or there is no such interface.
+pub fn listed(interface: &str) -> Result<Vec<String>, ProgramError> {
+    let (_, programs) = SchedClassifier::query_tcx(interface, TcAttachType::Ingress)?;
+    let names = programs
+        .iter()
+        .map(|program| program.name_as_str().unwrap_or_default().to_owned());
+    Ok(names.collect())
+}
+
+/// Puts the pinned program at the ingress as a filter.
+pub(super) fn filter(interface: &str, program: &Path) -> Result<(), ToolError> {
+    if !TC
+        .run(&["qdisc", "show", "dev", interface, "clsact"], "")?
+        .contains("clsact")
+    {
+        TC.run(&["qdisc", "add", "dev", interface, "clsact"], "")?;
+    }
+    let path = program.display().to_string();
+    let at = [
+        "filter", "replace", "dev", interface, "ingress", "pref", PREFERENCE, "handle", "1",
+    ];
+    let what = ["bpf", "da", "object-pinned", &path];
+    TC.run(&[at.as_slice(), &what].concat(), "")?;
+    Ok(())
+}
+
+fn take_filter_out(interface: &str) -> Result<(), ToolError> {
+    let queues = TC.run_if_there(&["qdisc", "show", "dev", interface, "clsact"])?;
+    if !queues.is_some_and(|queues| queues.contains("clsact")) {
+        return Ok(());
+    }
+    let shown = |way| TC.run(&["filter", "show", "dev", interface, way], "");
+    if shown("ingress")?.contains(&format!("pref {PREFERENCE} ")) {
+        TC.run(
+            &[
+                "filter", "del", "dev", interface, "ingress", "pref", PREFERENCE,
+            ],
+            "",
+        )?;
+    }
+    if shown("ingress")?.trim().is_empty() && shown("egress")?.trim().is_empty() {
+        TC.run(&["qdisc", "del", "dev", interface, "clsact"], "")?;
+    }
+    Ok(())
+}
