@@ -246,6 +246,14 @@ pub(super) fn on_both<'a>(
     })
 }
 
+/// What has to hold on either path, on both beside each other. What is seen is not compared.
+pub(super) fn on_each(holds: impl Fn(GatePath) -> Tested + Send + Sync) -> Tested {
+    all(vec![
+        job("--path user", || holds(GatePath::User)),
+        job("--path kernel", || holds(GatePath::Kernel)),
+    ])
+}
+
 /// What is told of a flow that a rule blocked, with this in place of that.
 fn told(that: &str, this: &str) -> Tested<Seen> {
     let text = r#"{"event_type": "fileinfo", "proto": "TCP", "src_ip": "10.0.0.2", "src_port": 40001, "dest_ip": "10.9.9.9",

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::beside::{Tested, until, wrong};
 use super::border::{Border, DEADLINE, SERVER};
+use super::both::on_each;
 use super::scans::{SCAN, fetch, serve};
 use crate::random_bytes;
 
@@ -84,39 +85,41 @@ fn killed_under_load(border: &mut Border) -> Tested<(Vec<Download>, Arc<AtomicUs
 
 #[test]
 fn downloads_that_are_scanned_end_whole_though_the_gateway_is_killed() -> Tested {
-    // What a rule says for itself is for a gateway that is there.
-    for policy in [SCAN.to_owned(), format!("{SCAN}failure = \"closed\"\n")] {
-        let Some(mut border) = Border::new("a gateway killed while it scans") else {
-            return Ok(());
-        };
-        let body = random_bytes("killed", SIZE);
-        serve(&border, PORT, body.clone(), true);
-        up(&mut border, &policy, &[]);
-        let (downloads, _) = killed_under_load(&mut border)?;
-        for (number, download) in downloads.into_iter().enumerate() {
-            let arrived = download.end()?;
-            if arrived != body {
-                let bytes = arrived.len();
-                return wrong(format!(
-                    "{number}: {bytes} bytes, or others, under {policy}"
-                ));
+    on_each(|path| {
+        // What a rule says for itself is for a gateway that is there.
+        for policy in [SCAN.to_owned(), format!("{SCAN}failure = \"closed\"\n")] {
+            let Some(mut border) = Border::on("a gateway killed while it scans", path) else {
+                return Ok(());
+            };
+            let body = random_bytes("killed", SIZE);
+            serve(&border, PORT, body.clone(), true);
+            up(&mut border, &policy, &[]);
+            let (downloads, _) = killed_under_load(&mut border)?;
+            for (number, download) in downloads.into_iter().enumerate() {
+                let arrived = download.end()?;
+                if arrived != body {
+                    let bytes = arrived.len();
+                    return wrong(format!(
+                        "{number}: {bytes} bytes, or others, under {policy}"
+                    ));
+                }
             }
+            // The next run is none the worse for it, and writes down where the first one did.
+            up(&mut border, &policy, &[]);
+            let mut spoilt = body;
+            spoilt[2_000_000..2_000_000 + NEEDLE.len()].copy_from_slice(NEEDLE);
+            serve(&border, PORT + 1, spoilt, true);
+            if fetch(&border, PORT + 1, "spoilt.bin").len() >= SIZE {
+                return wrong("the next run does not scan");
+            }
+            border.audit_when(|events| {
+                events
+                    .iter()
+                    .any(|event| event["fileinfo"]["found"] == "Needle")
+            });
         }
-        // The next run is none the worse for it, and writes down where the first one did.
-        up(&mut border, &policy, &[]);
-        let mut spoilt = body;
-        spoilt[2_000_000..2_000_000 + NEEDLE.len()].copy_from_slice(NEEDLE);
-        serve(&border, PORT + 1, spoilt, true);
-        if fetch(&border, PORT + 1, "spoilt.bin").len() >= SIZE {
-            return wrong("the next run does not scan");
-        }
-        border.audit_when(|events| {
-            events
-                .iter()
-                .any(|event| event["fileinfo"]["found"] == "Needle")
-        });
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 #[test]
@@ -232,71 +235,75 @@ const ALLOWED: &str = "[[rule]]\nname = \"web\"\napp = \"http\"\naction = \"allo
 
 #[test]
 fn connections_that_are_decided_or_fail_open_outlive_a_restart_and_keep_their_class() -> Tested {
-    let body = random_bytes("restarted", LONG);
-    for (what, policy) in [
-        ("no rule of it", OTHERS.to_owned()),
-        ("allowed, failing closed", format!("{CLOSED}{ALLOWED}")),
-        ("shaped", format!("{BULK}{SHAPED}")),
-        ("shaped, failing closed", format!("{CLOSED}{BULK}{SHAPED}")),
-        ("scanned", SCAN.to_owned()),
-    ] {
-        let Some(mut border) = Border::new("a restart") else {
-            return Ok(());
-        };
-        let (download, rates) = restarted(&mut border, &policy, &body)?;
-        if !download.is(&body) {
-            let bytes = download.bytes.len();
-            return wrong(format!(
-                "{what}: {bytes} bytes, or others: {}",
-                border.status()
-            ));
+    on_each(|path| {
+        let body = random_bytes("restarted", LONG);
+        for (what, policy) in [
+            ("no rule of it", OTHERS.to_owned()),
+            ("allowed, failing closed", format!("{CLOSED}{ALLOWED}")),
+            ("shaped", format!("{BULK}{SHAPED}")),
+            ("shaped, failing closed", format!("{CLOSED}{BULK}{SHAPED}")),
+            ("scanned", SCAN.to_owned()),
+        ] {
+            let Some(mut border) = Border::on("a restart", path) else {
+                return Ok(());
+            };
+            let (download, rates) = restarted(&mut border, &policy, &body)?;
+            if !download.is(&body) {
+                let bytes = download.bytes.len();
+                return wrong(format!(
+                    "{what}: {bytes} bytes, or others: {}",
+                    border.status()
+                ));
+            }
+            // Within 5 % of the class, of which headers take another 5 % at most.
+            let kept = |rate: &f64| (14.4e6..16.8e6).contains(rate);
+            if policy.contains(BULK) && !rates.iter().all(kept) {
+                return wrong(format!("{what}: {rates:?} bit/s"));
+            }
         }
-        // Within 5 % of the class, of which headers take another 5 % at most.
-        let kept = |rate: &f64| (14.4e6..16.8e6).contains(rate);
-        if policy.contains(BULK) && !rates.iter().all(kept) {
-            return wrong(format!("{what}: {rates:?} bit/s"));
-        }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 #[test]
 fn a_scanned_download_does_not_outlive_a_restart_where_files_must_be_scanned() -> Tested {
-    let body = random_bytes("restarted", LONG);
-    for policy in [
-        format!("{CLOSED}{SCAN}"),
-        format!("{SCAN}failure = \"closed\"\n"),
-    ] {
-        let Some(mut border) = Border::new("a restart, failing closed") else {
-            return Ok(());
-        };
-        let (download, [meanwhile, _]) = restarted(&mut border, &policy, &body)?;
-        // What a rule says for itself is for a gateway that is there.
-        // Some bytes had passed it before its end.
-        if (meanwhile < 1e6) != policy.starts_with(CLOSED) {
-            return wrong(format!(
-                "{meanwhile} bit/s without a gateway under {policy}"
-            ));
+    on_each(|path| {
+        let body = random_bytes("restarted", LONG);
+        for policy in [
+            format!("{CLOSED}{SCAN}"),
+            format!("{SCAN}failure = \"closed\"\n"),
+        ] {
+            let Some(mut border) = Border::on("a restart, failing closed", path) else {
+                return Ok(());
+            };
+            let (download, [meanwhile, _]) = restarted(&mut border, &policy, &body)?;
+            // What a rule says for itself is for a gateway that is there.
+            // Some bytes had passed it before its end.
+            if (meanwhile < 1e6) != policy.starts_with(CLOSED) {
+                return wrong(format!(
+                    "{meanwhile} bit/s without a gateway under {policy}"
+                ));
+            }
+            if download.bytes.len() >= LONG {
+                return wrong(format!("the rest came unscanned under {policy}"));
+            }
+            if !download.reset {
+                return wrong(format!("the client waits for ever under {policy}"));
+            }
+            let told = |event: &Value| {
+                let why = "its contents cannot be read: it was not followed from its beginning";
+                let alert = &event["alert"];
+                alert["evidence"] == why
+                    && alert["action"] == "blocked"
+                    && alert["signature"] == "scan"
+                    && event["dest_port"] == PORT
+            };
+            border.audit_when(|events| events.iter().any(told));
+            // Who asks again is scanned from the beginning.
+            if fetch(&border, PORT, "again.bin") != body {
+                return wrong(format!("it does not come again: {}", border.status()));
+            }
         }
-        if download.bytes.len() >= LONG {
-            return wrong(format!("the rest came unscanned under {policy}"));
-        }
-        if !download.reset {
-            return wrong(format!("the client waits for ever under {policy}"));
-        }
-        let told = |event: &Value| {
-            let why = "its contents cannot be read: it was not followed from its beginning";
-            let alert = &event["alert"];
-            alert["evidence"] == why
-                && alert["action"] == "blocked"
-                && alert["signature"] == "scan"
-                && event["dest_port"] == PORT
-        };
-        border.audit_when(|events| events.iter().any(told));
-        // Who asks again is scanned from the beginning.
-        if fetch(&border, PORT, "again.bin") != body {
-            return wrong(format!("it does not come again: {}", border.status()));
-        }
-    }
-    Ok(())
+        Ok(())
+    })
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::beside::{Tested, until, wrong};
 use super::border::{Border, SERVER};
+use super::both::on_each;
 
 const OPEN: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
 const CLOSED: &str = "[gateway]\nfailure = \"closed\"\n\
@@ -53,25 +54,28 @@ fn passed_a_full_queue(border: &mut Border, port: u16) -> usize {
 }
 
 #[test]
-fn packets_pass_a_full_queue_or_do_not_as_the_policy_at_work_says() {
-    let Some(mut border) = Border::new("a full queue") else {
-        return;
-    };
-    border.up(OPEN, &["--enforce"]);
-    border.status();
-    assert!(passed_a_full_queue(&mut border, 9_001) > 0);
-    let closed = border.file("closed.toml", CLOSED);
-    let apply = |border: &Border, file: &std::path::Path| {
-        let outcome = border.ask(&["apply", file.to_str().unwrap()]);
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    };
-    apply(&border, &closed);
-    assert_eq!(passed_a_full_queue(&mut border, 9_002), 0);
-    let open = border.file("open.toml", OPEN);
-    apply(&border, &open);
-    assert!(passed_a_full_queue(&mut border, 9_003) > 0);
-    // It is none the worse for it.
-    assert_eq!(border.status()["queues"], 1);
+fn packets_pass_a_full_queue_or_do_not_as_the_policy_at_work_says() -> Tested {
+    on_each(|path| {
+        let Some(mut border) = Border::on("a full queue", path) else {
+            return Ok(());
+        };
+        border.up(OPEN, &["--enforce"]);
+        border.status();
+        assert!(passed_a_full_queue(&mut border, 9_001) > 0);
+        let closed = border.file("closed.toml", CLOSED);
+        let apply = |border: &Border, file: &std::path::Path| {
+            let outcome = border.ask(&["apply", file.to_str().unwrap()]);
+            assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        };
+        apply(&border, &closed);
+        assert_eq!(passed_a_full_queue(&mut border, 9_002), 0);
+        let open = border.file("open.toml", OPEN);
+        apply(&border, &open);
+        assert!(passed_a_full_queue(&mut border, 9_003) > 0);
+        // It is none the worse for it.
+        assert_eq!(border.status()["queues"], 1);
+        Ok(())
+    })
 }
 
 /// A small disk; gone when dropped.
@@ -127,41 +131,43 @@ fn is_blocked(border: &Border, port: u16) -> Tested<bool> {
 
 #[test]
 fn a_full_disk_stops_no_traffic_and_no_decision_and_what_is_lost_is_counted() -> Tested {
-    let Some(mut border) = Border::new("a full disk") else {
-        return Ok(());
-    };
-    let disk = Disk::mount(border.folder.path().join("state"))?;
-    border.up(OPEN, &["--enforce"]);
-    if !is_blocked(&border, 9_011)? {
-        return wrong("nothing is blocked");
-    }
-    border.audit_when(|events| events.len() == 1);
-    disk.fill()?;
-    // The database has some room of its own in its log.
-    let mut port = 9_012;
-    let lost = |border: &Border| border.status()["events_lost"].as_u64().unwrap_or(0);
-    while lost(&border) == 0 {
-        if port > 9_400 {
-            return wrong(format!("nothing is lost: {}", border.status()));
+    on_each(|path| {
+        let Some(mut border) = Border::on("a full disk", path) else {
+            return Ok(());
+        };
+        let disk = Disk::mount(border.folder.path().join("state"))?;
+        border.up(OPEN, &["--enforce"]);
+        if !is_blocked(&border, 9_011)? {
+            return wrong("nothing is blocked");
         }
+        border.audit_when(|events| events.len() == 1);
+        disk.fill()?;
+        // The database has some room of its own in its log.
+        let mut port = 9_012;
+        let lost = |border: &Border| border.status()["events_lost"].as_u64().unwrap_or(0);
+        while lost(&border) == 0 {
+            if port > 9_400 {
+                return wrong(format!("nothing is lost: {}", border.status()));
+            }
+            if !is_blocked(&border, port)? {
+                return wrong("with a full disk nothing is blocked");
+            }
+            port += 1;
+        }
+        fs::remove_file(disk.filler())?;
         if !is_blocked(&border, port)? {
-            return wrong("with a full disk nothing is blocked");
+            return wrong("afterwards nothing is blocked");
         }
-        port += 1;
-    }
-    fs::remove_file(disk.filler())?;
-    if !is_blocked(&border, port)? {
-        return wrong("afterwards nothing is blocked");
-    }
-    let after = |event: &serde_json::Value| event["dest_port"] == port;
-    let log = border.folder.path().join("gateway.log");
-    let log = || fs::read_to_string(&log).unwrap_or_default();
-    until("with room again nothing is written down", log, || {
-        let state = border.path("state");
-        let outcome = border
-            .program()
-            .run(["--json", "gate", "audit", "--state", &state]);
-        let events = outcome.and_then(|outcome| outcome.objects());
-        events.is_ok_and(|events| events.iter().any(after))
+        let after = |event: &serde_json::Value| event["dest_port"] == port;
+        let log = border.folder.path().join("gateway.log");
+        let log = || fs::read_to_string(&log).unwrap_or_default();
+        until("with room again nothing is written down", log, || {
+            let state = border.path("state");
+            let outcome = border
+                .program()
+                .run(["--json", "gate", "audit", "--state", &state]);
+            let events = outcome.and_then(|outcome| outcome.objects());
+            events.is_ok_and(|events| events.iter().any(after))
+        })
     })
 }

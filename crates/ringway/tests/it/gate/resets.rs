@@ -4,8 +4,9 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::channel;
 
+use super::beside::Tested;
 use super::border::{Border, CLIENT, DEADLINE, SERVER};
-use super::both::GatePath;
+use super::both::{GatePath, on_each};
 
 const BLOCK: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
 const PORT: u16 = 6_881;
@@ -48,66 +49,75 @@ fn handshake(
 const RESET: Result<usize, ErrorKind> = Err(ErrorKind::ConnectionReset);
 
 #[test]
-fn a_blocked_connection_is_reset_at_both_ends() {
-    let Some(mut border) = Border::new("resets") else {
-        return;
-    };
-    border.up(BLOCK, &["--enforce"]);
-    let (client, server, peer) = handshake(&border, SERVER.parse().unwrap());
-    assert_eq!((client, server), (RESET, RESET));
-    assert_eq!(peer, CLIENT.parse::<IpAddr>().unwrap());
+fn a_blocked_connection_is_reset_at_both_ends() -> Tested {
+    on_each(|path| {
+        let Some(mut border) = Border::on("resets", path) else {
+            return Ok(());
+        };
+        border.up(BLOCK, &["--enforce"]);
+        let (client, server, peer) = handshake(&border, SERVER.parse().unwrap());
+        assert_eq!((client, server), (RESET, RESET));
+        assert_eq!(peer, CLIENT.parse::<IpAddr>().unwrap());
+        Ok(())
+    })
 }
 
 #[test]
-fn so_it_is_through_address_translation() {
-    let Some(mut border) = Border::new("resets through NAT") else {
-        return;
-    };
-    let outside = border.outside.clone();
-    border
-        .gateway
-        .check(&[
-            "iptables",
-            "-t",
-            "nat",
-            "-A",
-            "POSTROUTING",
-            "-o",
-            &outside,
-            "-j",
-            "MASQUERADE",
-        ])
-        .unwrap();
-    border.up(BLOCK, &["--enforce"]);
-    let (client, server, peer) = handshake(&border, SERVER.parse().unwrap());
-    assert_eq!((client, server), (RESET, RESET));
-    assert_eq!(
-        peer,
-        "198.51.100.1".parse::<IpAddr>().unwrap(),
-        "the address was not translated"
-    );
+fn so_it_is_through_address_translation() -> Tested {
+    on_each(|path| {
+        let Some(mut border) = Border::on("resets through NAT", path) else {
+            return Ok(());
+        };
+        let outside = border.outside.clone();
+        border
+            .gateway
+            .check(&[
+                "iptables",
+                "-t",
+                "nat",
+                "-A",
+                "POSTROUTING",
+                "-o",
+                &outside,
+                "-j",
+                "MASQUERADE",
+            ])
+            .unwrap();
+        border.up(BLOCK, &["--enforce"]);
+        let (client, server, peer) = handshake(&border, SERVER.parse().unwrap());
+        assert_eq!((client, server), (RESET, RESET));
+        assert_eq!(
+            peer,
+            "198.51.100.1".parse::<IpAddr>().unwrap(),
+            "the address was not translated"
+        );
+        Ok(())
+    })
 }
 
 #[test]
-fn so_it_is_over_ipv6() {
-    let Some(mut border) = Border::new("resets over IPv6") else {
-        return;
-    };
-    border.with_ipv6();
-    border.up(BLOCK, &["--enforce"]);
-    let (client, server, _) = handshake(&border, super::border::SERVER_V6.parse().unwrap());
-    assert_eq!((client, server), (RESET, RESET));
-    let events = border.audit_when(|events| !events.is_empty());
-    assert_eq!(events[0]["dest_ip"], super::border::SERVER_V6);
+fn so_it_is_over_ipv6() -> Tested {
+    on_each(|path| {
+        let Some(mut border) = Border::on("resets over IPv6", path) else {
+            return Ok(());
+        };
+        border.with_ipv6();
+        border.up(BLOCK, &["--enforce"]);
+        let (client, server, _) = handshake(&border, super::border::SERVER_V6.parse().unwrap());
+        assert_eq!((client, server), (RESET, RESET));
+        let events = border.audit_when(|events| !events.is_empty());
+        assert_eq!(events[0]["dest_ip"], super::border::SERVER_V6);
+        Ok(())
+    })
 }
 
 #[test]
-fn so_it_is_across_a_bridge_that_has_no_address() {
-    for path in [GatePath::User, GatePath::Kernel] {
+fn so_it_is_across_a_bridge_that_has_no_address() -> Tested {
+    on_each(|path| {
         let test = format!("resets across a bridge, path {}", path.word());
         let Some(mut border) = Border::bridged(&test).and_then(|border| border.by(&test, path))
         else {
-            continue;
+            return Ok(());
         };
         border.up(BLOCK, &["--enforce", "--bridged", "--path", path.word()]);
         let (client, server, peer) = handshake(&border, SERVER.parse().unwrap());
@@ -121,5 +131,6 @@ fn so_it_is_across_a_bridge_that_has_no_address() {
             path == GatePath::Kernel,
             "{status}"
         );
-    }
+        Ok(())
+    })
 }

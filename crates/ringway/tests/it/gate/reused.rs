@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::beside::{Tested, wrong};
 use super::border::{Border, CLIENT, DEADLINE, SERVER};
+use super::both::on_each;
 
 const BLOCK: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
 const PORT: u16 = 6_881;
@@ -51,32 +52,34 @@ fn call(border: &Border, server: SocketAddr) -> Tested<TcpStream> {
 
 #[test]
 fn a_torrent_from_the_port_of_a_page_is_blocked() -> Tested {
-    let Some(mut border) = Border::new("a port that is used again") else {
-        return Ok(());
-    };
-    border.up(BLOCK, &["--enforce"]);
-    let server: SocketAddr = format!("{SERVER}:{PORT}").parse()?;
-    let listener = border.server.enter(|| TcpListener::bind(server))??;
-    thread::spawn(move || serve(&listener));
-    let mut page = call(&border, server)?;
-    page.write_all(b"GET / HTTP/1.1\r\nHost: server\r\n\r\n")?;
-    let mut got = Vec::new();
-    page.read_to_end(&mut got)?;
-    if got.len() <= PAGE {
-        return wrong(format!("only {} bytes of the page", got.len()));
-    }
-    drop(page);
-    // The number of a new call from the same port is a higher one after a moment.
-    thread::sleep(Duration::from_millis(1_500));
-    let mut torrent = call(&border, server)?;
-    torrent.write_all(&[b"\x13BitTorrent protocol".as_slice(), &[0; 48]].concat())?;
-    let answer = torrent.read(&mut [0; 68]);
-    if answer.is_ok_and(|bytes| bytes > 0) {
-        return wrong(format!("the torrent was answered: {}", border.status()));
-    }
-    let blocked = |event: &Value| {
-        event["alert"]["signature"] == "no-torrents" && event["src_port"] == OWN_PORT
-    };
-    border.audit_when(|events| events.iter().any(blocked));
-    Ok(())
+    on_each(|path| {
+        let Some(mut border) = Border::on("a port that is used again", path) else {
+            return Ok(());
+        };
+        border.up(BLOCK, &["--enforce"]);
+        let server: SocketAddr = format!("{SERVER}:{PORT}").parse()?;
+        let listener = border.server.enter(|| TcpListener::bind(server))??;
+        thread::spawn(move || serve(&listener));
+        let mut page = call(&border, server)?;
+        page.write_all(b"GET / HTTP/1.1\r\nHost: server\r\n\r\n")?;
+        let mut got = Vec::new();
+        page.read_to_end(&mut got)?;
+        if got.len() <= PAGE {
+            return wrong(format!("only {} bytes of the page", got.len()));
+        }
+        drop(page);
+        // The number of a new call from the same port is a higher one after a moment.
+        thread::sleep(Duration::from_millis(1_500));
+        let mut torrent = call(&border, server)?;
+        torrent.write_all(&[b"\x13BitTorrent protocol".as_slice(), &[0; 48]].concat())?;
+        let answer = torrent.read(&mut [0; 68]);
+        if answer.is_ok_and(|bytes| bytes > 0) {
+            return wrong(format!("the torrent was answered: {}", border.status()));
+        }
+        let blocked = |event: &Value| {
+            event["alert"]["signature"] == "no-torrents" && event["src_port"] == OWN_PORT
+        };
+        border.audit_when(|events| events.iter().any(blocked));
+        Ok(())
+    })
 }

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use super::beside::{SLOW, Tested, comes_at, slowed, up_to_shape, without, wrong};
 use super::border::{Border, CLIENT, DEADLINE, SERVER, SERVER_V6};
-use super::both::GatePath;
+use super::both::{GatePath, on_each};
 use super::files::{fetch, web};
 use super::irc;
 use super::malware;
@@ -32,8 +32,8 @@ fn taken(border: &Border) -> u64 {
 }
 
 /// Files of a web server, some of them spoilt; what came of each, and what was written down of it.
-fn scanned(test: &str, policy: &str) -> Tested<Option<(Vec<String>, u64)>> {
-    let Some((mut border, _nginx, folder)) = web(test, GatePath::User)? else {
+fn scanned(test: &str, policy: &str, path: GatePath) -> Tested<Option<(Vec<String>, u64)>> {
+    let Some((mut border, _nginx, folder)) = web(test, path)? else {
         return Ok(None);
     };
     let Some(clamd) = malware::scanner()? else {
@@ -88,41 +88,45 @@ fn scanned(test: &str, policy: &str) -> Tested<Option<(Vec<String>, u64)>> {
 
 #[test]
 fn files_are_scanned_and_written_down_as_on_the_way_of_packets() -> Tested {
-    let test = "files of connections that end here";
-    let Some((as_packets, none)) = scanned(test, SCAN)? else {
-        return Ok(());
-    };
-    let Some((here, some)) = scanned(test, &ending(SCAN))? else {
-        return Ok(());
-    };
-    if here != as_packets {
-        return wrong(format!("{here:#?}\nas packets {as_packets:#?}"));
-    }
-    if none != 0 || some < 3 || as_packets.len() < 6 {
-        return wrong(format!("{none} and {some} ended here: {as_packets:#?}"));
-    }
-    Ok(())
+    on_each(|path| {
+        let test = "files of connections that end here";
+        let Some((as_packets, none)) = scanned(test, SCAN, path)? else {
+            return Ok(());
+        };
+        let Some((here, some)) = scanned(test, &ending(SCAN), path)? else {
+            return Ok(());
+        };
+        if here != as_packets {
+            return wrong(format!("{here:#?}\nas packets {as_packets:#?}"));
+        }
+        if none != 0 || some < 3 || as_packets.len() < 6 {
+            return wrong(format!("{none} and {some} ended here: {as_packets:#?}"));
+        }
+        Ok(())
+    })
 }
 
 #[test]
 fn files_come_as_fast_as_their_class_lets_them() -> Tested {
-    let Some((mut border, _nginx, _folder)) =
-        web("a class of connections that end here", GatePath::User)?
-    else {
-        return Ok(());
-    };
-    up_to_shape(&mut border, &ending(&slowed("http")));
-    let mut curl = border.client.command("curl");
-    curl.args(["--silent", "--max-time", "300", "--output", "/dev/null"]);
-    let mut curl = curl.arg(format!("http://{SERVER}/film.bin")).spawn()?;
-    let outcome = comes_at(SLOW, &border, String::new);
-    curl.kill()?;
-    curl.wait()?;
-    outcome?;
-    match taken(&border) {
-        1 => Ok(()),
-        other => wrong(format!("{other} connections ended here")),
-    }
+    on_each(|path| {
+        let Some((mut border, _nginx, _folder)) =
+            web("a class of connections that end here", path)?
+        else {
+            return Ok(());
+        };
+        up_to_shape(&mut border, &ending(&slowed("http")));
+        let mut curl = border.client.command("curl");
+        curl.args(["--silent", "--max-time", "300", "--output", "/dev/null"]);
+        let mut curl = curl.arg(format!("http://{SERVER}/film.bin")).spawn()?;
+        let outcome = comes_at(SLOW, &border, String::new);
+        curl.kill()?;
+        curl.wait()?;
+        outcome?;
+        match taken(&border) {
+            1 => Ok(()),
+            other => wrong(format!("{other} connections ended here")),
+        }
+    })
 }
 
 /// Answers one connection at the server with who called, and gives back what it heard.
@@ -157,170 +161,178 @@ fn greeted(border: &Border) -> Tested<String> {
 
 #[test]
 fn servers_see_the_clients_address_and_halves_end_by_themselves() -> Tested {
-    let Some(mut border) = Border::new("addresses of connections that end here") else {
-        return Ok(());
-    };
-    border.with_ipv6();
-    border.up(&ending(NOTHING), &["--enforce"]);
-    for at in [
-        format!("{SERVER}:8000"),
-        format!("[{SERVER_V6}]:8080"),
-        format!("{SERVER}:80"),
-    ] {
-        let server = listener(&border, &at);
-        let at: SocketAddr = at.parse()?;
-        let mut stream = border.client.enter(|| TcpStream::connect(at))??;
-        stream.set_read_timeout(Some(DEADLINE))?;
-        let own = stream.local_addr()?;
-        let said = random_bytes("said", 3 << 20);
-        stream.write_all(&said)?;
-        stream.shutdown(std::net::Shutdown::Write)?;
-        let mut heard = String::new();
-        stream.read_to_string(&mut heard)?;
-        let (caller, bytes) = server.join().map_err(|_| "the server ended by a fault")?;
-        if heard != format!("{own} goodbye") || caller != own || bytes != said {
-            return wrong(format!(
-                "{own} was {caller}, heard {heard}, {} bytes",
-                bytes.len()
-            ));
+    on_each(|path| {
+        let Some(mut border) = Border::on("addresses of connections that end here", path) else {
+            return Ok(());
+        };
+        border.with_ipv6();
+        border.up(&ending(NOTHING), &["--enforce"]);
+        for at in [
+            format!("{SERVER}:8000"),
+            format!("[{SERVER_V6}]:8080"),
+            format!("{SERVER}:80"),
+        ] {
+            let server = listener(&border, &at);
+            let at: SocketAddr = at.parse()?;
+            let mut stream = border.client.enter(|| TcpStream::connect(at))??;
+            stream.set_read_timeout(Some(DEADLINE))?;
+            let own = stream.local_addr()?;
+            let said = random_bytes("said", 3 << 20);
+            stream.write_all(&said)?;
+            stream.shutdown(std::net::Shutdown::Write)?;
+            let mut heard = String::new();
+            stream.read_to_string(&mut heard)?;
+            let (caller, bytes) = server.join().map_err(|_| "the server ended by a fault")?;
+            if heard != format!("{own} goodbye") || caller != own || bytes != said {
+                return wrong(format!(
+                    "{own} was {caller}, heard {heard}, {} bytes",
+                    bytes.len()
+                ));
+            }
         }
-    }
-    let shut = border.client.enter(|| {
-        TcpStream::connect((SERVER, 8001)).and_then(|mut stream| stream.read(&mut [0]))
-    })?;
-    if shut.is_ok() {
-        return wrong("a port that is shut answered".to_owned());
-    }
-    match taken(&border) {
-        4 => Ok(()),
-        other => wrong(format!("{other} connections ended here")),
-    }
+        let shut = border.client.enter(|| {
+            TcpStream::connect((SERVER, 8001)).and_then(|mut stream| stream.read(&mut [0]))
+        })?;
+        if shut.is_ok() {
+            return wrong("a port that is shut answered".to_owned());
+        }
+        match taken(&border) {
+            4 => Ok(()),
+            other => wrong(format!("{other} connections ended here")),
+        }
+    })
 }
 
 #[test]
 fn a_translating_gateway_translates_them_as_well() -> Tested {
-    let Some(mut border) = Border::new("translated connections that end here") else {
-        return Ok(());
-    };
-    let outside = border.outside.clone();
-    border.gateway.check(&[
-        "iptables",
-        "-t",
-        "nat",
-        "-A",
-        "POSTROUTING",
-        "-o",
-        &outside,
-        "-j",
-        "MASQUERADE",
-    ])?;
-    border.up(&ending(NOTHING), &["--enforce"]);
-    let heard = greeted(&border)?;
-    if !heard.starts_with("198.51.100.1:") || !heard.ends_with(" goodbye") {
-        return wrong(heard);
-    }
-    Ok(())
+    on_each(|path| {
+        let Some(mut border) = Border::on("translated connections that end here", path) else {
+            return Ok(());
+        };
+        let outside = border.outside.clone();
+        border.gateway.check(&[
+            "iptables",
+            "-t",
+            "nat",
+            "-A",
+            "POSTROUTING",
+            "-o",
+            &outside,
+            "-j",
+            "MASQUERADE",
+        ])?;
+        border.up(&ending(NOTHING), &["--enforce"]);
+        let heard = greeted(&border)?;
+        if !heard.starts_with("198.51.100.1:") || !heard.ends_with(" goodbye") {
+            return wrong(heard);
+        }
+        Ok(())
+    })
 }
 
 #[test]
 fn what_was_there_before_goes_on_and_what_comes_after_a_killed_gateway_too() -> Tested {
-    let Some(mut border) = Border::new("ends of connections that end here") else {
-        return Ok(());
-    };
-    serve(&border, 400 << 20);
-    let mut before = get(&border);
-    if take(&mut before, 1 << 20) < 1 << 20 {
-        return wrong("nothing came without a gateway".to_owned());
-    }
-    border.up(&ending(NOTHING), &["--enforce"]);
-    if take(&mut before, 64 << 20) < 64 << 20 {
-        return wrong("a connection ended with the gateway's beginning".to_owned());
-    }
-    let mut during = get(&border);
-    if take(&mut during, 64 << 20) < 64 << 20 || taken(&border) != 1 {
-        return wrong(border.status().to_string());
-    }
-    border.daemon().kill()?;
-    // It does not look whole: it is reset.
-    let mut rest = Vec::new();
-    let Err(_reset) = during.read_to_end(&mut rest) else {
-        return wrong(format!("{} more bytes, and an end", rest.len()));
-    };
-    if take(&mut before, 16 << 20) < 16 << 20 {
-        return wrong("a connection from before ended with the gateway".to_owned());
-    }
-    let mut after = get(&border);
-    if take(&mut after, 1 << 20) < 1 << 20 {
-        return wrong("nothing new without the gateway".to_owned());
-    }
-    let down = ["gate", "down", &border.inside, &border.outside];
-    let outcome = border.program().run(down)?;
-    if outcome.code != Some(0) || !border.traces().is_empty() {
-        return wrong(format!("{}{}", outcome.stderr, border.traces()));
-    }
-    Ok(())
+    on_each(|path| {
+        let Some(mut border) = Border::on("ends of connections that end here", path) else {
+            return Ok(());
+        };
+        serve(&border, 400 << 20);
+        let mut before = get(&border);
+        if take(&mut before, 1 << 20) < 1 << 20 {
+            return wrong("nothing came without a gateway".to_owned());
+        }
+        border.up(&ending(NOTHING), &["--enforce"]);
+        if take(&mut before, 64 << 20) < 64 << 20 {
+            return wrong("a connection ended with the gateway's beginning".to_owned());
+        }
+        let mut during = get(&border);
+        if take(&mut during, 64 << 20) < 64 << 20 || taken(&border) != 1 {
+            return wrong(border.status().to_string());
+        }
+        border.daemon().kill()?;
+        // It does not look whole: it is reset.
+        let mut rest = Vec::new();
+        let Err(_reset) = during.read_to_end(&mut rest) else {
+            return wrong(format!("{} more bytes, and an end", rest.len()));
+        };
+        if take(&mut before, 16 << 20) < 16 << 20 {
+            return wrong("a connection from before ended with the gateway".to_owned());
+        }
+        let mut after = get(&border);
+        if take(&mut after, 1 << 20) < 1 << 20 {
+            return wrong("nothing new without the gateway".to_owned());
+        }
+        let down = ["gate", "down", &border.inside, &border.outside];
+        let outcome = border.program().run(down)?;
+        if outcome.code != Some(0) || !border.traces().is_empty() {
+            return wrong(format!("{}{}", outcome.stderr, border.traces()));
+        }
+        Ok(())
+    })
 }
 
 #[test]
 fn what_the_policy_blocks_is_reset_at_both_ends() -> Tested {
-    let Some(mut border) = Border::new("blocked connections that end here") else {
-        return Ok(());
-    };
-    let rule = "[[rule]]\nname = \"not-there\"\nserver = \"198.51.100.9\"\nport = 8001\naction = \"block\"\n\
-        [[rule]]\nname = \"no-chat\"\napp = \"irc\"\naction = \"block\"\n";
-    border.up(&ending(rule), &["--enforce"]);
-    let listener = border
-        .server
-        .enter(|| TcpListener::bind((SERVER, 8000)))??;
-    let server = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept()?;
-        stream.set_read_timeout(Some(DEADLINE))?;
-        stream.write_all(b":irc.example NOTICE * :*** Looking up your hostname\r\n")?;
-        let mut heard = Vec::new();
-        stream.read_to_end(&mut heard)
-    });
-    let mut stream = border
-        .client
-        .enter(|| TcpStream::connect((SERVER, 8000)))??;
-    stream.set_read_timeout(Some(DEADLINE))?;
-    stream.write_all(b"NICK someone\r\nUSER someone 0 * :Some One\r\n")?;
-    let mut heard = Vec::new();
-    let ended = stream.read_to_end(&mut heard);
-    let served = server.join().map_err(|_| "the server ended by a fault")?;
-    if ended.is_ok() || served.is_ok() {
-        return wrong(format!("{ended:?} at the client, {served:?} at the server"));
-    }
-    let refused = border.client.enter(|| {
-        TcpStream::connect((SERVER, 8001)).and_then(|mut stream| stream.read(&mut [0]))
-    })?;
-    if refused.is_ok() {
-        return wrong("a blocked server was reached".to_owned());
-    }
-    border.audit_when(|events| {
-        let by = |rule| {
-            events.iter().any(|event| {
-                event["alert"]["signature"] == rule
-                    && event["src_ip"] == CLIENT
-                    && event["dest_ip"] == SERVER
-            })
+    on_each(|path| {
+        let Some(mut border) = Border::on("blocked connections that end here", path) else {
+            return Ok(());
         };
-        by("no-chat") && by("not-there")
-    });
-    Ok(())
+        let rule = "[[rule]]\nname = \"not-there\"\nserver = \"198.51.100.9\"\nport = 8001\naction = \"block\"\n\
+        [[rule]]\nname = \"no-chat\"\napp = \"irc\"\naction = \"block\"\n";
+        border.up(&ending(rule), &["--enforce"]);
+        let listener = border
+            .server
+            .enter(|| TcpListener::bind((SERVER, 8000)))??;
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept()?;
+            stream.set_read_timeout(Some(DEADLINE))?;
+            stream.write_all(b":irc.example NOTICE * :*** Looking up your hostname\r\n")?;
+            let mut heard = Vec::new();
+            stream.read_to_end(&mut heard)
+        });
+        let mut stream = border
+            .client
+            .enter(|| TcpStream::connect((SERVER, 8000)))??;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        stream.write_all(b"NICK someone\r\nUSER someone 0 * :Some One\r\n")?;
+        let mut heard = Vec::new();
+        let ended = stream.read_to_end(&mut heard);
+        let served = server.join().map_err(|_| "the server ended by a fault")?;
+        if ended.is_ok() || served.is_ok() {
+            return wrong(format!("{ended:?} at the client, {served:?} at the server"));
+        }
+        let refused = border.client.enter(|| {
+            TcpStream::connect((SERVER, 8001)).and_then(|mut stream| stream.read(&mut [0]))
+        })?;
+        if refused.is_ok() {
+            return wrong("a blocked server was reached".to_owned());
+        }
+        border.audit_when(|events| {
+            let by = |rule| {
+                events.iter().any(|event| {
+                    event["alert"]["signature"] == rule
+                        && event["src_ip"] == CLIENT
+                        && event["dest_ip"] == SERVER
+                })
+            };
+            by("no-chat") && by("not-there")
+        });
+        Ok(())
+    })
 }
 
 #[test]
 fn a_file_that_is_announced_in_a_conversation_that_ends_here_is_known_as_a_flow_of_packets()
 -> Tested {
-    let policy = format!("[gateway]\nterminate = 6667\n{}", irc::FILES);
-    let test = "files announced where connections end here";
-    irc::files_by((test, &policy), GatePath::User, |border| {
-        match taken(border) {
+    on_each(|path| {
+        let policy = format!("[gateway]\nterminate = 6667\n{}", irc::FILES);
+        let test = "files announced where connections end here";
+        irc::files_by((test, &policy), path, |border| match taken(border) {
             0 => wrong("the conversation did not end here".to_owned()),
             _ => Ok(()),
-        }
+        })
+        .map(drop)
     })
-    .map(drop)
 }
 
 /// Asks over this connection for what the server has to say, and hears all of it.
@@ -334,109 +346,116 @@ fn asked(mut stream: TcpStream) -> std::io::Result<Vec<u8>> {
 
 #[test]
 fn marks_of_the_host_and_its_settings_of_routing_take_nothing_away() -> Tested {
-    let Some(mut border) = Border::new("the host's marks and connections that end here") else {
-        return Ok(());
-    };
-    for words in [
-        "iptables -t mangle -A PREROUTING -j CONNMARK --restore-mark",
-        "iptables -t mangle -A PREROUTING -j MARK --set-mark 1",
-        "sysctl -qw net.ipv4.conf.all.rp_filter=1",
-        "sysctl -qw net.ipv4.conf.all.src_valid_mark=1",
-        "sysctl -qw net.ipv4.tcp_fwmark_accept=1",
-    ] {
-        border
-            .gateway
-            .check(&words.split(' ').collect::<Vec<_>>())?;
-    }
-    border.up(&ending(NOTHING), &["--enforce"]);
-    let heard = greeted(&border)?;
-    match (heard.ends_with(" goodbye"), taken(&border)) {
-        (true, 1) => Ok(()),
-        other => wrong(format!("{other:?}: {heard}")),
-    }
+    on_each(|path| {
+        let Some(mut border) = Border::on("the host's marks and connections that end here", path)
+        else {
+            return Ok(());
+        };
+        for words in [
+            "iptables -t mangle -A PREROUTING -j CONNMARK --restore-mark",
+            "iptables -t mangle -A PREROUTING -j MARK --set-mark 1",
+            "sysctl -qw net.ipv4.conf.all.rp_filter=1",
+            "sysctl -qw net.ipv4.conf.all.src_valid_mark=1",
+            "sysctl -qw net.ipv4.tcp_fwmark_accept=1",
+        ] {
+            border
+                .gateway
+                .check(&words.split(' ').collect::<Vec<_>>())?;
+        }
+        border.up(&ending(NOTHING), &["--enforce"]);
+        let heard = greeted(&border)?;
+        match (heard.ends_with(" goodbye"), taken(&border)) {
+            (true, 1) => Ok(()),
+            other => wrong(format!("{other:?}: {heard}")),
+        }
+    })
 }
 
 #[test]
 fn urgent_bytes_stop_nothing() -> Tested {
-    let Some(mut border) = Border::new("urgent bytes of connections that end here") else {
-        return Ok(());
-    };
-    border.up(&ending(NOTHING), &["--enforce"]);
-    let at: SocketAddr = format!("{SERVER}:8000").parse()?;
-    let listener = border.server.enter(|| TcpListener::bind(at))??;
-    let server = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept()?;
-        stream.set_read_timeout(Some(DEADLINE))?;
-        let mut heard = Vec::new();
-        stream.read_to_end(&mut heard).map(|_| heard)
-    });
-    let mut stream = border.client.enter(|| TcpStream::connect(at))??;
-    // So much at once that it goes through a pipe.
-    let said = random_bytes("urgent", 1 << 20);
-    stream.write_all(&said)?;
-    rustix::net::send(&stream, b"!", rustix::net::SendFlags::OOB)?;
-    stream.write_all(&said)?;
-    stream.shutdown(std::net::Shutdown::Write)?;
-    let heard = server.join().map_err(|_| "the server ended by a fault")??;
-    let expected = [said.as_slice(), said.as_slice()].concat();
-    if heard != expected {
-        return wrong(format!("{} of {} bytes", heard.len(), expected.len()));
-    }
-    Ok(())
+    on_each(|path| {
+        let Some(mut border) = Border::on("urgent bytes of connections that end here", path) else {
+            return Ok(());
+        };
+        border.up(&ending(NOTHING), &["--enforce"]);
+        let at: SocketAddr = format!("{SERVER}:8000").parse()?;
+        let listener = border.server.enter(|| TcpListener::bind(at))??;
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept()?;
+            stream.set_read_timeout(Some(DEADLINE))?;
+            let mut heard = Vec::new();
+            stream.read_to_end(&mut heard).map(|_| heard)
+        });
+        let mut stream = border.client.enter(|| TcpStream::connect(at))??;
+        // So much at once that it goes through a pipe.
+        let said = random_bytes("urgent", 1 << 20);
+        stream.write_all(&said)?;
+        rustix::net::send(&stream, b"!", rustix::net::SendFlags::OOB)?;
+        stream.write_all(&said)?;
+        stream.shutdown(std::net::Shutdown::Write)?;
+        let heard = server.join().map_err(|_| "the server ended by a fault")??;
+        let expected = [said.as_slice(), said.as_slice()].concat();
+        if heard != expected {
+            return wrong(format!("{} of {} bytes", heard.len(), expected.len()));
+        }
+        Ok(())
+    })
 }
 
 #[test]
 fn whoever_calls_again_from_the_same_port_hears_nothing_of_the_old_connection() -> Tested {
-    let Some(mut border) = Border::new("a port that calls again") else {
-        return Ok(());
-    };
-    // It is followed: of what is said twice the first copy counts.
-    let files = "[[rule]]\nname = \"no-programs\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n\
+    on_each(|path| {
+        let Some(mut border) = Border::on("a port that calls again", path) else {
+            return Ok(());
+        };
+        // It is followed: of what is said twice the first copy counts.
+        let files = "[[rule]]\nname = \"no-programs\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n\
         [[rule]]\nname = \"all\"\napp = \"http\"\naction = \"audit\"\n";
-    border.up(&ending(files), &["--enforce"]);
-    let listener = border.server.enter(|| TcpListener::bind((SERVER, 80)))??;
-    let (gone, told) = std::sync::mpsc::channel();
-    let server = std::thread::spawn(move || -> std::io::Result<()> {
-        let (mut old, _) = listener.accept()?;
+        border.up(&ending(files), &["--enforce"]);
+        let listener = border.server.enter(|| TcpListener::bind((SERVER, 80)))??;
+        let (gone, told) = std::sync::mpsc::channel();
+        let server = std::thread::spawn(move || -> std::io::Result<()> {
+            let (mut old, _) = listener.accept()?;
+            old.set_read_timeout(Some(DEADLINE))?;
+            old.read_exact(&mut [0; 16])?;
+            old.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\nOLDOLDOLD")?;
+            let (mut new, _) = listener.accept()?;
+            let mut new_request = Vec::new();
+            // All of it: what is left unread would make its end a reset.
+            while !new_request.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                new.read_exact(&mut byte)?;
+                new_request.extend(byte);
+            }
+            // The old one is answered to the end, if it is still there.
+            let rest = old
+                .write_all(&[b'O'; 1_991])
+                .and_then(|()| old.read_to_end(&mut Vec::new()));
+            gone.send(rest.is_err()).ok();
+            new.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nnewnewnew")
+        });
+        let call = || -> std::io::Result<TcpStream> {
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+            socket.set_reuse_address(true)?;
+            socket.bind(&SocketAddr::from(([10, 66, 0, 2], 5_000)).into())?;
+            socket.connect(&SocketAddr::from(([198, 51, 100, 9], 80)).into())?;
+            Ok(socket.into())
+        };
+        let mut old = border.client.enter(call)??;
+        old.write_all(b"GET /a HTTP/1.1\r\nHost: server\r\n\r\n")?;
+        old.shutdown(std::net::Shutdown::Write)?;
         old.set_read_timeout(Some(DEADLINE))?;
-        old.read_exact(&mut [0; 16])?;
-        old.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\nOLDOLDOLD")?;
-        let (mut new, _) = listener.accept()?;
-        let mut new_request = Vec::new();
-        // All of it: what is left unread would make its end a reset.
-        while !new_request.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            new.read_exact(&mut byte)?;
-            new_request.extend(byte);
+        old.read_exact(&mut [0; 20])?;
+        // Bytes that nobody has read make its end a reset.
+        drop(old);
+        let new = border.client.enter(call)??;
+        let heard = asked(new)?;
+        server.join().map_err(|_| "the server ended by a fault")??;
+        let old_is_gone = told.recv()?;
+        if !heard.ends_with(b"newnewnew") || !old_is_gone {
+            let heard = String::from_utf8_lossy(&heard).into_owned();
+            return wrong(format!("heard {heard}, the old one is gone: {old_is_gone}"));
         }
-        // The old one is answered to the end, if it is still there.
-        let rest = old
-            .write_all(&[b'O'; 1_991])
-            .and_then(|()| old.read_to_end(&mut Vec::new()));
-        gone.send(rest.is_err()).ok();
-        new.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nnewnewnew")
-    });
-    let call = || -> std::io::Result<TcpStream> {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
-        socket.set_reuse_address(true)?;
-        socket.bind(&SocketAddr::from(([10, 66, 0, 2], 5_000)).into())?;
-        socket.connect(&SocketAddr::from(([198, 51, 100, 9], 80)).into())?;
-        Ok(socket.into())
-    };
-    let mut old = border.client.enter(call)??;
-    old.write_all(b"GET /a HTTP/1.1\r\nHost: server\r\n\r\n")?;
-    old.shutdown(std::net::Shutdown::Write)?;
-    old.set_read_timeout(Some(DEADLINE))?;
-    old.read_exact(&mut [0; 20])?;
-    // Bytes that nobody has read make its end a reset.
-    drop(old);
-    let new = border.client.enter(call)??;
-    let heard = asked(new)?;
-    server.join().map_err(|_| "the server ended by a fault")??;
-    let old_is_gone = told.recv()?;
-    if !heard.ends_with(b"newnewnew") || !old_is_gone {
-        let heard = String::from_utf8_lossy(&heard).into_owned();
-        return wrong(format!("heard {heard}, the old one is gone: {old_is_gone}"));
-    }
-    Ok(())
+        Ok(())
+    })
 }
