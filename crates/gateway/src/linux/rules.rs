@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `RINGWAY-CROSSING` | FORWARD | lets go what is let through for good, and finds what else crosses the border |
 //! | `RINGWAY` | that | drops what is blocked by its connection's mark, passes what the server sends while a file goes by that nobody looks into, with segments that say nothing, and queues the rest |
+//! | `RINGWAY-ASK` | that | what nothing is decided of: asks the programs of the in-kernel path, and queues the rest |
 //! | `RINGWAY-FREE` | that | marks connections of which the kernel has seen enough |
 //! | `RINGWAY-MARK` | that | takes packets that come back from the queue with a verdict as their mark: saves it to the connection, takes the bits off the packet, drops what is blocked |
 //! | `RINGWAY-CLASS` | both of these | puts the packets of classes into theirs |
@@ -26,12 +27,13 @@ use crate::verdict::Settled;
 
 const CROSSING: &str = "RINGWAY-CROSSING";
 const FORWARD: &str = "RINGWAY";
+const UNDECIDED: &str = "RINGWAY-ASK";
 /// What comes back from the queue with a verdict goes through here.
 const MARK: &str = "RINGWAY-MARK";
 /// What passes without being asked about goes through here.
 const FREE: &str = "RINGWAY-FREE";
 const CLASS: &str = "RINGWAY-CLASS";
-const CHAINS: [&str; 5] = [CROSSING, FORWARD, FREE, MARK, CLASS];
+const CHAINS: [&str; 6] = [CROSSING, FORWARD, UNDECIDED, FREE, MARK, CLASS];
 /// The tools of a version of IP.
 #[derive(Clone, Copy, Debug)]
 struct Family {
@@ -177,6 +179,7 @@ impl Rules {
         lines.extend(CHAINS.map(|chain| format!(":{chain} - [0:0]")));
         lines.extend_from_slice(stale);
         lines.extend(self.forward(bare));
+        lines.extend(self.undecided());
         lines.extend(self.mark());
         lines.extend(self.free());
         lines.extend(self.class());
@@ -218,21 +221,15 @@ impl Rules {
         let undecided = self.marks.undecided();
         // What comes back first, or it would be asked about for ever.
         let answered = self.marks.answered();
-        let mut lines = vec![format!("-A {FORWARD} -m mark --mark {answered} -g {MARK}")];
-        // Undecided flows before the rest: none of the marks below can be theirs. What is decided was not refused, and neither was what has been answered.
-        let refuse = self.program(kernel::REFUSE_NEW).filter(|_| self.refuses);
-        lines.extend(refuse.map(|program| {
-            format!("-A {FORWARD} -m connmark --mark {undecided} -m conntrack --ctstate NEW {program} -j DROP")
-        }));
-        // Of undecided flows alone: whose contents are followed is always asked about.
-        let triage = self.program(kernel::TRIAGE).filter(|_| self.triage);
-        lines.extend(triage.map(|program| {
-            format!("-A {FORWARD} -m connmark --mark {undecided} {program} -g {FREE}")
-        }));
-        lines.push(format!(
-            "-A {FORWARD} -m connmark --mark {} -j DROP",
-            self.marks.state(Settled::Blocked)
-        ));
+        let mut lines = vec![
+            format!("-A {FORWARD} -m mark --mark {answered} -g {MARK}"),
+            // None of the marks below can be theirs.
+            format!("-A {FORWARD} -m connmark --mark {undecided} -g {UNDECIDED}"),
+            format!(
+                "-A {FORWARD} -m connmark --mark {} -j DROP",
+                self.marks.state(Settled::Blocked)
+            ),
+        ];
         if self.classes > 0 {
             let passes = self.marks.passes();
             lines.push(format!(
@@ -254,11 +251,6 @@ impl Rules {
                 "-A {FORWARD} -p tcp -m connmark --mark {passing} -m bpf --bytecode \"{program}\" -j RETURN"
             )
         }));
-        let bypass = if self.fail_open {
-            " --queue-bypass"
-        } else {
-            ""
-        };
         let (fresh, followed) = self.numbers();
         let known = format!("tcp -m connmark ! --mark {undecided}");
         // What acknowledges does not wait behind files: the faster it is back, the larger are the pieces that come.
@@ -271,18 +263,38 @@ impl Rules {
             ("tcp".to_owned(), fresh.clone()),
             ("udp".to_owned(), fresh),
         ];
-        for (what, numbers) in ahead.into_iter().chain(queues) {
-            let (first, last) = (numbers.start(), numbers.end());
-            let number = if first == last {
-                format!("--queue-num {first}")
-            } else {
-                format!("--queue-balance {first}:{last}")
-            };
-            lines.push(format!(
-                "-A {FORWARD} -p {what} -j NFQUEUE {number}{bypass}"
-            ));
-        }
+        let queues = ahead.into_iter().chain(queues);
+        lines.extend(queues.map(|(what, numbers)| self.queue(FORWARD, &what, &numbers)));
         lines
+    }
+
+    /// What is done with packets of connections of which nothing is decided.
+    fn undecided(&self) -> Vec<String> {
+        let refuse = self.program(kernel::REFUSE_NEW).filter(|_| self.refuses);
+        let refuse = refuse
+            .map(|program| format!("-A {UNDECIDED} -m conntrack --ctstate NEW {program} -j DROP"));
+        // Of undecided flows alone: whose contents are followed is always asked about.
+        let triage = self.program(kernel::TRIAGE).filter(|_| self.triage);
+        let triage = triage.map(|program| format!("-A {UNDECIDED} {program} -g {FREE}"));
+        let (fresh, _) = self.numbers();
+        let queues = ["tcp", "udp"].map(|what| self.queue(UNDECIDED, what, &fresh));
+        refuse.into_iter().chain(triage).chain(queues).collect()
+    }
+
+    /// The rule that puts packets of this kind into one of these queues.
+    fn queue(&self, chain: &str, what: &str, numbers: &RangeInclusive<u16>) -> String {
+        let (first, last) = (numbers.start(), numbers.end());
+        let number = if first == last {
+            format!("--queue-num {first}")
+        } else {
+            format!("--queue-balance {first}:{last}")
+        };
+        let bypass = if self.fail_open {
+            " --queue-bypass"
+        } else {
+            ""
+        };
+        format!("-A {chain} -p {what} -j NFQUEUE {number}{bypass}")
     }
 
     /// What is done with packets that have a verdict as their mark. They do not come to a queue again.
@@ -427,13 +439,15 @@ mod tests {
         let text = with(true, true);
         let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         let triage = place(
-            "-A RINGWAY -m connmark --mark 0x0/0x7f000000 -m bpf --object-pinned /sys/fs/bpf/ringway-7/triage -g RINGWAY-FREE\n",
+            "-A RINGWAY-ASK -m bpf --object-pinned /sys/fs/bpf/ringway-7/triage -g RINGWAY-FREE\n",
         );
         let refuse = place(
-            "-A RINGWAY -m connmark --mark 0x0/0x7f000000 -m conntrack --ctstate NEW -m bpf --object-pinned /sys/fs/bpf/ringway-7/refuse_new -j DROP\n",
+            "-A RINGWAY-ASK -m conntrack --ctstate NEW -m bpf --object-pinned /sys/fs/bpf/ringway-7/refuse_new -j DROP\n",
         );
-        assert!(refuse < triage && triage < place("0x2000000/0x3000000 -j DROP"));
-        assert!(triage < place("-j NFQUEUE"));
+        assert!(refuse < triage && triage < place("-A RINGWAY-ASK -p tcp -j NFQUEUE"));
+        assert!(triage < place("-A RINGWAY-ASK -p udp -j NFQUEUE"));
+        let asked = place("-A RINGWAY -m connmark --mark 0x0/0x7f000000 -g RINGWAY-ASK\n");
+        assert!(asked < place("0x2000000/0x3000000 -j DROP"));
         place(
             "-A RINGWAY-FREE -m bpf --object-pinned /sys/fs/bpf/ringway-7/finished -j CONNMARK --set-xmark 0x1000000/0x7f000000\n",
         );

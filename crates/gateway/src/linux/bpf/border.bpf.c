@@ -4,8 +4,8 @@
 // |---|---|---|
 // | `refuse` | tc, ingress of the border's interfaces | the connection cache: calls like a blocked one by TCP end here |
 // | `refuse_early` | XDP, in the driver, in place of `refuse` | the same, before the network stack has the packet |
-// | `refuse_new` | rule of the chain RINGWAY (`xt_bpf`) | the same by UDP, and where addresses were translated |
-// | `triage` | rule of the chain RINGWAY (`xt_bpf`) | lets packets pass that no managed application can be in |
+// | `refuse_new` | rule of the chain RINGWAY-ASK (`xt_bpf`) | the same by UDP, and where addresses were translated |
+// | `triage` | rule of the chain RINGWAY-ASK (`xt_bpf`) | lets packets pass that no managed application can be in |
 // | `finished` | rule of the chain RINGWAY-FREE (`xt_bpf`) | tells connections of which nothing more need be seen |
 //
 // All lengths are in bytes, all times in nanoseconds since boot, addresses and ports in network order. The form of the

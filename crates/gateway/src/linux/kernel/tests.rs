@@ -20,6 +20,7 @@ use crate::samples;
 use crate::triage::{Fate, FlowModel, Seen, Segment, Stage, Triage};
 use crate::{CaptureReader, LinkType};
 
+mod headers;
 mod refusals;
 
 /// Where maps are while a test runs.
@@ -572,6 +573,35 @@ fn a_flood_of_calls_and_datagrams_costs_nobody_else_their_beginnings() {
     }
     // Whoever had been forgotten would be asked about.
     assert_eq!(loaded.run("triage", &says(0, 6, 0x18, 10, b"\x99")), 1);
+}
+
+/// More connections that nothing is decided of than there is place for.
+#[test]
+fn connections_that_gave_way_are_asked_about_and_the_latest_are_not() {
+    let Some(mut loaded) = load("crowd") else {
+        return;
+    };
+    loaded
+        .judge
+        .put(Some(&triage("\"gnutella\"")), false)
+        .unwrap();
+    let says = |client: u32, from, number, flags, acknowledged, payload: &[u8]| {
+        let mut packet = packet_of((0, from), Some((number, flags, acknowledged)), payload);
+        let address = if from == 0 { 12 } else { 16 };
+        let [_, high, low @ ..] = client.to_be_bytes();
+        packet[address + 1..address + 4].copy_from_slice(&[high, low[0], low[1]]);
+        packet
+    };
+    let clients = 2 * limits::KERNEL_FLOWS;
+    for client in 0..clients {
+        let fates = [
+            says(client, 0, 5, 0x02, 0, b""),
+            says(client, 1, 9, 0x12, 6, b""),
+        ];
+        assert_eq!(fates.map(|packet| loaded.run("triage", &packet)), [1, 1]);
+    }
+    let speaks = |client| loaded.run("triage", &says(client, 0, 6, 0x18, 10, b"\x99"));
+    assert_eq!([speaks(0), speaks(clients - 1)], [0, 1]);
 }
 
 /// A gateway that is busy for long: what comes later comes without its beginning, and is counted.

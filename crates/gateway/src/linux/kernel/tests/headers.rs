@@ -1,0 +1,90 @@
+//! Headers between a packet's addresses and its payload: what of them `triage` reads, and what it leaves to user space.
+
+use super::{load, packet_of, triage};
+use crate::limits::KERNEL_EXTENSIONS;
+
+/// What nobody asks about, and what everybody does.
+const OTHERS: &[u8] = b"\x99";
+const GNUTELLA: &[u8] = b"GNUTELLA CONNECT/0.6\r\n";
+/// The protocol of their packets.
+const TCP: u8 = 6;
+/// A connection's places over IPv4 and IPv6.
+const PLACES: [usize; 2] = [0, 1];
+
+/// So many extension headers of this kind, eight bytes each, behind the fixed header of IPv6.
+fn extended(packet: &[u8], kind: u8, count: u32) -> Vec<u8> {
+    let mut packet = packet.to_vec();
+    for at in 0..count {
+        let next = if at == 0 { TCP } else { kind };
+        packet.splice(40..40, [next, 0, 1, 4, 0, 0, 0, 0]);
+    }
+    packet[5] += 8 * u8::try_from(count).unwrap();
+    packet[6] = kind;
+    packet
+}
+
+/// With so many words of "no operation" behind the fixed header of IPv4.
+fn with_options(packet: &[u8], words: u8) -> Vec<u8> {
+    let mut packet = packet.to_vec();
+    packet.splice(20..20, vec![1; 4 * usize::from(words)]);
+    packet[0] = 0x45 + words;
+    packet[3] += 4 * words;
+    packet
+}
+
+#[test]
+fn what_lies_between_addresses_and_payload_hides_nothing_and_stops_nobody() {
+    let Some(mut loaded) = load("headers") else {
+        return;
+    };
+    let asks = triage("\"gnutella\"");
+    loaded.judge.put(Some(&asks), false).unwrap();
+    let of = |(place, from), (number, flags, acknowledged), payload: &[u8]| {
+        packet_of((place, from), Some((number, flags, acknowledged)), payload)
+    };
+    // Whether a connection's first segment passes, once the connection has begun as any does.
+    let mut passes = |packet: &[u8]| {
+        loaded.forget();
+        let place = usize::from(packet[0] >> 4 == 6);
+        for (from, numbers) in [(0, (5, 0x02, 0)), (1, (9, 0x12, 6))] {
+            assert_eq!(loaded.run("triage", &of((place, from), numbers, b"")), 1);
+        }
+        loaded.run("triage", packet) == 1
+    };
+    let [v4, v6] = PLACES
+        .map(|place| [OTHERS, GNUTELLA].map(|payload| of((place, 0), (6, 0x18, 10), payload)));
+    for words in [0, 1, 9, 10] {
+        assert!(passes(&with_options(&v4[0], words)), "{words}");
+        assert!(!passes(&with_options(&v4[1], words)), "{words}");
+    }
+    // Hop-by-hop, routing and destination options, as many as are read.
+    for kind in [0, 43, 60] {
+        for count in [1, KERNEL_EXTENSIONS] {
+            assert!(passes(&extended(&v6[0], kind, count)), "{kind} {count}");
+            assert!(!passes(&extended(&v6[1], kind, count)), "{kind} {count}");
+        }
+        assert!(!passes(&extended(&v6[0], kind, KERNEL_EXTENSIONS + 1)));
+    }
+    // Fragments, authenticated and hidden ones, mobility, experiments, and none.
+    for kind in [44, 51, 50, 135, 253, 59] {
+        assert!(!passes(&extended(&v6[0], kind, 1)), "{kind}");
+    }
+    // First, middle and last fragments; "do not fragment" is none.
+    for (place, whole) in [
+        ([0x20, 0], false),
+        ([0x20, 9], false),
+        ([0, 9], false),
+        ([0x40, 0], true),
+    ] {
+        let mut packet = v4[0].clone();
+        packet[6..8].copy_from_slice(&place);
+        assert_eq!(passes(&packet), whole, "{place:?}");
+    }
+    // A header shorter than one, and a packet shorter than its headers.
+    let mut short = v4[0].clone();
+    short[0] = 0x44;
+    assert!(!passes(&short));
+    let mut short = v4[0].clone();
+    short[2..4].copy_from_slice(&[0, 36]);
+    assert!(!passes(&short));
+}
