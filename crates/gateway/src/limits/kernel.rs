@@ -32,3 +32,7 @@ pub const KERNEL_TELLING: u32 = 256 * 1_024;
 /// Extension headers of IPv6 that the in-kernel path looks behind.
 /// Source: RFC 8200 §4.1 knows six, in any order. With more, user space decides.
 pub const KERNEL_EXTENSIONS: u32 = 6;
+
+/// Interfaces of a border that the in-kernel path tells from others.
+/// Source: chosen; each packet is compared with them. Past it packets of all interfaces are judged, whether they cross the border or not.
+pub const MAX_TRIAGE_INTERFACES: usize = 16;

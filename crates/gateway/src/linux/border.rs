@@ -1,5 +1,8 @@
 //! The interfaces between an organisation and the world.
 
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketType, socket};
+
 /// Bytes of an interface's name, from `linux/if.h` without the closing zero.
 const NAME: usize = 15;
 
@@ -41,6 +44,11 @@ impl Border {
         self.inside.iter().chain(&self.outside).map(String::as_str)
     }
 
+    /// The kernel's numbers of those that there are.
+    pub(super) fn numbers(&self) -> Vec<u32> {
+        self.all().filter_map(number).collect()
+    }
+
     /// The matches of packets that cross the border, both ways.
     pub(super) fn crossings(&self) -> Vec<String> {
         let mut crossings = Vec::new();
@@ -59,6 +67,12 @@ impl Border {
         }
         crossings
     }
+}
+
+/// The kernel's number of an interface; `None`: there is none of this name. One that goes and comes again has another number.
+pub(super) fn number(interface: &str) -> Option<u32> {
+    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
+    name_to_index(&socket, interface).ok()
 }
 
 #[cfg(test)]

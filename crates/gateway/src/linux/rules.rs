@@ -2,12 +2,12 @@
 //!
 //! | chain | stands in | does |
 //! |---|---|---|
-//! | `RINGWAY-CROSSING` | FORWARD | lets go what is let through for good, and finds what else crosses the border |
+//! | `RINGWAY-CROSSING` | FORWARD | lets go what is let through for good, and what the in-kernel path need not ask about; finds what else crosses the border |
 //! | `RINGWAY` | that | drops what is blocked by its connection's mark, passes what the server sends while a file goes by that nobody looks into, with segments that say nothing, and queues the rest |
-//! | `RINGWAY-ASK` | that | what nothing is decided of: asks the programs of the in-kernel path, and queues the rest |
-//! | `RINGWAY-FREE` | that | marks connections of which the kernel has seen enough |
-//! | `RINGWAY-MARK` | that | takes packets that come back from the queue with a verdict as their mark: saves it to the connection, takes the bits off the packet, drops what is blocked |
-//! | `RINGWAY-CLASS` | both of these | puts the packets of classes into theirs |
+//! | `RINGWAY-ASK` | that | what nothing is decided of: refuses calls like a blocked one, and queues the rest |
+//! | `RINGWAY-FREE` | `RINGWAY-CROSSING` | marks connections of which the kernel has seen enough |
+//! | `RINGWAY-MARK` | `RINGWAY-CROSSING` | takes packets that come back from the queue with a verdict as their mark: saves it to the connection, takes the bits off the packet, drops what is blocked |
+//! | `RINGWAY-CLASS` | `RINGWAY`, `RINGWAY-MARK` | puts the packets of classes into theirs |
 //!
 //! Most packets are of connections that are let through for good. Marks tell them, before anything compares interfaces' names, which costs
 //! several times as much: they meet one match, and no other hook. So a verdict sends its packet through FORWARD's rules once more
@@ -181,8 +181,11 @@ impl Rules {
         lines.extend(self.forward(bare));
         lines.extend(self.undecided());
         lines.extend(self.mark());
-        lines.extend(self.free());
+        lines.push(self.free());
         lines.extend(self.class());
+        // What comes back first, or it would be asked about for ever.
+        let answered = self.marks.answered();
+        lines.push(format!("-A {CROSSING} -m mark --mark {answered} -g {MARK}"));
         let passes = if self.classes > 0 {
             // What is shaped is put into its class first.
             self.marks.whole(Settled::Allowed)
@@ -192,8 +195,9 @@ impl Rules {
         lines.push(format!(
             "-A {CROSSING} -m connmark --mark {passes} -j RETURN"
         ));
+        lines.extend(self.unasked());
         for crossing in self.border.crossings() {
-            lines.push(format!("-A {CROSSING} {crossing} -j {FORWARD}"));
+            lines.push(format!("-A {CROSSING} {crossing} -g {FORWARD}"));
         }
         // All of it: no match on connections' marks holds for a packet that belongs to none.
         // Before the host's own rules, so that what comes back meets those once.
@@ -209,20 +213,14 @@ impl Rules {
     }
 
     /// Connections of which the kernel has seen enough are decided.
-    fn free(&self) -> Option<String> {
-        let program = self.program(kernel::FINISHED).filter(|_| self.triage)?;
+    fn free(&self) -> String {
         let mark = self.marks.whole(Settled::Allowed);
-        Some(format!(
-            "-A {FREE} {program} -j CONNMARK --set-xmark {mark}"
-        ))
+        format!("-A {FREE} -j CONNMARK --set-xmark {mark}")
     }
 
     fn forward(&self, bare: Option<Program>) -> Vec<String> {
         let undecided = self.marks.undecided();
-        // What comes back first, or it would be asked about for ever.
-        let answered = self.marks.answered();
         let mut lines = vec![
-            format!("-A {FORWARD} -m mark --mark {answered} -g {MARK}"),
             // None of the marks below can be theirs.
             format!("-A {FORWARD} -m connmark --mark {undecided} -g {UNDECIDED}"),
             format!(
@@ -268,17 +266,32 @@ impl Rules {
         lines
     }
 
-    /// What is done with packets of connections of which nothing is decided.
+    /// What the in-kernel path lets go of connections of which nothing is decided, before anything compares interfaces' names: its program
+    /// knows their numbers. Whose contents are followed is always asked about.
+    fn unasked(&self) -> Vec<String> {
+        let program = |name| self.program(name).filter(|_| self.triage);
+        let ways = [
+            (kernel::TRIAGE, "-j RETURN".to_owned()),
+            (kernel::FINISHED, format!("-g {FREE}")),
+        ];
+        let undecided = self.marks.undecided();
+        let unasked = ways.into_iter().filter_map(|(name, way)| {
+            let program = program(name)?;
+            Some(format!(
+                "-A {CROSSING} -m connmark --mark {undecided} {program} {way}"
+            ))
+        });
+        unasked.collect()
+    }
+
+    /// What is done with packets of connections of which nothing is decided, and that have to be asked about.
     fn undecided(&self) -> Vec<String> {
         let refuse = self.program(kernel::REFUSE_NEW).filter(|_| self.refuses);
         let refuse = refuse
             .map(|program| format!("-A {UNDECIDED} -m conntrack --ctstate NEW {program} -j DROP"));
-        // Of undecided flows alone: whose contents are followed is always asked about.
-        let triage = self.program(kernel::TRIAGE).filter(|_| self.triage);
-        let triage = triage.map(|program| format!("-A {UNDECIDED} {program} -g {FREE}"));
         let (fresh, _) = self.numbers();
         let queues = ["tcp", "udp"].map(|what| self.queue(UNDECIDED, what, &fresh));
-        refuse.into_iter().chain(triage).chain(queues).collect()
+        refuse.into_iter().chain(queues).collect()
     }
 
     /// The rule that puts packets of this kind into one of these queues.
@@ -399,9 +412,11 @@ mod tests {
         assert!(bare < queue && rest.contains("\" -j NFQUEUE --queue-num 7 --queue-bypass\n"));
         assert!(place("--mark 0x4000000/0x7f000000 -m conntrack --ctdir REPLY -j RETURN") < queue);
         // What comes back is seen before anything could ask about it again.
-        assert!(text.contains("-A RINGWAY -m mark --mark 0x80000000/0x80000000 -g RINGWAY-MARK\n"));
-        let first = text.lines().find(|line| line.starts_with("-A RINGWAY "));
-        assert!(first.is_some_and(|first| first.ends_with("-g RINGWAY-MARK")));
+        let first = text
+            .lines()
+            .find(|line| line.starts_with("-A RINGWAY-CROSSING "));
+        let answered = "-A RINGWAY-CROSSING -m mark --mark 0x80000000/0x80000000 -g RINGWAY-MARK";
+        assert_eq!(first, Some(answered));
         let saved = place(
             "-A RINGWAY-MARK -j CONNMARK --save-mark --nfmask 0x7f000000 --ctmask 0x7f000000",
         );
@@ -439,18 +454,21 @@ mod tests {
         let text = with(true, true);
         let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         let triage = place(
-            "-A RINGWAY-ASK -m bpf --object-pinned /sys/fs/bpf/ringway-7/triage -g RINGWAY-FREE\n",
+            "-A RINGWAY-CROSSING -m connmark --mark 0x0/0x7f000000 -m bpf --object-pinned /sys/fs/bpf/ringway-7/triage -j RETURN\n",
         );
         let refuse = place(
             "-A RINGWAY-ASK -m conntrack --ctstate NEW -m bpf --object-pinned /sys/fs/bpf/ringway-7/refuse_new -j DROP\n",
         );
-        assert!(refuse < triage && triage < place("-A RINGWAY-ASK -p tcp -j NFQUEUE"));
-        assert!(triage < place("-A RINGWAY-ASK -p udp -j NFQUEUE"));
+        // What passes unasked meets no rule that compares interfaces' names.
+        assert!(triage < place("-A RINGWAY-CROSSING -i lan0 -o wan0 -g RINGWAY\n"));
+        assert!(refuse < place("-A RINGWAY-ASK -p tcp -j NFQUEUE"));
+        assert!(refuse < place("-A RINGWAY-ASK -p udp -j NFQUEUE"));
         let asked = place("-A RINGWAY -m connmark --mark 0x0/0x7f000000 -g RINGWAY-ASK\n");
         assert!(asked < place("0x2000000/0x3000000 -j DROP"));
-        place(
-            "-A RINGWAY-FREE -m bpf --object-pinned /sys/fs/bpf/ringway-7/finished -j CONNMARK --set-xmark 0x1000000/0x7f000000\n",
+        let finished = place(
+            "-A RINGWAY-CROSSING -m connmark --mark 0x0/0x7f000000 -m bpf --object-pinned /sys/fs/bpf/ringway-7/finished -g RINGWAY-FREE\n",
         );
+        assert!(triage < finished);
         // Each goes without the other.
         let (cache, passing) = (with(true, false), with(false, true));
         assert!(cache.contains("/refuse_new ") && !cache.contains("/triage "));
@@ -460,7 +478,7 @@ mod tests {
     #[test]
     fn what_is_let_through_is_told_by_its_mark_and_not_by_interfaces() {
         let text = |classes| Rules { classes, ..rules() }.text(&[], None);
-        let crossing = "-A RINGWAY-CROSSING -i lan0 -o wan0 -j RINGWAY\n";
+        let crossing = "-A RINGWAY-CROSSING -i lan0 -o wan0 -g RINGWAY\n";
         // What is allowed and what is shaped have this bit; what is shaped has to be put into its class.
         for (classes, mark) in [(0, "0x1000000/0x1000000"), (1, "0x1000000/0x7f000000")] {
             let text = text(classes);

@@ -5,8 +5,8 @@
 // | `refuse` | tc, ingress of the border's interfaces | the connection cache: calls like a blocked one by TCP end here |
 // | `refuse_early` | XDP, in the driver, in place of `refuse` | the same, before the network stack has the packet |
 // | `refuse_new` | rule of the chain RINGWAY-ASK (`xt_bpf`) | the same by UDP, and where addresses were translated |
-// | `triage` | rule of the chain RINGWAY-ASK (`xt_bpf`) | lets packets pass that no managed application can be in |
-// | `finished` | rule of the chain RINGWAY-FREE (`xt_bpf`) | tells connections of which nothing more need be seen |
+// | `triage` | rule of the chain RINGWAY-CROSSING (`xt_bpf`) | lets packets pass that no managed application can be in |
+// | `finished` | the rule behind it (`xt_bpf`) | lets those pass of which nothing more need be seen, and their connections for good |
 //
 // All lengths are in bytes, all times in nanoseconds since boot, addresses and ports in network order. The form of the
 // maps' keys and values is known to `linux/kernel/{refused,judge}.rs`; nothing here changes without those.
@@ -266,8 +266,7 @@ ALWAYS_INLINE void count(enum total total)
 		*value += 1;
 }
 
-// Whether a packet calls like a blocked one. Those that do are counted, and told now and then.
-ALWAYS_INLINE int is_refused(const struct packet *packet)
+ALWAYS_INLINE struct call call_of(const struct packet *packet)
 {
 	struct call call = {};
 
@@ -275,6 +274,22 @@ ALWAYS_INLINE int is_refused(const struct packet *packet)
 	call.server = packet->destination;
 	call.port = packet->destination_port;
 	call.l4 = packet->l4;
+	return call;
+}
+
+// Whether a packet calls like a blocked one, if it calls.
+ALWAYS_INLINE int is_like_blocked(const struct packet *packet)
+{
+	struct call call = call_of(packet);
+	const struct blocked *entry = bpf_map_lookup_elem(&blocked, &call);
+
+	return entry && bpf_ktime_get_boot_ns() < entry->until;
+}
+
+// The same of one that calls: it is counted, and told now and then.
+ALWAYS_INLINE int is_refused(const struct packet *packet)
+{
+	struct call call = call_of(packet);
 	struct blocked *entry = bpf_map_lookup_elem(&blocked, &call);
 
 	if (!entry)
@@ -410,6 +425,8 @@ int refuse_new(struct __sk_buff *skb)
 // What is kept of what has passed in a flow, and at most of one packet, for user space when that is asked later.
 #define KEPT 1024
 #define KEPT_PACKET 256
+// MAX_TRIAGE_INTERFACES of limits.rs.
+#define INTERFACES 16
 // What waits for user space to read it: some seven hundred flows. Past it flows come to user space without their beginning.
 #define HANDING (1024 * 1024)
 
@@ -433,6 +450,8 @@ struct triage {
 	__u32 closed;
 	// There are networks of whose hosts everything is asked about.
 	__u32 networks;
+	// The border's, by their numbers, then 0; none: all are.
+	__u32 interfaces[INTERFACES];
 };
 
 // Two of everything: one is in use while the other is written.
@@ -588,7 +607,7 @@ struct {
 struct scratch {
 	struct flow flow;
 	__u8 payload[SCAN];
-	// The packet that `triage` let pass just now is of a flow of which enough was seen.
+	// The packet that `triage` saw just now passes, and is of a flow of which enough was seen.
 	__u32 finished;
 };
 
@@ -638,6 +657,18 @@ ALWAYS_INLINE int asks_about_port(__be16 port, __u32 udp, __u32 slot)
 	__u64 *word = bpf_map_lookup_elem(&ports, &at);
 
 	return word && *word >> (number % 64) & 1;
+}
+
+// Whether a packet comes or goes by the border, as far as one of its interfaces tells: the one by which it came, across a bridge the one by which
+// it goes.
+ALWAYS_INLINE int is_at_border(const struct triage *triage, __u32 interface)
+{
+	if (!triage->interfaces[0])
+		return 1;
+	for (int i = 0; i < INTERFACES && triage->interfaces[i]; i++)
+		if (triage->interfaces[i] == interface)
+			return 1;
+	return 0;
 }
 
 // Whether every packet of these ends is asked about.
@@ -757,6 +788,7 @@ ALWAYS_INLINE void keep(struct __sk_buff *skb, const struct packet *packet, stru
 }
 
 enum fate {
+	// Also what has finished: the next rule looks at that, and costs those nothing that have not.
 	FATE_ASK,
 	FATE_PASS,
 };
@@ -917,7 +949,7 @@ ALWAYS_INLINE struct flow *datagrams_of(const struct ends *ends, __u8 high, int 
 SEC("socket")
 int triage(struct __sk_buff *skb)
 {
-	struct source from = { .skb = skb };
+	struct source source = { .skb = skb };
 	struct packet packet = {};
 	struct ends ends = {};
 	__u32 zero = 0;
@@ -930,7 +962,8 @@ int triage(struct __sk_buff *skb)
 	__u32 slot = *using & 1;
 	struct triage *triage = bpf_map_lookup_elem(&triages, &slot);
 
-	if (!triage || !triage->enabled || read_packet(&from, 0, &packet) != READ)
+	if (!triage || !triage->enabled || !is_at_border(triage, skb->ifindex) ||
+	    read_packet(&source, 0, &packet) != READ)
 		return FATE_ASK;
 	if (triage->closed) {
 		__u64 *until = bpf_map_lookup_elem(&alive, &zero);
@@ -939,7 +972,8 @@ int triage(struct __sk_buff *skb)
 			return FATE_ASK;
 	}
 	__u8 high = ends_of(&packet, &ends);
-	int asked = asks_about(&packet, triage, slot);
+	// Calls like a blocked one are refused further on (`refuse_new`).
+	int asked = asks_about(&packet, triage, slot) || (is_call(&packet) && is_like_blocked(&packet));
 	enum fate fate = FATE_ASK;
 	struct flow *flow = packet.l4 == IPPROTO_TCP ? connection_of(&packet, &ends, high, asked, scratch, &fate) :
 						       datagrams_of(&ends, high, asked, scratch);
@@ -949,32 +983,37 @@ int triage(struct __sk_buff *skb)
 			count(PASSED);
 		return fate;
 	}
+	__u8 from = (high ^ flow->from_high) & 1;
+
+	// So are datagrams that nobody has answered yet.
+	if (packet.l4 == IPPROTO_UDP && !has_data(flow, from ^ 1) && is_like_blocked(&packet))
+		return FATE_ASK;
 	if (flow->stage == STAGE_ASKED)
 		return FATE_ASK;
 	if (flow->stage == STAGE_DONE) {
 		scratch->finished = 1;
-		return FATE_PASS;
+		return FATE_ASK;
 	}
 	// Another processor may have asked meanwhile, and handed over what had passed until then.
 	if (!asked &&
-	    decide(skb, &packet, flow, (high ^ flow->from_high) & 1, triage, slot, scratch) == FATE_PASS &&
+	    decide(skb, &packet, flow, from, triage, slot, scratch) == FATE_PASS &&
 	    *(volatile __u32 *)&flow->stage != STAGE_ASKED) {
 		count(PASSED);
 		scratch->finished = flow->stage == STAGE_DONE;
-		return FATE_PASS;
+		return scratch->finished ? FATE_ASK : FATE_PASS;
 	}
 	// One processor hands it over; where nothing has passed there is nothing to hand over.
 	if (__sync_lock_test_and_set(&flow->stage, STAGE_ASKED) == STAGE_OPEN && (flow->opened[0] || flow->used)) {
 		// Across a bridge whoever is reset has to be found on its link, and has said nothing yet.
 		if (!bpf_skb_load_bytes_relative(skb, 0, flow->receiver, 6, BPF_HDR_START_MAC))
-			flow->linked = 1 + ((high ^ flow->from_high) & 1);
+			flow->linked = 1 + from;
 		if (bpf_ringbuf_output(&handed, flow, sizeof(*flow), BPF_RB_NO_WAKEUP))
 			count(LOST);
 	}
 	return FATE_ASK;
 }
 
-// Whether the connection of the packet that `triage` let pass just now need not be looked at any more. The packet filter runs both for
+// Whether the packet that `triage` saw just now passes, and its connection need not be looked at any more. The packet filter runs both for
 // one packet after the other, on one processor, and nothing comes between.
 SEC("socket")
 int finished(struct __sk_buff *skb __attribute__((unused)))

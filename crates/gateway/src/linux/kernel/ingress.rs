@@ -8,6 +8,7 @@ use aya::programs::tc::{SchedClassifierLink, TcAttachOptions};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
 
 use super::{KernelError, REFUSE, told};
+use crate::linux::border::number;
 use crate::linux::shaper::TC;
 use crate::linux::tool::ToolError;
 
@@ -41,9 +42,7 @@ pub(super) fn take_out(interface: &str, programs: &[PathBuf]) -> Result<(), Tool
 /// Where the place of a program in an interface's list is pinned. By the interface's number: names of pinned things have no dots,
 /// and those of VLANs' interfaces do.
 fn link(interface: &str, programs: &Path) -> Option<PathBuf> {
-    let file = Path::new("/sys/class/net").join(interface).join("ifindex");
-    let number = std::fs::read_to_string(file).ok()?;
-    Some(programs.join(format!("{REFUSE}_at_{}", number.trim())))
+    Some(programs.join(format!("{REFUSE}_at_{}", number(interface)?)))
 }
 
 /// Puts it into the kernel's list.

@@ -9,11 +9,12 @@ use aya::maps::{Array, MapData, MapError};
 use ipnet::IpNet;
 
 use super::{KernelError, told};
+use crate::limits::MAX_TRIAGE_INTERFACES;
 use crate::packet::L4;
 use crate::triage::Triage;
 
 /// Bytes of `struct triage`.
-const TRIAGE: usize = 288;
+const TRIAGE: usize = 288 + 4 * MAX_TRIAGE_INTERFACES;
 /// Bytes of `struct network` behind its prefix.
 const NETWORK: usize = 20;
 /// Words of 64 bits that have one for each port.
@@ -28,6 +29,8 @@ pub struct Judge {
     cells: Array<MapData, u32>,
     ports: Array<MapData, u64>,
     networks: Networks,
+    /// The numbers of the border's interfaces; none: packets of all are judged.
+    interfaces: Vec<u32>,
 }
 
 type Networks = LpmTrie<MapData, [u8; NETWORK], u32>;
@@ -51,7 +54,14 @@ impl Judge {
             cells,
             ports,
             networks,
+            interfaces: Vec::new(),
         }
+    }
+
+    /// From the next [`put`](Self::put) on only packets that come by these interfaces are judged, across a bridge those that go by them; where there are
+    /// more than [`MAX_TRIAGE_INTERFACES`], all are. One that is taken away and comes again has another number: what comes by it is asked about.
+    pub fn at(&mut self, interfaces: Vec<u32>) {
+        self.interfaces = interfaces;
     }
 
     /// Puts another triage in place of the one at work; `None`: everything is asked about. Packets that are being judged are
@@ -87,7 +97,8 @@ impl Judge {
                 self.cells
                     .set(at, u32::from(*next) | (u32::from(flags) << 16), 0)?;
             }
-            for (byte, new) in value.iter_mut().zip(described(triage, closed)) {
+            let bytes = described(triage, closed, &self.interfaces);
+            for (byte, new) in value.iter_mut().zip(bytes) {
                 *byte = new;
             }
         }
@@ -145,7 +156,7 @@ fn key(slot: u32, network: &IpNet) -> Key<[u8; NETWORK]> {
 }
 
 /// `struct triage`.
-fn described(triage: &Triage, closed: bool) -> Vec<u8> {
+fn described(triage: &Triage, closed: bool, interfaces: &[u32]) -> Vec<u8> {
     let transports = [L4::Tcp, L4::Udp].map(|l4| triage.asking_ports(l4));
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).to_ne_bytes();
     let mut bytes = [1_u32.to_ne_bytes(), number(triage.class_count())].concat();
@@ -155,6 +166,9 @@ fn described(triage: &Triage, closed: bool) -> Vec<u8> {
     bytes.extend(triage.classes());
     bytes.extend(u32::from(closed).to_ne_bytes());
     bytes.extend(number(triage.asking_networks().len()));
+    if interfaces.len() <= MAX_TRIAGE_INTERFACES {
+        bytes.extend(interfaces.iter().flat_map(|index| index.to_ne_bytes()));
+    }
     bytes
 }
 
@@ -162,7 +176,7 @@ fn described(triage: &Triage, closed: bool) -> Vec<u8> {
 mod tests {
     use super::{CELLS, PORT_WORDS, TRIAGE, described, words};
     use crate::classify::SignatureSet;
-    use crate::limits::MAX_TRIAGE_BYTES;
+    use crate::limits::{MAX_TRIAGE_BYTES, MAX_TRIAGE_INTERFACES};
     use crate::policy::Policy;
     use crate::triage::Triage;
 
@@ -170,7 +184,10 @@ mod tests {
     fn the_form_is_that_of_the_program() {
         let policy = Policy::parse("", &std::collections::BTreeSet::new()).unwrap();
         let triage = Triage::new(&SignatureSet::built_in(), &policy).unwrap();
-        assert_eq!(described(&triage, true).len(), TRIAGE);
+        let full = vec![1; MAX_TRIAGE_INTERFACES];
+        assert_eq!(described(&triage, true, &full).len(), TRIAGE);
+        let all = described(&triage, true, &[1; MAX_TRIAGE_INTERFACES + 1]);
+        assert_eq!(all, described(&triage, true, &[]));
         assert_eq!(
             words(&triage).count(),
             usize::try_from(PORT_WORDS).unwrap() * 2

@@ -385,9 +385,11 @@ impl Kernel {
         self.told.take()
     }
 
-    /// What it need not ask about, for whoever puts policies in force.
-    pub fn take_judge(&mut self) -> Option<Judge> {
-        self.judge.take()
+    /// What it need not ask about at this border, for whoever puts policies in force.
+    pub fn take_judge(&mut self, border: &Border) -> Option<Judge> {
+        let mut judge = self.judge.take()?;
+        judge.at(border.numbers());
+        Some(judge)
     }
 
     /// Where its programs and maps are pinned.

@@ -22,8 +22,8 @@ const ANSWERS: [(&str, u32, u32); 3] = [
 ];
 const SYN: u8 = 0x02;
 /// Any time since the Unix epoch.
-const NOW: Duration = Duration::from_secs(1_700_000_000);
-const MINUTE: Duration = Duration::from_secs(60);
+pub(super) const NOW: Duration = Duration::from_secs(1_700_000_000);
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
 struct Border {
     ebpf: Ebpf,
@@ -98,7 +98,7 @@ fn ethernet(packet: &[u8]) -> Vec<u8> {
 }
 
 /// The call of the conversation with this place ([`packet_of`]).
-fn call(place: usize, l4: L4) -> Call {
+pub(super) fn call(place: usize, l4: L4) -> Call {
     let (client, server): (IpAddr, IpAddr) = match place % 2 {
         0 => ([10, 0, 0, 1].into(), [192, 0, 2, 2].into()),
         _ => (
@@ -113,7 +113,7 @@ fn call(place: usize, l4: L4) -> Call {
     }
 }
 
-fn until(call: Call, until: Duration) -> Cached {
+pub(super) fn until(call: Call, until: Duration) -> Cached {
     Cached::Until(BlockedCall {
         call,
         until,

@@ -1,0 +1,68 @@
+//! What `triage` leaves to the rules behind it, whatever it says: calls like a blocked one, and what crosses no border.
+
+use super::refusals::{MINUTE, NOW, call, until};
+use super::{load, packet_of, triage};
+use crate::linux::kernel::refused::KernelCache;
+use crate::packet::L4;
+
+/// What nobody asks about.
+const OTHERS: &[u8] = b"\x99";
+
+#[test]
+fn calls_like_a_blocked_one_do_not_pass_unasked() {
+    let Some(mut loaded) = load("asked") else {
+        return;
+    };
+    let asks = triage("\"gnutella\"");
+    loaded.judge.put(Some(&asks), false).unwrap();
+    let cache = KernelCache::new(loaded.ebpf.take_map("blocked").unwrap().try_into().unwrap());
+    let syn = packet_of((0, 0), Some((5, 0x02, 0)), b"");
+    let datagram = |from| packet_of((6, from), None, OTHERS);
+    let [silent, answered] = [6, 7].map(|place| packet_of((place, 0), None, OTHERS));
+    // One conversation that was answered before, and one that was not.
+    assert_eq!(loaded.run("triage", &silent), 1);
+    assert_eq!(loaded.run("triage", &answered), 1);
+    assert_eq!(loaded.run("triage", &packet_of((7, 1), None, OTHERS)), 1);
+    for (place, l4) in [(0, L4::Tcp), (6, L4::Udp), (7, L4::Udp)] {
+        let told = cache.tell(NOW, &until(call(place, l4), NOW + MINUTE));
+        assert_eq!(told, [], "{place}");
+    }
+    assert_eq!(
+        [&syn, &silent].map(|packet| loaded.run("triage", packet)),
+        [0, 0]
+    );
+    // Nor is it taken for finished, however often it calls.
+    for _ in 0..40 {
+        assert_eq!(loaded.run("triage", &silent), 0);
+        assert_eq!(loaded.run("finished", &silent), 0);
+    }
+    // What has been answered is under way, and who is called calls nobody.
+    assert_eq!(loaded.run("triage", &answered), 1);
+    assert_eq!(loaded.run("triage", &datagram(1)), 1);
+}
+
+#[test]
+fn what_comes_by_no_interface_of_the_border_is_left_to_the_rules() {
+    let Some(mut loaded) = load("border") else {
+        return;
+    };
+    let asks = triage("\"gnutella\"");
+    let datagram = packet_of((6, 0), None, OTHERS);
+    // A run for tests comes by the loopback interface, which is always the first.
+    let many: Vec<u32> = (2..18).collect();
+    for (interfaces, passes) in [
+        (vec![], 1),
+        (vec![1], 1),
+        (vec![7, 1], 1),
+        (vec![7], 0),
+        (many.clone(), 0),
+        ([&many[1..], &[1]].concat(), 1),
+        // More than are told from others.
+        ([&many[..], &[18]].concat(), 1),
+    ] {
+        loaded.judge.at(interfaces.clone());
+        loaded.judge.put(Some(&asks), false).unwrap();
+        loaded.forget();
+        assert_eq!(loaded.run("triage", &datagram), passes, "{interfaces:?}");
+    }
+}
