@@ -191,6 +191,11 @@ row() {
     printf '%-32s %s passed, %s failed, %s not tested%s%s\n' "$1" "${passed:-?}" "${failed:-?}" "${skipped:-?}" "${4:-}" "$wrong"
 }
 
+# lacking LOG: what the in-kernel path cannot do without.
+lacking() {
+    missing <(grep '"optional":false' "$1" 2>/dev/null)
+}
+
 # missing LOG: what the doctor misses, by its names.
 missing() {
     sed -n 's/.*"name":"\([^"]*\)".*"missing":".*/\1/p' "$1" 2>/dev/null | paste -s -d ',' | sed 's/,/, /g' || true
@@ -199,7 +204,7 @@ missing() {
 # tell SUITE FOLDER: what a guest found, part by part. What the doctor misses need not be tested; where it misses nothing all is.
 tell() {
     local suite=$1 results=$2/results lacks module found
-    lacks=$(missing "$results/doctor-json.log")
+    lacks=$(lacking "$results/doctor-json.log")
     printf '\n== Linux %s (%s)\n\n' "$(cat "$results/release" 2>/dev/null || echo '?')" "$suite"
     cat "$results/doctor.log" 2>/dev/null || true
     echo

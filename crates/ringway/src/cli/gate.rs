@@ -307,8 +307,8 @@ Examples:
   ringway gate doctor
   ringway gate doctor --json | jq -r 'select(.missing) | .name'
 
-Exit code 1 if anything is missing; `gate up --path auto` does without, `--path kernel` refuses. Needs root, as
-`gate up` does.")]
+Exit code 1 if anything is missing that is not `optional`; `gate up --path auto` does without,
+`--path kernel` refuses. Needs root, as `gate up` does.")]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(crate) bpffs: BpffsArgs,

@@ -27,7 +27,7 @@ pub(crate) fn doctor(context: &Context, args: &DoctorArgs) -> Result<(), Failure
     }
     let missing = features
         .iter()
-        .filter(|feature| feature.missing.is_some() && !feature.is_optional());
+        .filter(|feature| feature.missing.is_some() && !feature.optional);
     match missing.count() {
         0 => Ok(()),
         count => Err(Failure::failed(format_args!(

@@ -3,6 +3,7 @@
 //! These need root, `ip`, `iptables` and Python. Where they are missing, each test says so on stderr and passes without
 //! having tested.
 
+mod beginnings;
 mod beside;
 mod border;
 mod both;

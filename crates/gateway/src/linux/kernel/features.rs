@@ -34,15 +34,11 @@ pub struct Feature {
     pub missing: Option<String>,
     /// Whether it is there was not found out, and `missing` says why.
     pub untried: bool,
+    /// The in-kernel path does without it.
+    pub optional: bool,
 }
 
 impl Feature {
-    /// The in-kernel path does without it.
-    #[must_use]
-    pub fn is_optional(&self) -> bool {
-        [EARLY, CHEAPER, WITHOUT_LIST].contains(&self.needed_for) || self.name == CHECKSUMS
-    }
-
     fn is_needed_for(&self, part: Part) -> bool {
         let needed_for = self.needed_for;
         let is_for_it = match part {
@@ -50,7 +46,7 @@ impl Feature {
             Part::CacheInFilter => [IN_FILTER, FILTER].contains(&needed_for),
             Part::Passing => [PASSING, FILTER].contains(&needed_for),
         };
-        (is_for_it || needed_for == ALL) && !self.is_optional()
+        (is_for_it || needed_for == ALL) && !self.optional
     }
 }
 
@@ -300,6 +296,7 @@ fn feature(name: &'static str, needed_for: &'static str, found: impl Into<Found>
         needed_for,
         missing,
         untried,
+        optional: [EARLY, CHEAPER, WITHOUT_LIST].contains(&needed_for) || name == CHECKSUMS,
     }
 }
 

@@ -12,6 +12,8 @@ use crate::linux::border::number;
 use crate::linux::shaper::TC;
 use crate::linux::tool::ToolError;
 
+/// What the name of a pinned place at an interface begins with; its number follows.
+pub const LINK: &str = "refuse_at_";
 /// Our filter's place among others' at an interface, and its number there.
 const PREFERENCE: &str = "7110";
 
@@ -42,7 +44,7 @@ pub(super) fn take_out(interface: &str, programs: &[PathBuf]) -> Result<(), Tool
 /// Where the place of a program in an interface's list is pinned. By the interface's number: names of pinned things have no dots,
 /// and those of VLANs' interfaces do.
 fn link(interface: &str, programs: &Path) -> Option<PathBuf> {
-    Some(programs.join(format!("{REFUSE}_at_{}", number(interface)?)))
+    Some(programs.join(format!("{LINK}{}", number(interface)?)))
 }
 
 /// Puts it into the kernel's list.

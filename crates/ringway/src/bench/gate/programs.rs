@@ -12,6 +12,7 @@ use std::time::Duration;
 use aya::maps::MapInfo;
 use aya::programs::ProgramInfo;
 use ringway_gateway::linux::kernel::BPFFS;
+use ringway_gateway::linux::kernel::ingress::LINK;
 
 use super::border::{Border, Running};
 use super::ladder::{NAT, along, words};
@@ -231,6 +232,10 @@ fn memory(values: &mut Values, running: &Running) -> Result<(), Failure> {
     let mut names: Vec<String> = names.collect::<Result<_, _>>().map_err(Failure::failed)?;
     names.sort();
     for name in names {
+        if name.starts_with(LINK) {
+            // The place of a program at an interface.
+            continue;
+        }
         let path = folder.join(&name);
         let program = name == EARLY || PROGRAMS.contains(&name.as_str());
         let about = if program {

@@ -529,21 +529,10 @@ fn the_doctor_names_each_thing_that_is_needed() {
         assert!(feature["name"].is_string() && feature["needed_for"].is_string());
     }
     // What the path does without is named, too.
-    let optional = |feature: &Value| {
-        let checksums = feature["name"]
-            .as_str()
-            .is_some_and(|name| name.starts_with("checksums"));
-        let needed_for = feature["needed_for"].as_str().unwrap_or_default();
-        let done_without = [
-            "connection cache in drivers",
-            "cheaper connection cache at tc",
-            "connection cache at tc without tcx",
-        ];
-        checksums || done_without.contains(&needed_for)
-    };
+    assert!(features.iter().any(|feature| feature["optional"] == true));
     let missing = features
         .iter()
-        .filter(|feature| !feature["missing"].is_null() && !optional(feature));
+        .filter(|feature| !feature["missing"].is_null() && feature["optional"] == false);
     assert_eq!(
         looked.code == Some(0),
         missing.count() == 0,

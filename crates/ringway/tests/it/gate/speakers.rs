@@ -262,7 +262,7 @@ fn named(border: &Border, speaker: impl Speaker, app: &str, port: u16) -> Tested
 }
 
 /// The SHA-256 of these bytes, as another program counts it.
-fn sha256(border: &Border, bytes: &[u8]) -> Tested<String> {
+pub(super) fn sha256(border: &Border, bytes: &[u8]) -> Tested<String> {
     let path = border.path("hashed");
     std::fs::write(&path, bytes)?;
     let text = border.gateway.check(&["sha256sum", &path])?;
