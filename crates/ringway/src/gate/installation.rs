@@ -100,7 +100,7 @@ impl Installation {
             needed: kernel.wanted() == Wanted::All,
         });
         self.rules.refuses = kernel.has(Part::CacheInFilter);
-        self.in_kernel = InKernel::new((kernel, &self.rules.border), set, args);
+        self.in_kernel = InKernel::new(kernel, set, args);
     }
 
     /// The parts of the in-kernel path that there are not, now that the rules are laid.

@@ -79,11 +79,7 @@ pub(super) struct InKernel {
 
 impl InKernel {
     /// `None`: everything is asked about, with this gateway's settings.
-    pub(super) fn new(
-        (kernel, border): (&mut Kernel, &Border),
-        set: &SignatureSet,
-        args: &UpArgs,
-    ) -> Option<InKernel> {
+    pub(super) fn new(kernel: &mut Kernel, set: &SignatureSet, args: &UpArgs) -> Option<InKernel> {
         if !kernel.has(Part::Passing) {
             return None;
         }
@@ -92,7 +88,7 @@ impl InKernel {
             return None;
         }
         Some(InKernel {
-            judge: Arc::new(Mutex::new(kernel.take_judge(border)?)),
+            judge: Arc::new(Mutex::new(kernel.take_judge()?)),
             signatures: Arc::new(set.clone()),
             packets: args.look.packets,
         })

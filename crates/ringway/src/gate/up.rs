@@ -247,9 +247,12 @@ fn start_queues(
         gateway.share(knowledge.get_or_insert_with(|| gateway.knowledge()));
         let scans = scanners.start()?;
         // The first one is told what the kernel does.
-        let shared = (ways.kernel)
-            .as_mut()
-            .map(|kernel| (kernel.shared(), kernel.take_told()));
+        let shared = (ways.kernel).as_mut().map(|kernel| {
+            (
+                kernel.shared(),
+                kernel.take_told(&installation.rules.border),
+            )
+        });
         // All terminated connections are its own, too: what one of them announces it knows.
         let terminator = ways.terminator.take();
         queues.push(QueueThread::start(

@@ -450,9 +450,21 @@ struct triage {
 	__u32 closed;
 	// There are networks of whose hosts everything is asked about.
 	__u32 networks;
-	// The border's, by their numbers, then 0; none: all are.
+};
+
+// The border's interfaces by their numbers, then 0; none: all are. A gateway says again and again which they are, because one that goes and comes
+// has another number.
+struct border {
 	__u32 interfaces[INTERFACES];
 };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct border);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} border SEC(".maps");
 
 // Two of everything: one is in use while the other is written.
 struct {
@@ -661,12 +673,15 @@ ALWAYS_INLINE int asks_about_port(__be16 port, __u32 udp, __u32 slot)
 
 // Whether a packet comes or goes by the border, as far as one of its interfaces tells: the one by which it came, across a bridge the one by which
 // it goes.
-ALWAYS_INLINE int is_at_border(const struct triage *triage, __u32 interface)
+ALWAYS_INLINE int is_at_border(__u32 interface)
 {
-	if (!triage->interfaces[0])
+	__u32 zero = 0;
+	const struct border *known = bpf_map_lookup_elem(&border, &zero);
+
+	if (!known || !known->interfaces[0])
 		return 1;
-	for (int i = 0; i < INTERFACES && triage->interfaces[i]; i++)
-		if (triage->interfaces[i] == interface)
+	for (int i = 0; i < INTERFACES && known->interfaces[i]; i++)
+		if (known->interfaces[i] == interface)
 			return 1;
 	return 0;
 }
@@ -962,7 +977,7 @@ int triage(struct __sk_buff *skb)
 	__u32 slot = *using & 1;
 	struct triage *triage = bpf_map_lookup_elem(&triages, &slot);
 
-	if (!triage || !triage->enabled || !is_at_border(triage, skb->ifindex) ||
+	if (!triage || !triage->enabled || !is_at_border(skb->ifindex) ||
 	    read_packet(&source, 0, &packet) != READ)
 		return FATE_ASK;
 	if (triage->closed) {

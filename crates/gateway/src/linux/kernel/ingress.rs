@@ -41,6 +41,21 @@ pub(super) fn take_out(interface: &str, programs: &[PathBuf]) -> Result<(), Tool
     take_filter_out(interface)
 }
 
+/// Takes a program out of the lists of all interfaces but these: those of an earlier run's border, and what went with an interface that is no more.
+pub(super) fn take_out_others(numbers: &[u32], programs: &Path) {
+    let stale = |name: &str| {
+        let number = name
+            .strip_prefix(LINK)
+            .and_then(|number| number.parse().ok());
+        number.is_some_and(|number: u32| !numbers.contains(&number))
+    };
+    for entry in std::fs::read_dir(programs).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(stale) {
+            std::fs::remove_file(entry.path()).ok();
+        }
+    }
+}
+
 /// Where the place of a program in an interface's list is pinned. By the interface's number: names of pinned things have no dots,
 /// and those of VLANs' interfaces do.
 fn link(interface: &str, programs: &Path) -> Option<PathBuf> {
@@ -128,4 +143,27 @@ fn take_filter_out(interface: &str) -> Result<(), ToolError> {
         TC.run(&["qdisc", "del", "dev", interface, "clsact"], "")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::take_out_others;
+
+    #[test]
+    fn places_at_interfaces_that_are_none_of_the_borders_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = [
+            "refuse",
+            "refuse_at_3",
+            "refuse_at_12",
+            "refuse_at_",
+            "refuse_new",
+        ];
+        for name in names {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        take_out_others(&[3, 4], folder.path());
+        let left = names.map(|name| folder.path().join(name).exists());
+        assert_eq!(left, [true, true, false, true, true]);
+    }
 }

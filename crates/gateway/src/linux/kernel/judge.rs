@@ -9,12 +9,11 @@ use aya::maps::{Array, MapData, MapError};
 use ipnet::IpNet;
 
 use super::{KernelError, told};
-use crate::limits::MAX_TRIAGE_INTERFACES;
 use crate::packet::L4;
 use crate::triage::Triage;
 
 /// Bytes of `struct triage`.
-const TRIAGE: usize = 288 + 4 * MAX_TRIAGE_INTERFACES;
+const TRIAGE: usize = 288;
 /// Bytes of `struct network` behind its prefix.
 const NETWORK: usize = 20;
 /// Words of 64 bits that have one for each port.
@@ -29,8 +28,6 @@ pub struct Judge {
     cells: Array<MapData, u32>,
     ports: Array<MapData, u64>,
     networks: Networks,
-    /// The numbers of the border's interfaces; none: packets of all are judged.
-    interfaces: Vec<u32>,
 }
 
 type Networks = LpmTrie<MapData, [u8; NETWORK], u32>;
@@ -54,14 +51,7 @@ impl Judge {
             cells,
             ports,
             networks,
-            interfaces: Vec::new(),
         }
-    }
-
-    /// From the next [`put`](Self::put) on only packets that come by these interfaces are judged, across a bridge those that go by them; where there are
-    /// more than [`MAX_TRIAGE_INTERFACES`], all are. One that is taken away and comes again has another number: what comes by it is asked about.
-    pub fn at(&mut self, interfaces: Vec<u32>) {
-        self.interfaces = interfaces;
     }
 
     /// Puts another triage in place of the one at work; `None`: everything is asked about. Packets that are being judged are
@@ -97,8 +87,7 @@ impl Judge {
                 self.cells
                     .set(at, u32::from(*next) | (u32::from(flags) << 16), 0)?;
             }
-            let bytes = described(triage, closed, &self.interfaces);
-            for (byte, new) in value.iter_mut().zip(bytes) {
+            for (byte, new) in value.iter_mut().zip(described(triage, closed)) {
                 *byte = new;
             }
         }
@@ -156,7 +145,7 @@ fn key(slot: u32, network: &IpNet) -> Key<[u8; NETWORK]> {
 }
 
 /// `struct triage`.
-fn described(triage: &Triage, closed: bool, interfaces: &[u32]) -> Vec<u8> {
+fn described(triage: &Triage, closed: bool) -> Vec<u8> {
     let transports = [L4::Tcp, L4::Udp].map(|l4| triage.asking_ports(l4));
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).to_ne_bytes();
     let mut bytes = [1_u32.to_ne_bytes(), number(triage.class_count())].concat();
@@ -166,9 +155,6 @@ fn described(triage: &Triage, closed: bool, interfaces: &[u32]) -> Vec<u8> {
     bytes.extend(triage.classes());
     bytes.extend(u32::from(closed).to_ne_bytes());
     bytes.extend(number(triage.asking_networks().len()));
-    if interfaces.len() <= MAX_TRIAGE_INTERFACES {
-        bytes.extend(interfaces.iter().flat_map(|index| index.to_ne_bytes()));
-    }
     bytes
 }
 
@@ -176,7 +162,7 @@ fn described(triage: &Triage, closed: bool, interfaces: &[u32]) -> Vec<u8> {
 mod tests {
     use super::{CELLS, PORT_WORDS, TRIAGE, described, words};
     use crate::classify::SignatureSet;
-    use crate::limits::{MAX_TRIAGE_BYTES, MAX_TRIAGE_INTERFACES};
+    use crate::limits::MAX_TRIAGE_BYTES;
     use crate::policy::Policy;
     use crate::triage::Triage;
 
@@ -184,10 +170,7 @@ mod tests {
     fn the_form_is_that_of_the_program() {
         let policy = Policy::parse("", &std::collections::BTreeSet::new()).unwrap();
         let triage = Triage::new(&SignatureSet::built_in(), &policy).unwrap();
-        let full = vec![1; MAX_TRIAGE_INTERFACES];
-        assert_eq!(described(&triage, true, &full).len(), TRIAGE);
-        let all = described(&triage, true, &[1; MAX_TRIAGE_INTERFACES + 1]);
-        assert_eq!(all, described(&triage, true, &[]));
+        assert_eq!(described(&triage, true).len(), TRIAGE);
         assert_eq!(
             words(&triage).count(),
             usize::try_from(PORT_WORDS).unwrap() * 2

@@ -41,7 +41,7 @@ pub use self::pinned::{mount, remove};
 use self::refused::{KernelCache, Refusals};
 use super::border::Border;
 use super::tool::ToolError;
-use crate::limits::{BEAT, PULSE};
+use crate::limits::{BEAT, MAX_TRIAGE_INTERFACES, PULSE};
 
 /// The compiled programs; empty where the build had no clang.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/border.bpf.o"));
@@ -128,9 +128,12 @@ pub struct Told {
     pub pulse: Pulse,
 }
 
-/// Tells the kernel that there is a gateway: again and again, or it takes it for gone.
+/// Tells the kernel that there is a gateway, again and again, or it takes it for gone; and by which interfaces packets come to the border, because
+/// one that goes and comes again has another number.
 pub struct Pulse {
     alive: Array<MapData, u64>,
+    interfaces: Interfaces,
+    border: Option<Border>,
     /// When it is told next, since boot.
     next: Duration,
 }
@@ -149,8 +152,28 @@ impl Pulse {
             // What it does not take makes it ask.
             let until = refused::nanoseconds(now.saturating_add(PULSE));
             self.alive.set(0, until, 0).ok();
+            if let Some(border) = &self.border {
+                self.interfaces.tell(&border.numbers());
+            }
             self.next = now.saturating_add(BEAT);
         }
+    }
+}
+
+/// The numbers of the border's interfaces, `struct border` of the programs.
+pub(super) struct Interfaces(Array<MapData, [u32; MAX_TRIAGE_INTERFACES]>);
+
+impl Interfaces {
+    /// Only packets that come by these are judged, across a bridge those that go by them; where there are more than [`MAX_TRIAGE_INTERFACES`], or none, all are.
+    fn tell(&mut self, numbers: &[u32]) {
+        let mut told = [0; MAX_TRIAGE_INTERFACES];
+        if numbers.len() <= MAX_TRIAGE_INTERFACES {
+            for (place, number) in told.iter_mut().zip(numbers) {
+                *place = *number;
+            }
+        }
+        // What it does not take is told again.
+        self.0.set(0, told, 0).ok();
     }
 }
 
@@ -313,6 +336,7 @@ impl Kernel {
         if !self.has(Part::CacheAtTc) {
             return Ok(Vec::new());
         }
+        ingress::take_out_others(&border.numbers(), &self.folder);
         let placed = border
             .all()
             .map(|interface| early::put(interface, &self.folder, (place, self.late.as_deref())));
@@ -339,6 +363,7 @@ impl Kernel {
         let ports = take("ports")?.try_into().map_err(refused)?;
         let networks = take("networks")?.try_into().map_err(refused)?;
         let alive = take("alive")?.try_into().map_err(refused)?;
+        let interfaces = Interfaces(take("border")?.try_into().map_err(refused)?);
         Ok(Self {
             ebpf,
             folder,
@@ -351,6 +376,8 @@ impl Kernel {
                 totals: Totals(totals),
                 pulse: Pulse {
                     alive,
+                    interfaces,
+                    border: None,
                     next: Duration::ZERO,
                 },
             }),
@@ -380,16 +407,17 @@ impl Kernel {
         self.shared.clone()
     }
 
-    /// What it tells, for one of them.
-    pub fn take_told(&mut self) -> Option<Told> {
-        self.told.take()
+    /// What it tells at this border, for one of them.
+    pub fn take_told(&mut self, border: &Border) -> Option<Told> {
+        let mut told = self.told.take()?;
+        told.pulse.border = Some(border.clone());
+        told.pulse.beat();
+        Some(told)
     }
 
-    /// What it need not ask about at this border, for whoever puts policies in force.
-    pub fn take_judge(&mut self, border: &Border) -> Option<Judge> {
-        let mut judge = self.judge.take()?;
-        judge.at(border.numbers());
-        Some(judge)
+    /// What it need not ask about, for whoever puts policies in force.
+    pub fn take_judge(&mut self) -> Option<Judge> {
+        self.judge.take()
     }
 
     /// Where its programs and maps are pinned.

@@ -126,11 +126,10 @@ fn so_it_is_across_a_bridge_that_has_no_address() -> Tested {
         assert_eq!(peer, CLIENT.parse::<IpAddr>().unwrap());
         // Where the kernel passes what it can, nobody has seen the server's address on its link before.
         let passed = status["in_kernel"]["passed"].as_u64();
-        assert_eq!(
-            passed.is_some_and(|passed| passed > 0),
-            path == GatePath::Kernel,
-            "{status}"
-        );
+        let passed = passed.is_some_and(|passed| passed > 0);
+        // With `auto` it depends on the kernel.
+        let expected = path == GatePath::Kernel;
+        assert!(passed == expected || path == GatePath::Auto, "{status}");
         Ok(())
     })
 }

@@ -2,6 +2,7 @@
 
 use super::refusals::{MINUTE, NOW, call, until};
 use super::{load, packet_of, triage};
+use crate::linux::kernel::Interfaces;
 use crate::linux::kernel::refused::KernelCache;
 use crate::packet::L4;
 
@@ -47,6 +48,9 @@ fn what_comes_by_no_interface_of_the_border_is_left_to_the_rules() {
         return;
     };
     let asks = triage("\"gnutella\"");
+    loaded.judge.put(Some(&asks), false).unwrap();
+    let map = loaded.ebpf.take_map("border").unwrap();
+    let mut border = Interfaces(map.try_into().unwrap());
     let datagram = packet_of((6, 0), None, OTHERS);
     // A run for tests comes by the loopback interface, which is always the first.
     let many: Vec<u32> = (2..18).collect();
@@ -60,8 +64,7 @@ fn what_comes_by_no_interface_of_the_border_is_left_to_the_rules() {
         // More than are told from others.
         ([&many[..], &[18]].concat(), 1),
     ] {
-        loaded.judge.at(interfaces.clone());
-        loaded.judge.put(Some(&asks), false).unwrap();
+        border.tell(&interfaces);
         loaded.forget();
         assert_eq!(loaded.run("triage", &datagram), passes, "{interfaces:?}");
     }
