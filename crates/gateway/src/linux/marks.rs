@@ -17,10 +17,10 @@ const WATCHED_IN: u32 = 3;
 const STATE_BITS: u32 = 2;
 /// The bits that connections keep.
 const KEPT: u32 = 7;
-/// The one above them. No connection has it, so no rule of the host that gives packets their connections' marks
+/// The one below them. No connection has it, so no rule of the host that gives packets their connections' marks
 /// (`CONNMARK --restore-mark`) makes a packet look like one that was asked about.
-const ANSWERED: u32 = 1 << KEPT;
-const BITS: u32 = 8;
+const ANSWERED: u32 = 1;
+const BITS: u32 = 1 + KEPT;
 
 /// The bits of marks that are ours: eight in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +29,9 @@ pub struct Marks {
 }
 
 impl Default for Marks {
-    /// 0xff000000: Kubernetes, Cilium and Tailscale use lower ones.
+    /// 0x7f800000: Kubernetes and Cilium use lower ones, Tailscale gives its packets none of them, and the highest is Proxmox VE's.
     fn default() -> Self {
-        Self { shift: 24 }
+        Self { shift: 23 }
     }
 }
 
@@ -46,7 +46,7 @@ impl Marks {
             return Ok(Self { shift });
         }
         Err(format!(
-            "the mask {mask:#x} has not exactly {BITS} bits in a row, as 0xff000000 has"
+            "the mask {mask:#x} has not exactly {BITS} bits in a row, as 0x7f800000 has"
         ))
     }
 
@@ -59,7 +59,11 @@ impl Marks {
     /// Those of them that a connection keeps.
     #[must_use]
     pub fn kept(self) -> u32 {
-        ((1 << KEPT) - 1) << self.shift
+        ((1 << KEPT) - 1) << self.kept_shift()
+    }
+
+    fn kept_shift(self) -> u32 {
+        self.shift.saturating_add(1)
     }
 
     /// The mark of a packet that comes back with this verdict; the bits of others stay.
@@ -79,7 +83,7 @@ impl Marks {
             Settled::WatchedIn(class) => number(class).saturating_add(WATCHED_IN) << STATE_BITS,
             Settled::Shaped(class) => SHAPED | (number(class) << STATE_BITS),
         };
-        value << self.shift
+        value << self.kept_shift()
     }
 
     /// The mark and mask of packets that come back with a verdict, as the packet filter writes them.
@@ -90,19 +94,19 @@ impl Marks {
 
     /// The mark and mask of packets of connections that end here, as the packet filter writes them. No verdict has it.
     pub(super) fn terminated(self) -> String {
-        let value = (BLOCKED | (ANSWERS_PASS << STATE_BITS)) << self.shift;
+        let value = (BLOCKED | (ANSWERS_PASS << STATE_BITS)) << self.kept_shift();
         format!("{}/{}", Hex(value), Hex(self.mask()))
     }
 
     /// The mark and mask of connections that are let through for good, in a class or in none, as the packet filter writes them.
     pub(super) fn passes(self) -> String {
-        let bit = Hex((ALLOWED & SHAPED) << self.shift);
+        let bit = Hex((ALLOWED & SHAPED) << self.kept_shift());
         format!("{bit}/{bit}")
     }
 
     /// The state's bits.
     pub(super) fn state_mask(self) -> Hex {
-        Hex(STATE << self.shift)
+        Hex(STATE << self.kept_shift())
     }
 
     /// A state and its mask, as the packet filter writes them.

@@ -1,4 +1,4 @@
-//! The packet filter's rules: chains of our own in the table `mangle`, and one jump to them.
+//! The packet filter's rules: chains of our own in the table `mangle`, and two jumps to them.
 //!
 //! | chain | stands in | does |
 //! |---|---|---|
@@ -6,13 +6,14 @@
 //! | `RINGWAY` | that | drops what is blocked by its connection's mark, passes what the server sends while a file goes by that nobody looks into, with segments that say nothing, and queues the rest |
 //! | `RINGWAY-ASK` | that | what nothing is decided of: refuses calls like a blocked one, and queues the rest |
 //! | `RINGWAY-FREE` | `RINGWAY-CROSSING` | marks connections of which the kernel has seen enough |
-//! | `RINGWAY-MARK` | `RINGWAY-CROSSING` | takes packets that come back from the queue with a verdict as their mark: saves it to the connection, takes the bits off the packet, drops what is blocked |
+//! | `RINGWAY-MARK` | FORWARD, first of all | takes packets that come back from the queue with a verdict as their mark: saves it to the connection, takes the bits off the packet, drops what is blocked |
 //! | `RINGWAY-CLASS` | `RINGWAY`, `RINGWAY-MARK` | puts the packets of classes into theirs |
 //!
 //! Most packets are of connections that are let through for good. Marks tell them, before anything compares interfaces' names, which costs
 //! several times as much: they meet one match, and no other hook. So a verdict sends its packet through FORWARD's rules once more
 //! (`NF_REPEAT`) in place of on to POSTROUTING, where each packet of every connection would be looked at for the sake of the few that were
-//! queued. Rules of the host are neither changed nor moved; those in FORWARD come behind ours, so that no packet meets them twice.
+//! queued. Rules of the host are neither changed nor moved; those in FORWARD stand between our two
+//! jumps: each packet meets them once, before anybody is asked about it, also where nobody answers.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -183,9 +184,6 @@ impl Rules {
         lines.extend(self.mark());
         lines.push(self.free());
         lines.extend(self.class());
-        // What comes back first, or it would be asked about for ever.
-        let answered = self.marks.answered();
-        lines.push(format!("-A {CROSSING} -m mark --mark {answered} -g {MARK}"));
         let passes = if self.classes > 0 {
             // What is shaped is put into its class first.
             self.marks.whole(Settled::Allowed)
@@ -200,8 +198,10 @@ impl Rules {
             lines.push(format!("-A {CROSSING} {crossing} -g {FORWARD}"));
         }
         // All of it: no match on connections' marks holds for a packet that belongs to none.
-        // Before the host's own rules, so that what comes back meets those once.
-        lines.push(format!("-I FORWARD -j {CROSSING}"));
+        lines.push(format!("-A FORWARD -j {CROSSING}"));
+        // What comes back has met the host's rules, which come before ours, and would be asked about for ever.
+        let answered = self.marks.answered();
+        lines.push(format!("-I FORWARD -m mark --mark {answered} -j {MARK}"));
         lines.push("COMMIT\n".to_owned());
         lines.join("\n")
     }
@@ -323,8 +323,9 @@ impl Rules {
             format!("-A {MARK} -j MARK --set-xmark 0x0/{mask}"),
         ]);
         if self.classes > 0 {
-            lines.push(format!("-A {MARK} -g {CLASS}"));
+            lines.push(format!("-A {MARK} -j {CLASS}"));
         }
+        lines.push(format!("-A {MARK} -j ACCEPT"));
         lines
     }
 
@@ -412,20 +413,15 @@ mod tests {
         assert!(bare < queue && rest.contains("\" -j NFQUEUE --queue-num 7 --queue-bypass\n"));
         assert!(place("--mark 0x4000000/0x7f000000 -m conntrack --ctdir REPLY -j RETURN") < queue);
         // What comes back is seen before anything could ask about it again.
-        let first = text
-            .lines()
-            .find(|line| line.starts_with("-A RINGWAY-CROSSING "));
-        let answered = "-A RINGWAY-CROSSING -m mark --mark 0x80000000/0x80000000 -g RINGWAY-MARK";
-        assert_eq!(first, Some(answered));
         let saved = place(
             "-A RINGWAY-MARK -j CONNMARK --save-mark --nfmask 0x7f000000 --ctmask 0x7f000000",
         );
         let dropped = place("-A RINGWAY-MARK -m mark --mark 0x2000000/0x3000000 -j DROP");
-        let cleared = place("-A RINGWAY-MARK -j MARK --set-xmark 0x0/0xff000000");
+        let cleared = place("-A RINGWAY-MARK -j MARK --set-xmark 0x0/0x7f800000");
         assert!(
             saved < dropped
                 && dropped < cleared
-                && cleared < place("-A RINGWAY-MARK -g RINGWAY-CLASS")
+                && cleared < place("-A RINGWAY-MARK -j RINGWAY-CLASS")
         );
         // Who is watched in a class is put into it before it is asked about, and who is in one for good is not asked about.
         let watched = place("-A RINGWAY -m connmark ! --mark 0x0/0x7f000000 -j RINGWAY-CLASS");
@@ -484,7 +480,7 @@ mod tests {
             let text = text(classes);
             let passes = format!("-A RINGWAY-CROSSING -m connmark --mark {mark} -j RETURN\n");
             assert!(text.find(&passes).unwrap() < text.find(crossing).unwrap());
-            // One jump from the host's chains, which holds for packets of any interfaces.
+            // The jumps from the host's chains hold for packets of any interfaces.
             let host = text.lines().filter(|line| {
                 let chain = line
                     .starts_with('-')
@@ -492,7 +488,12 @@ mod tests {
                     .flatten();
                 chain.is_some_and(|chain| !chain.starts_with("RINGWAY"))
             });
-            assert_eq!(host.collect::<Vec<_>>(), ["-I FORWARD -j RINGWAY-CROSSING"]);
+            // The host's own rules stand between the two: each packet meets them once, before anybody is asked.
+            let answered = "-I FORWARD -m mark --mark 0x800000/0x800000 -j RINGWAY-MARK";
+            assert_eq!(
+                host.collect::<Vec<_>>(),
+                ["-A FORWARD -j RINGWAY-CROSSING", answered]
+            );
         }
         assert!(!text(0).contains("-j RINGWAY-CLASS") && !text(0).contains("-g RINGWAY-CLASS"));
     }

@@ -205,7 +205,7 @@ pub(crate) struct UpArgs {
     pub(crate) queues: u16,
 
     /// The bits of packet and connection marks to use: eight in a row
-    #[arg(long, value_name = "MASK", default_value = "0xff000000", value_parser = values::mask)]
+    #[arg(long, value_name = "MASK", default_value = "0x7f800000", value_parser = values::mask)]
     pub(crate) mask: u32,
 
     /// For how long connections like a blocked one are dropped at once

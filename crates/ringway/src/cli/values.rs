@@ -72,7 +72,7 @@ pub(super) fn mask(text: &str) -> Result<u32, String> {
         Some(digits) => u32::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    number.map_err(|_| "a mask is written like 0xff000000".to_owned())
+    number.map_err(|_| "a mask is written like 0x7f800000".to_owned())
 }
 
 /// Reads the length of successor lists.
