@@ -94,6 +94,13 @@ fn load(test: &str) -> Option<Loaded> {
     }
 }
 
+/// The programs at work for a policy that asks about these applications.
+fn asking(test: &str, list: &str) -> Option<Loaded> {
+    let mut loaded = load(test)?;
+    loaded.judge.put(Some(&triage(list)), false).unwrap();
+    Some(loaded)
+}
+
 impl Loaded {
     /// What a program answers for an IP packet.
     fn run(&self, name: &str, packet: &[u8]) -> u32 {
@@ -525,13 +532,9 @@ fn the_program_does_what_its_model_does_for_rules_about_networks_and_ports() {
 
 #[test]
 fn a_silence_ends_a_flow_of_datagrams_in_the_program_too() {
-    let Some(mut loaded) = load("silence") else {
+    let Some(mut loaded) = asking("silence", "\"gnutella\"") else {
         return;
     };
-    loaded
-        .judge
-        .put(Some(&triage("\"gnutella\"")), false)
-        .unwrap();
     let says = |from| packet_of((6, from), None, b"\x99");
     for (place, from) in [0, 1].repeat(8).into_iter().enumerate() {
         let last = u32::from(place == 15);
@@ -547,13 +550,9 @@ fn a_silence_ends_a_flow_of_datagrams_in_the_program_too() {
 
 #[test]
 fn a_flood_of_calls_and_datagrams_costs_nobody_else_their_beginnings() {
-    let Some(mut loaded) = load("flood") else {
+    let Some(loaded) = asking("flood", "\"gnutella\"") else {
         return;
     };
-    loaded
-        .judge
-        .put(Some(&triage("\"gnutella\"")), false)
-        .unwrap();
     let says = |from, number, flags, acknowledged, payload: &[u8]| {
         packet_of((0, from), Some((number, flags, acknowledged)), payload)
     };
@@ -583,13 +582,9 @@ fn a_flood_of_calls_and_datagrams_costs_nobody_else_their_beginnings() {
 /// More connections that nothing is decided of than there is place for.
 #[test]
 fn connections_that_gave_way_are_asked_about_and_the_latest_are_not() {
-    let Some(mut loaded) = load("crowd") else {
+    let Some(loaded) = asking("crowd", "\"gnutella\"") else {
         return;
     };
-    loaded
-        .judge
-        .put(Some(&triage("\"gnutella\"")), false)
-        .unwrap();
     let says = |client: u32, from, number, flags, acknowledged, payload: &[u8]| {
         let mut packet = packet_of((0, from), Some((number, flags, acknowledged)), payload);
         let address = if from == 0 { 12 } else { 16 };
@@ -612,11 +607,9 @@ fn connections_that_gave_way_are_asked_about_and_the_latest_are_not() {
 /// A gateway that is busy for long: what comes later comes without its beginning, and is counted.
 #[test]
 fn beginnings_that_nobody_reads_are_counted_as_lost_and_their_flows_asked_about() {
-    let Some(mut loaded) = load("unread") else {
+    let Some(mut loaded) = asking("unread", "\"gnutella\"") else {
         return;
     };
-    let asks = triage("\"gnutella\"");
-    loaded.judge.put(Some(&asks), false).unwrap();
     let totals = Totals(loaded.ebpf.take_map("totals").unwrap().try_into().unwrap());
     let handed = Handed::new(loaded.ebpf.take_map("handed").unwrap().try_into().unwrap());
     // The handshake passes, and what is said is asked about.

@@ -223,6 +223,13 @@ impl Border {
         }
     }
 
+    /// Has the gateway give what leaves its own address.
+    pub(super) fn masquerade(&self) -> Result<(), TestbedError> {
+        let rule = ["iptables", "-t", "nat", "-A", "POSTROUTING", "-o"];
+        let words = [rule.as_slice(), &[&self.outside, "-j", "MASQUERADE"]].concat();
+        self.gateway.check(&words).map(drop)
+    }
+
     /// A file of the test's folder with this text.
     pub(super) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.path().join(name);

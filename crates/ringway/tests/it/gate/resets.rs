@@ -68,21 +68,7 @@ fn so_it_is_through_address_translation() -> Tested {
         let Some(mut border) = Border::on("resets through NAT", path) else {
             return Ok(());
         };
-        let outside = border.outside.clone();
-        border
-            .gateway
-            .check(&[
-                "iptables",
-                "-t",
-                "nat",
-                "-A",
-                "POSTROUTING",
-                "-o",
-                &outside,
-                "-j",
-                "MASQUERADE",
-            ])
-            .unwrap();
+        border.masquerade()?;
         border.up(BLOCK, &["--enforce"]);
         let (client, server, peer) = handshake(&border, SERVER.parse().unwrap());
         assert_eq!((client, server), (RESET, RESET));

@@ -209,18 +209,7 @@ fn a_translating_gateway_translates_them_as_well() -> Tested {
         let Some(mut border) = Border::on("translated connections that end here", path) else {
             return Ok(());
         };
-        let outside = border.outside.clone();
-        border.gateway.check(&[
-            "iptables",
-            "-t",
-            "nat",
-            "-A",
-            "POSTROUTING",
-            "-o",
-            &outside,
-            "-j",
-            "MASQUERADE",
-        ])?;
+        border.masquerade()?;
         border.up(&ending(NOTHING), &["--enforce"]);
         let heard = greeted(&border)?;
         if !heard.starts_with("198.51.100.1:") || !heard.ends_with(" goodbye") {

@@ -32,11 +32,7 @@ fn behind_the_gateways_own_address_pages_pass_and_torrents_are_refused() -> Test
     let Some(mut border) = border("the in-kernel path and masquerading") else {
         return Ok(());
     };
-    let rule = format!(
-        "POSTROUTING --out-interface {} --jump MASQUERADE",
-        border.outside
-    );
-    translate(&border, &rule)?;
+    border.masquerade()?;
     border.up(BLOCK, &KERNEL);
     for port in [80, 6881] {
         echo(&border, &format!("{SERVER}:{port}"))?;

@@ -1,7 +1,7 @@
 //! What `triage` leaves to the rules behind it, whatever it says: calls like a blocked one, and what crosses no border.
 
 use super::refusals::{MINUTE, NOW, call, until};
-use super::{load, packet_of, triage};
+use super::{asking, packet_of};
 use crate::linux::kernel::Interfaces;
 use crate::linux::kernel::refused::KernelCache;
 use crate::packet::L4;
@@ -11,11 +11,9 @@ const OTHERS: &[u8] = b"\x99";
 
 #[test]
 fn calls_like_a_blocked_one_do_not_pass_unasked() {
-    let Some(mut loaded) = load("asked") else {
+    let Some(mut loaded) = asking("asked", "\"gnutella\"") else {
         return;
     };
-    let asks = triage("\"gnutella\"");
-    loaded.judge.put(Some(&asks), false).unwrap();
     let cache = KernelCache::new(loaded.ebpf.take_map("blocked").unwrap().try_into().unwrap());
     let syn = packet_of((0, 0), Some((5, 0x02, 0)), b"");
     let datagram = |from| packet_of((6, from), None, OTHERS);
@@ -44,11 +42,9 @@ fn calls_like_a_blocked_one_do_not_pass_unasked() {
 
 #[test]
 fn what_comes_by_no_interface_of_the_border_is_left_to_the_rules() {
-    let Some(mut loaded) = load("border") else {
+    let Some(mut loaded) = asking("border", "\"gnutella\"") else {
         return;
     };
-    let asks = triage("\"gnutella\"");
-    loaded.judge.put(Some(&asks), false).unwrap();
     let map = loaded.ebpf.take_map("border").unwrap();
     let mut border = Interfaces(map.try_into().unwrap());
     let datagram = packet_of((6, 0), None, OTHERS);

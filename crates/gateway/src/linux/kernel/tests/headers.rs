@@ -1,6 +1,6 @@
 //! Headers between a packet's addresses and its payload: what of them `triage` reads, and what it leaves to user space.
 
-use super::{load, packet_of, triage};
+use super::{asking, packet_of};
 use crate::limits::KERNEL_EXTENSIONS;
 
 /// What nobody asks about, and what everybody does.
@@ -34,11 +34,9 @@ fn with_options(packet: &[u8], words: u8) -> Vec<u8> {
 
 #[test]
 fn what_lies_between_addresses_and_payload_hides_nothing_and_stops_nobody() {
-    let Some(mut loaded) = load("headers") else {
+    let Some(mut loaded) = asking("headers", "\"gnutella\"") else {
         return;
     };
-    let asks = triage("\"gnutella\"");
-    loaded.judge.put(Some(&asks), false).unwrap();
     let of = |(place, from), (number, flags, acknowledged), payload: &[u8]| {
         packet_of((place, from), Some((number, flags, acknowledged)), payload)
     };
