@@ -251,6 +251,10 @@ impl Live {
     /// Takes what waits, up to a batch, and what scanners have found.
     fn turn(&mut self) -> io::Result<()> {
         let now = now();
+        if let Some((shared, _)) = &self.kernel {
+            // Also of flows that cross no border after all, of which no packet comes: they would fill the way of the others.
+            shared.handed.look();
+        }
         for _ in 0..MAX_BATCH {
             if !self.lanes.receive()? {
                 break;

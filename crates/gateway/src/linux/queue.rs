@@ -15,6 +15,8 @@ const READ: usize = 69_632;
 /// The kernel's errno of a queue that somebody else holds.
 const EBUSY: i32 = 16;
 const EPERM: i32 = 1;
+/// Which kernel this is.
+const RELEASE: &str = "/proc/sys/kernel/osrelease";
 
 /// One queue of the kernel's, bound to this socket.
 #[derive(Debug)]
@@ -31,8 +33,18 @@ impl Queue {
     /// Binds the queue of this number. `fail_open`: packets go on unseen when it is full; else they are dropped.
     ///
     /// # Errors
-    /// The process has no CAP_NET_ADMIN, or another one holds the queue.
+    /// The process has no CAP_NET_ADMIN, another one holds the queue, or this kernel loses verdicts.
     pub fn open(number: u16, fail_open: bool) -> io::Result<Self> {
+        let release = std::fs::read_to_string(RELEASE).unwrap_or_default();
+        if loses_verdicts(release.trim()) {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!(
+                    "Linux {} lets blocked packets pass (its NF_REPEAT is NF_ACCEPT); 6.7.5 and newer, and 6.6 and older do not",
+                    release.trim()
+                ),
+            ));
+        }
         let mut socket = Socket::new(NETLINK_NETFILTER)?;
         socket.bind(&SocketAddr::new(0, 0))?;
         // A full socket is no error that could be handled: the packets are gone by then, or went on.
@@ -155,6 +167,13 @@ impl AsFd for Queue {
     }
 }
 
+/// Whether a kernel takes "once more through the rules" for "accepted" (commits 6291b3a67ad5 of 6.7 and f82777e8ce6c, which is in 6.7.5 and 6.8).
+fn loses_verdicts(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut number = || numbers.next().and_then(|number| number.parse::<u32>().ok());
+    matches!([number(), number()], [Some(6), Some(7)]) && number().unwrap_or(0) < 5
+}
+
 /// Whether this thread has what a queue takes; the kernel says the same of a queue that is held and of a missing right.
 fn may_bind() -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN))
@@ -176,4 +195,29 @@ fn refusal(number: u16, code: i32) -> io::Error {
         }
     };
     io::Error::new(kind, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::loses_verdicts;
+
+    #[test]
+    fn kernels_that_lose_verdicts_are_known_by_their_numbers() {
+        for release in ["6.7.0", "6.7.4-arch1-1", "6.7-rc3", "6.7"] {
+            assert!(loses_verdicts(release), "{release}");
+        }
+        for release in [
+            "6.7.5",
+            "6.7.12+bpo-amd64",
+            "6.6.15",
+            "6.8.0-31-generic",
+            "6.18.44",
+            "5.15",
+            "7.3.1",
+            "",
+            "x",
+        ] {
+            assert!(!loses_verdicts(release), "{release}");
+        }
+    }
 }

@@ -1038,6 +1038,8 @@ int finished(struct __sk_buff *skb __attribute__((unused)))
 
 	if (!scratch || !scratch->finished)
 		return 0;
+	// It holds for one packet, whoever else comes.
+	scratch->finished = 0;
 	count(FINISHED);
 	return 1;
 }

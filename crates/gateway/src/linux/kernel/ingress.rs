@@ -131,14 +131,14 @@ fn take_filter_out(interface: &str) -> Result<(), ToolError> {
         return Ok(());
     }
     let shown = |way| TC.run(&["filter", "show", "dev", interface, way], "");
-    if shown("ingress")?.contains(&format!("pref {PREFERENCE} ")) {
-        TC.run(
-            &[
-                "filter", "del", "dev", interface, "ingress", "pref", PREFERENCE,
-            ],
-            "",
-        )?;
+    // A hook without it is somebody else's, though nothing may be at it.
+    if !shown("ingress")?.contains(&format!("pref {PREFERENCE} ")) {
+        return Ok(());
     }
+    let filter = [
+        "filter", "del", "dev", interface, "ingress", "pref", PREFERENCE,
+    ];
+    TC.run(&filter, "")?;
     if shown("ingress")?.trim().is_empty() && shown("egress")?.trim().is_empty() {
         TC.run(&["qdisc", "del", "dev", interface, "clsact"], "")?;
     }
