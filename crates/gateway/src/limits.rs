@@ -378,8 +378,14 @@ pub const SCAN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Source: half of clamd's usual `MaxThreads` times its queue. Past it the one that stood still for longest is given up.
 pub const MAX_SCAN_SESSIONS: usize = 512;
 
+/// How far threads that answer for queued packets come before others, as `nice` counts.
+/// Source: measured (docs/benchmarks.md, "Files behind a filter"): with less, packets wait for their verdicts behind whoever else is at work
+/// on the machine, for longer than senders wait for acknowledgements, and are sent twice. With more, a flood of undecided flows would leave
+/// less than a tenth of a contested core to others, among them the kernel's thread that forwards when there is much to forward.
+pub const QUEUE_NICENESS: i32 = -10;
+
 /// How much less of a core threads that scan get than others, as `nice` counts.
-/// Source: chosen: a third of the share of a busy thread of the queue. Past it scans would starve beside other programs.
+/// Source: chosen: a third of what other programs get. Past it scans would starve beside them.
 pub const SCAN_NICENESS: i32 = 5;
 
 /// Time after which a file that stands still is not followed by the scanner any more.

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 use ringway_gateway::linux::kernel::Kernel;
+use ringway_gateway::linux::priority::{go_along, go_first};
 use ringway_gateway::linux::privileges;
 use tokio::runtime::{Builder, Runtime};
 
@@ -88,6 +89,9 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let mut kernel = None;
     if let Command::Gate(GateCommand::Up(args)) = &cli.command {
         kernel = gate::in_kernel(args)?;
+        if let Err(error) = go_first() {
+            tracing::info!(%error, "packets wait for their answers behind other programs: the gateway may have no nice value below 0 (LimitNICE=-10 in its unit)");
+        }
         // Threads begin with the runtime, and each has capabilities of its own.
         privileges::give_up(kernel.is_some()).map_err(|error| {
             Failure::failed(format_args!(
@@ -112,7 +116,8 @@ fn runtime(command: &Command) -> Result<Runtime, Failure> {
     } else {
         Builder::new_current_thread()
     };
-    let runtime = builder.enable_all().build();
+    // A gateway's threads that answer for packets are none of the runtime's.
+    let runtime = builder.enable_all().on_thread_start(go_along).build();
     runtime.map_err(|error| {
         Failure::failed(format_args!(
             "the asynchronous runtime did not start: {error}"

@@ -11,7 +11,8 @@ use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::limits::{MAX_SCAN_BACKLOG, SCAN_NICENESS};
+use super::priority::go_behind;
+use crate::limits::MAX_SCAN_BACKLOG;
 use crate::scan::Start;
 use crate::verdict::{ScanJob, Scanned};
 
@@ -49,8 +50,8 @@ impl ScanDesk {
             let handle = std::thread::Builder::new()
                 .name(format!("scan-{number}"))
                 .spawn(move || {
-                    // Everybody's packets come before scans, where both want the same core. It may always be lowered.
-                    rustix::process::setpriority_process(None, SCAN_NICENESS).ok();
+                    // Everybody's packets come before scans.
+                    go_behind();
                     let mut scanner = start();
                     for job in received {
                         let scanned = catch_unwind(AssertUnwindSafe(|| scanner.scan(&job)))

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
+use super::priority::go_along;
 use crate::audit::Digester;
 use crate::limits::MAX_FILE_PARTS;
 use crate::verdict::{Event, FileEnd, FilePart};
@@ -32,7 +33,10 @@ impl FileDesk {
         let (parts, received) = sync_channel(MAX_FILE_PARTS);
         let thread = std::thread::Builder::new()
             .name("files".to_owned())
-            .spawn(move || work(digester, &received, tell))?;
+            .spawn(move || {
+                go_along();
+                work(digester, &received, tell);
+            })?;
         Ok(Self {
             parts: Some(parts),
             without: HashSet::new(),

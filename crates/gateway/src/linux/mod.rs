@@ -30,6 +30,7 @@ pub mod kernel;
 pub mod lanes;
 pub mod live;
 pub mod marks;
+pub mod priority;
 pub mod privileges;
 pub mod queue;
 pub mod rules;

@@ -17,6 +17,7 @@ use ringway_gateway::linux::kernel::parts::{Part, Without};
 use ringway_gateway::linux::kernel::{Kernel, SharedKernel, Told as KernelTold, remove, unhook};
 use ringway_gateway::linux::lanes::Lanes;
 use ringway_gateway::linux::live::{Live, Order, Told};
+use ringway_gateway::linux::priority::go_along;
 use ringway_gateway::linux::rules::Rules;
 use ringway_gateway::linux::shaper;
 use ringway_gateway::linux::terminate::{Terminator, redirect};
@@ -84,6 +85,8 @@ pub(crate) async fn up(
         cache_at: args.cache_at,
     };
     let (queues, cache) = begin(&scanners, &sight, (&installation, ways), &begun)?;
+    // What answers for packets has been started, and goes first as this thread did.
+    go_along();
     let daemon = Arc::new(Daemon::new(
         queues.iter().map(|queue| queue.orders.clone()).collect(),
         Arc::clone(&writer.written),

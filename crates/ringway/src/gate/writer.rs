@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ringway_gateway::audit::{AuditStore, Vault, VaultBounds};
 use ringway_gateway::linux::files::Tell;
+use ringway_gateway::linux::priority::go_along;
 use ringway_gateway::verdict::{DecidedFlow, Event};
 
 use crate::failure::Failure;
@@ -134,7 +135,10 @@ impl Writer {
         };
         let thread = std::thread::Builder::new()
             .name("audit".to_owned())
-            .spawn(move || desk.write(&receiver))
+            .spawn(move || {
+                go_along();
+                desk.write(&receiver)
+            })
             .map_err(|error| Failure::failed(format_args!("a thread did not start: {error}")))?;
         Ok(Writer {
             sender,

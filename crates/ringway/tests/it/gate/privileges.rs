@@ -22,6 +22,35 @@ fn so_it_does_on_the_in_kernel_path() {
     }
 }
 
+#[test]
+fn who_answers_for_packets_comes_before_others_and_who_scans_behind_them() {
+    let Some(mut border) = Border::new("priorities of threads") else {
+        return;
+    };
+    let rules = border.file(
+        "own.yar",
+        "rule Own { strings: $a = \"own\" condition: $a }",
+    );
+    border.up("", &["--enforce", "--yara", rules.to_str().unwrap()]);
+    let pid = border.status()["pid"].as_u64().unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
+        let stat = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
+        let (name, fields) = stat.rsplit_once(") ").unwrap();
+        let (_, name) = name.split_once('(').unwrap();
+        // The nineteenth field, of which two are the number and the name (proc_pid_stat(5)).
+        let nice: i32 = fields.split(' ').nth(16).unwrap().parse().unwrap();
+        let expected = match name.split_once('-').map_or(name, |(kind, _)| kind) {
+            "queue" => -10,
+            "scan" => 5,
+            _ => 0,
+        };
+        assert_eq!(nice, expected, "{name}");
+        seen.insert(expected);
+    }
+    assert_eq!(seen.len(), 3, "{seen:?}");
+}
+
 /// On this path every thread has these and no others.
 fn keeps(mut border: Border, path: &str, needed: u64) {
     let classes = "[classes.slow]\nrate = \"1 Mbit/s\"\n\n[[rule]]\nname = \"web\"\napp = \"http\"\naction = \"shape\"\nclass = \"slow\"\n";
