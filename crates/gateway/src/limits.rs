@@ -212,13 +212,14 @@ pub const MAX_AUDIT_ROWS: u64 = 20_000_000;
 pub const AUDIT_BUSY: Duration = Duration::from_secs(5);
 
 /// Bytes of one followed TCP direction that are kept behind a gap, and how far ahead of the gap a segment may end.
-/// Source: Linux's largest receive buffer for twenty years (`tcp_rmem`, 6 MiB): a receiver seldom lets its sender go further. Past
-/// it a further segment behind the gap is dropped, as a full router would, and its sender repeats it.
-pub const MAX_AHEAD: usize = 6_291_456;
+/// Source: half of Linux's largest receive buffer since 6.16 (`tcp_rmem`, 32 MiB; 6 MiB before), the half that may hold contents: a
+/// receiver does not let its sender go further. Past it a further segment behind the gap is dropped, as a full router would, and its
+/// sender repeats it.
+pub const MAX_AHEAD: usize = 16_777_216;
 
 /// Segments of one followed TCP direction that are kept behind a gap.
 /// Source: [`MAX_AHEAD`] in segments of 512 bytes. Past it a further segment behind the gap is dropped.
-pub const MAX_AHEAD_SEGMENTS: usize = 12_288;
+pub const MAX_AHEAD_SEGMENTS: usize = 32_768;
 
 /// Bytes charged for each kept segment or fragment besides its contents.
 /// Source: chosen: a share of a tree node and the allocator's header, rounded up. It counts against [`MAX_AHEAD`] and
@@ -227,7 +228,7 @@ pub const PART_OVERHEAD: usize = 64;
 
 /// Bytes of one followed TCP direction that are remembered after delivery until their receiver acknowledges them.
 /// Source: the same as [`MAX_AHEAD`]. Past it the oldest are forgotten; a repetition of those gives the stream up.
-pub const MAX_UNACKNOWLEDGED: usize = 6_291_456;
+pub const MAX_UNACKNOWLEDGED: usize = 16_777_216;
 
 /// Time in which a gap in a followed TCP direction must be filled.
 /// Source: RFC 6298 §2.5 (the longest wait for a repetition may be limited to 60 seconds). Past it the stream is given up,

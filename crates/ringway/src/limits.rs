@@ -154,6 +154,10 @@ pub(crate) const GATE_REQUEST: u64 = 2_097_152;
 /// Source: chosen: iptables may wait for its lock. Past it the connection ends.
 pub(crate) const GATE_REQUEST_TIME: Duration = Duration::from_secs(30);
 
+/// Time between two looks whether the packet filter's rules are as they were put in.
+/// Source: chosen: two short programs each. Until then what a firewall takes out with its own rules is missing.
+pub(crate) const RULES_LOOK: Duration = Duration::from_secs(10);
+
 /// Requests to the gateway's daemon that are under way at once.
 /// Source: chosen: some people and a program that watches; each has a thread and [`GATE_REQUEST`] bytes at most. Past it a
 /// further one waits until one has ended, at most [`GATE_REQUEST_TIME`].

@@ -34,6 +34,7 @@ pub mod priority;
 pub mod privileges;
 pub mod queue;
 pub mod rules;
+mod saved;
 pub mod shaper;
 pub mod terminate;
 mod tool;

@@ -22,19 +22,23 @@ use super::bare::{self, Program};
 use super::border::Border;
 use super::kernel;
 use super::marks::{Hex, Marks};
+use super::saved::{answered, jumps, removal, standing};
 use super::shaper::class_id;
 use super::tool::{Tool, ToolError};
 use crate::verdict::Settled;
 
+/// What the kernel forwards passes here.
+pub(super) const HOOK: &str = "FORWARD";
 const CROSSING: &str = "RINGWAY-CROSSING";
 const FORWARD: &str = "RINGWAY";
 const UNDECIDED: &str = "RINGWAY-ASK";
 /// What comes back from the queue with a verdict goes through here.
-const MARK: &str = "RINGWAY-MARK";
+pub(super) const MARK: &str = "RINGWAY-MARK";
 /// What passes without being asked about goes through here.
 const FREE: &str = "RINGWAY-FREE";
 const CLASS: &str = "RINGWAY-CLASS";
-const CHAINS: [&str; 6] = [CROSSING, FORWARD, UNDECIDED, FREE, MARK, CLASS];
+/// All of ours.
+pub(super) const CHAINS: [&str; 6] = [CROSSING, FORWARD, UNDECIDED, FREE, MARK, CLASS];
 /// The tools of a version of IP.
 #[derive(Clone, Copy, Debug)]
 struct Family {
@@ -105,6 +109,10 @@ pub struct SetUp {
     pub unasked: Option<String>,
 }
 
+/// The rules of a gateway as the packet filter lists them: equal as long as nobody changes them, or puts others before them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing(Vec<String>);
+
 impl Rules {
     /// The numbers of the queues: for new flows, and for connections whose contents are followed.
     #[must_use]
@@ -159,6 +167,34 @@ impl Rules {
         })
     }
 
+    /// The mark of packets that come back with a verdict by the rules that an earlier run has left, if that is not the one of
+    /// these: what they send to the queue would come back, by verdicts with our marks, to rules that do not know them.
+    ///
+    /// # Errors
+    /// iptables is missing or refuses.
+    pub fn left_with_other_marks(&self) -> Result<Option<String>, ToolError> {
+        let own = self.marks.answered();
+        for Family { save, .. } in FAMILIES {
+            let saved = save.run(&["-t", "mangle"], "")?;
+            if let Some(mark) = answered(&saved).filter(|mark| **mark != own) {
+                return Ok(Some(mark.to_owned()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Lists the rules that are in force.
+    ///
+    /// # Errors
+    /// iptables is missing or refuses.
+    pub fn standing() -> Result<Standing, ToolError> {
+        let mut lines = Vec::new();
+        for Family { save, .. } in FAMILIES {
+            lines.extend(standing(&save.run(&["-t", "mangle"], "")?));
+        }
+        Ok(Standing(lines))
+    }
+
     /// Takes the rules out. Nothing is left, also of an earlier run.
     ///
     /// # Errors
@@ -198,10 +234,10 @@ impl Rules {
             lines.push(format!("-A {CROSSING} {crossing} -g {FORWARD}"));
         }
         // All of it: no match on connections' marks holds for a packet that belongs to none.
-        lines.push(format!("-A FORWARD -j {CROSSING}"));
+        lines.push(format!("-A {HOOK} -j {CROSSING}"));
         // What comes back has met the host's rules, which come before ours, and would be asked about for ever.
         let answered = self.marks.answered();
-        lines.push(format!("-I FORWARD -m mark --mark {answered} -j {MARK}"));
+        lines.push(format!("-I {HOOK} -m mark --mark {answered} -j {MARK}"));
         lines.push("COMMIT\n".to_owned());
         lines.join("\n")
     }
@@ -343,41 +379,9 @@ impl Rules {
     }
 }
 
-/// Commands that remove the jumps to our chains from all others, of what iptables-save printed.
-fn jumps(saved: &str) -> Vec<String> {
-    let to_ours = |rule: &&str| {
-        let (chain, rule) = rule.split_once(' ').unwrap_or_default();
-        let to = rule.rsplit_once("-j ").map(|(_, to)| to);
-        !CHAINS.contains(&chain) && to.is_some_and(|to| CHAINS.contains(&to))
-    };
-    saved
-        .lines()
-        .filter_map(|line| line.strip_prefix("-A "))
-        .filter(to_ours)
-        .map(|line| format!("-D {line}"))
-        .collect()
-}
-
-/// All that removes our chains and jumps; empty where there are none.
-fn removal(saved: &str) -> String {
-    let chains: Vec<&str> = CHAINS
-        .into_iter()
-        .filter(|chain| saved.contains(&format!("\n:{chain} ")))
-        .collect();
-    if chains.is_empty() {
-        return String::new();
-    }
-    let mut lines = vec!["*mangle".to_owned()];
-    lines.extend(jumps(saved));
-    lines.extend(chains.iter().map(|chain| format!("-F {chain}")));
-    lines.extend(chains.iter().map(|chain| format!("-X {chain}")));
-    lines.push("COMMIT\n".to_owned());
-    lines.join("\n")
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Border, Marks, Programs, Rules, jumps, removal};
+    use super::{Border, Marks, Programs, Rules};
 
     fn rules() -> Rules {
         Rules {
@@ -513,32 +517,5 @@ mod tests {
             assert!(text.contains(queues), "{text}");
         }
         assert!(!text.contains("bypass") && !text.contains("bpf"));
-    }
-
-    #[test]
-    fn only_our_own_lines_are_removed() {
-        let saved = "# Generated\n*mangle\n:FORWARD ACCEPT [0:0]\n:RINGWAY - [0:0]\n:RINGWAY-CROSSING - [0:0]\n\
-                     :RINGWAY-MARK - [0:0]\n-A FORWARD -j TCPMSS --clamp-mss-to-pmtu\n-A FORWARD -i lan0 -o wan0 -j RINGWAY\n\
-                     -A FORWARD -j RINGWAY-CROSSING\n-A FORWARD -j RINGWAYS\n\
-                     -A POSTROUTING -o wan0 -j RINGWAY-MARK\n-A OTHER -j RINGWAY\n-A RINGWAY-CROSSING -i lan0 -o wan0 -j RINGWAY\nCOMMIT\n";
-        assert_eq!(
-            jumps(saved),
-            [
-                "-D FORWARD -i lan0 -o wan0 -j RINGWAY",
-                "-D FORWARD -j RINGWAY-CROSSING",
-                "-D POSTROUTING -o wan0 -j RINGWAY-MARK",
-                "-D OTHER -j RINGWAY"
-            ]
-        );
-        let text = removal(saved);
-        assert!(
-            text.ends_with(
-                "-F RINGWAY-CROSSING\n-F RINGWAY\n-F RINGWAY-MARK\n\
-                 -X RINGWAY-CROSSING\n-X RINGWAY\n-X RINGWAY-MARK\nCOMMIT\n"
-            ),
-            "{text}"
-        );
-        assert!(!text.contains("TCPMSS"));
-        assert_eq!(removal("*mangle\n:FORWARD ACCEPT [0:0]\nCOMMIT\n"), "");
     }
 }

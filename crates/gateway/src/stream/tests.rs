@@ -364,7 +364,7 @@ fn a_large_receivers_window_may_come_before_the_segment_that_is_missing() {
             .handle_segment(NOW, &segment, 2 * MAX_AHEAD, &mut case.output)
     };
     assert_eq!(take(&mut case, 0), Decision::Deliver);
-    // Linux offers at most half of its 6 MiB at first, and never all of them.
+    // Linux offers at most half of its 32 MiB.
     let mut number = 2;
     while take(&mut case, number) == Decision::Ahead {
         number += 1;

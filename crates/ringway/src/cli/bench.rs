@@ -51,8 +51,8 @@ rules-20 and rules-200: so many rules on applications of which nothing comes. te
 suricata: the same load through Suricata, if it is installed.
 
 cache: 64 callers dial a blocked service again and again, alone and beside iperf3. drops: one core sends calls to it as fast as it
-can, and 20000 a second, for at most 30 seconds each; nft copies them on their way. fast-pass: a file of 300 MB, of which at most
---seconds are loaded, over lines with loss and delay. others: 8 connections of iperf3 beside files that clamd scans. programs: what
+can, and 20000 a second, for at most 30 seconds each; nft copies them on their way. fast-pass: a file of 300 MB over lines with loss
+and delay, whole where nothing is lost at random, else for at most --seconds. others: 8 connections of iperf3 beside files that clamd scans. programs: what
 a packet costs on each path, what the kernel's programs take of it, and the memory of their maps. stages: each stage of a packet
 alone, from memory. memory: what a process grows by for 10 000 to 1 000 000 flows. ndpi: recall and precision beside ndpiReader.
 --quick measures the ladder only, unless --only asks for more.")]

@@ -331,7 +331,7 @@ const CONTROL: &str = "/run/ringway/gate.sock";
 Examples:
   ringway gate down lan0 wan0
 
-Nothing of the gateway is left then. While one runs, stop that first: it would go on asking a queue that gets nothing.")]
+Nothing of the gateway is left then. While one runs, stop that first: it would put its rules back.")]
 pub(crate) struct DownArgs {
     /// Interfaces whose classes of bandwidth and in-kernel filters are removed too
     #[arg(value_name = "INTERFACE")]

@@ -44,14 +44,8 @@ pub(super) fn text(status: &Status) -> String {
         policy.push_str(&format!(", taken back in {seconds} s unless confirmed"));
     }
     field("policy", policy);
-    if status.queues < status.queues_begun {
-        field(
-            "queues",
-            format!(
-                "only {} of {} answer: start the gateway anew, its log says why",
-                status.queues, status.queues_begun
-            ),
-        );
+    for (name, wrong) in wrong(status) {
+        field(name, wrong);
     }
     field("flows", HumanCount(status.flows).to_string());
     field("packets seen", HumanCount(status.packets).to_string());
@@ -91,6 +85,26 @@ pub(super) fn text(status: &Status) -> String {
         format!("{} ({} lost)", status.events, status.events_lost),
     );
     table.text()
+}
+
+/// What somebody has to look after.
+fn wrong(status: &Status) -> Vec<(&'static str, String)> {
+    let mut wrong = Vec::new();
+    if status.queues < status.queues_begun {
+        let told = format!(
+            "only {} of {} answer: start the gateway anew, its log says why",
+            status.queues, status.queues_begun
+        );
+        wrong.push(("queues", told));
+    }
+    if status.rules_put_back > 0 {
+        let told = format!(
+            "put back {} times: another program changes the packet filter",
+            status.rules_put_back
+        );
+        wrong.push(("rules", told));
+    }
+    wrong
 }
 
 /// Shows the flows that are not over.

@@ -1,7 +1,7 @@
 //! What the running gateway answers over its control socket.
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,19 +15,22 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 
 use super::message::{Reply, Request, Status};
 use super::rules;
 use super::up::{ANSWER, can_be_carried_out};
 use super::writer::{Ended, Written};
 use crate::failure::Failure;
-use crate::limits::{GATE_FLOWS, GATE_REQUEST, GATE_REQUEST_TIME, GATE_REQUESTS};
+use crate::limits::{GATE_FLOWS, GATE_REQUEST, GATE_REQUEST_TIME, GATE_REQUESTS, RULES_LOOK};
 
 /// What a policy needs of the system: rules and classes.
 pub(super) trait System: Send + Sync {
     /// Puts the rules and classes of this policy in force; may wait for others who change them.
     fn set_up(&self, policy: &Policy, mode: Mode) -> Result<(), Failure>;
+
+    /// Whether the rules are as they were put in force.
+    fn stands(&self) -> Result<bool, Failure>;
 }
 
 /// The policy at work, and what to go back to.
@@ -52,6 +55,8 @@ pub(super) struct Daemon {
     changes: Mutex<bool>,
     /// Nobody waits for anything while holding it.
     state: Mutex<State>,
+    /// How often the rules had to be put back.
+    put_back: AtomicU64,
     /// Rung when there is another time at which a policy is taken back.
     retimed: Notify,
 }
@@ -79,13 +84,64 @@ impl Daemon {
                 policy,
                 earlier: None,
             }),
+            put_back: AtomicU64::new(0),
             retimed: Notify::new(),
         }
     }
 
-    /// Answers for ever, and takes back what nobody confirmed, whoever is being answered.
+    /// Answers for ever, takes back what nobody confirmed, and puts back rules that others take out, whoever is being answered.
     pub(super) async fn serve(self: &Arc<Self>, socket: &ControlSocket) {
-        tokio::join!(self.answer_all(socket), self.take_back());
+        tokio::join!(
+            self.answer_all(socket),
+            self.take_back(),
+            self.look_after_rules()
+        );
+    }
+
+    async fn look_after_rules(self: &Arc<Self>) {
+        loop {
+            sleep(RULES_LOOK).await;
+            let daemon = Arc::clone(self);
+            if let Err(error) = spawn_blocking(move || daemon.put_back()).await {
+                tracing::error!(%error, "the rules were not looked after");
+            }
+        }
+    }
+
+    /// Puts the rules back if somebody has changed them: a firewall that loads its own anew takes out all others, and with them the gateway.
+    fn put_back(&self) {
+        let closed = held(&self.changes);
+        if *closed {
+            return;
+        }
+        match self.system.stands() {
+            Ok(true) => return,
+            Ok(false) => {}
+            Err(failure) => {
+                let reason = failure.message();
+                tracing::warn!(reason, "the packet filter's rules could not be listed");
+                return;
+            }
+        }
+        let (policy, mode) = {
+            let state = held(&self.state);
+            (Arc::clone(&state.policy), state.mode)
+        };
+        match self.system.set_up(&policy, mode) {
+            Ok(()) => {
+                self.put_back.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(
+                    "another program changed the gateway's rules, or put some before them: they are back"
+                );
+            }
+            Err(failure) => {
+                let reason = failure.message();
+                tracing::error!(
+                    reason,
+                    "another program changed the gateway's rules, and they could not be put back"
+                );
+            }
+        }
     }
 
     /// Waits for a change of policy that is under way; there is none after it.
@@ -209,6 +265,7 @@ impl Daemon {
                 .map(|(at, ..)| at.saturating_duration_since(Instant::now()).as_secs()),
             queues: u64::try_from(totals.len()).unwrap_or(u64::MAX),
             queues_begun: u64::try_from(self.queues.len()).unwrap_or(u64::MAX),
+            rules_put_back: self.put_back.load(Ordering::Relaxed),
             flows: sum(&|totals| u64::try_from(totals.flows).unwrap_or(u64::MAX)),
             packets: sum(&|totals| totals.counters.packets),
             dropped: sum(&|totals| totals.dropped),

@@ -10,7 +10,7 @@ use ringway_gateway::linux::kernel::Kernel;
 use ringway_gateway::linux::kernel::features::unverified;
 use ringway_gateway::linux::kernel::parts::{Part, Wanted, Without};
 use ringway_gateway::linux::marks::Marks;
-use ringway_gateway::linux::rules::{Programs, Rules};
+use ringway_gateway::linux::rules::{Programs, Rules, Standing};
 use ringway_gateway::linux::shaper;
 use ringway_gateway::linux::terminate::redirect::{self, Redirect};
 use ringway_gateway::linux::terminate::{Doors, Terminator};
@@ -36,6 +36,8 @@ pub(super) struct Installation {
     doors: Option<Doors>,
     /// Ports at which any may have ended since the start.
     ended: Arc<Mutex<Vec<RangeInclusive<u16>>>>,
+    /// The rules as they were put in.
+    standing: Arc<Mutex<Option<Standing>>>,
     /// Why the packet filter asks no programs.
     unasked: Arc<Mutex<Option<String>>>,
 }
@@ -73,6 +75,7 @@ impl Installation {
             in_kernel: None,
             doors: None,
             ended: Arc::default(),
+            standing: Arc::default(),
             unasked: Arc::default(),
             rules: Rules {
                 border,
@@ -86,6 +89,18 @@ impl Installation {
                 triage: false,
             },
         })
+    }
+
+    /// Refuses to begin behind the rules of a run with other marks: packets would go round between those and the queue.
+    pub(super) fn fits_what_was_left(&self) -> Result<(), Failure> {
+        match self.rules.left_with_other_marks() {
+            Ok(None) => Ok(()),
+            Ok(Some(mark)) => Err(Failure::usage(format_args!(
+                "an earlier run with another --mask has left its rules (they mark packets with {mark}): `ringway gate down` takes them out"
+            ))),
+            // Told when the rules are put in.
+            Err(_) => Ok(()),
+        }
     }
 
     pub(super) fn numbers(&self) -> impl Iterator<Item = (u16, u16)> {
@@ -233,6 +248,16 @@ impl System for Installation {
             );
         }
         *held(&self.unasked) = set_up.unasked;
+        // What cannot be listed is not looked after.
+        *held(&self.standing) = Rules::standing().ok();
         self.redirect(policy, mode)
+    }
+
+    fn stands(&self) -> Result<bool, Failure> {
+        let laid = held(&self.standing).clone();
+        let Some(laid) = laid else {
+            return Ok(true);
+        };
+        Ok(Rules::standing().map_err(Failure::failed)? == laid)
     }
 }

@@ -68,6 +68,9 @@ pub(super) struct Status {
     /// Queues whose loops answer, and how many there should be.
     pub(super) queues: u64,
     pub(super) queues_begun: u64,
+    /// How often another program had changed the packet filter's rules, and they were put back.
+    #[serde(default)]
+    pub(super) rules_put_back: u64,
     pub(super) flows: u64,
     pub(super) packets: u64,
     pub(super) dropped: u64,

@@ -100,6 +100,11 @@ pub(super) fn text(status: &Status, ended: &[Ended]) -> Result<String, fmt::Erro
     );
     count("resets", "Resets that were sent", status.resets);
     count(
+        "rules_put_back",
+        "Times that another program had changed the packet filter's rules, and they were put back",
+        status.rules_put_back,
+    );
+    count(
         "resets_failed",
         "Resets that could not be sent",
         status.resets_failed,

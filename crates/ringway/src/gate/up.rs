@@ -59,12 +59,8 @@ pub(crate) async fn up(
     make_folder(&args.state)?;
     // Before anything that another gateway may be writing is tidied away.
     let alone = StateLock::take(&args.state)?;
-    if let Some(folder) = args.control.parent() {
-        make_folder(folder)?;
-    }
-    let socket = ControlSocket::bind(&args.control)
-        .await
-        .map_err(Failure::failed)?;
+    installation.fits_what_was_left()?;
+    let socket = control(&args.control).await?;
     let measured_at = match args.metrics {
         Some(address) => Some(listen(address).await?),
         None => None,
@@ -120,6 +116,14 @@ pub(crate) async fn up(
     writer.thread.join().ok();
     drop(alone);
     told.and(ended).and(removed)
+}
+
+/// Where the gateway is asked.
+async fn control(path: &Path) -> Result<ControlSocket, Failure> {
+    if let Some(folder) = path.parent() {
+        make_folder(folder)?;
+    }
+    ControlSocket::bind(path).await.map_err(Failure::failed)
 }
 
 /// Where what is told is written down.

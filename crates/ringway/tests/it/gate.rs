@@ -18,6 +18,7 @@ mod ends;
 mod evasions;
 mod faults;
 mod files;
+mod firewalls;
 mod howto;
 mod irc;
 mod kept;

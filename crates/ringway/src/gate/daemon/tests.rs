@@ -35,6 +35,8 @@ struct Tools {
     words: Mutex<Option<Receiver<()>>>,
     /// The classes of each policy that was put to work.
     classes: Mutex<Vec<Vec<String>>>,
+    /// Somebody has changed the rules.
+    changed: AtomicBool,
 }
 
 impl System for Arc<Tools> {
@@ -50,7 +52,12 @@ impl System for Arc<Tools> {
             let words = self.words.lock().unwrap();
             words.as_ref().unwrap().recv().ok();
         }
+        self.changed.store(false, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn stands(&self) -> Result<bool, Failure> {
+        Ok(!self.changed.load(Ordering::Relaxed))
     }
 }
 
@@ -114,6 +121,24 @@ fn a_policy_is_said_to_be_at_work_once_every_queue_obeys() {
     let told = done(daemon.reply(apply(None)));
     assert_eq!(*slow.1.lock().unwrap(), Mode::Enforce);
     assert_eq!(told, "second.toml is at work from now on");
+}
+
+#[test]
+fn rules_that_others_change_are_put_back_until_the_gateway_ends() {
+    let tools = Arc::new(Tools::default());
+    let daemon = daemon(vec![queue(Duration::ZERO).0], &tools);
+    let laid = || tools.classes.lock().unwrap().len();
+    daemon.put_back();
+    assert_eq!((laid(), daemon.status().rules_put_back), (0, 0));
+    tools.changed.store(true, Ordering::Relaxed);
+    daemon.put_back();
+    assert_eq!((laid(), daemon.status().rules_put_back), (1, 1));
+    daemon.put_back();
+    assert_eq!(laid(), 1);
+    daemon.close();
+    tools.changed.store(true, Ordering::Relaxed);
+    daemon.put_back();
+    assert_eq!(laid(), 1);
 }
 
 #[test]

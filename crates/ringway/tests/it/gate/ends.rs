@@ -239,6 +239,31 @@ const OTHERS: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\nac
 const ALLOWED: &str = "[[rule]]\nname = \"web\"\napp = \"http\"\naction = \"allow\"\n";
 
 #[test]
+fn a_gateway_with_other_marks_does_not_begin_behind_the_rules_that_one_has_left() -> Tested {
+    let Some(mut border) = Border::new("rules with other marks") else {
+        return Ok(());
+    };
+    border.up(OTHERS, &["--enforce", "--leave"]);
+    border.status();
+    border.daemon().terminate()?;
+    let left = border.traces();
+    let others = border.gate_up(OTHERS, &["--enforce", "--leave", "--mask", "0xff"]);
+    let refused = border.program().run(&others)?;
+    let mend = "`ringway gate down` takes them out";
+    if refused.code != Some(2) || !refused.stderr.contains(mend) {
+        return wrong(format!("{:?} {}", refused.code, refused.stderr));
+    }
+    if left.is_empty() || border.traces() != left {
+        return wrong("what was left is changed");
+    }
+    let down = ["gate", "down", &border.inside, &border.outside];
+    border.program().run(down)?;
+    border.up(OTHERS, &["--enforce", "--mask", "0xff"]);
+    border.status();
+    Ok(())
+}
+
+#[test]
 fn connections_that_are_decided_or_fail_open_outlive_a_restart_and_keep_their_class() -> Tested {
     on_each(|path| {
         let body = random_bytes("restarted", LONG);

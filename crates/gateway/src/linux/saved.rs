@@ -1,0 +1,122 @@
+//! Our rules in what `iptables-save -t mangle` prints, and what takes them out.
+
+use super::rules::{CHAINS, HOOK, MARK};
+
+/// The mark of packets that come back with a verdict, of what iptables-save printed.
+pub(super) fn answered(saved: &str) -> Option<&str> {
+    let jump = format!(" -j {MARK}");
+    saved.lines().find_map(|line| {
+        let rule = line.strip_prefix("-A FORWARD -m mark --mark ")?;
+        rule.strip_suffix(jump.as_str())
+    })
+}
+
+/// Our rules, with whatever stands before the first of them in FORWARD, of what iptables-save printed.
+pub(super) fn standing(saved: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut met = false;
+    for rule in saved.lines().filter_map(|line| line.strip_prefix("-A ")) {
+        let (chain, rest) = rule.split_once(' ').unwrap_or_default();
+        let ours = CHAINS.contains(&chain);
+        let jump = rest
+            .rsplit_once("-j ")
+            .is_some_and(|(_, to)| CHAINS.contains(&to));
+        let before = chain == HOOK && !met;
+        met |= chain == HOOK && jump;
+        if ours || jump || before {
+            lines.push(rule.to_owned());
+        }
+    }
+    lines
+}
+
+/// Commands that remove the jumps to our chains from all others, of what iptables-save printed.
+pub(super) fn jumps(saved: &str) -> Vec<String> {
+    let to_ours = |rule: &&str| {
+        let (chain, rule) = rule.split_once(' ').unwrap_or_default();
+        let to = rule.rsplit_once("-j ").map(|(_, to)| to);
+        !CHAINS.contains(&chain) && to.is_some_and(|to| CHAINS.contains(&to))
+    };
+    saved
+        .lines()
+        .filter_map(|line| line.strip_prefix("-A "))
+        .filter(to_ours)
+        .map(|line| format!("-D {line}"))
+        .collect()
+}
+
+/// All that removes our chains and jumps; empty where there are none.
+pub(super) fn removal(saved: &str) -> String {
+    let chains: Vec<&str> = CHAINS
+        .into_iter()
+        .filter(|chain| saved.contains(&format!("\n:{chain} ")))
+        .collect();
+    if chains.is_empty() {
+        return String::new();
+    }
+    let mut lines = vec!["*mangle".to_owned()];
+    lines.extend(jumps(saved));
+    lines.extend(chains.iter().map(|chain| format!("-F {chain}")));
+    lines.extend(chains.iter().map(|chain| format!("-X {chain}")));
+    lines.push("COMMIT\n".to_owned());
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{answered, jumps, removal, standing};
+
+    #[test]
+    fn what_others_change_of_ours_or_put_before_it_is_seen_and_nothing_else() {
+        let saved = |before: &str, chain: &str, behind: &str| {
+            format!(
+                "*mangle\n:FORWARD ACCEPT [7:0]\n:RINGWAY-MARK - [0:0]\n-A INPUT -j ACCEPT\n{before}\
+                 -A FORWARD -m mark --mark 0x1/0x1 -j RINGWAY-MARK\n{behind}-A FORWARD -j RINGWAY-CROSSING\n\
+                 {chain}-A POSTROUTING -j OTHER\nCOMMIT\n"
+            )
+        };
+        let rule = "-A RINGWAY-MARK -j ACCEPT\n";
+        assert_eq!(answered(&saved("", rule, "")), Some("0x1/0x1"));
+        assert_eq!(
+            answered("*mangle\n-A FORWARD -j RINGWAY-MARK\nCOMMIT\n"),
+            None
+        );
+        let laid = standing(&saved("", rule, ""));
+        assert_eq!(laid.len(), 3);
+        let other = "-A FORWARD -j MARK --set-mark 0x1\n";
+        assert_eq!(standing(&saved("", rule, other)), laid);
+        assert_ne!(standing(&saved(other, rule, "")), laid);
+        assert_ne!(standing(&saved("", "", "")), laid);
+        assert_eq!(
+            standing("*mangle\n:FORWARD ACCEPT [0:0]\nCOMMIT\n").len(),
+            0
+        );
+    }
+
+    #[test]
+    fn only_our_own_lines_are_removed() {
+        let saved = "# Generated\n*mangle\n:FORWARD ACCEPT [0:0]\n:RINGWAY - [0:0]\n:RINGWAY-CROSSING - [0:0]\n\
+                     :RINGWAY-MARK - [0:0]\n-A FORWARD -j TCPMSS --clamp-mss-to-pmtu\n-A FORWARD -i lan0 -o wan0 -j RINGWAY\n\
+                     -A FORWARD -j RINGWAY-CROSSING\n-A FORWARD -j RINGWAYS\n\
+                     -A POSTROUTING -o wan0 -j RINGWAY-MARK\n-A OTHER -j RINGWAY\n-A RINGWAY-CROSSING -i lan0 -o wan0 -j RINGWAY\nCOMMIT\n";
+        assert_eq!(
+            jumps(saved),
+            [
+                "-D FORWARD -i lan0 -o wan0 -j RINGWAY",
+                "-D FORWARD -j RINGWAY-CROSSING",
+                "-D POSTROUTING -o wan0 -j RINGWAY-MARK",
+                "-D OTHER -j RINGWAY"
+            ]
+        );
+        let text = removal(saved);
+        assert!(
+            text.ends_with(
+                "-F RINGWAY-CROSSING\n-F RINGWAY\n-F RINGWAY-MARK\n\
+                 -X RINGWAY-CROSSING\n-X RINGWAY\n-X RINGWAY-MARK\nCOMMIT\n"
+            ),
+            "{text}"
+        );
+        assert!(!text.contains("TCPMSS"));
+        assert_eq!(removal("*mangle\n:FORWARD ACCEPT [0:0]\nCOMMIT\n"), "");
+    }
+}

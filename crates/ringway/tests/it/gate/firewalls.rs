@@ -1,0 +1,52 @@
+//! Other programs that change the packet filter's rules while the gateway is at work.
+
+use super::beside::{Tested, until, wrong};
+use super::border::Border;
+use super::both::on_each;
+use super::scans::{fetch, serve};
+
+const POLICY: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
+const PORT: u16 = 8_001;
+const BODY: &[u8] = b"what arrives though somebody has changed the rules";
+/// What a firewall does that loads its rules anew.
+const FLUSH: &str = "iptables -t mangle -F; iptables -t mangle -X";
+/// A rule before all others that leaves nothing of marks: what comes back from the queue with a verdict is queued again.
+const REMARK: &str = "iptables -t mangle -I FORWARD -j MARK --set-mark 0x1";
+
+/// The rules are what they were, and were put back so often.
+fn until_put_back(border: &Border, (before, times): (&str, u64)) -> Tested {
+    until(
+        "the rules do not come back",
+        || border.traces(),
+        || border.traces() == before && border.status()["rules_put_back"] == times,
+    )
+}
+
+#[test]
+fn rules_that_another_program_takes_out_or_stands_before_are_put_back() -> Tested {
+    on_each(|path| {
+        let Some(mut border) = Border::on("another program's rules", path) else {
+            return Ok(());
+        };
+        serve(&border, PORT, BODY.to_vec(), true);
+        border.up(POLICY, &["--enforce"]);
+        let before = border.traces();
+        border.gateway.check(&["sh", "-c", FLUSH])?;
+        if border.traces() == before {
+            return wrong("nothing was taken out");
+        }
+        until_put_back(&border, (&before, 1))?;
+        border.gateway.check(&["sh", "-c", REMARK])?;
+        until("nothing arrives", String::new, || {
+            fetch(&border, PORT, "a.bin") == BODY
+        })?;
+        until_put_back(&border, (&before, 2))?;
+        // The other's rule is left, behind ours.
+        let rules = border.gateway.check(&["iptables-save", "-t", "mangle"])?;
+        let place = |part: &str| rules.find(part);
+        match (place("-j RINGWAY-MARK"), place("-j MARK --set-xmark 0x1/")) {
+            (Some(ours), Some(theirs)) if ours < theirs => Ok(()),
+            _ => wrong(rules),
+        }
+    })
+}
