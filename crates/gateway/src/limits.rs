@@ -379,6 +379,10 @@ pub const SCAN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Source: half of clamd's usual `MaxThreads` times its queue. Past it the one that stood still for longest is given up.
 pub const MAX_SCAN_SESSIONS: usize = 512;
 
+/// Time between two looks whether the connection cache stands behind the drivers of all interfaces of the border, while somebody is blocked.
+/// Source: chosen: as long as a call takes to be repeated. Until then calls by an interface that came again are refused further on.
+pub const PLACES_LOOK: Duration = Duration::from_secs(1);
+
 /// How far threads that answer for queued packets come before others, as `nice` counts.
 /// Source: measured (docs/benchmarks.md, "Files behind a filter"): with less, packets wait for their verdicts behind whoever else is at work
 /// on the machine, for longer than senders wait for acknowledgements, and are sent twice. With more, a flood of undecided flows would leave

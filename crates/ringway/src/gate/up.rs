@@ -107,6 +107,9 @@ pub(crate) async fn up(
     }
     drop(socket);
     daemon.close();
+    if let Some(kernel) = &mut kernel {
+        kernel.rest();
+    }
     // Of what nobody has heard of nothing stays.
     let stays = args.leave && told.is_ok();
     let removed = installation.end(stays);
@@ -296,7 +299,9 @@ fn ready(
         cache,
     };
     for placed in cache {
-        let Placed { interface, at, why } = placed;
+        let Placed {
+            interface, at, why, ..
+        } = placed;
         let why = why.as_deref().unwrap_or_default();
         tracing::info!(%interface, %at, %why, "where the kernel refuses calls like a blocked one");
     }

@@ -37,6 +37,9 @@ pub struct Placed {
     pub interface: String,
     /// `xdp`: in its driver; `tc`: behind it; `filter`: not before the packet filter, which refuses by its own program if there is one.
     pub at: &'static str,
+    /// It stands there while somebody is blocked only.
+    #[serde(skip)]
+    pub(super) while_needed: bool,
     /// Why it is not further to the front; `None`: it is where it is wanted.
     pub why: Option<String>,
 }
@@ -50,6 +53,7 @@ pub(super) fn put(
     let placed = |at, why| Placed {
         interface: interface.to_owned(),
         at,
+        while_needed: false,
         why,
     };
     if !has_frames(interface) {
@@ -75,8 +79,15 @@ pub(super) fn put(
         }
         Err(Some(why)) if place == Place::Xdp => Err(KernelError::Refused(REFUSE_EARLY, why)),
         Err(why) => {
-            ingress::put(interface, programs)?;
-            Ok(placed("tc", why))
+            // Where the kernel has lists, it is put in and taken out at no cost.
+            let while_needed = ingress::listed(interface).is_ok();
+            if !while_needed {
+                ingress::take(interface, programs)?;
+            }
+            Ok(Placed {
+                while_needed,
+                ..placed("tc", why)
+            })
         }
     }
 }

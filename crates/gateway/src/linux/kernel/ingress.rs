@@ -18,7 +18,7 @@ pub const LINK: &str = "refuse_at_";
 const PREFERENCE: &str = "7110";
 
 /// Puts the program that is pinned in this folder at an interface's ingress, in place of an earlier one of ours.
-pub(super) fn put(interface: &str, programs: &Path) -> Result<(), ToolError> {
+pub(super) fn take(interface: &str, programs: &Path) -> Result<(), ToolError> {
     let link = link(interface, programs);
     // What is not there is refused by tc, which says so.
     let listed = link.as_deref().map(|link| list(interface, programs, link));

@@ -6,6 +6,7 @@
 //! | [`features`] | what this kernel and this machine have of what it needs |
 //! | [`ingress`] | the connection cache behind it |
 //! | [`handed`] | what had passed in a flow before user space was asked about it |
+//! | `keeper` | takes the connection cache's places while somebody is blocked |
 //! | [`judge`] | what need not be asked about: signatures and policy, compiled |
 //! | [`parts`] | its parts, each of which goes without the others |
 //! | [`pinned`] | where programs and maps outlive a run |
@@ -19,6 +20,7 @@ pub mod features;
 pub mod handed;
 pub mod ingress;
 pub mod judge;
+mod keeper;
 pub mod parts;
 pub mod pinned;
 pub mod refused;
@@ -35,6 +37,7 @@ pub use self::early::unhook;
 use self::early::{Place, Placed};
 use self::handed::Handed;
 use self::judge::Judge;
+use self::keeper::{Keeper, Places};
 use self::parts::{Part, Wanted, Without};
 use self::pinned::{folder, folders, remove_all, remove_others};
 pub use self::pinned::{mount, remove};
@@ -95,6 +98,8 @@ pub struct Kernel {
     wanted: Wanted,
     without: Vec<Without>,
     fresh: Fresh,
+    /// Takes places while somebody is blocked.
+    keeper: Option<Keeper>,
 }
 
 /// A folder that there was not before, and that goes if nothing comes of it: its maps are tens of megabytes.
@@ -332,7 +337,7 @@ impl Kernel {
     }
 
     /// Puts the connection cache at the interfaces.
-    fn put(&self, border: &Border, place: Place) -> Result<Vec<Placed>, KernelError> {
+    fn put(&mut self, border: &Border, place: Place) -> Result<Vec<Placed>, KernelError> {
         if !self.has(Part::CacheAtTc) {
             return Ok(Vec::new());
         }
@@ -340,7 +345,22 @@ impl Kernel {
         let placed = border
             .all()
             .map(|interface| early::put(interface, &self.folder, (place, self.late.as_deref())));
-        placed.collect()
+        let placed: Vec<Placed> = placed.collect::<Result<_, _>>()?;
+        let listed = placed.iter().filter(|placed| placed.while_needed);
+        let listed: Vec<String> = listed.map(|placed| placed.interface.clone()).collect();
+        if !listed.is_empty() {
+            let cache = self.shared.cache.clone();
+            let places = Places::new(listed, self.folder.clone(), cache);
+            let keeper = Keeper::start(places)
+                .map_err(|error| KernelError::Refused(REFUSE, error.to_string()))?;
+            self.keeper = Some(keeper);
+        }
+        Ok(placed)
+    }
+
+    /// Where the connection cache stands does not change any more.
+    pub fn rest(&mut self) {
+        self.keeper = None;
     }
 
     fn of(
@@ -386,6 +406,7 @@ impl Kernel {
             wanted,
             without,
             fresh: Fresh(None),
+            keeper: None,
         })
     }
 

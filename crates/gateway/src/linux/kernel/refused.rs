@@ -5,12 +5,14 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aya::maps::{HashMap, MapData, RingBuf};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::keeper::Word;
 use crate::packet::L4;
 use crate::verdict::{BlockedCall, Cached, Call, RefusedCalls};
 
@@ -34,6 +36,10 @@ struct Told {
     announced: BTreeSet<Call>,
     /// Those that an earlier run has told of, and no queue of this one.
     left: BTreeSet<Call>,
+    /// Until when somebody is refused, since boot.
+    latest: Duration,
+    /// Who is told that somebody is.
+    keeper: Option<Sender<Word>>,
 }
 
 impl fmt::Debug for KernelCache {
@@ -49,7 +55,12 @@ impl KernelCache {
             map,
             announced: BTreeSet::new(),
             left: BTreeSet::new(),
+            latest: Duration::ZERO,
+            keeper: None,
         };
+        let times = told.map.iter().flatten();
+        let latest = times.map(|(_, value)| number(&value, 0)).max();
+        told.latest = Duration::from_nanos(latest.unwrap_or(0));
         let known = told.known(Duration::ZERO);
         told.left = known.iter().map(|blocked| blocked.call).collect();
         let announced = known.iter().filter(|blocked| blocked.announced);
@@ -72,6 +83,17 @@ impl KernelCache {
         }
         told.announced.clear();
         told.left.clear();
+        told.latest = Duration::ZERO;
+    }
+
+    /// Whether anybody is refused.
+    pub(super) fn refuses(&self) -> bool {
+        self.told().latest > since_boot()
+    }
+
+    /// From now on this keeper is told when somebody is refused, and nobody was.
+    pub(super) fn tell_keeper(&self, keeper: Sender<Word>) {
+        self.told().keeper = Some(keeper);
     }
 
     /// Who is refused, also those whom an earlier run has told it; `now` is the time since the Unix epoch. Of those whose time is over
@@ -137,7 +159,10 @@ impl Told {
         let key = key(&blocked.call);
         // Refusals that were counted stay counted.
         let mut value = self.map.get(&key, 0).unwrap_or([0; BLOCKED]);
-        let until = since_boot().saturating_add(blocked.until.saturating_sub(now));
+        let boot = since_boot();
+        let until = boot.saturating_add(blocked.until.saturating_sub(now));
+        let nobody = self.latest <= boot;
+        self.latest = self.latest.max(until);
         put(&mut value, 0, nanoseconds(until));
         if let Some(announced) = value.get_mut(ANNOUNCED) {
             *announced = blocked.announced.into();
@@ -149,6 +174,10 @@ impl Told {
             self.announced.remove(&blocked.call);
         }
         self.map.insert(key, value, 0).ok();
+        if let Some(keeper) = self.keeper.as_ref().filter(|_| nobody) {
+            // One that has gone has nothing to keep.
+            keeper.send(Word::Blocked).ok();
+        }
     }
 
     /// What was refused and not told.

@@ -11,7 +11,7 @@ use ringway_testbed::Program;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::Value;
 
-use super::beside::{Tested, refused, wrong};
+use super::beside::{Tested, refused, until, wrong};
 use super::border::{Border, DEADLINE, SERVER, SERVER_V6};
 use super::both::GatePath;
 use crate::program;
@@ -127,7 +127,12 @@ fn calls_end_at(test: &str, wanted: &str, place: &str) -> Tested {
     border.up(BLOCK, &[&KERNEL[..], &["--cache-at", wanted]].concat());
     let early = drivers(&border)?.matches("name refuse_early").count();
     let late = hooks(&border)?.matches(AT_INGRESS).count();
-    let expected = if place == "xdp" { (2, 0) } else { (0, 2) };
+    let expected = match place {
+        "xdp" => (2, 0),
+        // Where a place costs nothing to take, it is taken when somebody is blocked.
+        _ if has_lists(&border)? => (0, 0),
+        _ => (0, 2),
+    };
     if (early, late) != expected {
         return wrong(format!("{early} in drivers, {late} behind them"));
     }
@@ -138,6 +143,9 @@ fn calls_end_at(test: &str, wanted: &str, place: &str) -> Tested {
     }
     for at in [&v4, &v6] {
         answered(&border, at, HELLO, false)?;
+    }
+    if place == "tc" {
+        until_at_ingress(&border)?;
     }
     let before = border.status();
     for _attempt in 0..5 {
@@ -162,6 +170,49 @@ fn calls_end_at(test: &str, wanted: &str, place: &str) -> Tested {
     let left = [hooks(&border)?, drivers(&border)?].concat();
     if left.contains("refuse") {
         return wrong(format!("left: {left}"));
+    }
+    Ok(())
+}
+
+/// The program is at both interfaces' ingress, as it is once somebody is blocked.
+fn until_at_ingress(border: &Border) -> Tested {
+    let there = || hooks(border).is_ok_and(|hooks| hooks.matches(AT_INGRESS).count() == 2);
+    until("no program at the ingress", || border.traces(), there)
+}
+
+/// Somebody is blocked, and the program is where it refuses.
+pub(super) fn block_somebody(border: &Border, at: &str) -> Tested {
+    let server = format!("{SERVER}:6881");
+    echo(border, &server)?;
+    answered(border, &server, HELLO, false)?;
+    match at {
+        "tc" => until_at_ingress(border),
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn the_program_at_the_ingress_is_there_while_somebody_is_blocked() -> Tested {
+    let Some(mut border) = border("places of the connection cache") else {
+        return Ok(());
+    };
+    if !has_lists(&border)? {
+        return Ok(());
+    }
+    border.up(BLOCK, &[&KERNEL[..], &["--blocked-for", "4s"]].concat());
+    let server = format!("{SERVER}:6881");
+    echo(&border, &server)?;
+    for _round in 0..2 {
+        if hooks(&border)?.contains(AT_INGRESS) {
+            return wrong("it is there though nobody is blocked");
+        }
+        answered(&border, &server, HELLO, false)?;
+        until_at_ingress(&border)?;
+        until(
+            "it stays though nobody is blocked any more",
+            || border.traces(),
+            || hooks(&border).is_ok_and(|hooks| !hooks.contains(AT_INGRESS)),
+        )?;
     }
     Ok(())
 }
@@ -344,6 +395,11 @@ impl Drop for Bpffs {
 
 const AT_INGRESS: &str = "the program `refuse`";
 
+/// Whether the kernel has lists of programs at interfaces; kernels before 6.6 have none.
+fn has_lists(border: &Border) -> Tested<bool> {
+    Ok(border.gateway.enter(|| listed("lo").is_ok())?)
+}
+
 /// What there is of the in-kernel path on the gateway.
 pub(super) fn hooks(border: &Border) -> Tested<String> {
     let shown = [&border.inside, &border.outside].map(|interface| {
@@ -427,6 +483,7 @@ fn it_outlives_a_gateway_that_is_killed_and_goes_with_the_next_one() -> Tested {
     let server = format!("{SERVER}:6881");
     echo(&border, &server)?;
     answered(&border, &server, HELLO, false)?;
+    until_at_ingress(&border)?;
     border.daemon().kill()?;
     let left = hooks(&border)?;
     if !left.contains("refuse") {
@@ -496,6 +553,7 @@ fn gate_down_leaves_nothing_of_it() -> Tested {
     let bpffs = Bpffs::mount(border.folder.path())?;
     let leave = [&KERNEL[..], &["--leave", "--bpffs", &bpffs.0]].concat();
     border.up(BLOCK, &leave);
+    block_somebody(&border, "tc")?;
     border.daemon().terminate()?;
     if !hooks(&border)?.contains(AT_INGRESS) {
         return wrong("`--leave` left nothing");

@@ -7,7 +7,9 @@ use ringway_testbed::Program;
 
 use super::beside::{Tested, wrong};
 use super::border::{Border, SERVER};
-use super::kernel::{BLOCK, Bpffs, HELLO, answered, border, drivers, echo, hooks, refused_at};
+use super::kernel::{
+    BLOCK, Bpffs, HELLO, answered, block_somebody, border, drivers, echo, hooks, refused_at,
+};
 use crate::not_tested;
 
 const AUTO: [&str; 3] = ["--enforce", "--path", "auto"];
@@ -72,6 +74,7 @@ fn gate_down_takes_out_all_that_a_killed_gateway_has_left() -> Tested {
         let bpffs = Bpffs::mount(border.folder.path())?;
         let kernel = ["--enforce", "--path", "kernel", "--cache-at", at];
         border.up(BLOCK, &[&kernel[..], &["--bpffs", &bpffs.0]].concat());
+        block_somebody(&border, at)?;
         border.daemon().kill()?;
         let left = |border: &Border| -> Tested<_> {
             let hooked = [hooks(border)?, drivers(border)?].concat();
