@@ -1029,7 +1029,8 @@ int triage(struct __sk_buff *skb)
 }
 
 // Whether the packet that `triage` saw just now passes, and its connection need not be looked at any more. The packet filter runs both for
-// one packet after the other, on one processor, and nothing comes between.
+// one packet after the other, on one processor; what may come between, in a software interrupt, runs both to its end and leaves no word, so that
+// the packet is asked about.
 SEC("socket")
 int finished(struct __sk_buff *skb __attribute__((unused)))
 {

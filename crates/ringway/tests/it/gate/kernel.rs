@@ -217,6 +217,32 @@ fn the_program_at_the_ingress_is_there_while_somebody_is_blocked() -> Tested {
     Ok(())
 }
 
+#[test]
+fn the_program_comes_back_to_an_interface_that_went_and_came_again() -> Tested {
+    let Some(mut border) = border("an interface that comes again") else {
+        return Ok(());
+    };
+    if !has_lists(&border)? {
+        return Ok(());
+    }
+    let add = [
+        "ip", "link", "add", "more0", "type", "veth", "peer", "name", "more1",
+    ];
+    border.gateway.check(&add)?;
+    border.up(BLOCK, &[&KERNEL[..], &["--inside", "more0"]].concat());
+    block_somebody(&border, "tc")?;
+    let there = || {
+        let listed = border.gateway.enter(|| listed("more0").unwrap_or_default());
+        listed.is_ok_and(|names| names.iter().any(|name| name == "refuse"))
+    };
+    for _time in 0..2 {
+        until("no program at one of them", || border.traces(), there)?;
+        border.gateway.check(&["ip", "link", "del", "more0"])?;
+        border.gateway.check(&add)?;
+    }
+    Ok(())
+}
+
 /// A question of BitTorrent's DHT (BEP 5).
 const PING: &[u8] = b"d1:ad2:id20:aaaaaaaaaaaaaaaaaaaae1:q4:ping1:t2:aa1:y1:qe";
 
