@@ -218,8 +218,9 @@ pub const AUDIT_BUSY: Duration = Duration::from_secs(5);
 pub const MAX_AHEAD: usize = 16_777_216;
 
 /// Segments of one followed TCP direction that are kept behind a gap.
-/// Source: [`MAX_AHEAD`] in segments of 512 bytes. Past it a further segment behind the gap is dropped.
-pub const MAX_AHEAD_SEGMENTS: usize = 32_768;
+/// Source: [`MAX_AHEAD`] in full segments of Ethernet, rounded up: where they wait for their gap, a third of what the kernel's queue takes
+/// ([`MAX_QUEUED`]), or one connection could fill it. Past it a further segment behind the gap is dropped.
+pub const MAX_AHEAD_SEGMENTS: usize = 12_288;
 
 /// Bytes charged for each kept segment or fragment besides its contents.
 /// Source: chosen: a share of a tree node and the allocator's header, rounded up. It counts against [`MAX_AHEAD`] and

@@ -116,8 +116,11 @@ fn runtime(command: &Command) -> Result<Runtime, Failure> {
     } else {
         Builder::new_current_thread()
     };
-    // A gateway's threads that answer for packets are none of the runtime's.
-    let runtime = builder.enable_all().on_thread_start(go_along).build();
+    if matches!(command, Command::Gate(GateCommand::Up(_))) {
+        // Those that answer for packets are none of the runtime's.
+        builder.on_thread_start(go_along);
+    }
+    let runtime = builder.enable_all().build();
     runtime.map_err(|error| {
         Failure::failed(format_args!(
             "the asynchronous runtime did not start: {error}"

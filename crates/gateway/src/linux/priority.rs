@@ -27,8 +27,10 @@ pub fn go_along() {
 
 /// Lets this thread come behind others.
 pub(super) fn go_behind() {
-    go_along();
-    change(ORDINARY, SCAN_NICENESS).ok();
+    // Who is further behind stays there.
+    if getpriority_process(None).is_ok_and(|now| now < SCAN_NICENESS) {
+        setpriority_process(None, SCAN_NICENESS).ok();
+    }
 }
 
 fn change(from: i32, to: i32) -> io::Result<()> {

@@ -22,14 +22,14 @@ use super::bare::{self, Program};
 use super::border::Border;
 use super::kernel;
 use super::marks::{Hex, Marks};
-use super::saved::{answered, jumps, removal, standing};
+use super::saved::{answered, is_whole, jumps, removal, standing};
 use super::shaper::class_id;
 use super::tool::{Tool, ToolError};
 use crate::verdict::Settled;
 
 /// What the kernel forwards passes here.
 pub(super) const HOOK: &str = "FORWARD";
-const CROSSING: &str = "RINGWAY-CROSSING";
+pub(super) const CROSSING: &str = "RINGWAY-CROSSING";
 const FORWARD: &str = "RINGWAY";
 const UNDECIDED: &str = "RINGWAY-ASK";
 /// What comes back from the queue with a verdict goes through here.
@@ -111,7 +111,7 @@ pub struct SetUp {
 
 /// The rules of a gateway as the packet filter lists them: equal as long as nobody changes them, or puts others before them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing(Vec<String>);
+pub struct Standing(Vec<Vec<String>>);
 
 impl Rules {
     /// The numbers of the queues: for new flows, and for connections whose contents are followed.
@@ -167,6 +167,19 @@ impl Rules {
         })
     }
 
+    /// Whether what stands is all of these rules, as far as can be told by their number, with nobody's before and behind them.
+    #[must_use]
+    pub fn are_whole(&self, standing: &Standing) -> bool {
+        // At least those that there are without programs.
+        let rules = Rules {
+            programs: None,
+            ..self.clone()
+        };
+        let text = rules.text(&[], None);
+        let least = text.lines().filter(|line| line.starts_with('-')).count();
+        !standing.0.is_empty() && standing.0.iter().all(|family| is_whole(family, least))
+    }
+
     /// The mark of packets that come back with a verdict by the rules that an earlier run has left, if that is not the one of
     /// these: what they send to the queue would come back, by verdicts with our marks, to rules that do not know them.
     ///
@@ -190,7 +203,7 @@ impl Rules {
     pub fn standing() -> Result<Standing, ToolError> {
         let mut lines = Vec::new();
         for Family { save, .. } in FAMILIES {
-            lines.extend(standing(&save.run(&["-t", "mangle"], "")?));
+            lines.push(standing(&save.run(&["-t", "mangle"], "")?));
         }
         Ok(Standing(lines))
     }

@@ -1,6 +1,6 @@
 //! Our rules in what `iptables-save -t mangle` prints, and what takes them out.
 
-use super::rules::{CHAINS, HOOK, MARK};
+use super::rules::{CHAINS, CROSSING, HOOK, MARK};
 
 /// The mark of packets that come back with a verdict, of what iptables-save printed.
 pub(super) fn answered(saved: &str) -> Option<&str> {
@@ -11,23 +11,34 @@ pub(super) fn answered(saved: &str) -> Option<&str> {
     })
 }
 
-/// Our rules, with whatever stands before the first of them in FORWARD, of what iptables-save printed.
+/// Our rules, with whatever stands before the first and behind the last of them in FORWARD, of what iptables-save printed.
 pub(super) fn standing(saved: &str) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut met = false;
+    let (mut met, mut passed) = (false, false);
     for rule in saved.lines().filter_map(|line| line.strip_prefix("-A ")) {
         let (chain, rest) = rule.split_once(' ').unwrap_or_default();
         let ours = CHAINS.contains(&chain);
-        let jump = rest
-            .rsplit_once("-j ")
-            .is_some_and(|(_, to)| CHAINS.contains(&to));
-        let before = chain == HOOK && !met;
-        met |= chain == HOOK && jump;
-        if ours || jump || before {
+        let to = rest.rsplit_once("-j ").map(|(_, to)| to);
+        let jump = to.is_some_and(|to| CHAINS.contains(&to));
+        let hook = chain == HOOK;
+        let outside = hook && (!met || passed);
+        met |= hook && jump;
+        passed |= hook && to == Some(CROSSING);
+        if ours || jump || outside {
             lines.push(rule.to_owned());
         }
     }
     lines
+}
+
+/// Whether what stands is all of at least so many rules of ours, with nobody's before and behind them.
+pub(super) fn is_whole(standing: &[String], least: usize) -> bool {
+    let ours = |rule: &String| {
+        let (chain, rest) = rule.split_once(' ').unwrap_or_default();
+        let to = rest.rsplit_once("-j ").map(|(_, to)| to);
+        CHAINS.contains(&chain) || to.is_some_and(|to| CHAINS.contains(&to))
+    };
+    standing.len() >= least && standing.iter().all(ours)
 }
 
 /// Commands that remove the jumps to our chains from all others, of what iptables-save printed.
@@ -64,7 +75,7 @@ pub(super) fn removal(saved: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{answered, jumps, removal, standing};
+    use super::{answered, is_whole, jumps, removal, standing};
 
     #[test]
     fn what_others_change_of_ours_or_put_before_it_is_seen_and_nothing_else() {
@@ -86,6 +97,12 @@ mod tests {
         let other = "-A FORWARD -j MARK --set-mark 0x1\n";
         assert_eq!(standing(&saved("", rule, other)), laid);
         assert_ne!(standing(&saved(other, rule, "")), laid);
+        let behind = format!("{rule}{other}");
+        assert_ne!(standing(&saved("", &behind, "")), laid);
+        assert!(is_whole(&laid, 3) && !is_whole(&laid, 4));
+        for changed in [saved(other, rule, ""), saved("", &behind, "")] {
+            assert!(!is_whole(&standing(&changed), 3), "{changed}");
+        }
         assert_ne!(standing(&saved("", "", "")), laid);
         assert_eq!(
             standing("*mangle\n:FORWARD ACCEPT [0:0]\nCOMMIT\n").len(),

@@ -29,8 +29,8 @@ pub(super) trait System: Send + Sync {
     /// Puts the rules and classes of this policy in force; may wait for others who change them.
     fn set_up(&self, policy: &Policy, mode: Mode) -> Result<(), Failure>;
 
-    /// Whether the rules are as they were put in force.
-    fn stands(&self) -> Result<bool, Failure>;
+    /// Puts the rules back where they are not as they were put in force; answers whether it had to.
+    fn put_back(&self, policy: &Policy, mode: Mode) -> Result<bool, Failure>;
 }
 
 /// The policy at work, and what to go back to.
@@ -114,21 +114,13 @@ impl Daemon {
         if *closed {
             return;
         }
-        match self.system.stands() {
-            Ok(true) => return,
-            Ok(false) => {}
-            Err(failure) => {
-                let reason = failure.message();
-                tracing::warn!(reason, "the packet filter's rules could not be listed");
-                return;
-            }
-        }
         let (policy, mode) = {
             let state = held(&self.state);
             (Arc::clone(&state.policy), state.mode)
         };
-        match self.system.set_up(&policy, mode) {
-            Ok(()) => {
+        match self.system.put_back(&policy, mode) {
+            Ok(false) => {}
+            Ok(true) => {
                 self.put_back.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(
                     "another program changed the gateway's rules, or put some before them: they are back"
@@ -138,7 +130,7 @@ impl Daemon {
                 let reason = failure.message();
                 tracing::error!(
                     reason,
-                    "another program changed the gateway's rules, and they could not be put back"
+                    "whether another program changed the gateway's rules is not known, or they could not be put back"
                 );
             }
         }

@@ -10,7 +10,7 @@ use ringway_gateway::linux::kernel::Kernel;
 use ringway_gateway::linux::kernel::features::unverified;
 use ringway_gateway::linux::kernel::parts::{Part, Wanted, Without};
 use ringway_gateway::linux::marks::Marks;
-use ringway_gateway::linux::rules::{Programs, Rules, Standing};
+use ringway_gateway::linux::rules::{Programs, Rules, SetUp, Standing};
 use ringway_gateway::linux::shaper;
 use ringway_gateway::linux::terminate::redirect::{self, Redirect};
 use ringway_gateway::linux::terminate::{Doors, Terminator};
@@ -36,10 +36,59 @@ pub(super) struct Installation {
     doors: Option<Doors>,
     /// Ports at which any may have ended since the start.
     ended: Arc<Mutex<Vec<RangeInclusive<u16>>>>,
-    /// The rules as they were put in.
-    standing: Arc<Mutex<Option<Standing>>>,
+    /// The rules that were put in.
+    laid: Arc<Mutex<Option<Laid>>>,
     /// Why the packet filter asks no programs.
     unasked: Arc<Mutex<Option<String>>>,
+}
+
+/// Rules that were put in.
+#[derive(Debug)]
+struct Laid {
+    rules: Rules,
+    /// How they were listed then; `None`: they were not whole, because others were changing them.
+    standing: Option<Standing>,
+    /// Whether the redirection that belongs to them is still to be put in.
+    due: bool,
+}
+
+impl Laid {
+    fn new(rules: Rules) -> Laid {
+        let mut laid = Laid {
+            rules,
+            standing: None,
+            due: true,
+        };
+        laid.look();
+        laid
+    }
+
+    /// Lists them.
+    fn look(&mut self) {
+        let standing = Rules::standing().ok();
+        self.standing = standing.filter(|standing| self.rules.are_whole(standing));
+    }
+
+    /// Whether they are in force as they were put in.
+    fn stand(&self) -> Result<bool, Failure> {
+        let standing = Rules::standing().map_err(Failure::failed)?;
+        Ok(!self.due && self.standing.as_ref() == Some(&standing))
+    }
+}
+
+/// Says what the packet filter did not take.
+fn warn(set_up: &SetUp) {
+    if !set_up.spared {
+        tracing::warn!(
+            "the packet filter has no match `bpf` (xt_bpf): what only acknowledges a file is queued too, which costs throughput"
+        );
+    }
+    if let Some(why) = &set_up.unasked {
+        tracing::warn!(
+            %why,
+            "the packet filter takes no programs: it asks about every undecided packet, and refuses no call by itself"
+        );
+    }
 }
 
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -75,7 +124,7 @@ impl Installation {
             in_kernel: None,
             doors: None,
             ended: Arc::default(),
-            standing: Arc::default(),
+            laid: Arc::default(),
             unasked: Arc::default(),
             rules: Rules {
                 border,
@@ -236,28 +285,32 @@ impl System for Installation {
             ..self.rules.clone()
         };
         let set_up = rules.set_up().map_err(Failure::failed)?;
-        if !set_up.spared {
-            tracing::warn!(
-                "the packet filter has no match `bpf` (xt_bpf): what only acknowledges a file is queued too, which costs throughput"
-            );
-        }
-        if let Some(why) = &set_up.unasked {
-            tracing::warn!(
-                %why,
-                "the packet filter takes no programs: it asks about every undecided packet, and refuses no call by itself"
-            );
-        }
+        warn(&set_up);
         *held(&self.unasked) = set_up.unasked;
-        // What cannot be listed is not looked after.
-        *held(&self.standing) = Rules::standing().ok();
-        self.redirect(policy, mode)
+        *held(&self.laid) = Some(Laid::new(rules));
+        self.redirect(policy, mode)?;
+        if let Some(laid) = &mut *held(&self.laid) {
+            laid.due = false;
+        }
+        Ok(())
     }
 
-    fn stands(&self) -> Result<bool, Failure> {
-        let laid = held(&self.standing).clone();
-        let Some(laid) = laid else {
-            return Ok(true);
+    fn put_back(&self, policy: &Policy, mode: Mode) -> Result<bool, Failure> {
+        let mut laid = held(&self.laid);
+        let Some(laid) = &mut *laid else {
+            return Ok(false);
         };
-        Ok(Rules::standing().map_err(Failure::failed)? == laid)
+        if laid.stand()? {
+            return Ok(false);
+        }
+        laid.due = true;
+        // Classes stay: to make them anew would cost them what waits in them.
+        warn(&laid.rules.set_up().map_err(Failure::failed)?);
+        if laid.standing.is_none() {
+            laid.look();
+        }
+        self.redirect(policy, mode)?;
+        laid.due = false;
+        Ok(true)
     }
 }

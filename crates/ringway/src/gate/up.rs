@@ -173,11 +173,19 @@ fn begin(
         kernel.shared().cache.clear();
     }
     let set_up = attached.and_then(|placed| {
+        let ways = Ways {
+            kernel: ways.kernel.as_deref_mut(),
+            terminator: ways.terminator.take(),
+            cache_at: ways.cache_at,
+        };
         let queues = start_queues(scanners, sight, (installation, ways), begun)?;
         installation.set_up(begun.policy, begun.settings.mode)?;
         Ok((queues, placed))
     });
     if set_up.is_err() {
+        if let Some(kernel) = ways.kernel {
+            kernel.rest();
+        }
         // What was put in before the failure goes out again; that it may fail too is no news beside the first reason.
         installation.take_down().ok();
     }

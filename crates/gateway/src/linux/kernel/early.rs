@@ -80,7 +80,7 @@ pub(super) fn put(
         Err(Some(why)) if place == Place::Xdp => Err(KernelError::Refused(REFUSE_EARLY, why)),
         Err(why) => {
             // Where the kernel has lists, it is put in and taken out at no cost.
-            let while_needed = ingress::listed(interface).is_ok();
+            let while_needed = ingress::has_list(interface);
             if !while_needed {
                 ingress::take(interface, programs)?;
             }

@@ -96,6 +96,37 @@ fn replace(program: &mut SchedClassifier, link: &Path) -> Listed {
     Ok(())
 }
 
+/// Whether the kernel has a list at an interface: Linux 6.6 and newer.
+pub(super) fn has_list(interface: &str) -> bool {
+    match listed(interface) {
+        Ok(_) => true,
+        // Whose programs are in it only CAP_SYS_ADMIN may see.
+        Err(ProgramError::SyscallError(error)) => {
+            error.io_error.kind() == std::io::ErrorKind::PermissionDenied
+        }
+        Err(_) => false,
+    }
+}
+
+/// Puts the pinned program into the list, and takes out the filter that an earlier run on an older kernel, or with an older build, has left.
+///
+/// # Errors
+/// The kernel refuses, or tc does.
+pub(super) fn take_listed(interface: &str, programs: &Path) -> Result<(), KernelError> {
+    let Some(link) = link(interface, programs) else {
+        let why = format!("there is no interface {interface}");
+        return Err(KernelError::Refused(REFUSE, why));
+    };
+    list(interface, programs, &link)?;
+    Ok(take_filter_out(interface)?)
+}
+
+/// Takes the program out of the list of the interface with this number.
+pub(super) fn leave(number: u32, programs: &Path) {
+    // It ends with its name.
+    std::fs::remove_file(programs.join(format!("{LINK}{number}"))).ok();
+}
+
 /// The names of the programs in an interface's list, first to last.
 ///
 /// # Errors

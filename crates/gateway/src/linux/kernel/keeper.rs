@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 
-use super::ingress;
 use super::refused::KernelCache;
+use super::{KernelError, REFUSE, ingress};
 use crate::limits::PLACES_LOOK;
 use crate::linux::border::number;
 use crate::linux::priority::go_along;
@@ -37,24 +37,22 @@ impl fmt::Debug for Keeper {
 }
 
 impl Keeper {
-    /// Takes or leaves the places at once, and from then on.
+    /// Takes the places, so that it is known that they can be had, and leaves them until somebody is blocked.
     ///
     /// # Errors
-    /// The system gives no thread.
-    pub(super) fn start(mut places: Places) -> std::io::Result<Self> {
+    /// The kernel refuses a place, or the system gives no thread.
+    pub(super) fn start(mut places: Places) -> Result<Self, KernelError> {
         let (words, heard) = channel();
         places.cache.tell_keeper(words.clone());
-        if !places.cache.refuses() {
-            // Whatever an earlier run has left.
-            places.leave();
-        }
+        places.take()?;
         places.tend();
         let thread = std::thread::Builder::new()
             .name("cache".to_owned())
             .spawn(move || {
                 go_along();
                 places.keep(&heard);
-            })?;
+            })
+            .map_err(|error| KernelError::Refused(REFUSE, error.to_string()))?;
         Ok(Self {
             words,
             thread: Some(thread),
@@ -94,10 +92,10 @@ impl Places {
 
     fn keep(&mut self, heard: &Receiver<Word>) {
         loop {
-            let word = match self.cache.refuses() {
+            let word = match self.taken.is_empty() && !self.cache.refuses() {
+                true => heard.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 // An interface may go and come again, and whoever is blocked is so for a time only.
-                true => heard.recv_timeout(PLACES_LOOK),
-                false => heard.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                false => heard.recv_timeout(PLACES_LOOK),
             };
             match word {
                 Ok(Word::Blocked) | Err(RecvTimeoutError::Timeout) => self.tend(),
@@ -107,29 +105,46 @@ impl Places {
     }
 
     fn tend(&mut self) {
-        if !self.cache.refuses() {
-            if !self.taken.is_empty() {
-                self.leave();
-            }
-            return;
+        if self.cache.refuses() {
+            // Where it cannot stand, who is blocked is refused further on, and it is tried again.
+            self.take().ok();
+        } else {
+            self.leave();
         }
+    }
+
+    /// Takes the places that are not taken, and leaves those of interfaces that have gone.
+    fn take(&mut self) -> Result<(), KernelError> {
+        let (mut refused, mut there) = (Ok(()), BTreeSet::new());
         for interface in &self.interfaces {
             let Some(number) = number(interface) else {
                 continue;
             };
-            // Where it cannot stand, who is blocked is refused further on, and it is tried again.
-            if !self.taken.contains(&number) && ingress::take(interface, &self.programs).is_ok() {
-                self.taken.insert(number);
+            there.insert(number);
+            if self.taken.contains(&number) {
+                continue;
+            }
+            match ingress::take_listed(interface, &self.programs) {
+                Ok(()) => {
+                    self.taken.insert(number);
+                }
+                Err(error) => {
+                    // Not by half either.
+                    ingress::leave(number, &self.programs);
+                    refused = Err(error);
+                }
             }
         }
+        for gone in self.taken.difference(&there) {
+            ingress::leave(*gone, &self.programs);
+        }
+        self.taken.retain(|number| there.contains(number));
+        refused
     }
 
     fn leave(&mut self) {
-        self.taken.clear();
-        ingress::take_out_others(&[], &self.programs);
-        for interface in &self.interfaces {
-            // What tc refuses stays, and refuses nobody.
-            ingress::take_out(interface, std::slice::from_ref(&self.programs)).ok();
+        for number in std::mem::take(&mut self.taken) {
+            ingress::leave(number, &self.programs);
         }
     }
 }

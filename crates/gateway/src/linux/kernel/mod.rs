@@ -351,9 +351,7 @@ impl Kernel {
         if !listed.is_empty() {
             let cache = self.shared.cache.clone();
             let places = Places::new(listed, self.folder.clone(), cache);
-            let keeper = Keeper::start(places)
-                .map_err(|error| KernelError::Refused(REFUSE, error.to_string()))?;
-            self.keeper = Some(keeper);
+            self.keeper = Some(Keeper::start(places)?);
         }
         Ok(placed)
     }

@@ -88,7 +88,8 @@ impl KernelCache {
 
     /// Whether anybody is refused.
     pub(super) fn refuses(&self) -> bool {
-        self.told().latest > since_boot()
+        let told = self.told();
+        told.latest > since_boot() && told.map.keys().next().is_some()
     }
 
     /// From now on this keeper is told when somebody is refused, and nobody was.

@@ -9,7 +9,7 @@ const POLICY: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\nac
 const PORT: u16 = 8_001;
 const BODY: &[u8] = b"what arrives though somebody has changed the rules";
 /// What a firewall does that loads its rules anew.
-const FLUSH: &str = "iptables -t mangle -F; iptables -t mangle -X";
+const FLUSH: &str = "for t in iptables ip6tables; do $t -t mangle -F; $t -t mangle -X; done";
 /// A rule before all others that leaves nothing of marks: what comes back from the queue with a verdict is queued again.
 const REMARK: &str = "iptables -t mangle -I FORWARD -j MARK --set-mark 0x1";
 
