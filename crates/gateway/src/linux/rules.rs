@@ -39,6 +39,9 @@ const FREE: &str = "RINGWAY-FREE";
 const CLASS: &str = "RINGWAY-CLASS";
 /// All of ours.
 pub(super) const CHAINS: [&str; 6] = [CROSSING, FORWARD, UNDECIDED, FREE, MARK, CLASS];
+/// Beside what others have. Whoever else changes rules is waited for, so many seconds (the older iptables has a lock, and waits for ever
+/// if it is not told for how long; the newer one asks nobody to wait).
+const RESTORE: [&str; 3] = ["--noflush", "--wait", "10"];
 /// The tools of a version of IP.
 #[derive(Clone, Copy, Debug)]
 struct Family {
@@ -155,7 +158,7 @@ impl Rules {
         } in FAMILIES
         {
             let stale = jumps(&save.run(&["-t", "mangle"], "")?);
-            let put = |bare| restore.run(&["--noflush", "--wait"], &self.text(&stale, bare));
+            let put = |bare| restore.run(&RESTORE, &self.text(&stale, bare));
             if put(Some(bare)).is_err() {
                 spared = false;
                 put(None)?;
@@ -217,7 +220,7 @@ impl Rules {
             let saved = save.run(&["-t", "mangle"], "")?;
             let text = removal(&saved);
             if !text.is_empty() {
-                restore.run(&["--noflush", "--wait"], &text)?;
+                restore.run(&RESTORE, &text)?;
             }
         }
         Ok(())

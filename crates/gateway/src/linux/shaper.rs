@@ -61,17 +61,7 @@ pub fn set_up(interface: &str, classes: &[Class]) -> Result<(), ShaperError> {
 /// # Errors
 /// tc refuses.
 pub fn take_down(interface: &str) -> Result<(), ToolError> {
-    if !std::path::Path::new("/sys/class/net")
-        .join(interface)
-        .exists()
-    {
-        // What was at it has gone with it.
-        return Ok(());
-    }
-    let Some(shown) = TC.run_if_there(&["qdisc", "show", "dev", interface, "root"])? else {
-        return Ok(());
-    };
-    if shown.contains(&format!("qdisc htb {HANDLE}: ")) {
+    if stands(interface)? == Some(true) {
         let handle = format!("{HANDLE}:");
         TC.run(
             &["qdisc", "del", "dev", interface, "root", "handle", &handle],
@@ -79,6 +69,22 @@ pub fn take_down(interface: &str) -> Result<(), ToolError> {
         )?;
     }
     Ok(())
+}
+
+/// Whether our classes are at an interface; `None` where there is no such interface, and where there is no tc.
+///
+/// # Errors
+/// tc refuses.
+pub fn stands(interface: &str) -> Result<Option<bool>, ToolError> {
+    if !std::path::Path::new("/sys/class/net")
+        .join(interface)
+        .exists()
+    {
+        // What was at it has gone with it.
+        return Ok(None);
+    }
+    let shown = TC.run_if_there(&["qdisc", "show", "dev", interface, "root"])?;
+    Ok(shown.map(|shown| shown.contains(&format!("qdisc htb {HANDLE}: "))))
 }
 
 /// The queueing discipline that somebody put there: the kernel's own have the handle 0.

@@ -50,7 +50,7 @@ this machine's cores. Needs root, iproute2, iptables and iperf3; stages, memory 
 rules-20 and rules-200: so many rules on applications of which nothing comes. telegram: a rule on what may begin with any bytes.
 suricata: the same load through Suricata, if it is installed.
 
-cache: 64 callers dial a blocked service again and again, alone and beside iperf3. drops: one core sends calls to it as fast as it
+cache: 64 callers dial a blocked service again and again, alone and beside 8 that load files. drops: one core sends calls to it as fast as it
 can, and 20000 a second, for at most 30 seconds each; nft copies them on their way. fast-pass: a file of 300 MB over lines with loss
 and delay, whole where nothing is lost at random, else for at most --seconds. others: 8 connections of iperf3 beside files that clamd scans. programs: what
 a packet costs on each path, what the kernel's programs take of it, and the memory of their maps. stages: each stage of a packet

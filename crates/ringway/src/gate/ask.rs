@@ -104,6 +104,9 @@ fn wrong(status: &Status) -> Vec<(&'static str, String)> {
         );
         wrong.push(("rules", told));
     }
+    if let Some(why) = &status.rules_not_looked_after {
+        wrong.push(("rules", format!("may not be in force: {why}")));
+    }
     wrong
 }
 

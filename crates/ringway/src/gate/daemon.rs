@@ -29,7 +29,7 @@ pub(super) trait System: Send + Sync {
     /// Puts the rules and classes of this policy in force; may wait for others who change them.
     fn set_up(&self, policy: &Policy, mode: Mode) -> Result<(), Failure>;
 
-    /// Puts the rules back where they are not as they were put in force; answers whether it had to.
+    /// Puts rules and classes back where they are not as they were put in force; answers whether it had to.
     fn put_back(&self, policy: &Policy, mode: Mode) -> Result<bool, Failure>;
 }
 
@@ -57,6 +57,8 @@ pub(super) struct Daemon {
     state: Mutex<State>,
     /// How often the rules had to be put back.
     put_back: AtomicU64,
+    /// Why the last look at the rules came to nothing.
+    not_looked_after: Mutex<Option<String>>,
     /// Rung when there is another time at which a policy is taken back.
     retimed: Notify,
 }
@@ -85,6 +87,7 @@ impl Daemon {
                 earlier: None,
             }),
             put_back: AtomicU64::new(0),
+            not_looked_after: Mutex::default(),
             retimed: Notify::new(),
         }
     }
@@ -118,22 +121,22 @@ impl Daemon {
             let state = held(&self.state);
             (Arc::clone(&state.policy), state.mode)
         };
-        match self.system.put_back(&policy, mode) {
-            Ok(false) => {}
-            Ok(true) => {
-                self.put_back.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(
-                    "another program changed the gateway's rules, or put some before them: they are back"
-                );
-            }
-            Err(failure) => {
-                let reason = failure.message();
-                tracing::error!(
-                    reason,
-                    "whether another program changed the gateway's rules is not known, or they could not be put back"
-                );
-            }
+        let looked = self.system.put_back(&policy, mode);
+        if let Ok(true) = looked {
+            self.put_back.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(
+                "another program changed the gateway's rules or classes, or put rules before them: they are back"
+            );
         }
+        let fault = looked.err().map(|failure| failure.message().to_owned());
+        let mut known = held(&self.not_looked_after);
+        if let Some(reason) = fault.as_ref().filter(|_| fault != *known) {
+            tracing::error!(
+                reason,
+                "whether another program changed the gateway's rules is not known, or they could not be put back"
+            );
+        }
+        *known = fault;
     }
 
     /// Waits for a change of policy that is under way; there is none after it.
@@ -258,6 +261,7 @@ impl Daemon {
             queues: u64::try_from(totals.len()).unwrap_or(u64::MAX),
             queues_begun: u64::try_from(self.queues.len()).unwrap_or(u64::MAX),
             rules_put_back: self.put_back.load(Ordering::Relaxed),
+            rules_not_looked_after: held(&self.not_looked_after).clone(),
             flows: sum(&|totals| u64::try_from(totals.flows).unwrap_or(u64::MAX)),
             packets: sum(&|totals| totals.counters.packets),
             dropped: sum(&|totals| totals.dropped),

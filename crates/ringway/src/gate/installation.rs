@@ -48,8 +48,8 @@ struct Laid {
     rules: Rules,
     /// How they were listed then; `None`: they were not whole, because others were changing them.
     standing: Option<Standing>,
-    /// Whether the redirection that belongs to them is still to be put in.
-    due: bool,
+    /// How the redirection was listed that belongs to them; `None`: it is still to be put in.
+    redirection: Option<String>,
 }
 
 impl Laid {
@@ -57,7 +57,7 @@ impl Laid {
         let mut laid = Laid {
             rules,
             standing: None,
-            due: true,
+            redirection: None,
         };
         laid.look();
         laid
@@ -67,12 +67,6 @@ impl Laid {
     fn look(&mut self) {
         let standing = Rules::standing().ok();
         self.standing = standing.filter(|standing| self.rules.are_whole(standing));
-    }
-
-    /// Whether they are in force as they were put in.
-    fn stand(&self) -> Result<bool, Failure> {
-        let standing = Rules::standing().map_err(Failure::failed)?;
-        Ok(!self.due && self.standing.as_ref() == Some(&standing))
     }
 }
 
@@ -240,6 +234,49 @@ impl Installation {
         Ok(())
     }
 
+    /// Puts the rules and the redirection back where others have changed them; answers whether they had.
+    fn rules_back(&self, policy: &Policy, mode: Mode) -> Result<bool, Failure> {
+        let mut laid = held(&self.laid);
+        let Some(laid) = &mut *laid else {
+            return Ok(false);
+        };
+        let standing = Some(Rules::standing().map_err(Failure::failed)?);
+        if laid.standing == standing && laid.redirection.as_ref() == Some(&self.redirection()?) {
+            return Ok(false);
+        }
+        laid.redirection = None;
+        warn(&laid.rules.set_up().map_err(Failure::failed)?);
+        if laid.standing.is_none() {
+            laid.look();
+        }
+        self.redirect(policy, mode)?;
+        laid.redirection = Some(self.redirection()?);
+        Ok(true)
+    }
+
+    /// Puts classes back at interfaces that have none: they go with an interface. Where there are some they stay: to
+    /// make them anew would cost them what waits in them.
+    fn classes_back(&self, policy: &Policy, mode: Mode) -> Result<bool, Failure> {
+        let mut back = false;
+        if mode == Mode::Enforce && !policy.classes().is_empty() {
+            for interface in self.rules.border.all() {
+                if shaper::stands(interface).map_err(Failure::failed)? == Some(false) {
+                    shaper::set_up(interface, policy.classes()).map_err(Failure::failed)?;
+                    back = true;
+                }
+            }
+        }
+        Ok(back)
+    }
+
+    /// How the redirection is listed, if there was any since the start.
+    fn redirection(&self) -> Result<String, Failure> {
+        match held(&self.ended).is_empty() {
+            true => Ok(String::new()),
+            false => redirect::standing().map_err(Failure::failed),
+        }
+    }
+
     /// The gateway ends: what it put in stays or goes.
     pub(super) fn end(&self, stays: bool) -> Result<(), Failure> {
         match stays {
@@ -289,28 +326,17 @@ impl System for Installation {
         *held(&self.unasked) = set_up.unasked;
         *held(&self.laid) = Some(Laid::new(rules));
         self.redirect(policy, mode)?;
+        let redirection = self.redirection()?;
         if let Some(laid) = &mut *held(&self.laid) {
-            laid.due = false;
+            laid.redirection = Some(redirection);
         }
         Ok(())
     }
 
     fn put_back(&self, policy: &Policy, mode: Mode) -> Result<bool, Failure> {
-        let mut laid = held(&self.laid);
-        let Some(laid) = &mut *laid else {
-            return Ok(false);
-        };
-        if laid.stand()? {
-            return Ok(false);
-        }
-        laid.due = true;
-        // Classes stay: to make them anew would cost them what waits in them.
-        warn(&laid.rules.set_up().map_err(Failure::failed)?);
-        if laid.standing.is_none() {
-            laid.look();
-        }
-        self.redirect(policy, mode)?;
-        laid.due = false;
-        Ok(true)
+        // Where one of them cannot be, the others are looked after all the same.
+        let rules = self.rules_back(policy, mode);
+        let classes = self.classes_back(policy, mode);
+        Ok(rules? | classes?)
     }
 }

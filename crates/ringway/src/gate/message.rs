@@ -71,6 +71,9 @@ pub(super) struct Status {
     /// How often another program had changed the packet filter's rules, and they were put back.
     #[serde(default)]
     pub(super) rules_put_back: u64,
+    /// Why it is not known whether they are in force; absent if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) rules_not_looked_after: Option<String>,
     pub(super) flows: u64,
     pub(super) packets: u64,
     pub(super) dropped: u64,

@@ -117,6 +117,15 @@ pub(super) fn text(status: &Status, ended: &[Ended]) -> Result<String, fmt::Erro
     count("events", "Events that were written down", status.events);
     count("events_lost", "Events that were lost", status.events_lost);
     other_ways(status, &mut count);
+    levels(status, &mut registry);
+    flows(&mut registry, ended);
+    let mut text = String::new();
+    encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+/// What there is at the moment.
+fn levels(status: &Status, registry: &mut Registry) {
     let mut gauge = |name, help, value| {
         let gauge: Gauge = Gauge::default();
         gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
@@ -130,6 +139,11 @@ pub(super) fn text(status: &Status, ended: &[Ended]) -> Result<String, fmt::Erro
             ended.open,
         );
     }
+    gauge(
+        "rules_not_looked_after",
+        "1: the last look whether the packet filter's rules are in force came to nothing",
+        u64::from(status.rules_not_looked_after.is_some()),
+    );
     gauge("held", "Packets that wait for a scan", status.held);
     gauge("queues", "Queues that are at work", status.queues);
     gauge(
@@ -143,10 +157,6 @@ pub(super) fn text(status: &Status, ended: &[Ended]) -> Result<String, fmt::Erro
         u64::from(status.mode == ringway_gateway::verdict::Mode::Enforce),
     );
     gauge("uptime_seconds", "Time since the start", status.uptime_s);
-    flows(&mut registry, ended);
-    let mut text = String::new();
-    encode(&mut text, &registry)?;
-    Ok(text)
 }
 
 /// What did not go by the queues.

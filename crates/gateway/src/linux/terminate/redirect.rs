@@ -126,6 +126,33 @@ impl Redirect<'_> {
     }
 }
 
+/// The redirection as the system lists it, whoever put it in: equal as long as nobody changes it; empty where there is none.
+///
+/// # Errors
+/// ip is missing or refuses.
+pub fn standing() -> Result<String, ToolError> {
+    // Where nft refuses, or is not there, the table is not there either.
+    let mut listed = NFT
+        .run(&["list", "table", "inet", TABLE], "")
+        .unwrap_or_default();
+    for family in ["-4", "-6"] {
+        let rules = IP.run(&[family, "rule", "show"], "")?;
+        listed.extend(rules.lines().filter_map(ours));
+        // An empty table is none, which some versions call an error.
+        let routes = IP.run(&[family, "route", "show", "table", NUMBER], "");
+        listed.push_str(&routes.unwrap_or_default());
+    }
+    Ok(listed)
+}
+
+/// A rule to our table, of what ip printed; that an interface is away is no change of it.
+fn ours(rule: &str) -> Option<String> {
+    let rule = rule.trim_end();
+    let way = format!("lookup {NUMBER}");
+    rule.ends_with(&way)
+        .then(|| rule.replace("[detached] ", "") + "\n")
+}
+
 /// Ports as nftables writes them: spans that do not overlap.
 fn set(ports: &[RangeInclusive<u16>]) -> String {
     let spans = apart(ports).into_iter().map(|span| {
@@ -167,7 +194,7 @@ fn unroute() {
 
 #[cfg(test)]
 mod tests {
-    use super::{Redirect, set};
+    use super::{Redirect, ours, set};
     use crate::linux::border::Border;
     use crate::linux::marks::Marks;
     use crate::linux::terminate::Doors;
@@ -175,6 +202,14 @@ mod tests {
     #[test]
     fn ports_are_written_as_nftables_does() {
         assert_eq!(set(&[80..=80, 6881..=6889]), "{ 80, 6881-6889 }");
+    }
+
+    #[test]
+    fn rules_are_the_same_while_an_interface_is_away() {
+        let rule = |away| format!("32765:\tfrom all fwmark 0x5/0x7f iif lan0 {away}lookup 31249 ");
+        assert_eq!(ours(&rule("")), ours(&rule("[detached] ")));
+        assert!(ours(&rule("")).is_some());
+        assert_eq!(ours("32766:\tfrom all lookup main"), None);
     }
 
     #[test]

@@ -205,8 +205,8 @@ fn cross(
     for callers in [1, CALLERS] {
         let called = pages::call(border, callers, time)?;
         note(format!(
-            ", {callers} callers: {:.0} connections/s, {:.0} µs",
-            called.rate, called.median
+            ", {callers} callers: {:.0} connections/s, {:.0} µs, {} late",
+            called.rate, called.median, called.late
         ));
         runs.called.push((name.clone(), callers, called));
     }
@@ -314,9 +314,14 @@ fn figures(crossings: &[Crossing], runs: &Runs) -> Vec<Figure> {
                 }
             }
         }
-        let parts: [CalledPart; 2] = [
+        let parts: [CalledPart; 4] = [
             (CALLERS, "connections", "1/s", |called| called.rate),
             (1, "median of a connection", "µs", |called| called.median),
+            // A second and longer: something was lost.
+            (CALLERS, "late connections", "in a round", |called| {
+                called.late
+            }),
+            (1, "late connections", "in a round", |called| called.late),
         ];
         for (callers, metric, unit, part) in parts {
             let values = called(name, callers, &part);

@@ -13,6 +13,8 @@ use crate::failure::Failure;
 /// How many call at once.
 pub(super) const CALLERS: usize = 32;
 
+/// As long as a call takes at least of which a packet was lost: TCP says its first words again after a second.
+const LATE: Duration = Duration::from_secs(1);
 /// Where pages are served, another port of the web.
 const PORT: u16 = 8_080;
 /// Bytes of one.
@@ -52,6 +54,16 @@ pub(super) struct Called {
     pub(super) rate: f64,
     /// How long half of them took, in µs.
     pub(super) median: f64,
+    /// Those that took [`LATE`] or longer, or failed, also of the beginning that does not count otherwise.
+    pub(super) late: f64,
+}
+
+/// What one caller has seen.
+#[derive(Debug, Default)]
+struct Seen {
+    times: Vec<Duration>,
+    late: u32,
+    failed: Option<io::Error>,
 }
 
 /// So many callers load page after page.
@@ -61,37 +73,55 @@ pub(super) fn call(border: &Border, callers: usize, time: Duration) -> Result<Ca
     for _ in 0..callers {
         let over = Arc::clone(&over);
         let thread = border.at(Side::Client, move || {
-            let (began, mut times) = (Instant::now(), Vec::new());
+            let (began, mut seen) = (Instant::now(), Seen::default());
             while !over.load(Ordering::Relaxed) {
                 let called = Instant::now();
                 // One that fails is made again, and does not count.
-                if page().is_ok() && began.elapsed() > WARM {
-                    times.push(called.elapsed());
+                let came = page();
+                let took = called.elapsed();
+                if came.is_ok() && began.elapsed() > WARM {
+                    seen.times.push(took);
                 }
+                seen.late = seen
+                    .late
+                    .saturating_add((came.is_err() || took >= LATE).into());
+                seen.failed = came.err().or(seen.failed);
             }
-            times
+            seen
         });
         threads.push(thread.map_err(Failure::failed)?);
     }
     std::thread::sleep(WARM.saturating_add(time));
     over.store(true, Ordering::Relaxed);
-    let mut times = Vec::new();
+    let mut all = Seen::default();
     for thread in threads {
         let ended = thread
             .join()
             .map_err(|_| Failure::failed("a client's thread ended by a fault"))?;
-        times.extend(ended.map_err(Failure::failed)?);
+        let seen = ended.map_err(Failure::failed)?;
+        all.times.extend(seen.times);
+        all.late = all.late.saturating_add(seen.late);
+        all.failed = seen.failed.or(all.failed);
     }
-    times.sort_unstable();
-    let median = times
-        .get(times.len() / 2)
-        .ok_or_else(|| Failure::failed("no page came"))?;
-    #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "a rate")]
-    let count = times.len() as f64;
-    Ok(Called {
-        rate: count / time.as_secs_f64(),
-        median: median.as_secs_f64() * 1e6,
-    })
+    all.sum(time)
+}
+
+impl Seen {
+    fn sum(mut self, time: Duration) -> Result<Called, Failure> {
+        self.times.sort_unstable();
+        let Some(median) = self.times.get(self.times.len() / 2) else {
+            let why = self.failed.map(|error| error.to_string());
+            let why = why.unwrap_or_else(|| "each call took longer than was measured".to_owned());
+            return Err(Failure::failed(format_args!("no page came: {why}")));
+        };
+        #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "a rate")]
+        let count = self.times.len() as f64;
+        Ok(Called {
+            rate: count / time.as_secs_f64(),
+            median: median.as_secs_f64() * 1e6,
+            late: self.late.into(),
+        })
+    }
 }
 
 fn page() -> io::Result<()> {

@@ -51,7 +51,7 @@ const PLOTS: [Plot; 8] = [
         title: "Others beside a storm of calls to a blocked service (Figure 9)",
         metric: "throughput_of_others",
         unit: "Gbit/s",
-        of: "64 callers, one attempt each 25 ms beside 8 connections of others, ",
+        of: "64 callers, one attempt each 25 ms beside 8 clients of files of 2 MB, ",
     },
     Plot {
         name: "figure-9-drops",
@@ -144,7 +144,7 @@ mod tests {
                 5.0,
             ),
             figure(
-                "64 callers, one attempt each 25 ms beside 8 connections of others, d",
+                "64 callers, one attempt each 25 ms beside 8 clients of files of 2 MB, d",
                 "throughput_of_others",
                 "Gbit/s",
                 6.0,

@@ -26,28 +26,37 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// Time between the attempts of a caller that keeps to a pace.
 const PACE: Duration = Duration::from_millis(25);
 const WARM: Duration = Duration::from_millis(500);
-/// What others do meanwhile.
-const OTHERS: Kind = Kind::Bulk(8);
+/// What others do meanwhile. What iperf3 sends by eight connections on two cores differs twofold from run to run, whoever is in the middle.
+const OTHERS: Kind = Kind::Files(8);
 
 /// Who is in the middle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Middle {
     Nobody,
-    WithoutCache,
+    WithoutCache(PathChoice),
     WithCache(PathChoice),
 }
 
 impl Middle {
     fn all(paths: &[PathChoice]) -> Vec<Middle> {
-        let cached = paths.iter().map(|path| Self::WithCache(*path));
-        let others = [Self::Nobody, Self::WithoutCache].into_iter();
-        others.chain(cached).collect()
+        let ways = paths
+            .iter()
+            .flat_map(|path| [Self::WithoutCache(*path), Self::WithCache(*path)]);
+        std::iter::once(Self::Nobody).chain(ways).collect()
+    }
+
+    /// What it is compared with: the same path without the cache; the first one where nobody is in the middle.
+    fn without(self, all: &[Middle]) -> Middle {
+        match self {
+            Self::Nobody => all.get(1).copied().unwrap_or(self),
+            Self::WithoutCache(path) | Self::WithCache(path) => Self::WithoutCache(path),
+        }
     }
 
     fn name(self) -> String {
         match self {
             Self::Nobody => "forwarding with NAT, nobody is blocked".to_owned(),
-            Self::WithoutCache => "blocked, without the connection cache".to_owned(),
+            Self::WithoutCache(path) => along(path, "blocked, without the connection cache").0,
             Self::WithCache(path) => along(path, "blocked, with the connection cache").0,
         }
     }
@@ -55,7 +64,10 @@ impl Middle {
     fn start(self, border: &Border, args: &GateBenchArgs) -> Result<Running, Failure> {
         let more = match self {
             Self::Nobody => return border.translate(),
-            Self::WithoutCache => vec!["--no-connection-cache".to_owned()],
+            Self::WithoutCache(path) => {
+                let more = vec!["--no-connection-cache".to_owned()];
+                [along(path, "").1, more].concat()
+            }
             Self::WithCache(path) => along(path, "").1,
         };
         border.gateway(CLASSIFY, &[words(args, None), more].concat())
@@ -69,7 +81,7 @@ pub(super) enum Pace {
     AtOnce,
     /// At fixed times, so that what an attempt costs can be compared.
     Steady,
-    /// At fixed times, while others send as fast as they can.
+    /// At fixed times, while others load files as fast as they can.
     Beside,
 }
 
@@ -80,7 +92,7 @@ impl Pace {
         match self {
             Self::AtOnce => "dialing at once",
             Self::Steady => "one attempt each 25 ms",
-            Self::Beside => "one attempt each 25 ms beside 8 connections of others",
+            Self::Beside => "one attempt each 25 ms beside 8 clients of files of 2 MB",
         }
     }
 }
@@ -109,13 +121,9 @@ pub(super) fn measure(
 ) -> Result<Vec<Figure>, Failure> {
     serve(border, PORT)?;
     let middles = Middle::all(&args.path);
-    let paces = PACES
-        .into_iter()
-        .filter(|pace| *pace != Pace::Beside || load.has(OTHERS));
-    let paces: Vec<Pace> = paces.collect();
     let mut runs = Vec::new();
     for round in 0..rounds {
-        let turns = paces
+        let turns = PACES
             .iter()
             .flat_map(|pace| middles.iter().map(move |m| (*pace, *m)));
         for (pace, middle) in turns {
@@ -142,7 +150,7 @@ pub(super) fn measure(
             runs.push((pace, middle, storm));
         }
     }
-    let figures = paces.into_iter().flat_map(|pace| {
+    let figures = PACES.into_iter().flat_map(|pace| {
         let of = runs.iter().filter(|run| run.0 == pace);
         let of: Vec<(Middle, Storm)> = of.map(|run| (run.1, run.2)).collect();
         figures(pace, &middles, &of)
@@ -182,8 +190,8 @@ fn figures(pace: Pace, middles: &[Middle], runs: &[(Middle, Storm)]) -> Vec<Figu
                 "Gbit/s",
                 &of(middle, value),
             );
-            let without = of(Middle::WithoutCache, value);
-            figures.push(others.against(Middle::WithoutCache.name(), &without));
+            let without = middle.without(middles);
+            figures.push(others.against(without.name(), &of(without, value)));
         }
         for (metric, unit, value) in metrics {
             if middle == Middle::Nobody && metric != "attempts" {
@@ -191,8 +199,8 @@ fn figures(pace: Pace, middles: &[Middle], runs: &[(Middle, Storm)]) -> Vec<Figu
             }
             let case = format!("{CALLERS} callers, {}, {}", pace.name(), middle.name());
             let figure = Figure::new("gate", case, metric, unit, &of(middle, value));
-            let without = of(Middle::WithoutCache, value);
-            figures.push(figure.against(Middle::WithoutCache.name(), &without));
+            let without = middle.without(middles);
+            figures.push(figure.against(without.name(), &of(without, value)));
         }
     }
     figures

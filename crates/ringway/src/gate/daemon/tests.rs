@@ -37,6 +37,8 @@ struct Tools {
     classes: Mutex<Vec<Vec<String>>>,
     /// Somebody has changed the rules.
     changed: AtomicBool,
+    /// Rules cannot be looked at.
+    refuses: AtomicBool,
 }
 
 impl System for Arc<Tools> {
@@ -56,6 +58,9 @@ impl System for Arc<Tools> {
     }
 
     fn put_back(&self, _policy: &Policy, _mode: Mode) -> Result<bool, Failure> {
+        if self.refuses.load(Ordering::Relaxed) {
+            return Err(Failure::failed("the tool refuses"));
+        }
         Ok(self.changed.swap(false, Ordering::Relaxed))
     }
 }
@@ -137,6 +142,19 @@ fn rules_that_others_change_are_put_back_until_the_gateway_ends() {
         daemon.put_back();
         assert_eq!(times(), 1);
         daemon.close();
+    }
+}
+
+#[test]
+fn rules_that_cannot_be_looked_at_are_told_of_until_they_can() {
+    let tools = Arc::new(Tools::default());
+    let daemon = daemon(vec![queue(Duration::ZERO).0], &tools);
+    for (refuses, told) in [(true, Some("the tool refuses")), (false, None)] {
+        tools.refuses.store(refuses, Ordering::Relaxed);
+        daemon.put_back();
+        let status = daemon.status();
+        assert_eq!(status.rules_not_looked_after.as_deref(), told);
+        assert_eq!(ask::text(&status).contains("the tool refuses"), refuses);
     }
 }
 

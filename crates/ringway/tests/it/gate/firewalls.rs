@@ -50,3 +50,43 @@ fn rules_that_another_program_takes_out_or_stands_before_are_put_back() -> Teste
         }
     })
 }
+
+/// A table of its own, routes and their rules bring connections here that end here; classes are trees at interfaces.
+const PLACES: &str = "[gateway]\nterminate = [8001]\n\n[classes.slow]\nrate = \"1 Mbit/s\"\n\n[[rule]]\nname = \"little\"\n\
+                      app = \"bittorrent\"\naction = \"shape\"\nclass = \"slow\"\n";
+
+#[test]
+fn redirections_and_classes_that_another_program_takes_out_are_put_back() -> Tested {
+    on_each(|path| {
+        let Some(mut border) = Border::on("another program's ways", path) else {
+            return Ok(());
+        };
+        border.up(PLACES, &["--enforce"]);
+        let inside = &border.inside;
+        let show = format!(
+            "iptables-save -t mangle | grep -c RINGWAY; nft list tables | grep ringway; ip rule show; \
+             ip route show table 31249 2> /dev/null; tc class show dev {inside} | sed 's/leaf .*prio/prio/'; true"
+        );
+        let shown = || border.gateway.check(&["sh", "-c", &show]).unwrap();
+        let before = shown();
+        let ways = [
+            "nft flush ruleset",
+            "ip rule del lookup 31249; ip route flush table 31249",
+            &format!("tc qdisc del dev {inside} root"),
+        ];
+        for (times, taken) in (1_u64..).zip(ways) {
+            border.gateway.check(&["sh", "-c", taken])?;
+            if shown() == before {
+                return wrong(format!("nothing was taken out by `{taken}`"));
+            }
+            until("they do not come back", shown, || {
+                shown() == before && border.status()["rules_put_back"] == times
+            })?;
+        }
+        serve(&border, PORT, BODY.to_vec(), true);
+        if fetch(&border, PORT, "a.bin") != BODY || border.status()["terminated"]["taken"] != 1 {
+            return wrong(border.status().to_string());
+        }
+        Ok(())
+    })
+}
