@@ -84,6 +84,11 @@ pub(super) fn answered(border: &Border, server: &str, what: &[u8], wanted: bool)
 /// What calls there is blocked by what it says, and the kernel refuses whoever calls like that.
 pub(super) fn refused_at(border: &Border, server: &str) -> Tested {
     answered(border, server, HELLO, false)?;
+    refused_again(border, server)
+}
+
+/// The kernel refuses whoever calls like one that is blocked, and nobody has called since.
+pub(super) fn refused_again(border: &Border, server: &str) -> Tested {
     for _attempt in 0..3 {
         answered(border, server, ANYTHING, false)?;
     }

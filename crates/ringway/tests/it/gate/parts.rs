@@ -8,7 +8,8 @@ use ringway_testbed::Program;
 use super::beside::{Tested, wrong};
 use super::border::{Border, SERVER};
 use super::kernel::{
-    BLOCK, Bpffs, HELLO, answered, block_somebody, border, drivers, echo, hooks, refused_at,
+    BLOCK, Bpffs, HELLO, answered, block_somebody, border, drivers, echo, hooks, refused_again,
+    refused_at,
 };
 use crate::not_tested;
 
@@ -165,7 +166,9 @@ fn without_the_packet_filters_match_tc_does_its_part() -> Tested {
     );
     let parts = ["\"cache-in-filter\"", "\"passing\""];
     assert_eq!(without(&mut border), parts);
-    refuses(&border)?;
+    // Before the program is there calls are asked about.
+    block_somebody(&border, "tc")?;
+    refused_again(&border, &format!("{SERVER}:6881"))?;
     ended(&mut border, &bpffs)
 }
 
