@@ -35,7 +35,7 @@ pub(super) struct Border {
     pub(super) server: Host,
     pub(super) inside: String,
     pub(super) outside: String,
-    client_interface: String,
+    pub(super) client_interface: String,
     server_interface: String,
     pub(super) folder: TempDir,
     daemon: Option<Process>,

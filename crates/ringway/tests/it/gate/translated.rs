@@ -1,12 +1,9 @@
 //! The in-kernel path where the gateway translates addresses: at the border's interfaces the two directions of a connection then have
 //! different ones.
 
-use super::beside::{Tested, wrong};
+use super::beside::Tested;
 use super::border::{Border, SERVER};
-use super::kernel::{BLOCK, answered, border, count, echo, refused_at};
-
-const KERNEL: [&str; 3] = ["--enforce", "--path", "kernel"];
-const PAGE: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+use super::kernel::{BLOCK, KERNEL, border, echo, page_passes_and_torrent_is_refused};
 
 /// Rules of the gateway's owner.
 fn translate(border: &Border, rule: &str) -> Tested {
@@ -14,17 +11,6 @@ fn translate(border: &Border, rule: &str) -> Tested {
     let words: Vec<&str> = words.into_iter().chain(rule.split(' ')).collect();
     border.gateway.check(&words)?;
     Ok(())
-}
-
-/// A page passes without a question, a torrent is blocked, and whoever calls like that is refused; `server` is where the client calls.
-fn decided(border: &Border, server: &str) -> Tested {
-    let [page, torrent] = [80, 6881].map(|port| format!("{server}:{port}"));
-    answered(border, &page, PAGE, true)?;
-    let passed = count(&border.status(), "passed");
-    if passed == 0 {
-        return wrong(format!("nothing passed: {}", border.status()));
-    }
-    refused_at(border, &torrent)
 }
 
 #[test]
@@ -37,7 +23,7 @@ fn behind_the_gateways_own_address_pages_pass_and_torrents_are_refused() -> Test
     for port in [80, 6881] {
         echo(&border, &format!("{SERVER}:{port}"))?;
     }
-    decided(&border, SERVER)
+    page_passes_and_torrent_is_refused(&border, SERVER)
 }
 
 #[test]
@@ -52,5 +38,5 @@ fn a_server_that_is_called_by_another_address_is_refused_all_the_same() -> Teste
     for port in [80, 6881] {
         echo(&border, &format!("{SERVER}:{port}"))?;
     }
-    decided(&border, OTHER)
+    page_passes_and_torrent_is_refused(&border, OTHER)
 }
