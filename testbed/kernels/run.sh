@@ -47,7 +47,7 @@ check_needs() {
     local need command package missing=()
     ((EUID == 0)) || die "network namespaces and programs of the kernel take root"
     [[ $(uname -m) == x86_64 ]] || die "the kernels are those of amd64, this machine is $(uname -m)"
-    for need in qemu-system-x86_64:qemu-system-x86 apt-get:apt dpkg-deb:dpkg cpio:cpio xz:xz-utils ip:iproute2 nft:nftables iptables:iptables \
+    for need in qemu-system-x86_64:qemu-system-x86 apt-get:apt dpkg-deb:dpkg cpio:cpio xz:xz-utils ip:iproute2 ethtool:ethtool nft:nftables iptables:iptables \
         "$keys:debian-archive-keyring"; do
         command=${need%%:*} package=${need#*:}
         [[ -e $command ]] || PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null 2>&1 || missing+=("$package")
@@ -163,6 +163,8 @@ boot() {
     printf '%s\n' "$folder" "$program" "$program_tests" "$border_tests" "$root/crates" "$without" >"$results/settings"
     timeout "$patience" qemu-system-x86_64 "${machine[@]}" -m 2048 -kernel "$folder/vmlinuz" -initrd "$folder/initrd" \
         -append "console=ttyS0 quiet panic=-1 ringway.guest=$here" \
+        -netdev hubport,id=card0,hubid=0 -device virtio-net-pci,netdev=card0,romfile= \
+        -netdev hubport,id=card1,hubid=0 -device virtio-net-pci,netdev=card1,romfile= \
         -fsdev local,id=root,path=/,security_model=none,readonly=on,multidevs=remap -device virtio-9p-pci,fsdev=root,mount_tag=root \
         -fsdev "local,id=results,path=$results,security_model=none" -device virtio-9p-pci,fsdev=results,mount_tag=results \
         -serial "file:$folder/console.log" </dev/null >"$folder/qemu.log" 2>&1 &

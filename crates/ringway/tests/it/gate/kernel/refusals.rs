@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -293,4 +294,52 @@ fn at_the_interface_of_a_vlan_pages_pass_and_torrents_are_refused() -> Tested {
     }
     page_passes_and_torrent_is_refused(&border, SERVER)?;
     until_at_ingress(&border)
+}
+
+/// Two network cards that are cabled with each other, by their names, where this machine has them to give (`make kernels` does).
+const CARDS: &str = "RINGWAY_GATE_CARDS";
+
+#[test]
+fn calls_like_a_blocked_one_end_in_the_driver_of_a_card_that_keeps_its_offloads() -> Tested {
+    let test = "the connection cache in a card's driver";
+    let Some(mut border) = border(test) else {
+        return Ok(());
+    };
+    let cards = std::env::var(CARDS).unwrap_or_default();
+    let Some((own, theirs)) = cards.split_once(' ') else {
+        not_tested(&format!("{test}: {CARDS} names no two cards"));
+        return Ok(());
+    };
+    let ends = [
+        (&border.gateway, own, "10.66.20.1/24"),
+        (&border.client, theirs, "10.66.20.2/24"),
+    ];
+    for (host, card, address) in ends {
+        // They come back when their namespaces end.
+        let moved = Command::new("ip")
+            .args(["link", "set", card, "netns", host.namespace()])
+            .status()?;
+        if !moved.success() {
+            return wrong(format!("{card} cannot be had"));
+        }
+        host.check(&["ip", "addr", "add", address, "dev", card])?;
+        host.check(&["ip", "link", "set", card, "up"])?;
+    }
+    border
+        .client
+        .check(&["ip", "route", "add", SERVER, "via", "10.66.20.1"])?;
+    border.inside = own.to_owned();
+    border.up(BLOCK, &KERNEL);
+    let placed = border.daemon().ready["cache"][0].clone();
+    if placed["interface"] != own || placed["at"] != "xdp" || !placed["why"].is_null() {
+        return wrong(placed.to_string());
+    }
+    for port in [80, 6881] {
+        echo(&border, &format!("{SERVER}:{port}"))?;
+    }
+    page_passes_and_torrent_is_refused(&border, SERVER)?;
+    match drivers(&border)?.matches("name refuse_early").count() {
+        1 => Ok(()),
+        _ => wrong(drivers(&border)?),
+    }
 }
