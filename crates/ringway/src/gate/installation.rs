@@ -241,7 +241,7 @@ impl Installation {
             return Ok(false);
         };
         let standing = Some(Rules::standing().map_err(Failure::failed)?);
-        if laid.standing == standing && laid.redirection.as_ref() == Some(&self.redirection()?) {
+        if laid.standing == standing && laid.redirection.as_ref() == Some(&self.redirection()) {
             return Ok(false);
         }
         laid.redirection = None;
@@ -250,7 +250,7 @@ impl Installation {
             laid.look();
         }
         self.redirect(policy, mode)?;
-        laid.redirection = Some(self.redirection()?);
+        laid.redirection = Some(self.redirection());
         Ok(true)
     }
 
@@ -270,10 +270,10 @@ impl Installation {
     }
 
     /// How the redirection is listed, if there was any since the start.
-    fn redirection(&self) -> Result<String, Failure> {
+    fn redirection(&self) -> String {
         match held(&self.ended).is_empty() {
-            true => Ok(String::new()),
-            false => redirect::standing().map_err(Failure::failed),
+            true => String::new(),
+            false => redirect::standing(),
         }
     }
 
@@ -326,7 +326,7 @@ impl System for Installation {
         *held(&self.unasked) = set_up.unasked;
         *held(&self.laid) = Some(Laid::new(rules));
         self.redirect(policy, mode)?;
-        let redirection = self.redirection()?;
+        let redirection = self.redirection();
         if let Some(laid) = &mut *held(&self.laid) {
             laid.redirection = Some(redirection);
         }
