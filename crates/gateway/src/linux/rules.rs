@@ -42,6 +42,8 @@ pub(super) const CHAINS: [&str; 6] = [CROSSING, FORWARD, UNDECIDED, FREE, MARK, 
 /// Beside what others have. Whoever else changes rules is waited for, so many seconds (the older iptables has a lock, and waits for ever
 /// if it is not told for how long; the newer one asks nobody to wait).
 const RESTORE: [&str; 3] = ["--noflush", "--wait", "10"];
+/// What the older one says of it then.
+const LOCK: &str = "xtables lock";
 /// The tools of a version of IP.
 #[derive(Clone, Copy, Debug)]
 struct Family {
@@ -135,7 +137,9 @@ impl Rules {
     /// iptables is missing or refuses.
     pub fn set_up(&self) -> Result<SetUp, ToolError> {
         match (self.put(), &self.programs) {
-            (Err(refused), Some(programs)) if !programs.needed => {
+            (Err(refused), Some(programs))
+                if !programs.needed && !refused.to_string().contains(LOCK) =>
+            {
                 let without = Rules {
                     programs: None,
                     ..self.clone()
@@ -157,11 +161,16 @@ impl Rules {
             bare,
         } in FAMILIES
         {
-            let stale = jumps(&save.run(&["-t", "mangle"], "")?);
+            let stale = jumps(&list(save)?);
             let put = |bare| restore.run(&RESTORE, &self.text(&stale, bare));
-            if put(Some(bare)).is_err() {
-                spared = false;
-                put(None)?;
+            match put(Some(bare)) {
+                Ok(_) => {}
+                // Whoever waited for the lock in vain knows nothing of matches.
+                Err(refused) if refused.to_string().contains(LOCK) => return Err(refused),
+                Err(_) => {
+                    spared = false;
+                    put(None)?;
+                }
             }
         }
         Ok(SetUp {
@@ -191,7 +200,7 @@ impl Rules {
     pub fn left_with_other_marks(&self) -> Result<Option<String>, ToolError> {
         let own = self.marks.answered();
         for Family { save, .. } in FAMILIES {
-            let saved = save.run(&["-t", "mangle"], "")?;
+            let saved = list(save)?;
             if let Some(mark) = answered(&saved).filter(|mark| **mark != own) {
                 return Ok(Some(mark.to_owned()));
             }
@@ -206,7 +215,7 @@ impl Rules {
     pub fn standing() -> Result<Standing, ToolError> {
         let mut lines = Vec::new();
         for Family { save, .. } in FAMILIES {
-            lines.push(standing(&save.run(&["-t", "mangle"], "")?));
+            lines.push(standing(&list(save)?));
         }
         Ok(Standing(lines))
     }
@@ -217,7 +226,7 @@ impl Rules {
     /// iptables is missing or refuses.
     pub fn take_down() -> Result<(), ToolError> {
         for Family { save, restore, .. } in FAMILIES {
-            let saved = save.run(&["-t", "mangle"], "")?;
+            let saved = list(save)?;
             let text = removal(&saved);
             if !text.is_empty() {
                 restore.run(&RESTORE, &text)?;
@@ -392,6 +401,24 @@ impl Rules {
             })
         });
         classes.collect()
+    }
+}
+
+/// What the tool lists of the table. A table with rules of others that it cannot write down it does not list at all, and calls that
+/// no failure: taken for an empty one, it would get our rules again and again, and nobody could take them out.
+fn list(save: Tool) -> Result<String, ToolError> {
+    let saved = save.run(&["-t", "mangle"], "")?;
+    match saved
+        .lines()
+        .find(|line| line.contains("' is incompatible"))
+    {
+        Some(line) => Err(ToolError::Refused(
+            save.name,
+            format!(
+                "{line} (somebody's rules there are not of iptables: let them be in a table of their own)"
+            ),
+        )),
+        None => Ok(saved),
     }
 }
 

@@ -414,8 +414,12 @@ impl Daemon {
         if let Err(failure) = self.put(&policy, mode) {
             tracing::error!(
                 reason = failure.message(),
-                "the earlier policy's rules did not come back whole"
+                "the earlier policy's rules did not come back: it is tried again"
             );
+            if let Some((at, ..)) = &mut held(&self.state).earlier {
+                *at = Instant::now() + RULES_LOOK;
+            }
+            return;
         }
         tracing::warn!(
             policy = name,

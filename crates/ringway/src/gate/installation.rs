@@ -241,32 +241,41 @@ impl Installation {
             return Ok(false);
         };
         let standing = Some(Rules::standing().map_err(Failure::failed)?);
-        if laid.standing == standing && laid.redirection.as_ref() == Some(&self.redirection()) {
-            return Ok(false);
+        let rules = laid.standing != standing;
+        // Only what was changed: to lay the redirection anew costs whatever waits in the queues.
+        let redirection = laid.redirection.as_ref() != Some(&self.redirection());
+        if rules {
+            warn(&laid.rules.set_up().map_err(Failure::failed)?);
+            if laid.standing.is_none() {
+                laid.look();
+            }
         }
-        laid.redirection = None;
-        warn(&laid.rules.set_up().map_err(Failure::failed)?);
-        if laid.standing.is_none() {
-            laid.look();
+        if redirection {
+            laid.redirection = None;
+            self.redirect(policy, mode)?;
+            laid.redirection = Some(self.redirection());
         }
-        self.redirect(policy, mode)?;
-        laid.redirection = Some(self.redirection());
-        Ok(true)
+        Ok(rules || redirection)
     }
 
     /// Puts classes back at interfaces that have none: they go with an interface. Where there are some they stay: to
     /// make them anew would cost them what waits in them.
     fn classes_back(&self, policy: &Policy, mode: Mode) -> Result<bool, Failure> {
-        let mut back = false;
-        if mode == Mode::Enforce && !policy.classes().is_empty() {
-            for interface in self.rules.border.all() {
-                if shaper::stands(interface).map_err(Failure::failed)? == Some(false) {
-                    shaper::set_up(interface, policy.classes()).map_err(Failure::failed)?;
-                    back = true;
-                }
-            }
+        if mode != Mode::Enforce || policy.classes().is_empty() {
+            return Ok(false);
         }
-        Ok(back)
+        let back = |interface: &str| -> Result<bool, Failure> {
+            let lacks = shaper::stands(interface).map_err(Failure::failed)? == Some(false);
+            if lacks {
+                shaper::set_up(interface, policy.classes()).map_err(Failure::failed)?;
+            }
+            Ok(lacks)
+        };
+        // One that cannot have them leaves the others theirs.
+        let looked: Vec<_> = self.rules.border.all().map(back).collect();
+        looked
+            .into_iter()
+            .try_fold(false, |any, looked| Ok(any | looked?))
     }
 
     /// How the redirection is listed, if there was any since the start.

@@ -162,7 +162,8 @@ impl Told {
         let mut value = self.map.get(&key, 0).unwrap_or([0; BLOCKED]);
         let boot = since_boot();
         let until = boot.saturating_add(blocked.until.saturating_sub(now));
-        let nobody = self.latest <= boot;
+        // Whoever was let go left the time behind.
+        let nobody = self.latest <= boot || self.map.keys().next().is_none();
         self.latest = self.latest.max(until);
         put(&mut value, 0, nanoseconds(until));
         if let Some(announced) = value.get_mut(ANNOUNCED) {

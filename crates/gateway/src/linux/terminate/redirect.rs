@@ -47,16 +47,24 @@ impl Redirect<'_> {
         unroute();
         let mark = self.marks.terminated();
         for family in self.families() {
-            // Of what comes in only: what a socket sends may have the mark, too (`tcp_fwmark_accept`), and the way back is looked up by
-            // it (`src_valid_mark`).
-            for interface in self.border.all() {
-                let rule = ["rule", "add", "iif", interface, "fwmark", &mark];
-                let way = ["lookup", NUMBER];
-                IP.run(&[&[family], &rule[..], &way[..]].concat(), "")?;
+            match (self.route(family, &mark), family) {
+                // Whoever has switched it off since has no such connections, and the others need not suffer for it.
+                (Err(_), "-6") => {}
+                (routed, _) => routed?,
             }
-            let route = ["route", "replace", "local", "default", "dev", "lo"];
-            let table = ["table", NUMBER];
-            IP.run(&[&[family], &route[..], &table[..]].concat(), "")?;
+        }
+        Ok(())
+    }
+
+    /// Has this machine take what is marked.
+    fn route(&self, family: &str, mark: &str) -> Result<(), ToolError> {
+        let route = ["route", "replace", "local", "default", "dev", "lo"];
+        IP.run(&[&[family], &route[..], &["table", NUMBER]].concat(), "")?;
+        // Of what comes in only: what a socket sends may have the mark, too (`tcp_fwmark_accept`), and the way back is looked up by
+        // it (`src_valid_mark`).
+        for interface in self.border.all() {
+            let rule = ["rule", "add", "iif", interface, "fwmark", mark];
+            IP.run(&[&[family], &rule[..], &["lookup", NUMBER]].concat(), "")?;
         }
         Ok(())
     }

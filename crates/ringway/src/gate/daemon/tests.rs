@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::super::message::{Reply, Request, Status};
 use super::super::writer::Written;
 use super::super::{ask, metrics, rules};
-use super::{Daemon, System};
+use super::{Daemon, System, held};
 use crate::failure::Failure;
 use crate::limits::GATE_REQUESTS;
 
@@ -37,7 +37,7 @@ struct Tools {
     classes: Mutex<Vec<Vec<String>>>,
     /// Somebody has changed the rules.
     changed: AtomicBool,
-    /// Rules cannot be looked at.
+    /// Rules can neither be put in nor looked at.
     refuses: AtomicBool,
 }
 
@@ -45,7 +45,8 @@ impl System for Arc<Tools> {
     fn set_up(&self, policy: &Policy, _mode: Mode) -> Result<(), Failure> {
         let names = policy.classes().iter().map(|class| class.name.clone());
         let names: Vec<String> = names.collect();
-        let refused = names.iter().any(|name| name == REFUSED);
+        let refused =
+            names.iter().any(|name| name == REFUSED) || self.refuses.load(Ordering::Relaxed);
         self.classes.lock().unwrap().push(names);
         if refused {
             return Err(Failure::failed("tc refused"));
@@ -201,6 +202,25 @@ fn classes_keep_their_places_from_policy_to_policy() {
         &["late", "bulk", "early", "other"],
     ];
     assert_eq!(*seen, expected);
+}
+
+#[test]
+fn a_policy_that_cannot_be_taken_back_stays_on_trial_and_is_taken_back_later() {
+    let tools: Arc<Tools> = Arc::default();
+    let daemon = daemon(vec![queue(Duration::ZERO).0], &tools);
+    done(daemon.reply(apply(Some(0))));
+    for (refuses, policy) in [(true, "second.toml"), (false, "first.toml")] {
+        tools.refuses.store(refuses, Ordering::Relaxed);
+        if let Some((at, ..)) = &mut held(&daemon.state).earlier {
+            *at = Instant::now();
+        }
+        daemon.revert();
+        let status = daemon.status();
+        assert_eq!(
+            (status.policy.as_str(), status.reverts_in_s.is_some()),
+            (policy, refuses)
+        );
+    }
 }
 
 /// What was laid of it would let pass what the policy at work does not.

@@ -4,6 +4,7 @@ use super::beside::{Tested, until, wrong};
 use super::border::Border;
 use super::both::on_each;
 use super::scans::{fetch, serve};
+use crate::not_tested;
 
 const POLICY: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
 const PORT: u16 = 8_001;
@@ -89,4 +90,34 @@ fn redirections_and_classes_that_another_program_takes_out_are_put_back() -> Tes
         }
         Ok(())
     })
+}
+
+/// A rule that iptables cannot write down; with it, it lists nothing of the table, and calls that no failure.
+const FOREIGN: &str = "nft insert rule ip mangle FORWARD numgen random mod 4 == 1 continue";
+
+#[test]
+fn a_table_that_cannot_be_listed_is_told_and_gets_nothing_twice() -> Tested {
+    let test = "a table that iptables cannot list";
+    let Some(mut border) = Border::new(test) else {
+        return Ok(());
+    };
+    border.up(POLICY, &["--enforce"]);
+    if border.gateway.check(&["sh", "-c", FOREIGN]).is_err() {
+        not_tested(&format!("{test}: iptables is none of nftables here"));
+        return Ok(());
+    }
+    until(
+        "nothing is told",
+        || border.status().to_string(),
+        || {
+            let told = border.status()["rules_not_looked_after"].to_string();
+            told.contains("incompatible")
+        },
+    )?;
+    let list = ["nft", "list", "chain", "ip", "mangle", "FORWARD"];
+    let rules = border.gateway.check(&list)?;
+    match rules.matches("jump RINGWAY-CROSSING").count() {
+        1 => Ok(()),
+        _ => wrong(rules),
+    }
 }
