@@ -229,7 +229,9 @@ impl Installation {
             ports: wanted,
             ever: &ever,
         };
-        redirect.set_up().map_err(Failure::failed)?;
+        if let Some(why) = redirect.set_up().map_err(Failure::failed)? {
+            tracing::warn!(%why, "connections over IPv6 do not end here");
+        }
         *ended = ever;
         Ok(())
     }

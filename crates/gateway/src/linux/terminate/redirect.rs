@@ -38,22 +38,18 @@ pub struct Redirect<'a> {
 }
 
 impl Redirect<'_> {
-    /// Puts it in force, in place of what is there.
+    /// Puts it in force, in place of what is there. Answers why there is none of IPv6 where somebody has switched that off since there
+    /// was a door for it: the others need not suffer for it.
     ///
     /// # Errors
     /// nft or ip are missing or refuse.
-    pub fn set_up(&self) -> Result<(), ToolError> {
+    pub fn set_up(&self) -> Result<Option<ToolError>, ToolError> {
         NFT.run(&["-f", "-"], &self.text())?;
         unroute();
         let mark = self.marks.terminated();
-        for family in self.families() {
-            match (self.route(family, &mark), family) {
-                // Whoever has switched it off since has no such connections, and the others need not suffer for it.
-                (Err(_), "-6") => {}
-                (routed, _) => routed?,
-            }
-        }
-        Ok(())
+        self.route("-4", &mark)?;
+        let v6 = self.doors.v6.map(|_| self.route("-6", &mark));
+        Ok(v6.and_then(Result::err))
     }
 
     /// Has this machine take what is marked.
@@ -67,11 +63,6 @@ impl Redirect<'_> {
             IP.run(&[&[family], &rule[..], &["lookup", NUMBER]].concat(), "")?;
         }
         Ok(())
-    }
-
-    fn families(&self) -> impl Iterator<Item = &'static str> {
-        let v6 = self.doors.v6.map(|_| "-6");
-        std::iter::once("-4").chain(v6)
     }
 
     fn text(&self) -> String {

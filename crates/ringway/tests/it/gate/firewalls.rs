@@ -84,6 +84,12 @@ fn redirections_and_classes_that_another_program_takes_out_are_put_back() -> Tes
                 shown() == before && border.status()["rules_put_back"] == times
             })?;
         }
+        // What IPv6 has of it goes with IPv6, and the rest stays.
+        let off = ["sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1"];
+        border.gateway.check(&off)?;
+        until("IPv6 is missed for ever", shown, || {
+            shown() == before && border.status()["rules_put_back"] == 4
+        })?;
         serve(&border, PORT, BODY.to_vec(), true);
         if fetch(&border, PORT, "a.bin") != BODY || border.status()["terminated"]["taken"] != 1 {
             return wrong(border.status().to_string());
