@@ -1,6 +1,8 @@
-//! What the congestion control core costs: nanoseconds per acknowledgement, and per grant of the scheduler.
+//! What the congestion control core costs: nanoseconds per acknowledgement, and per grant of the
+//! scheduler.
 //!
-//! There is no baseline: the controllers of noq and quinn take an RTT estimator that only their connections can make.
+//! There is no baseline: the controllers of noq and quinn take an RTT estimator that only their
+//! connections can make.
 
 #![allow(
     clippy::print_stdout,
@@ -45,7 +47,8 @@ fn print(case: &str, metric: &str, runs: Vec<f64>) {
     println!("{}", json.expect("a figure has no unusual values"));
 }
 
-/// A controller on a path of 20 ms whose queue rises above the target now and then, and loses a packet in a thousand.
+/// A controller on a path of 20 ms whose queue rises above the target now and then, and loses a
+/// packet in a thousand.
 struct Path {
     controller: Controller,
     now: Instant,

@@ -1,8 +1,8 @@
 //! The figures of docs/benchmarks.md, each beside its peers.
 //!
-//! One file in `benches/` for each claim. A bench prints one JSON object a line for each [`Figure`] on stdout; the
-//! fields are those of `ringway bench --json`. Without cargo's `--bench`, or with `--quick`, it only
-//! shows that it still runs.
+//! One file in `benches/` for each claim. A bench prints one JSON object a line for each [`Figure`]
+//! on stdout; the fields are those of `ringway bench --json`. Without cargo's `--bench`, or with
+//! `--quick`, it only shows that it still runs.
 
 use std::time::Instant;
 
@@ -85,7 +85,8 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// What the command line asks for: all of it under `cargo bench`, little under `cargo test` or with `--quick`.
+    /// What the command line asks for: all of it under `cargo bench`, little under `cargo test` or
+    /// with `--quick`.
     #[must_use]
     pub fn from_arguments(arguments: impl Iterator<Item = String>) -> Effort {
         let (mut bench, mut quick) = (false, false);

@@ -1,8 +1,8 @@
-//! Compiles what the kernel runs (`src/linux/bpf`) and puts it beside the program's own code, so that no machine that only runs the
-//! gateway needs a compiler.
+//! Compiles what the kernel runs (`src/linux/bpf`) and puts it beside the program's own code, so
+//! that no machine that only runs the gateway needs a compiler.
 //!
-//! Without clang or libbpf's headers the gateway is built all the same; it then has no in-kernel path and says so
-//! (`ringway gate doctor`).
+//! Without clang or libbpf's headers the gateway is built all the same; it then has no in-kernel
+//! path and says so (`ringway gate doctor`).
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -29,7 +29,8 @@ fn main() {
     }
 }
 
-/// Compiles the programs; the kernel reads them as little as it reads the machine's own code, so the byte order is the target's.
+/// Compiles the programs; the kernel reads them as little as it reads the machine's own code, so
+/// the byte order is the target's.
 fn compile(object: &PathBuf) -> Result<(), String> {
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let order = match std::env::var("CARGO_CFG_TARGET_ENDIAN").as_deref() {

@@ -1,5 +1,6 @@
 #![no_main]
-//! A capture through the gateway with a policy that blocks, filters, scans and audits; scanners answer at once, all three ways.
+//! A capture through the gateway with a policy that blocks, filters, scans and audits; scanners
+//! answer at once, all three ways.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};

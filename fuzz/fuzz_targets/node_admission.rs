@@ -6,7 +6,10 @@ use ringway_node::admission::{AdmissionReply, AdmissionRequest};
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     if let Ok(request) = AdmissionRequest::decode(data) {
         assert_eq!(request.as_bytes(), data);
-        assert_eq!(AdmissionRequest::parse(&request.to_text()).as_ref(), Ok(&request));
+        assert_eq!(
+            AdmissionRequest::parse(&request.to_text()).as_ref(),
+            Ok(&request)
+        );
     }
     if let Ok(reply) = AdmissionReply::decode(data) {
         assert_eq!(reply.as_bytes(), data);

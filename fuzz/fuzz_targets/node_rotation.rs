@@ -7,7 +7,10 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let ring = ringway_transport::MemberId::new([1; 32]);
     if let Ok(request) = RotationRequest::decode(data) {
         assert_eq!(request.as_bytes(), data);
-        assert_eq!(RotationRequest::parse(&request.to_text()).as_ref(), Ok(&request));
+        assert_eq!(
+            RotationRequest::parse(&request.to_text()).as_ref(),
+            Ok(&request)
+        );
     }
     // Nobody has the key of that ring.
     assert!(RotationReply::decode(data, &ring).is_err());

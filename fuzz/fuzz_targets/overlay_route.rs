@@ -1,5 +1,6 @@
 #![no_main]
-//! Messages through the ring, at a member that is their target or on their way: nothing that comes makes it panic or grow.
+//! Messages through the ring, at a member that is their target or on their way: nothing that comes
+//! makes it panic or grow.
 
 use std::time::{Duration, Instant};
 

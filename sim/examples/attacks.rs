@@ -1,4 +1,6 @@
-//! Lookups in rings with traitors, until twenty members have come or gone if any do: `cargo run --release -p ringway-sim --example attacks -- [MEMBERS] [LOOKUPS] [SHARE,…] [CHURN] [LOSS] [SECONDS BEFORE] [FINGER INTERVAL]`
+//! Lookups in rings with traitors, until twenty members have come or gone if any do: `cargo run
+//! --release -p ringway-sim --example attacks -- [MEMBERS] [LOOKUPS] [SHARE,…] [CHURN] [LOSS]
+//! [SECONDS BEFORE] [FINGER INTERVAL]`
 
 #![allow(clippy::print_stdout, reason = "it prints a table")]
 

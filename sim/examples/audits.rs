@@ -1,4 +1,5 @@
-//! After what time members are convicted that lie to one stranger in eight: `cargo run --release -p ringway-sim --example audits -- [MEMBERS] [SEEDS] [SECONDS] [FINGER_INTERVAL_MS]`
+//! After what time members are convicted that lie to one stranger in eight: `cargo run --release -p
+//! ringway-sim --example audits -- [MEMBERS] [SEEDS] [SECONDS] [FINGER_INTERVAL_MS]`
 //!
 //! Members look up one finger every 16 s, as they do by default, unless told otherwise.
 

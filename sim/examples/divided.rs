@@ -1,4 +1,6 @@
-//! Rings that are divided among traitors: `cargo run --release -p ringway-sim --example divided -- [MEMBERS] [SMALLER SIDE] [ITS SHARE OF TRAITORS] [SHARE OF THE OTHER] [BEHAVIOUR|None|all] [SEEDS] [SECONDS] [SECONDS AFTER]`
+//! Rings that are divided among traitors: `cargo run --release -p ringway-sim --example divided --
+//! [MEMBERS] [SMALLER SIDE] [ITS SHARE OF TRAITORS] [SHARE OF THE OTHER] [BEHAVIOUR|None|all]
+//! [SEEDS] [SECONDS] [SECONDS AFTER]`
 
 #![allow(clippy::print_stdout, reason = "it prints a table")]
 

@@ -1,4 +1,5 @@
-//! Rings that form among traitors: `cargo run --release -p ringway-sim --example forming -- [MEMBERS] [SHARE,…] [BEHAVIOUR|None|all] [BURST] [SEEDS] [LOOKUPS] [SECONDS BEFORE]`
+//! Rings that form among traitors: `cargo run --release -p ringway-sim --example forming --
+//! [MEMBERS] [SHARE,…] [BEHAVIOUR|None|all] [BURST] [SEEDS] [LOOKUPS] [SECONDS BEFORE]`
 
 #![allow(clippy::print_stdout, reason = "it prints a table")]
 

@@ -1,6 +1,8 @@
-//! One large ring, by one rule, with what it took: `cargo run --release -p ringway-sim --example large -- [MEMBERS] [LOOKUPS] [SHARE] [RULE,…] [SEED]`
+//! One large ring, by one rule, with what it took: `cargo run --release -p ringway-sim --example
+//! large -- [MEMBERS] [LOOKUPS] [SHARE] [RULE,…] [SEED]`
 //!
-//! The line's last figure is a hash of all that was measured: changes that ought not to change anything leave it as it is.
+//! The line's last figure is a hash of all that was measured: changes that ought not to change
+//! anything leave it as it is.
 
 #![allow(clippy::print_stdout, reason = "it prints figures")]
 

@@ -1,7 +1,8 @@
 //! Members that all start at once on machines that take time: whether they form a ring, and when.
 //!
-//! `cargo run --release -p ringway-sim --example overload -- 255 50 1000 2000 5 300`: members, microseconds of a message, microseconds of a handshake,
-//! milliseconds that a message waits at most, seeds, seconds.
+//! `cargo run --release -p ringway-sim --example overload -- 255 50 1000 2000 5 300`: members,
+//! microseconds of a message, microseconds of a handshake, milliseconds that a message waits at
+//! most, seeds, seconds.
 
 #![allow(clippy::print_stdout, reason = "an example talks to people")]
 

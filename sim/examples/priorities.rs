@@ -1,9 +1,12 @@
-//! The priority controller in the simulator: what it does alone, beside TCP, beside its kind, and with N flows' worth.
+//! The priority controller in the simulator: what it does alone, beside TCP, beside its kind, and
+//! with N flows' worth.
 //!
-//! `cargo run --release -p ringway-sim --example priorities -- [paper|default] [SEEDS] [PARTS] [CELL] [N,N]`
+//! `cargo run --release -p ringway-sim --example priorities -- [paper|default] [SEEDS] [PARTS]
+//! [CELL] [N,N]`
 //!
-//! Parts: `a`lone, what TCP `k`eeps, `j`ain of late-comers, `n` flows' worth, the same `t`rembling: hosts that take up to 0.3 ms to answer,
-//! `c`hanges from 0 to 1 to 2 beside 1, 4 and 10 CUBICs. Medians of the seeds. Cells whose names contain CELL; only these N.
+//! Parts: `a`lone, what TCP `k`eeps, `j`ain of late-comers, `n` flows' worth, the same `t`rembling:
+//! hosts that take up to 0.3 ms to answer, `c`hanges from 0 to 1 to 2 beside 1, 4 and 10 CUBICs.
+//! Medians of the seeds. Cells whose names contain CELL; only these N.
 
 #![allow(
     clippy::unwrap_used,
@@ -183,7 +186,8 @@ fn flows_worth(n: f64, path: &Path, config: &Config, seeds: u64) {
     println!("N = {n}: {mine:.2} of real {real:.2}: {:.2}", mine / real);
 }
 
-/// Seconds from `from` until the mean of a second is within a quarter of what it is in the second half of the time until `to`.
+/// Seconds from `from` until the mean of a second is within a quarter of what it is in the second
+/// half of the time until `to`.
 fn settled(sim: &Bottleneck, flow: usize, from: f64, to: f64) -> f64 {
     let usual = sim.share(flow, secs(f64::midpoint(from, to)), secs(to));
     let ends = (10..=((to - from) * 10.0) as u32).map(|step| from + f64::from(step) / 10.0);

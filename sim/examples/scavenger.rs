@@ -1,9 +1,12 @@
 //! What priority 0 does in the simulator.
 //!
-//! `cargo run --release -p ringway-sim --example scavenger -- [paper] trials|table|changes|five|matrix [SEEDS] [FILTER]`
+//! `cargo run --release -p ringway-sim --example scavenger -- [paper]
+//! trials|table|changes|five|matrix [SEEDS] [FILTER]`
 //!
-//! `trials`: everything that it has to stand, of which the tests play a part. `table`: the cells that are measured against the kernel's
-//! TCP. `changes`, `five`: changes of priority in these cells, of one flow and of five. `matrix`: 108 paths. FILTER is a part of a name. Of each figure the median, the worst, and how many seeds miss what it has to be.
+//! `trials`: everything that it has to stand, of which the tests play a part. `table`: the cells
+//! that are measured against the kernel's TCP. `changes`, `five`: changes of priority in these
+//! cells, of one flow and of five. `matrix`: 108 paths. FILTER is a part of a name. Of each figure
+//! the median, the worst, and how many seeds miss what it has to be.
 
 #![allow(
     clippy::print_stdout,

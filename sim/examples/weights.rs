@@ -1,6 +1,8 @@
-//! How far three flows of one program to three peers are from 1 : 2 : 4 in the simulator, and what two flows through two queues lose by being compared.
+//! How far three flows of one program to three peers are from 1 : 2 : 4 in the simulator, and what
+//! two flows through two queues lose by being compared.
 //!
-//! `cargo run --release -p ringway-sim --example weights -- [SEEDS] [FILTER]`; FILTER is a part of a cell's name, or `apart`.
+//! `cargo run --release -p ringway-sim --example weights -- [SEEDS] [FILTER]`; FILTER is a part of
+//! a cell's name, or `apart`.
 
 #![allow(
     clippy::print_stdout,

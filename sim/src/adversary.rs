@@ -1,7 +1,8 @@
 //! [`Adversary`]: members that do not follow the protocol, and know of each other.
 //!
-//! A traitor runs the same member as everybody, so that it keeps its place in the ring; what comes in from honest members is
-//! answered by the adversary, who knows the whole ring, where that does harm. Traitors tell each other the truth.
+//! A traitor runs the same member as everybody, so that it keeps its place in the ring; what comes
+//! in from honest members is answered by the adversary, who knows the whole ring, where that does
+//! harm. Traitors tell each other the truth.
 
 mod astray;
 mod unasked;
@@ -22,8 +23,8 @@ pub enum Behaviour {
     Silent,
     /// Names traitors only: around any point, in its view, as owners, as its successors.
     Collude,
-    /// As [`Behaviour::Collude`], but names as many honest members as it takes to look as dense as the ring, and never
-    /// those nearest to the point.
+    /// As [`Behaviour::Collude`], but names as many honest members as it takes to look as dense as
+    /// the ring, and never those nearest to the point.
     Camouflage,
     /// Gives each asker another view of the same number.
     Equivocate,
@@ -35,21 +36,27 @@ pub enum Behaviour {
     Pending,
     /// Answers half of all questions.
     Selective,
-    /// Says to whoever looks for its own place that it stands where it belongs, and colludes otherwise: so the parts of a ring that was divided do not hear of
-    /// each other. Not among [`Behaviour::ALL`]: there it would only be one that colludes.
+    /// Says to whoever looks for its own place that it stands where it belongs, and colludes
+    /// otherwise: so the parts of a ring that was divided do not hear of each other. Not among
+    /// [`Behaviour::ALL`]: there it would only be one that colludes.
     Hide,
-    /// Is honest, but signs one stranger in eight another view of the same number, which names traitors only, if the stranger does not seem to know its view
-    /// already. Not among [`Behaviour::ALL`]: lookups survive it easily; the question is when it is convicted.
+    /// Is honest, but signs one stranger in eight another view of the same number, which names
+    /// traitors only, if the stranger does not seem to know its view already. Not among
+    /// [`Behaviour::ALL`]: lookups survive it easily; the question is when it is convicted.
     Furtive,
-    /// Shows the ring as it was when the traitors began: dead members, a view of long ago, old records.
+    /// Shows the ring as it was when the traitors began: dead members, a view of long ago, old
+    /// records.
     Stale,
-    /// Names members far from the point, sends whoever looks for an owner back, and hands messages on to anybody.
+    /// Names members far from the point, sends whoever looks for an owner back, and hands messages
+    /// on to anybody.
     Misroute,
     /// Is honest, and says again to others what it was told, whatever it was.
     Replay,
-    /// Is honest, and accuses honest members of what they have not done: in its own name, and in others'.
+    /// Is honest, and accuses honest members of what they have not done: in its own name, and in
+    /// others'.
     Accuse,
-    /// Is honest, and tells those who speak to it that it leaves the ring, now and then. (That *another* leaves it cannot say: links tell who speaks.)
+    /// Is honest, and tells those who speak to it that it leaves the ring, now and then. (That
+    /// *another* leaves it cannot say: links tell who speaks.)
     Leave,
 }
 
@@ -118,7 +125,8 @@ pub enum Reaction {
 #[derive(Debug)]
 pub struct Adversary {
     registry: Arc<Registry>,
-    /// How wide a group looks honest: the share of the ring that the g nearest take up, with some tolerance.
+    /// How wide a group looks honest: the share of the ring that the g nearest take up, with some
+    /// tolerance.
     tolerance: f64,
     g: usize,
     traitors: BTreeMap<RingKey, Behaviour>,
@@ -127,7 +135,8 @@ pub struct Adversary {
     everybody: BTreeSet<RingKey>,
     /// The latest view that each has signed.
     said: BTreeMap<RingKey, View>,
-    /// The first record that any of them was told to keep at a point: what they give out later is old.
+    /// The first record that any of them was told to keep at a point: what they give out later is
+    /// old.
     records: BTreeMap<RingKey, Record>,
     /// Who was in the ring when a traitor first said what it was.
     past: BTreeSet<RingKey>,
@@ -176,7 +185,8 @@ impl Adversary {
         self.known.get(key).copied()
     }
 
-    /// Whether what a traitor wants to say by itself is kept back: its own announcements would give its lies away.
+    /// Whether what a traitor wants to say by itself is kept back: its own announcements would give
+    /// its lies away.
     #[must_use]
     pub fn keeps_back(&self, from: &RingKey, message: &Message) -> bool {
         self.known.contains_key(from)
@@ -278,7 +288,8 @@ impl Adversary {
             (Behaviour::Camouflage, Message::Route { .. } | Message::Own { .. }) => {
                 Reaction::Honest
             }
-            // Says that it has the message, that it is its own, or that it has reached its target, and drops it.
+            // Says that it has the message, that it is its own, or that it has reached its target,
+            // and drops it.
             (Behaviour::Invent, Message::Route { id, .. } | Message::Own { id, .. })
                 if id % 2 == 0 =>
             {
@@ -435,7 +446,8 @@ impl Adversary {
         clockwise_around(point, named)
     }
 
-    /// The `count` nearest of those who qualify: half before the point, half at or after it; clockwise.
+    /// The `count` nearest of those who qualify: half before the point, half at or after it;
+    /// clockwise.
     fn nearest(
         &self,
         point: &RingKey,

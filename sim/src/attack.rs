@@ -37,14 +37,15 @@ pub struct Attack {
     pub traitors: f64,
     /// What the traitors do; none for all of `mixture`.
     pub behaviour: Option<Behaviour>,
-    /// What they do where they do not all do the same: evenly mixed, above 1 000 members without those that are convicted at once.
+    /// What they do where they do not all do the same: evenly mixed, above 1 000 members without
+    /// those that are convicted at once.
     pub mixture: &'static [Behaviour],
     /// How honest members look things up.
     pub rule: Rule,
     /// Lookups of honest members, for random points.
     pub lookups: usize,
-    /// Share of the members that crash, and of those that join, in an hour: honest ones and traitors alike. Few do in seconds:
-    /// [`until_changes`](Self::until_changes).
+    /// Share of the members that crash, and of those that join, in an hour: honest ones and
+    /// traitors alike. Few do in seconds: [`until_changes`](Self::until_changes).
     pub churn: f64,
     /// Share of the messages that are lost.
     pub loss: f64,
@@ -57,7 +58,8 @@ pub struct Attack {
 }
 
 impl Attack {
-    /// A ring of `members` of which `traitors` are, with `lookups` verified lookups over 20 seconds, without churn and loss.
+    /// A ring of `members` of which `traitors` are, with `lookups` verified lookups over 20
+    /// seconds, without churn and loss.
     #[must_use]
     pub fn new(seed: u64, members: usize, traitors: f64, lookups: usize) -> Attack {
         Attack {
@@ -77,8 +79,8 @@ impl Attack {
     }
 }
 
-/// In larger rings the mixture leaves out those who are convicted within seconds: a proof against each of thousands goes
-/// to everybody, which takes hours to simulate and only helps the honest.
+/// In larger rings the mixture leaves out those who are convicted within seconds: a proof against
+/// each of thousands goes to everybody, which takes hours to simulate and only helps the honest.
 const MANY: usize = 1_000;
 
 /// For how long a statement of the ring's owner may travel.
@@ -115,9 +117,11 @@ pub struct Outcome {
     pub idle_rate: f64,
     /// Bytes of these messages per member and second, without what links and networks add to each.
     pub idle_bytes: f64,
-    /// Virtual time from the start of the ring until each convicted traitor was convicted by somebody, in order.
+    /// Virtual time from the start of the ring until each convicted traitor was convicted by
+    /// somebody, in order.
     pub convicted_after: Vec<Duration>,
-    /// Virtual time after which each honest member but one had heard what that one learned from the ring's owner, in order.
+    /// Virtual time after which each honest member but one had heard what that one learned from
+    /// the ring's owner, in order.
     pub told: Vec<Duration>,
     /// How many were to hear it.
     pub to_tell: usize,
@@ -158,7 +162,8 @@ impl Outcome {
         self.messages.get(at).copied().unwrap_or(0)
     }
 
-    /// The time after which 99 of 100 honest members had heard what the ring's owner states; none if they had not.
+    /// The time after which 99 of 100 honest members had heard what the ring's owner states; none
+    /// if they had not.
     #[must_use]
     pub fn told_99(&self) -> Option<Duration> {
         let at = self.to_tell.saturating_mul(99).div_ceil(100);
@@ -200,7 +205,8 @@ pub fn run(attack: &Attack) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-/// Looks up random points from random honest members while members come and go, and judges what came of it.
+/// Looks up random points from random honest members while members come and go, and judges what
+/// came of it.
 fn measure(
     attack: &Attack,
     sim: &mut RingSim,
@@ -245,8 +251,9 @@ fn measure(
     Ok(())
 }
 
-/// Has one honest member learn of a statement of the ring's owner, and gives the virtual time after which each other honest member has heard of it, in
-/// order; those who have not within `patience` are missing.
+/// Has one honest member learn of a statement of the ring's owner, and gives the virtual time after
+/// which each other honest member has heard of it, in order; those who have not within `patience`
+/// are missing.
 ///
 /// # Errors
 /// When the run does not get on.
@@ -318,7 +325,8 @@ fn form(attack: &Attack, rng: &mut StdRng) -> (RingSim, People) {
     (sim, People { honest, traitors })
 }
 
-/// Lets time pass before the lookups, and counts the messages and the bytes per member and second in the second half of it.
+/// Lets time pass before the lookups, and counts the messages and the bytes per member and second
+/// in the second half of it.
 fn rest(attack: &Attack, sim: &mut RingSim) -> Result<Outcome, Failure> {
     sim.run_for(attack.before / 2)?;
     let (messages, bytes) = (sim.messages(), sim.bytes());

@@ -12,7 +12,8 @@ pub struct Load {
     pub message: Duration,
     /// Time that the first message between two members takes in addition: the handshake of a link.
     pub first: Duration,
-    /// How long a message waits. One that would wait longer is dropped, as by a socket whose buffer is full.
+    /// How long a message waits. One that would wait longer is dropped, as by a socket whose
+    /// buffer is full.
     pub patience: Duration,
 }
 

@@ -82,12 +82,14 @@ impl<A, M> Ord for Scheduled<A, M> {
     }
 }
 
-/// What happens within one of these many nanoseconds is put in order together: some hundred things in a ring of 100 000.
+/// What happens within one of these many nanoseconds is put in order together: some hundred things
+/// in a ring of 100 000.
 const TOGETHER: u32 = 18;
 
 /// All that will happen, the earliest first; of the same moment, what was scheduled first.
 ///
-/// Most of it is not put in order before its moment is near: a heap of millions is slow, because each comparison misses the cache.
+/// Most of it is not put in order before its moment is near: a heap of millions is slow, because
+/// each comparison misses the cache.
 #[derive(Debug)]
 struct Agenda<A, M> {
     /// What happens before the end of the slot that has begun.
@@ -190,14 +192,15 @@ impl<A: Copy + Ord, M: Clone> Network<A, M> {
         self.link = link;
     }
 
-    /// Divides the network: members in different parts do not reach each other. Those that are not named
-    /// are in part 0. With no parts, all reach all again.
+    /// Divides the network: members in different parts do not reach each other. Those that are not
+    /// named are in part 0. With no parts, all reach all again.
     pub fn divide(&mut self, parts: BTreeMap<A, usize>) {
         self.parts = parts;
         self.one_way = false;
     }
 
-    /// Divides the network in one direction: what a member sends reaches those in its own part and in parts with smaller numbers.
+    /// Divides the network in one direction: what a member sends reaches those in its own part and
+    /// in parts with smaller numbers.
     pub fn divide_one_way(&mut self, parts: BTreeMap<A, usize>) {
         self.parts = parts;
         self.one_way = true;

@@ -20,7 +20,8 @@ pub struct RingConfig {
     pub credentials: bool,
 }
 
-/// What is asserted after every change of a member's state; and, but for [`Check::Nothing`], that what an honest member states of its group is one chain.
+/// What is asserted after every change of a member's state; and, but for [`Check::Nothing`], that
+/// what an honest member states of its group is one chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
     /// The structure while the ring forms, and the full invariant once there were r + 1 principals.
@@ -29,8 +30,11 @@ pub enum Check {
     /// The structure only: for networks that lose so much that the living are taken for dead, which
     /// Zave's preconditions exclude.
     Structure,
-    /// In a large ring after every so many changes ([`CHECKED_PER_CHANGE`](crate::limits::CHECKED_PER_CHANGE)): what traitors cannot change at any moment: no honest member is convicted, and the lists of honest members are in order. Zave's structure they can: a
-    /// newcomer may get a list of accomplices who are no members yet, and has nobody else for some rounds.
+    /// In a large ring after every so many changes
+    /// ([`CHECKED_PER_CHANGE`](crate::limits::CHECKED_PER_CHANGE)): what traitors cannot change at
+    /// any moment: no honest member is convicted, and the lists of honest members are in order.
+    /// Zave's structure they can: a newcomer may get a list of accomplices who are no members
+    /// yet, and has nobody else for some rounds.
     Honest,
     /// Nothing: for networks that are divided, where there are several rings by necessity.
     Nothing,

@@ -44,9 +44,10 @@ struct Node {
 
 /// A ring of members on a simulated network.
 ///
-/// - Commands: [`add`](Self::add), [`start`](Self::start), [`join`](Self::join), [`crash`](Self::crash),
-///   [`restart`](Self::restart), [`leave`](Self::leave), [`lookup`](Self::lookup), [`divide`](Self::divide),
-///   [`set_check`](Self::set_check), [`set_link`](Self::set_link).
+/// - Commands: [`add`](Self::add), [`start`](Self::start), [`join`](Self::join),
+///   [`crash`](Self::crash), [`restart`](Self::restart), [`leave`](Self::leave),
+///   [`lookup`](Self::lookup), [`divide`](Self::divide), [`set_check`](Self::set_check),
+///   [`set_link`](Self::set_link).
 /// - Time: [`step`](Self::step), [`run_for`](Self::run_for), [`run_until`](Self::run_until).
 /// - Getters: the rest.
 #[derive(Debug)]
@@ -186,8 +187,8 @@ impl RingSim {
             .unwrap_or(false)
     }
 
-    /// Has a member look up `target`; the result will be among [`take_results`](Self::take_results).
-    /// False if the member does not run or refused.
+    /// Has a member look up `target`; the result will be among
+    /// [`take_results`](Self::take_results). False if the member does not run or refused.
     pub fn lookup(&mut self, from: RingKey, target: RingKey) -> bool {
         let now = self.instant();
         let Some(node) = self.nodes.get_mut(&from) else {
@@ -300,12 +301,13 @@ impl RingSim {
         self.look_at_all()
     }
 
-    /// Runs until `done` holds, which is asked after every change of a member's state, and gives the time
-    /// it took.
+    /// Runs until `done` holds, which is asked after every change of a member's state, and gives
+    /// the time it took.
     ///
     /// # Errors
     ///
-    /// When a step fails, or `done` does not hold within `limit`; the message has `done`'s last complaint.
+    /// When a step fails, or `done` does not hold within `limit`; the message has `done`'s last
+    /// complaint.
     pub fn run_until(
         &mut self,
         limit: Duration,
@@ -409,8 +411,8 @@ impl RingSim {
         self.bytes
     }
 
-    /// The state messages under way: who answered, to whom, and with which successors. A crash must leave
-    /// the receiver a live successor after it has taken such an answer, too.
+    /// The state messages under way: who answered, to whom, and with which successors. A crash must
+    /// leave the receiver a live successor after it has taken such an answer, too.
     #[must_use]
     pub fn states_under_way(&self) -> Vec<(RingKey, RingKey, Vec<RingKey>)> {
         let decoded = self
@@ -540,7 +542,8 @@ impl RingSim {
     }
 }
 
-/// Whether `shown` is still the state of the machine; without a copy, because it is asked at every step.
+/// Whether `shown` is still the state of the machine; without a copy, because it is asked at every
+/// step.
 fn shows(shown: &Option<Snapshot>, chord: &Chord) -> bool {
     shown.as_ref().is_some_and(|shown| {
         shown.state == chord.state()

@@ -20,8 +20,8 @@ pub enum Arrival {
     AtOnce,
 }
 
-/// Starts a ring of `count` machines: the first founds it, the others join through the first. Gives their
-/// keys in order of arrival. Ends when the last has been started, not when it has joined.
+/// Starts a ring of `count` machines: the first founds it, the others join through the first. Gives
+/// their keys in order of arrival. Ends when the last has been started, not when it has joined.
 ///
 /// # Errors
 ///
@@ -58,8 +58,8 @@ pub fn at_rest(sim: &RingSim, count: usize) -> Result<(), String> {
     invariant::check_ideal(&live, sim.r()).map_err(|violation| violation.to_string())
 }
 
-/// Forms a ring of `count` members and waits until it is at rest, at most `limit`. Gives the keys and the
-/// time it took after the last arrival.
+/// Forms a ring of `count` members and waits until it is at rest, at most `limit`. Gives the keys
+/// and the time it took after the last arrival.
 ///
 /// # Errors
 ///
@@ -75,9 +75,9 @@ pub fn form(
     Ok((keys, time))
 }
 
-/// Whether `victims` may crash at this moment. These are the preconditions of Zave's proof: afterwards
-/// every member still has a live successor (also if it takes an answer that is under way), and r + 1
-/// principals are left; in a ring that is still forming, one.
+/// Whether `victims` may crash at this moment. These are the preconditions of Zave's proof:
+/// afterwards every member still has a live successor (also if it takes an answer that is under
+/// way), and r + 1 principals are left; in a ring that is still forming, one.
 #[must_use]
 pub fn may_crash(sim: &RingSim, victims: &[RingKey]) -> bool {
     let mut live = sim.snapshots();
@@ -126,8 +126,8 @@ pub fn choose_victims(
     None
 }
 
-/// Has every member look up each of `targets`, waits for all results, and checks each against the true
-/// owner.
+/// Has every member look up each of `targets`, waits for all results, and checks each against the
+/// true owner.
 ///
 /// # Errors
 ///
@@ -159,8 +159,8 @@ pub fn ask_everybody(
     Ok(results)
 }
 
-/// Random joins, crashes and restarts: `events` of them, 0.2 to 3 s apart. A member crashes only when
-/// [`may_crash`] allows it. Gives the number of machines that run at the end.
+/// Random joins, crashes and restarts: `events` of them, 0.2 to 3 s apart. A member crashes only
+/// when [`may_crash`] allows it. Gives the number of machines that run at the end.
 ///
 /// # Errors
 ///
@@ -200,8 +200,9 @@ pub fn churn(sim: &mut RingSim, rng: &mut StdRng, events: usize) -> Result<usize
     Ok(running)
 }
 
-/// Starts `count` machines at the same moment, as after a power cut: the first founds the ring, each other has been told of `told` random ones, and
-/// founds a ring of its own when nobody answers. Gives their keys.
+/// Starts `count` machines at the same moment, as after a power cut: the first founds the ring,
+/// each other has been told of `told` random ones, and founds a ring of its own when nobody
+/// answers. Gives their keys.
 pub fn start_all(sim: &mut RingSim, rng: &mut StdRng, count: usize, told: usize) -> Vec<RingKey> {
     let keys: Vec<RingKey> = (0..count).map(|_| sim.add()).collect();
     for (n, key) in keys.iter().enumerate() {

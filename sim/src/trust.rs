@@ -1,7 +1,8 @@
 //! [`Registry`]: the ring owner of a simulated ring, and signatures that cost nothing.
 //!
-//! A signature here is a hash with a secret that only the registry has. Members sign through the registry, as themselves alone, so
-//! nobody in the simulation can forge one; there is no public-key work, which would take most of the time of large runs.
+//! A signature here is a hash with a secret that only the registry has. Members sign through the
+//! registry, as themselves alone, so nobody in the simulation can forge one; there is no public-key
+//! work, which would take most of the time of large runs.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -71,7 +72,8 @@ impl Registry {
         admitted.contains(key)
     }
 
-    /// Content that only the one could have made for the other. Anybody could read it; nobody in the simulation looks.
+    /// Content that only the one could have made for the other. Anybody could read it; nobody in
+    /// the simulation looks.
     fn seal(&self, (from, to): (&RingKey, &RingKey), content: &[u8]) -> Vec<u8> {
         let statement = [to.as_bytes(), content].concat();
         let signature = self.signature(from, &statement);

@@ -22,7 +22,8 @@ pub struct Clamd {
 }
 
 impl Clamd {
-    /// One that finds these bytes, anywhere in a file and in archives, and calls them `name`. None where it is not installed.
+    /// One that finds these bytes, anywhere in a file and in archives, and calls them `name`. None
+    /// where it is not installed.
     ///
     /// # Errors
     /// When its folder cannot be made or it does not start.

@@ -36,8 +36,8 @@ pub struct Eiskalt {
 }
 
 impl Eiskalt {
-    /// Starts the daemon. It shares what is in `NICK/shared`. It encrypts nothing: as it comes it takes and gives
-    /// files over TLS only. The letter sets people apart.
+    /// Starts the daemon. It shares what is in `NICK/shared`. It encrypts nothing: as it comes it
+    /// takes and gives files over TLS only. The letter sets people apart.
     ///
     /// # Errors
     /// When a file cannot be written or it cannot be started.
@@ -147,8 +147,9 @@ impl Eiskalt {
             .find(|name| name.ends_with(".bz2"))
     }
 
-    /// Asks for a file of that list. The list is there by name before it has come whole, and what is not whole is
-    /// opened as an empty one, which has to be closed before it can be read again.
+    /// Asks for a file of that list. The list is there by name before it has come whole, and what
+    /// is not whole is opened as an empty one, which has to be closed before it can be read
+    /// again.
     ///
     /// # Errors
     /// When the daemon does not answer, or the list does not have the file, maybe not yet.

@@ -32,8 +32,9 @@ const SHARING: Duration = Duration::from_secs(8);
 /// Whether somebody has offered a file.
 type Offered = Arc<(Mutex<bool>, Condvar)>;
 
-/// A server on a host that lets everybody in and names one source for every file, as long as the test runs. Who asks before
-/// anybody has offered a file waits some seconds: he would look for another source, and come back after many minutes.
+/// A server on a host that lets everybody in and names one source for every file, as long as the
+/// test runs. Who asks before anybody has offered a file waits some seconds: he would look for
+/// another source, and come back after many minutes.
 ///
 /// # Errors
 /// When it cannot listen.
@@ -131,7 +132,8 @@ pub struct Amule {
 }
 
 impl Amule {
-    /// Starts it: it goes to that server, shares what is in its folder, and fetches what the link names.
+    /// Starts it: it goes to that server, shares what is in its folder, and fetches what the link
+    /// names.
     ///
     /// # Errors
     /// When a file cannot be written or it cannot be started.

@@ -39,8 +39,8 @@ pub struct Irssi {
 }
 
 impl Irssi {
-    /// Starts it; it logs all that is said and takes every file that it is sent. Where it is not let in it calls again
-    /// after ten seconds, the least that it can be told.
+    /// Starts it; it logs all that is said and takes every file that it is sent. Where it is not
+    /// let in it calls again after ten seconds, the least that it can be told.
     ///
     /// # Errors
     /// When a file cannot be written or it cannot be started.

@@ -1,8 +1,10 @@
-//! Real processes for the tests: rings of members on loopback or in networks of their own, each a process of the built program.
+//! Real processes for the tests: rings of members on loopback or in networks of their own, each a
+//! process of the built program.
 //!
-//! A test hands in the program's file, says which members it wants, and gets a running [`Ring`]. Everything lives in one
-//! temporary folder; when the [`Ring`] is dropped its processes are killed and the folder is removed. A process that
-//! outlives even that, because the test itself was killed, ends when its stdin closes.
+//! A test hands in the program's file, says which members it wants, and gets a running [`Ring`].
+//! Everything lives in one temporary folder; when the [`Ring`] is dropped its processes are killed
+//! and the folder is removed. A process that outlives even that, because the test itself was
+//! killed, ends when its stdin closes.
 //!
 //! | module | does |
 //! |---|---|
@@ -82,7 +84,8 @@ pub use unbound::Unbound;
 pub use wait::wait_until;
 pub use xmpp::{Talker, start_prosody};
 
-/// Why the testbed could not do what a test asked for, in words for whoever reads the test's output.
+/// Why the testbed could not do what a test asked for, in words for whoever reads the test's
+/// output.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct TestbedError(pub String);

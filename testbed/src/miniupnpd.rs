@@ -16,8 +16,9 @@ pub struct Miniupnpd {
 }
 
 impl Miniupnpd {
-    /// One on this gateway, whose rules have [`Rule::HomeRouter`](crate::Rule::HomeRouter) for the interface `outside`. That must
-    /// have an address that is public in earnest: the daemon refuses those for documentation. None where it is not installed.
+    /// One on this gateway, whose rules have [`Rule::HomeRouter`](crate::Rule::HomeRouter) for the
+    /// interface `outside`. That must have an address that is public in earnest: the daemon
+    /// refuses those for documentation. None where it is not installed.
     ///
     /// # Errors
     /// When it cannot be started.

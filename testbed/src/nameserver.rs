@@ -1,4 +1,5 @@
-//! An authoritative DNS server of the test's own, Knot or BIND: a zone, signed with DNSSEC, that a TSIG key may update.
+//! An authoritative DNS server of the test's own, Knot or BIND: a zone, signed with DNSSEC, that a
+//! TSIG key may update.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -1,9 +1,11 @@
-//! Networks for tests: hosts, cables, gateways, and what goes wrong with them, all in namespaces of the test's own.
+//! Networks for tests: hosts, cables, gateways, and what goes wrong with them, all in namespaces of
+//! the test's own.
 //!
-//! Nothing here touches the machine's own network: interfaces are made inside the namespaces. A namespace is called
-//! `rw-PID-NUMBER`, PID being the test's process; whatever a dead process left behind is removed when the next
-//! [`Network`] is made. When a [`Network`] is dropped, also by a panic, what still runs in its namespaces is killed and
-//! they are removed. Hold the `Network` before everything that runs in it: Rust drops in reverse order.
+//! Nothing here touches the machine's own network: interfaces are made inside the namespaces. A
+//! namespace is called `rw-PID-NUMBER`, PID being the test's process; whatever a dead process left
+//! behind is removed when the next [`Network`] is made. When a [`Network`] is dropped, also by a
+//! panic, what still runs in its namespaces is killed and they are removed. Hold the `Network`
+//! before everything that runs in it: Rust drops in reverse order.
 //!
 //! | module | does |
 //! |---|---|
@@ -12,8 +14,8 @@
 //! | `rules` | [`Rule`]: what a host, gateway or switch drops or translates |
 //! | `wire` | carries frames with a delay, loss and a rate, without `netem`, which many kernels lack |
 //!
-//! `RINGWAY_RECORD=FOLDER` has each host's packets written to files there (`tcpdump`), so that a test with real programs
-//! gives captures of them.
+//! `RINGWAY_RECORD=FOLDER` has each host's packets written to files there (`tcpdump`), so that a
+//! test with real programs gives captures of them.
 //!
 //! It needs root and the commands `ip` and `nft`: [`Network::available`] says what is missing.
 //!
@@ -95,7 +97,8 @@ impl Network {
         tried.map_err(|error| error.to_string())
     }
 
-    /// A network, or one loud line on stderr, past the test runner's capture, that says why `test` is skipped.
+    /// A network, or one loud line on stderr, past the test runner's capture, that says why `test`
+    /// is skipped.
     ///
     /// # Errors
     /// As [`Network::new`], where networks can be made at all.
@@ -169,7 +172,8 @@ impl Network {
         Ok(gateway)
     }
 
-    /// Lays a cable from `host` to `switch`; the host's end gets the address, such as `10.77.0.1/24`.
+    /// Lays a cable from `host` to `switch`; the host's end gets the address, such as
+    /// `10.77.0.1/24`.
     ///
     /// # Errors
     /// When the system refuses.
@@ -213,7 +217,8 @@ impl Drop for Network {
     }
 }
 
-/// Writes down all that a host sends and gets, if [`RECORD`] is set; removing the namespace ends it.
+/// Writes down all that a host sends and gets, if [`RECORD`] is set; removing the namespace ends
+/// it.
 fn record(host: &Host) -> Result<(), TestbedError> {
     let Some(folder) = std::env::var_os(RECORD) else {
         return Ok(());

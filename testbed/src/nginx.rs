@@ -38,7 +38,8 @@ impl Nginx {
         Nginx::start_by(Command::new, IpAddr::V4(Ipv4Addr::LOCALHOST), server)
     }
 
-    /// One that `run` starts, such as [`Host::command`](crate::Host::command), and that listens at `address`.
+    /// One that `run` starts, such as [`Host::command`](crate::Host::command), and that listens at
+    /// `address`.
     ///
     /// # Errors
     /// As for [`Self::start`].

@@ -1,7 +1,8 @@
 //! Ports of loopback that are free, and stay free for whoever was given them.
 //!
-//! A port that the kernel picks (`bind` to 0) is free only until the next one who asks: two tests beside each other, or one
-//! that asks twice, get the same. These come from below the range of which the kernel picks, and none is given out twice.
+//! A port that the kernel picks (`bind` to 0) is free only until the next one who asks: two tests
+//! beside each other, or one that asks twice, get the same. These come from below the range of
+//! which the kernel picks, and none is given out twice.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
@@ -10,13 +11,16 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::TestbedError;
 
-/// The ports that are given out: below 32 768, where Linux begins to pick, and above those of most services.
+/// The ports that are given out: below 32 768, where Linux begins to pick, and above those of most
+/// services.
 const RANGE: std::ops::Range<u16> = 20_000..32_000;
 
-/// What keeps others from this process's ports: one name in the machine's abstract socket namespace for each, till its end.
+/// What keeps others from this process's ports: one name in the machine's abstract socket namespace
+/// for each, till its end.
 static LEASES: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
 
-/// A port of 127.0.0.1 that is free for UDP and TCP, and of which no other test gets this one or the next.
+/// A port of 127.0.0.1 that is free for UDP and TCP, and of which no other test gets this one or
+/// the next.
 ///
 /// # Errors
 /// If none is left.

@@ -42,8 +42,9 @@ pub struct Postfix {
 }
 
 impl Postfix {
-    /// One that takes mail at `doors`: each is what stands behind `smtpd` in `master.cf`, and may be empty. `settings` writes what it wants
-    /// into the server's folder and gives further lines for `main.cf`. None if there is no Postfix, or we are not root.
+    /// One that takes mail at `doors`: each is what stands behind `smtpd` in `master.cf`, and may
+    /// be empty. `settings` writes what it wants into the server's folder and gives further
+    /// lines for `main.cf`. None if there is no Postfix, or we are not root.
     ///
     /// # Errors
     /// When its folder cannot be made or it does not start.
@@ -56,8 +57,9 @@ impl Postfix {
         Postfix::build("mail", &routes, (doors, None), settings)
     }
 
-    /// The one of a host of its own: it takes mail on loopback and at the host's port 25, delivers the host's mailbox, and takes mail for
-    /// the mailboxes of `others` to port 25 of theirs. Call it within the host ([`crate::Host::enter`]). None as for [`Self::start`].
+    /// The one of a host of its own: it takes mail on loopback and at the host's port 25, delivers
+    /// the host's mailbox, and takes mail for the mailboxes of `others` to port 25 of theirs.
+    /// Call it within the host ([`crate::Host::enter`]). None as for [`Self::start`].
     ///
     /// # Errors
     /// As for [`Self::start`].
@@ -71,7 +73,8 @@ impl Postfix {
             |(name, host): &(&str, IpAddr)| (name.to_string(), format!("smtp:[{host}]:25"));
         let mut routes = vec![delivered(&mailbox)];
         routes.extend(others.iter().map(elsewhere));
-        // Named after its mailbox: a server that is greeted with its own name takes it for a loop and bounces the mail.
+        // Named after its mailbox: a server that is greeted with its own name takes it for a loop
+        // and bounces the mail.
         Postfix::build(mailbox.0, &routes, (&[""], Some(outside)), |_| {
             String::new()
         })
@@ -163,7 +166,8 @@ impl Postfix {
 impl Drop for Postfix {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // Where a mail stayed is nowhere else to be seen. Without a stderr there is nobody to tell.
+            // Where a mail stayed is nowhere else to be seen. Without a stderr there is nobody to
+            // tell.
             writeln!(std::io::stderr(), "{}", self.log()).ok();
         }
         self.control("abort");

@@ -29,7 +29,8 @@ impl Process {
     /// Starts `command`, with stderr going to the file `log`, and waits for its first line of JSON.
     ///
     /// # Errors
-    /// When it cannot be started, or ends or prints something else first; the end of its log is part of the message.
+    /// When it cannot be started, or ends or prints something else first; the end of its log is
+    /// part of the message.
     pub fn start(mut command: Command, log: &Path) -> Result<Process, TestbedError> {
         let wrong = |error: std::io::Error| TestbedError::of(&log.display().to_string(), error);
         let file = OpenOptions::new()
@@ -105,7 +106,8 @@ impl Process {
         self.signal(Signal::TERM)
     }
 
-    /// Makes it stand still (SIGSTOP) until [`resume`](Self::resume); its threads do when this returns.
+    /// Makes it stand still (SIGSTOP) until [`resume`](Self::resume); its threads do when this
+    /// returns.
     ///
     /// # Errors
     /// When the system refuses, or a thread goes on for a minute.

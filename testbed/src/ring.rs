@@ -79,7 +79,8 @@ impl RingBuilder {
         }
     }
 
-    /// Puts the authority on this host, at the host's first address. Then every member needs a host that reaches it.
+    /// Puts the authority on this host, at the host's first address. Then every member needs a host
+    /// that reaches it.
     #[must_use]
     pub fn authority_on(mut self, host: &Host) -> RingBuilder {
         self.authority = Some(host.clone());
@@ -289,10 +290,12 @@ impl Ring {
         found.ok_or_else(|| TestbedError(format!("no member {name}")))
     }
 
-    /// Waits until all running routers know each other in order, and all running leaves have a parent.
+    /// Waits until all running routers know each other in order, and all running leaves have a
+    /// parent.
     ///
     /// # Errors
-    /// When that takes longer than two minutes: what is not so, and what the members say and have logged last.
+    /// When that takes longer than two minutes: what is not so, and what the members say and have
+    /// logged last.
     pub fn wait_until_settled(&self) -> Result<(), TestbedError> {
         let waited = wait_until(SETTLE, || {
             let statuses = self.running().map(Member::status);
@@ -316,7 +319,8 @@ impl Ring {
     }
 }
 
-/// Every router's predecessor and successors are its neighbours by ring key; every leaf has a parent.
+/// Every router's predecessor and successors are its neighbours by ring key; every leaf has a
+/// parent.
 fn settled(statuses: &[Value]) -> Result<(), TestbedError> {
     let mut routers: Vec<&Value> = statuses
         .iter()
@@ -357,7 +361,8 @@ fn settled(statuses: &[Value]) -> Result<(), TestbedError> {
 }
 
 impl Member {
-    /// Changes its configuration: the transports in use, and lines to add. It counts from the next start.
+    /// Changes its configuration: the transports in use, and lines to add. It counts from the next
+    /// start.
     ///
     /// # Errors
     /// When the file cannot be read or written.

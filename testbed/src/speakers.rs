@@ -1,4 +1,5 @@
-//! Small programs that speak protocols whose own programs are gone, over real sockets, from the published formats.
+//! Small programs that speak protocols whose own programs are gone, over real sockets, from the
+//! published formats.
 //!
 //! | module | speaks |
 //! |---|---|
@@ -8,8 +9,8 @@
 //! | `msn` | [`Switchboard`] and [`Chatter`]: MSN Messenger's conversations and invitations to take a file |
 //! | `msnftp` | [`Msnftp`]: its file transfer |
 //!
-//! A program that has a file answers for as long as the test runs; one that wants it gives what has arrived when the other side is
-//! done, or when the connection was reset.
+//! A program that has a file answers for as long as the test runs; one that wants it gives what has
+//! arrived when the other side is done, or when the connection was reset.
 
 mod borrowed;
 mod fasttrack;

@@ -23,7 +23,8 @@ pub struct Unbound {
 }
 
 impl Unbound {
-    /// One on loopback that asks `server` for `zone`, and believes only what `trust_anchor` proves. None where it is not installed.
+    /// One on loopback that asks `server` for `zone`, and believes only what `trust_anchor` proves.
+    /// None where it is not installed.
     ///
     /// # Errors
     /// When its folder cannot be made or it does not start.

@@ -8,7 +8,8 @@ use crate::TestbedError;
 /// Time between two looks.
 const POLL: Duration = Duration::from_millis(200);
 
-/// Calls `look` until it gives a value, at most for `deadline`; its last complaint becomes the error.
+/// Calls `look` until it gives a value, at most for `deadline`; its last complaint becomes the
+/// error.
 ///
 /// # Errors
 /// When nothing came in time.

@@ -8,7 +8,8 @@ use crate::{Host, Running, TestbedError};
 
 const PASSWORD: &str = "secret";
 
-/// Starts Prosody on a host, with its files in `folder`, for people of these names at `example.net`. Nothing is encrypted.
+/// Starts Prosody on a host, with its files in `folder`, for people of these names at
+/// `example.net`. Nothing is encrypted.
 ///
 /// # Errors
 /// When a file cannot be written or it cannot be started.
@@ -50,8 +51,8 @@ pub struct Talker {
 }
 
 impl Talker {
-    /// Starts the program; it signs in, calling again every few seconds until it is let in, and takes every file that it is
-    /// sent.
+    /// Starts the program; it signs in, calling again every few seconds until it is let in, and
+    /// takes every file that it is sent.
     ///
     /// # Errors
     /// When its folder cannot be made or it cannot be started.
@@ -109,7 +110,8 @@ impl Talker {
         self.running.type_line(&format!("{command} {to} {rest}"))
     }
 
-    /// All that it has told: `calling`, `ready`, `message TEXT`, `file NAME`, `part NAME`, `failed REASON`.
+    /// All that it has told: `calling`, `ready`, `message TEXT`, `file NAME`, `part NAME`, `failed
+    /// REASON`.
     #[must_use]
     pub fn told(&self) -> String {
         self.running.log_text()

@@ -1,4 +1,5 @@
-//! The emulator of lines, with the kernel's TCP on it. Needs root and ethtool; says so where they are missing.
+//! The emulator of lines, with the kernel's TCP on it. Needs root and ethtool; says so where they
+//! are missing.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
 
@@ -46,7 +47,8 @@ impl Line {
                 arguments.extend([format!("--{way}-{option}"), value.to_owned()]);
             }
         }
-        // In a namespace of its own; what is behind the line says where it is, and stays until standard input ends.
+        // In a namespace of its own; what is behind the line says where it is, and stays until
+        // standard input ends.
         let mut emulator = Command::new("unshare")
             .args([
                 "--net",
@@ -125,6 +127,7 @@ fn a_line_has_its_rate_and_its_round_trip() {
     let (bytes, time) = received.join().unwrap();
     assert!(round_trip >= Duration::from_millis(40), "{round_trip:?}");
     let rate = 8.0 * bytes as f64 / time.as_secs_f64();
-    // Never more than the line has; how much less is TCP's affair, and that of a machine that is busy.
+    // Never more than the line has; how much less is TCP's affair, and that of a machine that is
+    // busy.
     assert!((2e6..10e6).contains(&rate), "{rate} bit/s");
 }

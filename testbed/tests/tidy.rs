@@ -112,8 +112,9 @@ fn is_within(path: &Path, folder: &str) -> bool {
     path.parent().is_some_and(|parent| parent.ends_with(folder))
 }
 
-/// A build whose links are not encrypted is for benchmarks; nothing that builds, tests or ships the program may switch that on, but for the benchmark that
-/// compares with it, in a folder for builds of its own.
+/// A build whose links are not encrypted is for benchmarks; nothing that builds, tests or ships the
+/// program may switch that on, but for the benchmark that compares with it, in a folder for builds
+/// of its own.
 #[test]
 fn nothing_ships_the_insecure_build() {
     for file in [
@@ -141,7 +142,8 @@ fn nothing_ships_the_insecure_build() {
     }
 }
 
-/// A Makefile's text without this rule, on which no other may depend, and which builds the insecure program where nothing else is built.
+/// A Makefile's text without this rule, on which no other may depend, and which builds the insecure
+/// program where nothing else is built.
 fn without_rule(makefile: &str, rule: &str) -> String {
     let mut inside = false;
     let mut rest = String::new();

@@ -1,11 +1,14 @@
-//! A toy transport that adopts the controller: numbered datagrams over loopback UDP, acknowledged one by one.
+//! A toy transport that adopts the controller: numbered datagrams over loopback UDP, acknowledged
+//! one by one.
 //!
-//! `cargo run --release -p ringway-dtl --example toy_transport -- [PRIORITY] [MEGABYTES] [THEN]` moves data through a bottleneck in the receiver
-//! (10 MB/s and a queue of 64 datagrams) and prints once a second what the controller says; after half of the data the priority becomes THEN.
-//! Everything that a transport has to do for the controller is in `Sender`. There is no retransmission and no encryption; and what a real one
-//! knows besides, this one does not: its packets have one size (`Controller::on_datagram_size`), the application always has data
-//! (`app_limited`), the receiver acknowledges each packet at once (`receive_delay`), the clock is read after the socket (`rtt_error`), and
-//! the receiver tells neither marks (`ecn`) nor its clock.
+//! `cargo run --release -p ringway-dtl --example toy_transport -- [PRIORITY] [MEGABYTES] [THEN]`
+//! moves data through a bottleneck in the receiver (10 MB/s and a queue of 64 datagrams) and prints
+//! once a second what the controller says; after half of the data the priority becomes THEN.
+//! Everything that a transport has to do for the controller is in `Sender`. There is no
+//! retransmission and no encryption; and what a real one knows besides, this one does not: its
+//! packets have one size (`Controller::on_datagram_size`), the application always has data
+//! (`app_limited`), the receiver acknowledges each packet at once (`receive_delay`), the clock is
+//! read after the socket (`rtt_error`), and the receiver tells neither marks (`ecn`) nor its clock.
 
 #![allow(
     clippy::print_stdout,
@@ -49,13 +52,15 @@ impl Sender {
 
     /// Sends as many packets as window and pacing rate allow.
     fn send(&mut self, now: Instant) -> io::Result<()> {
-        // At the rate of this moment: whoever computes ahead when the next packet is due must do so again after each acknowledgement, loss and
-        // change of priority, or a flow that is raised from the floor of priority 0 waits for up to two seconds.
+        // At the rate of this moment: whoever computes ahead when the next packet is due must do so
+        // again after each acknowledgement, loss and change of priority, or a flow that is
+        // raised from the floor of priority 0 waits for up to two seconds.
         let since = now.saturating_duration_since(self.counted).as_secs_f64();
         self.counted = now;
         self.credit = match self.controller.pacing_rate() {
             Some(rate) => {
-                // What is saved up in a pause leaves at once. Timers are late, so it is worth two of their ticks where the controller has no wish.
+                // What is saved up in a pause leaves at once. Timers are late, so it is worth two
+                // of their ticks where the controller has no wish.
                 let usual = (rate as f64 * 2.0 * PAUSE.as_secs_f64()) as u64;
                 let most = self
                     .controller

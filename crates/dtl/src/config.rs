@@ -14,22 +14,27 @@ pub enum Algorithm {
     /// Ours: an adaptive delay target at priority 0, N virtual CUBIC flows above it.
     #[default]
     Adaptive,
-    /// The paper's: LEDBAT with slow start and multiplicative decrease at priority 0, MulTCP2 above it.
+    /// The paper's: LEDBAT with slow start and multiplicative decrease at priority 0, MulTCP2 above
+    /// it.
     Paper,
 }
 
 /// The constants of a [`Controller`](crate::Controller).
 ///
-/// A value outside its range is moved to the nearest end of it when the controller is made; NaN becomes the default.
+/// A value outside its range is moved to the nearest end of it when the controller is made; NaN
+/// becomes the default.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The rules to follow.
     pub algorithm: Algorithm,
-    /// Payload of a full datagram in bytes, 300 ..= 65 535. Default 1 200, QUIC's first datagram size.
+    /// Payload of a full datagram in bytes, 300 ..= 65 535. Default 1 200, QUIC's first datagram
+    /// size.
     pub datagram_size: u64,
-    /// First window in bytes, from one datagram to 4 GiB. Default 12 000: ten datagrams, RFC 9002 §7.2.
+    /// First window in bytes, from one datagram to 4 GiB. Default 12 000: ten datagrams, RFC 9002
+    /// §7.2.
     pub initial_window: u64,
-    /// Pacing rate ÷ (window ÷ smoothed RTT) after slow start, 1 ..= 4. Default 1.25, RFC 9002 §7.7.
+    /// Pacing rate ÷ (window ÷ smoothed RTT) after slow start, 1 ..= 4. Default 1.25, RFC 9002
+    /// §7.7.
     pub pacing_gain: f64,
     /// The same in slow start, 1 ..= 4. Default 2: the window doubles in a round trip.
     pub slow_start_pacing_gain: f64,
@@ -40,21 +45,25 @@ pub struct Config {
 /// The constants of the paper's LEDBAT, that is of priority 0 with [`Algorithm::Paper`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ledbat {
-    /// TARGET and τ: the queueing delay that priority 0 aims at, 1 ms ..= 1 s. Default 100 ms, the paper §4.1.
+    /// TARGET and τ: the queueing delay that priority 0 aims at, 1 ms ..= 1 s. Default 100 ms, the
+    /// paper §4.1.
     pub target: Duration,
     /// γ · TARGET: datagrams by which priority 0 grows in a round trip at an empty queue, 0 ..= 4.
     /// Default 1 (γ = 1/TARGET, as fast as TCP), the paper §4.1.
     pub gain: f64,
-    /// β: what an acknowledged datagram leaves of the window when the queueing delay is above the target, 0 ..= 1.
-    /// Default 0.99, the paper §4.1.
+    /// β: what an acknowledged datagram leaves of the window when the queueing delay is above the
+    /// target, 0 ..= 1. Default 0.99, the paper §4.1.
     pub decrease: f64,
-    /// BASE_HISTORY: minutes for which the smallest delay is remembered, 1 ..= 60. Default 13, the paper §4.1.
+    /// BASE_HISTORY: minutes for which the smallest delay is remembered, 1 ..= 60. Default 13, the
+    /// paper §4.1.
     pub base_history: usize,
-    /// NOISE_FILTER: last delays of which the smallest counts, 1 ..= 16. Default 3, the paper §4.1.
+    /// NOISE_FILTER: last delays of which the smallest counts, 1 ..= 16. Default 3, the paper
+    /// §4.1.
     pub noise_filter: usize,
-    /// Whether slow start at priority 0 ends only at a loss. By default (`false`) it also ends when the queueing
-    /// delay passes the target: the paper's equation 5 has no exception for slow start, and without that
-    /// a deep buffer would be filled to its brim by a flow that is to stay out of the way.
+    /// Whether slow start at priority 0 ends only at a loss. By default (`false`) it also ends
+    /// when the queueing delay passes the target: the paper's equation 5 has no exception for
+    /// slow start, and without that a deep buffer would be filled to its brim by a flow that
+    /// is to stay out of the way.
     pub slow_start_until_loss: bool,
 }
 

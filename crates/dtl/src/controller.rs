@@ -15,10 +15,11 @@ use crate::sample::{AckSample, LossSample};
 
 /// Congestion control of one path, with a priority that may change at any moment.
 ///
-/// Getters: [`window`](Self::window), [`pacing_rate`](Self::pacing_rate), [`priority`](Self::priority),
-/// [`report`](Self::report), [`poll_timeout`](Self::poll_timeout). Commands: [`set_priority`](Self::set_priority),
-/// [`on_datagram_size`](Self::on_datagram_size). Everything else tells it what happened, in the order of the crate's
-/// run loop. Times that go backwards, or are far apart, do no harm: they count as no time, or as the nearest bound.
+/// Getters: [`window`](Self::window), [`pacing_rate`](Self::pacing_rate),
+/// [`priority`](Self::priority), [`report`](Self::report), [`poll_timeout`](Self::poll_timeout).
+/// Commands: [`set_priority`](Self::set_priority), [`on_datagram_size`](Self::on_datagram_size).
+/// Everything else tells it what happened, in the order of the crate's run loop. Times that go
+/// backwards, or are far apart, do no harm: they count as no time, or as the nearest bound.
 #[derive(Clone, Debug)]
 pub struct Controller {
     config: Config,
@@ -150,7 +151,8 @@ impl Controller {
         }
     }
 
-    /// All packets that one acknowledgement names have been reported; `in_flight` bytes are still under way.
+    /// All packets that one acknowledgement names have been reported; `in_flight` bytes are still
+    /// under way.
     ///
     /// Without an [`on_ack`](Self::on_ack) since the last end it does nothing.
     pub fn on_ack_batch_end(&mut self, now: Instant, in_flight: u64) {
@@ -162,8 +164,9 @@ impl Controller {
         let rtt_error = rtt_error.min(MAX_RTT.saturating_sub(rtt));
         let fresh = |told: Instant| now.saturating_duration_since(told) <= ONE_WAY_KEPT;
         self.way_back = self.way_back.filter(|(told, _)| fresh(*told));
-        // A window of which less than half was used says nothing about the path (RFC 9002 §7.8). Half, because pacing
-        // and a doubling in slow start leave some of it unused for good reasons.
+        // A window of which less than half was used says nothing about the path (RFC 9002 §7.8).
+        // Half, because pacing and a doubling in slow start leave some of it unused for
+        // good reasons.
         let used = in_flight.saturating_add(batch.bytes) as f64;
         let datagram = self.config.datagram_size as f64;
         let may_grow = batch.window_limited && self.engine.window() <= 2.0 * (used + datagram);
@@ -198,9 +201,11 @@ impl Controller {
         }
     }
 
-    /// The time of the way there of a packet whose round trip took `rtt`, where the receiver tells it apart from acknowledgements, and now and then
-    /// only. As [`AckSample::one_way_delay`]: by two clocks. Priority 0 takes what waits on the way back off its round trips by it; a
-    /// controller with the paper's algorithm wants it in each sample, or not at all, and ignores it here.
+    /// The time of the way there of a packet whose round trip took `rtt`, where the receiver tells
+    /// it apart from acknowledgements, and now and then only. As [`AckSample::one_way_delay`]:
+    /// by two clocks. Priority 0 takes what waits on the way back off its round trips by it; a
+    /// controller with the paper's algorithm wants it in each sample, or not at all, and ignores it
+    /// here.
     pub fn on_one_way_delay(&mut self, now: Instant, rtt: Duration, one_way: Duration) {
         if let Engine::Adaptive(adaptive) = &mut self.engine {
             let back = adaptive.on_one_way_delay(now, rtt, one_way);
@@ -208,9 +213,10 @@ impl Controller {
         }
     }
 
-    /// A packet was deemed lost. Call it for each, before [`on_congestion`](Self::on_congestion) for all of them: above priority 0 the default
-    /// algorithm answers here, by cutting the window of that virtual flow whose packet it was, once in a round trip. Priority 0 and the paper's
-    /// algorithm count it only.
+    /// A packet was deemed lost. Call it for each, before [`on_congestion`](Self::on_congestion)
+    /// for all of them: above priority 0 the default algorithm answers here, by cutting the
+    /// window of that virtual flow whose packet it was, once in a round trip. Priority 0 and the
+    /// paper's algorithm count it only.
     pub fn on_loss(&mut self, _now: Instant, sample: &LossSample) {
         self.totals.lost = self.totals.lost.saturating_add(sample.bytes);
         if let Engine::Adaptive(adaptive) = &mut self.engine {
@@ -218,13 +224,16 @@ impl Controller {
         }
     }
 
-    /// A batch of packets was deemed lost (or, with `ecn`, marked), the newest of which was sent at `sent`.
+    /// A batch of packets was deemed lost (or, with `ecn`, marked), the newest of which was sent at
+    /// `sent`.
     ///
-    /// Priority 0 and the paper's algorithm answer here: the window is cut at most once for all packets sent before the cut, that is once in a round
-    /// trip. Above priority 0 the default algorithm answers losses in [`on_loss`](Self::on_loss), and here a mark, by cutting one of the virtual flows,
-    /// each at most once in a round trip: tell it of each acknowledgement with marks. With `persistent` nothing came through for several
-    /// retransmission timeouts: the smallest window is left. Slow start follows, but at priority 0, which is back at what it had as after others have
-    /// gone.
+    /// Priority 0 and the paper's algorithm answer here: the window is cut at most once for all
+    /// packets sent before the cut, that is once in a round trip. Above priority 0 the default
+    /// algorithm answers losses in [`on_loss`](Self::on_loss), and here a mark, by cutting one of
+    /// the virtual flows, each at most once in a round trip: tell it of each acknowledgement
+    /// with marks. With `persistent` nothing came through for several retransmission timeouts:
+    /// the smallest window is left. Slow start follows, but at priority 0, which is back at what it
+    /// had as after others have gone.
     pub fn on_congestion(&mut self, now: Instant, persistent: bool, ecn: bool, sent: Instant) {
         let by_flow = matches!(&self.engine, Engine::Adaptive(at) if !at.is_scavenger());
         let answered = self.recovering_since.is_some_and(|since| sent <= since);
@@ -238,7 +247,8 @@ impl Controller {
         }
     }
 
-    /// The path now carries datagrams of `bytes` bytes; 300 ..= 65 535, other values count as the nearest of these.
+    /// The path now carries datagrams of `bytes` bytes; 300 ..= 65 535, other values count as the
+    /// nearest of these.
     pub fn on_datagram_size(&mut self, bytes: u64) {
         let bytes = bytes.clamp(MIN_DATAGRAM, MAX_DATAGRAM);
         self.config.datagram_size = bytes;
@@ -250,12 +260,14 @@ impl Controller {
 
     /// Changes the priority, at once and as often as one likes.
     ///
-    /// With the default algorithm the window may change with it: from N to 0 (but in the first slow start, which goes on) it is a quarter, or two datagrams, for two round trips, so that what is
-    /// ours leaves the queue, and then what fills the path by the round trip seen meanwhile; to a lower N it loses
-    /// the flows that are given up, with their windows; from 0 to N it begins a bounded probe towards N flows' share. With the paper's it
-    /// stays as it is, and the next acknowledgement or loss moves it by the new rule. Read [`window`](Self::window) and
-    /// [`pacing_rate`](Self::pacing_rate) anew, and arm the pacer's timer again: a flow at the floor of priority 0 may be waiting for two seconds
-    /// until its next packet is due.
+    /// With the default algorithm the window may change with it: from N to 0 (but in the first slow
+    /// start, which goes on) it is a quarter, or two datagrams, for two round trips, so that what
+    /// is ours leaves the queue, and then what fills the path by the round trip seen meanwhile;
+    /// to a lower N it loses the flows that are given up, with their windows; from 0 to N it
+    /// begins a bounded probe towards N flows' share. With the paper's it stays as it is, and
+    /// the next acknowledgement or loss moves it by the new rule. Read [`window`](Self::window) and
+    /// [`pacing_rate`](Self::pacing_rate) anew, and arm the pacer's timer again: a flow at the
+    /// floor of priority 0 may be waiting for two seconds until its next packet is due.
     pub fn set_priority(&mut self, now: Instant, priority: Priority) {
         self.priority = priority;
         if let Engine::Adaptive(adaptive) = &mut self.engine {
@@ -288,9 +300,11 @@ impl Controller {
         Some(((self.engine.window() * gain / rtt) as u64).max(1))
     }
 
-    /// Bytes that may leave at once after a pause, faster than [`pacing_rate`](Self::pacing_rate); `None`: whatever the window allows.
+    /// Bytes that may leave at once after a pause, faster than [`pacing_rate`](Self::pacing_rate);
+    /// `None`: whatever the window allows.
     ///
-    /// A scavenger sees what it sends at once as a queue. Where acknowledgements come in bunches, it would yield to itself.
+    /// A scavenger sees what it sends at once as a queue. Where acknowledgements come in bunches,
+    /// it would yield to itself.
     #[must_use]
     pub fn burst(&self) -> Option<u64> {
         match &self.engine {
@@ -301,8 +315,9 @@ impl Controller {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is wanted. Both algorithms move at acknowledgements and losses only, so today
-    /// this is always `None`; drivers honour it for the sake of algorithms that need a clock.
+    /// When [`handle_timeout`](Self::handle_timeout) is wanted. Both algorithms move at
+    /// acknowledgements and losses only, so today this is always `None`; drivers honour it for
+    /// the sake of algorithms that need a clock.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         match &self.engine {
@@ -310,14 +325,16 @@ impl Controller {
         }
     }
 
-    /// The time of [`poll_timeout`](Self::poll_timeout) has come. Early or needless calls do nothing.
+    /// The time of [`poll_timeout`](Self::poll_timeout) has come. Early or needless calls do
+    /// nothing.
     pub fn handle_timeout(&mut self, _now: Instant) {
         match &mut self.engine {
             Engine::Adaptive(_) | Engine::Paper(_) => {}
         }
     }
 
-    /// Whether its window is that of N flows which have found their share, and may be exchanged with others'.
+    /// Whether its window is that of N flows which have found their share, and may be exchanged
+    /// with others'.
     pub(crate) fn is_settled(&self) -> bool {
         match &self.engine {
             Engine::Adaptive(adaptive) => adaptive.is_settled(),

@@ -1,5 +1,5 @@
-//! Groups of flows to different peers that wait in one queue: their windows are exchanged until their rates are as their priorities. [`Coupling`] has
-//! the run loop.
+//! Groups of flows to different peers that wait in one queue: their windows are exchanged until
+//! their rates are as their priorities. [`Coupling`] has the run loop.
 
 mod likeness;
 mod member;
@@ -12,7 +12,8 @@ use self::likeness::Likeness;
 use self::member::Member;
 use crate::limits::MAX_COUPLED;
 
-/// Service, in bytes for each unit of weight, up to which a 64-bit float counts single bytes with room to spare.
+/// Service, in bytes for each unit of weight, up to which a 64-bit float counts single bytes with
+/// room to spare.
 const EXACT: f64 = 1e12;
 
 /// How often windows are exchanged.
@@ -22,7 +23,8 @@ const EVERY: Duration = Duration::from_millis(20);
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CoupledGroup(u64);
 
-/// The coupling has [`MAX_COUPLED`] groups. The caller is at fault; a further group goes on as it does alone.
+/// The coupling has [`MAX_COUPLED`] groups. The caller is at fault; a further group goes on as it
+/// does alone.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{MAX_COUPLED} groups are coupled already: this one goes on alone")]
 pub struct CouplingIsFull;
@@ -51,20 +53,25 @@ pub struct Look {
 
 /// Which groups wait in one queue, and what each of them is to have of what they have together.
 ///
-/// Each group (one peer, one path) has a congestion control of its own, and is worth the sum of its priorities to strangers. Whether two of them meet in
-/// one queue, which is mostly that of the own line, nobody says. But packets that left at the same moment then waited for the same time: the round
-/// trips of both rise and fall together, whatever else is different of their paths. Where they have done so for some seconds, the groups
-/// are coupled: what they have together stays as it is, and so does what they are worth to strangers; but the windows of those that have more than
-/// their priority's part of it shrink a little fifty times a second, and those of the others grow by as much. Where the round trips go their own
-/// ways, each group is on its own again.
+/// Each group (one peer, one path) has a congestion control of its own, and is worth the sum of its
+/// priorities to strangers. Whether two of them meet in one queue, which is mostly that of the own
+/// line, nobody says. But packets that left at the same moment then waited for the same time: the
+/// round trips of both rise and fall together, whatever else is different of their paths. Where
+/// they have done so for some seconds, the groups are coupled: what they have together stays as it
+/// is, and so does what they are worth to strangers; but the windows of those that have more than
+/// their priority's part of it shrink a little fifty times a second, and those of the others grow
+/// by as much. Where the round trips go their own ways, each group is on its own again.
 ///
-/// RFC 8699 couples flows so, by one rate for all; RFC 8382 looks for shared queues by statistics of one-way delays that take tens of
-/// seconds, because the flows that it compares are measured by their receivers. Here one clock has seen all packets leave.
+/// RFC 8699 couples flows so, by one rate for all; RFC 8382 looks for shared queues by statistics
+/// of one-way delays that take tens of seconds, because the flows that it compares are measured by
+/// their receivers. Here one clock has seen all packets leave.
 ///
 /// # Run loop
-/// [`join`](Self::join) once for each [`Group`](crate::Group). After each [`Group::on_ack_batch_end`](crate::Group::on_ack_batch_end), if
-/// [`Group::standing`](crate::Group::standing) gives something: [`exchange`](Self::exchange), and hand what it
-/// returns to [`Group::scale`](crate::Group::scale). [`leave`](Self::leave) at the end. Calls that name a group which has left do nothing.
+/// [`join`](Self::join) once for each [`Group`](crate::Group). After each
+/// [`Group::on_ack_batch_end`](crate::Group::on_ack_batch_end), if
+/// [`Group::standing`](crate::Group::standing) gives something: [`exchange`](Self::exchange), and
+/// hand what it returns to [`Group::scale`](crate::Group::scale). [`leave`](Self::leave) at the
+/// end. Calls that name a group which has left do nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Coupling {
     members: BTreeMap<CoupledGroup, Member>,
@@ -110,7 +117,8 @@ impl Coupling {
         known
     }
 
-    /// How many groups wait in one queue with this one, itself among them. 1 if it is on its own, 0 if it is unknown.
+    /// How many groups wait in one queue with this one, itself among them. 1 if it is on its own, 0
+    /// if it is unknown.
     #[must_use]
     pub fn together(&self, id: CoupledGroup) -> usize {
         match self.members.contains_key(&id) {
@@ -119,7 +127,8 @@ impl Coupling {
         }
     }
 
-    /// The others that wait in one queue with this one, in the order in which they joined. None if it is on its own, or unknown.
+    /// The others that wait in one queue with this one, in the order in which they joined. None if
+    /// it is on its own, or unknown.
     pub fn others(&self, id: CoupledGroup) -> impl Iterator<Item = CoupledGroup> + '_ {
         let set = self.members.get(&id).map(|member| member.set);
         let all = self.members.iter();
@@ -133,8 +142,8 @@ impl Coupling {
         self.members.keys().map(|id| self.together(*id)).collect()
     }
 
-    /// A group's path was looked at. Gives the factor by which its window is to change now ([`Group::scale`](crate::Group::scale)): 1 mostly, 0.25
-    /// to 4 at the extremes.
+    /// A group's path was looked at. Gives the factor by which its window is to change now
+    /// ([`Group::scale`](crate::Group::scale)): 1 mostly, 0.25 to 4 at the extremes.
     pub fn exchange(
         &mut self,
         now: Instant,
@@ -156,7 +165,8 @@ impl Coupling {
             return 1.0;
         };
         if begins {
-            // It neither lacks nor owes anything of the time in which it was not there, or was worth something else.
+            // It neither lacks nor owes anything of the time in which it was not there, or was
+            // worth something else.
             member.served = present;
         }
         member.tell(now, standing, look.bytes);
@@ -180,7 +190,8 @@ impl Coupling {
         member.map_or(1.0, Member::take_change)
     }
 
-    /// Plans by what each window is to change, for all at one moment: who asks has just been served, and would always seem to have too much.
+    /// Plans by what each window is to change, for all at one moment: who asks has just been
+    /// served, and would always seem to have too much.
     fn plan(&mut self, now: Instant, passed: f64) {
         let counting = self.members.iter().filter(|(_, member)| member.counts(now));
         let plan = |(id, member): (&CoupledGroup, &Member)| {
@@ -203,7 +214,8 @@ impl Coupling {
         }
     }
 
-    /// Compares what a group saw in a bin of time with what the others saw in it. True if somebody is alone who was not, or the other way round.
+    /// Compares what a group saw in a bin of time with what the others saw in it. True if somebody
+    /// is alone who was not, or the other way round.
     fn compare(&mut self, id: CoupledGroup, bin: u64, delay: f64) -> bool {
         let mut changed = false;
         for ((one, other), likeness) in &mut self.pairs {
@@ -219,7 +231,8 @@ impl Coupling {
         changed
     }
 
-    /// Counts the service of all of a set from the present on, so that it stays small enough to be exact.
+    /// Counts the service of all of a set from the present on, so that it stays small enough to be
+    /// exact.
     fn rebase(&mut self, set: CoupledGroup, present: f64) {
         let members = self.members.values_mut();
         for member in members.filter(|member| member.set == set) {

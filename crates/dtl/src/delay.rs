@@ -21,7 +21,8 @@ impl RoundTrip {
         let rtt = rtt.clamp(MIN_RTT, MAX_RTT);
         let shortest = self.shortest.map_or(rtt, |shortest| shortest.min(rtt));
         self.shortest = Some(shortest);
-        // The receiver's word is taken only as far as a real round trip of this path bears it out (RFC 9002 §5.3).
+        // The receiver's word is taken only as far as a real round trip of this path bears it out
+        // (RFC 9002 §5.3).
         let honest = rtt.saturating_sub(receive_delay);
         let sample = if honest >= shortest { honest } else { rtt };
         self.smoothed = Some(match self.smoothed {
@@ -41,7 +42,8 @@ impl RoundTrip {
 /// Base delay and queueing delay of one kind of delay sample. Source: the paper §4.1.
 #[derive(Clone, Debug)]
 pub(crate) struct DelayHistory {
-    /// The smallest delay of each of the last minutes, newest first; `None` for a minute without samples.
+    /// The smallest delay of each of the last minutes, newest first; `None` for a minute without
+    /// samples.
     minutes: VecDeque<Option<Duration>>,
     /// When the newest minute began.
     minute_began: Instant,

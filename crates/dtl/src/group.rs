@@ -1,4 +1,5 @@
-//! Several flows over one path with one congestion control between them, divided by priority. [`Group`] has the run loop.
+//! Several flows over one path with one congestion control between them, divided by priority.
+//! [`Group`] has the run loop.
 
 mod flow;
 mod numbers;
@@ -21,27 +22,34 @@ use flow::{Flow, Kind};
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupFlow(u64);
 
-/// The group has [`MAX_GROUP_FLOWS`] flows. The caller is at fault; a controller of its own serves a further flow.
+/// The group has [`MAX_GROUP_FLOWS`] flows. The caller is at fault; a controller of its own serves
+/// a further flow.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the group has {MAX_GROUP_FLOWS} flows already: give this one a controller of its own")]
 pub struct GroupIsFull;
 
-/// Congestion control of all flows that surely share a path, such as a process's connections between the same two sockets.
+/// Congestion control of all flows that surely share a path, such as a process's connections
+/// between the same two sockets.
 ///
-/// The flows of positive priority have one [`Controller`] between them, worth the sum of their priorities, and each gets that
-/// part of its window which its priority is of the sum. What a flow does not use, others get; it then counts for nothing in the
-/// sum. Those of priority 0 have another controller, a scavenger, in equal parts: to the path, and to the others, they are one.
-/// (RFC 3124 calls this a congestion manager; RFC 8699 couples controllers instead, which is less exact.)
+/// The flows of positive priority have one [`Controller`] between them, worth the sum of their
+/// priorities, and each gets that part of its window which its priority is of the sum. What a flow
+/// does not use, others get; it then counts for nothing in the sum. Those of priority 0 have
+/// another controller, a scavenger, in equal parts: to the path, and to the others, they are one.
+/// (RFC 3124 calls this a congestion manager; RFC 8699 couples controllers instead, which is less
+/// exact.)
 ///
-/// Windows are counted in bytes but filled with whole datagrams. What rounding gives to one flow and takes from
-/// another is kept account of, and comes off and on to their windows: over some round trips the bytes that get
-/// through are in the exact proportion of the priorities. A change of priority moves the windows at once.
+/// Windows are counted in bytes but filled with whole datagrams. What rounding gives to one flow
+/// and takes from another is kept account of, and comes off and on to their windows: over some
+/// round trips the bytes that get through are in the exact proportion of the priorities. A change
+/// of priority moves the windows at once.
 ///
 /// # Run loop
-/// That of [`Controller`], with the flow named in each call: [`join`](Self::join), for each datagram [`on_sent`](Self::on_sent),
-/// for each acknowledgement [`on_ack`](Self::on_ack) and [`on_ack_batch_end`](Self::on_ack_batch_end), for losses
-/// [`on_loss`](Self::on_loss) and [`on_congestion`](Self::on_congestion); then read [`window`](Self::window) and
-/// [`pacing_rate`](Self::pacing_rate). Each flow counts its own packets. Calls that name a flow which has left do nothing.
+/// That of [`Controller`], with the flow named in each call: [`join`](Self::join), for each
+/// datagram [`on_sent`](Self::on_sent), for each acknowledgement [`on_ack`](Self::on_ack) and
+/// [`on_ack_batch_end`](Self::on_ack_batch_end), for losses [`on_loss`](Self::on_loss) and
+/// [`on_congestion`](Self::on_congestion); then read [`window`](Self::window) and
+/// [`pacing_rate`](Self::pacing_rate). Each flow counts its own packets. Calls that name a flow
+/// which has left do nothing.
 ///
 /// ```
 /// use std::time::Instant;
@@ -159,7 +167,8 @@ impl Group {
         self.flows.is_empty()
     }
 
-    /// Changes a flow's priority: its window, and those of the others, from now on. `false` if it is unknown.
+    /// Changes a flow's priority: its window, and those of the others, from now on. `false` if it
+    /// is unknown.
     pub fn set_priority(&mut self, now: Instant, id: GroupFlow, priority: Priority) -> bool {
         let Some(flow) = self.flows.get_mut(&id) else {
             return false;
@@ -252,7 +261,8 @@ impl Group {
         }
     }
 
-    /// All packets of one acknowledgement have been reported; `in_flight` bytes of this flow are still under way.
+    /// All packets of one acknowledgement have been reported; `in_flight` bytes of this flow are
+    /// still under way.
     pub fn on_ack_batch_end(&mut self, now: Instant, id: GroupFlow, in_flight: u64) {
         let window = self.window(id);
         let Some(flow) = self.flows.get_mut(&id) else {
@@ -315,13 +325,15 @@ impl Group {
         }
     }
 
-    /// Bytes that a flow may have in flight, at least 1; below one datagram the [pacing rate](Self::pacing_rate) counts. 1 for an unknown flow.
+    /// Bytes that a flow may have in flight, at least 1; below one datagram the [pacing
+    /// rate](Self::pacing_rate) counts. 1 for an unknown flow.
     #[must_use]
     pub fn window(&self, id: GroupFlow) -> u64 {
         (self.allowance(id) as u64).max(1)
     }
 
-    /// Bytes per second at which a flow is to send, at least 1; `None` until an RTT is known, and for an unknown flow.
+    /// Bytes per second at which a flow is to send, at least 1; `None` until an RTT is known, and
+    /// for an unknown flow.
     #[must_use]
     pub fn pacing_rate(&self, id: GroupFlow) -> Option<u64> {
         let flow = self.flows.get(&id)?;
@@ -329,7 +341,8 @@ impl Group {
         let all = controller.pacing_rate()?;
         let (part, whole) = (self.allowance(id), controller.window() as f64);
         let rate = if part < 2.0 * flow.datagram as f64 && part < whole {
-            // QUIC cannot keep so little in flight: the rate alone keeps it, and must not be above it.
+            // QUIC cannot keep so little in flight: the rate alone keeps it, and must not be above
+            // it.
             part / controller.smoothed_rtt().as_secs_f64().max(1e-6)
         } else {
             all as f64 * part / whole
@@ -366,8 +379,9 @@ impl Group {
         }
     }
 
-    /// What the flows above priority 0 have together, for a [`Coupling`](crate::Coupling) with groups to other peers. `None` while they look for their
-    /// share, or under the paper's algorithm.
+    /// What the flows above priority 0 have together, for a [`Coupling`](crate::Coupling) with
+    /// groups to other peers. `None` while they look for their share, or under the paper's
+    /// algorithm.
     #[must_use]
     pub fn standing(&self) -> Option<Standing> {
         let controller = self.weighted.as_ref().filter(|at| at.is_settled())?;
@@ -378,8 +392,9 @@ impl Group {
         })
     }
 
-    /// Changes what the flows above priority 0 have together by this factor, as [`Coupling::exchange`](crate::Coupling::exchange) gives it. Nothing
-    /// happens if it is not finite, or not above 0.
+    /// Changes what the flows above priority 0 have together by this factor, as
+    /// [`Coupling::exchange`](crate::Coupling::exchange) gives it. Nothing happens if it is not
+    /// finite, or not above 0.
     pub fn scale(&mut self, factor: f64) {
         if let Some(controller) = &mut self.weighted
             && factor.is_finite()
@@ -389,7 +404,8 @@ impl Group {
         }
     }
 
-    /// The state of one flow: the path's, with its own window, rate and bytes; `None` for an unknown flow.
+    /// The state of one flow: the path's, with its own window, rate and bytes; `None` for an
+    /// unknown flow.
     #[must_use]
     pub fn report(&self, id: GroupFlow) -> Option<Report> {
         let flow = self.flows.get(&id)?;
@@ -457,8 +473,9 @@ impl Group {
             return window * weight / sums.all;
         }
         if !flow.busy {
-            // It may begin with its share at any moment; until it uses that, the others have it. Of several that begin at once each has its share, and
-            // all of them no more than there is.
+            // It may begin with its share at any moment; until it uses that, the others have it. Of
+            // several that begin at once each has its share, and all of them no more
+            // than there is.
             let others = match flow.in_flight > 0 {
                 true => sums.started - weight,
                 false => sums.started,

@@ -1,8 +1,9 @@
 //! Priority congestion control: one number from less than best effort to N TCP flows.
 //!
-//! A [`Priority`] says how much a transfer is worth: 0 takes what others leave, N > 0 takes what N TCP flows would take. It
-//! may change at any moment, without a reconnection. The crate decides how much may be in flight and how fast it may
-//! leave. It owns no socket, clock, task or random numbers, so any transport can drive it, and any simulator.
+//! A [`Priority`] says how much a transfer is worth: 0 takes what others leave, N > 0 takes what N
+//! TCP flows would take. It may change at any moment, without a reconnection. The crate decides how
+//! much may be in flight and how fast it may leave. It owns no socket, clock, task or random
+//! numbers, so any transport can drive it, and any simulator.
 //!
 //! # Modules, in the order in which data flows
 //! | module | does |
@@ -19,17 +20,21 @@
 //! | `coupling` | [`Coupling`]: groups to different peers that wait in one queue, divided by priority as well |
 //! | `share` | [`Scheduler`]: one upload cap for a process, divided between its transfers by priority |
 //!
-//! There are two algorithms. [`Algorithm::Adaptive`] is the default: at priority 0 a delay target that is a fraction of the path's
-//! own delay, above it N virtual CUBIC flows. [`Algorithm::Paper`] is that of Reale, Roverso, El-Ansary and Haridi, *DTL: Dynamic
-//! Transport Library for Peer-to-Peer Applications*, called "the paper" throughout: LEDBAT and MulTCP2, for comparison.
+//! There are two algorithms. [`Algorithm::Adaptive`] is the default: at priority 0 a delay target
+//! that is a fraction of the path's own delay, above it N virtual CUBIC flows. [`Algorithm::Paper`]
+//! is that of Reale, Roverso, El-Ansary and Haridi, *DTL: Dynamic Transport Library for
+//! Peer-to-Peer Applications*, called "the paper" throughout: LEDBAT and MulTCP2, for comparison.
 //!
 //! # Run loop
-//! For each path one controller. Each datagram that leaves: [`Controller::on_sent`]. Each acknowledgement that arrives, in
-//! this order: [`Controller::on_ack`] for every packet it names for the first time, [`Controller::on_ack_batch_end`] once;
-//! then, if losses show, [`Controller::on_loss`] for each lost packet and [`Controller::on_congestion`] once. After each of
-//! these, and after [`Controller::set_priority`], read [`Controller::window`], [`Controller::pacing_rate`] and [`Controller::burst`] anew, and
-//! call [`Controller::handle_timeout`] when [`Controller::poll_timeout`] has come. `examples/toy_transport.rs` does so over UDP; the crate's README says
-//! which packets count, and what goes wrong.
+//! For each path one controller. Each datagram that leaves: [`Controller::on_sent`]. Each
+//! acknowledgement that arrives, in this order: [`Controller::on_ack`] for every packet it names
+//! for the first time, [`Controller::on_ack_batch_end`] once; then, if losses show,
+//! [`Controller::on_loss`] for each lost packet and [`Controller::on_congestion`] once. After each
+//! of these, and after [`Controller::set_priority`], read [`Controller::window`],
+//! [`Controller::pacing_rate`] and [`Controller::burst`] anew, and
+//! call [`Controller::handle_timeout`] when [`Controller::poll_timeout`] has come.
+//! `examples/toy_transport.rs` does so over UDP; the crate's README says which packets count, and
+//! what goes wrong.
 //!
 //! ```
 //! use std::time::{Duration, Instant};

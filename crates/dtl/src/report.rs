@@ -37,15 +37,19 @@ impl fmt::Display for Mode {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LimitedBy {
-    /// Slow start: the rate of the path is not known yet, or all of a raised priority is on its way to what it is worth (0.25 to 1, not 1 to 4).
+    /// Slow start: the rate of the path is not known yet, or all of a raised priority is on its way
+    /// to what it is worth (0.25 to 1, not 1 to 4).
     SlowStart,
     /// The window is not used up: the application, or the receiver, holds sending back.
     Application,
-    /// Others need the path, and priority 0 gives way. With the paper's algorithm: the queueing delay last reached the target, whoever filled it.
+    /// Others need the path, and priority 0 gives way. With the paper's algorithm: the queueing
+    /// delay last reached the target, whoever filled it.
     Yielding,
-    /// Priority 0 has reached its target, and nobody else seems to need the path: it has what the path gives.
+    /// Priority 0 has reached its target, and nobody else seems to need the path: it has what the
+    /// path gives.
     Path,
-    /// A loss, or an ECN mark, cut the window; with the default algorithm in the last ten seconds, or it is smaller than before still.
+    /// A loss, or an ECN mark, cut the window; with the default algorithm in the last ten seconds,
+    /// or it is smaller than before still.
     Loss,
     /// Nothing has cut the window; it is growing.
     Growth,
@@ -78,10 +82,12 @@ pub struct Report {
     pub ssthresh: Option<u64>,
     /// Smoothed round-trip time; `None` until the first acknowledgement.
     pub srtt: Option<Duration>,
-    /// The delay without a queue: the smallest round trip of the last minute (in which something was sent), or what another route has taught since; with the paper's algorithm the
+    /// The delay without a queue: the smallest round trip of the last minute (in which something
+    /// was sent), or what another route has taught since; with the paper's algorithm the
     /// smallest of its history, of the kind that is in use (one-way or round trip).
     pub base_delay: Option<Duration>,
-    /// How much above the base delay the last samples were, without what waits on the way back, as far as that is known.
+    /// How much above the base delay the last samples were, without what waits on the way back, as
+    /// far as that is known.
     pub queueing_delay: Option<Duration>,
     /// What waits on the way back; `None` unless the receiver tells
     /// ([`on_one_way_delay`](crate::Controller::on_one_way_delay)).

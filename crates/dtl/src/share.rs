@@ -1,4 +1,5 @@
-//! One upload cap for a whole process, divided between its transfers by priority. [`Scheduler`] has the run loop.
+//! One upload cap for a whole process, divided between its transfers by priority. [`Scheduler`] has
+//! the run loop.
 
 mod bucket;
 mod queue;
@@ -28,7 +29,8 @@ impl fmt::Display for FlowId {
 pub enum Grant {
     /// Send so many bytes now, at most what was asked for. Ask again for the rest.
     Now(u64),
-    /// Ask again at this time. There may be nothing then either, because another flow's turn comes first.
+    /// Ask again at this time. There may be nothing then either, because another flow's turn comes
+    /// first.
     Wait(Instant),
     /// Nothing will come: the flow is unknown, or the cap is 0 bytes per second.
     Never,
@@ -41,22 +43,23 @@ pub struct TooManyFlows;
 
 /// Divides a cap in bytes per second between flows by their priority.
 ///
-/// Between flows that want more than they get, bytes are divided in the proportion of their priorities.
-/// Flows of priority 0 get what no other flow wants, in equal parts. Nothing is held back while somebody wants it: an
-/// idle cap serves priority 0 at once.
+/// Between flows that want more than they get, bytes are divided in the proportion of their
+/// priorities. Flows of priority 0 get what no other flow wants, in equal parts. Nothing is held
+/// back while somebody wants it: an idle cap serves priority 0 at once.
 ///
-/// Commands: [`add`](Self::add), [`remove`](Self::remove), [`set_priority`](Self::set_priority), [`want`](Self::want),
-/// [`set_rate`](Self::set_rate). Output: [`poll_grant`](Self::poll_grant) until `None`, then
-/// [`poll_timeout`](Self::poll_timeout); or [`request`](Self::request).
+/// Commands: [`add`](Self::add), [`remove`](Self::remove), [`set_priority`](Self::set_priority),
+/// [`want`](Self::want), [`set_rate`](Self::set_rate). Output: [`poll_grant`](Self::poll_grant)
+/// until `None`, then [`poll_timeout`](Self::poll_timeout); or [`request`](Self::request).
 ///
-/// Under a cap of R bytes per second the grants of any T seconds add up to at most R · T and one burst (20 ms at the
-/// capped rate, at least 1 500 bytes and at most 1 MiB). With `request`, up to 64 KiB for each flow that stays away for
-/// longer than its turn are granted before they are fetched. Times that go backwards count as no time.
+/// Under a cap of R bytes per second the grants of any T seconds add up to at most R · T and one
+/// burst (20 ms at the capped rate, at least 1 500 bytes and at most 1 MiB). With `request`, up to
+/// 64 KiB for each flow that stays away for longer than its turn are granted before they are
+/// fetched. Times that go backwards count as no time.
 ///
 /// # Run loop
 /// Tell the scheduler what each flow has to send, hand out grants until there are none, sleep until
-/// [`Scheduler::poll_timeout`] or the next command. One task that owns the scheduler and reads commands from a channel
-/// does; a mutex and a wake-up do too.
+/// [`Scheduler::poll_timeout`] or the next command. One task that owns the scheduler and reads
+/// commands from a channel does; a mutex and a wake-up do too.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -85,7 +88,8 @@ pub struct TooManyFlows;
 /// # Ok::<(), ringway_dtl::TooManyFlows>(())
 /// ```
 ///
-/// A flow that would rather ask for itself calls [`Scheduler::request`] and sleeps as told; both ways may be mixed.
+/// A flow that would rather ask for itself calls [`Scheduler::request`] and sleeps as told; both
+/// ways may be mixed.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     flows: BTreeMap<FlowId, Flow>,
@@ -107,14 +111,16 @@ struct Flow {
     priority: Priority,
     /// Bytes wanted beyond `granted`.
     wanted: u64,
-    /// Bytes granted while another flow asked, and not fetched yet. A flow with such bytes is not in a queue.
+    /// Bytes granted while another flow asked, and not fetched yet. A flow with such bytes is not
+    /// in a queue.
     granted: u64,
     /// Start tag in the virtual time of its queue.
     tag: u128,
 }
 
 impl Scheduler {
-    /// A scheduler without flows. `rate` is the cap in bytes per second; `None` is no cap, `Some(0)` lets nothing through.
+    /// A scheduler without flows. `rate` is the cap in bytes per second; `None` is no cap,
+    /// `Some(0)` lets nothing through.
     #[must_use]
     pub fn new(rate: Option<u64>) -> Scheduler {
         Scheduler {
@@ -171,8 +177,9 @@ impl Scheduler {
         };
         let (then, present) = (self.queue(before).now(), self.queue(priority).now());
         if let Some(flow) = self.flows.get_mut(&id) {
-            // What the flow has had ahead of its turn is worth less at a higher weight. Unscaled, a flow raised from
-            // a tiny weight would sit out the long wait that this weight had earned it.
+            // What the flow has had ahead of its turn is worth less at a higher weight. Unscaled, a
+            // flow raised from a tiny weight would sit out the long wait that this
+            // weight had earned it.
             let ahead = flow.tag.saturating_sub(then);
             let ahead = if before.is_scavenger() == priority.is_scavenger() {
                 ahead.saturating_mul(cost_per_byte(priority)) / cost_per_byte(before)
@@ -186,8 +193,8 @@ impl Scheduler {
         true
     }
 
-    /// Says that a flow has `bytes` to send, in place of what it said before; 0 takes it back. Grants come off it. `false`
-    /// if the flow is unknown.
+    /// Says that a flow has `bytes` to send, in place of what it said before; 0 takes it back.
+    /// Grants come off it. `false` if the flow is unknown.
     pub fn want(&mut self, now: Instant, id: FlowId, bytes: u64) -> bool {
         self.see(now);
         self.suspend(id);
@@ -205,8 +212,8 @@ impl Scheduler {
         true
     }
 
-    /// The next flow that may send, and how many bytes: at least 1, at most what it wants, under a cap at most 64 KiB.
-    /// Call it until it returns `None`.
+    /// The next flow that may send, and how many bytes: at least 1, at most what it wants, under a
+    /// cap at most 64 KiB. Call it until it returns `None`.
     pub fn poll_grant(&mut self, now: Instant) -> Option<(FlowId, u64)> {
         self.see(now);
         let Some(&id) = self.unfetched.first() else {
@@ -215,8 +222,8 @@ impl Scheduler {
         Some((id, self.fetch(id)))
     }
 
-    /// Asks for up to `bytes` for one flow now. Takes the place of [`want`](Self::want), and the rest stays wanted. Asking for
-    /// 0 withdraws what was wanted and gets `Now(0)`.
+    /// Asks for up to `bytes` for one flow now. Takes the place of [`want`](Self::want), and the
+    /// rest stays wanted. Asking for 0 withdraws what was wanted and gets `Now(0)`.
     pub fn request(&mut self, now: Instant, id: FlowId, bytes: u64) -> Grant {
         if !self.want(now, id, bytes) {
             return Grant::Never;
@@ -237,8 +244,8 @@ impl Scheduler {
         Grant::Now(self.fetch(id))
     }
 
-    /// When [`poll_grant`](Self::poll_grant) has something; a time that has passed means at once. `None` when no flow wants
-    /// anything, or the cap is 0.
+    /// When [`poll_grant`](Self::poll_grant) has something; a time that has passed means at once.
+    /// `None` when no flow wants anything, or the cap is 0.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.unfetched.is_empty() {
@@ -248,7 +255,8 @@ impl Scheduler {
         }
     }
 
-    /// Changes the cap from now on, as in [`new`](Self::new). Saved-up capacity is kept up to the new burst.
+    /// Changes the cap from now on, as in [`new`](Self::new). Saved-up capacity is kept up to the
+    /// new burst.
     pub fn set_rate(&mut self, now: Instant, rate: Option<u64>) {
         self.see(now);
         match (&mut self.bucket, rate) {
@@ -299,7 +307,8 @@ impl Scheduler {
         flow.tag = queue.enter(flow.tag, id);
     }
 
-    /// The flow whose turn it is and the piece it gets: any positive priority goes before priority 0.
+    /// The flow whose turn it is and the piece it gets: any positive priority goes before priority
+    /// 0.
     fn next(&self) -> Option<(FlowId, u64)> {
         let id = self.weighted.first().or_else(|| self.leftover.first())?;
         let wanted = self.flows.get(&id)?.wanted;
@@ -318,8 +327,8 @@ impl Scheduler {
         }
     }
 
-    /// Grants the next piece if the cap allows it. A piece that has to wait keeps its turn: a smaller one
-    /// behind it, or one of priority 0, must not use up what it waits for.
+    /// Grants the next piece if the cap allows it. A piece that has to wait keeps its turn: a
+    /// smaller one behind it, or one of priority 0, must not use up what it waits for.
     fn serve(&mut self) -> Option<(FlowId, u64)> {
         let (id, bytes) = self.next()?;
         if let Some(bucket) = &mut self.bucket

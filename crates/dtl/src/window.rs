@@ -64,7 +64,8 @@ impl Window {
 
     /// Congestion avoidance: `datagrams` more for each acknowledged window.
     pub(crate) fn grow(&mut self, datagrams: f64, acked: u64) {
-        // At most one window's worth at once: right after a cut more than a window may be acknowledged together.
+        // At most one window's worth at once: right after a cut more than a window may be
+        // acknowledged together.
         let windows = (acked as f64 / self.bytes).min(1.0);
         self.set(self.bytes + datagrams * self.datagram * windows);
     }

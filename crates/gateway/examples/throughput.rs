@@ -1,7 +1,8 @@
-//! Packets per second of the pipeline on one processor: captures are read into memory and looped for the given seconds.
+//! Packets per second of the pipeline on one processor: captures are read into memory and looped
+//! for the given seconds.
 //!
-//! `throughput SECONDS FILE...` loops the files; without files, flows of random bytes, every flow new, are classified,
-//! and the number of those that were called peer-to-peer is shown.
+//! `throughput SECONDS FILE...` loops the files; without files, flows of random bytes, every flow
+//! new, are classified, and the number of those that were called peer-to-peer is shown.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -127,7 +128,8 @@ fn report(name: &str, packets: &Loaded, time: Duration) {
     );
 }
 
-/// Time this thread has had a processor, where the system tells: other programs' load does not count then.
+/// Time this thread has had a processor, where the system tells: other programs' load does not
+/// count then.
 fn on_cpu() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split(' ')

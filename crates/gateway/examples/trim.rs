@@ -1,5 +1,6 @@
-//! Makes a small capture of a large one: `trim IN OUT FLOWS [PORT…]` keeps that many flows with data of each port, or that
-//! many answered ones of all, each up to its first data packets in both directions, with times from zero.
+//! Makes a small capture of a large one: `trim IN OUT FLOWS [PORT…]` keeps that many flows with
+//! data of each port, or that many answered ones of all, each up to its first data packets in both
+//! directions, with times from zero.
 //!
 //! What a card has joined is split again into what it was on the wire, with right checksums.
 

@@ -5,7 +5,8 @@ use std::hash::Hash;
 
 /// A bounded map.
 ///
-/// Two generations: when the younger is full the older is dropped, so that use costs the same at any size.
+/// Two generations: when the younger is full the older is dropped, so that use costs the same at
+/// any size.
 #[derive(Debug)]
 pub(crate) struct Generations<K, V> {
     bound: usize,

@@ -1,4 +1,5 @@
-//! The gateway: it sees every flow at the organisation's border and says which application each one is.
+//! The gateway: it sees every flow at the organisation's border and says which application each one
+//! is.
 //!
 //! # Modules, in the order in which data flows
 //! | module | does |
@@ -20,8 +21,9 @@
 //! | [`limits`] | every bound, with unit, source and consequence |
 //!
 //! # Run-loop contract
-//! The pipeline does no I/O and reads no clock. Hand in packets with their time, drain the finished flows after each,
-//! and finish at the end. Nothing in a packet makes it panic, and every table and queue is bounded.
+//! The pipeline does no I/O and reads no clock. Hand in packets with their time, drain the finished
+//! flows after each, and finish at the end. Nothing in a packet makes it panic, and every table and
+//! queue is bounded.
 //!
 //! ```
 //! use ringway_gateway::{Confidence, L4, LinkType, Packets, built_in_pipeline};

@@ -7,16 +7,18 @@ use std::time::Duration;
 pub use self::kernel::*;
 
 /// Bytes of one captured packet.
-/// Source: libpcap `MAXIMUM_SNAPLEN` (262 144). Past it the capture counts as damaged at that record.
+/// Source: libpcap `MAXIMUM_SNAPLEN` (262 144). Past it the capture counts as damaged at that
+/// record.
 pub const MAX_CAPTURED_PACKET: usize = 262_144;
 
 /// Bytes of one pcapng block that is read into memory (other blocks are skipped unread).
-/// Source: [`MAX_CAPTURED_PACKET`] and room for options. Past it the capture counts as damaged at that block.
+/// Source: [`MAX_CAPTURED_PACKET`] and room for options. Past it the capture counts as damaged at
+/// that block.
 pub const MAX_BLOCK: usize = 327_680;
 
 /// Bytes read from a capture at once.
-/// Source: chosen: some hundreds of full frames a read. Past it reading goes on with the next chunk; the buffer never
-/// exceeds the larger of this and [`MAX_BLOCK`].
+/// Source: chosen: some hundreds of full frames a read. Past it reading goes on with the next
+/// chunk; the buffer never exceeds the larger of this and [`MAX_BLOCK`].
 pub const READ_CHUNK: usize = 262_144;
 
 /// Interfaces in one pcapng section.
@@ -28,34 +30,38 @@ pub const MAX_INTERFACES: usize = 4_096;
 pub const MAX_ENCAPSULATION: usize = 8;
 
 /// Flows held at once.
-/// Source: Linux's `nf_conntrack_max` on machines of 1 to 4 GiB. At [`FLOW_BYTES`] each this is 128 MiB. Past it a flow is
-/// delivered as finished: of the TCP flows without handshake and data, or else of all, the one that was idle for longest.
+/// Source: Linux's `nf_conntrack_max` on machines of 1 to 4 GiB. At [`FLOW_BYTES`] each this is 128
+/// MiB. Past it a flow is delivered as finished: of the TCP flows without handshake and data, or
+/// else of all, the one that was idle for longest.
 pub const MAX_FLOWS: usize = 65_536;
 
-/// Bytes of one flow in the table, what it holds of its stream ([`MAX_PREFIX`], [`MAX_BUFFERED`]) not counted.
-/// Source: measured: `examples/flow_memory.rs` finds less, also while tables grow. Past it a test fails.
+/// Bytes of one flow in the table, what it holds of its stream ([`MAX_PREFIX`], [`MAX_BUFFERED`])
+/// not counted. Source: measured: `examples/flow_memory.rs` finds less, also while tables grow.
+/// Past it a test fails.
 pub const FLOW_BYTES: usize = 2_048;
 
 /// Idle flows delivered per handled packet.
-/// Source: chosen: keeps the cost of one packet flat after a gap in time. Past it the rest follows with the next packets.
+/// Source: chosen: keeps the cost of one packet flat after a gap in time. Past it the rest follows
+/// with the next packets.
 pub const MAX_EXPIRED_AT_ONCE: usize = 64;
 
 /// Finished flows that wait to be polled.
-/// Source: the same as [`MAX_FLOWS`]. Past it the newest finished flow is dropped and counted as `records_dropped`.
+/// Source: the same as [`MAX_FLOWS`]. Past it the newest finished flow is dropped and counted as
+/// `records_dropped`.
 pub const MAX_READY: usize = 65_536;
 
 /// Time after which an idle UDP flow is finished.
-/// Source: RFC 4787 §4.3 REQ-5 (5 minutes or more), and a sixth because BEP 14 repeats every 5 minutes.
-/// Past it a further packet begins a new flow.
+/// Source: RFC 4787 §4.3 REQ-5 (5 minutes or more), and a sixth because BEP 14 repeats every 5
+/// minutes. Past it a further packet begins a new flow.
 pub const UDP_IDLE: Duration = Duration::from_secs(360);
 
 /// Time after which an idle TCP flow is finished.
 /// Source: RFC 5382 §5 REQ-5 (2 hours 4 minutes). Past it a further packet begins a new flow.
 pub const TCP_IDLE: Duration = Duration::from_secs(7_440);
 
-/// Time after which an idle TCP flow is finished whose handshake was not seen to its end and that carried no data.
-/// Source: Linux's `nf_conntrack_tcp_timeout_syn_sent` (120 s), above the longest wait between repetitions of a SYN (64 s).
-/// Past it a further packet begins a new flow.
+/// Time after which an idle TCP flow is finished whose handshake was not seen to its end and that
+/// carried no data. Source: Linux's `nf_conntrack_tcp_timeout_syn_sent` (120 s), above the longest
+/// wait between repetitions of a SYN (64 s). Past it a further packet begins a new flow.
 pub const TCP_EMBRYONIC: Duration = Duration::from_secs(120);
 
 /// Time for which a closed TCP flow still takes late packets.
@@ -67,28 +73,31 @@ pub const TCP_CLOSED: Duration = Duration::from_secs(240);
 pub const INSPECT_PACKETS: u8 = 8;
 
 /// Bytes of a TCP segment that counts as one of the [`INSPECT_PACKETS`].
-/// Source: RFC 9293 §3.7.1 (every host accepts 536). Past it a segment counts no more than once; shorter ones count in part.
+/// Source: RFC 9293 §3.7.1 (every host accepts 536). Past it a segment counts no more than once;
+/// shorter ones count in part.
 pub const FULL_SEGMENT: usize = 512;
 
 /// Bytes of a full TCP segment on Ethernet, by which segments that were joined are counted.
 /// Source: 1 500 bytes without headers and timestamps. Past it a segment counts as several.
 pub const ETHERNET_SEGMENT: usize = 1_448;
 
-/// How many times [`INSPECT_PACKETS`] one direction may go on before a flow is known as well as it will be.
-/// Source: chosen: some 46 kB of an answer. Past it the flow keeps what was found.
+/// How many times [`INSPECT_PACKETS`] one direction may go on before a flow is known as well as it
+/// will be. Source: chosen: some 46 kB of an answer. Past it the flow keeps what was found.
 pub const ONE_SIDED: u8 = 4;
 
 /// Small TCP segments that count as one of the [`INSPECT_PACKETS`] at least.
-/// Source: chosen: a conversation of keystrokes is inspected for 64 segments of each direction. Past it the next one begins.
+/// Source: chosen: a conversation of keystrokes is inspected for 64 segments of each direction.
+/// Past it the next one begins.
 pub const SMALL_SEGMENTS: usize = 8;
 
 /// Bytes kept of the beginning of one TCP direction.
-/// Source: RFC 8446 §5.1 (a record of 2^14 bytes). Past it further segments are inspected one by one.
+/// Source: RFC 8446 §5.1 (a record of 2^14 bytes). Past it further segments are inspected one by
+/// one.
 pub const MAX_PREFIX: usize = 16_384;
 
 /// Bytes of stream beginnings kept over all flows.
-/// Source: chosen: an eighth of a gateway with 1 GiB. Past it the flow that has kept bytes for longest is inspected packet by
-/// packet from then on.
+/// Source: chosen: an eighth of a gateway with 1 GiB. Past it the flow that has kept bytes for
+/// longest is inspected packet by packet from then on.
 pub const MAX_BUFFERED: usize = 134_217_728;
 
 /// Bytes of [`MAX_BUFFERED`] that are left free for flows that are new.
@@ -100,7 +109,8 @@ pub const MAX_FRESH: usize = 524_288;
 pub const MAX_PENDING: usize = 8;
 
 /// Bytes of one payload that are searched for patterns.
-/// Source: chosen: a full Ethernet frame fits. A signature file whose pattern ends past it is refused.
+/// Source: chosen: a full Ethernet frame fits. A signature file whose pattern ends past it is
+/// refused.
 pub const MAX_SCAN: usize = 2_048;
 
 /// Endpoints remembered as speaking a peer-to-peer protocol.
@@ -128,7 +138,8 @@ pub const MAX_DNS_LABELS: usize = 127;
 pub const MAX_SIGNATURE_FILE: usize = 1_048_576;
 
 /// Signatures in one set.
-/// Source: chosen: keeps the automaton in the cache of a small machine. Past it the file is refused.
+/// Source: chosen: keeps the automaton in the cache of a small machine. Past it the file is
+/// refused.
 pub const MAX_SIGNATURES: usize = 1_024;
 
 /// Patterns of one signature.
@@ -140,7 +151,8 @@ pub const MAX_PATTERNS: usize = 32;
 pub const MAX_PATTERN: usize = 256;
 
 /// Bytes of all patterns together that are compiled into the fastest automaton.
-/// Source: chosen: at up to 1 KiB of table a byte this makes 16 MiB. Past it a slower automaton of a few bytes each is used.
+/// Source: chosen: at up to 1 KiB of table a byte this makes 16 MiB. Past it a slower automaton of
+/// a few bytes each is used.
 pub const MAX_DFA_PATTERNS: usize = 16_384;
 
 /// Bytes of one policy file.
@@ -152,7 +164,8 @@ pub const MAX_POLICY_FILE: usize = 1_048_576;
 pub const MAX_RULES: usize = 1_024;
 
 /// Classes of bandwidth of one policy.
-/// Source: five bits of the connection mark, of which three values say other things of flows that are followed. Past it the file is refused.
+/// Source: five bits of the connection mark, of which three values say other things of flows that
+/// are followed. Past it the file is refused.
 pub const MAX_CLASSES: usize = 29;
 
 /// Tests in one policy.
@@ -160,21 +173,23 @@ pub const MAX_CLASSES: usize = 29;
 pub const MAX_TRIALS: usize = 8_192;
 
 /// Packets of a flow after which it is decided by what is known, the classifier finished or not.
-/// Source: four times [`INSPECT_PACKETS`] each way; bulk that goes one way would otherwise be asked about for ever.
+/// Source: four times [`INSPECT_PACKETS`] each way; bulk that goes one way would otherwise be asked
+/// about for ever.
 pub const MAX_UNDECIDED_PACKETS: u64 = 64;
 
 /// Packets of a blocked TCP connection that are answered with resets.
-/// Source: chosen: each end's retransmission and its answer to a reset that came too early (RFC 5961 §3.2). Past it the
-/// kernel drops the rest.
+/// Source: chosen: each end's retransmission and its answer to a reset that came too early (RFC
+/// 5961 §3.2). Past it the kernel drops the rest.
 pub const KILL_PACKETS: u8 = 8;
 
 /// Time for which new connections like a blocked one are dropped at once.
-/// Source: chosen: programs that are blocked call again within seconds. Past it such a connection is looked at anew.
+/// Source: chosen: programs that are blocked call again within seconds. Past it such a connection
+/// is looked at anew.
 pub const BLOCKED_FOR: Duration = Duration::from_secs(60);
 
-/// For how long refused attempts to one blocked endpoint are counted before they are told as one event.
-/// Source: chosen: writing each down took two thirds of what a storm of them cost, and a reader wants to know how many
-/// there were, not each. The first one is told at once.
+/// For how long refused attempts to one blocked endpoint are counted before they are told as one
+/// event. Source: chosen: writing each down took two thirds of what a storm of them cost, and a
+/// reader wants to know how many there were, not each. The first one is told at once.
 pub const REFUSALS_TOLD: Duration = Duration::from_secs(10);
 
 /// Blocked connections that are remembered.
@@ -186,13 +201,13 @@ pub const MAX_BLOCKED: usize = 65_536;
 pub const MAX_EVENTS: usize = 65_536;
 
 /// Packets that wait in one of the kernel's queues for their verdicts.
-/// Source: measured in a prototype: verdicts cost the same up to 50 000 held packets. Past it the kernel passes or drops further packets
-/// unseen, as the policy's `failure` says.
+/// Source: measured in a prototype: verdicts cost the same up to 50 000 held packets. Past it the
+/// kernel passes or drops further packets unseen, as the policy's `failure` says.
 pub const MAX_QUEUED: u32 = 32_768;
 
 /// Bytes of a queue's socket.
-/// Source: chosen: some four thousand joined packets of 64 kB; memory is taken only while they wait. Past it the same as
-/// [`MAX_QUEUED`].
+/// Source: chosen: some four thousand joined packets of 64 kB; memory is taken only while they
+/// wait. Past it the same as [`MAX_QUEUED`].
 pub const QUEUE_SOCKET_BUFFER: usize = 268_435_456;
 
 /// Verdicts in one system call.
@@ -208,59 +223,66 @@ pub const MAX_BATCH: usize = 64;
 pub const MAX_AUDIT_ROWS: u64 = 20_000_000;
 
 /// Time for which a reader or writer of the audit waits for another one.
-/// Source: chosen: a long search may hold a checkpoint up. Past it the access fails, and is tried again with the next batch.
+/// Source: chosen: a long search may hold a checkpoint up. Past it the access fails, and is tried
+/// again with the next batch.
 pub const AUDIT_BUSY: Duration = Duration::from_secs(5);
 
-/// Bytes of one followed TCP direction that are kept behind a gap, and how far ahead of the gap a segment may end.
-/// Source: half of Linux's largest receive buffer since 6.16 (`tcp_rmem`, 32 MiB; 6 MiB before), the half that may hold contents: a
-/// receiver does not let its sender go further. Past it a further segment behind the gap is dropped, as a full router would, and its
+/// Bytes of one followed TCP direction that are kept behind a gap, and how far ahead of the gap a
+/// segment may end. Source: half of Linux's largest receive buffer since 6.16 (`tcp_rmem`, 32 MiB;
+/// 6 MiB before), the half that may hold contents: a receiver does not let its sender go further.
+/// Past it a further segment behind the gap is dropped, as a full router would, and its
 /// sender repeats it.
 pub const MAX_AHEAD: usize = 16_777_216;
 
 /// Segments of one followed TCP direction that are kept behind a gap.
-/// Source: [`MAX_AHEAD`] in full segments of Ethernet, rounded up: where they wait for their gap, a third of what the kernel's queue takes
-/// ([`MAX_QUEUED`]), or one connection could fill it. Past it a further segment behind the gap is dropped.
+/// Source: [`MAX_AHEAD`] in full segments of Ethernet, rounded up: where they wait for their gap, a
+/// third of what the kernel's queue takes ([`MAX_QUEUED`]), or one connection could fill it. Past
+/// it a further segment behind the gap is dropped.
 pub const MAX_AHEAD_SEGMENTS: usize = 12_288;
 
 /// Bytes charged for each kept segment or fragment besides its contents.
-/// Source: chosen: a share of a tree node and the allocator's header, rounded up. It counts against [`MAX_AHEAD`] and
-/// [`MAX_FRAGMENT_BYTES`].
+/// Source: chosen: a share of a tree node and the allocator's header, rounded up. It counts against
+/// [`MAX_AHEAD`] and [`MAX_FRAGMENT_BYTES`].
 pub const PART_OVERHEAD: usize = 64;
 
-/// Bytes of one followed TCP direction that are remembered after delivery until their receiver acknowledges them.
-/// Source: the same as [`MAX_AHEAD`]. Past it the oldest are forgotten; a repetition of those gives the stream up.
+/// Bytes of one followed TCP direction that are remembered after delivery until their receiver
+/// acknowledges them. Source: the same as [`MAX_AHEAD`]. Past it the oldest are forgotten; a
+/// repetition of those gives the stream up.
 pub const MAX_UNACKNOWLEDGED: usize = 16_777_216;
 
 /// Time in which a gap in a followed TCP direction must be filled.
-/// Source: RFC 6298 §2.5 (the longest wait for a repetition may be limited to 60 seconds). Past it the stream is given up,
-/// or, where packets behind the gap were held back, they are dropped.
+/// Source: RFC 6298 §2.5 (the longest wait for a repetition may be limited to 60 seconds). Past it
+/// the stream is given up, or, where packets behind the gap were held back, they are dropped.
 pub const GAP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Bytes of incomplete datagrams, with an allowance for each datagram and fragment.
-/// Source: Linux's `ipfrag_high_thresh` (4 MiB). Past it the datagram that is next to time out is given up.
+/// Source: Linux's `ipfrag_high_thresh` (4 MiB). Past it the datagram that is next to time out is
+/// given up.
 pub const MAX_FRAGMENT_BYTES: usize = 4_194_304;
 
 /// Incomplete datagrams.
-/// Source: chosen: a quarter of [`MAX_FRAGMENT_BYTES`] at 1 KiB each. Past it the one that is next to time out is given up.
+/// Source: chosen: a quarter of [`MAX_FRAGMENT_BYTES`] at 1 KiB each. Past it the one that is next
+/// to time out is given up.
 pub const MAX_DATAGRAMS: usize = 1_024;
 
 /// Bytes charged for each incomplete datagram besides its fragments.
-/// Source: chosen: its entry in the tables and the largest usual header, rounded up. It counts against
-/// [`MAX_FRAGMENT_BYTES`].
+/// Source: chosen: its entry in the tables and the largest usual header, rounded up. It counts
+/// against [`MAX_FRAGMENT_BYTES`].
 pub const DATAGRAM_OVERHEAD: usize = 512;
 
 /// Fragments of one datagram.
-/// Source: a datagram of 65 535 bytes in packets of 576 (RFC 791 §3.1: every host accepts that many) has 119. Past it the
-/// datagram is refused.
+/// Source: a datagram of 65 535 bytes in packets of 576 (RFC 791 §3.1: every host accepts that
+/// many) has 119. Past it the datagram is refused.
 pub const MAX_FRAGMENTS: u16 = 128;
 
 /// Time in which the fragments of an IPv4 datagram must come.
-/// Source: RFC 791 §3.2 leaves it to the time to live and suggests 15 seconds; Linux's `ipfrag_time` is 30 seconds. Past it
-/// the datagram counts as cut behind the fragments that came.
+/// Source: RFC 791 §3.2 leaves it to the time to live and suggests 15 seconds; Linux's
+/// `ipfrag_time` is 30 seconds. Past it the datagram counts as cut behind the fragments that came.
 pub const IPV4_REASSEMBLY: Duration = Duration::from_secs(30);
 
 /// Time in which the fragments of an IPv6 datagram must come.
-/// Source: RFC 8200 §4.5 (60 seconds). Past it the datagram counts as cut behind the fragments that came.
+/// Source: RFC 8200 §4.5 (60 seconds). Past it the datagram counts as cut behind the fragments that
+/// came.
 pub const IPV6_REASSEMBLY: Duration = Duration::from_secs(60);
 
 /// Hosts and application protocols of one signature.
@@ -272,15 +294,18 @@ pub const MAX_NAMES: usize = 256;
 pub const MAX_PROTOCOLS: usize = 16;
 
 /// Bytes of a QUIC client's hello that are put together.
-/// Source: chosen: twice what hellos with post-quantum keys take. Past it the server's name is not found.
+/// Source: chosen: twice what hellos with post-quantum keys take. Past it the server's name is not
+/// found.
 pub const MAX_CRYPTO: usize = 8_192;
 
 /// Parts of a QUIC client's hello.
-/// Source: chosen: browsers that shuffle theirs send some twenty. Past it the server's name is not found.
+/// Source: chosen: browsers that shuffle theirs send some twenty. Past it the server's name is not
+/// found.
 pub const MAX_CRYPTO_PARTS: usize = 128;
 
 /// Lines of a protocol of text that are looked at.
-/// Source: chosen: openings of IRC and MSN Messenger have fewer than ten. Past it further lines are not seen.
+/// Source: chosen: openings of IRC and MSN Messenger have fewer than ten. Past it further lines are
+/// not seen.
 pub const MAX_TEXT_LINES: usize = 32;
 
 /// Bytes of a message of XML or JSON that are searched for names.
@@ -292,7 +317,8 @@ pub const MAX_TEXT_HEAD: usize = 1_024;
 pub const MAX_MEASURED: usize = 256;
 
 /// Hosts of which is remembered what they contact.
-/// Source: chosen: a quarter of [`MAX_FLOWS`]; at most some 600 bytes each. Past it the older half is forgotten.
+/// Source: chosen: a quarter of [`MAX_FLOWS`]; at most some 600 bytes each. Past it the older half
+/// is forgotten.
 pub const MAX_HOSTS: usize = 16_384;
 
 /// Peers of a host, in flows that look encrypted, that are told apart.
@@ -300,24 +326,27 @@ pub const MAX_HOSTS: usize = 16_384;
 pub const MAX_HOST_PEERS: usize = 16;
 
 /// Peers of a host in such flows from which on they are many.
-/// Source: chosen: BitTorrent programs keep fifty; other programs speak so to a few servers. Past it such a flow is
-/// likely, below it a guess.
+/// Source: chosen: BitTorrent programs keep fifty; other programs speak so to a few servers. Past
+/// it such a flow is likely, below it a guess.
 pub const MANY_PEERS: usize = 8;
 
 /// Ports of these peers from which on they are many.
-/// Source: chosen: peers choose their ports at random; servers share one. Past it such a flow is likely, below it a guess.
+/// Source: chosen: peers choose their ports at random; servers share one. Past it such a flow is
+/// likely, below it a guess.
 pub const MANY_PORTS: usize = 5;
 
 /// Endpoints that were announced, of all queues of a border together.
 /// Source: chosen: one for each host that is remembered. Past it the older half is forgotten.
 pub const MAX_ANNOUNCED: usize = 16_384;
 
-/// Bytes that one side of a conversation said last, kept in one piece where it may announce another flow.
-/// Source: chosen: an invitation of MSN Messenger in its longest form, three times. Past it the first of them are given up.
+/// Bytes that one side of a conversation said last, kept in one piece where it may announce another
+/// flow. Source: chosen: an invitation of MSN Messenger in its longest form, three times. Past it
+/// the first of them are given up.
 pub const MAX_LINES_HELD: usize = 2_048;
 
 /// Such pieces, with gaps between them.
-/// Source: chosen: three segments that came before the one that joins them, and that one. Past it the oldest is given up.
+/// Source: chosen: three segments that came before the one that joins them, and that one. Past it
+/// the oldest is given up.
 pub const MAX_LINES_PIECES: usize = 4;
 
 /// Endpoints of members that are remembered.
@@ -329,12 +358,13 @@ pub const MAX_MEMBERS: usize = 65_536;
 pub const SCAN_WINDOW: usize = 32_768;
 
 /// Bytes of a window that are scanned again with the next one.
-/// Source: chosen: longer than any pattern of usual rules. Past it a pattern that lies across a boundary is found only where
-/// the scanner sees whole files.
+/// Source: chosen: longer than any pattern of usual rules. Past it a pattern that lies across a
+/// boundary is found only where the scanner sees whole files.
 pub const SCAN_OVERLAP: usize = 4_096;
 
 /// Time after which the packet that may be a file's last is looked at as such.
-/// Source: chosen: below the least retransmission time-out of Linux (200 ms). Past it what there is of its window is scanned.
+/// Source: chosen: below the least retransmission time-out of Linux (200 ms). Past it what there is
+/// of its window is scanned.
 pub const SCAN_PAUSE: Duration = Duration::from_millis(50);
 
 /// Time between two looks at the followed connections that wait for their time.
@@ -342,22 +372,24 @@ pub const SCAN_PAUSE: Duration = Duration::from_millis(50);
 pub const FOLLOW_LOOK: Duration = Duration::from_millis(10);
 
 /// Bytes of a connection that are kept while nobody knows which application it is.
-/// Source: chosen: [`INSPECT_PACKETS`] unsegmented packets of 64 kB. Past it the contents are not read.
+/// Source: chosen: [`INSPECT_PACKETS`] unsegmented packets of 64 kB. Past it the contents are not
+/// read.
 pub const MAX_EARLY: usize = 524_288;
 
 /// Bytes that all connections whose contents are followed may hold together.
-/// Source: chosen: a quarter of a gateway with 1 GiB. Less [`MAX_EARLY`], whoever has been unknown for longest is not followed
-/// any more; past it packets behind gaps are dropped, and their senders repeat them. [`SCAN_OVERLAP`] of each file that is
-/// scanned may come on top.
+/// Source: chosen: a quarter of a gateway with 1 GiB. Less [`MAX_EARLY`], whoever has been unknown
+/// for longest is not followed any more; past it packets behind gaps are dropped, and their senders
+/// repeat them. [`SCAN_OVERLAP`] of each file that is scanned may come on top.
 pub const MAX_CONTENT: usize = 268_435_456;
 
-/// Bytes that are left of [`MAX_CONTENT`] below which nothing is gathered for parts and windows of files.
-/// Source: chosen: half of what is not kept for others ([`EARLY_RESERVE`]). Past it parts and windows are as small as packets.
+/// Bytes that are left of [`MAX_CONTENT`] below which nothing is gathered for parts and windows of
+/// files. Source: chosen: half of what is not kept for others ([`EARLY_RESERVE`]). Past it parts
+/// and windows are as small as packets.
 pub const SCARCE_CONTENT: usize = 100_663_296;
 
 /// The first port that a conversation can announce.
-/// Source: RFC 6335 §6: the ports below are the system's. Below it what is announced is not believed, or any chat could
-/// have the flows to a service called its own.
+/// Source: RFC 6335 §6: the ports below are the system's. Below it what is announced is not
+/// believed, or any chat could have the flows to a service called its own.
 pub const FIRST_USER_PORT: u16 = 1_024;
 
 /// Time for which an announced connection is waited for.
@@ -365,7 +397,8 @@ pub const FIRST_USER_PORT: u16 = 1_024;
 pub const EXPECTED_FOR: Duration = Duration::from_secs(300);
 
 /// Announced connections that are remembered, of all queues of a border together.
-/// Source: chosen. Past it the oldest is forgotten: a chat that announces so many within [`EXPECTED_FOR`] has all others' forgotten.
+/// Source: chosen. Past it the oldest is forgotten: a chat that announces so many within
+/// [`EXPECTED_FOR`] has all others' forgotten.
 pub const MAX_EXPECTED: usize = 16_384;
 
 /// Bytes of a message that are written down.
@@ -377,17 +410,21 @@ pub const MAX_TEXT: usize = 4_096;
 pub const SCAN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Files that one scanner follows at once.
-/// Source: half of clamd's usual `MaxThreads` times its queue. Past it the one that stood still for longest is given up.
+/// Source: half of clamd's usual `MaxThreads` times its queue. Past it the one that stood still for
+/// longest is given up.
 pub const MAX_SCAN_SESSIONS: usize = 512;
 
-/// Time between two looks whether the connection cache stands behind the drivers of all interfaces of the border, while somebody is blocked.
-/// Source: chosen: as long as a call takes to be repeated. Until then calls by an interface that came again are refused further on.
+/// Time between two looks whether the connection cache stands behind the drivers of all interfaces
+/// of the border, while somebody is blocked. Source: chosen: as long as a call takes to be
+/// repeated. Until then calls by an interface that came again are refused further on.
 pub const PLACES_LOOK: Duration = Duration::from_secs(1);
 
 /// How far threads that answer for queued packets come before others, as `nice` counts.
-/// Source: measured (docs/benchmarks.md, "Files behind a filter"): with less, packets wait for their verdicts behind whoever else is at work
-/// on the machine, for longer than senders wait for acknowledgements, and are sent twice. With more, a flood of undecided flows would leave
-/// less than a tenth of a contested core to others, among them the kernel's thread that forwards when there is much to forward.
+/// Source: measured (docs/benchmarks.md, "Files behind a filter"): with less, packets wait for
+/// their verdicts behind whoever else is at work on the machine, for longer than senders wait for
+/// acknowledgements, and are sent twice. With more, a flood of undecided flows would leave
+/// less than a tenth of a contested core to others, among them the kernel's thread that forwards
+/// when there is much to forward.
 pub const QUEUE_NICENESS: i32 = -10;
 
 /// How much less of a core threads that scan get than others, as `nice` counts.
@@ -403,16 +440,18 @@ pub const SCAN_IDLE: Duration = Duration::from_secs(100);
 pub const MAX_SCAN_ANSWER: usize = 4_096;
 
 /// Bytes of windows that wait for one scanner.
-/// Source: chosen: some four thousand windows of 32 KiB; who sends them waits with them, so that it takes thousands of files at once. Past it
-/// a further window counts as not scanned, and the policy's `failure` decides.
+/// Source: chosen: some four thousand windows of 32 KiB; who sends them waits with them, so that it
+/// takes thousands of files at once. Past it a further window counts as not scanned, and the
+/// policy's `failure` decides.
 pub const MAX_SCAN_BACKLOG: usize = 134_217_728;
 
 /// Bytes of the head of one HTTP message, or of one part of a form.
-/// Source: chosen: above what servers take (nginx four lines of 8 KiB, Node 16 KiB). Past it the connection counts as lost.
+/// Source: chosen: above what servers take (nginx four lines of 8 KiB, Node 16 KiB). Past it the
+/// connection counts as lost.
 pub const MAX_HTTP_HEAD: usize = 65_536;
 
-/// Bytes of one line of a chunked HTTP body: a chunk's size with its extensions, or a line of the trailer.
-/// Source: Apache's `LimitRequestLine` (8 190). Past it the connection counts as lost.
+/// Bytes of one line of a chunked HTTP body: a chunk's size with its extensions, or a line of the
+/// trailer. Source: Apache's `LimitRequestLine` (8 190). Past it the connection counts as lost.
 pub const MAX_CHUNK_LINE: usize = 8_192;
 
 /// HTTP requests of one connection that wait for their answers.
@@ -420,12 +459,13 @@ pub const MAX_CHUNK_LINE: usize = 8_192;
 pub const MAX_PIPELINED: usize = 64;
 
 /// Bytes of a file name that a decoder tells.
-/// Source: chosen: four times what Linux's `NAME_MAX` (255) takes. Past it its beginning is cut off, as its end says what
-/// kind it is.
+/// Source: chosen: four times what Linux's `NAME_MAX` (255) takes. Past it its beginning is cut
+/// off, as its end says what kind it is.
 pub const MAX_FILE_NAME: usize = 1_024;
 
 /// Bytes of one line of a text protocol (IRC, DCC chat, MSN).
-/// Source: IRCv3 message tags (8 191) and RFC 1459 §2.3 (512), rounded up. Past it the connection counts as lost.
+/// Source: IRCv3 message tags (8 191) and RFC 1459 §2.3 (512), rounded up. Past it the connection
+/// counts as lost.
 pub const MAX_CHAT_LINE: usize = 16_384;
 
 /// Bytes of one MSN message.
@@ -433,7 +473,8 @@ pub const MAX_CHAT_LINE: usize = 16_384;
 pub const MAX_MSN_MESSAGE: usize = 65_536;
 
 /// File offers of one connection that are remembered until their transfer begins.
-/// Source: chosen: people offer a few at once. Past it the oldest is forgotten, and its transfer has no name.
+/// Source: chosen: people offer a few at once. Past it the oldest is forgotten, and its transfer
+/// has no name.
 pub const MAX_FILE_OFFERS: usize = 32;
 
 /// Bytes of one XMPP stanza.
@@ -441,7 +482,8 @@ pub const MAX_FILE_OFFERS: usize = 32;
 pub const MAX_STANZA: usize = 262_144;
 
 /// Nesting of one XMPP stanza.
-/// Source: chosen: forwarded messages in archives nest some ten deep. Past it the connection counts as lost.
+/// Source: chosen: forwarded messages in archives nest some ten deep. Past it the connection counts
+/// as lost.
 pub const MAX_XML_DEPTH: usize = 64;
 
 /// Elements of one XMPP stanza.
@@ -457,37 +499,42 @@ pub const MAX_HEAD_LINES: usize = 100;
 pub const MIN_UNSEEN: u64 = 65_536;
 
 /// Bytes of a stream that may go by unseen while the receiver lacks some of them.
-/// Source: RFC 9293 §3.4: numbers are compared within half of 2^32; less a window of 16 MiB. Past it the contents are not read any
-/// more when the client does not wait for the end.
+/// Source: RFC 9293 §3.4: numbers are compared within half of 2^32; less a window of 16 MiB. Past
+/// it the contents are not read any more when the client does not wait for the end.
 pub const MAX_AMBIGUOUS: u64 = 2_130_706_432;
 
 /// Packets of new flows taken in a row while followed connections have some that wait.
-/// Source: chosen: the first packets of flows wait for a third as many of followed ones, and these get their third under a flood of new
-/// flows. Past it one of theirs is taken.
+/// Source: chosen: the first packets of flows wait for a third as many of followed ones, and these
+/// get their third under a flood of new flows. Past it one of theirs is taken.
 pub const MAX_STREAK: u8 = 2;
 
 /// Bytes of one file of YARA rules.
-/// Source: chosen: three times the largest public collection in one file. Past it the file is refused.
+/// Source: chosen: three times the largest public collection in one file. Past it the file is
+/// refused.
 pub const MAX_RULE_FILE: u64 = 67_108_864;
 
 /// Matches of one pattern that are kept in one look.
-/// Source: chosen: conditions count dozens. Past it further matches are passed over, so that a file of repetitions takes no memory.
+/// Source: chosen: conditions count dozens. Past it further matches are passed over, so that a file
+/// of repetitions takes no memory.
 pub const MAX_RULE_MATCHES: usize = 10_000;
 
 /// Bytes of a file that YARA rules are asked about as a whole.
-/// Source: chosen: most programs that are passed around. Past it they are asked about its windows only.
+/// Source: chosen: most programs that are passed around. Past it they are asked about its windows
+/// only.
 pub const MAX_WHOLE: usize = 8_388_608;
 
 /// Bytes of files under way that one scanner keeps to ask about them as wholes.
-/// Source: chosen: sixteen files of [`MAX_WHOLE`]. Past it rules are asked about a further file's windows only.
+/// Source: chosen: sixteen files of [`MAX_WHOLE`]. Past it rules are asked about a further file's
+/// windows only.
 pub const MAX_WHOLE_HELD: usize = 134_217_728;
 
 /// Bytes of a packet that are kept to show why a flow was decided.
 /// Source: chosen: what an application says first, with its headers. Past it the packet is cut.
 pub const TRACE_SNAP: usize = 512;
 
-/// Packets of a flow that are kept so, beside those that decided something, of which there may be as many again.
-/// Source: chosen: a handshake and [`INSPECT_PACKETS`] of data. Past it only those that decided something are kept.
+/// Packets of a flow that are kept so, beside those that decided something, of which there may be
+/// as many again. Source: chosen: a handshake and [`INSPECT_PACKETS`] of data. Past it only those
+/// that decided something are kept.
 pub const MAX_TRACE_PACKETS: usize = 12;
 
 /// Bytes that are kept so of all flows.
@@ -495,7 +542,8 @@ pub const MAX_TRACE_PACKETS: usize = 12;
 pub const MAX_TRACES: usize = 33_554_432;
 
 /// Bytes of an audited file that are gathered before they are handed on.
-/// Source: half of what the kernel joins to one packet at most (65 535). Past it a part is handed on.
+/// Source: half of what the kernel joins to one packet at most (65 535). Past it a part is handed
+/// on.
 pub const FILE_PIECE: usize = 32_768;
 
 /// Bytes of an audited file that are handed on at once.
@@ -503,33 +551,39 @@ pub const FILE_PIECE: usize = 32_768;
 pub const MAX_FILE_PIECE: usize = 65_536;
 
 /// Parts of audited files that wait for their hashes.
-/// Source: chosen: 64 MiB at [`MAX_FILE_PIECE`] each. Past it a file is written down without its hash, and is not kept.
+/// Source: chosen: 64 MiB at [`MAX_FILE_PIECE`] each. Past it a file is written down without its
+/// hash, and is not kept.
 pub const MAX_FILE_PARTS: usize = 1_024;
 
 /// Addresses of which a bridging gateway remembers who sends for them.
-/// Source: chosen: as many as [`MAX_FLOWS`]. Past it the older half is forgotten, and its flows are dropped without resets.
+/// Source: chosen: as many as [`MAX_FLOWS`]. Past it the older half is forgotten, and its flows are
+/// dropped without resets.
 pub const MAX_NEIGHBOURS: usize = 65_536;
 
-/// Bytes of [`MAX_CONTENT`] that connections whose application is known leave to those whose is not.
-/// Source: chosen: a quarter. Past the rest their packets behind gaps are dropped, and their senders repeat them.
+/// Bytes of [`MAX_CONTENT`] that connections whose application is known leave to those whose is
+/// not. Source: chosen: a quarter. Past the rest their packets behind gaps are dropped, and their
+/// senders repeat them.
 pub const EARLY_RESERVE: usize = 67_108_864;
 
 /// Bytes that an announced flow must have said before its announcement counts.
-/// Source: chosen: what handshakes of other applications fit into, however they are cut. Before it the classifier goes on.
+/// Source: chosen: what handshakes of other applications fit into, however they are cut. Before it
+/// the classifier goes on.
 pub const MIN_HEARD: usize = 256;
 
 /// Files that are kept while they go by, of all queues together.
-/// Source: a quarter of the 1 024 descriptors that a process has by default. Past it a further file is written down and not kept.
+/// Source: a quarter of the 1 024 descriptors that a process has by default. Past it a further file
+/// is written down and not kept.
 pub const MAX_PARTIAL_FILES: usize = 256;
 
 /// Bytes of each payload that the kernel looks at before it passes a packet unasked.
-/// Source: chosen: heads of browsers' requests fit; a program in the kernel takes a step for each byte. Past it a payload that is not
-/// decided is asked about. It must be a power of two there.
+/// Source: chosen: heads of browsers' requests fit; a program in the kernel takes a step for each
+/// byte. Past it a payload that is not decided is asked about. It must be a power of two there.
 pub const TRIAGE_SCAN: usize = 512;
 
 /// States of the kernel's automaton before those that are alike are joined.
-/// Source: chosen: twice what the built-in signatures take; they are numbered in two bytes. Past it less is told apart and more is asked;
-/// past what that helps user space is asked about all packets of undecided flows.
+/// Source: chosen: twice what the built-in signatures take; they are numbered in two bytes. Past it
+/// less is told apart and more is asked; past what that helps user space is asked about all packets
+/// of undecided flows.
 pub const MAX_TRIAGE_STATES: usize = 8_192;
 
 /// Bytes of the kernel's table of next states.
@@ -537,13 +591,13 @@ pub const MAX_TRIAGE_STATES: usize = 8_192;
 pub const MAX_TRIAGE_BYTES: usize = 524_288;
 
 /// Ports of one transport on which the kernel asks about everything because of signatures.
-/// Source: chosen: what is asked about there need not be looked for elsewhere, as long as they are few. Past it signatures of further ports
-/// are looked for on all ports.
+/// Source: chosen: what is asked about there need not be looked for elsewhere, as long as they are
+/// few. Past it signatures of further ports are looked for on all ports.
 pub const MAX_TRIAGE_PORTS: usize = 16;
 
 /// Networks for whose hosts the kernel asks about everything.
-/// Source: chosen: a table of some hundred kilobytes, two of which are there while one takes the other's place. Past it the kernel asks about
-/// everything.
+/// Source: chosen: a table of some hundred kilobytes, two of which are there while one takes the
+/// other's place. Past it the kernel asks about everything.
 pub const MAX_TRIAGE_NETWORKS: usize = 4_096;
 
 /// Bytes that one expression of a signature file stands for.
@@ -559,25 +613,28 @@ pub const MAX_EXPRESSIONS: usize = 64;
 pub const BEAT: Duration = Duration::from_millis(500);
 
 /// For how long the kernel takes the gateway for alive after it has said so.
-/// Source: chosen: thirty turns of an idle loop. Past it nothing undecided passes where the policy fails closed.
+/// Source: chosen: thirty turns of an idle loop. Past it nothing undecided passes where the policy
+/// fails closed.
 pub const PULSE: Duration = Duration::from_secs(3);
 
 /// Connections that end at the gateway at once.
-/// Source: chosen: two sockets and at most two pipes each, below the 32 768 files that the gateway asks the system for. Past it the one that was quiet for longest is
-/// reset for a new one.
+/// Source: chosen: two sockets and at most two pipes each, below the 32 768 files that the gateway
+/// asks the system for. Past it the one that was quiet for longest is reset for a new one.
 pub const MAX_TERMINATED: usize = 4_096;
 
 /// For how long a terminated connection has to have been quiet to give way to another.
-/// Source: chosen: longer than people think between two clicks. Where none was, new ones wait to be accepted.
+/// Source: chosen: longer than people think between two clicks. Where none was, new ones wait to be
+/// accepted.
 pub const TERMINATED_QUIET: Duration = Duration::from_secs(30);
 
 /// Bytes read from a terminated connection at once.
-/// Source: half of what an IP packet carries, so that a window of [`SCAN_WINDOW`] takes one or two. More come with the next reading.
+/// Source: half of what an IP packet carries, so that a window of [`SCAN_WINDOW`] takes one or two.
+/// More come with the next reading.
 pub const TERMINATED_READ: usize = 32_768;
 
 /// Bytes that wait to leave in one direction of a terminated connection.
-/// Source: chosen: several windows of [`SCAN_WINDOW`], and what a path of 100 Mbit/s and 20 ms holds. Past it nothing is read, and TCP stops the
-/// sender.
+/// Source: chosen: several windows of [`SCAN_WINDOW`], and what a path of 100 Mbit/s and 20 ms
+/// holds. Past it nothing is read, and TCP stops the sender.
 pub const TERMINATED_PENDING: usize = 262_144;
 
 /// When what the gateway did not take of a terminated connection is offered again.
@@ -592,8 +649,8 @@ pub const TERMINATED_TRIES: u8 = 30;
 /// Source: chosen: four repeated SYNs. Past it the client's connection is reset.
 pub const TERMINATED_CALL: Duration = Duration::from_secs(31);
 
-/// Connections that are accepted, and connections that are looked at, before queued packets have their turn.
-/// Source: chosen: some milliseconds. The rest is done in the next turn.
+/// Connections that are accepted, and connections that are looked at, before queued packets have
+/// their turn. Source: chosen: some milliseconds. The rest is done in the next turn.
 pub const TERMINATED_TURN: usize = 64;
 
 /// Readings of one direction of a terminated connection before others have their turn.
@@ -601,11 +658,11 @@ pub const TERMINATED_TURN: usize = 64;
 pub const TERMINATED_READS: usize = 4;
 
 /// Flows that the kernel has handed over and whose packet nobody has seen yet.
-/// Source: chosen: five times what fits into the kernel's ring. Past it the oldest is forgotten: its packet was lost, or comes as that of a flow
-/// without a beginning.
+/// Source: chosen: five times what fits into the kernel's ring. Past it the oldest is forgotten:
+/// its packet was lost, or comes as that of a flow without a beginning.
 pub const MAX_HANDED: usize = 4_096;
 
 /// Bytes of one direction that the kernel may have passed and not kept before it asks.
-/// Source: ours: [`ONE_SIDED`] times eight packets joined to 512 KiB (Linux' BIG TCP), doubled. Past it what is read of the connection has a hole, which
-/// is answered as any other.
+/// Source: ours: [`ONE_SIDED`] times eight packets joined to 512 KiB (Linux' BIG TCP), doubled.
+/// Past it what is read of the connection has a hole, which is answered as any other.
 pub const MAX_UNKNOWN: u32 = 1 << 25;

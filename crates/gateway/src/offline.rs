@@ -43,7 +43,8 @@ pub struct Interrupted {
 /// ```
 ///
 /// # Errors
-/// The capture cannot be read, or not to its end. Flows of the packets before the damage are delivered first.
+/// The capture cannot be read, or not to its end. Flows of the packets before the damage are
+/// delivered first.
 pub fn classify_file(
     path: &Path,
     deliver: &mut dyn FnMut(FlowRecord),
@@ -57,7 +58,8 @@ pub fn classify_file(
 /// Classifies a capture from any input; `name` is what records and errors call it.
 ///
 /// # Errors
-/// The capture cannot be read, or not to its end. Flows of the packets before the damage are delivered first.
+/// The capture cannot be read, or not to its end. Flows of the packets before the damage are
+/// delivered first.
 pub fn classify_reader(
     name: &str,
     input: impl Read,
@@ -73,7 +75,8 @@ pub fn classify_reader(
 /// Classifies an opened capture through a given pipeline.
 ///
 /// # Errors
-/// The capture cannot be read to its end. Flows of the packets before the damage are delivered first.
+/// The capture cannot be read to its end. Flows of the packets before the damage are delivered
+/// first.
 pub fn classify_capture<R: Read>(
     name: &str,
     mut reader: CaptureReader<R>,

@@ -1,4 +1,5 @@
-//! The offline stages in one: packet, flow, classify, record. No clock, no files: packets in, records out.
+//! The offline stages in one: packet, flow, classify, record. No clock, no files: packets in,
+//! records out.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,8 +13,8 @@ use crate::tracker::Tracker;
 
 /// Classifies packets into flows.
 ///
-/// Order of calls: [`handle_packet`](Self::handle_packet), then [`poll_flow`](Self::poll_flow) until it answers `None`;
-/// at the end [`finish`](Self::finish), and poll again.
+/// Order of calls: [`handle_packet`](Self::handle_packet), then [`poll_flow`](Self::poll_flow)
+/// until it answers `None`; at the end [`finish`](Self::finish), and poll again.
 #[derive(Debug)]
 pub struct Pipeline {
     decoder: Decoder,
@@ -32,15 +33,16 @@ impl Pipeline {
         }
     }
 
-    /// Passes over packets with a wrong checksum. Not so at first: captures taken on the sender have unfinished ones;
-    /// see [`Packet::checksum`](crate::packet::Packet::checksum).
+    /// Passes over packets with a wrong checksum. Not so at first: captures taken on the sender
+    /// have unfinished ones; see [`Packet::checksum`](crate::packet::Packet::checksum).
     #[must_use]
     pub fn verifying_checksums(mut self) -> Self {
         self.decoder.verify_checksums();
         self
     }
 
-    /// Takes in one packet. `now` counts from any fixed moment; time that runs backwards counts as standing still.
+    /// Takes in one packet. `now` counts from any fixed moment; time that runs backwards counts as
+    /// standing still.
     pub fn handle_packet(&mut self, now: Duration, link: LinkType, bytes: &[u8]) {
         let tracker = &mut self.tracker;
         self.decoder.handle_packet(now, link, bytes, &mut |packet| {

@@ -1,4 +1,5 @@
-//! The stages between packets and answers: flow, classify. What is done with the answers is up to whoever owns the tracker.
+//! The stages between packets and answers: flow, classify. What is done with the answers is up to
+//! whoever owns the tracker.
 
 use std::time::Duration;
 
@@ -30,8 +31,9 @@ impl<T> AsMut<Inspection> for Tracked<T> {
 
 /// Follows flows and classifies them.
 ///
-/// Order of calls: [`handle_packet`](Self::handle_packet), then [`poll_finished`](Self::poll_finished) until it answers
-/// `None`; at the end [`finish`](Self::finish), and poll again.
+/// Order of calls: [`handle_packet`](Self::handle_packet), then
+/// [`poll_finished`](Self::poll_finished) until it answers `None`; at the end
+/// [`finish`](Self::finish), and poll again.
 #[derive(Debug)]
 pub(crate) struct Tracker<T> {
     classifier: Classifier,
@@ -79,8 +81,8 @@ impl<T: Default> Tracker<T> {
         place
     }
 
-    /// Whoever has kept bytes for longest without being known gives way to flows that are new: or a few thousand
-    /// connections that say little and stay would hide all others.
+    /// Whoever has kept bytes for longest without being known gives way to flows that are new: or a
+    /// few thousand connections that say little and stay would hide all others.
     fn make_room(&mut self) {
         while self.buffered.saturating_add(MAX_FRESH) > MAX_BUFFERED {
             let Some(oldest) = self.holders.pop(holds(&self.table)) else {

@@ -1,13 +1,13 @@
-//! How a machine becomes a member without a connection to the authority: it writes a request, the ring's owner answers with a reply, and
-//! both travel as text, by any way. Neither is a secret.
+//! How a machine becomes a member without a connection to the authority: it writes a request, the
+//! ring's owner answers with a reply, and both travel as text, by any way. Neither is a secret.
 //!
 //! | text | signed by | says |
 //! |---|---|---|
 //! | `rwq1=…`, the request | the new member's key | who wants to be what: key, name, address |
 //! | `rwr1=…`, the reply | the ring's owner | to which request: certificate, statement, some routers, where DNS is |
 //!
-//! A signature proves who has a key, not whose key it is. So both sides compare: the owner the member's id, the member the ring's identity,
-//! each with what it was told by another way.
+//! A signature proves who has a key, not whose key it is. So both sides compare: the owner the
+//! member's id, the member the ring's identity, each with what it was told by another way.
 
 use std::net::SocketAddr;
 
@@ -89,7 +89,8 @@ pub struct AdmissionRequest {
 }
 
 impl AdmissionRequest {
-    /// Signs a request; `nonce` comes from the operating system's randomness, `created` is in Unix seconds.
+    /// Signs a request; `nonce` comes from the operating system's randomness, `created` is in Unix
+    /// seconds.
     #[must_use]
     pub fn new(
         member: &dyn Signer,
@@ -241,7 +242,8 @@ pub(crate) struct Granted {
     pub(crate) dns: SocketAddr,
 }
 
-/// A reply of which everything is signed by the owner of the ring that it names. Whether that is the right ring, its reader must know.
+/// A reply of which everything is signed by the owner of the ring that it names. Whether that is
+/// the right ring, its reader must know.
 #[derive(Clone, Debug)]
 pub struct AdmissionReply {
     ring: RingId,

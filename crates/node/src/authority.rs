@@ -302,7 +302,8 @@ impl Authority {
     /// When there is none or it cannot be read.
     pub fn open(dir: &Path) -> Result<Authority, AuthorityError> {
         let key = dir.join("root.key");
-        // A folder that may not be looked into is another matter than one without a ring: the key's own error says which.
+        // A folder that may not be looked into is another matter than one without a ring: the key's
+        // own error says which.
         if !key.try_exists().unwrap_or(true) {
             return Err(AuthorityError::Missing(dir.to_owned()));
         }
@@ -382,7 +383,8 @@ impl Authority {
         Ok(self.store.invite(id)?)
     }
 
-    /// Uses an invite: issues the certificate, once. The same member may ask again and gets the same one.
+    /// Uses an invite: issues the certificate, once. The same member may ask again and gets the
+    /// same one.
     pub(crate) fn enrol(
         &mut self,
         id: &[u8; 8],
@@ -444,7 +446,8 @@ impl Authority {
         Ok(certificate)
     }
 
-    /// A certificate for a new member: a router if it has an address, else a leaf. It counts when it is stored.
+    /// A certificate for a new member: a router if it has an address, else a leaf. It counts when
+    /// it is stored.
     fn certify(
         &mut self,
         name: Name,
@@ -527,8 +530,8 @@ impl Authority {
     }
 
     fn statement(&self) -> Result<Statement, AuthorityError> {
-        // The number first: a revocation that comes in between makes the number too low, which the next statement mends;
-        // too high a number without it would hide it for good.
+        // The number first: a revocation that comes in between makes the number too low, which the
+        // next statement mends; too high a number without it would hide it for good.
         let number = self.store.generation()?;
         let serials = self.store.serials(unix_seconds())?;
         let small = |value| u8::try_from(value).unwrap_or(u8::MAX);

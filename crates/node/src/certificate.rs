@@ -44,7 +44,8 @@ impl Role {
 /// The ring's identity: the Ed25519 key of its owner.
 pub type RingId = MemberId;
 
-/// A member's name: one DNS label of lower-case letters, digits and inner hyphens, at most 32 bytes.
+/// A member's name: one DNS label of lower-case letters, digits and inner hyphens, at most 32
+/// bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(String);
 
@@ -168,7 +169,8 @@ pub struct CertificateFields {
     pub serial: u64,
 }
 
-/// A certificate whose signature has been checked. A clone is cheap: each packet of the ring asks for some.
+/// A certificate whose signature has been checked. A clone is cheap: each packet of the ring asks
+/// for some.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate(Arc<Checked>);
 
@@ -221,7 +223,8 @@ impl Certificate {
         }))
     }
 
-    /// Checks the form, the ring and the owner's signature; not the time: see [`Certificate::check_time`].
+    /// Checks the form, the ring and the owner's signature; not the time: see
+    /// [`Certificate::check_time`].
     ///
     /// # Errors
     /// The first check that failed.
@@ -296,7 +299,8 @@ impl Certificate {
         body.address.as_ref().map(|bytes| address_from_bytes(bytes))
     }
 
-    /// A router's position (`ARCHITECTURE.md`, decision 3): 14 bytes of hash over ring, nonce and address, then the address.
+    /// A router's position (`ARCHITECTURE.md`, decision 3): 14 bytes of hash over ring, nonce and
+    /// address, then the address.
     #[must_use]
     pub fn ring_key(&self) -> Option<RingKey> {
         self.0.ring_key

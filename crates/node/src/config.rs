@@ -87,7 +87,8 @@ impl ConfigError {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WsConfig {
-    /// Where to listen for plain WebSocket, usually on loopback behind a web server. Without it the member only dials.
+    /// Where to listen for plain WebSocket, usually on loopback behind a web server. Without it
+    /// the member only dials.
     pub listen: Option<SocketAddr>,
     /// The path that is answered.
     pub path: String,
@@ -177,9 +178,11 @@ pub struct PathConfig {
 pub struct NodeConfig {
     /// The DNS server that has the ring's records; without it the system's resolver is used.
     pub resolver: Option<SocketAddr>,
-    /// Where a router listens if that is not the address of its certificate, as behind a port forward.
+    /// Where a router listens if that is not the address of its certificate, as behind a port
+    /// forward.
     pub listen: Option<SocketAddr>,
-    /// Where a router listens for QUIC; without it the port after its address, or any if that is taken.
+    /// Where a router listens for QUIC; without it the port after its address, or any if that is
+    /// taken.
     pub quic: Option<SocketAddr>,
     /// Whether a leaf shows its address to nobody but its parents.
     #[serde(default)]
@@ -278,7 +281,8 @@ impl ReceiveConfig {
 pub struct LimitsConfig {
     /// Bytes per second that all transfers together may send; 0 or none is no limit.
     pub upload: Option<u64>,
-    /// Bytes per second that a router passes on between its leaves and others; 0 passes nothing on.
+    /// Bytes per second that a router passes on between its leaves and others; 0 passes nothing
+    /// on.
     pub relay: u64,
 }
 
@@ -301,7 +305,8 @@ fn all_transports() -> Vec<TransportName> {
 }
 
 impl Config {
-    /// Bytes per second of all transfers' content, where `all` overrides what stands here, and the interfaces that have caps of their own.
+    /// Bytes per second of all transfers' content, where `all` overrides what stands here, and the
+    /// interfaces that have caps of their own.
     pub(crate) fn caps(&self, all: Option<u64>) -> (Option<u64>, Vec<InterfaceConfig>) {
         (all.or(self.limits.upload), self.interface.clone())
     }

@@ -140,7 +140,8 @@ impl Ready {
 pub enum Ended {
     /// It was told to.
     Stopped,
-    /// The member has another key. Started again, it goes on with that: with the same name, and with all that was under way.
+    /// The member has another key. Started again, it goes on with that: with the same name, and
+    /// with all that was under way.
     Rotated,
 }
 
@@ -170,8 +171,8 @@ pub struct Daemon {
     ring_messages: Option<RingMessages>,
 }
 
-/// Messages between applications of members: unreliable, unordered, at most 64 KiB long. For programs that run a member within
-/// themselves.
+/// Messages between applications of members: unreliable, unordered, at most 64 KiB long. For
+/// programs that run a member within themselves.
 #[derive(Debug)]
 pub struct Messages {
     member: MemberHandle,
@@ -180,7 +181,8 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// A way to send to the member with this name or id. None if there is no such member, or this one is stopping.
+    /// A way to send to the member with this name or id. None if there is no such member, or this
+    /// one is stopping.
     pub async fn to(&self, peer: &str) -> Option<MessageSender> {
         let certificate = self.directory.find(peer).await.ok()?;
         self.member.messages_to(&certificate).await
@@ -197,8 +199,9 @@ impl Messages {
     }
 }
 
-/// Messages through the ring, between applications of its routers: from hop to hop, acknowledged by their receivers, in no order, at
-/// most 399 bytes long. For programs that run a router within themselves.
+/// Messages through the ring, between applications of its routers: from hop to hop, acknowledged by
+/// their receivers, in no order, at most 399 bytes long. For programs that run a router within
+/// themselves.
 #[derive(Debug)]
 pub struct RingMessages {
     sender: RingSender,
@@ -224,7 +227,8 @@ impl RingMessages {
         self.sender.clone()
     }
 
-    /// The next message that has come, once it is proven that its sender has sent it; none once the member has stopped.
+    /// The next message that has come, once it is proven that its sender has sent it; none once the
+    /// member has stopped.
     pub async fn receive(&mut self) -> Option<RingMessage> {
         self.arrived.recv().await
     }
@@ -243,7 +247,8 @@ impl RingSender {
         self.send(Destination::Member(key), body).await
     }
 
-    /// Sends `body` to whoever owns `point`. Those on the way can read it, and whoever claims the point is believed.
+    /// Sends `body` to whoever owns `point`. Those on the way can read it, and whoever claims the
+    /// point is believed.
     ///
     /// # Errors
     /// When no answer has come, whichever way the message went.
@@ -332,14 +337,14 @@ impl Daemon {
         &self.ready
     }
 
-    /// The messages of this member's applications; only the first caller gets them. If nobody asks, what arrives is dropped and
-    /// counted.
+    /// The messages of this member's applications; only the first caller gets them. If nobody asks,
+    /// what arrives is dropped and counted.
     pub fn take_messages(&mut self) -> Option<Messages> {
         self.messages.take()
     }
 
-    /// The messages through the ring of this member's applications; only the first caller gets them. If nobody asks, what arrives is
-    /// dropped and counted.
+    /// The messages through the ring of this member's applications; only the first caller gets
+    /// them. If nobody asks, what arrives is dropped and counted.
     pub fn take_ring_messages(&mut self) -> Option<RingMessages> {
         self.ring_messages.take()
     }
@@ -347,7 +352,8 @@ impl Daemon {
     /// Runs until `shutdown` completes, the membership ends, or the member has another key.
     ///
     /// # Errors
-    /// [`DaemonError::Revoked`] when the ring owner has ended the membership, [`DaemonError::Replaced`] when somebody else has its place.
+    /// [`DaemonError::Revoked`] when the ring owner has ended the membership,
+    /// [`DaemonError::Replaced`] when somebody else has its place.
     pub async fn run(
         mut self,
         shutdown: impl Future<Output = ()> + Send,
@@ -487,8 +493,9 @@ fn is_over(statement: &Statement, own: &Certificate) -> bool {
     statement.revokes(own.serial()) && statement.heir(own.serial()).is_none()
 }
 
-/// Takes over each newer statement, from DNS or from another member; ends links of revoked members, and this daemon if it is one. On disk is
-/// the statement with the number that comes with the state.
+/// Takes over each newer statement, from DNS or from another member; ends links of revoked members,
+/// and this daemon if it is one. On disk is the statement with the number that comes with the
+/// state.
 async fn watch_statement(
     services: Services,
     (state, mut stored): (Arc<State>, u64),

@@ -1,7 +1,8 @@
-//! Who is who: certificates by name, id and ring key, from memory, from disk, from handshakes, from DNS.
+//! Who is who: certificates by name, id and ring key, from memory, from disk, from handshakes, from
+//! DNS.
 //!
-//! A certificate counts because the ring owner signed it, not because of where it came from. DNS is asked
-//! only for what is not known here; when it does not answer, everybody known stays known.
+//! A certificate counts because the ring owner signed it, not because of where it came from. DNS is
+//! asked only for what is not known here; when it does not answer, everybody known stays known.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -78,7 +79,8 @@ pub(crate) fn resolver(server: Option<SocketAddr>) -> Result<TokioResolver, Dire
     let options = builder.options_mut();
     options.timeout = Duration::from_secs(2);
     options.attempts = 2;
-    // Our own cache knows better: a certificate is valid until it is revoked, an absence only briefly.
+    // Our own cache knows better: a certificate is valid until it is revoked, an absence only
+    // briefly.
     options.cache_size = 0;
     builder.build().map_err(failed)
 }
@@ -130,7 +132,8 @@ impl Directory {
             .clone()
     }
 
-    /// Takes in what another member says is a statement of the owner; true if it is, and newer than any before.
+    /// Takes in what another member says is a statement of the owner; true if it is, and newer than
+    /// any before.
     pub(crate) fn take_statement(&self, bytes: &[u8]) -> bool {
         // Most of those that come are known: a look at the number costs no signature.
         let known = || self.statement().number();
@@ -220,7 +223,8 @@ impl Directory {
         member.is_some_and(|member| self.has_ended(&member))
     }
 
-    /// The name of the router that a `relay://` address goes by, if it is one and the router's certificate is known here.
+    /// The name of the router that a `relay://` address goes by, if it is one and the router's
+    /// certificate is known here.
     pub(crate) fn relay_name(&self, address: &Address) -> Option<String> {
         let Address::Relay(relay) = address else {
             return None;
@@ -228,7 +232,8 @@ impl Directory {
         Some(self.cached(&relay.parent)?.name().to_string())
     }
 
-    /// Finds a member by name, or by id in base32. Whoever has another key now is found by the old id as well, where that was known.
+    /// Finds a member by name, or by id in base32. Whoever has another key now is found by the old
+    /// id as well, where that was known.
     ///
     /// # Errors
     /// When there is none, it is not good, or DNS does not answer.
@@ -253,7 +258,8 @@ impl Directory {
         self.ask(RecordName::Member(name)).await
     }
 
-    /// True if it is known that this member is no longer one: revoked, or past its certificate's time.
+    /// True if it is known that this member is no longer one: revoked, or past its certificate's
+    /// time.
     pub(crate) fn has_ended(&self, member: &MemberId) -> bool {
         let certificate = self.known().by_id(member);
         certificate.is_some_and(|certificate| {
@@ -262,8 +268,9 @@ impl Directory {
         })
     }
 
-    /// The certificate of whoever had the certificate with this serial: the same, or the one for its next key. The owner's statement says
-    /// whether there is one; the member's name leads to it.
+    /// The certificate of whoever had the certificate with this serial: the same, or the one for
+    /// its next key. The owner's statement says whether there is one; the member's name leads
+    /// to it.
     ///
     /// # Errors
     /// As [`Directory::find`].
@@ -279,7 +286,8 @@ impl Directory {
         let found = self.find(name.as_str()).await?;
         match self.succeeds(serial, &found) {
             true => Ok(found),
-            // Somebody else has the name: whoever had it was revoked meanwhile. Or the statement here is older than DNS.
+            // Somebody else has the name: whoever had it was revoked meanwhile. Or the statement
+            // here is older than DNS.
             false if self.statement().heir(serial).is_none() => Err(revoked()),
             false => Err(DirectoryError::Unavailable(
                 name.to_string(),
@@ -288,12 +296,14 @@ impl Directory {
         }
     }
 
-    /// True if the owner has stated that this certificate takes the place of the one with the serial `old`, straight or by others.
+    /// True if the owner has stated that this certificate takes the place of the one with the
+    /// serial `old`, straight or by others.
     pub(crate) fn succeeds(&self, old: u64, certificate: &Certificate) -> bool {
         self.statement().heir(old) == Some(certificate.serial())
     }
 
-    /// True if this member, whose certificate had this serial (0 if that was never noted), has another key now.
+    /// True if this member, whose certificate had this serial (0 if that was never noted), has
+    /// another key now.
     pub(crate) fn has_heir(&self, member: &MemberId, serial: u64) -> bool {
         let statement = self.statement();
         statement.heir(serial).is_some() || (serial == 0 && self.is_replaced(member).is_some())
@@ -306,7 +316,8 @@ impl Directory {
         heir.map(|_| certificate)
     }
 
-    /// True if it is known that this member, whose certificate had this serial (0 if that was never noted), is no longer one and has no other key.
+    /// True if it is known that this member, whose certificate had this serial (0 if that was never
+    /// noted), is no longer one and has no other key.
     pub(crate) fn has_lost(&self, member: &MemberId, serial: u64) -> bool {
         let ended = self.has_ended(member) || self.statement().revokes(serial);
         ended && !self.has_heir(member, serial)
@@ -390,8 +401,9 @@ impl Directory {
         })
     }
 
-    /// Only the zone itself can say that it has no such name: a denial carries its SOA (RFC 2308 §2). An empty answer without it, from a lame server,
-    /// a captive portal or a broken middlebox, says nothing.
+    /// Only the zone itself can say that it has no such name: a denial carries its SOA (RFC 2308
+    /// §2). An empty answer without it, from a lame server, a captive portal or a broken
+    /// middlebox, says nothing.
     fn is_denial(&self, error: &NetError) -> bool {
         let NetError::Dns(DnsError::NoRecordsFound(denial)) = error else {
             return false;
@@ -422,7 +434,8 @@ impl Known {
         Some(entry.certificate.serial())
     }
 
-    /// Takes a certificate in. An older one takes nothing from a newer one: not its member's entry, and not its name.
+    /// Takes a certificate in. An older one takes nothing from a newer one: not its member's entry,
+    /// and not its name.
     fn insert(&mut self, certificate: Certificate) {
         let member = certificate.member();
         let serial = certificate.serial();

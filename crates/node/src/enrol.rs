@@ -1,5 +1,5 @@
-//! How a new member gets its certificate: one TCP connection, Noise IK with the ring owner's key and the
-//! invite's secret as pre-shared key.
+//! How a new member gets its certificate: one TCP connection, Noise IK with the ring owner's key
+//! and the invite's secret as pre-shared key.
 //!
 //! ```text
 //! member → authority   e, es, s, ss           payload: the invite's id
@@ -8,11 +8,13 @@
 //! authority → member   Reply                  certificate, statement, some routers; or a refusal
 //! ```
 //!
-//! The member knows the authority by the ring's identity in the invite; the authority knows the member by
-//! its key and by the secret. Without the secret nobody gets past the second message. A spoken invite has too few bits for that and names no
-//! ring: with one, two messages come before (`pake`), and the handshake is another.
+//! The member knows the authority by the ring's identity in the invite; the authority knows the
+//! member by its key and by the secret. Without the secret nobody gets past the second message. A
+//! spoken invite has too few bits for that and names no ring: with one, two messages come before
+//! (`pake`), and the handshake is another.
 //!
-//! A member that wants another key (`crate::rotation`) comes to the same port, by Noise IK with the key that it has.
+//! A member that wants another key (`crate::rotation`) comes to the same port, by Noise IK with the
+//! key that it has.
 
 mod channel;
 mod client;

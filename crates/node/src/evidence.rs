@@ -1,7 +1,8 @@
-//! Proof that a router lies, and its certificate: two statements that it signed and that contradict each other, or its accusation of another that has not
-//! signed any such thing.
+//! Proof that a router lies, and its certificate: two statements that it signed and that contradict
+//! each other, or its accusation of another that has not signed any such thing.
 //!
-//! Nobody's word is needed to judge it: [`Evidence::judge`] is a pure function of the file's bytes and the ring's key.
+//! Nobody's word is needed to judge it: [`Evidence::judge`] is a pure function of the file's bytes
+//! and the ring's key.
 
 use std::fs;
 use std::io::Read;
@@ -42,7 +43,8 @@ pub enum NotProven {
     /// An honest member may sign both.
     #[error("the two statements of `{0}` do not contradict each other")]
     NoContradiction(String),
-    /// The accused has signed both, or its certificate, without which nobody can say, is not in the file.
+    /// The accused has signed both, or its certificate, without which nobody can say, is not in the
+    /// file.
     #[error("what `{0}` accuses another of is not shown to be false")]
     NotFalse(String),
 }
@@ -141,7 +143,8 @@ struct FalseAccusation {
     /// The accuser's.
     #[n(5)]
     signature: ByteArray<64>,
-    /// The certificate of the accused. Not needed where the statements do not contradict each other.
+    /// The certificate of the accused. Not needed where the statements do not contradict each
+    /// other.
     #[n(6)]
     accused: Option<ByteVec>,
 }
@@ -163,7 +166,8 @@ pub struct Evidence {
 pub struct Guilty {
     /// The certificate of the liar.
     pub certificate: Certificate,
-    /// The certificate of whoever it has accused, where that is what it is guilty of and where it was needed.
+    /// The certificate of whoever it has accused, where that is what it is guilty of and where it
+    /// was needed.
     pub accused: Option<Certificate>,
     /// What it has signed.
     pub proof: Proof,
@@ -221,8 +225,9 @@ impl Evidence {
         Evidence { body }
     }
 
-    /// The evidence that `accusation` gives against its accuser, the member of `certificate`. `accused` is the certificate of the accused: without
-    /// it only an accusation whose statements do not contradict each other is shown to be false.
+    /// The evidence that `accusation` gives against its accuser, the member of `certificate`.
+    /// `accused` is the certificate of the accused: without it only an accusation whose
+    /// statements do not contradict each other is shown to be false.
     #[must_use]
     pub fn of_false_accusation(
         ring: &RingId,
@@ -286,7 +291,8 @@ impl Evidence {
         })
     }
 
-    /// Judges the evidence under the key of the ring's owner. The certificate's time does not matter: a lie stays one.
+    /// Judges the evidence under the key of the ring's owner. The certificate's time does not
+    /// matter: a lie stays one.
     ///
     /// # Errors
     /// What is missing for a proof.

@@ -11,7 +11,8 @@ use crate::{authority, control, enrol, invite, link, member, transfer, zone};
 /// Nobody's ring: what is signed by its owner says nothing to anybody.
 const OWNER: [u8; 32] = [1; 32];
 
-/// The fields of a certificate behind those of its version and its ring, as if the owner had signed them.
+/// The fields of a certificate behind those of its version and its ring, as if the owner had signed
+/// them.
 ///
 /// # Panics
 /// When what was taken is not what was signed.

@@ -87,7 +87,8 @@ pub(crate) fn lock(home: &Path) -> Result<File, HomeError> {
     })
 }
 
-/// Takes the lock at `path` unless somebody has it; it is free again when the file is closed, however that comes.
+/// Takes the lock at `path` unless somebody has it; it is free again when the file is closed,
+/// however that comes.
 pub(crate) fn try_lock(path: &Path) -> Result<Option<File>, HomeError> {
     let take = || -> io::Result<Option<File>> {
         let file = OpenOptions::new()
@@ -115,7 +116,8 @@ pub(crate) fn create_private_folder(folder: &Path) -> Result<(), HomeError> {
         .map_err(|source| HomeError::new("creating the folder", folder, source))
 }
 
-/// Writes `content` so that after a crash either the old file or the whole new one stands there, 0600.
+/// Writes `content` so that after a crash either the old file or the whole new one stands there,
+/// 0600.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), HomeError> {
     let temporary = path.with_extension("new");
     let write = || -> io::Result<()> {

@@ -93,7 +93,8 @@ impl Identity {
 
     /// The X25519 secret that belongs to [`noise_public`] of this member.
     ///
-    /// The conversion is that of RFC 8032 §5.1.5 step 2 and of libsodium's `crypto_sign_ed25519_sk_to_curve25519`.
+    /// The conversion is that of RFC 8032 §5.1.5 step 2 and of libsodium's
+    /// `crypto_sign_ed25519_sk_to_curve25519`.
     #[must_use]
     pub fn noise_secret(&self) -> Zeroizing<[u8; 32]> {
         Zeroizing::new(self.key.to_scalar_bytes())

@@ -1,6 +1,7 @@
 //! An invite: what the ring owner hands to a new member, by any way that others cannot read.
 //!
-//! It names the ring and where to enrol, and holds a secret that works once. A [`SpokenInvite`] is short enough to be read aloud.
+//! It names the ring and where to enrol, and holds a secret that works once. A [`SpokenInvite`] is
+//! short enough to be read aloud.
 
 mod spoken;
 mod words;

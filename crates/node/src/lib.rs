@@ -1,9 +1,10 @@
 //! A member of a ring, and the ring owner's authority.
 //!
-//! A member is one daemon ([`daemon`]) with a home folder ([`home`]). It has a key ([`identity`]), which the
-//! ring owner has put into a certificate ([`certificate`]) when it enrolled ([`enrol`]). It finds others
-//! through DNS ([`directory`]) and talks to them over encrypted links, keeps its place in the ring and moves
-//! files. Commands reach it through a Unix socket ([`control`]). The ring owner's side is [`authority`].
+//! A member is one daemon ([`daemon`]) with a home folder ([`home`]). It has a key ([`identity`]),
+//! which the ring owner has put into a certificate ([`certificate`]) when it enrolled ([`enrol`]).
+//! It finds others through DNS ([`directory`]) and talks to them over encrypted links, keeps its
+//! place in the ring and moves files. Commands reach it through a Unix socket ([`control`]). The
+//! ring owner's side is [`authority`].
 //!
 //! # Modules, in the order in which data flows
 //! | module | does |

@@ -1,20 +1,21 @@
 //! Encrypted links between members, over whichever transport gets through. Sans-IO.
 //!
-//! A link is what two members have with each other; a session is one set of keys; a path is an address
-//! that packets go to. A session does not belong to a path: data is known by the session's index, so a
-//! link moves to another path without a new handshake.
+//! A link is what two members have with each other; a session is one set of keys; a path is an
+//! address that packets go to. A session does not belong to a path: data is known by the session's
+//! index, so a link moves to another path without a new handshake.
 //!
-//! What comes in is read in `incoming`, handshakes are made in `establish` and `dial`, and what concerns one peer is in `peer`.
+//! What comes in is read in `incoming`, handshakes are made in `establish` and `dial`, and what
+//! concerns one peer is in `peer`.
 //!
 //! # Run loop
 //! After any `handle_*` or command, drain [`Links::poll_transmit`] and [`Links::poll_event`]; call
 //! [`Links::handle_timeout`] when [`Links::poll_timeout`] has come.
 //!
 //! # Which path is used
-//! The path that the handshake came through has proven itself: both sides have answered over it. Further
-//! addresses come from the peer's HELLO and are used only after a PONG (the caller's validator decides,
-//! and passes them to [`Links::offer_paths`]). Which of them is used decides [`ringway_transport::Paths`]; its probes
-//! are echoes. The way back is the peer's choice.
+//! The path that the handshake came through has proven itself: both sides have answered over it.
+//! Further addresses come from the peer's HELLO and are used only after a PONG (the caller's
+//! validator decides, and passes them to [`Links::offer_paths`]). Which of them is used decides
+//! [`ringway_transport::Paths`]; its probes are echoes. The way back is the peer's choice.
 
 mod cookie;
 mod dial;
@@ -57,7 +58,8 @@ pub(crate) type Gatekeeper = Arc<dyn Fn(&[u8]) -> Option<Certificate> + Send + S
 /// What the links report.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// A handshake has succeeded: the member can be talked to. It may have restarted and forgotten everything.
+    /// A handshake has succeeded: the member can be talked to. It may have restarted and forgotten
+    /// everything.
     Up(MemberId),
     /// It said something.
     Message(MemberId, LinkMessage),
@@ -201,7 +203,8 @@ impl Links {
         self.peers.contains_key(member)
     }
 
-    /// Sends over the link's path, or keeps the message until the link is up. False if there is no link.
+    /// Sends over the link's path, or keeps the message until the link is up. False if there is no
+    /// link.
     pub(crate) fn send(&mut self, now: Instant, member: &MemberId, message: LinkMessage) -> bool {
         let Some(peer) = self.peers.get_mut(member) else {
             self.counters.dropped_no_link += 1;
@@ -248,7 +251,8 @@ impl Links {
         self.is_up(member) && self.path(member).is_some_and(direct)
     }
 
-    /// As [`Links::send`], unless a router would have to pass it on: there is no relaying over a relay.
+    /// As [`Links::send`], unless a router would have to pass it on: there is no relaying over a
+    /// relay.
     pub(crate) fn send_directly(
         &mut self,
         now: Instant,
@@ -311,7 +315,8 @@ impl Links {
         }
     }
 
-    /// As [`Links::keep`], and somebody waits for an answer: the path shows within seconds whether it works.
+    /// As [`Links::keep`], and somebody waits for an answer: the path shows within seconds whether
+    /// it works.
     pub(crate) fn keep_working(&mut self, now: Instant, member: &MemberId) {
         self.keep(now, member);
         if let Some(peer) = self.peers.get_mut(member) {
@@ -398,7 +403,8 @@ impl Links {
         }
     }
 
-    /// What was to show the peer that its answer has come may be lost, and nothing else may be there to say.
+    /// What was to show the peer that its answer has come may be lost, and nothing else may be
+    /// there to say.
     fn confirm(&mut self, now: Instant, member: &MemberId) {
         let peer = self.peers.get(member);
         let Some(path) = peer.and_then(Peer::unconfirmed).cloned() else {
@@ -418,7 +424,8 @@ impl Links {
     }
 
     fn emit(&mut self, event: Event) {
-        // An event that reports a state is never dropped; there are at most two of those for each link.
+        // An event that reports a state is never dropped; there are at most two of those for each
+        // link.
         let may_drop = matches!(event, Event::Message(..));
         if may_drop && self.events.len() >= LINK_OUTPUT {
             self.counters.dropped_output_full += 1;
@@ -434,7 +441,8 @@ impl Links {
             None if !self.peers.any_ready() => None,
             None => {
                 let (room, bounds) = (self.room(now), &self.bounds);
-                // There may be more: what one member gets in a round is bounded by its queue and its window.
+                // There may be more: what one member gets in a round is bounded by its queue and
+                // its window.
                 self.peers
                     .first_ready(|peer| peer.next_packet(now, bounds, room))
             }

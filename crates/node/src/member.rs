@@ -1,11 +1,12 @@
-//! The member's one task: it owns links, ring position, validation and transports, and moves between them.
+//! The member's one task: it owns links, ring position, validation and transports, and moves
+//! between them.
 //!
 //! ```text
 //! transports → links → { overlay, HELLO and validation, leaves' lookups } → links → transports
 //! ```
 //!
-//! Everything that decides is sans-IO and lives elsewhere; here is the clock, the sockets and the wiring.
-//! Others talk to the task through a [`MemberHandle`].
+//! Everything that decides is sans-IO and lives elsewhere; here is the clock, the sockets and the
+//! wiring. Others talk to the task through a [`MemberHandle`].
 
 #[cfg(test)]
 mod attacks;

@@ -1,4 +1,5 @@
-//! Noise as links and enrolments use it: the protocol by snow, its AES-GCM by aws-lc, which expands a key once and not for each message.
+//! Noise as links and enrolments use it: the protocol by snow, its AES-GCM by aws-lc, which expands
+//! a key once and not for each message.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use curve25519_dalek::MontgomeryPoint;
@@ -20,7 +21,8 @@ pub(crate) fn builder<'keys>(pattern: &str) -> Result<Builder<'keys>, Error> {
     Ok(Builder::with_resolver(pattern.parse()?, Box::new(resolver)))
 }
 
-/// A handshake whose secrets are overwritten when it ends: snow leaves its chaining key, from which the session's keys come, where it was.
+/// A handshake whose secrets are overwritten when it ends: snow leaves its chaining key, from which
+/// the session's keys come, where it was.
 #[cfg_attr(
     feature = "insecure",
     allow(dead_code, reason = "such a build has no keys")
@@ -44,7 +46,8 @@ impl Exchange {
 
     /// The keys of the two directions, the initiator's first, once the handshake is over.
     ///
-    /// snow's own transport has no room for data that is authenticated and not encrypted, hence the bare keys.
+    /// snow's own transport has no room for data that is authenticated and not encrypted, hence the
+    /// bare keys.
     pub(crate) fn split(mut self) -> Result<(AesGcm, AesGcm), Error> {
         if !self.0.is_handshake_finished() {
             return Err(snow::error::StateProblem::HandshakeNotFinished.into());
@@ -66,7 +69,8 @@ impl Drop for Exchange {
     }
 }
 
-/// Gives snow its cipher and its Diffie-Hellman, which wipe their keys, and leaves the rest to its own.
+/// Gives snow its cipher and its Diffie-Hellman, which wipe their keys, and leaves the rest to its
+/// own.
 struct AwsLc;
 
 impl CryptoResolver for AwsLc {
@@ -150,7 +154,8 @@ impl Dh for X25519 {
     }
 }
 
-/// AES-256-GCM with the nonces of Noise §12.4: 32 bits of zeros and the counter, big-endian. aws-lc wipes the key.
+/// AES-256-GCM with the nonces of Noise §12.4: 32 bits of zeros and the counter, big-endian. aws-lc
+/// wipes the key.
 #[derive(Debug, Default)]
 pub(crate) struct AesGcm(Option<LessSafeKey>);
 
@@ -184,8 +189,8 @@ impl Cipher for AesGcm {
             .map(LessSafeKey::new);
     }
 
-    /// snow has checked that `out` has room. Gives 0, which no ciphertext is, where there is no key: snow then takes an
-    /// empty message that cannot verify.
+    /// snow has checked that `out` has room. Gives 0, which no ciphertext is, where there is no
+    /// key: snow then takes an empty message that cannot verify.
     fn encrypt(&self, nonce: u64, authtext: &[u8], plaintext: &[u8], out: &mut [u8]) -> usize {
         let length = plaintext.len();
         let (Some(key), Some((place, rest))) = (&self.0, out.split_at_mut_checked(length)) else {
@@ -230,7 +235,8 @@ mod tests {
 
     const PATTERN: &str = "Noise_XX_25519_AESGCM_SHA256";
 
-    /// Both understand each other, whichever side has which cipher: ours is the one that Noise names.
+    /// Both understand each other, whichever side has which cipher: ours is the one that Noise
+    /// names.
     #[test]
     fn it_is_the_cipher_of_snow() {
         let ours = || builder(PATTERN).unwrap();

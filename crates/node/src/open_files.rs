@@ -4,8 +4,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::limits::OPEN_FILES;
 
-/// Raises the limit that the system sets at first towards [`OPEN_FILES`], as far as it may be: without that the bounds on connections
-/// would not be those that count.
+/// Raises the limit that the system sets at first towards [`OPEN_FILES`], as far as it may be:
+/// without that the bounds on connections would not be those that count.
 pub(crate) fn raise_limit() {
     let now = getrlimit(Resource::Nofile);
     let wanted = now.maximum.map_or(OPEN_FILES, |most| most.min(OPEN_FILES));

@@ -1,14 +1,15 @@
-//! How a member gets another key: it makes one, signs a request with both keys, and the ring's owner answers with a certificate for the new
-//! one under the same name.
+//! How a member gets another key: it makes one, signs a request with both keys, and the ring's
+//! owner answers with a certificate for the new one under the same name.
 //!
 //! | text | signed by | says |
 //! |---|---|---|
 //! | `rwk1=…`, the request | the old key and the new one | which certificate is to be replaced, and by whose |
 //! | `rwn1=…`, the reply | (all that it holds is the owner's) | the new certificate, and the statement that ends the old one |
 //!
-//! Neither is a secret. The old key's signature shows that the member wants it, the new key's that nobody is given a key that is somebody
-//! else's. A request names the certificate that it replaces: once that has ended, the request is worth nothing to anybody but its maker, who
-//! gets the same answer again. The reply needs no signature of its own: a new certificate stands in DNS as well.
+//! Neither is a secret. The old key's signature shows that the member wants it, the new key's that
+//! nobody is given a key that is somebody else's. A request names the certificate that it replaces:
+//! once that has ended, the request is worth nothing to anybody but its maker, who gets the same
+//! answer again. The reply needs no signature of its own: a new certificate stands in DNS as well.
 
 use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
@@ -88,7 +89,8 @@ pub struct RotationRequest {
 }
 
 impl RotationRequest {
-    /// Signs a request of the member with the key `old`, whose certificate is `own`; `created` is in Unix seconds.
+    /// Signs a request of the member with the key `old`, whose certificate is `own`; `created` is
+    /// in Unix seconds.
     #[must_use]
     pub fn new(
         old: &dyn Signer,

@@ -146,8 +146,8 @@ impl State {
         }))
     }
 
-    /// A number that is another one once another program has changed something here. It costs next to nothing, where a membership is two
-    /// signatures to check.
+    /// A number that is another one once another program has changed something here. It costs next
+    /// to nothing, where a membership is two signatures to check.
     ///
     /// # Errors
     /// When the database fails.
@@ -176,7 +176,8 @@ impl State {
         Ok(())
     }
 
-    /// Stores the certificate for this member's next key, and what the owner has stated. All else goes on: what was counted is not counted anew.
+    /// Stores the certificate for this member's next key, and what the owner has stated. All else
+    /// goes on: what was counted is not counted anew.
     ///
     /// # Errors
     /// When the database fails.
@@ -220,8 +221,8 @@ impl State {
             .map_err(self.fail())
     }
 
-    /// Counts this member's starts, and never goes back: at least to the time in seconds, so that a folder that is
-    /// restored from a backup does not count from there again.
+    /// Counts this member's starts, and never goes back: at least to the time in seconds, so that a
+    /// folder that is restored from a backup does not count from there again.
     ///
     /// # Errors
     /// When the database fails.
@@ -358,7 +359,8 @@ impl State {
         Ok(())
     }
 
-    /// Keeps a record of this member, and gives the number that it goes by: higher than that of any earlier record of this name.
+    /// Keeps a record of this member, and gives the number that it goes by: higher than that of any
+    /// earlier record of this name.
     ///
     /// # Errors
     /// When there are too many, or the database fails.
@@ -378,7 +380,8 @@ impl State {
         if others >= ringway_overlay::limits::MAX_RECORDS_OF_MEMBER {
             return Err(StateError::TooManyRecords(others));
         }
-        // Whatever was forgotten here, the clock goes on; and if it goes back, what is remembered does.
+        // Whatever was forgotten here, the clock goes on; and if it goes back, what is remembered
+        // does.
         let insert = "INSERT INTO records VALUES (?1, ?2, ?3, ?4) ON CONFLICT (name) DO UPDATE SET
             value = excluded.value, number = max(excluded.number, number + 1), expires = excluded.expires
             RETURNING number";

@@ -1,10 +1,12 @@
-//! The ring owner's signed, numbered statement about the whole ring: its parameters, who is revoked, and whose key is another now.
+//! The ring owner's signed, numbered statement about the whole ring: its parameters, who is
+//! revoked, and whose key is another now.
 //!
-//! A higher number replaces a lower one; nothing else does, so an old statement that somebody replays
-//! cannot bring a revoked member back.
+//! A higher number replaces a lower one; nothing else does, so an old statement that somebody
+//! replays cannot bring a revoked member back.
 //!
-//! A certificate that was replaced counts no more than a revoked one. The difference is for those who have business with its holder:
-//! of a revoked member they let go, for one with a new key they wait.
+//! A certificate that was replaced counts no more than a revoked one. The difference is for those
+//! who have business with its holder: of a revoked member they let go, for one with a new key they
+//! wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,12 +51,14 @@ struct Body {
     /// As above.
     #[n(6)]
     asked: Option<BTreeSet<u64>>,
-    /// None for groups of the usual size: so such a statement is that of versions which knew no other.
+    /// None for groups of the usual size: so such a statement is that of versions which knew no
+    /// other.
     #[n(7)]
     group: Option<u8>,
 }
 
-/// What every router of the ring goes by: fixed when it is founded, and taken when a router starts. Routers that went by others would not believe each other.
+/// What every router of the ring goes by: fixed when it is founded, and taken when a router starts.
+/// Routers that went by others would not believe each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// Length of the successor lists, r.
@@ -107,7 +111,8 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// Signs a statement. `revoked` are serials of certificates that have not expired by themselves.
+    /// Signs a statement. `revoked` are serials of certificates that have not expired by
+    /// themselves.
     #[must_use]
     pub fn issue(
         owner: &dyn Signer,
@@ -213,13 +218,15 @@ impl Statement {
         usize::from(self.body.group.unwrap_or(GROUP))
     }
 
-    /// True if the certificate with this serial counts no more: it is revoked, or another has taken its place.
+    /// True if the certificate with this serial counts no more: it is revoked, or another has taken
+    /// its place.
     #[must_use]
     pub fn revokes(&self, serial: u64) -> bool {
         self.body.revoked.contains(&serial) || self.replacement(serial).is_some()
     }
 
-    /// The serial of the certificate that its holder has now instead of this one; none if it has not been replaced, or the last one is revoked.
+    /// The serial of the certificate that its holder has now instead of this one; none if it has
+    /// not been replaced, or the last one is revoked.
     #[must_use]
     pub fn heir(&self, serial: u64) -> Option<u64> {
         // Serials only grow, so this ends.
@@ -243,7 +250,8 @@ impl Statement {
 }
 
 impl Body {
-    /// Whether it keeps to the bounds, says nothing in two ways, and no certificate is replaced by an older one.
+    /// Whether it keeps to the bounds, says nothing in two ways, and no certificate is replaced by
+    /// an older one.
     fn is_sound(&self) -> bool {
         let (mut count, mut sound) = (self.revoked.len(), true);
         if let Some(replaced) = &self.replaced {

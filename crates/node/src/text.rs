@@ -1,4 +1,5 @@
-//! Requests and replies as text that people carry: a prefix that says what it is, then base64url, all of it one line.
+//! Requests and replies as text that people carry: a prefix that says what it is, then base64url,
+//! all of it one line.
 
 use data_encoding::BASE64URL_NOPAD;
 

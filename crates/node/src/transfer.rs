@@ -1,6 +1,7 @@
 //! Files from member to member: verified chunk by chunk, resumed where they stopped.
 //!
-//! A transfer has one QUIC connection, so that it has a congestion controller and a priority of its own.
+//! A transfer has one QUIC connection, so that it has a congestion controller and a priority of its
+//! own.
 //!
 //! ```text
 //! sender                                   receiver
@@ -13,8 +14,8 @@
 //!                                    ←     Finished {hash} or Failed {reason}
 //! ```
 //!
-//! The BLAKE3 tree (crate `bao-tree`) lets the receiver check every 16 KiB before it writes them, and
-//! lets it find out after a crash which parts on its disk are good.
+//! The BLAKE3 tree (crate `bao-tree`) lets the receiver check every 16 KiB before it writes them,
+//! and lets it find out after a crash which parts on its disk are good.
 
 mod cap;
 mod content;

@@ -55,7 +55,8 @@ impl RecordName {
     }
 }
 
-/// True if a ring's domain can be this text: labels of letters, digits and hyphens, and perhaps a final dot.
+/// True if a ring's domain can be this text: labels of letters, digits and hyphens, and perhaps a
+/// final dot.
 #[must_use]
 pub(crate) fn is_domain(text: &str) -> bool {
     let trimmed = text.strip_suffix('.').unwrap_or(text);
@@ -78,7 +79,8 @@ pub(crate) fn names_of(certificate: &Certificate) -> Vec<RecordName> {
     names
 }
 
-/// Text form of a record: strings of at most 255 bytes (RFC 1035 §3.3.14), to be joined by the reader.
+/// Text form of a record: strings of at most 255 bytes (RFC 1035 §3.3.14), to be joined by the
+/// reader.
 #[must_use]
 pub(crate) fn to_txt(content: &[u8]) -> Vec<String> {
     let text = format!("{PREFIX}{}", BASE64URL_NOPAD.encode(content));

@@ -26,7 +26,8 @@ use crate::route::Routing;
 /// One member of the ring, without I/O: see the run-loop contract of the crate.
 ///
 /// - Commands: [`start_ring`](Self::start_ring), [`join`](Self::join), [`resume`](Self::resume),
-///   [`lookup`](Self::lookup), [`put`](Self::put), [`get`](Self::get), [`route`](Self::route), [`leave`](Self::leave).
+///   [`lookup`](Self::lookup), [`put`](Self::put), [`get`](Self::get), [`route`](Self::route),
+///   [`leave`](Self::leave).
 /// - Input: [`handle_message`](Self::handle_message),
 ///   [`handle_unreachable`](Self::handle_unreachable), [`handle_timeout`](Self::handle_timeout).
 /// - Output: [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event),
@@ -84,12 +85,13 @@ impl Chord {
         })
     }
 
-    /// Gives the member what it needs to be part of a group and to verify lookups: without it, it believes what others
-    /// say, as Chord does.
+    /// Gives the member what it needs to be part of a group and to verify lookups: without it, it
+    /// believes what others say, as Chord does.
     ///
-    /// `incarnation` counts the starts of this member, and must be greater than at any earlier start: a
-    /// view's number begins with it, and two different views with one number are proof of a lie. Whoever keeps the count
-    /// on disk had better take the larger of the next one and the time in seconds, so that a restored backup does no harm.
+    /// `incarnation` counts the starts of this member, and must be greater than at any earlier
+    /// start: a view's number begins with it, and two different views with one number are proof
+    /// of a lie. Whoever keeps the count on disk had better take the larger of the next one and
+    /// the time in seconds, so that a restored backup does no harm.
     #[must_use]
     pub fn with_credentials(
         mut self,
@@ -125,7 +127,8 @@ impl Chord {
         }
     }
 
-    /// The link layer gave up on `peer`: its open requests count as unanswered at once, unless this member is overloaded.
+    /// The link layer gave up on `peer`: its open requests count as unanswered at once, unless this
+    /// member is overloaded.
     pub fn handle_unreachable(&mut self, now: Instant, peer: RingKey) {
         // Where everything is late, so are handshakes: the requests' own time limits decide.
         if self.doubt() < 2.0 {
@@ -231,7 +234,8 @@ impl Chord {
         self.own_group().to_vec()
     }
 
-    /// The finger points that a member of a ring with neighbours this far apart looks after, `spacing` being a share of the ring.
+    /// The finger points that a member of a ring with neighbours this far apart looks after,
+    /// `spacing` being a share of the ring.
     #[must_use]
     pub fn finger_points(&self, spacing: f64) -> Vec<(Offset, RingKey)> {
         let mut offset = Offset::reaching(2.0 * spacing);
@@ -243,8 +247,9 @@ impl Chord {
         points
     }
 
-    /// Puts the member into the ring at the place that `state` describes, with these fingers, as if it had been there for
-    /// long. For simulations of rings that are too large to be formed one by one.
+    /// Puts the member into the ring at the place that `state` describes, with these fingers, as if
+    /// it had been there for long. For simulations of rings that are too large to be formed one
+    /// by one.
     pub fn restore(
         &mut self,
         now: Instant,
@@ -355,7 +360,8 @@ impl Chord {
         self.requests.insert(id, request);
     }
 
-    /// How often longer than configured this member has to wait before it believes that others are dead: 1 to [`MAX_DOUBT`].
+    /// How often longer than configured this member has to wait before it believes that others are
+    /// dead: 1 to [`MAX_DOUBT`].
     pub(crate) fn doubt(&self) -> f64 {
         self.requests.health.doubt(self.config.request_timeout)
     }

@@ -18,14 +18,16 @@ pub struct Config {
     pub stabilise_interval: Duration,
     /// Members of a group, g: odd, 5 to 15. All members of a ring should have the same. Default 9.
     pub group: usize,
-    /// Time between two questions to members of the own group, ± 25 % at random. At least 10 ms. Default 2 s.
+    /// Time between two questions to members of the own group, ± 25 % at random. At least 10 ms.
+    /// Default 2 s.
     pub group_interval: Duration,
     /// How a member with credentials looks things up. Default verified.
     pub lookups: Rule,
-    /// The share of the views met in lookups that a neighbour of their author is told of, 0 to 1. Default 1/3.
+    /// The share of the views met in lookups that a neighbour of their author is told of, 0 to 1.
+    /// Default 1/3.
     pub witness_share: f64,
-    /// Time between two refreshed fingers, ± 25 % at random; sixteen times as often until the first
-    /// pass is complete. At least 10 ms. Default 16 s.
+    /// Time between two refreshed fingers, ± 25 % at random; sixteen times as often until the
+    /// first pass is complete. At least 10 ms. Default 16 s.
     pub finger_interval: Duration,
     /// Time without an answer after which a request is repeated. At least 10 ms. Default 500 ms.
     pub request_timeout: Duration,

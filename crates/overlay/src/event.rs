@@ -68,10 +68,12 @@ pub enum Event {
         owner: RingKey,
         /// The group around the point, clockwise; only the owner after a plain lookup.
         group: Vec<RingKey>,
-        /// Whether the answer was verified. If not, it is the best that was found, and may be a lie.
+        /// Whether the answer was verified. If not, it is the best that was found, and may be a
+        /// lie.
         verified: bool,
-        /// The members that answered on the way, in that order, of a verified lookup the first at each step; without the
-        /// owner's own confirmation. Empty if this member knew the owner.
+        /// The members that answered on the way, in that order, of a verified lookup the first at
+        /// each step; without the owner's own confirmation. Empty if this member knew the
+        /// owner.
         hops: Vec<RingKey>,
         /// How many questions were asked, each of which takes two messages.
         questions: u32,
@@ -124,15 +126,16 @@ pub enum Event {
         id: RouteId,
         /// Who has it.
         by: RingKey,
-        /// Whether that is certainly who was meant: the member that was named, or the owner of the point by a verified lookup. Otherwise it is a
-        /// member that claims the point.
+        /// Whether that is certainly who was meant: the member that was named, or the owner of the
+        /// point by a verified lookup. Otherwise it is a member that claims the point.
         verified: bool,
         /// How many ways it went.
         tries: u32,
         /// Time from the command to the answer.
         elapsed: Duration,
     },
-    /// A message that was sent through the ring has not been answered. It may have arrived all the same.
+    /// A message that was sent through the ring has not been answered. It may have arrived all the
+    /// same.
     RouteFailed {
         /// Which message.
         id: RouteId,
@@ -148,7 +151,8 @@ pub enum Event {
         /// What it says. At most 400 bytes.
         body: Vec<u8>,
     },
-    /// The ring's owner has stated something new, which [`Credentials`](crate::Credentials) has taken in.
+    /// The ring's owner has stated something new, which [`Credentials`](crate::Credentials) has
+    /// taken in.
     Statement(Vec<u8>),
     /// The predecessor or the successor list is another one now.
     NeighboursChanged {
@@ -159,7 +163,8 @@ pub enum Event {
     },
     /// A member answered nothing, said that it is no member, or left. A local opinion, no evidence.
     MemberDead(RingKey),
-    /// A member signed what nobody signs who follows the protocol. The proof convinces whoever checks it.
+    /// A member signed what nobody signs who follows the protocol. The proof convinces whoever
+    /// checks it.
     Convicted {
         /// Who.
         member: RingKey,
@@ -216,7 +221,8 @@ pub enum LeaveRefused {
 pub struct Counters {
     /// Answers to no open request, or from another member than the one asked.
     pub unsolicited: u64,
-    /// Answers that came after their request had been given up: this member, or those around it, are overloaded.
+    /// Answers that came after their request had been given up: this member, or those around it,
+    /// are overloaded.
     pub late: u64,
     /// Answers that do not fit their request, or claim what cannot be.
     pub malformed: u64,

@@ -1,11 +1,13 @@
 //! Fingers: the groups around the points m · 16^i clockwise of this member, m = 1 … 15.
 //!
-//! Only offsets of at least two mean spacings count: nearer points are within the own group's reach. So a member has
-//! about 15 · log16(N / 2) fingers of g members each, and a lookup takes at most log16(N) steps along them.
+//! Only offsets of at least two mean spacings count: nearer points are within the own group's
+//! reach. So a member has about 15 · log16(N / 2) fingers of g members each, and a lookup takes at
+//! most log16(N) steps along them.
 //!
-//! A finger is looked up like any point (`lookup`), from the nearest to the farthest, but not through itself alone: the
-//! members of the finger before it and the own group are asked, and what the finger held so far counts as one answer
-//! among them. So fingers that liars have filled recover as long as one honest member is asked.
+//! A finger is looked up like any point (`lookup`), from the nearest to the farthest, but not
+//! through itself alone: the members of the finger before it and the own group are asked, and what
+//! the finger held so far counts as one answer among them. So fingers that liars have filled
+//! recover as long as one honest member is asked.
 //!
 //! A member without credentials keeps single owners instead of groups.
 
@@ -65,7 +67,8 @@ pub(crate) struct Fingers {
     cursor: Option<Offset>,
     /// Whether every finger has been looked up once.
     complete: bool,
-    /// The most that the members of the own group have stood apart since the pass began, on average, as a share of the ring.
+    /// The most that the members of the own group have stood apart since the pass began, on
+    /// average, as a share of the ring.
     widest: f64,
     next: Option<Instant>,
     /// Lookups that failed in a row.
@@ -121,7 +124,8 @@ impl Fingers {
             .collect()
     }
 
-    /// The fingers whose points are next to `share` of the ring: the last before it and the first after it.
+    /// The fingers whose points are next to `share` of the ring: the last before it and the first
+    /// after it.
     pub(crate) fn beside(&self, share: f64) -> impl Iterator<Item = &Finger> {
         let place = self.entries.partition_point(|f| f.offset.share() <= share);
         let before = place.checked_sub(1).and_then(|at| self.entries.get(at));
@@ -150,8 +154,9 @@ impl Fingers {
         }
     }
 
-    /// The own group's members stand so far apart on average. If they stood twice as far apart since the last pass began, the fingers are from a smaller
-    /// ring, or from a part of this one: all of them are looked up again, in a hurry.
+    /// The own group's members stand so far apart on average. If they stood twice as far apart
+    /// since the last pass began, the fingers are from a smaller ring, or from a part of this
+    /// one: all of them are looked up again, in a hurry.
     fn compare(&mut self, spacing: f64) {
         self.widest = self.widest.max(spacing);
         if 2.0 * spacing <= self.widest {
@@ -221,7 +226,8 @@ impl Chord {
         self.start_finger_lookup(now, offset, self.me.plus(offset));
     }
 
-    /// Time to the next lookup of a finger: what can wait most waits longest while this member is overloaded, or lookups fail.
+    /// Time to the next lookup of a finger: what can wait most waits longest while this member is
+    /// overloaded, or lookups fail.
     fn finger_pause(&mut self) -> Duration {
         let part = if self.fingers.complete { 1 } else { 16 };
         let doubt = self.doubt();
@@ -244,7 +250,8 @@ impl Chord {
         now + within.mul_f64(self.rng.random())
     }
 
-    /// The members who can say most about the finger at `offset`: those of the finger before it, or else the own group.
+    /// The members who can say most about the finger at `offset`: those of the finger before it, or
+    /// else the own group.
     pub(crate) fn finger_sources(&self, offset: Offset) -> (Vec<RingKey>, Vec<RingKey>) {
         let own: Vec<RingKey> = self.neighbours.keys().collect();
         let before = self.fingers.before(offset);
@@ -265,7 +272,8 @@ impl Chord {
         self.fingers.advance(offset);
     }
 
-    /// The owner of a finger's point, for a member that keeps no groups. All points up to the owner have it too.
+    /// The owner of a finger's point, for a member that keeps no groups. All points up to the owner
+    /// have it too.
     pub(crate) fn finger_owner_found(&mut self, offset: Offset, owner: RingKey) {
         self.fingers.failures = 0;
         let reach = Offset::within(&self.me.distance_to(&owner));

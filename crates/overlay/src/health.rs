@@ -1,19 +1,23 @@
 //! How much this member has to doubt itself before it takes others for dead.
 //!
-//! When a machine has more to do than it can, answers come late, and whoever waits for them sees silence. To take that for death, to ask
-//! others instead and to look for what was lost is more work still: a ring that is overloaded once can stay so for ever. So each member measures
+//! When a machine has more to do than it can, answers come late, and whoever waits for them sees
+//! silence. To take that for death, to ask others instead and to look for what was lost is more
+//! work still: a ring that is overloaded once can stay so for ever. So each member measures
 //! two things that no silence can change, and that honest machines show only when they are slow:
 //!
 //! - how late its own timers are handled;
-//! - how long answers take, also those that come after their request was given up. The median counts, and the dead do not answer. Whoever gives half
-//!   of the answers, as two neighbours may, can lengthen it, and so make this member slow to believe in deaths, but nothing else.
+//! - how long answers take, also those that come after their request was given up. The median
+//!   counts, and the dead do not answer. Whoever gives half of the answers, as two neighbours may,
+//!   can lengthen it, and so make this member slow to believe in deaths, but nothing else.
 //!
-//! Their larger one, in time-outs, is the *doubt*: 1 for a healthy member, up to [`MAX_DOUBT`]. Time-outs are as many times as long, and what can wait is
-//! done so much less often.
+//! Their larger one, in time-outs, is the *doubt*: 1 for a healthy member, up to [`MAX_DOUBT`].
+//! Time-outs are as many times as long, and what can wait is done so much less often.
 //!
-//! Source: Dadgar, Phillips and Currey, "Lifeguard: Local Health Awareness for More Accurate Failure Detection", 2018, whose local health goes by
-//! unanswered probes: here traitors could raise those at will. Rhea and others, "Handling Churn in a DHT", 2004, §4.3, for time-outs by what
-//! answers take; Bronson and others, "Metastable Failures in Distributed Systems", 2021, for why repair must not feed on its own failure.
+//! Source: Dadgar, Phillips and Currey, "Lifeguard: Local Health Awareness for More Accurate
+//! Failure Detection", 2018, whose local health goes by unanswered probes: here traitors could
+//! raise those at will. Rhea and others, "Handling Churn in a DHT", 2004, §4.3, for time-outs by
+//! what answers take; Bronson and others, "Metastable Failures in Distributed Systems", 2021, for
+//! why repair must not feed on its own failure.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -2,16 +2,17 @@
 //!
 //! What holds when, if no more members die at once than the preconditions allow:
 //!
-//! - **Forming**, from the first member on: [`check_structure`]. Every list is ordered, without duplicates
-//!   and without its own member; every member has a live successor; the best (first live) successors form
-//!   exactly one ring, in order of keys; every other member's path of best successors reaches it.
-//!   The precondition is that a death leaves every member a live successor, and that the first member, or
-//!   another principal, lives.
-//! - **After**, from the moment on at which there are r + 1 principals: [`check_full`], which is the
-//!   structure and r + 1 principals. A principal is a member that no other member's list skips.
-//!   The precondition is that a death leaves every member a live successor and r + 1 principals, and that
-//!   a member declared dead is dead.
-//! - **At rest**, some rounds after the last change: [`check_ideal`]. Every list and predecessor is exact.
+//! - **Forming**, from the first member on: [`check_structure`]. Every list is ordered, without
+//!   duplicates and without its own member; every member has a live successor; the best (first
+//!   live) successors form exactly one ring, in order of keys; every other member's path of best
+//!   successors reaches it. The precondition is that a death leaves every member a live successor,
+//!   and that the first member, or another principal, lives.
+//! - **After**, from the moment on at which there are r + 1 principals: [`check_full`], which is
+//!   the structure and r + 1 principals. A principal is a member that no other member's list skips.
+//!   The precondition is that a death leaves every member a live successor and r + 1 principals,
+//!   and that a member declared dead is dead.
+//! - **At rest**, some rounds after the last change: [`check_ideal`]. Every list and predecessor is
+//!   exact.
 //!
 //! Source: Zave, "Reasoning about Identifier Spaces: How to Make Chord Correct", §V.
 
@@ -118,8 +119,8 @@ pub fn check_full(live: &[Snapshot], r: usize) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Checks what holds at rest: each member has the next min(r, members − 1) as successors, and the one
-/// before it as predecessor.
+/// Checks what holds at rest: each member has the next min(r, members − 1) as successors, and the
+/// one before it as predecessor.
 ///
 /// # Errors
 ///
@@ -157,8 +158,9 @@ pub fn check_ideal(live: &[Snapshot], r: usize) -> Result<(), Violation> {
     Ok(())
 }
 
-/// The members that nobody skips: no member has two neighbours in its list, itself counted as the first,
-/// with the principal strictly between them. An empty list is that of a member that is its own successor: it skips all others.
+/// The members that nobody skips: no member has two neighbours in its list, itself counted as the
+/// first, with the principal strictly between them. An empty list is that of a member that is its
+/// own successor: it skips all others.
 #[must_use]
 pub fn principals(live: &[Snapshot]) -> Vec<RingKey> {
     let members = members(live);

@@ -164,7 +164,8 @@ impl RingKey {
         RingKey(sum)
     }
 
-    /// The way from here clockwise to `other` as a share of the whole ring, 0 to 1, to the 64th bit.
+    /// The way from here clockwise to `other` as a share of the whole ring, 0 to 1, to the 64th
+    /// bit.
     #[must_use]
     pub fn share_to(&self, other: &RingKey) -> f64 {
         share(&self.distance_to(other))
@@ -201,7 +202,8 @@ impl Offset {
         None
     }
 
-    /// The offsets that make up `distance`, one for each of its hexadecimal digits that is not 0, the greatest first.
+    /// The offsets that make up `distance`, one for each of its hexadecimal digits that is not 0,
+    /// the greatest first.
     pub(crate) fn digits(distance: &[u8; KEY_LEN]) -> impl Iterator<Item = Offset> {
         let digits = distance
             .iter()

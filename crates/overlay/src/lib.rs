@@ -1,30 +1,36 @@
 //! Secure Chord: ring keys, ring maintenance and lookups, without I/O.
 //!
 //! The routers of a ring stand in the order of their keys. Each knows its predecessor, the next few
-//! successors and some fingers far round the ring, keeps these pointers right while others come, die and
-//! leave, and finds the owner of any point in about log2(N) / 2 questions. Ring maintenance follows Zave's
-//! corrected Chord; [`invariant`] states what holds when, as functions that simulators and tests call.
+//! successors and some fingers far round the ring, keeps these pointers right while others come,
+//! die and leave, and finds the owner of any point in about log2(N) / 2 questions. Ring maintenance
+//! follows Zave's corrected Chord; [`invariant`] states what holds when, as functions that
+//! simulators and tests call.
 //!
-//! This crate has no socket, clock or source of chance: time is an argument, and chance comes from a seed.
-//! It trusts its caller for one thing: `from` of a message is authenticated. What the ring's owner has certified, and signatures,
-//! come from the caller's [`Credentials`]. Without them a member believes what others say, as Chord does; with them
-//! it believes no single one.
+//! This crate has no socket, clock or source of chance: time is an argument, and chance comes from
+//! a seed. It trusts its caller for one thing: `from` of a message is authenticated. What the
+//! ring's owner has certified, and signatures, come from the caller's [`Credentials`]. Without them
+//! a member believes what others say, as Chord does; with them it believes no single one.
 //!
 //! # Modules, in the order in which data flows
 //!
 //! - `key`: [`RingKey`], [`between`]. `message`, `wire`: [`Message`] and its bytes.
-//! - `chord`: [`Chord`], where input comes in and output goes out. `config`, `event`: what it is told, and
-//!   what it tells.
-//! - `request`: open requests with their time limits. `health`: how much this member doubts itself. `peers`: who is silent, who is known, who asks too
-//!   often.
+//! - `chord`: [`Chord`], where input comes in and output goes out. `config`, `event`: what it is
+//!   told, and what it tells.
+//! - `request`: open requests with their time limits. `health`: how much this member doubts itself.
+//!   `peers`: who is silent, who is known, who asks too often.
 //! - `ring`: join, stabilise, rectify, leave, reunite. One operation at a time.
-//! - `credentials`: [`Credentials`], what the caller knows of certificates. `view`: [`View`], a member's signed statement of its
-//!   group. `proof`: [`Accusation`], [`Proof`], what convicts a member.
-//! - `group`: the g members around a point; `group::neighbours`: the own group; `group::audit`, `group::witness`: who contradicts itself.
-//! - `lookup`: from group to group to the owner (`verified`, `climb`, `close`), by the paper's rule (`paper`), and from member to
-//!   member as Chord does (`progress`). `finger`: the groups far round the ring, found by lookups.
-//! - `news`: what the ring's owner states, told to all. `route`: messages of members, from router to router.
-//! - `record`: [`Record`]s of members, kept by the group around their point (`store`, `keep`), put and found (`find`).
+//! - `credentials`: [`Credentials`], what the caller knows of certificates. `view`: [`View`], a
+//!   member's signed statement of its group. `proof`: [`Accusation`], [`Proof`], what convicts a
+//!   member.
+//! - `group`: the g members around a point; `group::neighbours`: the own group; `group::audit`,
+//!   `group::witness`: who contradicts itself.
+//! - `lookup`: from group to group to the owner (`verified`, `climb`, `close`), by the paper's rule
+//!   (`paper`), and from member to member as Chord does (`progress`). `finger`: the groups far
+//!   round the ring, found by lookups.
+//! - `news`: what the ring's owner states, told to all. `route`: messages of members, from router
+//!   to router.
+//! - `record`: [`Record`]s of members, kept by the group around their point (`store`, `keep`), put
+//!   and found (`find`).
 //! - [`invariant`]: Zave's invariant. [`limits`]: every bound.
 //!
 //! # The run loop
@@ -33,9 +39,9 @@
 //!
 //! 1. send what [`Chord::poll_transmit`] gives, until it gives nothing more;
 //! 2. act on what [`Chord::poll_event`] gives, until it gives nothing more;
-//! 3. wait for a message, which goes to [`Chord::handle_message`], for the link layer to give up on a
-//!    member, which goes to [`Chord::handle_unreachable`], or for the time that [`Chord::poll_timeout`]
-//!    gives, which goes to [`Chord::handle_timeout`].
+//! 3. wait for a message, which goes to [`Chord::handle_message`], for the link layer to give up on
+//!    a member, which goes to [`Chord::handle_unreachable`], or for the time that
+//!    [`Chord::poll_timeout`] gives, which goes to [`Chord::handle_timeout`].
 //!
 //! Time never goes back. A message that cannot be sent is dropped: every request repeats itself.
 //!
@@ -85,15 +91,17 @@
 //!
 //! # What is guaranteed
 //!
-//! While the ring **forms**, from its first member on, it is always one ordered ring with ordered lists, and
-//! everybody who joined reaches it; concurrent joins converge. Deaths are survived as long as every member
-//! keeps a live successor and the first member, or another that nobody skips, lives: in a ring of two that
-//! is not so. **After** r + 1 principals are there, Zave's full invariant holds, and the ring
-//! survives the death of r − 1 neighbours between two rounds. A ring that fell apart all the same (a divided
-//! network) grows together again when it can.
+//! While the ring **forms**, from its first member on, it is always one ordered ring with ordered
+//! lists, and everybody who joined reaches it; concurrent joins converge. Deaths are survived as
+//! long as every member keeps a live successor and the first member, or another that nobody skips,
+//! lives: in a ring of two that is not so. **After** r + 1 principals are there, Zave's full
+//! invariant holds, and the ring survives the death of r − 1 neighbours between two rounds. A ring
+//! that fell apart all the same (a divided network) grows together again when it can.
 //!
-//! **Traitors**: a verified lookup finds the owner as long as one honest member is asked at each step, and says so when it is not sure. Nobody
-//! who follows the protocol can be convicted: that takes two statements, or a false accusation, that it signed itself. See `docs/explanation/ring.md`.
+//! **Traitors**: a verified lookup finds the owner as long as one honest member is asked at each
+//! step, and says so when it is not sure. Nobody who follows the protocol can be convicted: that
+//! takes two statements, or a false accusation, that it signed itself. See
+//! `docs/explanation/ring.md`.
 
 mod chord;
 mod config;

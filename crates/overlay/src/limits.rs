@@ -49,7 +49,8 @@ pub const MIN_SUCCESSORS: usize = 2;
 pub const MAX_SUCCESSORS: usize = MAX_LIST;
 
 /// Repetitions of an unanswered request that may be configured.
-/// Source: chosen; ten tries of half a second already take five seconds. More is refused by `Config`.
+/// Source: chosen; ten tries of half a second already take five seconds. More is refused by
+/// `Config`.
 pub const MAX_RETRIES: u32 = 10;
 
 /// Shortest interval or time limit that may be configured.
@@ -57,9 +58,9 @@ pub const MAX_RETRIES: u32 = 10;
 pub const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Requests that may wait for an answer at once.
-/// Source: [`MAX_LOOKUPS`] lookups that each ask a group of [`MAX_GROUP`] at once, and ring maintenance. Past
-/// it the newest lookup request is not sent, and its lookup waits for an answer to another one, or for its time limit: it never
-/// makes do with fewer members.
+/// Source: [`MAX_LOOKUPS`] lookups that each ask a group of [`MAX_GROUP`] at once, and ring
+/// maintenance. Past it the newest lookup request is not sent, and its lookup waits for an answer
+/// to another one, or for its time limit: it never makes do with fewer members.
 pub const MAX_REQUESTS: usize = 2_048;
 
 /// Answers whose times are known before any is called late.
@@ -67,23 +68,26 @@ pub const MAX_REQUESTS: usize = 2_048;
 pub const PACE_SAMPLES: u32 = 8;
 
 /// Least time after which an answer is called late.
-/// Source: chosen; a busy machine's scheduling. A lookup asks somebody else then, and takes either answer.
+/// Source: chosen; a busy machine's scheduling. A lookup asks somebody else then, and takes either
+/// answer.
 pub const MIN_PATIENCE: Duration = Duration::from_millis(20);
 
 /// Answers whose times say how slow this member or its surroundings are.
-/// Source: chosen; some seconds of ring maintenance. Past it the oldest is forgotten; before half of them are there, they say nothing.
+/// Source: chosen; some seconds of ring maintenance. Past it the oldest is forgotten; before half
+/// of them are there, they say nothing.
 pub const HEALTH_SAMPLES: usize = 16;
 
-/// How many times as long as configured time-outs get, at most, while answers or own timers are late.
-/// Source: memberlist's `AwarenessMaxMultiplier`, 8. Past it slow members are taken for dead.
+/// How many times as long as configured time-outs get, at most, while answers or own timers are
+/// late. Source: memberlist's `AwarenessMaxMultiplier`, 8. Past it slow members are taken for dead.
 pub const MAX_DOUBT: f64 = 8.0;
 
 /// Requests that were given up and whose answers are recognised when they come late.
-/// Source: chosen; 64 bytes each, and as many as a verified lookup asks. Past it the oldest is forgotten.
+/// Source: chosen; 64 bytes each, and as many as a verified lookup asks. Past it the oldest is
+/// forgotten.
 pub const MAX_GIVEN_UP: usize = 64;
 
-/// Times in a row that a lookup of a finger may fail before the pause between two is not doubled any more.
-/// Source: chosen; sixteen times the configured pause. Past it the pause stays so.
+/// Times in a row that a lookup of a finger may fail before the pause between two is not doubled
+/// any more. Source: chosen; sixteen times the configured pause. Past it the pause stays so.
 pub const MAX_FINGER_FAILURES: u32 = 4;
 
 /// Lookups of the caller that may run at once.
@@ -108,8 +112,8 @@ pub const MAX_CANDIDATES: usize = 64;
 pub const MAX_CLOSER: usize = 8;
 
 /// Fingers of one member.
-/// Source: 15 · log16(N / 2) are 58 for 100 000 members and 103 for 400 million. Past it the one with the smallest
-/// span goes.
+/// Source: 15 · log16(N / 2) are 58 for 100 000 members and 103 for 400 million. Past it the one
+/// with the smallest span goes.
 pub const MAX_FINGERS: usize = 104;
 
 /// Ways of a verified lookup.
@@ -117,7 +121,8 @@ pub const MAX_FINGERS: usize = 104;
 pub const MAX_WAYS: usize = 3;
 
 /// Bootstraps through which a member looks for its own place.
-/// Source: chosen; at 30 % liars five are all liars in 0.24 % of the cases. Past it they are not asked.
+/// Source: chosen; at 30 % liars five are all liars in 0.24 % of the cases. Past it they are not
+/// asked.
 pub const JOIN_WAYS: usize = 5;
 
 /// Members near its target that one verified lookup asks in all.
@@ -125,7 +130,8 @@ pub const JOIN_WAYS: usize = 5;
 pub const MAX_CLOSURE: usize = 60;
 
 /// How long a view counts.
-/// Source: chosen; a member that left is forgotten within it even where nobody asks. After it the view is not used.
+/// Source: chosen; a member that left is forgotten within it even where nobody asks. After it the
+/// view is not used.
 pub const VIEW_LIFETIME: Duration = Duration::from_secs(600);
 
 /// Least time between two views that one member signs.
@@ -133,12 +139,14 @@ pub const VIEW_LIFETIME: Duration = Duration::from_secs(600);
 pub const VIEW_PAUSE: Duration = Duration::from_millis(200);
 
 /// Time between two audits of one member, ± 25 % at random.
-/// Source: chosen; some 40 messages each, a hundred bytes a second. A member is then asked by an auditor every thirteen seconds, however many
-/// there are. Longer, and a lie to strangers stays hidden for as much longer.
+/// Source: chosen; some 40 messages each, a hundred bytes a second. A member is then asked by an
+/// auditor every thirteen seconds, however many there are. Longer, and a lie to strangers stays
+/// hidden for as much longer.
 pub const AUDIT_INTERVAL: Duration = Duration::from_secs(120);
 
 /// Members whose statements are remembered, to compare them with later ones.
-/// Source: chosen; a group, and those who were in it lately. Past it one that is not in the group is forgotten.
+/// Source: chosen; a group, and those who were in it lately. Past it one that is not in the group
+/// is forgotten.
 pub const MAX_SPEAKERS: usize = 32;
 
 /// Statements that are remembered of one member.
@@ -146,19 +154,23 @@ pub const MAX_SPEAKERS: usize = 32;
 pub const MAX_SAID: usize = 8;
 
 /// Accused members, and accusers, whose certificates are asked for at once.
-/// Source: chosen; 500 bytes each, and one for each member that says so. Past it accusations of further ones are dropped: others tell of them, too.
+/// Source: chosen; 500 bytes each, and one for each member that says so. Past it accusations of
+/// further ones are dropped: others tell of them, too.
 pub const MAX_ACCUSED: usize = 16;
 
 /// Members that this one holds proof against.
-/// Source: chosen; 1 000 bytes each. The ring's owner removes them for good long before. Past it no more are convicted.
+/// Source: chosen; 1 000 bytes each. The ring's owner removes them for good long before. Past it no
+/// more are convicted.
 pub const MAX_CONVICTED: usize = 4_096;
 
 /// Proofs that a member which comes into the own group is told.
-/// Source: chosen; 500 bytes each, and each of its neighbours tells others. Past it a random choice: those who are convicted of being near it are told by many.
+/// Source: chosen; 500 bytes each, and each of its neighbours tells others. Past it a random
+/// choice: those who are convicted of being near it are told by many.
 pub const MAX_PROOFS_TOLD: usize = 32;
 
 /// Bytes of a statement of the ring's owner that members tell each other.
-/// Source: it fits [`MAX_MESSAGE`]; ours takes some 300 revocations. A longer one reaches members by DNS only.
+/// Source: it fits [`MAX_MESSAGE`]; ours takes some 300 revocations. A longer one reaches members
+/// by DNS only.
 pub const MAX_STATEMENT: usize = 1_000;
 
 /// Bytes of a record's name.
@@ -170,11 +182,13 @@ pub const MAX_RECORD_NAME: usize = 64;
 pub const MAX_RECORD_VALUE: usize = 400;
 
 /// How far ahead a record may expire.
-/// Source: chosen; what nobody asks for any more must not stay for ever. One that would stay for longer is refused.
+/// Source: chosen; what nobody asks for any more must not stay for ever. One that would stay for
+/// longer is refused.
 pub const MAX_RECORD_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Records that one member keeps for others.
-/// Source: chosen; 16 MB at most. Past it new ones are refused; from half of it on those that others ought to keep are forgotten.
+/// Source: chosen; 16 MB at most. Past it new ones are refused; from half of it on those that
+/// others ought to keep are forgotten.
 pub const MAX_RECORDS: usize = 16_384;
 
 /// Records of one author that one member keeps.
@@ -186,7 +200,8 @@ pub const MAX_RECORDS_OF_MEMBER: usize = 256;
 pub const MAX_RECORD_OPERATIONS: usize = 128;
 
 /// Records in one offer.
-/// Source: 16 points and numbers of 43 encoded bytes stay below [`MAX_MESSAGE`]. More are offered in further messages.
+/// Source: 16 points and numbers of 43 encoded bytes stay below [`MAX_MESSAGE`]. More are offered
+/// in further messages.
 pub const MAX_OFFERED: usize = MAX_LIST;
 
 /// Members that are being offered records at once.
@@ -198,7 +213,8 @@ pub const MAX_OFFERS: usize = 32;
 pub const OFFER_PAUSE: Duration = Duration::from_millis(200);
 
 /// Time after which somebody new is offered what it ought to have, at most; at random.
-/// Source: chosen; a group of nine then sends most copies once, not nine times. It is offered them after it.
+/// Source: chosen; a group of nine then sends most copies once, not nine times. It is offered them
+/// after it.
 pub const OFFER_DELAY: Duration = Duration::from_secs(2);
 
 /// Time between two rounds in which one neighbour is offered everything, ± 25 % at random.
@@ -210,7 +226,8 @@ pub const RECORD_ROUND: Duration = Duration::from_secs(60);
 pub const MAX_KNOWN: usize = 64;
 
 /// Members that are given out to be persisted.
-/// Source: as many as a certificate cache on disk keeps. Past it those that are known least are left out.
+/// Source: as many as a certificate cache on disk keeps. Past it those that are known least are
+/// left out.
 pub const MAX_PERSISTED: usize = 145;
 
 /// Members remembered as silent.
@@ -218,11 +235,13 @@ pub const MAX_PERSISTED: usize = 145;
 pub const MAX_SUSPECTS: usize = 64;
 
 /// How long a silent member is asked last.
-/// Source: chosen; ten rounds of stabilisation at the default interval. After it, it is as any other.
+/// Source: chosen; ten rounds of stabilisation at the default interval. After it, it is as any
+/// other.
 pub const SUSPECT_TIME: Duration = Duration::from_secs(10);
 
 /// Notifications that wait while another operation runs.
-/// Source: chosen; a notifier repeats itself every round. Past it the newest is dropped and counted.
+/// Source: chosen; a notifier repeats itself every round. Past it the newest is dropped and
+/// counted.
 pub const MAX_NOTIFICATIONS: usize = 8;
 
 /// Members whose rate of requests is watched.
@@ -230,8 +249,9 @@ pub const MAX_NOTIFICATIONS: usize = 8;
 /// until a watched one has been quiet for [`RATE_WINDOW`].
 pub const MAX_WATCHED_PEERS: usize = 1_024;
 
-/// Members whose requests are counted before those whose window is over are looked for and forgotten.
-/// Source: chosen; what asks one member in a second in a ring at rest, twice. Past it, and each time that they have doubled, they are forgotten.
+/// Members whose requests are counted before those whose window is over are looked for and
+/// forgotten. Source: chosen; what asks one member in a second in a ring at rest, twice. Past it,
+/// and each time that they have doubled, they are forgotten.
 pub const RATES_KEPT: usize = 32;
 
 /// Requests of one member that are answered in one [`RATE_WINDOW`].
@@ -244,8 +264,8 @@ pub const MAX_REQUESTS_PER_PEER: u32 = 600;
 pub const RATE_WINDOW: Duration = Duration::from_secs(1);
 
 /// Messages and events that wait to be polled.
-/// Source: the contract says to drain after each call; one call adds at most a few dozen. Past it the
-/// newest is dropped and counted, as the network would.
+/// Source: the contract says to drain after each call; one call adds at most a few dozen. Past it
+/// the newest is dropped and counted, as the network would.
 pub const MAX_OUTPUT: usize = 4_096;
 
 /// First pause before joining is tried again.
@@ -253,7 +273,8 @@ pub const MAX_OUTPUT: usize = 4_096;
 pub const JOIN_BACKOFF_MIN: Duration = Duration::from_millis(200);
 
 /// Longest pause before joining is tried again.
-/// Source: chosen; a member that comes back is in the ring again within seconds. The pause stays so.
+/// Source: chosen; a member that comes back is in the ring again within seconds. The pause stays
+/// so.
 pub const JOIN_BACKOFF_MAX: Duration = Duration::from_secs(5);
 
 /// Pause before a member that answered "pending" is asked again, at least; up to twice as long.
@@ -265,12 +286,13 @@ pub const PENDING_PAUSE: Duration = Duration::from_millis(60);
 pub const MAX_PENDING_ANSWERS: u32 = 8;
 
 /// Times in a row that the future predecessor may fail to let a member in.
-/// Source: chosen; with the pauses between, an honest one is done with whatever kept it, or gone. Past it the member takes its place by what the
-/// group around it says.
+/// Source: chosen; with the pauses between, an honest one is done with whatever kept it, or gone.
+/// Past it the member takes its place by what the group around it says.
 pub const MAX_JOIN_REFUSALS: u32 = 3;
 
-/// Members that a newcomer asks one after the other for its place, each named as nearer by the one before.
-/// Source: chosen; so many silent members in a row are rare where three in ten are. Past it the newcomer looks its place up again.
+/// Members that a newcomer asks one after the other for its place, each named as nearer by the one
+/// before. Source: chosen; so many silent members in a row are rare where three in ten are. Past it
+/// the newcomer looks its place up again.
 pub const MAX_JOIN_STEPS: u32 = 8;
 
 /// Times that one lookup begins again from the own pointers.
@@ -278,8 +300,8 @@ pub const MAX_JOIN_STEPS: u32 = 8;
 pub const MAX_RESTARTS: u32 = 3;
 
 /// Times that a sign of life gives an open request of ring maintenance its tries back.
-/// Source: chosen; the living are then hardly ever taken for dead at 5 % loss. Past it, a member that
-/// talks but does not answer counts as dead.
+/// Source: chosen; the living are then hardly ever taken for dead at 5 % loss. Past it, a member
+/// that talks but does not answer counts as dead.
 pub const MAX_EXTENSIONS: u32 = 2;
 
 /// Complete sets of tries before the only successor counts as dead.
@@ -287,33 +309,38 @@ pub const MAX_EXTENSIONS: u32 = 2;
 pub const LAST_SUCCESSOR_CHANCES: u32 = 2;
 
 /// Time between two probes for members that went out of sight, ± 25 % at random.
-/// Source: chosen; about four messages each. A divided network is one ring again a few probes after it
-/// is whole.
+/// Source: chosen; about four messages each. A divided network is one ring again a few probes after
+/// it is whole.
 pub const REUNITE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The same for a member with credentials, whose probes are verified lookups.
-/// Source: chosen; some forty messages each. At 30 % traitors one in three probes begins at a traitor and may be in vain. Longer, and divided rings stay so longer.
+/// Source: chosen; some forty messages each. At 30 % traitors one in three probes begins at a
+/// traitor and may be in vain. Longer, and divided rings stay so longer.
 pub const REUNITE_INTERVAL_VERIFIED: Duration = Duration::from_secs(30);
 
 /// The same while nobody nearby has been lost for [`LOSS_REMEMBERED`].
-/// Source: chosen; thirty bytes a second. A division that lasts longer than that is mended within some minutes, not one.
+/// Source: chosen; thirty bytes a second. A division that lasts longer than that is mended within
+/// some minutes, not one.
 pub const REUNITE_INTERVAL_QUIET: Duration = Duration::from_secs(240);
 
 /// How long after the loss of a neighbour a division is suspected.
 /// Source: chosen; longer than most interruptions of networks. After it probes are rare.
 pub const LOSS_REMEMBERED: Duration = Duration::from_secs(600);
 
-/// The same for a member that has just become a ring of one; doubled with each probe in vain, up to [`REUNITE_INTERVAL`].
-/// Source: chosen; it has nothing else to do, but hundreds of such members would keep each other from answering.
+/// The same for a member that has just become a ring of one; doubled with each probe in vain, up to
+/// [`REUNITE_INTERVAL`]. Source: chosen; it has nothing else to do, but hundreds of such members
+/// would keep each other from answering.
 pub const REUNITE_INTERVAL_ALONE: Duration = Duration::from_secs(2);
 
 /// Time without success after which a member that resumes founds a ring of one, ± 25 % at random.
-/// Source: chosen; longer than a restart of most rings takes; as many times as long as the member doubts itself. Without it, members that were all restarted
-/// at once would wait for each other for ever.
+/// Source: chosen; longer than a restart of most rings takes; as many times as long as the member
+/// doubts itself. Without it, members that were all restarted at once would wait for each other for
+/// ever.
 pub const RESUME_ALONE_AFTER: Duration = Duration::from_secs(10);
 
 /// Bytes that a message through the ring carries from end to end.
-/// Source: [`MAX_MESSAGE`] less kind, target and number. A longer payload is refused by the decoder.
+/// Source: [`MAX_MESSAGE`] less kind, target and number. A longer payload is refused by the
+/// decoder.
 pub const MAX_PAYLOAD: usize = 1_040;
 
 /// Bytes of the body of a message through the ring.
@@ -321,20 +348,22 @@ pub const MAX_PAYLOAD: usize = 1_040;
 pub const MAX_ROUTED_BODY: usize = 400;
 
 /// Bytes that sealing adds to a message, at most.
-/// Source: a nonce of 24 bytes, a tag of 16 and a byte that says who has sealed it. `Credentials::seal` must keep to it.
+/// Source: a nonce of 24 bytes, a tag of 16 and a byte that says who has sealed it.
+/// `Credentials::seal` must keep to it.
 pub const MAX_SEAL: usize = 41;
 
 /// Hops of a message through the ring.
-/// Source: log16 of 10^9 members is 8, and half of the hops may be detours. Past it the message is dropped and its sender tries another way.
+/// Source: log16 of 10^9 members is 8, and half of the hops may be detours. Past it the message is
+/// dropped and its sender tries another way.
 pub const MAX_ROUTE_HOPS: u8 = 16;
 
 /// Ways through the ring that a message takes, one after the other.
-/// Source: chosen; at 30 % that drop messages two hops let half of them through, three ways seven of eight. Past it the message goes straight to
-/// its receiver.
+/// Source: chosen; at 30 % that drop messages two hops let half of them through, three ways seven
+/// of eight. Past it the message goes straight to its receiver.
 pub const ROUTE_WAYS: usize = 3;
 
-/// Longest time that the answer to a message through the ring is waited for before it goes another way.
-/// Source: chosen; several hops around the world. Shorter once some answers have come.
+/// Longest time that the answer to a message through the ring is waited for before it goes another
+/// way. Source: chosen; several hops around the world. Shorter once some answers have come.
 pub const ROUTE_TIME: Duration = Duration::from_secs(2);
 
 /// Shortest such time.
@@ -346,15 +375,18 @@ pub const MIN_ROUTE_TIME: Duration = Duration::from_millis(100);
 pub const MAX_ROUTES: usize = 4_096;
 
 /// Answers that have been confirmed and are confirmed again if they come again.
-/// Source: chosen; 150 bytes each. Past it the oldest is forgotten: if its confirmation was lost, the message is not delivered.
+/// Source: chosen; 150 bytes each. Past it the oldest is forgotten: if its confirmation was lost,
+/// the message is not delivered.
 pub const MAX_CONFIRMED: usize = 8_192;
 
 /// Longest time that the next hop may say nothing.
-/// Source: chosen, as the time after which a request is repeated. After it the message goes to another hop as well.
+/// Source: chosen, as the time after which a request is repeated. After it the message goes to
+/// another hop as well.
 pub const HOP_TIME: Duration = Duration::from_millis(500);
 
 /// Hops that one member hands one message to, one after the other, until one has said something.
-/// Source: chosen; at 30 % of dead members three are dead in 2.7 % of the cases. Past it the sender has to try another way.
+/// Source: chosen; at 30 % of dead members three are dead in 2.7 % of the cases. Past it the sender
+/// has to try another way.
 pub const HOP_TRIES: usize = 3;
 
 /// Time after which the hop before is told that its message has been taken on.
@@ -370,7 +402,8 @@ pub const MAX_TAKEN_ON: usize = 64;
 pub const PASSAGE_TIME: Duration = Duration::from_secs(4);
 
 /// Messages on their way that are remembered.
-/// Source: chosen; 250 bytes each without their payload. Past it the oldest that has been answered is forgotten, or else the newest not taken on.
+/// Source: chosen; 250 bytes each without their payload. Past it the oldest that has been answered
+/// is forgotten, or else the newest not taken on.
 pub const MAX_PASSAGES: usize = 16_384;
 
 /// Of those, how many may be without an answer.
@@ -394,7 +427,8 @@ pub const MAX_ARRIVALS: usize = 4_096;
 pub const MAX_ARRIVALS_OF_PEER: usize = 1_024;
 
 /// Ways by which the answer to one message goes back.
-/// Source: [`ROUTE_WAYS`], the straight one, and repairs. Past it another copy of the message is dropped.
+/// Source: [`ROUTE_WAYS`], the straight one, and repairs. Past it another copy of the message is
+/// dropped.
 pub const MAX_ARRIVAL_WAYS: usize = 6;
 
 /// Time after which an answer that is not confirmed is sent again.
@@ -402,21 +436,24 @@ pub const MAX_ARRIVAL_WAYS: usize = 6;
 pub const REACHED_AGAIN: Duration = Duration::from_millis(400);
 
 /// How often an answer is sent again.
-/// Source: chosen; at 20 % loss on the way to and fro all four are lost in 2 % of the cases. Past it the message is not delivered.
+/// Source: chosen; at 20 % loss on the way to and fro all four are lost in 2 % of the cases. Past
+/// it the message is not delivered.
 pub const REACHED_REPEATS: u32 = 3;
 
-/// How old what a receiver has told of its time may be when a message comes back with it that is delivered at once.
-/// Source: chosen; whoever talks to each other does so more often. Past it the message is confirmed, as one that comes through others.
+/// How old what a receiver has told of its time may be when a message comes back with it that is
+/// delivered at once. Source: chosen; whoever talks to each other does so more often. Past it the
+/// message is confirmed, as one that comes through others.
 pub const STRAIGHT_TIME: Duration = Duration::from_secs(10);
 
 /// Longest time from the beginning of a message to its last try and its confirmation.
-/// Source: [`ROUTE_TIME`] for each of [`ROUTE_WAYS`], a lookup of ten seconds and the straight way. Past it the message has failed: its receiver may have
-/// forgotten that it has been delivered.
+/// Source: [`ROUTE_TIME`] for each of [`ROUTE_WAYS`], a lookup of ten seconds and the straight way.
+/// Past it the message has failed: its receiver may have forgotten that it has been delivered.
 pub const ROUTE_LIFETIME: Duration = Duration::from_secs(18);
 
 /// How long it is remembered what was delivered.
-/// Source: until then a copy may come that is delivered: [`ROUTE_LIFETIME`], the last [`HOP_TRIES`] of [`HOP_TIME`] each, [`STRAIGHT_TIME`], and a second
-/// because clocks tell whole ones, make 31 seconds.
+/// Source: until then a copy may come that is delivered: [`ROUTE_LIFETIME`], the last [`HOP_TRIES`]
+/// of [`HOP_TIME`] each, [`STRAIGHT_TIME`], and a second because clocks tell whole ones, make 31
+/// seconds.
 pub const REMEMBERED: Duration = Duration::from_secs(35);
 
 /// Messages that were delivered and are remembered.
@@ -428,19 +465,23 @@ pub const MAX_DELIVERED: usize = 65_536;
 pub const MAX_DELIVERED_OF_MEMBER: usize = 16_384;
 
 /// How long an estimate of the ring's density is good enough for messages on their way.
-/// Source: chosen, a round of stabilisation; a ring does not change much in it, and a wrong guess costs a hop. Past it the fingers are looked through again.
+/// Source: chosen, a round of stabilisation; a ring does not change much in it, and a wrong guess
+/// costs a hop. Past it the fingers are looked through again.
 pub const DENSITY_TIME: Duration = Duration::from_secs(1);
 
 /// Members met up to which messages go straight to those between them.
-/// Source: chosen; with each a link of about 10 KB while they are in use. Past it, in larger rings, messages go by the fingers' groups.
+/// Source: chosen; with each a link of about 10 KB while they are in use. Past it, in larger rings,
+/// messages go by the fingers' groups.
 pub const MAX_MET: usize = 512;
 
-/// How long nothing goes straight, for having met it, to a member that has left a message unanswered.
-/// Source: chosen; a restart, and many messages that need not wait for it. Until then they go through others.
+/// How long nothing goes straight, for having met it, to a member that has left a message
+/// unanswered. Source: chosen; a restart, and many messages that need not wait for it. Until then
+/// they go through others.
 pub const SILENT_TIME: Duration = Duration::from_secs(60);
 
 /// Members that are known to have this member's certificate.
-/// Source: chosen; 64 bytes each. Past it the certificate goes along with every message to further ones.
+/// Source: chosen; 64 bytes each. Past it the certificate goes along with every message to further
+/// ones.
 pub const MAX_FAMILIAR: usize = 4_096;
 
 /// Members of whom it is remembered that messages through them were not answered.

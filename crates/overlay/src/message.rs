@@ -120,7 +120,8 @@ pub enum Message {
         /// What was said.
         said: SignedHeader,
     },
-    /// A member has signed two statements that contradict each other: proof that it lies. No answer.
+    /// A member has signed two statements that contradict each other: proof that it lies. No
+    /// answer.
     Evidence {
         /// Of whom, and signed by the sender: false, it is proof against the sender.
         accusation: Box<Accusation>,
@@ -141,7 +142,8 @@ pub enum Message {
     Certificates {
         /// From the request.
         id: RequestId,
-        /// The certificates that the sender has of those that were asked for. 0 to 2, of 512 bytes at most.
+        /// The certificates that the sender has of those that were asked for. 0 to 2, of 512 bytes
+        /// at most.
         certificates: Vec<(RingKey, Vec<u8>)>,
     },
     /// Keep this record.
@@ -217,7 +219,8 @@ pub enum Message {
     },
     /// Your message has reached its target, which says this.
     Reached {
-        /// The number of the hop that this goes to; straight from the target the sender's, which the target knows.
+        /// The number of the hop that this goes to; straight from the target the sender's, which
+        /// the target knows.
         id: RequestId,
         /// The sender's number, for the confirmation.
         label: RequestId,

@@ -1,5 +1,7 @@
-//! What the ring's owner says to all: whoever hears it first tells its group and a member of each finger, and so does everybody who hears it for the
-//! first time. This crate does not read it: [`Credentials::take_statement`](crate::Credentials::take_statement) says whether it is genuine and new.
+//! What the ring's owner says to all: whoever hears it first tells its group and a member of each
+//! finger, and so does everybody who hears it for the first time. This crate does not read it:
+//! [`Credentials::take_statement`](crate::Credentials::take_statement) says whether it is genuine
+//! and new.
 
 use std::time::Instant;
 
@@ -10,7 +12,8 @@ use crate::limits::MAX_STATEMENT;
 use crate::message::Message;
 
 impl Chord {
-    /// Tells everybody a statement of the ring's owner that this member has learned elsewhere. False if it is too long to be told so.
+    /// Tells everybody a statement of the ring's owner that this member has learned elsewhere.
+    /// False if it is too long to be told so.
     pub fn spread(&mut self, statement: &[u8]) -> bool {
         if statement.len() > MAX_STATEMENT {
             return false;
@@ -32,8 +35,9 @@ impl Chord {
         }
     }
 
-    /// Those nearby, and one of each finger: with the fingers in base 16, everybody is a few steps from whoever knows it, and each hears it from
-    /// dozens, so that neither traitors nor lost messages keep it from anybody.
+    /// Those nearby, and one of each finger: with the fingers in base 16, everybody is a few steps
+    /// from whoever knows it, and each hears it from dozens, so that neither traitors nor lost
+    /// messages keep it from anybody.
     pub(crate) fn told_of_news(&mut self) -> Vec<RingKey> {
         let group = self.own_group().to_vec();
         let fingers = self.fingers.one_of_each(&mut self.rng);

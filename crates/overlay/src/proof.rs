@@ -1,8 +1,10 @@
 //! [`Accusation`] and [`Proof`]: what convicts a member, and who is convicted by it.
 //!
-//! Whoever accuses another signs that it does. An accusation therefore convicts one of two: the accused, if it has signed two
-//! views that contradict each other, or else the accuser, who has looked at them and says that it has. Nobody who follows the protocol signs either. Where
-//! the statements contradict each other and the certificate of the accused is not at hand, or has ended, nobody can say what it has signed: then nobody is convicted.
+//! Whoever accuses another signs that it does. An accusation therefore convicts one of two: the
+//! accused, if it has signed two views that contradict each other, or else the accuser, who has
+//! looked at them and says that it has. Nobody who follows the protocol signs either. Where
+//! the statements contradict each other and the certificate of the accused is not at hand, or has
+//! ended, nobody can say what it has signed: then nobody is convicted.
 
 #![cfg_attr(
     not(test),
@@ -70,7 +72,8 @@ impl Accusation {
         bytes
     }
 
-    /// Whether the two statements contradict each other, if the accused has signed both: [`SignedHeader::contradicts`].
+    /// Whether the two statements contradict each other, if the accused has signed both:
+    /// [`SignedHeader::contradicts`].
     #[must_use]
     pub fn contradicts(&self) -> bool {
         self.first.contradicts(&self.second)
@@ -81,7 +84,8 @@ impl Accusation {
         credentials.verify(&self.accuser, &self.statement(), &self.signature)
     }
 
-    /// Whether the accused signed both statements, and they contradict each other; none if nobody can say what it has signed.
+    /// Whether the accused signed both statements, and they contradict each other; none if nobody
+    /// can say what it has signed.
     pub(crate) fn is_right(&self, credentials: &dyn Credentials) -> Option<bool> {
         // Two that do not contradict each other convict nobody, whoever has signed them.
         if !self.contradicts() {

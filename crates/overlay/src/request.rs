@@ -204,8 +204,9 @@ impl Requests {
         self.open.retain(|_, request| !unwanted(&request.purpose));
     }
 
-    /// A sign of life of `peer`: its requests of ring maintenance get all their tries back, within bounds,
-    /// because only their messages were lost. Not so for lookups, which had better go another way.
+    /// A sign of life of `peer`: its requests of ring maintenance get all their tries back, within
+    /// bounds, because only their messages were lost. Not so for lookups, which had better go
+    /// another way.
     pub(crate) fn extend(&mut self, peer: &RingKey, retries: u32) {
         if !self.repeated {
             return;
@@ -262,8 +263,8 @@ impl Requests {
         late
     }
 
-    /// An answer came at `now`. Which of its repetitions it answers is not known: the pace counts only those that were not repeated, health the time
-    /// since the first.
+    /// An answer came at `now`. Which of its repetitions it answers is not known: the pace counts
+    /// only those that were not repeated, health the time since the first.
     pub(crate) fn answered(&mut self, now: Instant, request: &Request, retries: u32) {
         let time = now.saturating_duration_since(request.sent);
         self.health.answered(time);

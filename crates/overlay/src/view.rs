@@ -1,10 +1,11 @@
 //! [`View`]: a member's signed statement of its group.
 //!
-//! A view has a number, and names the view before it by its hash, so that what one member says forms a chain. Two
-//! views of one member with the same number are proof that it told two stories: [`SignedHeader::contradicts`].
+//! A view has a number, and names the view before it by its hash, so that what one member says
+//! forms a chain. Two views of one member with the same number are proof that it told two stories:
+//! [`SignedHeader::contradicts`].
 //!
-//! The signature covers a [`Header`], which has the hash of the group's keys and not the keys: so a header alone proves
-//! what was signed, in 192 bytes.
+//! The signature covers a [`Header`], which has the hash of the group's keys and not the keys: so a
+//! header alone proves what was signed, in 192 bytes.
 
 #![cfg_attr(
     not(test),
@@ -31,7 +32,8 @@ const CONTEXT: &[u8] = b"ringway view 1";
 pub struct Header {
     /// Who states it.
     pub author: RingKey,
-    /// The author's start (upper 32 bits) and how many views it has signed since (lower 32 bits). Both only go up.
+    /// The author's start (upper 32 bits) and how many views it has signed since (lower 32 bits).
+    /// Both only go up.
     pub number: u64,
     /// The hash of the author's view before this one; zeroes for the first after a start.
     pub previous: [u8; HASH_LEN],
@@ -93,8 +95,8 @@ impl SignedHeader {
         )
     }
 
-    /// Whether no honest member signs both: the same number for two statements, or a next view that names
-    /// another view as the one before it. Both signatures have to be checked, too.
+    /// Whether no honest member signs both: the same number for two statements, or a next view that
+    /// names another view as the one before it. Both signatures have to be checked, too.
     #[must_use]
     pub fn contradicts(&self, other: &SignedHeader) -> bool {
         let (a, b) = (&self.header, &other.header);
@@ -155,8 +157,9 @@ impl View {
         self.signed.header.number
     }
 
-    /// Whether the view holds together: the group is the one that was signed, goes clockwise once, has the author in it,
-    /// and the author signed it. Whether it has expired is another question.
+    /// Whether the view holds together: the group is the one that was signed, goes clockwise once,
+    /// has the author in it, and the author signed it. Whether it has expired is another
+    /// question.
     #[must_use]
     pub fn is_valid(&self, credentials: &dyn Credentials) -> bool {
         self.group.len() <= MAX_GROUP

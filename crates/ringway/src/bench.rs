@@ -1,4 +1,5 @@
-//! `ringway bench`: the project's own figures, measured on this machine, beside their limits and their peers.
+//! `ringway bench`: the project's own figures, measured on this machine, beside their limits and
+//! their peers.
 
 mod authority;
 mod beside;

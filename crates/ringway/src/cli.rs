@@ -66,10 +66,12 @@ pub(crate) struct Cli {
 /// Options of every command.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Global {
-    /// Folder with this member's identity, certificate and transfers [default: $RINGWAY_HOME, else $XDG_DATA_HOME/ringway, else ~/.local/share/ringway]
+    /// Folder with this member's identity, certificate and transfers [default: $RINGWAY_HOME, else
+    /// $XDG_DATA_HOME/ringway, else ~/.local/share/ringway]
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) home: Option<PathBuf>,
-    /// Print results as JSON, one object a line, each with a `schema` field, and errors as such on stderr; `man`, `completions`, `--help` and `--version` print text all the same
+    /// Print results as JSON, one object a line, each with a `schema` field, and errors as such on
+    /// stderr; `man`, `completions`, `--help` and `--version` print text all the same
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// No progress and no notes on stderr
@@ -83,16 +85,20 @@ pub(crate) struct Global {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show the main job on one machine: a ring of separate processes on loopback, real transfers, a killed router, classified captures
+    /// Show the main job on one machine: a ring of separate processes on loopback, real transfers,
+    /// a killed router, classified captures
     Demo(DemoArgs),
-    /// The ring owner's work: found a ring, serve it, invite and revoke members, have them change their keys
+    /// The ring owner's work: found a ring, serve it, invite and revoke members, have them change
+    /// their keys
     #[command(subcommand, arg_required_else_help = true)]
     Ring(RingCommand),
-    /// Enrol this machine as a member: by an invitation read from stdin or a file, or by a request and the owner's reply
+    /// Enrol this machine as a member: by an invitation read from stdin or a file, or by a request
+    /// and the owner's reply
     Join(JoinArgs),
     /// Run the member daemon in the foreground
     Node(NodeArgs),
-    /// Change this member's key where the authority cannot be reached: by a request and the owner's reply
+    /// Change this member's key where the authority cannot be reached: by a request and the owner's
+    /// reply
     Rotate(RotateArgs),
     /// Show what the member daemon sees: the ring around it, its links, its counters
     #[command(after_help = "Examples:\n  ringway status\n  ringway status --json")]

@@ -134,12 +134,14 @@ pub(crate) async fn node(context: &Context, args: &NodeArgs) -> Result<(), Failu
     }
 }
 
-/// Puts this program in its own place, in the same process: nothing of the member that it was stays behind, neither a socket nor the old
-/// key in memory, and whoever watches the process sees none end.
+/// Puts this program in its own place, in the same process: nothing of the member that it was stays
+/// behind, neither a socket nor the old key in memory, and whoever watches the process sees none
+/// end.
 fn start_anew() -> Failure {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_else(|| "ringway".into());
-    // The file that runs, also if another version has been installed in its place: that one counts from the next start.
+    // The file that runs, also if another version has been installed in its place: that one counts
+    // from the next start.
     let mut command = Command::new("/proc/self/exe");
     let error = command.arg0(name).args(arguments).exec();
     Failure::failed(format_args!(

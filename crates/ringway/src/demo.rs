@@ -12,7 +12,8 @@
 //! | `captures` | step 7: captures classified |
 //! | `report` | what was checked |
 //!
-//! Every process but the demo itself ends when its stdin closes, so that even a demo that is killed leaves none behind.
+//! Every process but the demo itself ends when its stdin closes, so that even a demo that is killed
+//! leaves none behind.
 
 mod captures;
 mod exchange;

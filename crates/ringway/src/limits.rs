@@ -4,37 +4,44 @@ use std::time::Duration;
 
 /// Bytes of an invitation file or of what `join` reads from stdin.
 ///
-/// Source: an invite has at most 512 characters; the rest is room for blank lines around it. A longer text is refused as no invite.
+/// Source: an invite has at most 512 characters; the rest is room for blank lines around it. A
+/// longer text is refused as no invite.
 pub(crate) const INVITATION: u64 = 4_096;
 
 /// Bytes of a file with a request for admission or a reply.
 ///
-/// Source: `ringway_node::limits::ADMISSION_TEXT`, and blank lines around it. A longer file is refused as neither.
+/// Source: `ringway_node::limits::ADMISSION_TEXT`, and blank lines around it. A longer file is
+/// refused as neither.
 pub(crate) const ADMISSION: u64 = 80_000;
 
 /// Characters of a member's id that are enough to know it by.
 ///
-/// Source: 16 characters of base32 are 80 bits: nobody makes keys until one begins alike. Fewer are refused.
+/// Source: 16 characters of base32 are 80 bits: nobody makes keys until one begins alike. Fewer are
+/// refused.
 pub(crate) const ID_BEGINNING: usize = 16;
 
 /// Time between two looks at the transfers of `transfers --watch`.
 ///
-/// Source: fast enough for an eye, and a thousand transfers cost the daemon under 1 % of a core. A change in between is shown at the next look.
+/// Source: fast enough for an eye, and a thousand transfers cost the daemon under 1 % of a core. A
+/// change in between is shown at the next look.
 pub(crate) const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Time between two progress lines where stderr is no terminal.
 ///
-/// Source: a log of an hour's transfer stays below a thousand lines. Changes in between are not shown.
+/// Source: a log of an hour's transfer stays below a thousand lines. Changes in between are not
+/// shown.
 pub(crate) const PROGRESS_LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How long the runtime may take to end after a command is done.
 ///
-/// Source: longer than a write to a slow disk. Past it, what still runs is abandoned; all state on disk is crash-safe.
+/// Source: longer than a write to a slow disk. Past it, what still runs is abandoned; all state on
+/// disk is crash-safe.
 pub(crate) const RUNTIME_END: Duration = Duration::from_secs(3);
 
 /// How long one short-lived command of the demo may take.
 ///
-/// Source: the slowest, an enrolment on two busy cores in a debug build, takes below 5 s. Past it the step fails.
+/// Source: the slowest, an enrolment on two busy cores in a debug build, takes below 5 s. Past it
+/// the step fails.
 pub(crate) const DEMO_COMMAND: Duration = Duration::from_secs(60);
 
 /// How long a daemon of the demo may take until it says that it is ready.
@@ -44,7 +51,8 @@ pub(crate) const DEMO_READY: Duration = Duration::from_secs(60);
 
 /// How long the demo's ring may take until its invariant holds, and to heal.
 ///
-/// Source: a few rounds of stabilisation take seconds; nobody should look at a demo for longer than a minute without news. Past it the step fails and shows the last difference.
+/// Source: a few rounds of stabilisation take seconds; nobody should look at a demo for longer than
+/// a minute without news. Past it the step fails and shows the last difference.
 pub(crate) const DEMO_RING: Duration = Duration::from_secs(60);
 
 /// How long the demo's transfers may take beyond the time that the upload limit gives them.
@@ -54,12 +62,14 @@ pub(crate) const DEMO_TRANSFER_SLACK: Duration = Duration::from_secs(180);
 
 /// Time that the demo's two transfers take together at the demo's upload limit, in seconds.
 ///
-/// Source: room for two measurements of [`DEMO_SHARE_WINDOW`] with settling before each. A shorter time would end the smaller file before the second.
+/// Source: room for two measurements of [`DEMO_SHARE_WINDOW`] with settling before each. A shorter
+/// time would end the smaller file before the second.
 pub(crate) const DEMO_TRANSFER_SECONDS: u64 = 16;
 
 /// Time over which the demo measures how two transfers share the upload.
 ///
-/// Source: long against the second over which the daemon refills its limit. A shorter one measures bursts.
+/// Source: long against the second over which the daemon refills its limit. A shorter one measures
+/// bursts.
 pub(crate) const DEMO_SHARE_WINDOW: Duration = Duration::from_secs(2);
 
 /// Time that the demo lets pass after a change of priority before it measures.
@@ -69,7 +79,8 @@ pub(crate) const DEMO_SETTLING: Duration = Duration::from_secs(1);
 
 /// Time between two looks at something that the demo waits for.
 ///
-/// Source: seven members asked one after another by a process each. A change in between is seen at the next look.
+/// Source: seven members asked one after another by a process each. A change in between is seen at
+/// the next look.
 pub(crate) const DEMO_POLL: Duration = Duration::from_millis(300);
 
 /// How long the demo's daemons may take to end by themselves.
@@ -79,7 +90,8 @@ pub(crate) const DEMO_GRACE: Duration = Duration::from_secs(5);
 
 /// How often the demo chooses new ports and starts over because another program took one.
 ///
-/// Source: ports are tried before they are used, so that even one collision is rare. Past it the demo fails and says so.
+/// Source: ports are tried before they are used, so that even one collision is rare. Past it the
+/// demo fails and says so.
 pub(crate) const DEMO_PORT_ATTEMPTS: u32 = 4;
 
 /// Lines of each process's log that a failed demo shows.
@@ -89,7 +101,8 @@ pub(crate) const DEMO_LOG_TAIL: usize = 8;
 
 /// Texts that the demo looks up at most until one belongs to a router that it may kill.
 ///
-/// Source: with three of five routers allowed, 64 texts miss all of them with a chance below 10⁻⁹ unless their arcs are tiny. Past it the step fails.
+/// Source: with three of five routers allowed, 64 texts miss all of them with a chance below 10⁻⁹
+/// unless their arcs are tiny. Past it the step fails.
 pub(crate) const DEMO_KEYS: usize = 64;
 
 /// How long the two members of a benchmark may take to reach each other.
@@ -109,17 +122,20 @@ pub(crate) const BENCH_CHILD_END: Duration = Duration::from_secs(3);
 
 /// How long the endpoints of a benchmark's flow may take to end after its connection was closed.
 ///
-/// Source: a closed connection is kept for three probe timeouts (RFC 9000, 10.2), each of a round trip
-/// and its deviations: a fraction of a second. Past it, the line goes before them, and they complain of it.
+/// Source: a closed connection is kept for three probe timeouts (RFC 9000, 10.2), each of a round
+/// trip and its deviations: a fraction of a second. Past it, the line goes before them, and they
+/// complain of it.
 pub(crate) const BENCH_FLOW_END: Duration = Duration::from_secs(3);
 
 /// Bytes of standard input that `put` reads.
 ///
-/// Source: more than a record may have, so that what is too long is refused and not cut. Past it the rest is not read.
+/// Source: more than a record may have, so that what is too long is refused and not cut. Past it
+/// the rest is not read.
 pub(crate) const RECORD_INPUT: u64 = 4096;
 
 /// Events that wait to be written down.
-/// Source: chosen: a minute of a thousand decisions a second. Past it further ones are lost and counted.
+/// Source: chosen: a minute of a thousand decisions a second. Past it further ones are lost and
+/// counted.
 pub(crate) const AUDIT_BACKLOG: usize = 65_536;
 
 /// Events of one transaction.
@@ -155,12 +171,13 @@ pub(crate) const GATE_REQUEST: u64 = 2_097_152;
 pub(crate) const GATE_REQUEST_TIME: Duration = Duration::from_secs(30);
 
 /// Time between two looks whether the packet filter's rules are as they were put in.
-/// Source: chosen: two short programs each. Until then what a firewall takes out with its own rules is missing.
+/// Source: chosen: two short programs each. Until then what a firewall takes out with its own rules
+/// is missing.
 pub(crate) const RULES_LOOK: Duration = Duration::from_secs(10);
 
 /// Requests to the gateway's daemon that are under way at once.
-/// Source: chosen: some people and a program that watches; each has a thread and [`GATE_REQUEST`] bytes at most. Past it a
-/// further one waits until one has ended, at most [`GATE_REQUEST_TIME`].
+/// Source: chosen: some people and a program that watches; each has a thread and [`GATE_REQUEST`]
+/// bytes at most. Past it a further one waits until one has ended, at most [`GATE_REQUEST_TIME`].
 pub(crate) const GATE_REQUESTS: usize = 16;
 
 /// Time that one connection for metrics may take; others wait meanwhile.
@@ -172,7 +189,8 @@ pub(crate) const METRICS_TIME: Duration = Duration::from_secs(5);
 pub(crate) const METRICS_PAUSE: Duration = Duration::from_millis(100);
 
 /// Bytes of a file that says where members listen.
-/// Source: chosen: [`MAX_MEMBERS`](ringway_gateway::limits::MAX_MEMBERS) lines of an IPv6 address and an id. Past it the file is refused.
+/// Source: chosen: [`MAX_MEMBERS`](ringway_gateway::limits::MAX_MEMBERS) lines of an IPv6 address
+/// and an id. Past it the file is refused.
 pub(crate) const MAX_MEMBERS_FILE: usize = 8_388_608;
 
 /// Flows of one queue that are told at once.

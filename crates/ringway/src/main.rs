@@ -17,8 +17,8 @@
 //! | `ports` | free ports on loopback, for the demo and the benchmarks |
 //! | `signals`, `logging`, `limits` | what the rest needs from the system, and every bound |
 //!
-//! A command never reads the member's files by itself: it asks the daemon, over the socket in the home folder. Only
-//! `join`, `node`, `rotate` and `ring …` open them.
+//! A command never reads the member's files by itself: it asks the daemon, over the socket in the
+//! home folder. Only `join`, `node`, `rotate` and `ring …` open them.
 
 mod bench;
 mod cli;

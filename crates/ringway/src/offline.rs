@@ -101,7 +101,8 @@ pub(crate) fn read(path: &Path, what: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Asks the person at the terminal. Where there is none, or stdin was `file`, `instead` has to be given.
+/// Asks the person at the terminal. Where there is none, or stdin was `file`, `instead` has to be
+/// given.
 pub(crate) fn ask(file: &Path, question: &str, instead: &str) -> Result<String, Failure> {
     if file == Path::new("-") || !io::stdin().is_terminal() {
         return Err(Failure::usage(format_args!(

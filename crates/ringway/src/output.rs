@@ -101,7 +101,8 @@ impl Output {
         }
     }
 
-    /// Tells how far something long has come: an object on stderr for programs, or a line for people.
+    /// Tells how far something long has come: an object on stderr for programs, or a line for
+    /// people.
     pub(crate) fn progress<T: Serialize>(
         self,
         schema: &'static str,

@@ -9,8 +9,8 @@ use crate::failure::Failure;
 /// First port tried.
 const LOWEST: u16 = 20_000;
 
-/// Number of pairs of ports from there: all below the range from which Linux gives ports to outgoing connections
-/// (32 768 up), so that a port stays free between the trial and its use.
+/// Number of pairs of ports from there: all below the range from which Linux gives ports to
+/// outgoing connections (32 768 up), so that a port stays free between the trial and its use.
 const PAIRS: u16 = 6_000;
 
 /// Hands out ports that nobody uses now, none of them twice.

@@ -38,7 +38,8 @@ pub(crate) async fn ping(context: &Context, args: PingArgs) -> Result<(), Failur
 /// Digits of a router's id that are shown where its name is not known.
 const SHOWN_ROUTER_DIGITS: usize = 8;
 
-/// An address for people. That of a relay is two ids of 52 characters: the name of the router says as much.
+/// An address for people. That of a relay is two ids of 52 characters: the name of the router says
+/// as much.
 pub(crate) fn shown(address: &str, via: Option<&str>) -> String {
     match (address.strip_prefix("relay://"), via) {
         (Some(_), Some(name)) => format!("relay via {name}"),

@@ -57,7 +57,8 @@ async fn wait(closed: Option<oneshot::Receiver<()>>) {
     }
 }
 
-/// A thread of its own, because a read from stdin cannot be cancelled and must not hold the runtime up at the end.
+/// A thread of its own, because a read from stdin cannot be cancelled and must not hold the runtime
+/// up at the end.
 fn stdin_closes() -> oneshot::Receiver<()> {
     let (sender, receiver) = oneshot::channel();
     std::thread::spawn(move || {

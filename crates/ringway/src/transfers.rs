@@ -237,7 +237,8 @@ fn table(transfers: &[TransferStatus]) -> Table {
     table
 }
 
-/// Round trip, queueing delay with that of the way back where it is known, packets lost, and window of what is being sent.
+/// Round trip, queueing delay with that of the way back where it is known, packets lost, and window
+/// of what is being sent.
 fn path(report: Option<&PathReport>) -> [String; 4] {
     let Some(report) = report else {
         return [(); 4].map(|()| "-".to_owned());
@@ -253,7 +254,8 @@ fn path(report: Option<&PathReport>) -> [String; 4] {
     ]
 }
 
-/// Why a transfer waits or has failed, or else why it is not faster, and with whom it shares a queue.
+/// Why a transfer waits or has failed, or else why it is not faster, and with whom it shares a
+/// queue.
 fn note(transfer: &TransferStatus) -> String {
     let why = transfer.reason.clone().or_else(|| limit(transfer));
     let parts = [why, shared(&transfer.shares_with)];
@@ -348,7 +350,8 @@ mod tests {
 
     use super::*;
 
-    /// What `transfers --help` says of the notes: the note that people see, and the words of `limited_by` for it.
+    /// What `transfers --help` says of the notes: the note that people see, and the words of
+    /// `limited_by` for it.
     fn explained() -> Vec<(String, Vec<String>)> {
         let command = <crate::cli::Cli as clap::CommandFactory>::command();
         let help = command.find_subcommand("transfers").unwrap();

@@ -1,11 +1,13 @@
-//! Measures the mail transport through a Postfix of its own on loopback (needs root and the packages `postfix` and `procmail`):
+//! Measures the mail transport through a Postfix of its own on loopback (needs root and the
+//! packages `postfix` and `procmail`):
 //!
 //! ```sh
 //! cargo run --release -p ringway-transport --example mail_throughput [COUNT]
 //! ```
 //!
-//! First COUNT (1 000) messages of 11, 407 and 1 221 bytes one after the other, each sent once the one before has arrived; then ten times
-//! as many of 1 200 bytes handed over at once. The receiver gets them by LMTP, from a Maildir, or from procmail through a named pipe.
+//! First COUNT (1 000) messages of 11, 407 and 1 221 bytes one after the other, each sent once the
+//! one before has arrived; then ten times as many of 1 200 bytes handed over at once. The receiver
+//! gets them by LMTP, from a Maildir, or from procmail through a named pipe.
 
 #![allow(
     clippy::print_stdout,

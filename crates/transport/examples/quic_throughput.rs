@@ -1,8 +1,10 @@
-//! Loopback throughput of one QUIC stream, one thread a side: `quic_throughput [MEGABYTES] [ROUNDS]`.
+//! Loopback throughput of one QUIC stream, one thread a side: `quic_throughput [MEGABYTES]
+//! [ROUNDS]`.
 //!
-//! Alternates our controller (priority 1, 4 and 0) and the QUIC stack's CUBIC, and prints the medians
-//! in Gbit/s of payload: by the clock, counted at the receiver, and per core of each side, by the CPU
-//! time of its thread, which a busy machine disturbs less. Build it with `--release`; Linux only.
+//! Alternates our controller (priority 1, 4 and 0) and the QUIC stack's CUBIC, and prints the
+//! medians in Gbit/s of payload: by the clock, counted at the receiver, and per core of each side,
+//! by the CPU time of its thread, which a busy machine disturbs less. Build it with `--release`;
+//! Linux only.
 
 #![allow(
     clippy::print_stdout,

@@ -1,8 +1,9 @@
 //! What messages of 1 200 bytes over loopback UDP cost: `udp_messages [MESSAGES] [ROUNDS]`.
 //!
-//! Compares the `udp` transport, message by message and in batches, with bare sockets: one call for each datagram, and trains of
-//! datagrams (GSO and GRO). Prints the medians in nanoseconds of CPU time for each message, at the sender and at the receiver, each a
-//! thread of its own, and messages lost. Build it with `--release`; Linux only.
+//! Compares the `udp` transport, message by message and in batches, with bare sockets: one call for
+//! each datagram, and trains of datagrams (GSO and GRO). Prints the medians in nanoseconds of CPU
+//! time for each message, at the sender and at the receiver, each a thread of its own, and messages
+//! lost. Build it with `--release`; Linux only.
 
 #![allow(
     clippy::print_stdout,
@@ -97,7 +98,8 @@ impl Progress {
     }
 }
 
-/// Sends `messages` messages by `send`, which takes how many and says how many went; CPU time for each, and how many were lost.
+/// Sends `messages` messages by `send`, which takes how many and says how many went; CPU time for
+/// each, and how many were lost.
 fn send_all(messages: u64, progress: &Progress, mut send: impl FnMut(usize) -> usize) -> [f64; 2] {
     let (mut sent, mut lost) = (0, 0);
     let before = cpu();
@@ -115,7 +117,8 @@ fn send_all(messages: u64, progress: &Progress, mut send: impl FnMut(usize) -> u
     [time.as_nanos() as f64 / sent as f64, lost as f64]
 }
 
-/// Runs a receiver, which says where it listens, until the sender's socket has said goodbye with an empty datagram.
+/// Runs a receiver, which says where it listens, until the sender's socket has said goodbye with an
+/// empty datagram.
 fn run(
     receive: impl FnOnce(std::sync::mpsc::Sender<SocketAddr>, &Progress) + Send + 'static,
     send: impl FnOnce(SocketAddr, &Progress) -> [f64; 2],

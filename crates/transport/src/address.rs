@@ -67,8 +67,9 @@ impl Protocol {
         }
     }
 
-    /// Cost of sending over this protocol unless somebody says otherwise; less is better, no unit. By what it takes of the
-    /// network and of other people: a datagram, a stream, a stream through a proxy, somebody's program, somebody's router, a mailbox.
+    /// Cost of sending over this protocol unless somebody says otherwise; less is better, no unit.
+    /// By what it takes of the network and of other people: a datagram, a stream, a stream
+    /// through a proxy, somebody's program, somebody's router, a mailbox.
     pub const fn usual_cost(self) -> u32 {
         match self {
             Self::Udp => 10,
@@ -81,8 +82,9 @@ impl Protocol {
         }
     }
 
-    /// Whether its addresses lead to a member without saying which host it is, and messages over it show the peer none either. Over
-    /// others a member that hides its address neither advertises nor sends. A program of the operator's own is not trusted with that.
+    /// Whether its addresses lead to a member without saying which host it is, and messages over it
+    /// show the peer none either. Over others a member that hides its address neither
+    /// advertises nor sends. A program of the operator's own is not trusted with that.
     pub const fn hides_the_host(self) -> bool {
         match self {
             Self::Smtp | Self::Relay => true,
@@ -111,7 +113,8 @@ impl fmt::Display for Protocol {
 }
 
 /// Where a member can be reached over one transport. Written `udp://192.0.2.1:7000`,
-/// `wss://example.org/ringway`, `smtp://mail@example.org?X-Ringway=k3`, `exec://name/opaque`, `relay://ROUTER/MEMBER`.
+/// `wss://example.org/ringway`, `smtp://mail@example.org?X-Ringway=k3`, `exec://name/opaque`,
+/// `relay://ROUTER/MEMBER`.
 ///
 /// IPv4 addresses mapped into IPv6 are taken as the IPv4 addresses that they are by every way into
 /// this crate, so that one endpoint has one address (and one budget).
@@ -187,7 +190,8 @@ impl Address {
         self.ip().is_some_and(is_private)
     }
 
-    /// The same endpoint as it travels: IPv4 mapped into IPv6 becomes IPv4, scope and flow label go.
+    /// The same endpoint as it travels: IPv4 mapped into IPv6 becomes IPv4, scope and flow label
+    /// go.
     #[must_use]
     pub fn canonical(self) -> Self {
         match self {
@@ -200,7 +204,8 @@ impl Address {
 
     /// Whether one may send to it at all: one host and one port, as far as the text shows.
     ///
-    /// False for port 0, the unspecified address, multicast and broadcast, and for a member that would pass on to itself.
+    /// False for port 0, the unspecified address, multicast and broadcast, and for a member that
+    /// would pass on to itself.
     pub fn is_dialable(&self) -> bool {
         if let Self::Relay(relay) = self {
             return relay.parent != relay.member;
@@ -214,8 +219,8 @@ impl Address {
         })
     }
 
-    /// The bytes on the wire: of a socket 4 or 16 of the IP address, then 2 of the port, big endian; of a relay two ids; of
-    /// others their text.
+    /// The bytes on the wire: of a socket 4 or 16 of the IP address, then 2 of the port, big
+    /// endian; of a relay two ids; of others their text.
     pub(crate) fn to_wire(&self) -> Vec<u8> {
         match self {
             Self::Udp(socket) | Self::Tcp(socket) | Self::Quic(socket) => socket_to_wire(*socket),

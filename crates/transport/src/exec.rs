@@ -40,10 +40,11 @@ pub struct ExecOptions {
     pub cost: Option<u32>,
 }
 
-/// The `exec` transport: a child program moves the messages. Dropping it kills the program and all that it started.
+/// The `exec` transport: a child program moves the messages. Dropping it kills the program and all
+/// that it started.
 ///
-/// We start the program, and it speaks frames on its standard input and output. What it does with messages is its own
-/// matter: a shared folder (`examples/exec-folder`), a radio, a chat network.
+/// We start the program, and it speaks frames on its standard input and output. What it does with
+/// messages is its own matter: a shared folder (`examples/exec-folder`), a radio, a chat network.
 ///
 /// # Frames
 /// A frame is a length (four bytes, big endian, of all that follows), one byte of kind, and a body:
@@ -55,23 +56,27 @@ pub struct ExecOptions {
 /// | `M` | us: send a message | the same |
 /// | `L` | the child | one line of text for our log |
 ///
-/// An address in a frame is what stands behind `exec://NAME/` in an address, at most about 190 bytes of visible ASCII: in
-/// a frame to the child the one to send to, in a frame from it the one to answer to. It may be empty if there is none.
+/// An address in a frame is what stands behind `exec://NAME/` in an address, at most about 190
+/// bytes of visible ASCII: in a frame to the child the one to send to, in a frame from it the one
+/// to answer to. It may be empty if there is none.
 ///
-/// The hello names the `version` of these frames (1), the `mtu` (1 to 65 536 bytes), the `cost` (UDP has 10, TCP 20;
-/// less is better), the `latency` class (`interactive`, `seconds` or `minutes`) and our own `addresses`, which may be
-/// missing if nobody can reach us. Unknown fields are ignored:
+/// The hello names the `version` of these frames (1), the `mtu` (1 to 65 536 bytes), the `cost`
+/// (UDP has 10, TCP 20; less is better), the `latency` class (`interactive`, `seconds` or
+/// `minutes`) and our own `addresses`, which may be missing if nobody can reach us. Unknown fields
+/// are ignored:
 ///
 /// ```json
 /// {"version": 1, "mtu": 16384, "cost": 200, "latency": "seconds", "addresses": ["oslo"]}
 /// ```
 ///
 /// # What a child may rely on
-/// Messages may be lost, doubled and come in any order; the child need not repeat anything, and should drop what it cannot send now.
-/// Its environment has `PATH` and what the options add, its working directory is `/`, and it leads a process group. What it
-/// writes to stderr goes to our log, at most [`EXEC_LINES`](crate::limits::EXEC_LINES) lines a minute. When its standard input ends it should end,
-/// and when we stop, it and its group are killed. If it ends, breaks the frames or is stuck, it is started anew, after pauses
-/// that grow up to [`EXEC_PAUSE_LONGEST`]; until then nothing is sent.
+/// Messages may be lost, doubled and come in any order; the child need not repeat anything, and
+/// should drop what it cannot send now. Its environment has `PATH` and what the options add, its
+/// working directory is `/`, and it leads a process group. What it writes to stderr goes to our
+/// log, at most [`EXEC_LINES`](crate::limits::EXEC_LINES) lines a minute. When its standard input
+/// ends it should end, and when we stop, it and its group are killed. If it ends, breaks the frames
+/// or is stuck, it is started anew, after pauses that grow up to [`EXEC_PAUSE_LONGEST`]; until then
+/// nothing is sent.
 #[derive(Debug)]
 pub struct ExecTransport {
     shared: Arc<Shared>,
@@ -114,7 +119,8 @@ impl ExecTransport {
     /// [`EXEC_HELLO_TIME`].
     ///
     /// # Errors
-    /// [`StartError`] if the name is none, or the program does not start or does not introduce itself.
+    /// [`StartError`] if the name is none, or the program does not start or does not introduce
+    /// itself.
     pub async fn start(
         options: ExecOptions,
         incoming: mpsc::Sender<Incoming>,

@@ -105,7 +105,8 @@ impl Hello {
         self.sequence
     }
 
-    /// The addresses that this version understands, at most [`HELLO_ADDRESSES`], in the signer's order.
+    /// The addresses that this version understands, at most [`HELLO_ADDRESSES`], in the signer's
+    /// order.
     pub fn addresses(&self) -> &[AddressDescriptor] {
         &self.addresses
     }

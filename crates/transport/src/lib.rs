@@ -45,24 +45,30 @@
 //! | the core's `version`, `myIdentity` | the version in HELLO, PING and PONG; [`Validator::new`] |
 //!
 //! # Writing a transport
-//! In another language, or for others to install: a child program, see [`ExecTransport`] and `examples/exec-folder`.
+//! In another language, or for others to install: a child program, see [`ExecTransport`] and
+//! `examples/exec-folder`.
 //!
-//! Here: a module with options, and a type that implements [`Transport`]; `tcp` is the model. It must
-//! - start by its constructor, which takes a bounded channel, wraps it in an [`Inbox`], and fails with a
-//!   [`StartError`] that names the mend; and stop by being dropped, tasks and all;
-//! - send now or not at all: [`Link::offer`] puts a message into a bounded queue, or says why not and counts it;
+//! Here: a module with options, and a type that implements [`Transport`]; `tcp` is the model. It
+//! must
+//! - start by its constructor, which takes a bounded channel, wraps it in an [`Inbox`], and fails
+//!   with a [`StartError`] that names the mend; and stop by being dropped, tasks and all;
+//! - send now or not at all: [`Link::offer`] puts a message into a bounded queue, or says why not
+//!   and counts it;
 //! - do the same in [`Link::offer_all`], but leave uncounted what it does not take, if it can tell;
-//! - keep nothing of a stranger's that has no bound in [`limits`], and wait for nothing without a time limit;
+//! - keep nothing of a stranger's that has no bound in [`limits`], and wait for nothing without a
+//!   time limit;
 //! - end sessions that nobody holds once they are idle, if they cost anything while open;
-//! - accept only addresses that one host may be sent to ([`Transport::accepts`]), also once a name is resolved;
-//! - advertise only addresses at which it listens ([`Transport::addresses`]), with its true [`LatencyClass`];
+//! - accept only addresses that one host may be sent to ([`Transport::accepts`]), also once a name
+//!   is resolved;
+//! - advertise only addresses at which it listens ([`Transport::addresses`]), with its true
+//!   [`LatencyClass`];
 //! - trust nothing: who sent a message is proved above.
 //!
 //! Its [`Protocol`] and [`Address`] come first, as they are on the wire.
 //!
 //! # Run loop
-//! The validator reads no clock and sends nothing. After any `handle_*` drain `poll_transmit`, ask for the HELLOs that
-//! `poll_hello_wanted` names, then wait for input or for `poll_timeout`:
+//! The validator reads no clock and sends nothing. After any `handle_*` drain `poll_transmit`, ask
+//! for the HELLOs that `poll_hello_wanted` names, then wait for input or for `poll_timeout`:
 //!
 //! ```
 //! use std::time::Instant;

@@ -114,7 +114,8 @@ impl Signer for SigningKey {
     }
 }
 
-/// The bytes that are signed: the context's length (two bytes, big endian), the context, the message.
+/// The bytes that are signed: the context's length (two bytes, big endian), the context, the
+/// message.
 ///
 /// The length in front keeps a signature for one purpose from being one for another.
 /// Contexts are literals shorter than 65 536 bytes.

@@ -1,12 +1,13 @@
 //! Path choice: which of a peer's addresses to send to now. Sans-IO.
 //!
-//! A [`Paths`] holds every way to one peer that could be used: addresses that validation has proved, and addresses
-//! from which the peer was heard. It sends over the cheapest that works. What *works* means the way out:
-//! only the answer to a probe that went over a path shows that the path carries what we send; what comes in over it
-//! shows nothing of that. So the way out and the way back may differ, and a one-way path is left.
+//! A [`Paths`] holds every way to one peer that could be used: addresses that validation has
+//! proved, and addresses from which the peer was heard. It sends over the cheapest that works. What
+//! *works* means the way out: only the answer to a probe that went over a path shows that the path
+//! carries what we send; what comes in over it shows nothing of that. So the way out and the way
+//! back may differ, and a one-way path is left.
 //!
-//! Run loop: after any `handle_*` or command drain [`Paths::poll_probe`], then sleep until [`Paths::poll_timeout`] and call
-//! [`Paths::handle_timeout`].
+//! Run loop: after any `handle_*` or command drain [`Paths::poll_probe`], then sleep until
+//! [`Paths::poll_timeout`] and call [`Paths::handle_timeout`].
 
 mod entry;
 mod mtu;
@@ -31,7 +32,8 @@ use crate::member::MemberId;
 /// The paths to one peer.
 ///
 /// Getters: [`active`](Self::active), [`rtt`](Self::rtt), [`reports`](Self::reports). Commands:
-/// [`offer`](Self::offer), [`adopt`](Self::adopt), [`spend`](Self::spend), [`sent`](Self::sent), [`abandon`](Self::abandon).
+/// [`offer`](Self::offer), [`adopt`](Self::adopt), [`spend`](Self::spend), [`sent`](Self::sent),
+/// [`abandon`](Self::abandon).
 #[derive(Debug)]
 pub struct Paths {
     rules: PathRules,
@@ -84,8 +86,8 @@ impl Paths {
         }
     }
 
-    /// These are paths to `member`: what leaves over them counts against the quotas that it has set, and a path whose quota is used up
-    /// is not used before tomorrow.
+    /// These are paths to `member`: what leaves over them counts against the quotas that it has
+    /// set, and a path whose quota is used up is not used before tomorrow.
     #[must_use]
     pub fn with_quotas(mut self, member: MemberId, quotas: Quotas) -> Self {
         self.quotas = Some((member, quotas));
@@ -102,8 +104,9 @@ impl Paths {
         self.entry(self.active.as_ref()?)?.rtt
     }
 
-    /// Where an answer to what came over `address` goes: over the path in use, and back the way it came as well if the path in use
-    /// has not been shown to work of late. Both are small; one of them gets through.
+    /// Where an answer to what came over `address` goes: over the path in use, and back the way it
+    /// came as well if the path in use has not been shown to work of late. Both are small; one
+    /// of them gets through.
     pub fn for_answer(&self, now: Instant, address: &Address) -> Vec<Address> {
         let mut ways: Vec<Address> = self.active.iter().cloned().collect();
         let sure = self.active.as_ref().and_then(|active| self.entry(active));
@@ -154,7 +157,8 @@ impl Paths {
         entries
     }
 
-    /// Command: these addresses of the peer are proved by validation. They replace those of an earlier call.
+    /// Command: these addresses of the peer are proved by validation. They replace those of an
+    /// earlier call.
     pub fn offer(&mut self, now: Instant, proved: &[Proved]) {
         self.entries.retain(|entry| {
             let offered = proved
@@ -187,9 +191,9 @@ impl Paths {
         self.choose(now);
     }
 
-    /// Command: a handshake has been completed over this address. It is used: the peer may have restarted, and then it is nowhere
-    /// else. The path in use until now is probed and taken again if it is better and still works; it stays if the new one is of a
-    /// slower class.
+    /// Command: a handshake has been completed over this address. It is used: the peer may have
+    /// restarted, and then it is nowhere else. The path in use until now is probed and taken
+    /// again if it is better and still works; it stays if the new one is of a slower class.
     pub fn adopt(&mut self, now: Instant, descriptor: &AddressDescriptor) {
         self.observe(descriptor).prove(now, None);
         let address = &descriptor.address;
@@ -216,8 +220,9 @@ impl Paths {
         self.choose(now);
     }
 
-    /// Command: as many messages are about to leave over `address`. False if the peer's quota for the day does not allow it; then they
-    /// must not leave, and [`Self::active`] may be another path now.
+    /// Command: as many messages are about to leave over `address`. False if the peer's quota for
+    /// the day does not allow it; then they must not leave, and [`Self::active`] may be another
+    /// path now.
     pub fn spend(&mut self, now: Instant, address: &Address, messages: u32) -> bool {
         let Some((member, quotas)) = &self.quotas else {
             return true;
@@ -234,10 +239,12 @@ impl Paths {
         self.waiting_since.get_or_insert(now);
     }
 
-    /// A packet of so many bytes left over the path in use; `full` if more was to leave than it had room for.
+    /// A packet of so many bytes left over the path in use; `full` if more was to leave than it had
+    /// room for.
     pub fn sent_packet(&mut self, bytes: usize, full: bool) {
         let long = bytes > limits::UDP_MTU;
-        // Small talk is no reason to find out what else a path carries, or whether it still carries long packets.
+        // Small talk is no reason to find out what else a path carries, or whether it still carries
+        // long packets.
         if !full && !long {
             return;
         }
@@ -251,8 +258,9 @@ impl Paths {
         }
     }
 
-    /// Something authentic came over this address. An address that is new is probed: the peer seems to have moved, or has
-    /// a way back of its own. It is not used before the probe is answered: a sender's address can be forged.
+    /// Something authentic came over this address. An address that is new is probed: the peer seems
+    /// to have moved, or has a way back of its own. It is not used before the probe is
+    /// answered: a sender's address can be forged.
     pub fn handle_heard(&mut self, now: Instant, descriptor: &AddressDescriptor) {
         let entry = self.observe(descriptor);
         entry.heard = Some(now);
@@ -360,7 +368,8 @@ impl Paths {
         })
     }
 
-    /// The peer has answered from an address that it does not advertise, and nothing shows that it still is where it was.
+    /// The peer has answered from an address that it does not advertise, and nothing shows that it
+    /// still is where it was.
     fn has_moved(&self, now: Instant, address: &Address) -> bool {
         let is_quiet = |entry: &Entry| entry.is_quiet(now);
         let active = self.active.as_ref().and_then(|address| self.entry(address));
@@ -427,7 +436,8 @@ impl Paths {
         let target = match (active, best) {
             (None, best) => best.map(|entry| entry.address.clone()),
             (Some(active), Some(best)) if self.is_worth_it(now, active, best) => {
-                // Freshly proved, or else proved first: nobody leaves a path that works for one that did.
+                // Freshly proved, or else proved first: nobody leaves a path that works for one
+                // that did.
                 best.is_fresh(now).then(|| best.address.clone())
             }
             _ => None,
@@ -440,7 +450,8 @@ impl Paths {
         self.look_for_better(now);
     }
 
-    /// Hysteresis: a cheaper kind of path is worth a change, the same kind only when it is clearly faster.
+    /// Hysteresis: a cheaper kind of path is worth a change, the same kind only when it is clearly
+    /// faster.
     fn is_worth_it(&self, now: Instant, active: &Entry, best: &Entry) -> bool {
         if best.address == active.address {
             return false;
@@ -472,7 +483,8 @@ impl Paths {
         self.waiting_since = None;
     }
 
-    /// Paths that would be better than the one in use are probed now and then, others are left to validation.
+    /// Paths that would be better than the one in use are probed now and then, others are left to
+    /// validation.
     fn look_for_better(&mut self, now: Instant) {
         let active = self.active.as_ref().and_then(|address| self.entry(address));
         let kind = active.map(Entry::kind);

@@ -1,8 +1,10 @@
-//! Places for connections: when all are taken, whoever has proved nothing and been quiet for longest makes room.
+//! Places for connections: when all are taken, whoever has proved nothing and been quiet for
+//! longest makes room.
 //!
-//! Without that somebody could take all places of a listener by connections that say nothing, and nobody else would get through. An honest
-//! newcomer proves itself within a few round trips; to push it out before that, an attacker must open as many connections as there are
-//! places within that time, again and again.
+//! Without that somebody could take all places of a listener by connections that say nothing, and
+//! nobody else would get through. An honest newcomer proves itself within a few round trips; to
+//! push it out before that, an attacker must open as many connections as there are places within
+//! that time, again and again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -62,8 +64,8 @@ impl Places {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place. If there is none, the guest that has been quiet for longest is asked to go ([`Place::must_go`]); `None` if all
-    /// are kept.
+    /// Takes a place. If there is none, the guest that has been quiet for longest is asked to go
+    /// ([`Place::must_go`]); `None` if all are kept.
     pub fn take(self: &Arc<Self>) -> Option<Place> {
         let mut taken = self.taken();
         if taken.guests.len().saturating_add(taken.kept) >= self.most {
@@ -106,12 +108,14 @@ impl Place {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Completes when the place is wanted for somebody else. Whoever has it ends the connection then.
+    /// Completes when the place is wanted for somebody else. Whoever has it ends the connection
+    /// then.
     pub async fn must_go(&self) {
         self.go.notified().await;
     }
 
-    /// It has done something that is worth waiting for: it is no longer the one that was quiet for longest.
+    /// It has done something that is worth waiting for: it is no longer the one that was quiet for
+    /// longest.
     pub fn touch(&self) {
         let mut standing = self.standing();
         let mut taken = self.places.taken();
@@ -123,7 +127,8 @@ impl Place {
         }
     }
 
-    /// Whoever has the place has proved itself, or is in use: it is not asked to go, until [`Self::release`] is called as often.
+    /// Whoever has the place has proved itself, or is in use: it is not asked to go, until
+    /// [`Self::release`] is called as often.
     pub fn keep(&self) {
         let mut standing = self.standing();
         standing.holders = standing.holders.saturating_add(1);

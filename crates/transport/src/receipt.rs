@@ -1,10 +1,12 @@
-//! Receipts: a member's signed word that another one answered at an address, and what passes a HELLO on with them.
+//! Receipts: a member's signed word that another one answered at an address, and what passes a
+//! HELLO on with them.
 //!
 //! A receipt is `[body, signature]`, both byte strings; the body is the array
-//! `[version, challenger, member, protocol, address, when, lifetime]`. A [`Referral`] is `[version, hello, [receipt, …]]`,
-//! all of them byte strings as their signers made them.
+//! `[version, challenger, member, protocol, address, when, lifetime]`. A [`Referral`] is `[version,
+//! hello, [receipt, …]]`, all of them byte strings as their signers made them.
 //!
-//! A receipt proves nothing to anybody else: its signer may lie. It says which addresses are worth a PING, and which first.
+//! A receipt proves nothing to anybody else: its signer may lie. It says which addresses are worth
+//! a PING, and which first.
 
 use bytes::Bytes;
 use minicbor::{Decoder, decode};
@@ -33,8 +35,8 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Signs that `member` answered a PING at `address`, at `when` (Unix time, seconds), and that this counts for `lifetime`
-    /// seconds.
+    /// Signs that `member` answered a PING at `address`, at `when` (Unix time, seconds), and that
+    /// this counts for `lifetime` seconds.
     pub fn sign(
         challenger: &dyn Signer,
         member: MemberId,
@@ -75,7 +77,8 @@ impl Receipt {
         Self::decode_if(bytes, |_, _| true)?.ok_or_else(|| malformed("no receipt").into())
     }
 
-    /// As [`Self::decode`], but verifies only if `wanted` says so of challenger and member: a signature costs 40 µs.
+    /// As [`Self::decode`], but verifies only if `wanted` says so of challenger and member: a
+    /// signature costs 40 µs.
     pub(crate) fn decode_if(
         bytes: &[u8],
         wanted: impl FnOnce(&MemberId, &MemberId) -> bool,
@@ -142,8 +145,8 @@ impl Receipt {
         self.when
     }
 
-    /// Whether it counts at `unix` (seconds), if at most `longest` seconds are believed. Clocks may differ by
-    /// [`RECEIPT_SKEW`].
+    /// Whether it counts at `unix` (seconds), if at most `longest` seconds are believed. Clocks may
+    /// differ by [`RECEIPT_SKEW`].
     pub fn is_fresh(&self, unix: u64, longest: u64) -> bool {
         let lifetime = u64::from(self.lifetime).min(longest);
         let ends = self.when.saturating_add(lifetime);
@@ -151,8 +154,9 @@ impl Receipt {
     }
 }
 
-/// A third member's HELLO as it is passed on, with receipts for its addresses. Nothing in it is verified yet: the HELLO by
-/// [`Hello::decode`](crate::Hello::decode), the receipts by [`Self::vouched_for`].
+/// A third member's HELLO as it is passed on, with receipts for its addresses. Nothing in it is
+/// verified yet: the HELLO by [`Hello::decode`](crate::Hello::decode), the receipts by
+/// [`Self::vouched_for`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Referral {
     hello: Bytes,
@@ -160,7 +164,8 @@ pub struct Referral {
 }
 
 impl Referral {
-    /// Passes on an encoded HELLO with encoded receipts. Receipts past [`REFERRAL_RECEIPTS`] stay behind.
+    /// Passes on an encoded HELLO with encoded receipts. Receipts past [`REFERRAL_RECEIPTS`] stay
+    /// behind.
     ///
     /// # Errors
     /// `TooLong` if one of them is longer than any such is.

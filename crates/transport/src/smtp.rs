@@ -38,14 +38,17 @@ use crate::web_tls::WebTls;
 /// The `smtp` transport. Dropping it stops it; what was not mailed yet is lost.
 ///
 /// # Out
-/// The first message to a mailbox leaves at once by a relay, the organisation's mail server; what follows is collected for a
-/// moment and leaves as one mail. Mails are few: when an hour's or a day's budget is spent, messages are dropped. A mail looks like a bounce, so no list and no
-/// vacation programme passes it on or answers it, and it bears the header by which its receiver filters.
+/// The first message to a mailbox leaves at once by a relay, the organisation's mail server; what
+/// follows is collected for a moment and leaves as one mail. Mails are few: when an hour's or a
+/// day's budget is spent, messages are dropped. A mail looks like a bounce, so no list and no
+/// vacation programme passes it on or answers it, and it bears the header by which its receiver
+/// filters.
 ///
 /// # In
-/// Mails come from any number of [`MailSource`]s. One is ours if it bears our filter header and a container that is
-/// whole; all else is counted and left where it is. Nothing proves the sender or the reply address here: that is
-/// done above, as for every transport. An answer to a forged reply address is one mail within the budgets.
+/// Mails come from any number of [`MailSource`]s. One is ours if it bears our filter header and a
+/// container that is whole; all else is counted and left where it is. Nothing proves the sender or
+/// the reply address here: that is done above, as for every transport. An answer to a forged reply
+/// address is one mail within the budgets.
 #[derive(Debug)]
 pub struct SmtpTransport {
     shared: Arc<Shared>,
@@ -75,8 +78,8 @@ impl SmtpTransport {
     /// Starts receiving and sending, as far as so configured. Call it inside a tokio runtime.
     ///
     /// # Errors
-    /// [`StartError`] if a listener, a file or an option cannot be used. A relay or an IMAP server that does not answer is
-    /// no error: it is tried again.
+    /// [`StartError`] if a listener, a file or an option cannot be used. A relay or an IMAP server
+    /// that does not answer is no error: it is tried again.
     pub fn start(
         options: SmtpOptions,
         incoming: mpsc::Sender<Incoming>,
@@ -338,7 +341,8 @@ pub(crate) fn cut_pipe(data: &[u8]) {
     cutter.end(|_| {});
 }
 
-/// Reads what a POP3 server answers, kept up to `limit` bytes of its lines, in pieces of `piece` bytes.
+/// Reads what a POP3 server answers, kept up to `limit` bytes of its lines, in pieces of `piece`
+/// bytes.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn read_pop3(limit: Option<usize>, piece: usize, data: &[u8]) {
     use self::incoming::pop3::answer::{Shape, read_anything};

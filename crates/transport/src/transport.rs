@@ -1,4 +1,5 @@
-//! What a transport is: the trait, the session handle, and the message that arrives. Read this first.
+//! What a transport is: the trait, the session handle, and the message that arrives. Read this
+//! first.
 //!
 //! Messages are unreliable, unordered and at most [`Transport::mtu`] bytes long; whoever needs more
 //! builds it on top. A transport knows nothing of members or encryption: it moves bytes between
@@ -58,15 +59,15 @@ pub trait Transport: fmt::Debug + Send + Sync {
 
 /// What a transport implements for one session.
 pub trait Link: fmt::Debug + Send + Sync {
-    /// Sends one message now or not at all. Never blocks. Counts what became of it, but not [`SendError::WouldBlock`]: the caller
-    /// may still have a use for the message.
+    /// Sends one message now or not at all. Never blocks. Counts what became of it, but not
+    /// [`SendError::WouldBlock`]: the caller may still have a use for the message.
     ///
     /// # Errors
     /// [`SendError`].
     fn offer(&self, message: &[u8]) -> Result<(), SendError>;
 
-    /// Offers messages in order until the system takes no more; how many have gone. This default offers them one by one; a
-    /// transport that can hand over many at once does better.
+    /// Offers messages in order until the system takes no more; how many have gone. This default
+    /// offers them one by one; a transport that can hand over many at once does better.
     ///
     /// # Errors
     /// `Closed` only.
@@ -113,7 +114,8 @@ impl Session {
     /// Sends one message now or not at all. Never blocks; success is no proof of arrival.
     ///
     /// # Errors
-    /// `TooLarge` past the MTU, `WouldBlock` if the system's buffer is full, `OverBudget` (mail), `Closed` for good.
+    /// `TooLarge` past the MTU, `WouldBlock` if the system's buffer is full, `OverBudget` (mail),
+    /// `Closed` for good.
     pub fn send(&self, message: &[u8]) -> Result<(), SendError> {
         let sent = self.link.offer(message);
         if sent == Err(SendError::WouldBlock) {
@@ -122,9 +124,10 @@ impl Session {
         sent
     }
 
-    /// Sends leading messages in order, with as few calls of the system as the transport can; never blocks. Says how many of them
-    /// have gone: sent, lost on the way out, or longer than the MTU and dropped; each is counted. If that is not all, the system takes
-    /// no more right now: the rest is dropped and counted.
+    /// Sends leading messages in order, with as few calls of the system as the transport can; never
+    /// blocks. Says how many of them have gone: sent, lost on the way out, or longer than the
+    /// MTU and dropped; each is counted. If that is not all, the system takes no more right
+    /// now: the rest is dropped and counted.
     ///
     /// # Errors
     /// `Closed` for good; some may have gone nevertheless.
@@ -191,7 +194,8 @@ impl Inbox {
         true
     }
 
-    /// Puts messages of one session into the queue, in order; as many as it takes. The rest is dropped and counted.
+    /// Puts messages of one session into the queue, in order; as many as it takes. The rest is
+    /// dropped and counted.
     ///
     /// False once nobody receives any more: the transport may stop.
     pub(crate) fn deliver_all(

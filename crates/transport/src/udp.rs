@@ -1,7 +1,7 @@
 //! Messages in UDP datagrams: one socket for all sessions, one message a datagram.
 //!
-//! Where the system can, a run of messages goes in as one train and comes out as one (segmentation offload: GSO and GRO), and
-//! several trains are had with one call.
+//! Where the system can, a run of messages goes in as one train and comes out as one (segmentation
+//! offload: GSO and GRO), and several trains are had with one call.
 
 mod receive;
 mod send;

@@ -31,8 +31,8 @@ use crate::path::{Proved, Quotas};
 /// Decides which addresses are real. Sans-IO: it neither reads a clock nor sends.
 ///
 /// Run loop: after any `handle_*`, drain [`poll_transmit`](Self::poll_transmit) and
-/// [`poll_hello_wanted`](Self::poll_hello_wanted), then sleep until [`poll_timeout`](Self::poll_timeout) and call
-/// [`handle_timeout`](Self::handle_timeout).
+/// [`poll_hello_wanted`](Self::poll_hello_wanted), then sleep until
+/// [`poll_timeout`](Self::poll_timeout) and call [`handle_timeout`](Self::handle_timeout).
 #[derive(Debug)]
 pub struct Validator {
     me: MemberId,
@@ -57,7 +57,8 @@ pub struct Validator {
 pub enum HelloOutcome {
     /// It is the newest of its member; its addresses replace the earlier ones.
     Accepted,
-    /// It is known already. Of its addresses those that have not answered get another PING, within the budgets.
+    /// It is known already. Of its addresses those that have not answered get another PING, within
+    /// the budgets.
     Repeated,
     /// A newer one is known already.
     Stale,
@@ -148,8 +149,9 @@ impl Validator {
         self.handle_hello_from(now, hello, &|_| true)
     }
 
-    /// As [`Self::handle_hello`], for the addresses that are `believed` to be worth a PING: private ones, for example, lead
-    /// to somebody else unless the member is at the same site as we are.
+    /// As [`Self::handle_hello`], for the addresses that are `believed` to be worth a PING: private
+    /// ones, for example, lead to somebody else unless the member is at the same site as we
+    /// are.
     pub fn handle_hello_from(
         &mut self,
         now: Instant,
@@ -163,7 +165,8 @@ impl Validator {
         outcome
     }
 
-    /// Makes a HELLO's addresses the member's, if it is newer than what is known. No PING leaves yet.
+    /// Makes a HELLO's addresses the member's, if it is newer than what is known. No PING leaves
+    /// yet.
     fn take_up(
         &mut self,
         now: Instant,
@@ -285,8 +288,9 @@ impl Validator {
         true
     }
 
-    /// Command: the member is wanted now. Its addresses that have ceased to answer are tried again, within the budgets, although they
-    /// had been given up or put off. Those that have never answered wait for its HELLO: ask for it.
+    /// Command: the member is wanted now. Its addresses that have ceased to answer are tried again,
+    /// within the budgets, although they had been given up or put off. Those that have never
+    /// answered wait for its HELLO: ask for it.
     pub fn retry(&mut self, now: Instant, member: &MemberId) {
         let Some(advertiser) = self.members.get_mut(member) else {
             return;
@@ -310,7 +314,8 @@ impl Validator {
         self.queue.pop_front()
     }
 
-    /// The next member whose HELLO is wanted (again), because a PING to an address that it names was lost. Ask it, if it can be asked.
+    /// The next member whose HELLO is wanted (again), because a PING to an address that it names
+    /// was lost. Ask it, if it can be asked.
     pub fn poll_hello_wanted(&mut self) -> Option<MemberId> {
         self.hellos_wanted.pop_first()
     }
@@ -383,7 +388,8 @@ impl Validator {
         })
     }
 
-    /// Getter: the member's valid addresses with their round-trip times, cheapest first, then fastest.
+    /// Getter: the member's valid addresses with their round-trip times, cheapest first, then
+    /// fastest.
     pub fn usable(&self, now: Instant, member: &MemberId) -> Vec<(AddressDescriptor, Duration)> {
         let Some(advertiser) = self.members.get(member) else {
             return Vec::new();

@@ -29,11 +29,13 @@ use crate::web_tls::WebTls;
 /// How to start a [`WsTransport`].
 #[derive(Debug, Clone)]
 pub struct WsOptions {
-    /// Where to listen for plain WebSocket; port 0 lets the system choose. `None` for a leaf: it only dials out.
+    /// Where to listen for plain WebSocket; port 0 lets the system choose. `None` for a leaf: it
+    /// only dials out.
     pub listen: Option<SocketAddr>,
     /// The one path that the server answers at: begins with `/`, has letters, digits and `/._-`.
     pub path: String,
-    /// Addresses to advertise instead of the one listened on: those of the web server in front of us.
+    /// Addresses to advertise instead of the one listened on: those of the web server in front of
+    /// us.
     pub advertise: Vec<WebAddress>,
     /// A PEM file of authorities that are believed besides the system's, for `wss`.
     pub extra_roots: Option<PathBuf>,
@@ -61,8 +63,8 @@ impl Default for WsOptions {
 
 /// The `ws` transport. Dropping it closes its listener and all its connections.
 ///
-/// The server speaks plain WebSocket and answers one path; everything else gets 404. TLS is the work of
-/// a web server in front of it, such as nginx, which passes that one path on:
+/// The server speaks plain WebSocket and answers one path; everything else gets 404. TLS is the
+/// work of a web server in front of it, such as nginx, which passes that one path on:
 ///
 /// ```text
 /// location /ringway {
@@ -73,8 +75,9 @@ impl Default for WsOptions {
 /// }
 /// ```
 ///
-/// Both sides name the subprotocol `ringway`. Text frames and longer messages end the connection. A ping every
-/// [`WS_KEEP_ALIVE`](crate::limits::WS_KEEP_ALIVE) keeps proxies from closing it, and finds out who is gone.
+/// Both sides name the subprotocol `ringway`. Text frames and longer messages end the connection. A
+/// ping every [`WS_KEEP_ALIVE`](crate::limits::WS_KEEP_ALIVE) keeps proxies from closing it, and
+/// finds out who is gone.
 #[derive(Debug)]
 pub struct WsTransport {
     options: WsOptions,
@@ -90,7 +93,8 @@ impl WsTransport {
     /// Starts listening, if so configured. Call it inside a tokio runtime.
     ///
     /// # Errors
-    /// [`StartError`] if the address cannot be bound, the path is none, or the file of authorities cannot be used.
+    /// [`StartError`] if the address cannot be bound, the path is none, or the file of authorities
+    /// cannot be used.
     pub fn start(
         mut options: WsOptions,
         incoming: mpsc::Sender<Incoming>,

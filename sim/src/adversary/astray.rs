@@ -59,7 +59,8 @@ impl Adversary {
         view
     }
 
-    /// Names members of the other side of the ring, sends whoever looks for an owner back, and hands messages on to anybody.
+    /// Names members of the other side of the ring, sends whoever looks for an owner back, and
+    /// hands messages on to anybody.
     pub(super) fn misroute(&self, from: RingKey, message: &Message) -> Reaction {
         match message {
             Message::GetNear { id, point } => {

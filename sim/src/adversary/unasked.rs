@@ -1,4 +1,5 @@
-//! What traitors say without having been asked: what others said before, what nobody has signed, and that they go.
+//! What traitors say without having been asked: what others said before, what nobody has signed,
+//! and that they go.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -43,7 +44,8 @@ impl Overheard {
 }
 
 impl Adversary {
-    /// Besides being honest to `from`, the traitor `me` says something to it or to others, now and then.
+    /// Besides being honest to `from`, the traitor `me` says something to it or to others, now and
+    /// then.
     pub(super) fn unasked(&mut self, behaviour: Behaviour, me: RingKey, from: RingKey) -> Reaction {
         let said = match behaviour {
             // Seldom enough that answers to what is said again do not feed themselves.
@@ -71,7 +73,8 @@ impl Adversary {
         all.find(|key| !self.known.contains_key(*key)).copied()
     }
 
-    /// Something that somebody said to a traitor before, for another member than the one who has just spoken, most of the time.
+    /// Something that somebody said to a traitor before, for another member than the one who has
+    /// just spoken, most of the time.
     fn replayed(&self, from: RingKey) -> Option<(RingKey, Message)> {
         let count = u64::try_from(self.overheard.messages.len()).ok()?;
         let at = (self.coin >> 40).checked_rem(count)?;
@@ -80,8 +83,8 @@ impl Adversary {
         Some((to, message.clone()))
     }
 
-    /// Of an honest member: of two views that it may have signed, of one that it has not; or in the name of another honest member, so that this one would seem
-    /// to accuse falsely.
+    /// Of an honest member: of two views that it may have signed, of one that it has not; or in the
+    /// name of another honest member, so that this one would seem to accuse falsely.
     fn accusation(&self, me: RingKey) -> Option<Message> {
         let honest = self.somebody_honest()?;
         let after = self.overheard.stories.range(honest..);

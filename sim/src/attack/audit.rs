@@ -8,13 +8,15 @@ use crate::adversary::Behaviour;
 use crate::report::{Check, Failure, RingConfig};
 use crate::ring::RingSim;
 
-/// After so many times the interval between two of its fingers a member of a ring of 1 000 has looked all of them up.
+/// After so many times the interval between two of its fingers a member of a ring of 1 000 has
+/// looked all of them up.
 const PASS: u32 = 40;
 
 /// How the liars of a ring fared.
 #[derive(Clone, Debug, Default)]
 pub struct Convictions {
-    /// The times after which they were convicted, from their first day as liars on, in order. Who was not is missing.
+    /// The times after which they were convicted, from their first day as liars on, in order. Who
+    /// was not is missing.
     pub after: Vec<Duration>,
     /// How many liars there were.
     pub liars: usize,
@@ -22,8 +24,10 @@ pub struct Convictions {
     pub innocent: usize,
 }
 
-/// In a ring of `members`, every tenth begins to lie once everybody knows the views of its fingers, so that those who look them up again are no strangers. What
-/// becomes of them within `patience`, where each member looks up one of its fingers every `finger_interval`: those who are asked then are strangers, too.
+/// In a ring of `members`, every tenth begins to lie once everybody knows the views of its fingers,
+/// so that those who look them up again are no strangers. What becomes of them within `patience`,
+/// where each member looks up one of its fingers every `finger_interval`: those who are asked then
+/// are strangers, too.
 ///
 /// # Errors
 ///

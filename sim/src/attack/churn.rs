@@ -1,4 +1,5 @@
-//! Members that come and go while a ring is looked at: honest ones, traitors, and ones that have been there before.
+//! Members that come and go while a ring is looked at: honest ones, traitors, and ones that have
+//! been there before.
 
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use super::{Attack, traitor, whole};
 use crate::report::Failure;
 use crate::ring::RingSim;
 
-/// Of those who run already, so many random honest ones are who a newcomer has been told of, as by the ring's zone in DNS.
+/// Of those who run already, so many random honest ones are who a newcomer has been told of, as by
+/// the ring's zone in DNS.
 const TOLD: usize = 5;
 
 /// Who is in a ring.
@@ -41,7 +43,8 @@ impl Attack {
         2.0 * self.churn * whole(self.members) / 3_600.0
     }
 
-    /// The same with its lookups over as long as it takes until so many members have come or gone, if that is longer.
+    /// The same with its lookups over as long as it takes until so many members have come or gone,
+    /// if that is longer.
     #[must_use]
     pub fn until_changes(mut self, changes: u32) -> Attack {
         let takes = f64::from(changes) / self.changes_a_second();

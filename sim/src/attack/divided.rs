@@ -1,4 +1,5 @@
-//! Rings whose network is divided so that one side has more than its share of traitors, and is made whole again.
+//! Rings whose network is divided so that one side has more than its share of traitors, and is made
+//! whole again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,7 +18,8 @@ use crate::seed::spread;
 /// A ring, and how its network is divided.
 #[derive(Clone, Debug)]
 pub struct Divided {
-    /// The ring as a whole; its `traitors` is the share of the larger side. Its lookups begin when the ring is one again.
+    /// The ring as a whole; its `traitors` is the share of the larger side. Its lookups begin when
+    /// the ring is one again.
     pub attack: Attack,
     /// Members of the smaller side.
     pub small: usize,
@@ -50,7 +52,8 @@ pub struct Reunion {
     pub outcome: Outcome,
 }
 
-/// Divides a ring at rest, lets the division stand, makes the network whole, and sees what becomes of the ring.
+/// Divides a ring at rest, lets the division stand, makes the network whole, and sees what becomes
+/// of the ring.
 ///
 /// # Errors
 ///
@@ -98,7 +101,8 @@ pub fn divided(divided: &Divided) -> Result<Reunion, Failure> {
     Ok(reunion)
 }
 
-/// Whether all that `key` knows around it are traitors, though there is an honest member within its true group.
+/// Whether all that `key` knows around it are traitors, though there is an honest member within its
+/// true group.
 fn eclipsed(sim: &RingSim, key: &RingKey) -> bool {
     let members = sim.members();
     let place = members.partition_point(|member| member < key);

@@ -16,13 +16,15 @@ use crate::seed::spread;
 /// How a ring forms.
 #[derive(Clone, Debug)]
 pub struct Forming {
-    /// The ring that is to be, and what is looked up in it. Its `before` begins when the ring has settled.
+    /// The ring that is to be, and what is looked up in it. Its `before` begins when the ring has
+    /// settled.
     pub attack: Attack,
     /// Routers that come at the same moment.
     pub burst: usize,
     /// Time between two such moments.
     pub pause: Duration,
-    /// Of those who run already, honest or not, so many random ones are who a newcomer has been told of, as by the ring's zone in DNS.
+    /// Of those who run already, honest or not, so many random ones are who a newcomer has been
+    /// told of, as by the ring's zone in DNS.
     pub told: usize,
     /// How long the ring may take to settle after the last has come.
     pub patience: Duration,
@@ -49,7 +51,8 @@ pub struct Formed {
     pub honest: usize,
     /// Time that each of them took to join, in order. Who did not is missing.
     pub joined_after: Vec<Duration>,
-    /// Time after the last had come until no honest member's first successor hid another honest one; none if that did not come about.
+    /// Time after the last had come until no honest member's first successor hid another honest
+    /// one; none if that did not come about.
     pub settled_after: Option<Duration>,
     /// Honest members of whom that was so at the end of that time.
     pub placed: usize,
@@ -89,7 +92,8 @@ pub fn forming(forming: &Forming) -> Result<Formed, Failure> {
 
 type Arrived = (People, Vec<(RingKey, Duration)>);
 
-/// All come. Gives who they are, and when each honest one came. The founder is honest: it is the ring owner's own.
+/// All come. Gives who they are, and when each honest one came. The founder is honest: it is the
+/// ring owner's own.
 fn arrive(forming: &Forming, sim: &mut RingSim, rng: &mut StdRng) -> Result<Arrived, Failure> {
     let attack = &forming.attack;
     let others = attack.members.saturating_sub(1);
@@ -125,7 +129,8 @@ fn arrive(forming: &Forming, sim: &mut RingSim, rng: &mut StdRng) -> Result<Arri
     Ok((people, arrived))
 }
 
-/// How many honest members have a first successor that hides no honest member: between the two stands none.
+/// How many honest members have a first successor that hides no honest member: between the two
+/// stands none.
 #[must_use]
 pub fn placed(sim: &RingSim) -> usize {
     let honest = |key: &RingKey| sim.behaviour(key).is_none();

@@ -1,4 +1,5 @@
-//! Messages through a ring with traitors in it: how many arrive, and by how many ways they had to go.
+//! Messages through a ring with traitors in it: how many arrive, and by how many ways they had to
+//! go.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,8 +31,8 @@ pub struct Deliveries {
     pub delivered: usize,
     /// Delivered to anybody else, or twice, or without having been sent.
     pub amiss: usize,
-    /// How many of those that are known to have arrived took one way, two, and so on; none were to a point of
-    /// the sender's own, and the fourth is the straight one.
+    /// How many of those that are known to have arrived took one way, two, and so on; none were to
+    /// a point of the sender's own, and the fourth is the straight one.
     pub by_ways: BTreeMap<u32, usize>,
     /// Virtual time until the sender knew, in order.
     pub elapsed: Vec<Duration>,
@@ -65,7 +66,8 @@ pub enum Receivers {
     Points,
 }
 
-/// A message. Who starts again counts its messages anew, so that its number is not enough to tell it.
+/// A message. Who starts again counts its messages anew, so that its number is not enough to tell
+/// it.
 #[derive(Debug)]
 struct UnderWay {
     from: RingKey,

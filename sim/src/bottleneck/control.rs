@@ -13,9 +13,11 @@ pub struct Acked {
     pub packet: u64,
     /// When it left.
     pub sent: Duration,
-    /// Bytes that had been delivered when it left, and when the last of them was: a sample of the rate.
+    /// Bytes that had been delivered when it left, and when the last of them was: a sample of the
+    /// rate.
     pub delivered: (u64, Duration),
-    /// For how long the receiver held back the acknowledgement after the newest packet, as QUIC's receivers say.
+    /// For how long the receiver held back the acknowledgement after the newest packet, as QUIC's
+    /// receivers say.
     pub held: Duration,
     /// Its time on the way, as the receiver's clock tells it, if that is known.
     pub one_way: Option<Duration>,
@@ -42,15 +44,18 @@ pub trait Control {
     fn window(&self) -> u64;
     /// Bytes per second, if packets are paced.
     fn pacing_rate(&self) -> Option<u64>;
-    /// Bytes that may leave at once when the pacer has waited: two packets, if nothing else is known.
+    /// Bytes that may leave at once when the pacer has waited: two packets, if nothing else is
+    /// known.
     fn burst(&self) -> u64 {
         2 * PACKET
     }
     /// A packet has left.
     fn on_sent(&mut self, now: Duration, packet: u64);
-    /// One acknowledgement: `acked` in order, `delivered` bytes in all, `in_flight` bytes still under way.
+    /// One acknowledgement: `acked` in order, `delivered` bytes in all, `in_flight` bytes still
+    /// under way.
     fn on_acked(&mut self, now: Duration, acked: &[Acked], delivered: u64, in_flight: u64);
-    /// Packets are deemed lost, with when they left. With `timeout` nothing has come through for long.
+    /// Packets are deemed lost, with when they left. With `timeout` nothing has come through for
+    /// long.
     fn on_lost(&mut self, now: Duration, lost: &[(u64, Duration)], timeout: bool);
     /// The controller, if it is ours.
     fn controller(&mut self) -> Option<(&mut Controller, std::time::Instant)> {
@@ -65,8 +70,9 @@ pub struct Acknowledging {
     pub every: u32,
     /// At the latest after so long.
     pub delay: Duration,
-    /// Whether the last of several packets that left together is acknowledged at once: Linux' TCP sets PSH on it, at which a receiver that has
-    /// read all acknowledges. Source: __tcp_transmit_skb and tcp_cleanup_rbuf of Linux.
+    /// Whether the last of several packets that left together is acknowledged at once: Linux' TCP
+    /// sets PSH on it, at which a receiver that has read all acknowledges. Source:
+    /// __tcp_transmit_skb and tcp_cleanup_rbuf of Linux.
     pub pushed: bool,
 }
 

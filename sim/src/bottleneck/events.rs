@@ -33,8 +33,9 @@ type Entry = (Duration, u64, Event);
 
 /// Events by time, those of one time in the order in which they were added.
 ///
-/// Packets and acknowledgements overtake each other seldom, so events of their kinds are added in the order in which they happen: those wait in line,
-/// one lane a kind. A heap orders what is left, and stays small: with all in it, it took a third of a simulation's time.
+/// Packets and acknowledgements overtake each other seldom, so events of their kinds are added in
+/// the order in which they happen: those wait in line, one lane a kind. A heap orders what is left,
+/// and stays small: with all in it, it took a third of a simulation's time.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     lanes: [VecDeque<Entry>; LANES],
@@ -101,7 +102,8 @@ mod tests {
         let mut waiting = Vec::new();
         let mut now = Duration::ZERO;
         for packet in 0..20_000 {
-            // Few different times, so that many are the same, and some before others that wait already.
+            // Few different times, so that many are the same, and some before others that wait
+            // already.
             let when = now + Duration::from_millis(rng.random_range(0..20));
             let event = match rng.random_range(0..5) {
                 0 => Event::Departed { back: false },

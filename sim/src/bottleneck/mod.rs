@@ -1,7 +1,8 @@
-//! One bottleneck that flows share: packets wait in its queue, are dropped or marked by its discipline, and are acknowledged.
+//! One bottleneck that flows share: packets wait in its queue, are dropped or marked by its
+//! discipline, and are acknowledged.
 //!
-//! Flows send without end. What decides when their packets leave is a [`Control`]: the priority controller
-//! ([`crate::rivals::Priorities`]) or a model of TCP ([`crate::rivals`]).
+//! Flows send without end. What decides when their packets leave is a [`Control`]: the priority
+//! controller ([`crate::rivals::Priorities`]) or a model of TCP ([`crate::rivals`]).
 
 mod control;
 mod events;
@@ -28,7 +29,8 @@ pub use self::series::{Series, jain, median};
 
 /// Bytes of every packet on the wire.
 pub const PACKET: u64 = 1500;
-/// Bytes of every acknowledgement. Source: QUIC's over IPv4 and UDP, with few ranges; TCP's with time stamps are as long.
+/// Bytes of every acknowledgement. Source: QUIC's over IPv4 and UDP, with few ranges; TCP's with
+/// time stamps are as long.
 const ACK: u64 = 60;
 
 /// The simulation. Flows are named by the number that adding them returned.
@@ -134,7 +136,8 @@ impl Bottleneck {
         flow
     }
 
-    /// The flow's receiver is farther away than the others', behind the queue: its round trip is longer by so much.
+    /// The flow's receiver is farther away than the others', behind the queue: its round trip is
+    /// longer by so much.
     pub fn set_detour(&mut self, flow: usize, longer: Duration) {
         self.flows[flow].detour = longer;
     }

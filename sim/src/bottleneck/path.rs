@@ -26,7 +26,8 @@ pub struct Path {
     pub loss: f64,
     /// Probability that a packet takes so long that the next ones overtake it.
     pub reordering: f64,
-    /// The queue that acknowledgements pass, together with what flows the other way. Without one they never wait.
+    /// The queue that acknowledgements pass, together with what flows the other way. Without one
+    /// they never wait.
     pub back: Option<Back>,
 }
 
@@ -52,8 +53,9 @@ pub enum Jitter {
     Wireless(Wireless),
 }
 
-/// A medium that is shared by listening: each burst waits for its turn, which takes a gamma-distributed time; what comes
-/// meanwhile goes with it (aggregation); now and then the medium is taken for long.
+/// A medium that is shared by listening: each burst waits for its turn, which takes a
+/// gamma-distributed time; what comes meanwhile goes with it (aggregation); now and then the medium
+/// is taken for long.
 #[derive(Copy, Clone, Debug)]
 pub struct Wireless {
     /// Mean wait of a burst. Its shape is 2: the sum of two exponential waits.
@@ -74,7 +76,8 @@ impl Wireless {
 }
 
 impl Path {
-    /// `megabits` Mbit/s and a round trip of `rtt_ms` with a drop-tail queue of `products` bandwidth-delay products.
+    /// `megabits` Mbit/s and a round trip of `rtt_ms` with a drop-tail queue of `products`
+    /// bandwidth-delay products.
     #[must_use]
     pub fn drop_tail(megabits: f64, rtt_ms: u64, products: f64) -> Path {
         let rate = megabits * 125_000.0;

@@ -17,7 +17,8 @@ pub enum Discipline {
     CoDel(CoDel),
 }
 
-/// Random early detection, gentle. Source: Floyd and Jacobson 1993, with the values that `tc-red` recommends.
+/// Random early detection, gentle. Source: Floyd and Jacobson 1993, with the values that `tc-red`
+/// recommends.
 #[derive(Clone, Debug)]
 pub struct Red {
     /// Bytes on average from which on packets are dropped.

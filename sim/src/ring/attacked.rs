@@ -21,8 +21,8 @@ impl RingSim {
         self.adversary.behaviour(key)
     }
 
-    /// Starts all machines that do not run as members of one ring at rest, with all pointers and fingers as they should be.
-    /// Their groups fill within some seconds.
+    /// Starts all machines that do not run as members of one ring at rest, with all pointers and
+    /// fingers as they should be. Their groups fill within some seconds.
     pub fn settle(&mut self) {
         let keys: Vec<RingKey> = self.nodes.keys().collect();
         let (g, r) = (self.config.overlay.group, self.r());
@@ -87,8 +87,8 @@ impl RingSim {
         verdict.map_err(|violation| self.failure(violation.to_string()))
     }
 
-    /// Who may be named as the owner of `target`: the member that owns it, and, if that is a traitor that cannot always
-    /// be told from the dead, those after it up to one that can.
+    /// Who may be named as the owner of `target`: the member that owns it, and, if that is a
+    /// traitor that cannot always be told from the dead, those after it up to one that can.
     #[must_use]
     pub fn owners(&self, target: &RingKey) -> Vec<RingKey> {
         let members = self.nodes.from(target).filter(|(key, node)| {

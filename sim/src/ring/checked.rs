@@ -7,7 +7,8 @@ use crate::limits::CHECKED_PER_CHANGE;
 use crate::report::{Check, Failure};
 
 impl RingSim {
-    /// The invariant is a function of the members' states, so it is checked when one has changed; among traitors in a large ring, when some have.
+    /// The invariant is a function of the members' states, so it is checked when one has changed;
+    /// among traitors in a large ring, when some have.
     pub(super) fn check(&mut self) -> Result<(), Failure> {
         if let Some(wrong) = self.stated.take_wrong() {
             return Err(self.failure(wrong));

@@ -8,7 +8,8 @@ use ringway_overlay::RingKey;
 use super::Node;
 use crate::trust::FirstBytes;
 
-/// All machines. Each step of the simulation begins with finding one: in a large ring a tree would take most of the time of a step.
+/// All machines. Each step of the simulation begins with finding one: in a large ring a tree would
+/// take most of the time of a step.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
     all: Vec<Node>,

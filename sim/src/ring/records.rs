@@ -33,7 +33,8 @@ impl RingSim {
         }
     }
 
-    /// Has a member put a record; the result will be among [`take_records`](Self::take_records). False if it does not run or refused.
+    /// Has a member put a record; the result will be among [`take_records`](Self::take_records).
+    /// False if it does not run or refused.
     pub fn put(&mut self, from: RingKey, record: Record) -> bool {
         let now = self.instant();
         let done = self.with(from, |chord| chord.put(now, record).is_ok());
@@ -53,7 +54,8 @@ impl RingSim {
         std::mem::take(&mut self.records)
     }
 
-    /// One member learns of the owner's statement number `number`, as from DNS, and tells the others.
+    /// One member learns of the owner's statement number `number`, as from DNS, and tells the
+    /// others.
     pub fn state(&mut self, first: RingKey, number: u64) {
         self.heard.clear();
         let statement = self.registry.statement(number);

@@ -12,7 +12,8 @@ pub(super) struct Stated {
 }
 
 impl Stated {
-    /// Takes in what `author` says, if it is its own view: numbers never fall, and consecutive ones are links of one chain.
+    /// Takes in what `author` says, if it is its own view: numbers never fall, and consecutive ones
+    /// are links of one chain.
     pub(super) fn take_in(&mut self, author: RingKey, message: &Message) {
         let (Message::Announce { view } | Message::ViewIs { view, .. }) = message else {
             return;

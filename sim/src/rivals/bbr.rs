@@ -1,4 +1,5 @@
-//! TCP BBR, version 1. Source: Cardwell and others, *BBR: congestion-based congestion control*, and Linux' tcp_bbr.c.
+//! TCP BBR, version 1. Source: Cardwell and others, *BBR: congestion-based congestion control*, and
+//! Linux' tcp_bbr.c.
 
 use std::collections::VecDeque;
 use std::time::Duration;

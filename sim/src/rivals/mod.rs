@@ -1,6 +1,7 @@
 //! Those who share a bottleneck: models of TCP, and the priority controller.
 //!
-//! The models follow the published algorithms and Linux' constants; none uses code of the `dtl` crate.
+//! The models follow the published algorithms and Linux' constants; none uses code of the `dtl`
+//! crate.
 
 mod bbr;
 mod coupled;
@@ -24,8 +25,8 @@ const INITIAL: f64 = 10.0;
 /// Windows below this many packets are kept by pacing alone: QUIC stalls otherwise.
 const LEAST_WINDOW: u64 = 2;
 
-/// What the QUIC stack lets go at once when its pacer has waited: so long's worth, at least so many packets unless they take longer.
-/// Source: `pacing.rs` of noq-proto 1.4.
+/// What the QUIC stack lets go at once when its pacer has waited: so long's worth, at least so many
+/// packets unless they take longer. Source: `pacing.rs` of noq-proto 1.4.
 const BURST_USUAL: Duration = Duration::from_millis(2);
 const BURST_LEAST: u64 = 10;
 const BURST_MOST: Duration = Duration::from_millis(10);
@@ -37,14 +38,15 @@ fn saved_up(rate: u64) -> u64 {
     usual.min(bytes(BURST_MOST).max(PACKET))
 }
 
-/// Whether a window of so many packets is used, so that growing it means something. Source: Linux' tcp_is_cwnd_limited: half of it.
+/// Whether a window of so many packets is used, so that growing it means something. Source: Linux'
+/// tcp_is_cwnd_limited: half of it.
 fn is_used(window: f64, in_flight: u64) -> bool {
     let packet = PACKET as f64;
     in_flight as f64 + 2.0 * packet >= window * packet / 2.0
 }
 
-/// Leaves slow start before the queue is full. Source: Ha and Rhee, *Taming the elephants* (HyStart), as Linux has it: the delay
-/// of a round's first packets against the shortest ever.
+/// Leaves slow start before the queue is full. Source: Ha and Rhee, *Taming the elephants*
+/// (HyStart), as Linux has it: the delay of a round's first packets against the shortest ever.
 #[derive(Clone, Debug, Default)]
 struct HyStart {
     shortest: Option<Duration>,
@@ -54,7 +56,8 @@ struct HyStart {
 }
 
 impl HyStart {
-    /// True if the round trips say that a queue builds up. `next` is the number of the next packet to be sent.
+    /// True if the round trips say that a queue builds up. `next` is the number of the next packet
+    /// to be sent.
     fn leaves(&mut self, rtt: Duration, packet: u64, next: u64) -> bool {
         const SAMPLES: u32 = 8;
         if packet >= self.round_end {

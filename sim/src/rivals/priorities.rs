@@ -13,19 +13,22 @@ pub struct Priorities {
     controller: Controller,
     /// The simulation's zero.
     epoch: Instant,
-    /// How often the receiver's clock is told at most, and when it was; with every acknowledgement otherwise.
+    /// How often the receiver's clock is told at most, and when it was; with every acknowledgement
+    /// otherwise.
     told: Option<(Duration, Option<Duration>)>,
 }
 
 impl Priorities {
-    /// The receiver tells its clock apart from acknowledgements, once in `every` at most, as members do.
+    /// The receiver tells its clock apart from acknowledgements, once in `every` at most, as
+    /// members do.
     #[must_use]
     pub fn told_every(mut self, every: Duration) -> Priorities {
         self.told = Some((every, None));
         self
     }
 
-    /// A flow with a priority and the constants of `config`, whose datagrams become those of the simulation.
+    /// A flow with a priority and the constants of `config`, whose datagrams become those of the
+    /// simulation.
     ///
     /// # Errors
     /// As [`Priority::new`].

@@ -19,7 +19,8 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Plays it there: the scavenger alone, beside each TCP and with its kind, and two flows of priority 1.
+    /// Plays it there: the scavenger alone, beside each TCP and with its kind, and two flows of
+    /// priority 1.
     #[must_use]
     pub fn play(&self, algorithm: Algorithm, seed: u64) -> Vec<Figure> {
         let setting = Setting::on(self.path.clone(), algorithm);
@@ -32,8 +33,8 @@ impl Cell {
         figures
     }
 
-    /// Plays changes of the priority there, where hosts take their time to answer: from 0 to 1 to 2 to 0 (the paper's Figure 6) and from 1 to 4 to 0
-    /// beside a CUBIC.
+    /// Plays changes of the priority there, where hosts take their time to answer: from 0 to 1 to 2
+    /// to 0 (the paper's Figure 6) and from 1 to 4 to 0 beside a CUBIC.
     #[must_use]
     pub fn changes(&self, algorithm: Algorithm, seed: u64) -> Vec<Figure> {
         let setting = self.trembling(algorithm);

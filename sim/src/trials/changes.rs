@@ -62,8 +62,8 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// The route changes in second 30. Fifteen and forty seconds later the path is full again, with a short queue: a longer one has to be
-/// seen for ten seconds before it is believed.
+/// The route changes in second 30. Fifteen and forty seconds later the path is full again, with a
+/// short queue: a longer one has to be seen for ten seconds before it is believed.
 fn route(algorithm: Algorithm, seed: u64, from_ms: u64, to_ms: u64) -> Vec<Figure> {
     let path = Path::drop_tail(10.0, from_ms.max(to_ms), 2.0);
     let path = Path {
@@ -215,8 +215,9 @@ fn poisoned_by_tcp(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
     ]
 }
 
-/// Sets a priority now, and what it comes to: throughput of the two seconds after the longer of 2 s and 40 round trips ÷ that of the
-/// minute after, the least throughput of half a second ÷ that of the minute before, and what the change cost in drops.
+/// Sets a priority now, and what it comes to: throughput of the two seconds after the longer of 2 s
+/// and 40 round trips ÷ that of the minute after, the least throughput of half a second ÷ that of
+/// the minute before, and what the change cost in drops.
 struct Changed {
     before: f64,
     soon: f64,
@@ -242,7 +243,8 @@ fn change(run: &mut Run, flow: usize, priority: f64, settle: f64) -> Changed {
     }
 }
 
-/// When a flow has to be at its new share, in seconds after the change: two, or forty round trips if they are longer.
+/// When a flow has to be at its new share, in seconds after the change: two, or forty round trips
+/// if they are longer.
 pub(super) fn due(setting: &Setting) -> f64 {
     (40.0 * setting.path.rtt.as_secs_f64()).max(2.0)
 }
@@ -272,8 +274,9 @@ pub(super) fn figure_6(setting: &Setting, seed: u64) -> Vec<Figure> {
     ]
 }
 
-/// Beside one TCP from 1 to 4, and down to 0. What is given up at once is seen at what the TCP then has: as much as if the flow had ended, for it needs
-/// time to grow into the room, and priority 0 may have meanwhile what nobody uses.
+/// Beside one TCP from 1 to 4, and down to 0. What is given up at once is seen at what the TCP then
+/// has: as much as if the flow had ended, for it needs time to grow into the room, and priority 0
+/// may have meanwhile what nobody uses.
 pub(super) fn four_and_none(setting: &Setting, seed: u64) -> Vec<Figure> {
     let due = due(setting);
     let (up, down) = (72.0, 72.0 + due + 60.0);
@@ -343,7 +346,8 @@ fn alone_changes(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
     figures
 }
 
-/// The paper's Figure 7: five flows, of which four go to 1 and two of these to 2, and one stays at 0.
+/// The paper's Figure 7: five flows, of which four go to 1 and two of these to 2, and one stays at
+/// 0.
 pub(super) fn figure_7(setting: &Setting, seed: u64) -> Vec<Figure> {
     let mut run = setting.run(seed);
     let flows: Vec<usize> = (0..5).map(|n| run.ours(f64::from(n))).collect();

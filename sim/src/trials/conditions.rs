@@ -156,7 +156,8 @@ fn jitter(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
     all(&setting, seed)
 }
 
-/// One-way delays by a clock that drifts, for long enough that the drift is several times the target.
+/// One-way delays by a clock that drifts, for long enough that the drift is several times the
+/// target.
 fn clock(algorithm: Algorithm, seed: u64, drift: f64) -> Vec<Figure> {
     let mut setting = usual(algorithm);
     let offset = PERFECT.offset;

@@ -9,7 +9,8 @@ const SETTLED: f64 = 12.0;
 /// For how long to look at a path: long enough for a TCP to go up and down some times.
 fn span(setting: &Setting) -> f64 {
     let path = &setting.path;
-    // A CUBIC needs about this long to come back to a window of so many packets (RFC 9438: K), and the longer queue.
+    // A CUBIC needs about this long to come back to a window of so many packets (RFC 9438: K), and
+    // the longer queue.
     let packets = path.rate as f64 * path.rtt.as_secs_f64() / 1500.0;
     let cubic = (packets * 0.3 / 0.4).cbrt();
     (6.0 * cubic).clamp(40.0, 100.0)

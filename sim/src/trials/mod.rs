@@ -1,7 +1,8 @@
-//! Trials of priority 0, and of changes to and from it: what it must do on which path, and what it does.
+//! Trials of priority 0, and of changes to and from it: what it must do on which path, and what it
+//! does.
 //!
-//! The tests ask each trial whether its figures hold; the example `priorities` prints them. A seed moves the moments at which
-//! flows begin, and whatever else a path leaves to chance.
+//! The tests ask each trial whether its figures hold; the example `priorities` prints them. A seed
+//! moves the moments at which flows begin, and whatever else a path leaves to chance.
 
 mod cells;
 mod changes;

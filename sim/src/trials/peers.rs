@@ -1,4 +1,5 @@
-//! Flows of one program to several peers: what each gets of what they have together, where their packets wait in one queue and where they do not.
+//! Flows of one program to several peers: what each gets of what they have together, where their
+//! packets wait in one queue and where they do not.
 
 use std::time::Duration;
 
@@ -68,7 +69,8 @@ pub struct Shares {
     pub tcp: Option<f64>,
 }
 
-/// Two flows of one program, of priority 1 and 4, through two queues, each beside a CUBIC or alone there.
+/// Two flows of one program, of priority 1 and 4, through two queues, each beside a CUBIC or alone
+/// there.
 #[must_use]
 pub fn two_queues(paths: &[Path; 2], beside: bool, seed: u64) -> Vec<Figure> {
     let ((alone, _), (coupled, together)) = (

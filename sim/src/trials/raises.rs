@@ -1,4 +1,5 @@
-//! Up from priority 0 beside a TCP: how long it takes until a flow has its share, and what that costs.
+//! Up from priority 0 beside a TCP: how long it takes until a flow has its share, and what that
+//! costs.
 
 use ringway_dtl::Algorithm;
 

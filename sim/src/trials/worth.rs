@@ -10,14 +10,15 @@ use crate::bottleneck::{
 };
 use crate::rivals::Priorities;
 
-/// For how long a host may be busy with something else when it should answer. Where hosts answer at once, all packets come to the queue in step for ever,
-/// and the order of events decides who loses.
+/// For how long a host may be busy with something else when it should answer. Where hosts answer at
+/// once, all packets come to the queue in step for ever, and the order of events decides who loses.
 pub const TREMBLES: Duration = Duration::from_micros(300);
 /// When flows that began together have settled.
 const SETTLED: Duration = Duration::from_secs(10);
 
-/// Throughput of some flows ÷ that of one CUBIC beside them. Whoever begins first has the path to itself for a moment, and keeps some of it for long
-/// where windows are large: each does so with every second seed.
+/// Throughput of some flows ÷ that of one CUBIC beside them. Whoever begins first has the path to
+/// itself for a moment, and keeps some of it for long where windows are large: each does so with
+/// every second seed.
 fn beside_one(path: &Path, flows: Vec<(Box<dyn Control>, Acknowledging)>, seed: u64) -> f64 {
     let half = Duration::from_millis(500);
     let (first, second) = match seed % 2 {
@@ -73,7 +74,8 @@ pub fn worth_of_flows(path: &Path, n: f64, seed: u64) -> f64 {
     }
 }
 
-/// Priority `n` ÷ `n` CUBICs, at the medians of so many seeds, where hosts take their time to answer; and how far from 1 that may be.
+/// Priority `n` ÷ `n` CUBICs, at the medians of so many seeds, where hosts take their time to
+/// answer; and how far from 1 that may be.
 #[must_use]
 pub fn worth_as_flows(path: &Path, algorithm: Algorithm, n: f64, seeds: &[u64]) -> Worth {
     let mut path = path.clone();

@@ -1,5 +1,6 @@
-//! The cells that are measured beside the kernel's TCP, with twenty seeds each: every figure is what it has to be in every run, or what is
-//! said here as long as it is not (docs/explanation/priority.md says why).
+//! The cells that are measured beside the kernel's TCP, with twenty seeds each: every figure is
+//! what it has to be in every run, or what is said here as long as it is not
+//! (docs/explanation/priority.md says why).
 
 use ringway_dtl::Algorithm;
 use ringway_sim::trials::table;

@@ -37,7 +37,8 @@ fn the_same_seed_gives_the_same_trace_and_another_another() {
     assert_ne!(first, trace(2));
 }
 
-/// A path on which everything that chance decides is at work: trembling delays, loss, a queue that drops at random.
+/// A path on which everything that chance decides is at work: trembling delays, loss, a queue that
+/// drops at random.
 #[test]
 fn so_does_a_bottleneck() {
     let play = |seed| {

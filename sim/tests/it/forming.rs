@@ -28,7 +28,8 @@ fn forms(seed: u64, traitors: f64, behaviour: Option<Behaviour>, burst: usize) {
     let slowest = formed.joined_after.last().copied().unwrap_or_default();
     assert!(slowest < seconds(60), "{which}: {slowest:?}");
     let settled = formed.settled_after.unwrap_or(Duration::MAX);
-    // Whoever has found its place among accomplices only comes out of there by a probe, one every 30 s at first.
+    // Whoever has found its place among accomplices only comes out of there by a probe, one every
+    // 30 s at first.
     assert!(settled < seconds(180), "{which}: {settled:?}");
     assert_eq!(formed.outcome.innocent, 0, "{which}");
     let found = formed.outcome.right;

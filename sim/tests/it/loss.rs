@@ -9,7 +9,8 @@ use ringway_sim::{Link, RingConfig, RingSim, seeds};
 use crate::{ok, seconds};
 
 /// While the ring forms, the loss of six messages in a row makes the living seem dead, which Zave's
-/// preconditions exclude; so only the structure is asserted then, and the full invariant afterwards.
+/// preconditions exclude; so only the structure is asserted then, and the full invariant
+/// afterwards.
 fn lossy_ring(seed: u64, count: usize, arrival: Arrival) -> RingSim {
     let link = Link {
         loss: 0.05,

@@ -1,5 +1,5 @@
-//! Scenarios of the ring on a simulated network. After every step that changes a member's state, the
-//! simulator asserts Zave's invariant; the tests assert what else must come true.
+//! Scenarios of the ring on a simulated network. After every step that changes a member's state,
+//! the simulator asserts Zave's invariant; the tests assert what else must come true.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
 
@@ -37,7 +37,8 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A ring of `count` members at rest, on a network without loss; without certificates, so that they have no groups and convict nobody.
+/// A ring of `count` members at rest, on a network without loss; without certificates, so that they
+/// have no groups and convict nobody.
 fn ring_at_rest(seed: u64, count: usize) -> (RingSim, Vec<ringway_overlay::RingKey>) {
     at_rest_by(seed, count, RingConfig::default())
 }
@@ -62,7 +63,8 @@ fn at_rest_by(
     (sim, keys)
 }
 
-/// What traitors do, one run after the other: each kind by itself, those that hinder lookups together, and all together.
+/// What traitors do, one run after the other: each kind by itself, those that hinder lookups
+/// together, and all together.
 fn attackers() -> impl Iterator<Item = (Option<Behaviour>, &'static [Behaviour])> {
     let hinder: &'static [Behaviour] = &Behaviour::ALL;
     let every: &'static [Behaviour] = &Behaviour::EVERY;

@@ -1,4 +1,5 @@
-//! Machines that have more to do than they can: members that start all at once must form a ring all the same, and the dead must be found out.
+//! Machines that have more to do than they can: members that start all at once must form a ring all
+//! the same, and the dead must be found out.
 
 use std::time::Duration;
 
@@ -35,7 +36,8 @@ fn all_that_start_at_once_form_a_ring_on_a_machine_that_cannot_keep_up() {
     for seed in seeds(2) {
         let mut sim = on_a_machine(seed, slow());
         start_all(&mut sim, &mut StdRng::seed_from_u64(seed), 100, 8);
-        // By fixed time-outs it takes 163 and 173 s, and a third of the members are alone meanwhile.
+        // By fixed time-outs it takes 163 and 173 s, and a third of the members are alone
+        // meanwhile.
         ok(sim.run_until(seconds(130), |sim| at_rest(sim, 100)));
     }
 }

@@ -1,6 +1,6 @@
-//! What no proof of Chord covers and every network does: it falls apart, or all of it is restarted. There
-//! are several rings then, so nothing is asserted until the network is whole; afterwards there must be
-//! one ring again.
+//! What no proof of Chord covers and every network does: it falls apart, or all of it is restarted.
+//! There are several rings then, so nothing is asserted until the network is whole; afterwards
+//! there must be one ring again.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use ringway_sim::{Behaviour, Check, RingConfig, RingSim, seeds};
 
 use crate::{certified_ring_at_rest, ok, ring_at_rest, seconds};
 
-/// Divides a ring of `count` for a minute into parts by the member's place, and makes it whole again.
+/// Divides a ring of `count` for a minute into parts by the member's place, and makes it whole
+/// again.
 fn divide_and_reunite(seed: u64, count: usize, part: impl Fn(usize) -> usize) {
     divide_by(RingSim::divide, (seed, ring_at_rest(seed, count).0), part);
 }
@@ -67,7 +68,8 @@ fn all_that_were_cut_off_from_each_other_become_one_ring_again() {
     }
 }
 
-/// Who is not heard takes those for alive that it hears, and asks them in vain; who hears nobody takes them for dead.
+/// Who is not heard takes those for alive that it hears, and asks them in vain; who hears nobody
+/// takes them for dead.
 #[test]
 fn parts_that_hear_each_other_one_way_only_become_one_ring_again() {
     for seed in seeds(5) {
@@ -102,7 +104,8 @@ fn with_certificates_too_the_parts_become_one_ring_again_and_nobody_is_convicted
     }
 }
 
-/// How many honest members have the true next member as their first successor, and how many are honest.
+/// How many honest members have the true next member as their first successor, and how many are
+/// honest.
 fn placed(sim: &RingSim, traitors: &[RingKey]) -> (usize, usize) {
     let members = sim.members();
     let honest = members.iter().filter(|key| !traitors.contains(key));
@@ -137,7 +140,8 @@ fn traitors_do_not_keep_the_parts_of_a_ring_from_each_other() {
         let (right, honest) = placed(&sim, traitors);
         assert!(right < honest / 2, "seed {seed}: not divided");
         sim.divide(BTreeMap::new());
-        // By plain lookups a third of the honest members have not found their places after four minutes.
+        // By plain lookups a third of the honest members have not found their places after four
+        // minutes.
         ok(sim.run_for(seconds(90)));
         assert_eq!(placed(&sim, traitors), (36, 36), "seed {seed}");
         let mut convicted = sim.convicted().keys();
@@ -148,8 +152,9 @@ fn traitors_do_not_keep_the_parts_of_a_ring_from_each_other() {
     }
 }
 
-/// The smaller side, twenty of sixty, has twelve traitors, the larger one twelve among forty. While they are apart, most of what an honest member of the smaller
-/// side hears of those around it is what its traitors say.
+/// The smaller side, twenty of sixty, has twelve traitors, the larger one twelve among forty. While
+/// they are apart, most of what an honest member of the smaller side hears of those around it is
+/// what its traitors say.
 #[test]
 fn the_honest_of_a_side_of_traitors_come_back_to_the_one_ring() {
     let kinds = [

@@ -1,5 +1,5 @@
-//! Flows of one program to several peers: in one queue they get the parts that their priorities give them, and nobody else less for it; in queues of their
-//! own they are left alone.
+//! Flows of one program to several peers: in one queue they get the parts that their priorities
+//! give them, and nobody else less for it; in queues of their own they are left alone.
 
 use std::time::Duration;
 

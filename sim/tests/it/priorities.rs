@@ -1,6 +1,8 @@
-//! The priority controller at a bottleneck: alone, beside TCP, beside its kind, changed while data flows.
+//! The priority controller at a bottleneck: alone, beside TCP, beside its kind, changed while data
+//! flows.
 //!
-//! The bounds here are what every seed keeps with some room; the example `priorities` prints the figures themselves.
+//! The bounds here are what every seed keeps with some room; the example `priorities` prints the
+//! figures themselves.
 
 use std::time::Duration;
 
@@ -23,8 +25,10 @@ fn middle(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// What was measured of the kernel's, medians of five runs of an earlier day: N CUBICs ÷ one beside them, and the queue that a flow keeps alone. Those
-/// of another day are in benches/results/dtl.runs (`worth-N`, `tcp-*`, `alone`): queues within a tenth of these, N within a fifth.
+/// What was measured of the kernel's, medians of five runs of an earlier day: N CUBICs ÷ one beside
+/// them, and the queue that a flow keeps alone. Those of another day are in
+/// benches/results/dtl.runs (`worth-N`, `tcp-*`, `alone`): queues within a tenth of these, N within
+/// a fifth.
 #[test]
 fn the_models_of_tcp_do_about_what_the_kernels_do() {
     type Kernels = [(u32, f64); 4];
@@ -67,7 +71,8 @@ fn the_models_of_tcp_do_about_what_the_kernels_do() {
         let near = (0.85..=1.15).contains(&(queue / kernel));
         assert!(near, "{queue} ms of {rival:?} at {megabits}, {rtt} ms");
     }
-    // Of the kernel's BBR what it gets is met, of CUBIC's; not what it keeps in the queue: 9, 9 and 3 ms there, 1 and none here.
+    // Of the kernel's BBR what it gets is met, of CUBIC's; not what it keeps in the queue: 9, 9 and
+    // 3 ms there, 1 and none here.
     for (megabits, rtt, kernel) in [(10.0, 20, 0.983), (10.0, 60, 0.971), (100.0, 20, 0.978)] {
         let (share, _) = alone(megabits, rtt, Rival::Bbr);
         let (cubic, _) = alone(megabits, rtt, Rival::Cubic);
@@ -85,8 +90,9 @@ struct Raise {
     idle: f64,
 }
 
-/// Its share ÷ the CUBIC's, soon and later: in the four seconds from two seconds or forty round trips after the raise on, and in the half
-/// minute after them; and what it lost until then, as a share.
+/// Its share ÷ the CUBIC's, soon and later: in the four seconds from two seconds or forty round
+/// trips after the raise on, and in the half minute after them; and what it lost until then, as a
+/// share.
 struct Raised {
     soon: f64,
     later: f64,
@@ -225,8 +231,8 @@ fn a_change_of_priority_takes_effect_and_stalls_nothing() {
     }
 }
 
-/// What N flows would let go at once, N does not: it is paced as one flow of QUIC is, whatever its window, also when it is raised and when losses
-/// are repaired.
+/// What N flows would let go at once, N does not: it is paced as one flow of QUIC is, whatever its
+/// window, also when it is raised and when losses are repaired.
 #[test]
 fn eight_flows_worth_leave_without_bursts() {
     for path in [
@@ -235,7 +241,8 @@ fn eight_flows_worth_leave_without_bursts() {
         Path::drop_tail(100.0, 20, 1.0),
         Path::drop_tail(100.0, 60, 1.0),
     ] {
-        // What the pacer saves up in a pause, as noq's: ten packets, or two milliseconds' worth; and what the path carries meanwhile.
+        // What the pacer saves up in a pause, as noq's: ten packets, or two milliseconds' worth;
+        // and what the path carries meanwhile.
         let carries = path.rate as f64 * 1e-3 / PACKET as f64;
         let most = (2.0 * carries).max(10.0) + carries;
         for from in [0.0, 1.0] {

@@ -43,7 +43,8 @@ fn name(n: usize) -> String {
     format!("record {n}")
 }
 
-/// Puts `count` records by as many authors, each `value`, and counts those that most of the group say they have.
+/// Puts `count` records by as many authors, each `value`, and counts those that most of the group
+/// say they have.
 fn put_all(sim: &mut RingSim, honest: &[RingKey], count: usize, value: &str, number: u64) -> usize {
     for n in 0..count {
         let author = honest[n % honest.len()];
@@ -151,7 +152,8 @@ fn whole_groups_that_die_three_by_three_take_no_record_with_them() {
         let authors: Vec<RingKey> = honest[..40].to_vec();
         put_all(&mut sim, &honest, 40, "kept", 1);
         let mut rng = StdRng::seed_from_u64(seed);
-        // Three that stand side by side die at once, and as many newcomers come, until as many have died as there were: faster than rounds of offers.
+        // Three that stand side by side die at once, and as many newcomers come, until as many have
+        // died as there were: faster than rounds of offers.
         for _ in 0..20 {
             honest.sort_unstable();
             let place = rng.random_range(0..honest.len() - 3);

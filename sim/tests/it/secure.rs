@@ -13,7 +13,8 @@ use rand::rngs::StdRng;
 
 use crate::{attackers, ok, seconds};
 
-/// Members that come or go while others look points up: at 128 members, of which half go and as many come in an hour, in three minutes.
+/// Members that come or go while others look points up: at 128 members, of which half go and as
+/// many come in an hour, in three minutes.
 const CHANGES: u32 = 6;
 
 fn secure() -> RingConfig {
@@ -41,7 +42,8 @@ fn true_group(keys: &[RingKey], place: usize, g: usize) -> BTreeSet<RingKey> {
     (0..g).map(nth).collect()
 }
 
-/// Time-outs that are all false: for a minute every answer comes later than anybody waits for it who has not noticed yet.
+/// Time-outs that are all false: for a minute every answer comes later than anybody waits for it
+/// who has not noticed yet.
 #[test]
 fn answers_that_come_too_late_convict_nobody_and_leave_one_ring() {
     const MEMBERS: usize = 24;
@@ -72,7 +74,8 @@ fn answers_that_come_too_late_convict_nobody_and_leave_one_ring() {
     }
 }
 
-/// Who was enrolled first has been told of nobody, and is a ring of its own when it is started last.
+/// Who was enrolled first has been told of nobody, and is a ring of its own when it is started
+/// last.
 #[test]
 fn a_first_member_that_comes_last_is_found_soon() {
     for seed in seeds(10) {
@@ -155,14 +158,16 @@ fn three_of_ten_traitors_do_not_mislead_verified_lookups() {
             );
             wrong.extend((0..outcome.wrong).map(|_| behaviour));
         }
-        // An owner to whom three questions in a row were lost is taken for dead, in one of some thousand lookups.
+        // An owner to whom three questions in a row were lost is taken for dead, in one of some
+        // thousand lookups.
         assert!(wrong.len() <= 1, "seed {seed}: {wrong:?}");
     }
 }
 
 #[test]
 fn nobody_who_comes_back_founds_a_ring_while_another_answers() {
-    // With the first two, lookups through those who die took longer than a member waits before it founds its own ring.
+    // With the first two, lookups through those who die took longer than a member waits before it
+    // founds its own ring.
     for seed in [1, 2].into_iter().chain(seeds(2)) {
         let (mut sim, _) = formed(seed, 24);
         let mut rng = StdRng::seed_from_u64(seed);
@@ -291,7 +296,8 @@ fn groups_of_other_sizes_find_what_there_is_to_be_found() {
     }
 }
 
-/// Whoever accuses in its own name is convicted by it. In the name of an honest member nobody can, and nobody gets an honest one convicted.
+/// Whoever accuses in its own name is convicted by it. In the name of an honest member nobody can,
+/// and nobody gets an honest one convicted.
 #[test]
 fn whoever_accuses_falsely_is_convicted_and_nobody_else() {
     for seed in seeds(3) {
@@ -320,7 +326,8 @@ fn whoever_accuses_falsely_is_convicted_and_nobody_else() {
     }
 }
 
-/// A quarter of a ring of sixty come and go all the time, each every three seconds, for a hundred seconds.
+/// A quarter of a ring of sixty come and go all the time, each every three seconds, for a hundred
+/// seconds.
 #[test]
 fn a_flood_of_those_who_join_and_leave_keeps_nobody_from_anybody() {
     for seed in seeds(2) {
@@ -363,7 +370,8 @@ fn a_flood_of_those_who_join_and_leave_keeps_nobody_from_anybody() {
     }
 }
 
-/// Chord's successor lists have r entries. Whose whole list dies still knows its group, and where that has no more on that side either, those it met elsewhere.
+/// Chord's successor lists have r entries. Whose whole list dies still knows its group, and where
+/// that has no more on that side either, those it met elsewhere.
 #[test]
 fn a_whole_successor_list_that_dies_at_once_is_bridged_by_the_group() {
     for seed in seeds(2) {
@@ -379,7 +387,8 @@ fn a_whole_successor_list_that_dies_at_once_is_bridged_by_the_group() {
     }
 }
 
-/// Fingers are looked up ten times as often as by default, so that they are known in a minute of virtual time and not in eleven.
+/// Fingers are looked up ten times as often as by default, so that they are known in a minute of
+/// virtual time and not in eleven.
 const QUICK_FINGERS: Duration = Duration::from_millis(1_500);
 
 #[test]

@@ -1,4 +1,5 @@
-//! Priorities that change in the cells that are measured beside the kernel's TCP, with twenty seeds each, as in the cells' own tests.
+//! Priorities that change in the cells that are measured beside the kernel's TCP, with twenty seeds
+//! each, as in the cells' own tests.
 
 use ringway_dtl::Algorithm;
 use ringway_sim::trials::{Cell, Figure, table};

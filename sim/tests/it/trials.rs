@@ -1,10 +1,12 @@
-//! Each trial of priority 0 with a few seeds. The example `scavenger` plays them with as many as you like, and prints the figures.
+//! Each trial of priority 0 with a few seeds. The example `scavenger` plays them with as many as
+//! you like, and prints the figures.
 
 use ringway_dtl::Algorithm;
 use ringway_sim::seeds;
 use ringway_sim::trials::{Bound, Figure, matrix, trial};
 
-/// What a figure has to be as long as it is not yet what it should be: see docs/explanation/priority.md.
+/// What a figure has to be as long as it is not yet what it should be: see
+/// docs/explanation/priority.md.
 pub(crate) type Short = (&'static str, f64);
 
 fn holds(figure: &Figure, short: &[Short]) -> bool {
@@ -26,7 +28,8 @@ fn plays_often(name: &str, seeds: u64, short: &[Short]) {
     all_hold(name, seeds, play, short);
 }
 
-/// Every figure of so many seeds is what it has to be, or what is said here. What is said here has to be needed by one of them at least.
+/// Every figure of so many seeds is what it has to be, or what is said here. What is said here has
+/// to be needed by one of them at least.
 pub(crate) fn all_hold(name: &str, count: u64, play: impl Fn(u64) -> Vec<Figure>, short: &[Short]) {
     let played: Vec<(u64, Vec<Figure>)> = seeds(count)
         .into_iter()
@@ -319,7 +322,8 @@ fn a_longer_route_where_delays_tremble() {
     plays("route-longer-jitter", &[("back on the new route, s", 15.4)]);
 }
 
-/// It once took the queue that the TCP kept for the path after a minute, and what it took beside the TCP for its share of it.
+/// It once took the queue that the TCP kept for the path after a minute, and what it took beside
+/// the TCP for its share of it.
 #[test]
 fn a_tcp_for_minutes() {
     plays("tcp-for-minutes", &[]);
@@ -486,7 +490,8 @@ fn one_way_delays_pay_beside_an_upload() {
     );
 }
 
-/// Some cells of the matrix, of each rate that is played in seconds, each buffer and each discipline: docs/dev/priority-matrix.md has them all.
+/// Some cells of the matrix, of each rate that is played in seconds, each buffer and each
+/// discipline: docs/dev/priority-matrix.md has them all.
 fn plays_cell(name: &str, short: &[Short]) {
     let cell = matrix().into_iter().find(|cell| cell.name == name).unwrap();
     all_hold(name, 1, |seed| cell.play(Algorithm::default(), seed), short);

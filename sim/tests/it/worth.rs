@@ -1,5 +1,5 @@
-//! Priority N beside one CUBIC compared with N CUBICs beside one, in the cells that are measured beside the kernel's TCP: medians of five seeds, as of
-//! five runs there, four times.
+//! Priority N beside one CUBIC compared with N CUBICs beside one, in the cells that are measured
+//! beside the kernel's TCP: medians of five seeds, as of five runs there, four times.
 
 use ringway_dtl::Algorithm;
 use ringway_sim::seeds;
@@ -8,7 +8,8 @@ use ringway_sim::trials::{Worth, table, worth_as_flows};
 /// What the quotient has to lie within as long as it is not yet what it should be.
 type Short = (f64, f64, f64);
 
-/// Every median of five is what it has to be, or what is said here. What is said here has to be needed by one of them at least.
+/// Every median of five is what it has to be, or what is said here. What is said here has to be
+/// needed by one of them at least.
 fn is_worth(name: &str, numbers: &[f64], short: &[Short]) {
     let cell = table().into_iter().find(|cell| cell.name == name);
     let cell = cell.unwrap_or_else(|| panic!("there is no cell {name}"));

@@ -20,7 +20,8 @@ use crate::{Outcome, TestbedError};
 /// The name of a switch's bridge.
 pub(super) const BRIDGE: &str = "br0";
 
-/// One namespace. Copies are the same host; the [`Network`](crate::Network) that made it removes it.
+/// One namespace. Copies are the same host; the [`Network`](crate::Network) that made it removes
+/// it.
 #[derive(Clone, Debug)]
 pub struct Host {
     label: String,
@@ -86,7 +87,8 @@ impl Host {
         command
     }
 
-    /// Does something on it, on a thread of its own: sockets that `work` makes belong to this host for good.
+    /// Does something on it, on a thread of its own: sockets that `work` makes belong to this host
+    /// for good.
     ///
     /// # Errors
     /// When the namespace cannot be entered, or `work` panicked.
@@ -164,8 +166,8 @@ impl Host {
 
     /// Puts these rules in the place of all former ones, at once.
     ///
-    /// They concern what arrives at the host and what passes through it, not what it sends itself: its own firewall would
-    /// answer a sender with an error, and a network drops in silence.
+    /// They concern what arrives at the host and what passes through it, not what it sends itself:
+    /// its own firewall would answer a sender with an error, and a network drops in silence.
     ///
     /// # Errors
     /// When the system refuses.

@@ -16,8 +16,8 @@ const QUEUE: usize = 256 * 1024;
 
 /// How good a cable is, the same in both directions.
 ///
-/// A plain one is a veth pair, which costs nothing. One with a delay, loss or a rate is carried by a thread of the test:
-/// good for some hundred Mbit/s.
+/// A plain one is a veth pair, which costs nothing. One with a delay, loss or a rate is carried by
+/// a thread of the test: good for some hundred Mbit/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
     pub(super) mtu: u32,
@@ -58,7 +58,8 @@ impl Line {
         self
     }
 
-    /// With this probability, from 0 to 1, a packet takes so many milliseconds longer, and later ones overtake it.
+    /// With this probability, from 0 to 1, a packet takes so many milliseconds longer, and later
+    /// ones overtake it.
     #[must_use]
     pub fn late(mut self, probability: f64, by_ms: u64) -> Line {
         self.late = probability;
@@ -66,7 +67,8 @@ impl Line {
         self
     }
 
-    /// So many bits pass in a second; what comes faster waits, and is dropped when `queue` bytes wait.
+    /// So many bits pass in a second; what comes faster waits, and is dropped when `queue` bytes
+    /// wait.
     #[must_use]
     pub fn rate(mut self, bits: u64, queue: usize) -> Line {
         self.rate = Some(bits.max(1));
@@ -74,7 +76,8 @@ impl Line {
         self
     }
 
-    /// Both ends take packets of so many bytes. To hide it from a host, put it on the far side of a gateway.
+    /// Both ends take packets of so many bytes. To hide it from a host, put it on the far side of a
+    /// gateway.
     #[must_use]
     pub fn mtu(mut self, bytes: u32) -> Line {
         self.mtu = bytes;
@@ -106,8 +109,8 @@ impl Link {
         &self.ends[1].1
     }
 
-    /// Cuts it. A plain cable is pulled at its second end: the first one sees that there is no carrier, keeps its addresses
-    /// and routes. Any other swallows everything in silence.
+    /// Cuts it. A plain cable is pulled at its second end: the first one sees that there is no
+    /// carrier, keeps its addresses and routes. Any other swallows everything in silence.
     ///
     /// # Errors
     /// When the system refuses.

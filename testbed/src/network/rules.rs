@@ -67,10 +67,11 @@ pub enum Rule {
     Drop(Traffic),
     /// Only TCP from and to this port passes, with the neighbour discovery that IP itself needs.
     OnlyTcp(u16),
-    /// What leaves by this interface gets its address, and only answers come back in: NAT, as in a home router. A socket inside has
-    /// the same port outside whomever it sends to.
+    /// What leaves by this interface gets its address, and only answers come back in: NAT, as in a
+    /// home router. A socket inside has the same port outside whomever it sends to.
     Masquerade(String),
-    /// As [`Rule::Masquerade`], but with another port for each destination: nobody outside can know it beforehand.
+    /// As [`Rule::Masquerade`], but with another port for each destination: nobody outside can know
+    /// it beforehand.
     MasqueradeAtRandom(String),
     /// As [`Rule::MasqueradeAtRandom`], and [`Miniupnpd`](crate::Miniupnpd) may open ports.
     HomeRouter(String),
@@ -85,7 +86,8 @@ impl Rule {
                 "tcp dport {port} accept\ntcp sport {port} accept\n\
                  meta l4proto ipv6-icmp accept\nmeta protocol {{ ip, ip6 }} drop\n"
             ),
-            // An unasked packet has to vanish here: were it answered, the kernel would remember it and give the port to it.
+            // An unasked packet has to vanish here: were it answered, the kernel would remember it
+            // and give the port to it.
             Rule::Masquerade(out) | Rule::MasqueradeAtRandom(out) | Rule::HomeRouter(out) => {
                 only_answers(out)
             }
@@ -147,7 +149,8 @@ pub(super) fn ruleset(rules: &[Rule], switch: bool) -> String {
     table("inet", &chains)
 }
 
-/// The table is made first so that there is one to delete; a script is carried out whole or not at all.
+/// The table is made first so that there is one to delete; a script is carried out whole or not at
+/// all.
 fn table(family: &str, chains: &str) -> String {
     let mut text = String::new();
     let name = format!("{family} ringway");

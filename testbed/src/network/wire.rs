@@ -1,7 +1,7 @@
 //! A cable with a delay, loss and a rate: a thread that carries frames between two TAP devices.
 //!
-//! The kernel's own emulator, `netem`, is missing from many kernels; TAP devices are everywhere. They have no offloads, so
-//! what is delayed or lost is one packet as it would be on a cable.
+//! The kernel's own emulator, `netem`, is missing from many kernels; TAP devices are everywhere.
+//! They have no offloads, so what is delayed or lost is one packet as it would be on a cable.
 
 use std::collections::VecDeque;
 use std::io;

@@ -18,7 +18,8 @@ const DESCRIPTOR: usize = 23;
 pub struct Gnutella;
 
 impl Gnutella {
-    /// Opens a connection between nodes as its caller and asks who is there; whether somebody answered.
+    /// Opens a connection between nodes as its caller and asks who is there; whether somebody
+    /// answered.
     ///
     /// # Errors
     /// When the other side goes, is reset, or speaks something else.

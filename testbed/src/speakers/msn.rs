@@ -1,4 +1,5 @@
-//! MSN Messenger (MSNP8): a server that is notification server and switchboard in one, and people who talk there.
+//! MSN Messenger (MSNP8): a server that is notification server and switchboard in one, and people
+//! who talk there.
 
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};
@@ -165,7 +166,8 @@ impl Chatter {
         ))
     }
 
-    /// Offers a file, and says where it can be had: the answer of the other side in between is left out.
+    /// Offers a file, and says where it can be had: the answer of the other side in between is left
+    /// out.
     ///
     /// # Errors
     /// When the connection was reset.

@@ -128,7 +128,8 @@ pub(crate) async fn for_so_long(
     tokio::time::timeout(time, work).await.unwrap_or(Ok(()))
 }
 
-/// Waits for the last packets of a connection that was closed; without them the peer would wait for its idle timeout.
+/// Waits for the last packets of a connection that was closed; without them the peer would wait for
+/// its idle timeout.
 pub(crate) async fn farewell(idle: impl Future) {
     // A peer that says nothing has the packets lost to it, and waits.
     tokio::time::timeout(FAREWELL, idle).await.ok();
@@ -146,7 +147,8 @@ pub(crate) fn processor_time() -> Duration {
     Duration::new(seconds, u32::try_from(used.tv_nsec).unwrap_or(0))
 }
 
-/// Time that the threads of this process have waited for a processor that somebody else had: the second number of `schedstat`, nanoseconds.
+/// Time that the threads of this process have waited for a processor that somebody else had: the
+/// second number of `schedstat`, nanoseconds.
 pub(crate) fn waited() -> Duration {
     let threads = std::fs::read_dir("/proc/self/task");
     let waits = threads

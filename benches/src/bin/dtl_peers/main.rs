@@ -1,29 +1,44 @@
-//! `dtl-peers`: what `ringway bench dtl` is measured beside, and `dtl-peers speed`, which measures how fast all of them are.
+//! `dtl-peers`: what `ringway bench dtl` is measured beside, and `dtl-peers speed`, which measures
+//! how fast all of them are.
 //!
 //! - `dtl-peers list` prints the names of the flows that other libraries make, one a line.
-//! - `dtl-peers receive NAME IP:PORT` binds there and prints `ready`. It accepts one connection, reads and throws away. From the first byte on it prints
-//!   every 100 ms a line `SECONDS BYTES`: time since the first byte, and payload since then. It ends with the connection, or when stdin is closed.
-//! - `dtl-peers send NAME IP:PORT SECONDS` connects there, sends without end for so long, and ends. What is unsent then is lost.
+//! - `dtl-peers receive NAME IP:PORT` binds there and prints `ready`. It accepts one connection,
+//!   reads and throws away. From the first byte on it prints every 100 ms a line `SECONDS BYTES`:
+//!   time since the first byte, and payload since then. It ends with the connection, or when stdin
+//!   is closed.
+//! - `dtl-peers send NAME IP:PORT SECONDS` connects there, sends without end for so long, and ends.
+//!   What is unsent then is lost.
 //! - `dtl-peers speed [--quick] [--json] [--only NAME,…]`: see `speed`.
 //!
-//! `receive` and `send` also know `ringway-0` and `ringway-1`, which are ours at priority 0 and 1; `noq-large`, `quinn-large` and `s2n-large`, which make packets as large as the
-//! path allows, up to 6 500 bytes, as ours does and they do not by default; and `tcp`, the kernel's. With `--cpu` they end with two lines:
-//! `cpu SECONDS`, the processor time of the process, user and system, and `waited SECONDS`, the time in which it would have run had the core been free. What fails is said on stderr, with exit code 1.
+//! `receive` and `send` also know `ringway-0` and `ringway-1`, which are ours at priority 0 and 1;
+//! `noq-large`, `quinn-large` and `s2n-large`, which make packets as large as the path allows, up
+//! to 6 500 bytes, as ours does and they do not by default; and `tcp`, the kernel's. With `--cpu`
+//! they end with two lines: `cpu SECONDS`, the processor time of the process, user and system, and
+//! `waited SECONDS`, the time in which it would have run had the core been free. What fails is said
+//! on stderr, with exit code 1.
 //!
-//! Every process has one thread that does the work. Connections are encrypted where the protocol is: TLS 1.3 by rustls with
-//! aws-lc-rs, which agrees on AES-256-GCM everywhere (`tls`). Nobody checks certificates; they are made at start and thrown away.
+//! Every process has one thread that does the work. Connections are encrypted where the protocol
+//! is: TLS 1.3 by rustls with aws-lc-rs, which agrees on AES-256-GCM everywhere (`tls`). Nobody
+//! checks certificates; they are made at start and thrown away.
 //!
 //! # Settings
-//! Each library's defaults, which include CUBIC, except for what would measure something else than the stack:
-//! - **Socket buffers** of 2 MiB for all QUIC stacks, as ours has (`sockets`). `utp` asks for more by itself.
-//! - **`noq-cubic`, `quinn-cubic`**: a stream's window of 1.5 MiB, as ours: the default of 1.25 MB holds less than 100 Mbit/s at 60 ms with as much in
-//!   the queue. A larger one is no gain, as both end the connection when 2 048 packets wait for a gap. Packets of up to 1 452 bytes (default).
-//! - **`s2n-quic`**: TLS by rustls, not by s2n-tls, so that all have the same handshake and cipher. The windows of 3.75 MB and the packets of up to 1 472 bytes are its
-//!   defaults.
-//! - **`utp`**: librqbit-utp, which has uTP's packets with CUBIC instead of LEDBAT, and no encryption. Buffers of 4 MiB in both directions instead of
-//!   1 MiB, which 100 Mbit/s at 60 ms fill, and more patience with packets that are lost again and again, as it gives up otherwise.
-//! - **`libtorrent`**: where Python has libtorrent (Debian: python3-libtorrent), its uTP, which is LEDBAT with a target of 100 ms: what people use as a scavenger today.
-//!   A torrent of zeros goes from a seed to a leecher (`libtorrent.py`). Neither TCP nor encryption; all else by default but for limits that are made for disks.
+//! Each library's defaults, which include CUBIC, except for what would measure something else than
+//! the stack:
+//! - **Socket buffers** of 2 MiB for all QUIC stacks, as ours has (`sockets`). `utp` asks for more
+//!   by itself.
+//! - **`noq-cubic`, `quinn-cubic`**: a stream's window of 1.5 MiB, as ours: the default of 1.25 MB
+//!   holds less than 100 Mbit/s at 60 ms with as much in the queue. A larger one is no gain, as
+//!   both end the connection when 2 048 packets wait for a gap. Packets of up to 1 452 bytes
+//!   (default).
+//! - **`s2n-quic`**: TLS by rustls, not by s2n-tls, so that all have the same handshake and cipher.
+//!   The windows of 3.75 MB and the packets of up to 1 472 bytes are its defaults.
+//! - **`utp`**: librqbit-utp, which has uTP's packets with CUBIC instead of LEDBAT, and no
+//!   encryption. Buffers of 4 MiB in both directions instead of 1 MiB, which 100 Mbit/s at 60 ms
+//!   fill, and more patience with packets that are lost again and again, as it gives up otherwise.
+//! - **`libtorrent`**: where Python has libtorrent (Debian: python3-libtorrent), its uTP, which is
+//!   LEDBAT with a target of 100 ms: what people use as a scavenger today. A torrent of zeros goes
+//!   from a seed to a leecher (`libtorrent.py`). Neither TCP nor encryption; all else by default
+//!   but for limits that are made for disks.
 //! - **`tcp`**: the system's default congestion control, no encryption.
 
 mod ends;

@@ -13,7 +13,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::Failure;
 
-/// What happens first is not counted for throughput: slow start, and the search for the largest packet.
+/// What happens first is not counted for throughput: slow start, and the search for the largest
+/// packet.
 const WARM_UP: f64 = 1.0;
 
 /// Time beyond the one that was asked for, after which a run has failed.

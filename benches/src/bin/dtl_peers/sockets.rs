@@ -4,7 +4,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use crate::Failure;
 
-/// Bytes of a UDP socket's buffer, for each direction: as `ringway_transport::limits::SOCKET_BUFFER`.
+/// Bytes of a UDP socket's buffer, for each direction: as
+/// `ringway_transport::limits::SOCKET_BUFFER`.
 pub(crate) const BUFFER: usize = ringway_transport::limits::SOCKET_BUFFER;
 
 /// How large packets may become.

@@ -1,14 +1,16 @@
 //! `dtl-peers speed`: how fast a flow is that nothing but the processor limits, and what it costs.
 //!
-//! Each side is a process of its own on a core of its own. The flows take turns, so that what else the machine does hits all of them alike. A run is three
-//! seconds, without the first for throughput; processor time is that of the whole process, user and system, for the bytes that have arrived. The
-//! network's own work in the kernel is counted with whoever it interrupts.
+//! Each side is a process of its own on a core of its own. The flows take turns, so that what else
+//! the machine does hits all of them alike. A run is three seconds, without the first for
+//! throughput; processor time is that of the whole process, user and system, for the bytes that
+//! have arrived. The network's own work in the kernel is counted with whoever it interrupts.
 //!
-//! A run counts if each side had its core: one that had to wait for it for more than 15 % of the time is repeated, a few times. If the machine never becomes
-//! quiet the least disturbed one counts, and the figures say nothing about the flow alone; stderr says how long each has waited.
+//! A run counts if each side had its core: one that had to wait for it for more than 15 % of the
+//! time is repeated, a few times. If the machine never becomes quiet the least disturbed one
+//! counts, and the figures say nothing about the flow alone; stderr says how long each has waited.
 //!
-//! `--quick` does one run of each, `--only` leaves flows out, `--json` prints an object a line. The way between two namespaces needs root; without, it is
-//! left out and said so.
+//! `--quick` does one run of each, `--only` leaves flows out, `--json` prints an object a line. The
+//! way between two namespaces needs root; without, it is left out and said so.
 
 use std::io::Write as _;
 

@@ -14,7 +14,8 @@ use crate::{Failure, sockets};
 /// Bytes that may be on their way or wait for the reader.
 const WINDOW: Option<NonZeroUsize> = NonZeroUsize::new(4 * 1024 * 1024);
 
-/// How often a packet may be lost before the connection is given up. With the default of 5 about every third run on loopback ended so.
+/// How often a packet may be lost before the connection is given up. With the default of 5 about
+/// every third run on loopback ended so.
 const PERSISTENCE: Option<NonZeroUsize> = NonZeroUsize::new(100);
 
 /// Bytes read at once.

@@ -1,19 +1,24 @@
-//! rust-libp2p's Kademlia beside Ringway's ring: as many nodes in one process, over real sockets on loopback, the same lookups.
+//! rust-libp2p's Kademlia beside Ringway's ring: as many nodes in one process, over real sockets on
+//! loopback, the same lookups.
 //!
 //! ```text
 //! overlay-peers list [attacked]
 //! overlay-peers NAME NODES LOOKUPS PACE_MS SEED [silent|lying PERCENT]
 //! ```
 //!
-//! `list` prints a name a line, `list attacked` those that are worth a look among traitors; the other form forms a network, measures, and prints one JSON object ([`network::Measured`]).
+//! `list` prints a name a line, `list attacked` those that are worth a look among traitors; the
+//! other form forms a network, measures, and prints one JSON object ([`network::Measured`]).
 //!
 //! ## How libp2p is used
-//! What its documentation recommends, unless a variant says otherwise: `kad` 0.49 with its defaults (k = 20, α = 3), in server mode, beside
-//! `identify`, whose addresses go into the routing table (without it whoever is dialed never learns of the dialer), three boot nodes, and one `bootstrap` by each node
-//! when all are there. Every eighth does so once more, as all do every five minutes: what that costs is added to the traffic at rest.
+//! What its documentation recommends, unless a variant says otherwise: `kad` 0.49 with its defaults
+//! (k = 20, α = 3), in server mode, beside `identify`, whose addresses go into the routing table
+//! (without it whoever is dialed never learns of the dialer), three boot nodes, and one `bootstrap`
+//! by each node when all are there. Every eighth does so once more, as all do every five minutes:
+//! what that costs is added to the traffic at rest.
 //!
-//! **QUIC**, not TCP with Noise and Yamux, for its nature, not by a trial: fewer round trips for each new connection, one socket for each node instead of one for each connection, and its keep-alives notice peers
-//! that fall silent within ten seconds.
+//! **QUIC**, not TCP with Noise and Yamux, for its nature, not by a trial: fewer round trips for
+//! each new connection, one socket for each node instead of one for each connection, and its
+//! keep-alives notice peers that fall silent within ten seconds.
 //!
 //! | name | is |
 //! |---|---|
@@ -23,14 +28,20 @@
 //! | `libp2p kad kept disjoint` | and lookups take eight disjoint paths (S/Kademlia), against traitors |
 //!
 //! ## What traitors do
-//! **Silent**: they live in a runtime of their own whose only thread stops. Their sockets stay open, and nothing is answered any more, QUIC's packets included.
-//! **Lying**: an ordinary node whose routing table holds traitors only, and takes nobody else in (`BucketInserts::Manual`). It answers every question at once, by the
-//! twenty traitors nearest to what is asked for. This needs no fork of libp2p. Until the attack begins all of them are honest, so that honest nodes have them in their tables.
+//! **Silent**: they live in a runtime of their own whose only thread stops. Their sockets stay
+//! open, and nothing is answered any more, QUIC's packets included. **Lying**: an ordinary node
+//! whose routing table holds traitors only, and takes nobody else in (`BucketInserts::Manual`). It
+//! answers every question at once, by the twenty traitors nearest to what is asked for. This needs
+//! no fork of libp2p. Until the attack begins all of them are honest, so that honest nodes have
+//! them in their tables.
 //!
 //! ## What counts
-//! A lookup has found what it was to find if the answer contains the live peer that is in truth nearest (XOR of SHA-256, as libp2p has it; the asker itself does not count); liars are alive,
-//! the silent are not. Bytes are those of the network namespace's IPv4 (`IpExt` in `/proc/net/netstat`), headers, handshakes and acknowledgements included: nothing else may use it
-//! meanwhile. Time is from the command until the answer is there, for lookups that begin at a fixed pace.
+//! A lookup has found what it was to find if the answer contains the live peer that is in truth
+//! nearest (XOR of SHA-256, as libp2p has it; the asker itself does not count); liars are alive,
+//! the silent are not. Bytes are those of the network namespace's IPv4 (`IpExt` in
+//! `/proc/net/netstat`), headers, handshakes and acknowledgements included: nothing else may use it
+//! meanwhile. Time is from the command until the answer is there, for lookups that begin at a fixed
+//! pace.
 
 // Both programs have to draw the same, and neither is a library.
 #[path = "../../../../crates/ringway/src/bench/real/chance.rs"]

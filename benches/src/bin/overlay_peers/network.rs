@@ -56,7 +56,8 @@ pub(crate) struct Measured {
     memory_after: f64,
     /// Bytes a second and node at rest.
     idle_bytes_s: f64,
-    /// Bytes for each node whose routing table is refreshed once, which libp2p repeats every five minutes.
+    /// Bytes for each node whose routing table is refreshed once, which libp2p repeats every five
+    /// minutes.
     refresh_bytes: f64,
     /// Share of lookups whose answer contains the nearest live peer.
     found: f64,
@@ -81,7 +82,8 @@ const START_PAUSE: Duration = Duration::from_millis(150);
 /// Nodes that fill their routing tables at the same time: enough to keep a few cores busy.
 const AT_ONCE: usize = 4;
 
-/// Of so many nodes one refreshes its table before the lookups, to see what that costs: all of them take minutes.
+/// Of so many nodes one refreshes its table before the lookups, to see what that costs: all of them
+/// take minutes.
 const REFRESHED: usize = 8;
 
 /// After which connections that nobody uses are closed, and some time more.
@@ -136,7 +138,8 @@ pub(crate) fn measure(job: &Job) -> Result<Measured, Failure> {
     Ok(measured)
 }
 
-/// The nodes join one after the other, which makes libp2p look for neighbours by itself, and fill their routing tables once all are there.
+/// The nodes join one after the other, which makes libp2p look for neighbours by itself, and fill
+/// their routing tables once all are there.
 fn form(
     job: &Job,
     traitor: &[bool],
@@ -183,7 +186,8 @@ async fn lie(nodes: &[Node], traitor: &[bool]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// As long as it lives, the only thread of a runtime does nothing: its sockets stay open, and nobody answers.
+/// As long as it lives, the only thread of a runtime does nothing: its sockets stay open, and
+/// nobody answers.
 #[derive(Debug)]
 struct Silence {
     _until_dropped: channel::Sender<()>,

@@ -111,7 +111,8 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Starts a node in the runtime of the caller; `boot` are those it knows, and `future_traitor` decides itself who comes into its routing table.
+    /// Starts a node in the runtime of the caller; `boot` are those it knows, and `future_traitor`
+    /// decides itself who comes into its routing table.
     pub(crate) async fn start(
         variant: Variant,
         nodes: usize,

@@ -1,4 +1,5 @@
-//! Two ends in one process: each on a thread of its own with a runtime of one thread, as Ringway's members are when measured.
+//! Two ends in one process: each on a thread of its own with a runtime of one thread, as Ringway's
+//! members are when measured.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -134,10 +135,12 @@ where
     })
 }
 
-/// Keeps this thread, one end, on a core of its own, as `ringway bench transport` does with its ends.
+/// Keeps this thread, one end, on a core of its own, as `ringway bench transport` does with its
+/// ends.
 fn on_own_core(end: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-    // The first thread has given up all cores but one by the time the second asks: the process knows them all.
+    // The first thread has given up all cores but one by the time the second asks: the process
+    // knows them all.
     let Ok(allowed) = ALLOWED
         .get_or_init(|| sched_getaffinity(None).ok())
         .ok_or(())

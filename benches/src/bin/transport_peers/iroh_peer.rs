@@ -1,4 +1,5 @@
-//! iroh: two endpoints that know each other's address; no relay, no look-up of addresses, no port mapping.
+//! iroh: two endpoints that know each other's address; no relay, no look-up of addresses, no port
+//! mapping.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -16,7 +17,8 @@ const ALPN: &[u8] = b"ringway-bench/1";
 /// Bytes of a UDP payload that the path carries: what iroh's path MTU discovery looks for at most.
 const PAYLOAD: u16 = 1452;
 
-/// Bytes of datagrams that may wait for the application. With the default of 1.25 MB one in a hundred of a burst was dropped there.
+/// Bytes of datagrams that may wait for the application. With the default of 1.25 MB one in a
+/// hundred of a burst was dropped there.
 const RECEIVED: usize = 8 * 1024 * 1024;
 
 /// Messages taken from the library at once.

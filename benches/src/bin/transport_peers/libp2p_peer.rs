@@ -1,4 +1,5 @@
-//! libp2p: request-response with a codec of its own between two swarms, over QUIC, or over TCP with Noise and Yamux.
+//! libp2p: request-response with a codec of its own between two swarms, over QUIC, or over TCP with
+//! Noise and Yamux.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -15,11 +16,12 @@ use crate::Failure;
 use crate::ends::{Counted, Here, Progress, There, both};
 use crate::measure::{Begun, Kind, Measured, Work};
 
-/// Requests that wait for their response at the same time. From 100 to 250 makes little difference; both QUIC's configuration
-/// and Yamux stop at 256 streams.
+/// Requests that wait for their response at the same time. From 100 to 250 makes little difference;
+/// both QUIC's configuration and Yamux stop at 256 streams.
 const OUTSTANDING: usize = 200;
 
-/// Streams that may be open or being negotiated: those of all outstanding requests, and of answered ones that are not closed yet.
+/// Streams that may be open or being negotiated: those of all outstanding requests, and of answered
+/// ones that are not closed yet.
 const STREAMS: usize = 4 * OUTSTANDING;
 
 /// Time for one request; far above what any takes.
@@ -168,7 +170,8 @@ impl Requests {
         }
     }
 
-    /// `count` requests with the same message, `outstanding` of them at a time, until the last is answered.
+    /// `count` requests with the same message, `outstanding` of them at a time, until the last is
+    /// answered.
     async fn all(&mut self, message: &[u8], count: u32, outstanding: usize) -> Result<(), Failure> {
         let (mut unsent, mut unanswered) = (count, 0);
         while unsent > 0 || unanswered > 0 {
@@ -214,7 +217,8 @@ struct Raw {
 
 impl Raw {
     async fn read<T: AsyncRead + Unpin + Send>(&self, io: &mut T) -> io::Result<Vec<u8>> {
-        // One byte more: there the end shows without another allocation, and so does a message that is too long.
+        // One byte more: there the end shows without another allocation, and so does a message that
+        // is too long.
         let mut message = Vec::with_capacity(self.size + 1);
         let most = u64::try_from(self.size + 1).map_err(io::Error::other)?;
         io.take(most).read_to_end(&mut message).await?;

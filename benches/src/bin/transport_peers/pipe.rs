@@ -1,4 +1,5 @@
-//! The work over whatever carries single messages both ways: datagrams, or a stream with lengths in it.
+//! The work over whatever carries single messages both ways: datagrams, or a stream with lengths in
+//! it.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,8 @@ pub(crate) trait Pipe {
         Ok(())
     }
 
-    /// Waits for at least one message and adds those that are there to `into`. Nothing is lost when this is cancelled.
+    /// Waits for at least one message and adds those that are there to `into`. Nothing is lost when
+    /// this is cancelled.
     async fn receive(&mut self, into: &mut Vec<Bytes>) -> Result<(), Failure>;
 }
 

@@ -5,12 +5,15 @@ use std::time::{Duration, Instant};
 
 /// How long one entry of the history lasts.
 const SLICE: Duration = Duration::from_secs(10);
-/// Entries: a base is forgotten after a minute of packets in which the queue never emptied. Drains empty it many times in that time.
+/// Entries: a base is forgotten after a minute of packets in which the queue never emptied. Drains
+/// empty it many times in that time.
 const SLICES: usize = 6;
-/// Slices that are not counted while others fill the queue: what they never let become empty is not the path. A base is forgotten all the same
-/// once ten minutes have passed so, as in LEDBAT (RFC 6817 §3.4.2, BASE_HISTORY).
+/// Slices that are not counted while others fill the queue: what they never let become empty is not
+/// the path. A base is forgotten all the same once ten minutes have passed so, as in LEDBAT (RFC
+/// 6817 §3.4.2, BASE_HISTORY).
 const HELD: u32 = 60;
-/// For how long delays have to stay where they are, while nothing of ours is in the queue, to be those of another route.
+/// For how long delays have to stay where they are, while nothing of ours is in the queue, to be
+/// those of another route.
 const STEADY: Duration = Duration::from_secs(10);
 /// And how often they have to be seen so.
 const STEADY_LOOKS: u32 = 3;
@@ -45,7 +48,8 @@ impl Smallest {
         }
     }
 
-    /// The newest slice goes on for so long that nobody looked: silence says nothing of the path. What lasts longer than ten minutes does.
+    /// The newest slice goes on for so long that nobody looked: silence says nothing of the path.
+    /// What lasts longer than ten minutes does.
     fn skip(&mut self, silence: Duration) {
         if silence >= self.width && silence < self.width.saturating_mul(HELD) {
             self.began += silence;
@@ -79,11 +83,13 @@ impl Smallest {
     }
 }
 
-/// For how long a look at both ways is believed. A scavenger at its floor sends four packets a second, and fewer on slow paths.
+/// For how long a look at both ways is believed. A scavenger at its floor sends four packets a
+/// second, and fewer on slow paths.
 const LOOK_KEPT: Duration = Duration::from_secs(4);
 /// So many of the latest looks have to agree that there is a queue on the way back.
 const LOOKS: usize = 3;
-/// A queue on the way back that is worth a name: so many seconds, and such a share of the base delay. What is less may be a look that was not sharp.
+/// A queue on the way back that is worth a name: so many seconds, and such a share of the base
+/// delay. What is less may be a look that was not sharp.
 const BACK_LEAST: f64 = 0.002;
 const BACK_SHARE: f64 = 0.125;
 
@@ -98,8 +104,8 @@ struct BothWays {
 /// Looks at both ways of round trips, of which the way there is known as well.
 #[derive(Clone, Debug)]
 struct Looks {
-    /// The least and the second: one way there that seemed short, as one whose packet is not known for sure may, must not make all others look
-    /// long for a minute.
+    /// The least and the second: one way there that seemed short, as one whose packet is not known
+    /// for sure may, must not make all others look long for a minute.
     base: [Smallest; 2],
     latest: VecDeque<BothWays>,
 }
@@ -112,7 +118,8 @@ impl Looks {
         }
     }
 
-    /// Of a round trip that waited for `waited`, the part of the way there, which took `one_way` by two clocks.
+    /// Of a round trip that waited for `waited`, the part of the way there, which took `one_way` by
+    /// two clocks.
     fn look(&mut self, now: Instant, waited: f64, one_way: f64) -> f64 {
         let [least, second] = &mut self.base;
         let before = least.get();
@@ -136,7 +143,8 @@ impl Looks {
         latest.map_or(0.0, |look| look.back)
     }
 
-    /// What waits on the way there, if there is a queue on the way back that makes round trips say nothing about it.
+    /// What waits on the way there, if there is a queue on the way back that makes round trips say
+    /// nothing about it.
     fn there(&self, now: Instant, base: f64) -> Option<f64> {
         let enough = BACK_LEAST.max(base * BACK_SHARE);
         let queued = |look: &&BothWays| {
@@ -148,7 +156,8 @@ impl Looks {
     }
 }
 
-/// For how long the way there is taken to be seen dimly after it was: the queue on the way back of a TCP comes and goes.
+/// For how long the way there is taken to be seen dimly after it was: the queue on the way back of
+/// a TCP comes and goes.
 const DIM_KEPT: Duration = Duration::from_secs(60);
 
 /// Packets of which the least wait is shown: one that was held up by chance is no queue.
@@ -199,13 +208,17 @@ impl Base {
         }
     }
 
-    /// Takes a round trip and, where it is measured, the time of the way there by two clocks; how long the packet waited on the way there.
+    /// Takes a round trip and, where it is measured, the time of the way there by two clocks; how
+    /// long the packet waited on the way there.
     ///
-    /// What the way there says counts only if it is less than what the round trip says: a queue on the way back is not ours to avoid, and a clock
-    /// that drifts can then make nothing worse than it is without it. Where only some round trips are known so, and they show a queue on the way
-    /// back, the latest of them stands for the others: to take its way back off theirs would be wrong by as much as that queue has grown since.
+    /// What the way there says counts only if it is less than what the round trip says: a queue on
+    /// the way back is not ours to avoid, and a clock that drifts can then make nothing worse
+    /// than it is without it. Where only some round trips are known so, and they show a queue on
+    /// the way back, the latest of them stands for the others: to take its way back off theirs
+    /// would be wrong by as much as that queue has grown since.
     ///
-    /// The round trip may have been longer by `error`: it makes the base no shorter than that, and nothing wait longer than it says.
+    /// The round trip may have been longer by `error`: it makes the base no shorter than that, and
+    /// nothing wait longer than it says.
     pub(super) fn update(
         &mut self,
         now: Instant,
@@ -234,13 +247,15 @@ impl Base {
         waited.min(there)
     }
 
-    /// The least that one of the last packets waited for, to be shown: on the way there where that is known of each, else on both ways.
+    /// The least that one of the last packets waited for, to be shown: on the way there where that
+    /// is known of each, else on both ways.
     pub(super) fn recent(&self) -> Option<f64> {
         let least = self.recent.into_iter().fold(f64::INFINITY, f64::min);
         least.is_finite().then_some(least)
     }
 
-    /// Takes the time of the way there that has become known later than the round trip that it belongs to; what that waited for on the way back.
+    /// Takes the time of the way there that has become known later than the round trip that it
+    /// belongs to; what that waited for on the way back.
     pub(super) fn look_back(&mut self, now: Instant, rtt: f64, one_way: f64) -> f64 {
         let waited = self.waited(rtt);
         waited - self.looks.look(now, waited, one_way)
@@ -255,8 +270,8 @@ impl Base {
         self.round_trip.get()
     }
 
-    /// Whether what is known of the way there hangs on single looks, or did of late, because a queue on the way back makes round trips say
-    /// nothing about it.
+    /// Whether what is known of the way there hangs on single looks, or did of late, because a
+    /// queue on the way back makes round trips say nothing about it.
     pub(super) fn is_seen_dimly(&self, now: Instant) -> bool {
         let of_late = |at| now.saturating_duration_since(at) < DIM_KEPT;
         self.dim.is_some_and(of_late)
@@ -267,13 +282,14 @@ impl Base {
         self.noise.update(now, noise);
     }
 
-    /// By how much delays are longer than the least when it is quiet. What was quietest in the last minute counts: queues come and go.
+    /// By how much delays are longer than the least when it is quiet. What was quietest in the last
+    /// minute counts: queues come and go.
     pub(super) fn noise(&self) -> f64 {
         self.noise.get().unwrap_or(0.0)
     }
 
-    /// A round trip while nothing of ours was in the queue. Queues of others come and go: what stays within `band`, and what delays tremble by,
-    /// is the path itself.
+    /// A round trip while nothing of ours was in the queue. Queues of others come and go: what
+    /// stays within `band`, and what delays tremble by, is the path itself.
     pub(super) fn without_us(&mut self, now: Instant, rtt: f64, band: f64) {
         let around = band + 2.0 * self.noise();
         // Nor is what waits on the way back.
@@ -350,7 +366,8 @@ mod tests {
                 }
                 base.update(at(second), 0.060, 0.0, Some(5.050));
             }
-            // The base, and what the way there is taken to have waited for: by clocks that is not more.
+            // The base, and what the way there is taken to have waited for: by clocks that is not
+            // more.
             let queue = base.recent().unwrap();
             (base.get().unwrap(), (queue * 1e3).round())
         };

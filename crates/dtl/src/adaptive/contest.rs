@@ -6,19 +6,20 @@ use std::time::{Duration, Instant};
 const CONTESTED: f64 = 2.0;
 const CONTESTED_ROUND_TRIPS: f64 = 30.0;
 const CONTESTED_MOST: Duration = Duration::from_secs(60);
-/// Rounds in a row that have to show such a queue, and for how many seconds at least: delays of a medium that is taken for a moment do
-/// not last so long.
+/// Rounds in a row that have to show such a queue, and for how many seconds at least: delays of a
+/// medium that is taken for a moment do not last so long.
 const ROUNDS: u32 = 3;
 const LASTS: f64 = 0.1;
 /// Where it does, the queue has to be empty for so many seconds before the window returns fast.
 const HOLD: f64 = 0.3;
-/// Then a trickle is sent for so many rounds, or for so long if they are few: a queue that builds up says that somebody else still
-/// fills the path.
+/// Then a trickle is sent for so many rounds, or for so long if they are few: a queue that builds
+/// up says that somebody else still fills the path.
 const PROBE_ROUNDS: u32 = 4;
 const PROBE_TIME: f64 = 0.4;
 const PROBE_LEAST: u32 = 2;
-/// For how long returns are careful after one that met others. A CUBIC is back at a window of a thousand packets 9 s after a loss (RFC 9438
-/// §4.2: K), loses the next some seconds later, and leaves the queue empty once more.
+/// For how long returns are careful after one that met others. A CUBIC is back at a window of a
+/// thousand packets 9 s after a loss (RFC 9438 §4.2: K), loses the next some seconds later, and
+/// leaves the queue empty once more.
 const MISTAKE_KEPT: Duration = Duration::from_secs(30);
 
 /// What to do at an empty queue.
@@ -80,8 +81,8 @@ impl Contest {
             .is_some_and(|until| !left(until).is_zero() && left(until) <= CONTESTED_MOST)
     }
 
-    /// Whether a return has met others of late: they leave the queue empty now and then without having gone, as a TCP does after a loss
-    /// where a queue is managed or short.
+    /// Whether a return has met others of late: they leave the queue empty now and then without
+    /// having gone, as a TCP does after a loss where a queue is managed or short.
     pub(super) fn is_careful(&self, now: Instant) -> bool {
         let of_late = |at| now.saturating_duration_since(at) < MISTAKE_KEPT;
         self.mistaken.is_some_and(of_late)
@@ -131,7 +132,8 @@ impl Contest {
 mod tests {
     use super::*;
 
-    /// A contest that began at `now`, at an empty queue since, asked every 20 ms until it says to return, and when that was.
+    /// A contest that began at `now`, at an empty queue since, asked every 20 ms until it says to
+    /// return, and when that was.
     fn returned(contest: &mut Contest, mut now: Instant) -> Instant {
         contest.begin(now, 0.020);
         contest.queued(now);

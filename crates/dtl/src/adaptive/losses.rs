@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Delays that are remembered, and how many of each window: over so many round trips a queue comes and goes.
+/// Delays that are remembered, and how many of each window: over so many round trips a queue comes
+/// and goes.
 const REMEMBERED: usize = 64;
 const OF_WINDOW: f64 = 4.0;
-/// Packets that come after a lost one before it is deemed lost. Source: RFC 9002 §6.1.1, less the one that tells.
+/// Packets that come after a lost one before it is deemed lost. Source: RFC 9002 §6.1.1, less the
+/// one that tells.
 const BESIDE: usize = 2;
 /// Weight of a loss in the average.
 const WEIGHT: f64 = 1.0 / 8.0;
@@ -15,13 +17,15 @@ const FULL: f64 = 0.75;
 /// From so much on they say how long a full queue is.
 const SURE: f64 = 0.85;
 
-/// Share of datagrams whose loss is no chance, wherever the queue stands. Source: BBR's bound (draft-ietf-ccwg-bbr, BBRLossThresh).
+/// Share of datagrams whose loss is no chance, wherever the queue stands. Source: BBR's bound
+/// (draft-ietf-ccwg-bbr, BBRLossThresh).
 const MANY: f64 = 0.02;
 /// Datagrams over which it is averaged.
 const AVERAGED: f64 = 256.0;
 /// Weight of a new loss in what is known of the queue's room.
 const ROOM_WEIGHT: f64 = 0.25;
-/// For how long it is known: another route may have more, and whoever keeps his queue short for the sake of the one before never sees it.
+/// For how long it is known: another route may have more, and whoever keeps his queue short for the
+/// sake of the one before never sees it.
 const ROOM_KEPT: Duration = Duration::from_secs(600);
 
 /// The delays of late, and where among them losses were seen.
@@ -75,8 +79,9 @@ impl Losses {
         self.counted.1 += 1.0;
     }
 
-    /// Some were lost, about when the newest one came through: whether a queue is to blame. Any loss beside delays of more than
-    /// `queue` seconds is its work: who manages a queue drops packets before it is full.
+    /// Some were lost, about when the newest one came through: whether a queue is to blame. Any
+    /// loss beside delays of more than `queue` seconds is its work: who manages a queue drops
+    /// packets before it is full.
     pub(super) fn lost(&mut self, now: Instant, queue: f64) -> bool {
         let mut beside = self.newest.iter().skip(BESIDE).copied();
         let Some(beside) = beside
@@ -118,7 +123,8 @@ impl Losses {
 mod tests {
     use super::*;
 
-    /// `losses` times so many delays from 0 to 9, and a loss beside delays of `beside`: whether the queue is to blame at last.
+    /// `losses` times so many delays from 0 to 9, and a loss beside delays of `beside`: whether the
+    /// queue is to blame at last.
     fn after(losses: u32, beside: f64, between: u32) -> bool {
         let mut known = Losses::default();
         let mut full = true;

@@ -1,4 +1,5 @@
-//! The default algorithm: [`scavenger`] at priority 0, [`flows`] above it, and the rules by which one becomes the other.
+//! The default algorithm: [`scavenger`] at priority 0, [`flows`] above it, and the rules by which
+//! one becomes the other.
 
 mod base;
 mod contest;
@@ -22,13 +23,16 @@ use crate::report::LimitedBy;
 const BEST_RATE_KEPT: f64 = 0.999;
 /// Round trips after which a round has ended whatever was acknowledged.
 const LONGEST_ROUND: u32 = 8;
-/// A packet of less than this share of the largest of late says nothing of the path's delay: it is through a slow link sooner than others. One that
-/// is larger by this factor than all before, in slow start, begins the history of delays anew.
+/// A packet of less than this share of the largest of late says nothing of the path's delay: it is
+/// through a slow link sooner than others. One that is larger by this factor than all before, in
+/// slow start, begins the history of delays anew.
 const SMALL: f64 = 0.8;
 const LARGER: f64 = 1.1;
-/// What is left after a round of the largest of late: whoever goes over to small packets is judged by them after a few rounds.
+/// What is left after a round of the largest of late: whoever goes over to small packets is judged
+/// by them after a few rounds.
 const LARGEST_KEPT: f64 = 0.95;
-/// Smallest window, in datagrams: about one in twenty round trips, so that a flow still learns what the path is like.
+/// Smallest window, in datagrams: about one in twenty round trips, so that a flow still learns what
+/// the path is like.
 const LEAST_WINDOW: f64 = 0.05;
 /// For how long a cut is told as the reason why the window is not larger.
 const CUT_KEPT: Duration = Duration::from_secs(10);
@@ -76,7 +80,8 @@ pub(crate) struct Adaptive {
     /// Since when the path is looked at.
     began: Instant,
     next: u64,
-    /// The packet with whose acknowledgement the round ends, when it began, and what was acknowledged since.
+    /// The packet with whose acknowledgement the round ends, when it began, and what was
+    /// acknowledged since.
     round_end: u64,
     round_began: Instant,
     round_bytes: u64,
@@ -290,8 +295,9 @@ impl Adaptive {
         }
     }
 
-    /// Losses or marks, at priority 0 at most once in a round trip; `persistent` when nothing came through for long. Lost packets have been
-    /// told one by one; `mark`: `newest` came through with one, or a packet shortly before it.
+    /// Losses or marks, at priority 0 at most once in a round trip; `persistent` when nothing came
+    /// through for long. Lost packets have been told one by one; `mark`: `newest` came through
+    /// with one, or a packet shortly before it.
     pub(crate) fn on_congestion(&mut self, persistent: bool, mark: bool, newest: u64) {
         let before = self.window();
         let cut = match &mut self.rule {
@@ -398,7 +404,8 @@ impl Adaptive {
         let Some(cut) = self.cut else {
             return LimitedBy::Growth;
         };
-        // What N flows have lost they lack until they have it again, which takes CUBIC half a minute where windows are large.
+        // What N flows have lost they lack until they have it again, which takes CUBIC half a
+        // minute where windows are large.
         let lacks = !self.is_scavenger() && self.window() < cut.window;
         if lacks || self.heard.saturating_duration_since(cut.at) <= CUT_KEPT {
             cut.reason
@@ -429,7 +436,8 @@ impl Adaptive {
 mod tests {
     use super::*;
 
-    /// Packets of these sizes, one after the other, each through a link of 10 Mbit/s that takes 20 ms besides.
+    /// Packets of these sizes, one after the other, each through a link of 10 Mbit/s that takes 20
+    /// ms besides.
     fn base_after(adaptive: &mut Adaptive, now: &mut Instant, sizes: &[u64]) -> f64 {
         for size in sizes {
             let packet = adaptive.next;
@@ -457,7 +465,8 @@ mod tests {
             let mut now = crate::test_epoch();
             let mut adaptive = Adaptive::new(now, &Config::default(), priority);
             let now = &mut now;
-            // A handshake, then packets of 1 250 bytes, which take a millisecond, and now and then a small one.
+            // A handshake, then packets of 1 250 bytes, which take a millisecond, and now and then
+            // a small one.
             let base = base_after(&mut adaptive, now, &[60, 60]);
             assert!((20.0..20.1).contains(&base), "{base}");
             let mixed = [1250, 1250, 60, 1250, 1250, 1250, 1250, 700, 1250];

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 /// Datagrams that end slow start, if all of them found a queue.
 const FEW: usize = 4;
-/// Rounds of so many datagrams show how much delays tremble; this many rounds and datagrams together.
+/// Rounds of so many datagrams show how much delays tremble; this many rounds and datagrams
+/// together.
 const BROAD: f64 = 4.0;
 const MANY_ROUNDS: u32 = 4;
 const MANY: f64 = 48.0;
@@ -48,7 +49,8 @@ pub(super) struct Look {
 }
 
 impl Round {
-    /// An acknowledgement for so many datagrams, the newest of which waited for `waited` of its round trip of `rtt`.
+    /// An acknowledgement for so many datagrams, the newest of which waited for `waited` of its
+    /// round trip of `rtt`.
     pub(super) fn add(&mut self, waited: f64, rtt: f64, datagrams: f64) {
         let datagrams = datagrams.max(1.0);
         self.waited += waited * datagrams;
@@ -78,7 +80,8 @@ impl Round {
         let (waited, rtt, datagrams) = (self.waited, self.rtt, self.datagrams);
         (self.waited, self.rtt, self.datagrams) = (0.0, 0.0, 0.0);
         if datagrams >= BROAD {
-            // The least of a few is not the least of all: of delays that are spread evenly, so many times as far away.
+            // The least of a few is not the least of all: of delays that are spread evenly, so many
+            // times as far away.
             let of_all = (datagrams + 1.0) / (datagrams - 1.0);
             self.several.spread += (waited - least * datagrams) * of_all;
             self.several.datagrams += datagrams;
@@ -95,7 +98,8 @@ impl Round {
 }
 
 impl Round {
-    /// What the last rounds say of noise, once there are enough of them: by how much delays are longer than the least of a round.
+    /// What the last rounds say of noise, once there are enough of them: by how much delays are
+    /// longer than the least of a round.
     pub(super) fn noise(&mut self) -> Option<f64> {
         let several = self.several;
         if several.datagrams < MANY || several.rounds < MANY_ROUNDS {
@@ -107,8 +111,9 @@ impl Round {
 }
 
 impl Look {
-    /// How long the queue is: the mean delay without the `noise` that is there anyway. What nobody needed to wait for does not stand
-    /// in the queue; the more delays tremble, the more this decides.
+    /// How long the queue is: the mean delay without the `noise` that is there anyway. What nobody
+    /// needed to wait for does not stand in the queue; the more delays tremble, the more this
+    /// decides.
     pub(super) fn queueing(&self, noise: f64, target: f64) -> f64 {
         let most = (1.5 - 4.0 * noise / target).max(0.5) * target;
         (self.mean - noise).clamp(self.least.min(self.mean), self.least + most)

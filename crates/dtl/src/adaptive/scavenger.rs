@@ -1,8 +1,9 @@
 //! Priority 0: takes what others leave, with a queue that is a fraction of the path's delay.
 //!
-//! The window grows by half a datagram in a round trip as long as the queueing delay is below a target, and is cut to what leaves
-//! a quarter of the [target](super::target) in the queue when it is above; if it stays above, others fill the queue, and the window
-//! is halved every second round. Now and then the flow drains its share of the queue, so that all see the base delay.
+//! The window grows by half a datagram in a round trip as long as the queueing delay is below a
+//! target, and is cut to what leaves a quarter of the [target](super::target) in the queue when it
+//! is above; if it stays above, others fill the queue, and the window is halved every second round.
+//! Now and then the flow drains its share of the queue, so that all see the base delay.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,9 @@ use super::losses::Losses;
 use super::queueing::{Look, Round};
 use super::target::Target;
 
-/// Datagrams by which a window of [`GROWTH_AT`] datagrams grows in a round trip. Others by the root of their size: small ones less, so
-/// that many of them do not overrun the target at once, large ones more, so that a cycle does not take minutes.
+/// Datagrams by which a window of [`GROWTH_AT`] datagrams grows in a round trip. Others by the root
+/// of their size: small ones less, so that many of them do not overrun the target at once, large
+/// ones more, so that a cycle does not take minutes.
 const GROWTH: f64 = 0.5;
 const GROWTH_AT: f64 = 8.0;
 /// Share of the window while draining, and rounds for which.
@@ -29,8 +31,8 @@ const DRAIN_FIRST: f64 = 1.0;
 const DRAIN_PAUSE: f64 = 5.0;
 const DRAIN_ROUND_TRIPS: f64 = 100.0;
 const DRAIN_LATEST: Duration = Duration::from_secs(60);
-/// Rounds with an empty queue after which the window grows by a share instead of a step; every second round, because the queue
-/// shows what was done two rounds ago.
+/// Rounds with an empty queue after which the window grows by a share instead of a step; every
+/// second round, because the queue shows what was done two rounds ago.
 const EMPTY_ROUNDS: u32 = 3;
 /// What it is multiplied with then, below the window that filled the path last and beyond it.
 const RETURN: f64 = 2.0;
@@ -39,8 +41,8 @@ const EXPLORE: f64 = 1.1;
 const RETURN_TO: f64 = 0.85;
 /// Seconds in which the share of the path that a flow usually has is learned.
 const SHARE_TIME: f64 = 3.0;
-/// For how long after others have needed the path what it gives says nothing of that: they may still be there, and less visible, as a TCP
-/// that has just halved its window.
+/// For how long after others have needed the path what it gives says nothing of that: they may
+/// still be there, and less visible, as a TCP that has just halved its window.
 const SHARE_PAUSE: Duration = Duration::from_secs(10);
 /// A queue this many times the target, and so many datagrams more, is not the work of scavengers.
 const FOREIGN: f64 = 2.0;
@@ -53,7 +55,8 @@ const WAIT_SHARE: f64 = 0.015;
 const LISTENING: f64 = 4.0;
 /// For how long a queue is taken to be managed after a loss that showed it.
 const MANAGED_KEPT: Duration = Duration::from_secs(60);
-/// Share of the window after a loss at a full queue, and after one that has nothing to do with the queue.
+/// Share of the window after a loss at a full queue, and after one that has nothing to do with the
+/// queue.
 const AFTER_LOSS: f64 = 0.5;
 /// Share of the target above which there is a queue.
 const QUEUED: f64 = 0.25;
@@ -67,7 +70,8 @@ const FLOOR_MOST: f64 = 40.0;
 /// The same as a window in datagrams, whatever the round trip.
 const FLOOR_WINDOW: f64 = 0.005;
 
-/// Pacing rate ÷ (window ÷ round trip): a window that opens after a drain must not fill the queue by its haste.
+/// Pacing rate ÷ (window ÷ round trip): a window that opens after a drain must not fill the queue
+/// by its haste.
 const PACING_GAIN: f64 = 1.05;
 
 /// What a look at the end of a round came to.
@@ -110,9 +114,11 @@ pub(super) struct Scavenger {
     rtt: Option<f64>,
     /// When a packet was last lost at a queue that was no longer than scavengers make it.
     lost_early: Option<Instant>,
-    /// The window that this flow usually has where nobody needs the path, without what stands in the queue.
+    /// The window that this flow usually has where nobody needs the path, without what stands in
+    /// the queue.
     share: f64,
-    /// When others were last taken to need the path, if this flow has not had its share again since.
+    /// When others were last taken to need the path, if this flow has not had its share again
+    /// since.
     crowded: Option<Instant>,
     /// Best rate at which data was acknowledged, bytes a second.
     best_rate: f64,
@@ -172,7 +178,8 @@ impl Scavenger {
         }
     }
 
-    /// Priority 0 after N flows. It begins with a drain: nothing of ours is to stand in the queue, and then the path's delay is seen, which N flows may have hidden for long.
+    /// Priority 0 after N flows. It begins with a drain: nothing of ours is to stand in the queue,
+    /// and then the path's delay is seen, which N flows may have hidden for long.
     pub(super) fn after_flows(
         now: Instant,
         before: Former,
@@ -206,8 +213,9 @@ impl Scavenger {
         self.contest.is_on(self.heard)
     }
 
-    /// Pacing rate ÷ (window ÷ `smoothed`). A flow that hears of the path a few times a second knows more of it than the average of
-    /// its round trips, in which a queue of long ago still shows.
+    /// Pacing rate ÷ (window ÷ `smoothed`). A flow that hears of the path a few times a second
+    /// knows more of it than the average of its round trips, in which a queue of long ago still
+    /// shows.
     pub(super) fn pacing_gain(&self, smoothed: f64) -> f64 {
         let fresh = self.rtt.map_or(1.0, |rtt| smoothed / rtt.max(1e-6));
         PACING_GAIN * fresh.max(1.0)
@@ -223,7 +231,8 @@ impl Scavenger {
         self.best_rate * self.base.get().unwrap_or(0.0)
     }
 
-    /// What this flow may take for its usual window, of what N flows had or were on their way to: no more than the path has ever given.
+    /// What this flow may take for its usual window, of what N flows had or were on their way to:
+    /// no more than the path has ever given.
     fn usual(&self, had: f64) -> f64 {
         had.min(self.full_window()).max(self.window)
     }
@@ -237,14 +246,15 @@ impl Scavenger {
         Target::new(self.base.get().unwrap_or(0.0), self.datagram_time(), sharp)
     }
 
-    /// Whether the queue is managed, or too short for what would be aimed at otherwise: packets were lost in it of late that had not met
-    /// more than a scavenger's work.
+    /// Whether the queue is managed, or too short for what would be aimed at otherwise: packets
+    /// were lost in it of late that had not met more than a scavenger's work.
     fn is_managed(&self, now: Instant) -> bool {
         let of_late = |at| now.saturating_duration_since(at) < MANAGED_KEPT;
         self.lost_early.is_some_and(of_late)
     }
 
-    /// The longest queue that may be the work of scavengers, in seconds; where it is managed, that of before it was known to be.
+    /// The longest queue that may be the work of scavengers, in seconds; where it is managed, that
+    /// of before it was known to be.
     fn foreign(&self) -> f64 {
         FOREIGN * self.path_target().roomy().of_path() + FOREIGN_DATAGRAMS * self.datagram_time()
     }
@@ -479,8 +489,9 @@ impl Scavenger {
         }
     }
 
-    /// By how much the window may grow in a managed queue where the path may be full at any moment, in a return after others were met in one
-    /// and beyond what is known: by what the target holds, for each of the path's own round trips in this one. Where the way back has a
+    /// By how much the window may grow in a managed queue where the path may be full at any moment,
+    /// in a return after others were met in one and beyond what is known: by what the target
+    /// holds, for each of the path's own round trips in this one. Where the way back has a
     /// queue, a round takes several of them.
     fn careful_step(&self, look: &Look) -> f64 {
         let rounds = (look.rtt / self.base.get().unwrap_or(look.rtt)).max(1.0);
@@ -522,7 +533,8 @@ impl Scavenger {
         self.losses.one_lost();
     }
 
-    /// Packets were lost, or marked: at most once in a round trip. A mark is always the work of a queue.
+    /// Packets were lost, or marked: at most once in a round trip. A mark is always the work of a
+    /// queue.
     pub(super) fn on_loss(&mut self, rtt: f64, persistent: bool, mark: bool) {
         self.slow_start = false;
         let queue = self.noise() + QUEUED * self.target();
@@ -531,7 +543,8 @@ impl Scavenger {
             self.lost_early = Some(self.heard);
         }
         if persistent {
-            // Nothing came through: that says nothing of what this flow usually has, to which it returns. In slow start it had something, too.
+            // Nothing came through: that says nothing of what this flow usually has, to which it
+            // returns. In slow start it had something, too.
             if self.share <= 0.0 {
                 self.share = self.window * AFTER_LOSS;
             }
@@ -555,7 +568,8 @@ impl Scavenger {
         }
         self.cut(rtt, share);
         if full {
-            // Whoever drops packets at a short queue shows nothing else: grow no faster than those who know losses only.
+            // Whoever drops packets at a short queue shows nothing else: grow no faster than those
+            // who know losses only.
             self.empty = 0;
             if !self.contest.is_on(self.heard) {
                 self.share = self.share.min(self.window);
@@ -564,7 +578,8 @@ impl Scavenger {
     }
 }
 
-/// What `full` bytes under way would be without a queue, by the path's round trip and that with the queue.
+/// What `full` bytes under way would be without a queue, by the path's round trip and that with the
+/// queue.
 fn without_queue(full: f64, base: f64, rtt: f64) -> f64 {
     let share = if rtt > 0.0 { base / rtt } else { 1.0 };
     full * share.min(1.0)

@@ -4,12 +4,14 @@
 const SHARE: f64 = 1.0 / 8.0;
 const LEAST: f64 = 0.002;
 const MOST: f64 = 0.060;
-/// At most where a queue is managed. CoDel drops packets that waited for 5 ms, if all of a tenth of a second did (RFC 8289 §4: TARGET,
-/// INTERVAL). A TCP that grows adds a packet or two in a round trip: at half of that there is time to give way to it before it is hit. More
-/// cost a CUBIC up to half of what it had on long paths, because each of its losses left room for a while, and what took the room brought
-/// on the next loss.
+/// At most where a queue is managed. CoDel drops packets that waited for 5 ms, if all of a tenth of
+/// a second did (RFC 8289 §4: TARGET, INTERVAL). A TCP that grows adds a packet or two in a round
+/// trip: at half of that there is time to give way to it before it is hit. More cost a CUBIC up to
+/// half of what it had on long paths, because each of its losses left room for a while, and what
+/// took the room brought on the next loss.
 const MOST_MANAGED: f64 = 0.0025;
-/// Of a datagram's own time, what may stand in the queue where that is more; at most so many seconds. Less than one cannot stand there.
+/// Of a datagram's own time, what may stand in the queue where that is more; at most so many
+/// seconds. Less than one cannot stand there.
 const DATAGRAMS: f64 = 0.625;
 const SLOWEST: f64 = 0.060;
 /// How much more a window of few datagrams bears; from so many on, and down to so few.
@@ -51,8 +53,9 @@ impl Target {
         share.max((self.datagram * DATAGRAMS).min(SLOWEST))
     }
 
-    /// That of a window of so many datagrams. Whoever has little bears more: each sees the queue through noise of its own, and he who
-    /// sees it longer than it is would give way for ever (as in Swift: Kumar and others, SIGCOMM 2020).
+    /// That of a window of so many datagrams. Whoever has little bears more: each sees the queue
+    /// through noise of its own, and he who sees it longer than it is would give way for ever
+    /// (as in Swift: Kumar and others, SIGCOMM 2020).
     pub(super) fn of_window(&self, datagrams: f64) -> f64 {
         let target = self.of_path();
         let datagrams = datagrams.clamp(SCALE_LEAST, SCALE_MOST);
@@ -61,7 +64,8 @@ impl Target {
         target * (1.0 + scale * (datagrams.sqrt().recip() - SCALE_MOST.sqrt().recip()))
     }
 
-    /// As much of `target` as a queue bears in which packets wait for `room` at most: one that has no room for it shows by losses only.
+    /// As much of `target` as a queue bears in which packets wait for `room` at most: one that has
+    /// no room for it shows by losses only.
     pub(super) fn within(&self, room: Option<f64>, target: f64) -> f64 {
         room.map_or(target, |room| {
             target.min((room * ROOM).max(self.datagram * DATAGRAMS))

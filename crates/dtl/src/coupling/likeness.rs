@@ -1,27 +1,32 @@
 //! Whether two groups wait in one queue: their round trips rise and fall together.
 //!
-//! Round trips are compared in bins of time, by when packets *left*: whatever the paths are, two packets that came to one queue at the same moment waited
-//! for the same time. What stays (the lengths of the paths) and what moves slowly (two queues that fill at the same pace, as
+//! Round trips are compared in bins of time, by when packets *left*: whatever the paths are, two
+//! packets that came to one queue at the same moment waited for the same time. What stays (the
+//! lengths of the paths) and what moves slowly (two queues that fill at the same pace, as
 //! those of two TCPs do for seconds) says nothing, and is taken off first.
 
 /// Bins over which what stays is taken off: a quarter of a second.
 const SLOW: f64 = 1.0 / 5.0;
 /// What is left of a comparison after each further one: they count for about ten seconds.
 const KEPT: f64 = 1.0 - 1.0 / 200.0;
-/// Part of a new movement in what is usual, and how many times that much one counts for at most: one great event in both is chance, many small ones are not.
+/// Part of a new movement in what is usual, and how many times that much one counts for at most:
+/// one great event in both is chance, many small ones are not.
 const USUAL: f64 = 1.0 / 50.0;
 const CLIPPED: f64 = 2.0;
 /// Comparisons before anything is said: three seconds.
 const LEAST: u32 = 60;
-/// Likeness at which two groups are taken to share a queue, and below which no longer. 1: the same curve; 0: nothing in common.
+/// Likeness at which two groups are taken to share a queue, and below which no longer. 1: the same
+/// curve; 0: nothing in common.
 const BEGINS: f64 = 0.6;
 const ENDS: f64 = 0.3;
 /// Comparisons in a row at which it has to be as large: a second.
 const ROW: u32 = 20;
-/// Root mean square of what round trips differ by from their mean, in seconds, below which they say nothing: hosts tremble by as much.
+/// Root mean square of what round trips differ by from their mean, in seconds, below which they say
+/// nothing: hosts tremble by as much.
 const STIRS: f64 = 0.000_5;
 
-/// What moves quickly of a curve. Its mean of late is taken off, and of what is left once more: of a ramp the first leaves a constant.
+/// What moves quickly of a curve. Its mean of late is taken off, and of what is left once more: of
+/// a ramp the first leaves a constant.
 #[derive(Copy, Clone, Debug, Default)]
 struct Curve {
     mean: Option<f64>,
@@ -81,7 +86,8 @@ impl Likeness {
         held != self.holds
     }
 
-    /// Lin's concordance of the two curves: their correlation, less where one of them moves more than the other. `None` where neither moves.
+    /// Lin's concordance of the two curves: their correlation, less where one of them moves more
+    /// than the other. `None` where neither moves.
     fn value(&self) -> Option<f64> {
         let stirs = self.all >= self.weight * STIRS * STIRS;
         stirs.then(|| self.common / self.all)

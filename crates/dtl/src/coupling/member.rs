@@ -8,7 +8,8 @@ use crate::limits::{COUPLED_BINS, MAX_GROUP_FLOWS, MAX_PRIORITY, MIN_RTT, MIN_WE
 
 /// Length of a bin of time.
 const BIN: Duration = Duration::from_millis(50);
-/// Time in which a window comes to its part, and in which what was missed is made up for, in seconds.
+/// Time in which a window comes to its part, and in which what was missed is made up for, in
+/// seconds.
 const SETTLES: f64 = 0.5;
 const REPAID: f64 = 1.0;
 /// Greatest part of what is due that is made up for at once, and for how many seconds of it at all.
@@ -16,7 +17,8 @@ const MOST_REPAID: f64 = 0.5;
 const MOST_LAG: f64 = 8.0;
 /// Greatest step towards the part that is due, at once.
 const MOST_STEP: f64 = 0.25;
-/// Two groups that were taken to share a queue for no longer than this did not: each gets back what it gave, up to so many times what it has.
+/// Two groups that were taken to share a queue for no longer than this did not: each gets back what
+/// it gave, up to so many times what it has.
 const MISTAKE: Duration = Duration::from_secs(10);
 const MOST_GIVEN: f64 = 4.0;
 /// For how long a group counts after it was last heard of.
@@ -73,7 +75,8 @@ impl Member {
 
     /// Comes to another set, or to itself.
     pub(super) fn moves(&mut self, now: Instant, set: CoupledGroup, alone: bool) {
-        // What all were served is counted from an origin that each set has of its own, which may have got or lost somebody.
+        // What all were served is counted from an origin that each set has of its own, which may
+        // have got or lost somebody.
         self.served = 0.0;
         self.set = set;
         if !alone {
@@ -86,7 +89,8 @@ impl Member {
         }
     }
 
-    /// Makes up for what it has got or given in a set that was a mistake. Whose company only pauses goes on with what it has.
+    /// Makes up for what it has got or given in a set that was a mistake. Whose company only pauses
+    /// goes on with what it has.
     pub(super) fn take_back(&mut self) {
         if self.since.is_none() {
             self.step = 1.0;
@@ -132,7 +136,8 @@ impl Member {
         }
     }
 
-    /// A packet that left so long after the origin took this round trip. Gives the bin that is closed by it, and its shortest round trip.
+    /// A packet that left so long after the origin took this round trip. Gives the bin that is
+    /// closed by it, and its shortest round trip.
     pub(super) fn look(&mut self, since: Duration, rtt: Duration) -> Option<(u64, f64)> {
         let bin = u64::try_from(since.as_millis() / BIN.as_millis()).unwrap_or(u64::MAX);
         let rtt = rtt.as_secs_f64();
@@ -162,7 +167,8 @@ impl Member {
         near.find(|(seen, _)| *seen == bin).map(|(_, delay)| *delay)
     }
 
-    /// What it lacks or owes is bounded: a group that could not send for long is not made up for all of it.
+    /// What it lacks or owes is bounded: a group that could not send for long is not made up for
+    /// all of it.
     pub(super) fn bound_lag(&mut self, present: f64, rate: f64, weight: f64) {
         if weight > 0.0 {
             let most = MOST_LAG * rate / weight;
@@ -170,7 +176,8 @@ impl Member {
         }
     }
 
-    /// Its part of what all have, `rate` bytes a second for a weight of `weight`, and of what it lacks if all are served as far as `present`.
+    /// Its part of what all have, `rate` bytes a second for a weight of `weight`, and of what it
+    /// lacks if all are served as far as `present`.
     pub(super) fn wanted(&self, present: f64, rate: f64, weight: f64) -> f64 {
         let due = rate * self.weight / weight;
         let lag = (present - self.served) * self.weight / REPAID;

@@ -32,7 +32,8 @@ impl Bench {
         }
     }
 
-    /// So many ticks, in which packets wait for as long as `waits` says of a group and a tick. Each gets through what its window is worth.
+    /// So many ticks, in which packets wait for as long as `waits` says of a group and a tick. Each
+    /// gets through what its window is worth.
     fn run(&mut self, ticks: u32, mut waits: impl FnMut(usize, u32) -> Duration) {
         for tick in 0..ticks {
             self.now += TICK;
@@ -71,7 +72,8 @@ impl Bench {
     }
 }
 
-/// A queue that fills and empties in its own way: a sum of waves whose lengths have no common measure.
+/// A queue that fills and empties in its own way: a sum of waves whose lengths have no common
+/// measure.
 fn queue(seed: u64, tick: u32) -> Duration {
     let seconds = f64::from(tick) * TICK.as_secs_f64() + seed as f64 * 17.3;
     let waves = [1.9, 3.1, 5.3].map(|wave| (seconds * wave * (1.0 + seed as f64 / 7.0)).sin());

@@ -8,7 +8,8 @@ use crate::priority::Priority;
 use crate::report::Report;
 use crate::sample::{AckSample, LossSample};
 
-/// Service, in bytes for each unit of weight, up to which a 64-bit float counts single bytes with room to spare.
+/// Service, in bytes for each unit of weight, up to which a 64-bit float counts single bytes with
+/// room to spare.
 const EXACT: f64 = 1e12;
 
 /// Which of a group's controllers a flow is under.
@@ -40,7 +41,8 @@ pub(super) struct Flow {
     /// Bytes sent and not lost ÷ weight, from an origin that all flows of the kind have in common.
     pub(super) served: f64,
     numbers: Numbers,
-    /// Of the batch of acknowledgements under way: its bytes, and whether the window, not the application, held sending back.
+    /// Of the batch of acknowledgements under way: its bytes, and whether the window, not the
+    /// application, held sending back.
     batch: (u64, bool),
     sent: u64,
     acked: u64,
@@ -103,7 +105,8 @@ impl Flow {
         self.numbers.of(sample.packet)
     }
 
-    /// True if the flow uses its `window`. As in [`Controller::on_ack_batch_end`](crate::Controller::on_ack_batch_end), half of it will do.
+    /// True if the flow uses its `window`. As in
+    /// [`Controller::on_ack_batch_end`](crate::Controller::on_ack_batch_end), half of it will do.
     pub(super) fn on_batch_end(&mut self, now: Instant, in_flight: u64, window: u64) -> bool {
         let (bytes, wants_more) = std::mem::take(&mut self.batch);
         self.in_flight = in_flight;

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use crate::limits::GROUP_RUNS;
 
-/// Which of the group's numbers the packets of one flow have, kept as runs that are consecutive in both.
+/// Which of the group's numbers the packets of one flow have, kept as runs that are consecutive in
+/// both.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Numbers {
     runs: VecDeque<Run>,

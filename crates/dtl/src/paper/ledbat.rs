@@ -5,13 +5,14 @@ use crate::window::Window;
 
 use super::Acked;
 
-/// What a loss leaves of the window. Source: the paper §4.1, "halving the congestion window", as TCP does.
+/// What a loss leaves of the window. Source: the paper §4.1, "halving the congestion window", as
+/// TCP does.
 pub(super) const SHARE_AFTER_LOSS: f64 = 0.5;
 
 /// Moves the window by a batch of acknowledgements; whether it gave way to a queue.
 ///
-/// The paper's receiver acknowledges every packet, so β counts once for each packet, however many of
-/// them one acknowledgement names.
+/// The paper's receiver acknowledges every packet, so β counts once for each packet, however many
+/// of them one acknowledgement names.
 pub(super) fn on_acked(window: &mut Window, config: &Ledbat, acked: &Acked) -> bool {
     // Δ(t) / τ, at most 1 because a queueing delay is never negative.
     let room = 1.0 - acked.queueing.as_secs_f64() / config.target.as_secs_f64();
@@ -85,7 +86,8 @@ mod tests {
         on_acked(&mut window, &config, &acked(1000, 101));
         assert_eq!((window.get(), window.slow_start_from()), (19_800, None));
         config.slow_start_until_loss = true;
-        // Growth above the target would be negative by equation 5; in this variant slow start goes on.
+        // Growth above the target would be negative by equation 5; in this variant slow start goes
+        // on.
         on_acked(&mut until_loss, &config, &acked(1000, 101));
         assert_eq!(until_loss.get(), 21_000);
     }

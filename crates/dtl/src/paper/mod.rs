@@ -1,7 +1,8 @@
 //! The paper's algorithm: [`ledbat`] at priority 0, [`multcp`] above it, one window for both.
 //!
-//! A change of priority keeps the window, the threshold and the phase (slow start or not). From the next acknowledgement
-//! or loss on the other rule moves them: the paper's Figure 6 and its "avoiding … transfer rate fluctuations" (§6).
+//! A change of priority keeps the window, the threshold and the phase (slow start or not). From the
+//! next acknowledgement or loss on the other rule moves them: the paper's Figure 6 and its
+//! "avoiding … transfer rate fluctuations" (§6).
 
 mod ledbat;
 mod multcp;
@@ -87,7 +88,8 @@ impl Paper {
         }
     }
 
-    /// Losses or marks, at most once in a round trip; `persistent` when nothing came through for long.
+    /// Losses or marks, at most once in a round trip; `persistent` when nothing came through for
+    /// long.
     pub(crate) fn on_congestion(&mut self, priority: Priority, persistent: bool) {
         self.last_cut = Some(LimitedBy::Loss);
         let share = if priority.is_scavenger() {

@@ -8,25 +8,27 @@ use super::Acked;
 /// ln 3 ÷ (ln 3 − ln 2): the power of N at which tripling has caught up with N doublings.
 const CATCH_UP_POWER: f64 = 2.709_511_291_351_455;
 
-/// a: datagrams by which the window grows in a round trip, for N flows. Source: the paper §4.2, a = N.
+/// a: datagrams by which the window grows in a round trip, for N flows. Source: the paper §4.2, a =
+/// N.
 fn increase(flows: f64) -> f64 {
     flows
 }
 
 /// b: the share of the window that a loss takes, for N flows, in (0, 1].
 ///
-/// Source: the paper, equation 8 with a = N: b = 2 / (1 + 3N). Below N = 1/3 that is more than 1, which would
-/// ask for a negative window, so it ends at 1: a loss takes the whole window and the smallest one is left. With a = N such
-/// a flow then gets N / √(3N) shares by equation 7, that is more than N: the price of the paper's rule below a third of a flow.
+/// Source: the paper, equation 8 with a = N: b = 2 / (1 + 3N). Below N = 1/3 that is more than 1,
+/// which would ask for a negative window, so it ends at 1: a loss takes the whole window and the
+/// smallest one is left. With a = N such a flow then gets N / √(3N) shares by equation 7, that is
+/// more than N: the price of the paper's rule below a third of a flow.
 pub(super) fn decrease(flows: f64) -> f64 {
     (2.0 / (1.0 + 3.0 * flows)).min(1.0)
 }
 
 /// The window up to which smooth slow start triples instead of doubling, in bytes.
 ///
-/// Source: Crowcroft and Oechslin, the paper's reference 9. N flows have N · w · 2^k bytes after k round trips; one that
-/// starts with w and triples has w · 3^k. They meet at w · N^(ln 3 / (ln 3 − ln 2)), without a first
-/// burst of N windows. One flow, and less, only doubles.
+/// Source: Crowcroft and Oechslin, the paper's reference 9. N flows have N · w · 2^k bytes after k
+/// round trips; one that starts with w and triples has w · 3^k. They meet at w · N^(ln 3 / (ln 3 −
+/// ln 2)), without a first burst of N windows. One flow, and less, only doubles.
 fn catch_up_window(from: f64, flows: f64) -> f64 {
     from * flows.max(1.0).powf(CATCH_UP_POWER)
 }
@@ -41,8 +43,8 @@ pub(super) fn on_acked(window: &mut Window, priority: Priority, acked: &Acked) {
     };
     let bytes = acked.bytes as f64;
     let room = catch_up_window(from, priority.get()) - window.bytes();
-    // Two bytes for each acknowledged one triple the window; past the catch-up window one doubles it. Half the room,
-    // because the acknowledged bytes themselves take the other half.
+    // Two bytes for each acknowledged one triple the window; past the catch-up window one doubles
+    // it. Half the room, because the acknowledged bytes themselves take the other half.
     window.grow_slow_start(bytes + bytes.min(room.max(0.0) / 2.0));
 }
 

@@ -63,7 +63,8 @@ impl Bucket {
         self.tokens = all.min(tokens(burst(self.rate)));
     }
 
-    /// When `bytes` can be taken, seen from the last refill; `None` when never, or when no clock can tell.
+    /// When `bytes` can be taken, seen from the last refill; `None` when never, or when no clock
+    /// can tell.
     pub(super) fn ready_at(&self, bytes: u64) -> Option<Instant> {
         let missing = tokens(bytes).saturating_sub(self.tokens);
         let filled = self.filled?;

@@ -1,7 +1,8 @@
 //! Start-time fair queueing: whose turn it is.
 //!
-//! Source: Goyal, Vin, Cheng, "Start-time fair queueing", SIGCOMM 1996. Each flow has a start tag, in virtual time. The
-//! smallest tag is served; serving n bytes at weight w moves it by n/w. A flow that comes back begins at the present.
+//! Source: Goyal, Vin, Cheng, "Start-time fair queueing", SIGCOMM 1996. Each flow has a start tag,
+//! in virtual time. The smallest tag is served; serving n bytes at weight w moves it by n/w. A flow
+//! that comes back begins at the present.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,8 @@ use crate::priority::Priority;
 
 use super::FlowId;
 
-/// Virtual time per byte at weight 1. At weight 1000 a byte still takes 4 million units: rounding is below 10⁻⁶.
+/// Virtual time per byte at weight 1. At weight 1000 a byte still takes 4 million units: rounding
+/// is below 10⁻⁶.
 const PER_BYTE: f64 = 4_294_967_296.0;
 
 /// The flows of one class that want to send, by start tag.
@@ -47,7 +49,8 @@ impl Queue {
     }
 }
 
-/// How far a byte of a flow of this priority moves its tag. Flows of priority 0 are equal among themselves.
+/// How far a byte of a flow of this priority moves its tag. Flows of priority 0 are equal among
+/// themselves.
 pub(super) fn cost_per_byte(priority: Priority) -> u128 {
     let weight = if priority.is_scavenger() {
         1.0

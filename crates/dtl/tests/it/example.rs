@@ -1,4 +1,5 @@
-//! The example is run as people run it: a transport of a few lines over real sockets, which adopts the controller.
+//! The example is run as people run it: a transport of a few lines over real sockets, which adopts
+//! the controller.
 
 #![allow(
     clippy::disallowed_methods,
@@ -13,7 +14,8 @@ use std::time::Instant;
 
 use crate::{ms, secs};
 
-/// Cargo builds it before it runs the tests of a whole package, beside the folder that this program is in.
+/// Cargo builds it before it runs the tests of a whole package, beside the folder that this program
+/// is in.
 fn example(name: &str) -> PathBuf {
     let program = std::env::current_exe().unwrap();
     let found = program

@@ -60,7 +60,8 @@ fn the_report_names_loss() {
     assert!(report.sent_bytes >= report.acked_bytes + report.lost_bytes);
 }
 
-/// A queue that marks says nothing of how many flows a window is: each mark is that of one, as each loss is.
+/// A queue that marks says nothing of how many flows a window is: each mark is that of one, as each
+/// loss is.
 #[test]
 fn marks_of_a_round_trip_cut_as_many_flows_as_there_are_marks() {
     let left = |marks: &[u64]| {

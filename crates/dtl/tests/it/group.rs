@@ -70,7 +70,8 @@ fn priority(value: f64) -> Priority {
     Priority::new(value).unwrap()
 }
 
-/// A simulation with one group, and the group's flows by the numbers that the simulation gives them.
+/// A simulation with one group, and the group's flows by the numbers that the simulation gives
+/// them.
 struct Bench {
     sim: Sim,
     group: Shared,

@@ -1,4 +1,5 @@
-//! A deterministic packet simulator: one drop-tail bottleneck, shared by our controllers and a model of TCP Reno.
+//! A deterministic packet simulator: one drop-tail bottleneck, shared by our controllers and a
+//! model of TCP Reno.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -132,7 +133,8 @@ struct Flow {
     next_send: Instant,
     /// Whether a wake-up at `next_send` is on its way.
     wake_set: bool,
-    /// Last acknowledgement, or the first packet after silence: the retransmission timer counts from here.
+    /// Last acknowledgement, or the first packet after silence: the retransmission timer counts
+    /// from here.
     heard: Instant,
     timer_set: bool,
     last_ack: Instant,

@@ -17,7 +17,8 @@ mod scheduler;
 
 use std::time::{Duration, Instant};
 
-/// The paper's algorithm, which these tests pin; the default one is tested where there is a bottleneck to share, in the simulator.
+/// The paper's algorithm, which these tests pin; the default one is tested where there is a
+/// bottleneck to share, in the simulator.
 fn paper() -> ringway_dtl::Config {
     ringway_dtl::Config {
         algorithm: ringway_dtl::Algorithm::Paper,

@@ -31,7 +31,8 @@ fn a_scavenger_alone_has_what_the_path_gives_and_yields_to_nobody() {
     assert!(reasons.iter().all(|r| *r == LimitedBy::Path), "{reasons:?}");
     for report in &reports {
         let (base, queueing) = (report.base_delay.unwrap(), report.queueing_delay.unwrap());
-        // 20 ms and a packet's own millisecond; an eighth of it, and what stands there until it is seen.
+        // 20 ms and a packet's own millisecond; an eighth of it, and what stands there until it is
+        // seen.
         assert!(base >= ms(20) && base <= ms(22), "{base:?}");
         assert!(queueing <= ms(10), "{queueing:?}");
     }

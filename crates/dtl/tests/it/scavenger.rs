@@ -65,7 +65,8 @@ fn late_comers_get_a_fair_share() {
     assert!(shares.iter().sum::<f64>() >= 0.95, "{shares:?}");
 }
 
-/// An outage, before it has found the path or as N flows: it goes on as what it was when it broke off.
+/// An outage, before it has found the path or as N flows: it goes on as what it was when it broke
+/// off.
 #[test]
 fn an_outage_in_slow_start_or_of_flows_that_become_a_scavenger_is_over_soon() {
     let link = Link {

@@ -1,4 +1,5 @@
-//! The host-wide scheduler: exact weights, leftovers for priority 0, never above the cap, never idle for nothing.
+//! The host-wide scheduler: exact weights, leftovers for priority 0, never above the cap, never
+//! idle for nothing.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -161,7 +162,8 @@ fn take_step(scheduler: &mut Scheduler, model: &mut Model, step: &Step) {
         }
         Step::SetRate(rate) => {
             scheduler.set_rate(now, Some(rate));
-            // A larger rate brings a larger burst only in time; a smaller one cuts what is saved up.
+            // A larger rate brings a larger burst only in time; a smaller one cuts what is saved
+            // up.
             model.set_rate(rate);
         }
         Step::Sleep(time) => model.sleep(time),

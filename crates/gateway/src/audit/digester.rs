@@ -1,4 +1,5 @@
-//! Hashes of files that go by, away from the packets; and the files themselves, where the policy keeps them.
+//! Hashes of files that go by, away from the packets; and the files themselves, where the policy
+//! keeps them.
 
 use std::collections::HashMap;
 
@@ -30,7 +31,8 @@ impl Digester {
         }
     }
 
-    /// Takes in the next part of a file; answers its event if it is whole. Also answers what kept a file from being kept.
+    /// Takes in the next part of a file; answers its event if it is whole. Also answers what kept a
+    /// file from being kept.
     pub fn take(&mut self, part: FilePart) -> (Option<Event>, Option<std::io::Error>) {
         let mut failed = None;
         let mut digest = self.files.remove(&part.file).unwrap_or_else(|| {

@@ -1,5 +1,5 @@
-//! What was decided, kept in SQLite: appended in batches, searched, and forgotten when its time is over. Hashes of files, and
-//! files that are kept.
+//! What was decided, kept in SQLite: appended in batches, searched, and forgotten when its time is
+//! over. Hashes of files, and files that are kept.
 
 mod digester;
 mod store;

@@ -170,7 +170,8 @@ impl AuditStore {
         transaction.commit().map_err(wrong)
     }
 
-    /// Forgets events before a time since the Unix epoch, and the oldest where there are too many. Answers how many.
+    /// Forgets events before a time since the Unix epoch, and the oldest where there are too many.
+    /// Answers how many.
     ///
     /// # Errors
     /// The disk fails.

@@ -116,7 +116,8 @@ impl Vault {
         }
     }
 
-    /// Puts a whole file under its hash, so that it is there after a power failure too. Waits for the disk.
+    /// Puts a whole file under its hash, so that it is there after a power failure too. Waits for
+    /// the disk.
     pub(super) fn keep(&self, partial: Partial, hash: &str) -> io::Result<()> {
         let inner = &*self.0;
         let (start, _) = hash.split_at_checked(2).unwrap_or((hash, ""));
@@ -215,7 +216,8 @@ impl Vault {
 }
 
 impl Partial {
-    /// Adds bytes; fails if the disk or the vault has no room, or the file has become too large to be kept.
+    /// Adds bytes; fails if the disk or the vault has no room, or the file has become too large to
+    /// be kept.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         let bounds = self.vault.0.bounds;

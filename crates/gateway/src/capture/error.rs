@@ -41,7 +41,8 @@ pub enum CaptureError {
         /// What it is or has instead.
         what: String,
     },
-    /// The file is a capture, but broken or cut short at this place. All packets before it were delivered.
+    /// The file is a capture, but broken or cut short at this place. All packets before it were
+    /// delivered.
     #[error(
         "{name} is damaged at byte {offset}: {what}; the packets before it were read, capture or copy it again"
     )]

@@ -1,7 +1,7 @@
 //! Capture files: pcap and pcapng, read as a stream with a bounded buffer.
 //!
-//! Every packet before a damaged place is delivered; the damage is then reported once, with file, byte offset and what
-//! is wrong. Records are cut and bounded here and decoded by `pcap-parser`.
+//! Every packet before a damaged place is delivered; the damage is then reported once, with file,
+//! byte offset and what is wrong. Records are cut and bounded here and decoded by `pcap-parser`.
 
 mod error;
 mod pcap;
@@ -26,7 +26,8 @@ pub struct CapturedPacket<'a> {
     pub timestamp: Duration,
     /// How to read the first bytes.
     pub link: LinkType,
-    /// Bytes the packet had on the wire; more than `bytes` when the capture was cut at a snap length.
+    /// Bytes the packet had on the wire; more than `bytes` when the capture was cut at a snap
+    /// length.
     pub wire_len: u32,
     /// What was captured.
     pub bytes: &'a [u8],
@@ -63,7 +64,8 @@ impl CaptureReader<File> {
     /// Opens a capture file.
     ///
     /// # Errors
-    /// The file cannot be opened or read, is no capture, is compressed, or has an unknown link type.
+    /// The file cannot be opened or read, is no capture, is compressed, or has an unknown link
+    /// type.
     pub fn open(path: &Path) -> Result<Self, CaptureError> {
         let name = path.display().to_string();
         match File::open(path) {

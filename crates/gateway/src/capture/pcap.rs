@@ -49,7 +49,8 @@ impl Pcap {
             }
         };
         window.consume(HEADER);
-        // The upper half of the field carries the length of a frame check sequence, not a link type.
+        // The upper half of the field carries the length of a frame check sequence, not a link
+        // type.
         let number = u32::from_ne_bytes(header.network.0.to_ne_bytes()) & 0xffff;
         let link = LinkType::from_number(number).ok_or_else(|| CaptureError::UnknownLink {
             name: name.to_owned(),

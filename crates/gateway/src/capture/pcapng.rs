@@ -104,7 +104,8 @@ impl PcapNg {
         }
     }
 
-    /// Type and checked length of the block at the beginning of `bytes`; a section header also sets the byte order.
+    /// Type and checked length of the block at the beginning of `bytes`; a section header also sets
+    /// the byte order.
     fn block_head(&mut self, bytes: &[u8]) -> Result<(u32, usize), String> {
         let mut reader = Reader::new(bytes);
         let fields = (
@@ -277,8 +278,8 @@ impl PcapNg {
     }
 }
 
-/// The option `if_tsresol`: a power of ten, or of two where the top bit is set. (`pcap-parser` 0.17 refuses all powers
-/// of two.) What no 64-bit number can hold counts as the default.
+/// The option `if_tsresol`: a power of ten, or of two where the top bit is set. (`pcap-parser` 0.17
+/// refuses all powers of two.) What no 64-bit number can hold counts as the default.
 fn per_second(resolution: u8) -> u64 {
     let exponent = u32::from(resolution & 0x7f);
     let base = if resolution & 0x80 == 0 { 10_u64 } else { 2 };

@@ -1,4 +1,5 @@
-//! BitTorrent: peer protocol (BEP 3), DHT (BEP 5), UDP tracker (BEP 15), local service discovery (BEP 14).
+//! BitTorrent: peer protocol (BEP 3), DHT (BEP 5), UDP tracker (BEP 15), local service discovery
+//! (BEP 14).
 
 use super::bencode::Dictionary;
 use super::message::{Finding, Memory, Message, text};

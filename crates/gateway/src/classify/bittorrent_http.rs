@@ -1,4 +1,5 @@
-//! BitTorrent inside HTTP: trackers (BEP 3, BEP 48), web seeds (BEP 17, BEP 19), and programs by their name.
+//! BitTorrent inside HTTP: trackers (BEP 3, BEP 48), web seeds (BEP 17, BEP 19), and programs by
+//! their name.
 
 use super::http::Request;
 use super::http_marks;

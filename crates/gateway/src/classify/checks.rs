@@ -78,7 +78,8 @@ pub(super) fn by_name(name: &str) -> Option<Check> {
         .map(|(_, check)| *check)
 }
 
-/// Whether a check looks at the very message that its refined application was found by; no later one can fit then.
+/// Whether a check looks at the very message that its refined application was found by; no later
+/// one can fit then.
 pub(super) fn decides_at_once(name: &str) -> bool {
     name == "tor.client_hello"
 }

@@ -1,4 +1,5 @@
-//! Direct Connect: NMDC (commands between `$` and `|`) and ADC (lines of four letters), over TCP and UDP.
+//! Direct Connect: NMDC (commands between `$` and `|`) and ADC (lines of four letters), over TCP
+//! and UDP.
 //!
 //! Sources: NMDC protocol 1.3 §3 and §4, ADC 1.0.3 §4 and §5 (dcbase.org).
 

@@ -1,11 +1,13 @@
 //! Discord's voice: the exchange by which a client learns its own address (IP discovery).
 //!
-//! Source: Discord's developer documentation, "Voice Connections". All else is TLS and found by name.
+//! Source: Discord's developer documentation, "Voice Connections". All else is TLS and found by
+//! name.
 
 use super::message::{Finding, Memory, Message};
 use crate::reader::Reader;
 
-/// A request (type 1) or its answer (type 2): length 70, an SSRC, 64 bytes of text ended by zeros, a port.
+/// A request (type 1) or its answer (type 2): length 70, an SSRC, 64 bytes of text ended by zeros,
+/// a port.
 pub(super) fn ip_discovery(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
     if message.bytes.len() != 74 {
         return None;
@@ -45,7 +47,8 @@ pub(super) fn ip_discovery(message: &Message<'_>, memory: &mut Memory) -> Option
     }
 }
 
-/// A sign of life between client and voice server: a fixed number and a count, which comes back unchanged.
+/// A sign of life between client and voice server: a fixed number and a count, which comes back
+/// unchanged.
 pub(super) fn ping(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
     let mut reader = Reader::new(message.bytes);
     let fixed = reader.be32()? == 0x1337_cafe;

@@ -1,4 +1,5 @@
-//! DNS messages (RFC 1035 §4), also multicast (RFC 6762) and link-local (RFC 4795); the signature's port says which.
+//! DNS messages (RFC 1035 §4), also multicast (RFC 6762) and link-local (RFC 4795); the signature's
+//! port says which.
 
 use super::message::{Finding, Memory, Message, text};
 use crate::limits::MAX_DNS_LABELS;

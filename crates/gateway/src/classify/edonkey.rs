@@ -67,7 +67,8 @@ fn head(reader: &mut Reader<'_>) -> Option<(u8, u32, u8)> {
     Some((reader.u8()?, reader.le32()?, reader.u8()?))
 }
 
-/// Hello and its answer, login to a server: user hash, id, port, and tags that end where the frame does.
+/// Hello and its answer, login to a server: user hash, id, port, and tags that end where the frame
+/// does.
 fn hello(opcode: u8, body: &[u8]) -> Option<Finding> {
     let mut reader = Reader::new(body);
     // A client's hello says how long the hash is; the answer and the login to a server do not.

@@ -1,7 +1,8 @@
-//! FastTrack (Kazaa, Grokster, iMesh): transfers, which are HTTP, pushes, and datagrams between supernodes.
+//! FastTrack (Kazaa, Grokster, iMesh): transfers, which are HTTP, pushes, and datagrams between
+//! supernodes.
 //!
-//! Searches and the links between nodes are encrypted and not found here. Source: the protocol notes of the free
-//! implementation giFT-FastTrack.
+//! Searches and the links between nodes are encrypted and not found here. Source: the protocol
+//! notes of the free implementation giFT-FastTrack.
 
 use super::http::{Request, header_names};
 use super::http_marks;
@@ -11,7 +12,8 @@ use crate::reader::Reader;
 /// Places that only FastTrack programs serve.
 const PLACES: [&str; 4] = ["/.supernode", "/.status", "/.network", "/.files"];
 
-/// A request or an answer of a transfer: `GET /.hash=<40 hex>`, or header lines that begin with `X-Kazaa`.
+/// A request or an answer of a transfer: `GET /.hash=<40 hex>`, or header lines that begin with
+/// `X-Kazaa`.
 pub(super) fn transfer(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
     if !http_marks::of(message, &mut memory.http).kazaa {
         return None;
@@ -58,7 +60,8 @@ pub(super) fn push(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
     valid.then(|| Finding::likely("an announced file with its number"))
 }
 
-/// A ping (0x27) or its answer (0x28, 0x29): encryption types, then the network's name and a zero at the end.
+/// A ping (0x27) or its answer (0x28, 0x29): encryption types, then the network's name and a zero
+/// at the end.
 pub(super) fn ping(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
     let named = message.bytes.ends_with(b"KaZaA\0") || message.bytes.ends_with(b"fileshare\0");
     let mut reader = Reader::new(message.bytes);

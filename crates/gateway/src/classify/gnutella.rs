@@ -171,8 +171,8 @@ pub(super) fn reliable_udp(message: &Message<'_>, memory: &mut Memory) -> Option
     })
 }
 
-/// The name of Gnutella 2's packet that takes all the bytes: a byte with the lengths of length and name, the length
-/// (little-endian), the name in capitals.
+/// The name of Gnutella 2's packet that takes all the bytes: a byte with the lengths of length and
+/// name, the length (little-endian), the name in capitals.
 fn second_packet(mut reader: Reader<'_>) -> Option<&str> {
     const KNOWN: [&str; 18] = [
         "PI", "PO", "LNI", "KHL", "KHLR", "KHLA", "HAW", "QHT", "QKR", "QKA", "Q2", "QA", "QH2",

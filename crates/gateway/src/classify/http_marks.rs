@@ -1,7 +1,7 @@
 //! One look at the head of an HTTP message: which special forms it may be.
 //!
-//! Many applications speak HTTP. Each has its check; this spares them all that cannot fit, with one pass over the head
-//! for all of them together, also when the message grows.
+//! Many applications speak HTTP. Each has its check; this spares them all that cannot fit, with one
+//! pass over the head for all of them together, also when the message grows.
 
 use super::message::Message;
 use super::{bittorrent_http, gnutella};

@@ -84,7 +84,8 @@ impl Inspection {
         self.heard.contains(&true)
     }
 
-    /// Bytes of stream that are kept, those of a QUIC client's hello and of lines that may announce included.
+    /// Bytes of stream that are kept, those of a QUIC client's hello and of lines that may announce
+    /// included.
     #[must_use]
     pub fn held(&self) -> usize {
         let hello = self.memory.quic.as_ref().map_or(0, |hello| hello.held());
@@ -115,8 +116,9 @@ impl Inspection {
         }
     }
 
-    /// Counts a segment of a stream. Small ones count in part, so that a sender who splits what it says in many does not
-    /// get past the inspection; and a little in any case, so that the inspection ends.
+    /// Counts a segment of a stream. Small ones count in part, so that a sender who splits what it
+    /// says in many does not get past the inspection; and a little in any case, so that the
+    /// inspection ends.
     pub(super) fn counted_segment(&mut self, direction: Direction, length: usize) {
         if length > ETHERNET_SEGMENT {
             self.counted_joined(direction, length);
@@ -133,7 +135,8 @@ impl Inspection {
         }
     }
 
-    /// Counts a segment as what it was on the wire, where a card or the kernel may have joined several.
+    /// Counts a segment as what it was on the wire, where a card or the kernel may have joined
+    /// several.
     pub(super) fn counted_joined(&mut self, direction: Direction, length: usize) {
         // Without timestamps a segment is some bytes longer.
         let packets = u8::try_from(length / ETHERNET_SEGMENT).unwrap_or(u8::MAX);
@@ -142,8 +145,8 @@ impl Inspection {
         }
     }
 
-    /// Both directions have had their turn, or one has gone on for so long that the other will not say more of it: sooner
-    /// where it is certain what is spoken.
+    /// Both directions have had their turn, or one has gone on for so long that the other will not
+    /// say more of it: sooner where it is certain what is spoken.
     pub(super) fn is_exhausted(&self, packets: u8) -> bool {
         let certain = |verdict: &Verdict| verdict.confidence == Confidence::Certain;
         let long = if self.verdict.as_ref().is_some_and(certain) {
@@ -213,7 +216,8 @@ impl Inspection {
         }
     }
 
-    /// Where in its stream this direction began to speak, which now goes on at `at` without having been answered.
+    /// Where in its stream this direction began to speak, which now goes on at `at` without having
+    /// been answered.
     pub(super) fn turn(&mut self, direction: Direction, at: usize) -> usize {
         match self.turn {
             Some((speaker, begun)) if speaker == direction => begun.into(),
@@ -247,12 +251,14 @@ impl Inspection {
         new
     }
 
-    /// The flow may tell others something new: it is inspected or listened to, or a side has spoken for the first time.
+    /// The flow may tell others something new: it is inspected or listened to, or a side has spoken
+    /// for the first time.
     pub(crate) fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news) || !self.done || self.listening.is_some()
     }
 
-    /// Hears what a conversation announces, also where a message is split; `room` is how many bytes may still be kept.
+    /// Hears what a conversation announces, also where a message is split; `room` is how many bytes
+    /// may still be kept.
     pub(super) fn listen(&mut self, direction: Direction, packet: &Packet<'_>, room: usize) {
         self.take_listener();
         if let Some(listening) = self.listening.as_mut() {
@@ -296,8 +302,9 @@ impl Inspection {
         self.memory = Memory::default();
     }
 
-    /// Weighs a new verdict against the standing one. A special form of an application wins over it when it is at
-    /// least likely; otherwise the higher confidence wins, and of equals the first. Details are kept from both.
+    /// Weighs a new verdict against the standing one. A special form of an application wins over it
+    /// when it is at least likely; otherwise the higher confidence wins, and of equals the
+    /// first. Details are kept from both.
     pub(super) fn take_in(&mut self, new: Verdict, refines: &[String]) {
         let Some(old) = self.verdict.as_mut() else {
             self.changes = self.changes.saturating_add(1);

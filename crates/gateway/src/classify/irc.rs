@@ -1,7 +1,7 @@
 //! IRC (RFC 2812, IRCv3 capability negotiation) and DCC, the connections between its clients.
 //!
-//! A DCC connection is announced in a private message between two \x01, or shows itself: the receiver of a file
-//! answers with the number of bytes it has, in four bytes.
+//! A DCC connection is announced in a private message between two \x01, or shows itself: the
+//! receiver of a file answers with the number of bytes it has, in four bytes.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -97,7 +97,8 @@ fn kind(line: &str) -> Option<Line> {
     }
 }
 
-/// `DCC SEND name address port size` or `DCC CHAT chat address port` between two \x01, of which the second may be the next one's first.
+/// `DCC SEND name address port size` or `DCC CHAT chat address port` between two \x01, of which the
+/// second may be the next one's first.
 fn offer(payload: &[u8]) -> Option<(usize, Option<Announced>)> {
     let start = payload
         .windows(5)
@@ -147,8 +148,9 @@ const UNIT: u32 = 64;
 /// Counts that only grow, of a receiver who lags behind, before they are believed.
 const GROWING: u8 = 3;
 
-/// The number of bytes that the other side has sent, in four bytes. A receiver that is slower than the line counts less than
-/// was sent by then, but says nothing else ever, and each count is more than the last.
+/// The number of bytes that the other side has sent, in four bytes. A receiver that is slower than
+/// the line counts less than was sent by then, but says nothing else ever, and each count is more
+/// than the last.
 pub(super) fn acknowledgement(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
     let [from_client, from_server] = memory.sent;
     let (own, received) = match message.direction {

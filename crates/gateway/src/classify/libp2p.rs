@@ -1,7 +1,7 @@
 //! libp2p, the network library of IPFS: multistream-select at the beginning of its connections.
 //!
-//! Source: libp2p specifications, "multistream-select" and "Connection Establishment". QUIC and TLS connections name
-//! `libp2p` as their application protocol instead.
+//! Source: libp2p specifications, "multistream-select" and "Connection Establishment". QUIC and TLS
+//! connections name `libp2p` as their application protocol instead.
 
 use super::message::{Finding, Memory, Message, text};
 use crate::reader::Reader;

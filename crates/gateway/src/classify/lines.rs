@@ -1,4 +1,5 @@
-//! What a conversation said last, put together from its segments: an announcement may be split, and come in any order.
+//! What a conversation said last, put together from its segments: an announcement may be split, and
+//! come in any order.
 
 use super::message::{Announced, Listener};
 use crate::flow::Direction;
@@ -79,7 +80,8 @@ impl Listening {
     }
 }
 
-/// Adds all whole announcements of these bytes, and answers how many bytes follow the last one; `None`: there is none.
+/// Adds all whole announcements of these bytes, and answers how many bytes follow the last one;
+/// `None`: there is none.
 fn all(listener: Listener, bytes: &[u8], found: &mut Vec<Announced>) -> Option<usize> {
     let mut rest = bytes;
     while let Some((end, announced)) = listener(rest) {
@@ -112,7 +114,8 @@ impl Lines {
         }
     }
 
-    /// Adds a segment; answers it with what adjoins it, if anything does. Of bytes that come twice the first copy counts.
+    /// Adds a segment; answers it with what adjoins it, if anything does. Of bytes that come twice
+    /// the first copy counts.
     fn take_in(
         &mut self,
         direction: Direction,

@@ -148,7 +148,8 @@ impl Classifier {
         })
     }
 
-    /// Takes in the next packet of a flow; `room` is how many bytes of stream may still be kept over all flows.
+    /// Takes in the next packet of a flow; `room` is how many bytes of stream may still be kept
+    /// over all flows.
     pub fn handle_packet<T: AsMut<Inspection>>(
         &self,
         flow: &mut Flow<T>,
@@ -160,7 +161,8 @@ impl Classifier {
             let inspection = flow.attachment.as_mut();
             inspection.stream(direction).open(tcp.sequence);
             if tcp.ack {
-                // The flow may begin with the answer: the SYN before it came when the old flow of these ends was known.
+                // The flow may begin with the answer: the SYN before it came when the old flow of
+                // these ends was known.
                 let called = tcp.acknowledged.wrapping_sub(1);
                 inspection.stream(direction.other()).open(called);
             }
@@ -172,7 +174,8 @@ impl Classifier {
         inspection.hear(direction);
         let over = inspection.count(direction) >= self.bounds.packets;
         if over && !inspection.is_done() {
-            // What the other side says of it goes on being inspected, unless it says nothing for long.
+            // What the other side says of it goes on being inspected, unless it says nothing for
+            // long.
             inspection
                 .memory()
                 .count_sent(direction, packet.payload.len());
@@ -282,9 +285,9 @@ impl Classifier {
         }
     }
 
-    /// One pass over what can decide, at each place where a message may begin; answers signatures with that place.
-    /// A stream is searched again from its beginning as it grows, because a message that a pattern announced there
-    /// may only now be complete.
+    /// One pass over what can decide, at each place where a message may begin; answers signatures
+    /// with that place. A stream is searched again from its beginning as it grows, because a
+    /// message that a pattern announced there may only now be complete.
     fn hits(&self, unit: &Unit<'_>) -> Vec<Hit> {
         let mut hits = Vec::new();
         self.search(unit, 0, &mut hits);
@@ -329,7 +332,8 @@ impl Classifier {
         }
     }
 
-    /// Where the message begins if this pattern of this signature lies at `position`; `None` if it may not lie there.
+    /// Where the message begins if this pattern of this signature lies at `position`; `None` if it
+    /// may not lie there.
     fn start_of(
         &self,
         signature: usize,
@@ -410,7 +414,8 @@ impl Classifier {
     }
 }
 
-/// How far from its anchor the last pattern ends; where a pattern may lie anywhere, as far as is searched at all.
+/// How far from its anchor the last pattern ends; where a pattern may lie anywhere, as far as is
+/// searched at all.
 fn reach(signatures: &[Signature]) -> usize {
     let ends = signatures.iter().flat_map(|signature| {
         signature
@@ -436,7 +441,8 @@ fn starts(anchor: Anchor, unit: &Unit<'_>) -> impl Iterator<Item = usize> {
     first.into_iter().chain(second).chain(third)
 }
 
-/// The standing verdict is certain, and of an application that this signature neither finds nor refines.
+/// The standing verdict is certain, and of an application that this signature neither finds nor
+/// refines.
 fn is_beaten(signature: &Signature, inspection: &Inspection) -> bool {
     inspection.verdict().is_some_and(|verdict| {
         verdict.confidence == super::Confidence::Certain

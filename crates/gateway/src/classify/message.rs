@@ -124,8 +124,8 @@ pub(crate) struct Announced {
     pub(crate) by: &'static str,
 }
 
-/// Looks for the first announcement in a payload: where it ends, so that others are looked for from there on, and what it announces, if
-/// it makes sense. `None`: there is no whole one.
+/// Looks for the first announcement in a payload: where it ends, so that others are looked for from
+/// there on, and what it announces, if it makes sense. `None`: there is no whole one.
 pub(super) type Listener = fn(&[u8]) -> Option<(usize, Option<Announced>)>;
 
 /// Valid messages seen of one protocol, by direction.

@@ -1,8 +1,9 @@
 //! From the first data packets of a flow to the application that speaks there.
 //!
-//! Signatures are data (`signatures/*.toml`): patterns with an anchor, a confidence, and the name of a check. All
-//! patterns are searched in one pass ([`Classifier`]); a check then confirms the message's structure and may lower the
-//! confidence, never raise it above the signature's. One file per protocol holds its checks.
+//! Signatures are data (`signatures/*.toml`): patterns with an anchor, a confidence, and the name
+//! of a check. All patterns are searched in one pass ([`Classifier`]); a check then confirms the
+//! message's structure and may lower the confidence, never raise it above the signature's. One file
+//! per protocol holds its checks.
 
 mod bencode;
 mod bittorrent;
@@ -96,8 +97,8 @@ pub const BITTORRENT: &str = "bittorrent";
 pub const I2P: &str = "i2p";
 /// Name of Ringway's own traffic.
 pub const RINGWAY: &str = "ringway";
-/// Applications of file sharing. Their endpoints are remembered, because their users move from port to port and hide
-/// some flows.
+/// Applications of file sharing. Their endpoints are remembered, because their users move from port
+/// to port and hide some flows.
 pub const PEER_TO_PEER: [&str; 6] = [
     BITTORRENT,
     "edonkey",

@@ -1,7 +1,8 @@
-//! MSN Messenger (MSNP) on its own port and inside HTTP, and MSNFTP, its file transfer of the first versions.
+//! MSN Messenger (MSNP) on its own port and inside HTTP, and MSNFTP, its file transfer of the first
+//! versions.
 //!
-//! Sources: the Internet draft "MSN Messenger Service 1.0 Protocol" (movva, 1999), and the published notes on MSNP8–18
-//! and MSNFTP (hypothetic.org).
+//! Sources: the Internet draft "MSN Messenger Service 1.0 Protocol" (movva, 1999), and the
+//! published notes on MSNP8–18 and MSNFTP (hypothetic.org).
 
 use std::net::{IpAddr, SocketAddr};
 

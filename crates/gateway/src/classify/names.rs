@@ -1,4 +1,5 @@
-//! Applications by the names that a confirmed message tells: hosts, and the application protocols of TLS.
+//! Applications by the names that a confirmed message tells: hosts, and the application protocols
+//! of TLS.
 //!
 //! One look-up for each label of a host's name, whatever the number of signatures.
 

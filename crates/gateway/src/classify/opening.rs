@@ -1,5 +1,5 @@
-//! How a conversation opens, for flows that no signature names: who sends how much before the other answers, and
-//! whether the bytes look random.
+//! How a conversation opens, for flows that no signature names: who sends how much before the other
+//! answers, and whether the bytes look random.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -41,10 +41,11 @@ impl Bytes {
         self.count = self.count.saturating_add(length32(bytes.len()));
     }
 
-    /// As many different values, and as many bits set, as random bytes have, within four standard deviations.
+    /// As many different values, and as many bits set, as random bytes have, within four standard
+    /// deviations.
     ///
-    /// Of `n` random bytes `256 (1 − q)` differ on average, `q = (255/256)ⁿ`, with a variance of about
-    /// `256 (q − (1 + n/256) q²)`; of their bits half are set, with a variance of `2n`.
+    /// Of `n` random bytes `256 (1 − q)` differ on average, `q = (255/256)ⁿ`, with a variance of
+    /// about `256 (q − (1 + n/256) q²)`; of their bits half are set, with a variance of `2n`.
     pub(super) fn are_random(&self) -> bool {
         let count = f64::from(self.count);
         let different: u32 = self.seen.iter().map(|word| word.count_ones()).sum();
@@ -70,7 +71,8 @@ pub(crate) struct Opening {
     last: [u64; 2],
 }
 
-/// Lengths of the first turns, the client's and the server's of random bytes; or the client's both, where the answer is too short to tell.
+/// Lengths of the first turns, the client's and the server's of random bytes; or the client's both,
+/// where the answer is too short to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// Bytes that the client sent before the server did.
@@ -110,7 +112,8 @@ impl Opening {
         goes_on
     }
 
-    /// The datagram is the sender's last one once more: a copy that the network made has nothing random in it.
+    /// The datagram is the sender's last one once more: a copy that the network made has nothing
+    /// random in it.
     pub(super) fn repeats(&mut self, from: Direction, datagram: &[u8]) -> bool {
         let mut hasher = DefaultHasher::new();
         hasher.write(datagram);
@@ -120,8 +123,9 @@ impl Opening {
             .is_some_and(|last| std::mem::replace(last, new) == new)
     }
 
-    /// The shape, if both sides have spoken and what they said looks random. Of an answer of less than [`TELLING`] bytes, as obfuscated eDonkey may give,
-    /// nothing can be told: then what the client says next counts.
+    /// The shape, if both sides have spoken and what they said looks random. Of an answer of less
+    /// than [`TELLING`] bytes, as obfuscated eDonkey may give, nothing can be told: then what
+    /// the client says next counts.
     pub(crate) fn shape(&self) -> Option<Shape> {
         let [client, server, third] = self.lengths;
         let [first, answer, more] = &self.bytes;

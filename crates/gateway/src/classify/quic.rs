@@ -83,7 +83,8 @@ fn offered(initial: &Initial<'_>, from: Direction, memory: &mut Memory) -> Optio
     offer
 }
 
-/// Google's version 46 follows an early draft: both connection id lengths in one byte, 0 or 8 bytes each.
+/// Google's version 46 follows an early draft: both connection id lengths in one byte, 0 or 8 bytes
+/// each.
 fn google_46(bytes: &[u8], mut reader: Reader<'_>) -> Option<Finding> {
     let lengths = reader.u8()?;
     let fixed = bytes.first().is_some_and(|first| first & 0x40 != 0);

@@ -1,7 +1,8 @@
 //! The ClientHello of a QUIC connection, out of Initial packets (RFC 9001 §5.2).
 //!
-//! Their keys follow from the connection id that the client chose: whoever sees the packet can open it. The hello may
-//! be spread over several packets and be out of order; it is put together up to a bound.
+//! Their keys follow from the connection id that the client chose: whoever sees the packet can open
+//! it. The hello may be spread over several packets and be out of order; it is put together up to a
+//! bound.
 
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ use super::tls::{Offer, client_hello};
 use crate::limits::{MAX_CRYPTO, MAX_CRYPTO_PARTS};
 use crate::reader::Reader;
 
-/// RFC 9001 §5.2, RFC 9369 §3.3.1, and the drafts that were deployed widely: first and last version, salt.
+/// RFC 9001 §5.2, RFC 9369 §3.3.1, and the drafts that were deployed widely: first and last
+/// version, salt.
 const SALTS: [(u32, u32, [u8; 20]); 6] = [
     (1, 1, V1),
     (0xff00_0021, 0xff00_0022, V1),
@@ -177,7 +179,8 @@ impl Hello {
         )
     }
 
-    /// RFC 9000 §12.4: an Initial packet holds padding, pings, acknowledgements and parts of the handshake.
+    /// RFC 9000 §12.4: an Initial packet holds padding, pings, acknowledgements and parts of the
+    /// handshake.
     fn frames(&mut self, frames: &[u8]) -> Option<()> {
         let mut reader = Reader::new(frames);
         while let Some(kind) = reader.u8() {
@@ -246,7 +249,8 @@ impl Keys {
     }
 }
 
-/// A client's Initial packet with these frames, padded to a datagram of `size` bytes: what [`Hello`] opens.
+/// A client's Initial packet with these frames, padded to a datagram of `size` bytes: what
+/// [`Hello`] opens.
 pub(crate) fn initial(
     version: u32,
     receiver: &[u8],

@@ -1,7 +1,9 @@
-//! Ringway's own links: packets over UDP and in frames over TCP, its WebSockets, and what its open builds show.
+//! Ringway's own links: packets over UDP and in frames over TCP, its WebSockets, and what its open
+//! builds show.
 //!
-//! Source: the crates `ringway-node` (`link::wire`) and `ringway-transport` (`tcp`, `ws`, `quic`). The handshake is Noise:
-//! who the members are is encrypted, except in builds that encrypt nothing (types 17 and 18).
+//! Source: the crates `ringway-node` (`link::wire`) and `ringway-transport` (`tcp`, `ws`, `quic`).
+//! The handshake is Noise: who the members are is encrypted, except in builds that encrypt nothing
+//! (types 17 and 18).
 
 use data_encoding::BASE32_NOPAD;
 
@@ -55,7 +57,8 @@ pub(super) fn frames(message: &Message<'_>, memory: &mut Memory) -> Option<Findi
     let mut reader = Reader::new(message.bytes);
     let mut best: Option<Finding> = None;
     let exchange = memory.ringway.get_or_insert_default();
-    // The stream is walked from its beginning each time it grows; what was counted before counts anew.
+    // The stream is walked from its beginning each time it grows; what was counted before counts
+    // anew.
     if let Some(last) = exchange.data.get_mut(message.direction.slot()) {
         *last = None;
     }
@@ -188,7 +191,8 @@ impl Exchange {
     }
 }
 
-/// The member that an open handshake's certificate names: newest epoch, then CBOR: `[[1, ring, member, …], signature]`.
+/// The member that an open handshake's certificate names: newest epoch, then CBOR: `[[1, ring,
+/// member, …], signature]`.
 fn member(mut reader: Reader<'_>) -> Option<String> {
     reader.be32()?;
     let head = reader.array::<3>()?;

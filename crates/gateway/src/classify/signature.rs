@@ -35,7 +35,8 @@ pub struct SignatureError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Anchor {
-    /// At the beginning of a direction's stream, or of a datagram. Midway through a connection: of any segment.
+    /// At the beginning of a direction's stream, or of a datagram. Midway through a connection: of
+    /// any segment.
     #[default]
     Start,
     /// At the beginning of any inspected segment or datagram.
@@ -62,7 +63,8 @@ pub enum Sender {
 pub struct Pattern {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// Bytes between the anchor and the pattern; without meaning where the anchor is [`Anchor::Anywhere`].
+    /// Bytes between the anchor and the pattern; without meaning where the anchor is
+    /// [`Anchor::Anywhere`].
     pub at: usize,
 }
 
@@ -73,7 +75,8 @@ pub struct Signature {
     pub name: String,
     /// The application it tells of.
     pub application: String,
-    /// The transport. Of no meaning for a signature of names, whose transport is that of what it refines.
+    /// The transport. Of no meaning for a signature of names, whose transport is that of what it
+    /// refines.
     pub l4: L4,
     /// Ports that are usual; on others the confidence is one step lower. Empty: no port is usual.
     pub ports: Vec<u16>,
@@ -95,7 +98,8 @@ pub struct Signature {
     pub hosts: Vec<String>,
     /// Application protocols (RFC 7301) that a ClientHello of a refined application offers.
     pub alpn: Vec<String>,
-    /// What each of its messages begins with, one of these; for the kernel, in place of the patterns.
+    /// What each of its messages begins with, one of these; for the kernel, in place of the
+    /// patterns.
     pub(crate) opening: Vec<Expression>,
     /// What the head of each of its messages has, one of these.
     pub(crate) needs: Vec<Expression>,
@@ -201,7 +205,8 @@ impl SignatureSet {
     /// Reads a signature file.
     ///
     /// # Errors
-    /// The text is no TOML, or an entry is incomplete, contradicts itself, names an unknown check or passes a limit.
+    /// The text is no TOML, or an entry is incomplete, contradicts itself, names an unknown check
+    /// or passes a limit.
     pub fn parse(text: &str) -> Result<Self, SignatureError> {
         if text.len() > MAX_SIGNATURE_FILE {
             return Err(fault(

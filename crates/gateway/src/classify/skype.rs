@@ -1,7 +1,8 @@
 //! Skype as it was over UDP, and what is built like it: only ever a guess.
 //!
-//! Source: Baset and Schulzrinne, "An Analysis of the Skype Peer-to-Peer Internet Telephony Protocol" (2006), and later
-//! measurements: two bytes of identifier, then a byte whose lower half tells the kind.
+//! Source: Baset and Schulzrinne, "An Analysis of the Skype Peer-to-Peer Internet Telephony
+//! Protocol" (2006), and later measurements: two bytes of identifier, then a byte whose lower half
+//! tells the kind.
 
 use super::message::{Finding, Memory, Message};
 use crate::flow::Direction;

@@ -74,7 +74,8 @@ pub(super) fn login(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
     fits.then(|| Finding::certain(format!("Login of version {version} with an MD5")))
 }
 
-/// The server's answer to it: refused with a reason, or a greeting, an address and the password's MD5.
+/// The server's answer to it: refused with a reason, or a greeting, an address and the password's
+/// MD5.
 pub(super) fn welcome(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
     let mut reader = Reader::new(message.bytes);
     let length = index(reader.le32()?);

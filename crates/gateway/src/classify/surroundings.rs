@@ -1,7 +1,8 @@
 //! What other flows tell of a flow: who speaks what, whom a host contacts, what was announced.
 //!
-//! Encrypted peer-to-peer flows have no bytes to go by. They have a shape ([`Shape`]), and a host that contacts a DHT, a
-//! tracker, or many peers at ports of their own choice. Both together make a flow likely, never certain.
+//! Encrypted peer-to-peer flows have no bytes to go by. They have a shape ([`Shape`]), and a host
+//! that contacts a DHT, a tracker, or many peers at ports of their own choice. Both together make a
+//! flow likely, never certain.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,8 +42,8 @@ impl Host {
     }
 }
 
-/// A bounded memory of what was seen of endpoints and hosts. Clones are the same memory: who of several queues gets a flow is chance, and its
-/// hosts' other flows may have come to another one.
+/// A bounded memory of what was seen of endpoints and hosts. Clones are the same memory: who of
+/// several queues gets a flow is chance, and its hosts' other flows may have come to another one.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings(Arc<Mutex<Known>>);
 
@@ -77,10 +78,12 @@ impl Surroundings {
         self.known().members.insert(endpoint, member.to_owned());
     }
 
-    /// Takes in what a flow's latest packet told, which is nothing of most. Call it after each inspected packet.
+    /// Takes in what a flow's latest packet told, which is nothing of most. Call it after each
+    /// inspected packet.
     pub fn note(&self, flow: &mut Flow<impl AsRef<Inspection> + AsMut<Inspection>>) {
         for announced in flow.attachment.as_mut().take_announced() {
-            // Nobody offers a file at a service's port: whoever could name one would have it taken for a chat's.
+            // Nobody offers a file at a service's port: whoever could name one would have it taken
+            // for a chat's.
             if announced.endpoint.port() >= FIRST_USER_PORT {
                 let said = (flow.last_seen, announced);
                 self.known().announced.insert(said.1.endpoint, said);
@@ -141,7 +144,8 @@ impl Known {
             self.host(flow.client.ip()).i2p = true;
         }
         let Some(application) = speaks else { return };
-        // Anybody can send such bytes to a host that does not speak it: a side that was called must have answered.
+        // Anybody can send such bytes to a host that does not speak it: a side that was called must
+        // have answered.
         let answered = flow.attachment.as_ref().is_answered();
         // Over UDP both ports are chosen to stay, over TCP the server's.
         if answered {
@@ -187,7 +191,8 @@ impl Known {
                 .unwrap_or_else(|| self.by_shape(flow, None)),
         };
         if verdict.application == super::RINGWAY && verdict.details.member.is_none() {
-            // The other end is the gateway's own, or another member: the side that called comes first.
+            // The other end is the gateway's own, or another member: the side that called comes
+            // first.
             verdict.details.member = [flow.client, flow.server]
                 .iter()
                 .find_map(|side| self.members.get(side))
@@ -346,16 +351,16 @@ impl Known {
     }
 }
 
-/// BitTorrent's message stream encryption: a key of 96 bytes and up to 512 of padding each way; then at least two
-/// hashes, a check, what is offered, and two lengths.
+/// BitTorrent's message stream encryption: a key of 96 bytes and up to 512 of padding each way;
+/// then at least two hashes, a check, what is offered, and two lengths.
 fn is_key_exchange(shape: Shape) -> bool {
     (96..=608).contains(&shape.client)
         && (96..=608).contains(&shape.server)
         && (shape.third == 0 || shape.third >= 56)
 }
 
-/// eMule's obfuscation: a random byte, a key's part, three numbers and up to 255 bytes of padding; a number, a choice
-/// and padding back; then the hello.
+/// eMule's obfuscation: a random byte, a key's part, three numbers and up to 255 bytes of padding;
+/// a number, a choice and padding back; then the hello.
 fn is_obfuscated_edonkey(shape: Shape) -> bool {
     (12..=267).contains(&shape.client) && (6..=608).contains(&shape.server) && shape.third >= 28
 }

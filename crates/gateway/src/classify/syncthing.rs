@@ -1,7 +1,7 @@
 //! Syncthing: local discovery (version 4), relays, and the first message of its block exchange.
 //!
-//! Sources: docs.syncthing.net, "Local Discovery Protocol v4", "Relay Protocol v1", "Block Exchange Protocol v1". Between
-//! two devices all is TLS; there the name of the application protocol tells.
+//! Sources: docs.syncthing.net, "Local Discovery Protocol v4", "Relay Protocol v1", "Block Exchange
+//! Protocol v1". Between two devices all is TLS; there the name of the application protocol tells.
 
 use super::message::{Finding, Memory, Message};
 use crate::reader::{Reader, index};
@@ -11,7 +11,8 @@ const MAGIC: u32 = 0x2ea7_d90b;
 /// Relays.
 const RELAY: u32 = 0x9e79_bc40;
 
-/// An announcement: the fixed number, then a protobuf whose first field is the device's id of 32 bytes.
+/// An announcement: the fixed number, then a protobuf whose first field is the device's id of 32
+/// bytes.
 pub(super) fn discovery(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
     let mut reader = Reader::new(message.bytes);
     if reader.be32()? != MAGIC {

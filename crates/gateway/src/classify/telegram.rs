@@ -1,7 +1,8 @@
 //! Telegram: MTProto's transports over TCP, and calls through its reflectors over UDP.
 //!
-//! Sources: core.telegram.org/mtproto, "MTProto transports" and "Transport obfuscation"; for calls the published library
-//! libtgvoip. The obfuscation hides the protocol from those who do not look: the key stands in the first 64 bytes.
+//! Sources: core.telegram.org/mtproto, "MTProto transports" and "Transport obfuscation"; for calls
+//! the published library libtgvoip. The obfuscation hides the protocol from those who do not look:
+//! the key stands in the first 64 bytes.
 
 use aws_lc_rs::cipher::{AES_256, DecryptingKey, DecryptionContext, UnboundCipherKey};
 use aws_lc_rs::iv::FixedLength;
@@ -16,7 +17,8 @@ const REQUESTS: [u32; 3] = [0xbe7e_8ef1, 0x6046_9778, 0xd712_e4be];
 /// Bytes that begin an obfuscated stream.
 const HEAD: usize = 64;
 
-/// A stream in the clear: abridged (0xef), intermediate (0xee four times), padded (0xdd four times).
+/// A stream in the clear: abridged (0xef), intermediate (0xee four times), padded (0xdd four
+/// times).
 pub(super) fn plain(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
     let mut reader = Reader::new(message.bytes);
     let first = *message.bytes.first()?;
@@ -71,8 +73,9 @@ fn is_key_request(body: &[u8]) -> bool {
             .is_some_and(|request| REQUESTS.contains(&request))
 }
 
-/// An obfuscated stream: AES-256 in counter mode with the key from bytes 8 to 40 and the counter from 40 to 56 must
-/// give a transport's number at 56. Streams through a proxy with a secret stay hidden.
+/// An obfuscated stream: AES-256 in counter mode with the key from bytes 8 to 40 and the counter
+/// from 40 to 56 must give a transport's number at 56. Streams through a proxy with a secret stay
+/// hidden.
 pub(super) fn obfuscated(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
     let head = message.bytes.first_chunk::<HEAD>()?;
     if message.direction != Direction::FromClient || memory.telegram_tried {

@@ -1,4 +1,5 @@
-//! TLS: the record layer (RFC 8446 §5.1) and the hello messages in it, also when split over records and segments.
+//! TLS: the record layer (RFC 8446 §5.1) and the hello messages in it, also when split over records
+//! and segments.
 
 use tls_parser::{parse_tls_handshake_client_hello, parse_tls_handshake_server_hello};
 

@@ -1,12 +1,13 @@
 //! Tor's links between a client and a relay, which are TLS to a made-up name.
 //!
-//! Source: tor-spec.txt §2: a client offers a server name `www.` with random letters of base 32 and `.com`. What hides
-//! behind a bridge's disguise (obfs4) is found by its behaviour only.
+//! Source: tor-spec.txt §2: a client offers a server name `www.` with random letters of base 32 and
+//! `.com`. What hides behind a bridge's disguise (obfs4) is found by its behaviour only.
 
 use super::message::{Finding, Memory, Message};
 use super::tls::Offer;
 
-/// A ClientHello that was just read: a random name, and none of the application protocols that browsers offer.
+/// A ClientHello that was just read: a random name, and none of the application protocols that
+/// browsers offer.
 pub(super) fn client_hello(_: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
     let Offer { name, protocols } = *memory.offer.take()?;
     let name = name?;

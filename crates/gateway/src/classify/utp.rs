@@ -1,7 +1,8 @@
 //! uTP, BitTorrent's transport over UDP (BEP 29).
 //!
-//! One uTP header proves little. Two sides that name each other's numbers prove much: a SYN and its answer, or
-//! connection ids one apart with acknowledgements that follow the other side's sequence numbers.
+//! One uTP header proves little. Two sides that name each other's numbers prove much: a SYN and its
+//! answer, or connection ids one apart with acknowledgements that follow the other side's sequence
+//! numbers.
 
 use super::bittorrent::HANDSHAKE;
 use super::message::{Finding, Memory, Message};

@@ -1,6 +1,7 @@
 //! WebTorrent's trackers: announcements in JSON over WebSocket (RFC 6455).
 //!
-//! Source: the documentation of bittorrent-tracker. Between peers WebTorrent is WebRTC, which shows nothing of it.
+//! Source: the documentation of bittorrent-tracker. Between peers WebTorrent is WebRTC, which shows
+//! nothing of it.
 
 use super::message::{Finding, Memory, Message};
 use crate::limits::MAX_TEXT_HEAD;

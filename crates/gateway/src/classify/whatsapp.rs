@@ -1,6 +1,8 @@
-//! WhatsApp's own protocol over TCP: a prologue with the version, then frames; the first holds Noise's first message.
+//! WhatsApp's own protocol over TCP: a prologue with the version, then frames; the first holds
+//! Noise's first message.
 //!
-//! Source: published implementations of its Noise handshake. A client may send routing information before the prologue.
+//! Source: published implementations of its Noise handshake. A client may send routing information
+//! before the prologue.
 
 use super::message::{Finding, Memory, Message};
 use crate::reader::Reader;
@@ -42,7 +44,8 @@ pub(super) fn prologue(message: &Message<'_>, _: &mut Memory) -> Option<Finding>
     })
 }
 
-/// A protobuf: field 2 (the client's hello) as long as the frame says, in it field 1, a key of 32 bytes.
+/// A protobuf: field 2 (the client's hello) as long as the frame says, in it field 1, a key of 32
+/// bytes.
 fn is_client_hello(bytes: &[u8], length: usize) -> bool {
     let mut reader = Reader::new(bytes);
     if reader.u8() != Some(0x12) {

@@ -1,4 +1,5 @@
-//! WireGuard: four kinds of datagrams with a type, three zeros and exact lengths (the paper's §5.4).
+//! WireGuard: four kinds of datagrams with a type, three zeros and exact lengths (the paper's
+//! §5.4).
 
 use super::message::{Finding, Memory, Message};
 use crate::flow::Direction;

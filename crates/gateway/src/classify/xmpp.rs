@@ -1,4 +1,5 @@
-//! XMPP (RFC 6120), also over WebSocket (RFC 7395) and HTTP (XEP-0124), and SOCKS5 bytestreams (XEP-0065).
+//! XMPP (RFC 6120), also over WebSocket (RFC 7395) and HTTP (XEP-0124), and SOCKS5 bytestreams
+//! (XEP-0065).
 
 use std::net::{IpAddr, SocketAddr};
 

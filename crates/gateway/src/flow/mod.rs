@@ -1,6 +1,7 @@
 //! From packets to flows: both directions of a 5-tuple, with a beginning and an end.
 //!
-//! The table is generic over what its user attaches to each flow; here that is the classifier's state.
+//! The table is generic over what its user attaches to each flow; here that is the classifier's
+//! state.
 
 mod prefix;
 mod recency;
@@ -149,9 +150,9 @@ pub(crate) enum Calling {
 impl<T: Default> Flow<T> {
     /// A flow that begins with this packet.
     ///
-    /// The client is the sender of a SYN, the receiver of a SYN+ACK. Without either, a side whose port is well known
-    /// (below 1024) while the other's is not is the server. Failing that, TCP takes the lower port for the server's
-    /// and UDP takes the first sender for the client.
+    /// The client is the sender of a SYN, the receiver of a SYN+ACK. Without either, a side whose
+    /// port is well known (below 1024) while the other's is not is the server. Failing that,
+    /// TCP takes the lower port for the server's and UDP takes the first sender for the client.
     #[must_use]
     pub fn begin(packet: &Packet<'_>, now: Duration, serial: u64) -> Self {
         let opening = packet.tcp.filter(|tcp| tcp.syn && !tcp.ack);
@@ -211,10 +212,12 @@ impl<T> Flow<T> {
 
     /// What a packet of the two ends says of another connection between them.
     ///
-    /// Whether an old connection is over nobody but its ends knows: what is settled goes by unseen to its end, and an end or
-    /// a reset that comes by may die behind the gateway, as a SYN may. So each SYN counts as a call, but the repetition of the
-    /// one that has opened a flow of which nobody has said more; and the flow gives way when the other side answers the latest
-    /// call. Who still has the old connection does not (RFC 9293 §3.10.7.4 has it send an acknowledgement).
+    /// Whether an old connection is over nobody but its ends knows: what is settled goes by unseen
+    /// to its end, and an end or a reset that comes by may die behind the gateway, as a SYN
+    /// may. So each SYN counts as a call, but the repetition of the one that has opened a flow
+    /// of which nobody has said more; and the flow gives way when the other side answers the latest
+    /// call. Who still has the old connection does not (RFC 9293 §3.10.7.4 has it send an
+    /// acknowledgement).
     pub(crate) fn calling(&self, packet: &Packet<'_>) -> Calling {
         let Some(tcp) = packet.tcp.filter(|tcp| tcp.syn) else {
             return Calling::Own;
@@ -263,14 +266,16 @@ impl<T> Flow<T> {
         if let Some(heard) = self.heard.get_mut(side) {
             *heard = true;
         }
-        // A SYN and a SYN+ACK cost their senders nothing. The third packet of the handshake, or data, show that there is
-        // a connection; both sides must be heard, because anyone can send what looks like a third packet.
+        // A SYN and a SYN+ACK cost their senders nothing. The third packet of the handshake, or
+        // data, show that there is a connection; both sides must be heard, because anyone
+        // can send what looks like a third packet.
         let third = packet.tcp.is_none_or(|tcp| !tcp.syn && !tcp.rst) && self.heard == [true; 2];
         let data = !packet.payload.is_empty() && packet.tcp.is_none_or(|tcp| !tcp.syn);
         self.established |= third || data;
     }
 
-    /// This packet opens the 5-tuple anew. Where the gateway itself has reset both ends, a call is enough.
+    /// This packet opens the 5-tuple anew. Where the gateway itself has reset both ends, a call is
+    /// enough.
     fn is_reopened_by(&self, packet: &Packet<'_>) -> bool {
         match self.calling(packet) {
             Calling::Answer => true,

@@ -31,7 +31,8 @@ impl Prefix {
         self.next.get_or_insert(syn.wrapping_add(1));
     }
 
-    /// Adds a segment. `room` is how many more bytes may be kept; `cut` says that bytes are missing at its end.
+    /// Adds a segment. `room` is how many more bytes may be kept; `cut` says that bytes are missing
+    /// at its end.
     pub(crate) fn push(&mut self, sequence: u32, segment: &[u8], room: usize, cut: bool) -> Pushed {
         let next = *self.next.get_or_insert(sequence);
         let ahead = sequence.wrapping_sub(next);

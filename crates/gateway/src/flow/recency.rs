@@ -1,4 +1,5 @@
-//! A list of table slots ordered by use: moving one to the end and taking the oldest cost the same at any size.
+//! A list of table slots ordered by use: moving one to the end and taking the oldest cost the same
+//! at any size.
 
 const NONE: usize = usize::MAX;
 

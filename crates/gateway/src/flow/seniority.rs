@@ -1,9 +1,10 @@
-//! Flows in the order in which they began to hold memory, so that whoever has held it for longest gives way.
+//! Flows in the order in which they began to hold memory, so that whoever has held it for longest
+//! gives way.
 
 use std::collections::VecDeque;
 
-/// A line of flows, each named by its place in the table and its serial. Those that hold nothing any more leave it late:
-/// whoever asks says which ones still count.
+/// A line of flows, each named by its place in the table and its serial. Those that hold nothing
+/// any more leave it late: whoever asks says which ones still count.
 #[derive(Debug)]
 pub(crate) struct Seniority {
     line: VecDeque<(usize, u64)>,

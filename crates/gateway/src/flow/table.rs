@@ -99,12 +99,13 @@ struct Slot<T> {
 
 /// Live flows.
 ///
-/// Memory: at most [`TableBounds::flows`] of [`FLOW_BYTES`](limits::FLOW_BYTES) each, and what the attachments hold on the
-/// heap. When the table is full, TCP flows without handshake and data give way first, then the flow that was idle
-/// for longest.
+/// Memory: at most [`TableBounds::flows`] of [`FLOW_BYTES`](limits::FLOW_BYTES) each, and what the
+/// attachments hold on the heap. When the table is full, TCP flows without handshake and data give
+/// way first, then the flow that was idle for longest.
 ///
-/// Order of calls: [`handle_packet`](Self::handle_packet), then use [`flow_mut`](Self::flow_mut), then drain
-/// [`poll_finished`](Self::poll_finished). At the end [`finish`](Self::finish), and drain again.
+/// Order of calls: [`handle_packet`](Self::handle_packet), then use [`flow_mut`](Self::flow_mut),
+/// then drain [`poll_finished`](Self::poll_finished). At the end [`finish`](Self::finish), and
+/// drain again.
 #[derive(Debug)]
 pub struct FlowTable<T> {
     bounds: TableBounds,
@@ -151,8 +152,8 @@ impl<T: Default> FlowTable<T> {
         serial
     }
 
-    /// Takes in a packet; answers the flow's place, valid until the next call, and who sent the packet.
-    /// Time that runs backwards counts as standing still.
+    /// Takes in a packet; answers the flow's place, valid until the next call, and who sent the
+    /// packet. Time that runs backwards counts as standing still.
     pub fn handle_packet(&mut self, now: Duration, packet: &Packet<'_>) -> (usize, Direction) {
         self.now = self.now.max(now);
         self.expire();
@@ -297,8 +298,8 @@ impl<T: Default> FlowTable<T> {
         }
     }
 
-    /// Flows without handshake give way first, so that a flood of SYNs displaces nothing but itself; then what was idle
-    /// for longest.
+    /// Flows without handshake give way first, so that a flood of SYNs displaces nothing but
+    /// itself; then what was idle for longest.
     fn evict(&mut self) {
         let heads = CLASSES.map(|class| self.list(class).oldest());
         let [embryonic, rest @ ..] = heads;
@@ -347,8 +348,9 @@ mod tests {
     use crate::classify::Inspection;
     use crate::limits::FLOW_BYTES;
 
-    /// What one flow takes in each table while that is as empty as it gets: a vector has doubled, a hash table is seven
-    /// sixteenths full, and the four lists have an entry of two numbers for each slot.
+    /// What one flow takes in each table while that is as empty as it gets: a vector has doubled, a
+    /// hash table is seven sixteenths full, and the four lists have an entry of two numbers for
+    /// each slot.
     #[test]
     fn a_flow_takes_less_than_stated() {
         let slot = 2 * size_of::<Option<Slot<Inspection>>>();

@@ -1,4 +1,5 @@
-//! A file over a SOCKS5 bytestream (XEP-0065): the exchange of RFC 1928, then the file from either side.
+//! A file over a SOCKS5 bytestream (XEP-0065): the exchange of RFC 1928, then the file from either
+//! side.
 
 use super::FileHead;
 use super::held::{Held, Reason};

@@ -1,4 +1,5 @@
-//! A file sent from client to client (DCC): its bytes one way, counts of those received the other way.
+//! A file sent from client to client (DCC): its bytes one way, counts of those received the other
+//! way.
 
 use super::FileHead;
 use super::held::{Held, Reason};
@@ -31,7 +32,8 @@ impl Reading for Dcc {
         if self.file.sender().is_none_or(|sender| sender == direction) {
             return self.file.data(direction, input, tell);
         }
-        // Each is the number of bytes received so far: anything else is no acknowledgement but data.
+        // Each is the number of bytes received so far: anything else is no acknowledgement but
+        // data.
         while let Some(number) = self.acknowledged.exactly(input, 4) {
             let number = <[u8; 4]>::try_from(number).map_or(u32::MAX, u32::from_be_bytes);
             if u64::from(number) > self.file.reach() {

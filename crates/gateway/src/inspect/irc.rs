@@ -262,7 +262,8 @@ fn tell_send(rest: &str, tell: Tell<'_>) {
     }
 }
 
-/// The file's name, in quotes or up to what looks like an address and a port, and the words behind it.
+/// The file's name, in quotes or up to what looks like an address and a port, and the words behind
+/// it.
 fn name_and_rest(rest: &str) -> Option<(String, Vec<&str>)> {
     if let Some((name, rest)) = rest
         .strip_prefix('"')

@@ -1,8 +1,9 @@
 //! What flows carry: files and messages, read from the bytes of both directions in their order.
 //!
-//! One file per protocol. A [`Decoder`] belongs to one connection, is given each direction's bytes as soon as they are
-//! contiguous, in pieces of any size, and tells what it [`Seen`] in them. It holds a bounded part of what it was given, and
-//! when it cannot follow it says so ([`Seen::Lost`]) instead of guessing.
+//! One file per protocol. A [`Decoder`] belongs to one connection, is given each direction's bytes
+//! as soon as they are contiguous, in pieces of any size, and tells what it [`Seen`] in them. It
+//! holds a bounded part of what it was given, and when it cannot follow it says so ([`Seen::Lost`])
+//! instead of guessing.
 
 mod bytestream;
 mod dcc;
@@ -24,7 +25,8 @@ use crate::flow::Direction;
 /// What a decoder tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen<'a> {
-    /// A file is asked for or offered; its bytes may follow on this connection, on another one, or never.
+    /// A file is asked for or offered; its bytes may follow on this connection, on another one, or
+    /// never.
     Offer(FileHead),
     /// Bytes of a file begin: all [`Seen::Data`] until [`Seen::End`] belong to it.
     Begin(FileHead),
@@ -43,7 +45,8 @@ pub enum Seen<'a> {
 /// What is known of a file before its first byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileHead {
-    /// Its name without folders, as its receiver would show it (percent and MIME encodings taken off).
+    /// Its name without folders, as its receiver would show it (percent and MIME encodings taken
+    /// off).
     pub name: Option<String>,
     /// Its media type in lower case, without parameters.
     pub kind: Option<String>,
@@ -76,7 +79,8 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// The application as policies and records call it: a transfer of a chat program's own belongs to that.
+    /// The application as policies and records call it: a transfer of a chat program's own belongs
+    /// to that.
     #[must_use]
     pub fn known_as(&self) -> &'static str {
         match self.application {
@@ -89,9 +93,10 @@ impl Expected {
 
 /// Reads one connection of one protocol.
 ///
-/// Each direction carries one file at a time, but files of both may overlap: an upload whose answer begins before it is over.
-/// What [`Decoder::handle_data`] and [`Decoder::handle_end`] tell of [`Seen::Begin`], [`Seen::Data`] and [`Seen::End`]
-/// always belongs to a file that the handled direction sends. Offers, messages and expectations may stand between.
+/// Each direction carries one file at a time, but files of both may overlap: an upload whose answer
+/// begins before it is over. What [`Decoder::handle_data`] and [`Decoder::handle_end`] tell of
+/// [`Seen::Begin`], [`Seen::Data`] and [`Seen::End`] always belongs to a file that the handled
+/// direction sends. Offers, messages and expectations may stand between.
 ///
 /// The pieces in which the input comes change nothing but the pieces of the data.
 pub trait Decoder: std::fmt::Debug + Send {
@@ -101,13 +106,15 @@ pub trait Decoder: std::fmt::Debug + Send {
     /// A direction has ended in order (FIN).
     fn handle_end(&mut self, direction: Direction, tell: &mut dyn FnMut(Seen<'_>));
 
-    /// How many bytes of a direction are certain to come that are a file's data and nothing else, and behind which nothing
-    /// follows that the other direction has not asked for first. 0: none, or nobody knows.
+    /// How many bytes of a direction are certain to come that are a file's data and nothing else,
+    /// and behind which nothing follows that the other direction has not asked for first. 0:
+    /// none, or nobody knows.
     fn certain_data(&self, _direction: Direction) -> u64 {
         0
     }
 
-    /// As many of the [certain](Self::certain_data) bytes went by unseen; no [`Seen::Data`] is told of them.
+    /// As many of the [certain](Self::certain_data) bytes went by unseen; no [`Seen::Data`] is told
+    /// of them.
     fn handle_unseen(
         &mut self,
         _direction: Direction,
@@ -120,7 +127,8 @@ pub trait Decoder: std::fmt::Debug + Send {
     fn held(&self) -> usize;
 }
 
-/// The decoder of an application; `None`: its contents cannot be read (encrypted, or in pieces that come in any order).
+/// The decoder of an application; `None`: its contents cannot be read (encrypted, or in pieces that
+/// come in any order).
 #[must_use]
 pub fn decoder(application: &str) -> Option<Box<dyn Decoder>> {
     match application {
@@ -135,7 +143,8 @@ pub fn decoder(application: &str) -> Option<Box<dyn Decoder>> {
     }
 }
 
-/// The decoder of a connection that was announced ([`Seen::Expect`]), with what was told of its file.
+/// The decoder of a connection that was announced ([`Seen::Expect`]), with what was told of its
+/// file.
 #[must_use]
 pub fn expected(application: &str, file: FileHead) -> Option<Box<dyn Decoder>> {
     match application {
@@ -149,7 +158,8 @@ pub fn expected(application: &str, file: FileHead) -> Option<Box<dyn Decoder>> {
     }
 }
 
-/// Whether connections of an application are announced by others of a chat program, as policies call it.
+/// Whether connections of an application are announced by others of a chat program, as policies
+/// call it.
 #[must_use]
 pub fn is_announced(application: &str) -> bool {
     matches!(application, "dcc" | "msnftp" | "xmpp")

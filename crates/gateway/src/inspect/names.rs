@@ -1,4 +1,5 @@
-//! Names as their receiver would show them: percent and MIME encodings, parameters of header lines, paths.
+//! Names as their receiver would show them: percent and MIME encodings, parameters of header lines,
+//! paths.
 
 use data_encoding::BASE64_MIME_PERMISSIVE;
 
@@ -41,7 +42,8 @@ fn hex_digit(digit: u8) -> Option<u8> {
     u8::try_from(value).ok()
 }
 
-/// A file name without folders, control characters, and the blanks and full stops that systems drop at its end.
+/// A file name without folders, control characters, and the blanks and full stops that systems drop
+/// at its end.
 pub(super) fn file_name(name: &str) -> Option<String> {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let shown: String = last.chars().filter(|sign| !sign.is_control()).collect();
@@ -51,7 +53,8 @@ pub(super) fn file_name(name: &str) -> Option<String> {
     (!end.is_empty()).then(|| end.to_owned())
 }
 
-/// The name in a request target: the last segment of its path, else what in its query looks like a file name.
+/// The name in a request target: the last segment of its path, else what in its query looks like a
+/// file name.
 pub(super) fn in_target(target: &str) -> Option<String> {
     let target = target.split('#').next().unwrap_or_default();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -137,7 +140,8 @@ pub(super) fn encoded_words(value: &str) -> String {
 
 /// The text of an encoded word and its length, both without the leading `=?`.
 fn encoded_word(rest: &str) -> Option<(String, usize)> {
-    // RFC 2047 §2 allows 75 characters. Programs exceed it, but the search for the end must have one.
+    // RFC 2047 §2 allows 75 characters. Programs exceed it, but the search for the end must have
+    // one.
     let most = rest.len().min(MAX_FILE_NAME);
     let word = (most.saturating_sub(3)..=most)
         .rev()
@@ -168,7 +172,8 @@ pub(super) fn parameter(value: &str, name: &str) -> Option<String> {
     found.map(|(_, value)| value)
 }
 
-/// The parameters in a header line's value, names in lower case. A first part without `=` is the value itself.
+/// The parameters in a header line's value, names in lower case. A first part without `=` is the
+/// value itself.
 fn parameters(value: &str) -> Vec<(String, String)> {
     let mut quoted = false;
     let mut escaped = false;
@@ -186,7 +191,8 @@ fn parameters(value: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Takes off quotes. Only quotes and backslashes count as escaped: others send Windows paths as they are.
+/// Takes off quotes. Only quotes and backslashes count as escaped: others send Windows paths as
+/// they are.
 fn unquoted(value: &str) -> String {
     let Some(inner) = value.strip_prefix('"') else {
         return value.to_owned();

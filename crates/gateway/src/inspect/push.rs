@@ -1,6 +1,7 @@
 //! Transfers of Gnutella and FastTrack: HTTP, asked by either side.
 //!
-//! Where the uploader cannot be called it calls itself, announces itself in a line, and is asked on that connection.
+//! Where the uploader cannot be called it calls itself, announces itself in a line, and is asked on
+//! that connection.
 
 use super::held::{Held, Reason};
 use super::http::{Dialect, Exchange};

@@ -1,8 +1,9 @@
-//! Which TCP segments say nothing but how far their sender has received: without data, SYN, FIN and RST.
+//! Which TCP segments say nothing but how far their sender has received: without data, SYN, FIN and
+//! RST.
 //!
-//! While a file goes by that nobody looks into they are all that its receiver sends, and the kernel passes them on. It finds
-//! them by a program of the classic packet filter (`xt_bpf`), which sees packets from the IP
-//! header on.
+//! While a file goes by that nobody looks into they are all that its receiver sends, and the kernel
+//! passes them on. It finds them by a program of the classic packet filter (`xt_bpf`), which sees
+//! packets from the IP header on.
 
 use std::fmt;
 
@@ -84,7 +85,8 @@ mod tests {
 
     use super::{IPV4, IPV6, Program};
 
-    /// Runs a program as the kernel does: a load from outside of the packet ends it without a match.
+    /// Runs a program as the kernel does: a load from outside of the packet ends it without a
+    /// match.
     #[expect(
         clippy::as_conversions,
         clippy::arithmetic_side_effects,

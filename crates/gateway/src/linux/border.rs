@@ -69,7 +69,8 @@ impl Border {
     }
 }
 
-/// The kernel's number of an interface; `None`: there is none of this name. One that goes and comes again has another number.
+/// The kernel's number of an interface; `None`: there is none of this name. One that goes and comes
+/// again has another number.
 pub(super) fn number(interface: &str) -> Option<u32> {
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
     name_to_index(&socket, interface).ok()

@@ -16,12 +16,14 @@ use crate::limits::MAX_SCAN_BACKLOG;
 use crate::scan::Start;
 use crate::verdict::{ScanJob, Scanned};
 
-/// Threads that scan, and the way back from them. The windows of one flow go to the same thread, in their order.
+/// Threads that scan, and the way back from them. The windows of one flow go to the same thread, in
+/// their order.
 #[derive(Debug)]
 pub struct ScanDesk {
     threads: Vec<Thread>,
     findings: Receiver<(ScanJob, Scanned)>,
-    /// Counts findings that were not collected, so that the loop can wait for packets and for them.
+    /// Counts findings that were not collected, so that the loop can wait for packets and for
+    /// them.
     bell: Arc<OwnedFd>,
 }
 

@@ -13,7 +13,8 @@ use crate::verdict::{Event, FileEnd, FilePart};
 /// What comes of files: an event that is complete, or what kept a file from being kept.
 pub type Tell = Box<dyn FnMut(Result<Event, io::Error>) + Send>;
 
-/// A thread that makes hashes, and tells the events that they complete. Dropped, it does what it was given and ends.
+/// A thread that makes hashes, and tells the events that they complete. Dropped, it does what it
+/// was given and ends.
 #[derive(Debug)]
 pub struct FileDesk {
     parts: Option<SyncSender<FilePart>>,
@@ -45,8 +46,8 @@ impl FileDesk {
         })
     }
 
-    /// Hands over a part; packets do not wait for it. Where too many parts wait already, the file goes without its hash:
-    /// what is answered is its event then, as it is.
+    /// Hands over a part; packets do not wait for it. Where too many parts wait already, the file
+    /// goes without its hash: what is answered is its event then, as it is.
     pub fn submit(&mut self, part: FilePart) -> Option<Event> {
         let file = part.file;
         while let (Some(&over), Some(parts)) = (self.owed.last(), &self.parts) {

@@ -36,7 +36,8 @@ pub struct Sockets {
 pub struct Frames {
     /// At least one.
     bridges: Vec<Bridge>,
-    /// Who sent packets with this source, a host or the router before it, and through which bridge.
+    /// Who sent packets with this source, a host or the router before it, and through which
+    /// bridge.
     heard: Generations<IpAddr, Heard>,
 }
 
@@ -170,7 +171,8 @@ impl Bridge {
         let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
         let config = Config {
             promiscuous: false,
-            // Binds it without a protocol; frames are sent whole all the same, as the socket is a raw one.
+            // Binds it without a protocol; frames are sent whole all the same, as the socket is a
+            // raw one.
             channel_type: ChannelType::Layer3(0),
             socket_fd: Some(socket.into_raw_fd()),
             ..Config::default()
@@ -190,12 +192,14 @@ impl Bridge {
 }
 
 impl Frames {
-    /// In the name of whoever the packet says it is from, or the switches behind would learn a wrong place.
+    /// In the name of whoever the packet says it is from, or the switches behind would learn a
+    /// wrong place.
     fn send(&mut self, packet: &[u8], source: IpAddr, destination: IpAddr) -> io::Result<()> {
         let unreachable = || io::Error::from(io::ErrorKind::HostUnreachable);
         let to = *self.heard.get(&destination).ok_or_else(unreachable)?;
         let place = |bridge: &Bridge| bridge.index == to.through;
-        // Who was heard through none of them, as the kernel did not say, is looked for at the first.
+        // Who was heard through none of them, as the kernel did not say, is looked for at the
+        // first.
         let place = self.bridges.iter().position(place).unwrap_or_default();
         let bridge = self.bridges.get_mut(place).ok_or_else(unreachable)?;
         let from = self.heard.get(&source).map_or(bridge.own, |from| from.at);

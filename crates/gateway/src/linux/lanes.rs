@@ -1,8 +1,9 @@
-//! Two of the kernel's queues in front of one gateway: connections whose contents are followed have their own, which is
-//! looked at when the other one is empty, and has its share when it is not: a flood of new flows must not stop files.
+//! Two of the kernel's queues in front of one gateway: connections whose contents are followed have
+//! their own, which is looked at when the other one is empty, and has its share when it is not: a
+//! flood of new flows must not stop files.
 //!
-//! So nobody's first packets, chats and calls wait behind files that are being scanned. It keeps files fast, too: a sender
-//! that has once seen a short way across sends large pieces.
+//! So nobody's first packets, chats and calls wait behind files that are being scanned. It keeps
+//! files fast, too: a sender that has once seen a short way across sends large pieces.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -67,7 +68,8 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Binds queue `number` for new flows and queue `followed` for those whose contents are followed.
+    /// Binds queue `number` for new flows and queue `followed` for those whose contents are
+    /// followed.
     ///
     /// # Errors
     /// As [`Queue::open`].
@@ -85,8 +87,8 @@ impl Lanes {
         [self.new.as_fd(), self.followed.as_fd()]
     }
 
-    /// Takes what the kernel has; gives false if there is nothing at the moment. A flow moves from one lane to the other
-    /// by our own verdict only, so that its packets stay in order.
+    /// Takes what the kernel has; gives false if there is nothing at the moment. A flow moves from
+    /// one lane to the other by our own verdict only, so that its packets stay in order.
     pub(super) fn receive(&mut self) -> io::Result<bool> {
         let turns = if self.streak < MAX_STREAK {
             [Lane::New, Lane::Followed]

@@ -27,7 +27,8 @@ const NAP: Duration = Duration::from_millis(100);
 /// The same while followed flows wait for their time: their pauses have to be noticed.
 const SHORT_NAP: Duration = Duration::from_millis(10);
 
-/// How often in one turn connections that end here are carried on, because something of them was let go meanwhile.
+/// How often in one turn connections that end here are carried on, because something of them was
+/// let go meanwhile.
 const CARRIES: usize = 4;
 
 /// What the loop is told.
@@ -153,7 +154,8 @@ impl Live {
         self.terminator = Some(terminator);
     }
 
-    /// The kernel decides, too. What it tells goes to one loop, which also takes up whom the kernel refuses for an earlier run.
+    /// The kernel decides, too. What it tells goes to one loop, which also takes up whom the kernel
+    /// refuses for an earlier run.
     pub fn share_kernel(&mut self, shared: SharedKernel, told: Option<KernelTold>) {
         self.gateway.share_cache();
         if told.is_some() {
@@ -164,8 +166,8 @@ impl Live {
         self.kernel = Some((shared, told));
     }
 
-    /// Runs until it is told to stop, or nobody is left to tell it. `tell` must not wait; it counts what it
-    /// cannot take.
+    /// Runs until it is told to stop, or nobody is left to tell it. `tell` must not wait; it counts
+    /// what it cannot take.
     ///
     /// # Errors
     /// The queue fails.
@@ -252,7 +254,8 @@ impl Live {
     fn turn(&mut self) -> io::Result<()> {
         let now = now();
         if let Some((shared, _)) = &self.kernel {
-            // Also of flows that cross no border after all, of which no packet comes: they would fill the way of the others.
+            // Also of flows that cross no border after all, of which no packet comes: they would
+            // fill the way of the others.
             shared.handed.look();
         }
         for _ in 0..MAX_BATCH {
@@ -263,7 +266,8 @@ impl Live {
                 shared.handed.look();
             }
             self.decide(now);
-            // Whoever hears by these packets that it is blocked, or of a connection to call for, hears it when the kernel knows.
+            // Whoever hears by these packets that it is blocked, or of a connection to call for,
+            // hears it when the kernel knows.
             self.exchange(now);
             for given in self.verdicts.drain(..) {
                 let Given {
@@ -388,7 +392,8 @@ impl Live {
                 }
                 continue;
             }
-            // What is settled goes on to the chain that saves the mark; that one drops what is blocked.
+            // What is settled goes on to the chain that saves the mark; that one drops what is
+            // blocked.
             let accept = (verdict.pass || mark.is_some()) && !spoilt;
             if !verdict.pass || spoilt {
                 self.totals.dropped = self.totals.dropped.saturating_add(1);
@@ -434,8 +439,8 @@ impl Live {
         self.inject()
     }
 
-    /// Sends resets, behind the packets that were passed on before: one that overtook the end of a handshake would take
-    /// the connection from a server that has not seen it yet.
+    /// Sends resets, behind the packets that were passed on before: one that overtook the end of a
+    /// handshake would take the connection from a server that has not seen it yet.
     fn inject(&mut self) -> io::Result<()> {
         let mut behind = false;
         while let Some(packet) = self.gateway.poll_injection() {

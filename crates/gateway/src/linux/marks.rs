@@ -1,4 +1,5 @@
-//! Verdicts as bits of marks: two for the state, five for the class, and one that packets have that come back with a verdict.
+//! Verdicts as bits of marks: two for the state, five for the class, and one that packets have that
+//! come back with a verdict.
 
 use std::fmt;
 
@@ -17,8 +18,9 @@ const WATCHED_IN: u32 = 3;
 const STATE_BITS: u32 = 2;
 /// The bits that connections keep.
 const KEPT: u32 = 7;
-/// The one below them. No connection has it, so no rule of the host that gives packets their connections' marks
-/// (`CONNMARK --restore-mark`) makes a packet look like one that was asked about.
+/// The one below them. No connection has it, so no rule of the host that gives packets their
+/// connections' marks (`CONNMARK --restore-mark`) makes a packet look like one that was asked
+/// about.
 const ANSWERED: u32 = 1;
 const BITS: u32 = 1 + KEPT;
 
@@ -29,7 +31,8 @@ pub struct Marks {
 }
 
 impl Default for Marks {
-    /// 0x7f800000: Kubernetes and Cilium use lower ones, Tailscale gives its packets none of them, and the highest is Proxmox VE's.
+    /// 0x7f800000: Kubernetes and Cilium use lower ones, Tailscale gives its packets none of them,
+    /// and the highest is Proxmox VE's.
     fn default() -> Self {
         Self { shift: 23 }
     }
@@ -86,19 +89,22 @@ impl Marks {
         value << self.kept_shift()
     }
 
-    /// The mark and mask of packets that come back with a verdict, as the packet filter writes them.
+    /// The mark and mask of packets that come back with a verdict, as the packet filter writes
+    /// them.
     pub(super) fn answered(self) -> String {
         let bit = Hex(ANSWERED << self.shift);
         format!("{bit}/{bit}")
     }
 
-    /// The mark and mask of packets of connections that end here, as the packet filter writes them. No verdict has it.
+    /// The mark and mask of packets of connections that end here, as the packet filter writes them.
+    /// No verdict has it.
     pub(super) fn terminated(self) -> String {
         let value = (BLOCKED | (ANSWERS_PASS << STATE_BITS)) << self.kept_shift();
         format!("{}/{}", Hex(value), Hex(self.mask()))
     }
 
-    /// The mark and mask of connections that are let through for good, in a class or in none, as the packet filter writes them.
+    /// The mark and mask of connections that are let through for good, in a class or in none, as
+    /// the packet filter writes them.
     pub(super) fn passes(self) -> String {
         let bit = Hex((ALLOWED & SHAPED) << self.kept_shift());
         format!("{bit}/{bit}")
@@ -114,7 +120,8 @@ impl Marks {
         format!("{}/{}", Hex(self.value(settled)), self.state_mask())
     }
 
-    /// The mark and mask of connections of which nothing is decided, as the packet filter writes them.
+    /// The mark and mask of connections of which nothing is decided, as the packet filter writes
+    /// them.
     pub(super) fn undecided(self) -> String {
         format!("0x0/{}", Hex(self.kept()))
     }
@@ -160,7 +167,8 @@ mod tests {
             for settled in verdicts {
                 let marked = marks.apply(0xffff_ffff, settled);
                 assert_eq!(marked | mask, 0xffff_ffff);
-                // What a connection keeps of it is some verdict, and none says that the packet has one.
+                // What a connection keeps of it is some verdict, and none says that the packet has
+                // one.
                 assert_ne!(marked & marks.kept(), 0);
                 assert_eq!(marks.kept() & (mask ^ marks.kept()), 0);
                 assert_ne!(marked & (mask ^ marks.kept()), 0);

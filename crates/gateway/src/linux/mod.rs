@@ -1,4 +1,5 @@
-//! The live path on Linux: packets from the kernel, verdicts to it, and the rules that make the kernel ask.
+//! The live path on Linux: packets from the kernel, verdicts to it, and the rules that make the
+//! kernel ask.
 //!
 //! | module | does |
 //! |---|---|
@@ -16,10 +17,10 @@
 //! | [`terminate`] | connections that end here, and go on with sockets of the gateway's own |
 //! | [`live`] | the loop over all of it |
 //!
-//! The kernel asks only about flows that are not decided: a verdict travels as a mark on the packet, the chain behind the
-//! queue saves it to the connection, and further packets are decided by that mark alone. The rest of a file
-//! of which nothing more need be known is not asked about, and neither is what only acknowledges it. Nobody else's chains,
-//! qdiscs or mark bits are touched.
+//! The kernel asks only about flows that are not decided: a verdict travels as a mark on the
+//! packet, the chain behind the queue saves it to the connection, and further packets are decided
+//! by that mark alone. The rest of a file of which nothing more need be known is not asked about,
+//! and neither is what only acknowledges it. Nobody else's chains, qdiscs or mark bits are touched.
 
 mod bare;
 pub mod border;

@@ -1,4 +1,5 @@
-//! Which threads come first where several want the same core. A thread begins as the one that starts it.
+//! Which threads come first where several want the same core. A thread begins as the one that
+//! starts it.
 //!
 //! Whoever has given the program a nice value of its own knows better: it stays.
 
@@ -14,7 +15,8 @@ const ORDINARY: i32 = 0;
 /// Lets this thread, and those that it starts, come before others: packets wait for their answers.
 ///
 /// # Errors
-/// It may not: that takes CAP_SYS_NICE, or a limit on nice values that is as low (RLIMIT_NICE). It goes on as before.
+/// It may not: that takes CAP_SYS_NICE, or a limit on nice values that is as low (RLIMIT_NICE). It
+/// goes on as before.
 pub fn go_first() -> io::Result<()> {
     change(ORDINARY, QUEUE_NICENESS)
 }

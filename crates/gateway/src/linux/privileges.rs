@@ -1,4 +1,5 @@
-//! What this process may do: rules and queues of the packet filter, and packets of its own, and nothing else of what root may.
+//! What this process may do: rules and queues of the packet filter, and packets of its own, and
+//! nothing else of what root may.
 
 use std::io;
 
@@ -13,16 +14,18 @@ use super::rules::tool;
 /// Queues, marks, rules and classes; and resets.
 const NEEDED: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW);
 
-/// What the in-kernel path takes besides, once its programs are loaded: its maps, when the policy changes.
+/// What the in-kernel path takes besides, once its programs are loaded: its maps, when the policy
+/// changes.
 const FOR_KERNEL_PATH: CapabilitySet = CapabilitySet::BPF;
 
-/// Gives up all capabilities but CAP_NET_ADMIN and CAP_NET_RAW (and CAP_BPF for the in-kernel path) for good, for this thread, those that it will start, and
-/// programs that they run.
-/// `kernel_path`: there is one; its programs are loaded already, which takes more (CAP_PERFMON, and CAP_SYS_ADMIN to mount
-/// their file system).
+/// Gives up all capabilities but CAP_NET_ADMIN and CAP_NET_RAW (and CAP_BPF for the in-kernel path)
+/// for good, for this thread, those that it will start, and programs that they run.
+/// `kernel_path`: there is one; its programs are loaded already, which takes more (CAP_PERFMON, and
+/// CAP_SYS_ADMIN to mount their file system).
 /// Call it before there is a second thread. Whoever has fewer keeps those.
 ///
-/// What the user may read and write by its own right stays; root does not read other users' files any more.
+/// What the user may read and write by its own right stays; root does not read other users' files
+/// any more.
 ///
 /// # Errors
 /// The system refuses.

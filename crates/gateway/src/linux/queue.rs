@@ -30,10 +30,12 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Binds the queue of this number. `fail_open`: packets go on unseen when it is full; else they are dropped.
+    /// Binds the queue of this number. `fail_open`: packets go on unseen when it is full; else they
+    /// are dropped.
     ///
     /// # Errors
-    /// The process has no CAP_NET_ADMIN, another one holds the queue, or this kernel loses verdicts.
+    /// The process has no CAP_NET_ADMIN, another one holds the queue, or this kernel loses
+    /// verdicts.
     pub fn open(number: u16, fail_open: bool) -> io::Result<Self> {
         let release = std::fs::read_to_string(RELEASE).unwrap_or_default();
         if loses_verdicts(release.trim()) {
@@ -47,7 +49,8 @@ impl Queue {
         }
         let mut socket = Socket::new(NETLINK_NETFILTER)?;
         socket.bind(&SocketAddr::new(0, 0))?;
-        // A full socket is no error that could be handled: the packets are gone by then, or went on.
+        // A full socket is no error that could be handled: the packets are gone by then, or went
+        // on.
         socket.set_no_enobufs(true)?;
         // Without the privilege the machine's own limit stays.
         let _left = rustix::net::sockopt::set_socket_recv_buffer_size_force(
@@ -105,7 +108,8 @@ impl Queue {
         })
     }
 
-    /// Gives a verdict, with another mark or other bytes if the packet is to have them; it leaves with the next [`flush`](Self::flush), or when enough have come together.
+    /// Gives a verdict, with another mark or other bytes if the packet is to have them; it leaves
+    /// with the next [`flush`](Self::flush), or when enough have come together.
     ///
     /// # Errors
     /// The socket fails.
@@ -167,14 +171,16 @@ impl AsFd for Queue {
     }
 }
 
-/// Whether a kernel takes "once more through the rules" for "accepted" (commits 6291b3a67ad5 of 6.7 and f82777e8ce6c, which is in 6.7.5 and 6.8).
+/// Whether a kernel takes "once more through the rules" for "accepted" (commits 6291b3a67ad5 of 6.7
+/// and f82777e8ce6c, which is in 6.7.5 and 6.8).
 fn loses_verdicts(release: &str) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     let mut number = || numbers.next().and_then(|number| number.parse::<u32>().ok());
     matches!([number(), number()], [Some(6), Some(7)]) && number().unwrap_or(0) < 5
 }
 
-/// Whether this thread has what a queue takes; the kernel says the same of a queue that is held and of a missing right.
+/// Whether this thread has what a queue takes; the kernel says the same of a queue that is held and
+/// of a missing right.
 fn may_bind() -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN))
 }

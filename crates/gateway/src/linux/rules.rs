@@ -9,11 +9,13 @@
 //! | `RINGWAY-MARK` | FORWARD, first of all | takes packets that come back from the queue with a verdict as their mark: saves it to the connection, takes the bits off the packet, drops what is blocked |
 //! | `RINGWAY-CLASS` | `RINGWAY`, `RINGWAY-MARK` | puts the packets of classes into theirs |
 //!
-//! Most packets are of connections that are let through for good. Marks tell them, before anything compares interfaces' names, which costs
-//! several times as much: they meet one match, and no other hook. So a verdict sends its packet through FORWARD's rules once more
-//! (`NF_REPEAT`) in place of on to POSTROUTING, where each packet of every connection would be looked at for the sake of the few that were
-//! queued. Rules of the host are neither changed nor moved; those in FORWARD stand between our two
-//! jumps: each packet meets them once, before anybody is asked about it, also where nobody answers.
+//! Most packets are of connections that are let through for good. Marks tell them, before anything
+//! compares interfaces' names, which costs several times as much: they meet one match, and no other
+//! hook. So a verdict sends its packet through FORWARD's rules once more (`NF_REPEAT`) in place of
+//! on to POSTROUTING, where each packet of every connection would be looked at for the sake of the
+//! few that were queued. Rules of the host are neither changed nor moved; those in FORWARD stand
+//! between our two jumps: each packet meets them once, before anybody is asked about it, also where
+//! nobody answers.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -39,8 +41,9 @@ const FREE: &str = "RINGWAY-FREE";
 const CLASS: &str = "RINGWAY-CLASS";
 /// All of ours.
 pub(super) const CHAINS: [&str; 6] = [CROSSING, FORWARD, UNDECIDED, FREE, MARK, CLASS];
-/// Beside what others have. Whoever else changes rules is waited for, so many seconds (the older iptables has a lock, and waits for ever
-/// if it is not told for how long; the newer one asks nobody to wait).
+/// Beside what others have. Whoever else changes rules is waited for, so many seconds (the older
+/// iptables has a lock, and waits for ever if it is not told for how long; the newer one asks
+/// nobody to wait).
 const RESTORE: [&str; 3] = ["--noflush", "--wait", "10"];
 /// What the older one says of it then.
 const LOCK: &str = "xtables lock";
@@ -114,7 +117,8 @@ pub struct SetUp {
     pub unasked: Option<String>,
 }
 
-/// The rules of a gateway as the packet filter lists them: equal as long as nobody changes them, or puts others before them.
+/// The rules of a gateway as the packet filter lists them: equal as long as nobody changes them, or
+/// puts others before them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing(Vec<Vec<String>>);
 
@@ -130,8 +134,8 @@ impl Rules {
         )
     }
 
-    /// Puts the rules in force, in place of any that an earlier run left. Answers what of it programs do; none do anything where
-    /// the kernel has no match `bpf`.
+    /// Puts the rules in force, in place of any that an earlier run left. Answers what of it
+    /// programs do; none do anything where the kernel has no match `bpf`.
     ///
     /// # Errors
     /// iptables is missing or refuses.
@@ -179,7 +183,8 @@ impl Rules {
         })
     }
 
-    /// Whether what stands is all of these rules, as far as can be told by their number, with nobody's before and behind them.
+    /// Whether what stands is all of these rules, as far as can be told by their number, with
+    /// nobody's before and behind them.
     #[must_use]
     pub fn are_whole(&self, standing: &Standing) -> bool {
         // At least those that there are without programs.
@@ -192,8 +197,9 @@ impl Rules {
         !standing.0.is_empty() && standing.0.iter().all(|family| is_whole(family, least))
     }
 
-    /// The mark of packets that come back with a verdict by the rules that an earlier run has left, if that is not the one of
-    /// these: what they send to the queue would come back, by verdicts with our marks, to rules that do not know them.
+    /// The mark of packets that come back with a verdict by the rules that an earlier run has left,
+    /// if that is not the one of these: what they send to the queue would come back, by
+    /// verdicts with our marks, to rules that do not know them.
     ///
     /// # Errors
     /// iptables is missing or refuses.
@@ -235,7 +241,8 @@ impl Rules {
         Ok(())
     }
 
-    /// The rules in the form that iptables-restore takes; `stale` are commands that remove earlier jumps.
+    /// The rules in the form that iptables-restore takes; `stale` are commands that remove earlier
+    /// jumps.
     fn text(&self, stale: &[String], bare: Option<Program>) -> String {
         let mut lines = vec!["*mangle".to_owned()];
         lines.extend(CHAINS.map(|chain| format!(":{chain} - [0:0]")));
@@ -260,7 +267,8 @@ impl Rules {
         }
         // All of it: no match on connections' marks holds for a packet that belongs to none.
         lines.push(format!("-A {HOOK} -j {CROSSING}"));
-        // What comes back has met the host's rules, which come before ours, and would be asked about for ever.
+        // What comes back has met the host's rules, which come before ours, and would be asked
+        // about for ever.
         let answered = self.marks.answered();
         lines.push(format!("-I {HOOK} -m mark --mark {answered} -j {MARK}"));
         lines.push("COMMIT\n".to_owned());
@@ -303,7 +311,8 @@ impl Rules {
             "-A {FORWARD} -m connmark --mark {} -m conntrack --ctdir REPLY -j RETURN",
             self.marks.whole(Settled::AnswersPass)
         ));
-        // Elsewhere they are asked about: they tell what a receiver has, and answer resets that did not fit.
+        // Elsewhere they are asked about: they tell what a receiver has, and answer resets that did
+        // not fit.
         lines.extend(bare.map(|program| {
             let passing = self.marks.whole(Settled::AnswersPass);
             format!(
@@ -312,7 +321,8 @@ impl Rules {
         }));
         let (fresh, followed) = self.numbers();
         let known = format!("tcp -m connmark ! --mark {undecided}");
-        // What acknowledges does not wait behind files: the faster it is back, the larger are the pieces that come.
+        // What acknowledges does not wait behind files: the faster it is back, the larger are the
+        // pieces that come.
         let ahead = bare.map(|program| {
             let bare = format!("{known} -m bpf --bytecode \"{program}\"");
             (bare, fresh.clone())
@@ -327,8 +337,9 @@ impl Rules {
         lines
     }
 
-    /// What the in-kernel path lets go of connections of which nothing is decided, before anything compares interfaces' names: its program
-    /// knows their numbers. Whose contents are followed is always asked about.
+    /// What the in-kernel path lets go of connections of which nothing is decided, before anything
+    /// compares interfaces' names: its program knows their numbers. Whose contents are followed
+    /// is always asked about.
     fn unasked(&self) -> Vec<String> {
         let program = |name| self.program(name).filter(|_| self.triage);
         let ways = [
@@ -345,7 +356,8 @@ impl Rules {
         unasked.collect()
     }
 
-    /// What is done with packets of connections of which nothing is decided, and that have to be asked about.
+    /// What is done with packets of connections of which nothing is decided, and that have to be
+    /// asked about.
     fn undecided(&self) -> Vec<String> {
         let refuse = self.program(kernel::REFUSE_NEW).filter(|_| self.refuses);
         let refuse = refuse
@@ -371,7 +383,8 @@ impl Rules {
         format!("-A {chain} -p {what} -j NFQUEUE {number}{bypass}")
     }
 
-    /// What is done with packets that have a verdict as their mark. They do not come to a queue again.
+    /// What is done with packets that have a verdict as their mark. They do not come to a queue
+    /// again.
     fn mark(&self) -> Vec<String> {
         let (mask, kept) = (Hex(self.marks.mask()), Hex(self.marks.kept()));
         let mut lines = Vec::from([
@@ -404,8 +417,9 @@ impl Rules {
     }
 }
 
-/// What the tool lists of the table. A table with rules of others that it cannot write down it does not list at all, and calls that
-/// no failure: taken for an empty one, it would get our rules again and again, and nobody could take them out.
+/// What the tool lists of the table. A table with rules of others that it cannot write down it does
+/// not list at all, and calls that no failure: taken for an empty one, it would get our rules again
+/// and again, and nobody could take them out.
 fn list(save: Tool) -> Result<String, ToolError> {
     let saved = save.run(&["-t", "mangle"], "")?;
     match saved
@@ -470,7 +484,8 @@ mod tests {
                 && dropped < cleared
                 && cleared < place("-A RINGWAY-MARK -j RINGWAY-CLASS")
         );
-        // Who is watched in a class is put into it before it is asked about, and who is in one for good is not asked about.
+        // Who is watched in a class is put into it before it is asked about, and who is in one for
+        // good is not asked about.
         let watched = place("-A RINGWAY -m connmark ! --mark 0x0/0x7f000000 -j RINGWAY-CLASS");
         let shaped = place("-A RINGWAY -m connmark --mark 0x1000000/0x1000000 -g RINGWAY-CLASS");
         assert!(shaped < watched && watched < queue);
@@ -522,7 +537,8 @@ mod tests {
     fn what_is_let_through_is_told_by_its_mark_and_not_by_interfaces() {
         let text = |classes| Rules { classes, ..rules() }.text(&[], None);
         let crossing = "-A RINGWAY-CROSSING -i lan0 -o wan0 -g RINGWAY\n";
-        // What is allowed and what is shaped have this bit; what is shaped has to be put into its class.
+        // What is allowed and what is shaped have this bit; what is shaped has to be put into its
+        // class.
         for (classes, mark) in [(0, "0x1000000/0x1000000"), (1, "0x1000000/0x7f000000")] {
             let text = text(classes);
             let passes = format!("-A RINGWAY-CROSSING -m connmark --mark {mark} -j RETURN\n");
@@ -535,7 +551,8 @@ mod tests {
                     .flatten();
                 chain.is_some_and(|chain| !chain.starts_with("RINGWAY"))
             });
-            // The host's own rules stand between the two: each packet meets them once, before anybody is asked.
+            // The host's own rules stand between the two: each packet meets them once, before
+            // anybody is asked.
             let answered = "-I FORWARD -m mark --mark 0x800000/0x800000 -j RINGWAY-MARK";
             assert_eq!(
                 host.collect::<Vec<_>>(),

@@ -11,7 +11,8 @@ pub(super) fn answered(saved: &str) -> Option<&str> {
     })
 }
 
-/// Our rules, with whatever stands before the first and behind the last of them in FORWARD, of what iptables-save printed.
+/// Our rules, with whatever stands before the first and behind the last of them in FORWARD, of what
+/// iptables-save printed.
 pub(super) fn standing(saved: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let (mut met, mut passed) = (false, false);
@@ -31,7 +32,8 @@ pub(super) fn standing(saved: &str) -> Vec<String> {
     lines
 }
 
-/// Whether what stands is all of at least so many rules of ours, with nobody's before and behind them.
+/// Whether what stands is all of at least so many rules of ours, with nobody's before and behind
+/// them.
 pub(super) fn is_whole(standing: &[String], least: usize) -> bool {
     let ours = |rule: &String| {
         let (chain, rest) = rule.split_once(' ').unwrap_or_default();

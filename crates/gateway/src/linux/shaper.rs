@@ -1,7 +1,8 @@
-//! Classes of bandwidth: a tree of HTB at each interface of the border, so that both directions are shaped where they leave.
+//! Classes of bandwidth: a tree of HTB at each interface of the border, so that both directions are
+//! shaped where they leave.
 //!
-//! What is in no class passes beside the tree as if it were not there. An interface that already has a queueing discipline
-//! of somebody's own is left alone, and said so.
+//! What is in no class passes beside the tree as if it were not there. An interface that already
+//! has a queueing discipline of somebody's own is left alone, and said so.
 
 use super::tool::{Tool, ToolError};
 use crate::policy::Class;
@@ -14,7 +15,8 @@ pub(super) const TC: Tool = Tool {
 const HANDLE: &str = "7a11";
 const HANDLE_NUMBER: u32 = 0x7a11;
 const FIRST_MINOR: usize = 0x10;
-/// What may wait in a class: a tenth of a second at its rate, and at least four unsegmented packets of 64 kB.
+/// What may wait in a class: a tenth of a second at its rate, and at least four unsegmented packets
+/// of 64 kB.
 const LEAST_BACKLOG: u64 = 262_144;
 
 /// Why bandwidth cannot be shaped.
@@ -36,7 +38,8 @@ pub(super) fn class_id(class: usize) -> String {
     format!("{HANDLE}:{:x}", class.saturating_add(FIRST_MINOR))
 }
 
-/// The priority that puts a socket's packets into the class: HTB takes one that is a class's number for its choice (tc-htb(8)).
+/// The priority that puts a socket's packets into the class: HTB takes one that is a class's number
+/// for its choice (tc-htb(8)).
 pub(super) fn priority(class: usize) -> u32 {
     let minor = u32::try_from(class.saturating_add(FIRST_MINOR)).unwrap_or(0);
     (HANDLE_NUMBER << 16) | minor
@@ -56,7 +59,8 @@ pub fn set_up(interface: &str, classes: &[Class]) -> Result<(), ShaperError> {
     Ok(())
 }
 
-/// Takes our classes off an interface, if they are there. Where there is no tc nobody has put any in.
+/// Takes our classes off an interface, if they are there. Where there is no tc nobody has put any
+/// in.
 ///
 /// # Errors
 /// tc refuses.
@@ -71,7 +75,8 @@ pub fn take_down(interface: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Whether our classes are at an interface; `None` where there is no such interface, and where there is no tc.
+/// Whether our classes are at an interface; `None` where there is no such interface, and where
+/// there is no tc.
 ///
 /// # Errors
 /// tc refuses.

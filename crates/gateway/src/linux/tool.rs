@@ -61,7 +61,8 @@ impl Tool {
         Err(ToolError::Refused(self.name, told))
     }
 
-    /// The same without input, for what there is nothing of where the tool is not installed: `None` then.
+    /// The same without input, for what there is nothing of where the tool is not installed: `None`
+    /// then.
     pub(super) fn run_if_there(self, arguments: &[&str]) -> Result<Option<String>, ToolError> {
         match self.run(arguments, "") {
             Err(ToolError::Missing(..)) => Ok(None),

@@ -1,7 +1,9 @@
-//! Messages of netfilter's queue, as `linux/netfilter/nfnetlink_queue.h` gives them. Nothing here does I/O.
+//! Messages of netfilter's queue, as `linux/netfilter/nfnetlink_queue.h` gives them. Nothing here
+//! does I/O.
 //!
-//! No crate speaks them in a way that a gateway can use: one hides its socket, so that nobody can wait for a packet and a
-//! timer at once, and allocates 69 kB for each packet that waits; the family of netlink crates has no queue.
+//! No crate speaks them in a way that a gateway can use: one hides its socket, so that nobody can
+//! wait for a packet and a timer at once, and allocates 69 kB for each packet that waits; the
+//! family of netlink crates has no queue.
 
 use crate::reader::Reader;
 
@@ -68,7 +70,8 @@ pub struct Queued<'a> {
     pub cut: bool,
     /// Who sent it last, where it came by Ethernet.
     pub sender: Option<[u8; 6]>,
-    /// The number of the interface that it came by: of a bridge, not of its port. 0: it is not known.
+    /// The number of the interface that it came by: of a bridge, not of its port. 0: it is not
+    /// known.
     pub came_by: u32,
     /// Nobody has verified its checksums, and they are filled in.
     pub unverified: bool,
@@ -181,7 +184,8 @@ impl Outgoing {
         self.bytes.clear();
     }
 
-    /// Binds the queue to this socket: whole packets, unsegmented, and what happens when it is full.
+    /// Binds the queue to this socket: whole packets, unsegmented, and what happens when it is
+    /// full.
     pub(super) fn bind(&mut self, queue: u16, length: u32, fail_open: bool) {
         self.begin(CONFIG, REQUEST_WITH_ANSWER, queue);
         self.attribute(CONFIG_COMMAND, &[COMMAND_BIND, 0, 0, 0]);
@@ -206,8 +210,9 @@ impl Outgoing {
         self.attribute(CONFIG_MASK, &(FLAG_GSO | FLAG_FAIL_OPEN).to_be_bytes());
     }
 
-    /// A verdict; bytes from the IP header on if the packet is to be changed. One that is to have another mark, and goes on, goes through the
-    /// rules once more that have queued it: there they see the mark.
+    /// A verdict; bytes from the IP header on if the packet is to be changed. One that is to have
+    /// another mark, and goes on, goes through the rules once more that have queued it: there
+    /// they see the mark.
     pub(super) fn verdict(
         &mut self,
         queue: u16,

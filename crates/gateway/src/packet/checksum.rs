@@ -12,16 +12,17 @@ pub enum Checksum {
     Good,
     /// One is wrong: the receiver discards the packet.
     Bad,
-    /// It covers bytes that are not here (snap length, first fragment), or the final address of a source route.
+    /// It covers bytes that are not here (snap length, first fragment), or the final address of a
+    /// source route.
     NotVerifiable,
 }
 
 impl Packet<'_> {
     /// Verifies the checksums of the innermost IPv4 header and of TCP or UDP.
     ///
-    /// Packets captured on their sender, and packets that the receiving network card or kernel has joined (segmentation
-    /// and receive offload), carry checksums that are not filled in yet. The caller knows where packets come from, and
-    /// so decides whether to verify.
+    /// Packets captured on their sender, and packets that the receiving network card or kernel has
+    /// joined (segmentation and receive offload), carry checksums that are not filled in yet.
+    /// The caller knows where packets come from, and so decides whether to verify.
     #[must_use]
     pub fn checksum(&self) -> Checksum {
         let is_v4 = self.source.is_ipv4();
@@ -33,7 +34,8 @@ impl Packet<'_> {
         }
         let unset = self.l4 == L4::Udp && self.segment.get(6..8) == Some(&[0, 0]);
         if unset {
-            // Over IPv6 receivers may be told to take them (RFC 6936); whether this one does nobody knows.
+            // Over IPv6 receivers may be told to take them (RFC 6936); whether this one does nobody
+            // knows.
             return if is_v4 {
                 Checksum::Good
             } else {
@@ -64,8 +66,8 @@ impl Packet<'_> {
         total
     }
 
-    /// The checksum covers another address than the header's: IPv4 source routing, an IPv6 routing header with
-    /// segments left.
+    /// The checksum covers another address than the header's: IPv4 source routing, an IPv6 routing
+    /// header with segments left.
     fn is_source_routed(&self) -> bool {
         if self.source.is_ipv4() {
             return has_source_route(self.ip_header.get(20..).unwrap_or_default());
@@ -127,8 +129,9 @@ fn put(bytes: &mut [u8], at: usize, value: u16) {
     }
 }
 
-/// Puts another payload of the same length into a captured TCP or UDP packet and fills in the transport's checksum.
-/// Answers whether it could: a packet that is cut, source-routed or of another length stays as it is.
+/// Puts another payload of the same length into a captured TCP or UDP packet and fills in the
+/// transport's checksum. Answers whether it could: a packet that is cut, source-routed or of
+/// another length stays as it is.
 #[must_use]
 pub fn replace_payload(link: LinkType, bytes: &mut [u8], payload: &[u8]) -> bool {
     let Ok(packet) = decode(link, bytes) else {

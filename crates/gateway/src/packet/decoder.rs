@@ -1,4 +1,5 @@
-//! The first stage with its memory: captured packets to segments and datagrams, fragments joined on the way.
+//! The first stage with its memory: captured packets to segments and datagrams, fragments joined on
+//! the way.
 
 use std::time::Duration;
 
@@ -37,7 +38,8 @@ impl Decoder {
         &mut self.counters
     }
 
-    /// Takes in one packet and hands on what it completes: most often itself, seldom nothing or several.
+    /// Takes in one packet and hands on what it completes: most often itself, seldom nothing or
+    /// several.
     pub(crate) fn handle_packet(
         &mut self,
         now: Duration,
@@ -57,7 +59,8 @@ impl Decoder {
         }
     }
 
-    /// Whether the receiver will discard this packet for a wrong checksum; it counts as passed over then.
+    /// Whether the receiver will discard this packet for a wrong checksum; it counts as passed over
+    /// then.
     pub(crate) fn is_spoilt(&mut self, link: LinkType, bytes: &[u8]) -> bool {
         let spoilt = decode(link, bytes).is_ok_and(|packet| packet.checksum() == Checksum::Bad);
         if spoilt {
@@ -81,8 +84,8 @@ impl Decoder {
         }
     }
 
-    /// Hands on what became of fragments. Inside a whole datagram there may be a tunnel with a fragment again; an
-    /// incomplete one counts as a packet that was cut.
+    /// Hands on what became of fragments. Inside a whole datagram there may be a tunnel with a
+    /// fragment again; an incomplete one counts as a packet that was cut.
     fn handle_datagrams(&mut self, now: Duration, take: &mut dyn FnMut(&Packet<'_>)) {
         while let Some(datagram) = self.defragmenter.poll_datagram() {
             if datagram.bytes.is_empty() {

@@ -40,22 +40,25 @@ impl Default for DefragmentBounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum FragmentStep {
-    /// It is kept, and its datagram is not whole yet. It may go on at once: without the last fragment the receiver can
-    /// make nothing of it.
+    /// It is kept, and its datagram is not whole yet. It may go on at once: without the last
+    /// fragment the receiver can make nothing of it.
     Kept,
-    /// Its datagram is whole now: [`Defragmenter::poll_datagram`] has it. This fragment waits for the verdict on it.
-    /// If [`Datagram::overlapped`], the joined datagram goes on in its place: this fragment may have other bytes too.
+    /// Its datagram is whole now: [`Defragmenter::poll_datagram`] has it. This fragment waits for
+    /// the verdict on it. If [`Datagram::overlapped`], the joined datagram goes on in its
+    /// place: this fragment may have other bytes too.
     Complete,
     /// Nothing new is in it.
     Repeated,
-    /// It is kept, but has other bytes than fragments before (IPv4 only). The first copies stay; this packet must not go
-    /// on, because the receiver might take its bytes. What it has besides comes with the joined datagram.
+    /// It is kept, but has other bytes than fragments before (IPv4 only). The first copies stay;
+    /// this packet must not go on, because the receiver might take its bytes. What it has
+    /// besides comes with the joined datagram.
     Overlap,
     /// It is no part of a datagram that a receiver would take, and must not go on.
     Refused(FragmentFault),
 }
 
-/// Why a fragment is refused. All but [`Shape`](Self::Shape) refuse the whole datagram with it, also fragments to come.
+/// Why a fragment is refused. All but [`Shape`](Self::Shape) refuse the whole datagram with it,
+/// also fragments to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FragmentFault {
@@ -76,8 +79,8 @@ pub enum FragmentFault {
 /// An IP packet made of fragments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// The packet, without link header. When incomplete: the beginning up to the first gap, as one first fragment; empty
-    /// if the first fragment is missing.
+    /// The packet, without link header. When incomplete: the beginning up to the first gap, as one
+    /// first fragment; empty if the first fragment is missing.
     pub bytes: Vec<u8>,
     /// All fragments came.
     pub complete: bool,
@@ -249,13 +252,16 @@ fn mend(packet: &mut [u8], head: &Head, is_v4: bool, complete: bool) {
     }
 }
 
-/// Joins fragments. Memory is bounded; where a bound is reached, the datagram that is next to time out gives way.
+/// Joins fragments. Memory is bounded; where a bound is reached, the datagram that is next to time
+/// out gives way.
 ///
-/// Order of calls: [`handle_fragment`](Self::handle_fragment), and [`handle_timeout`](Self::handle_timeout) at
-/// [`poll_timeout`](Self::poll_timeout); after each of both drain [`poll_datagram`](Self::poll_datagram). At the end
-/// [`finish`](Self::finish), and drain again.
+/// Order of calls: [`handle_fragment`](Self::handle_fragment), and
+/// [`handle_timeout`](Self::handle_timeout) at [`poll_timeout`](Self::poll_timeout); after each of
+/// both drain [`poll_datagram`](Self::poll_datagram). At the end [`finish`](Self::finish), and
+/// drain again.
 ///
-/// IPv4: of overlapping bytes the first copy counts. IPv6: an overlap refuses the datagram (RFC 5722).
+/// IPv4: of overlapping bytes the first copy counts. IPv6: an overlap refuses the datagram (RFC
+/// 5722).
 #[derive(Debug)]
 pub struct Defragmenter {
     bounds: DefragmentBounds,

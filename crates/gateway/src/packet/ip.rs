@@ -19,7 +19,8 @@ pub struct Fragment<'a> {
     pub destination: IpAddr,
     /// The number that the fragments of one datagram share.
     pub identification: u32,
-    /// IPv4's protocol, by which datagrams differ too; for IPv6 the header that follows the fragment header.
+    /// IPv4's protocol, by which datagrams differ too; for IPv6 the header that follows the
+    /// fragment header.
     pub protocol: u8,
     /// Place of the payload in the datagram, in bytes; a multiple of 8.
     pub offset: u16,
@@ -33,7 +34,8 @@ pub struct Fragment<'a> {
     pub payload: &'a [u8],
 }
 
-/// Decodes an IP packet, going into tunnels. Fragments are answered as such only if `fragments` is set.
+/// Decodes an IP packet, going into tunnels. Fragments are answered as such only if `fragments` is
+/// set.
 pub(super) fn decode(bytes: &[u8], fragments: bool) -> Result<Layer<'_>, Skip> {
     let mut bytes = bytes;
     for _ in 0..MAX_ENCAPSULATION {
@@ -60,7 +62,8 @@ pub(super) fn decode(bytes: &[u8], fragments: bool) -> Result<Layer<'_>, Skip> {
     Err(Skip::TooDeep)
 }
 
-/// The packet as a fragment, and whether all of it was captured. An atomic fragment (RFC 6946) is none.
+/// The packet as a fragment, and whether all of it was captured. An atomic fragment (RFC 6946) is
+/// none.
 fn fragment<'a>(ip: &LaxIpSlice<'a>, bytes: &'a [u8]) -> Option<(Fragment<'a>, bool)> {
     let (source, destination) = (ip.source_addr(), ip.destination_addr());
     match ip {
@@ -115,7 +118,8 @@ fn fragment<'a>(ip: &LaxIpSlice<'a>, bytes: &'a [u8]) -> Option<(Fragment<'a>, b
     }
 }
 
-/// Bytes from `from` to a declared end, and whether they are all here. Zero declares nothing (segmentation offload).
+/// Bytes from `from` to a declared end, and whether they are all here. Zero declares nothing
+/// (segmentation offload).
 fn within(bytes: &[u8], from: usize, end: usize) -> (&[u8], bool) {
     let end = if end == 0 { bytes.len() } else { end };
     let payload = bytes.get(from..end.min(bytes.len())).unwrap_or_default();
@@ -135,8 +139,8 @@ pub(super) struct Extension<'a> {
     pub(super) bytes: &'a [u8],
 }
 
-/// The extension headers of an IPv6 packet (RFC 8200 §4); behind the header of a later fragment they mean nothing.
-/// etherparse 0.21's own iterator reads past the end of a truncated chain.
+/// The extension headers of an IPv6 packet (RFC 8200 §4); behind the header of a later fragment
+/// they mean nothing. etherparse 0.21's own iterator reads past the end of a truncated chain.
 #[derive(Clone, Debug)]
 pub(super) struct Extensions<'a> {
     packet: &'a [u8],
@@ -181,7 +185,8 @@ impl<'a> Iterator for Extensions<'a> {
     }
 }
 
-/// Bytes of the packet by its header; what was captured when the header leaves it open (segmentation offload).
+/// Bytes of the packet by its header; what was captured when the header leaves it open
+/// (segmentation offload).
 fn ip_len(ip: &LaxIpSlice<'_>, captured: usize) -> u32 {
     let (declared, header) = match ip {
         LaxIpSlice::Ipv4(ipv4) => (

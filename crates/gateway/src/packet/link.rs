@@ -61,7 +61,8 @@ impl LinkType {
             Self::RawIp => Ok(bytes),
             Self::Null | Self::Loop => {
                 reader.array::<4>().ok_or(Skip::TruncatedLink)?;
-                // The family's number differs between systems; the IP version says the same and is always right.
+                // The family's number differs between systems; the IP version says the same and is
+                // always right.
                 by_version(reader.rest())
             }
             Self::Ppp => ppp(reader),

@@ -1,8 +1,9 @@
 //! From captured bytes to the transport segment inside them.
 //!
-//! [`decode`] takes off the link header, tags and tunnels and answers with the innermost TCP segment or UDP datagram.
-//! What is no such thing is named by a [`Skip`], and [`Counters`] adds those up: nothing disappears silently.
-//! [`decode_layer`] answers with fragments too; a [`Defragmenter`] makes datagrams of them. [`Packet::checksum`] verifies.
+//! [`decode`] takes off the link header, tags and tunnels and answers with the innermost TCP
+//! segment or UDP datagram. What is no such thing is named by a [`Skip`], and [`Counters`] adds
+//! those up: nothing disappears silently. [`decode_layer`] answers with fragments too; a
+//! [`Defragmenter`] makes datagrams of them. [`Packet::checksum`] verifies.
 
 mod checksum;
 mod counters;
@@ -50,7 +51,8 @@ impl L4 {
 pub struct Tcp {
     /// Sequence number of the first payload byte (or of the SYN).
     pub sequence: u32,
-    /// The next number that the sender expects of the other side; says something only with [`ack`](Self::ack).
+    /// The next number that the sender expects of the other side; says something only with
+    /// [`ack`](Self::ack).
     pub acknowledged: u32,
     /// Opens a connection.
     pub syn: bool,
@@ -104,8 +106,8 @@ pub enum Layer<'a> {
     Fragment(Fragment<'a>),
 }
 
-/// Decodes a captured packet down to its TCP segment or UDP datagram, or to the fragment of one. A fragment that was
-/// captured in part counts as for [`decode`]: it cannot be joined with others.
+/// Decodes a captured packet down to its TCP segment or UDP datagram, or to the fragment of one. A
+/// fragment that was captured in part counts as for [`decode`]: it cannot be joined with others.
 ///
 /// # Errors
 /// The reason why the packet takes part in no flow.
@@ -113,7 +115,8 @@ pub fn decode_layer(link: LinkType, bytes: &[u8]) -> Result<Layer<'_>, Skip> {
     ip::decode(link.network_layer(bytes)?, true)
 }
 
-/// Decodes a captured packet down to its TCP segment or UDP datagram. A first fragment is a truncated packet.
+/// Decodes a captured packet down to its TCP segment or UDP datagram. A first fragment is a
+/// truncated packet.
 ///
 /// # Errors
 /// The reason why the packet takes part in no flow.

@@ -8,15 +8,17 @@ use super::quantities::apart;
 use super::{Action, Policy};
 use crate::packet::L4;
 
-/// Flows between such addresses or at such ports may get anything but being let pass, whatever application they are of. It
-/// holds for either end: of a rule that names several networks or ports, and one of which a flow has not, no more is said.
+/// Flows between such addresses or at such ports may get anything but being let pass, whatever
+/// application they are of. It holds for either end: of a rule that names several networks or
+/// ports, and one of which a flow has not, no more is said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Concern {
     /// All flows may.
     pub everything: bool,
     /// Flows with an end in one of these.
     pub networks: Vec<IpNet>,
-    /// Flows with an end at one of these ports, of TCP and of UDP; spans that neither overlap nor touch.
+    /// Flows with an end at one of these ports, of TCP and of UDP; spans that neither overlap nor
+    /// touch.
     pub ports: [Vec<RangeInclusive<u16>>; 2],
 }
 
@@ -47,7 +49,8 @@ impl Policy {
         for rule in acts {
             let matcher = &rule.matcher;
             let networks = [&matcher.client, &matcher.server, &matcher.either];
-            // Any one of them holds where the rule matches; the one whose widest network is the narrowest asks least.
+            // Any one of them holds where the rule matches; the one whose widest network is the
+            // narrowest asks least.
             let narrowest = networks
                 .into_iter()
                 .flatten()

@@ -15,7 +15,8 @@ pub struct FlowFacts<'a> {
     pub client: SocketAddr,
     /// The side that was called.
     pub server: SocketAddr,
-    /// What the classifier found; `None` while it has not finished. A flow that it could not name is `unknown`.
+    /// What the classifier found; `None` while it has not finished. A flow that it could not name
+    /// is `unknown`.
     pub found: Option<Found<'a>>,
     /// When the flow is decided, in the gateway's local time.
     pub at: Moment,
@@ -48,7 +49,8 @@ pub enum Item<'a> {
 pub struct File<'a> {
     /// Its name without folders.
     pub name: Option<&'a str>,
-    /// Its type: the media type that was announced or seen, or else the name's extension; in lower case.
+    /// Its type: the media type that was announced or seen, or else the name's extension; in lower
+    /// case.
     pub kind: Option<&'a str>,
     /// Its length in bytes.
     pub size: Option<u64>,

@@ -133,7 +133,8 @@ impl Policy {
     /// Reads a policy. `applications` are the names that the classifier may give.
     ///
     /// # Errors
-    /// All that is wrong with it: what is no TOML, unknown keys and names, contradictions, rules that are never reached.
+    /// All that is wrong with it: what is no TOML, unknown keys and names, contradictions, rules
+    /// that are never reached.
     pub fn parse(text: &str, applications: &BTreeSet<String>) -> Result<Self, Vec<PolicyError>> {
         if text.len() > MAX_POLICY_FILE {
             let reason = format!("the file is larger than {MAX_POLICY_FILE} bytes");
@@ -379,7 +380,8 @@ fn rule(entry: &RuleEntry, line: usize, names: &Known<'_>) -> Result<Rule, Strin
     })
 }
 
-/// What nobody can read cannot be filtered or scanned: a rule that only names such applications would do nothing.
+/// What nobody can read cannot be filtered or scanned: a rule that only names such applications
+/// would do nothing.
 fn readable(matcher: &Matcher) -> Result<(), String> {
     let Some(apps) = &matcher.apps else {
         return Ok(());

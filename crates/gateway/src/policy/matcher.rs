@@ -1,4 +1,5 @@
-//! What a rule asks of a flow and of what it carries, and whether one rule leaves anything to another.
+//! What a rule asks of a flow and of what it carries, and whether one rule leaves anything to
+//! another.
 
 use super::expression::Expression;
 use super::facts::{FlowFacts, Item};

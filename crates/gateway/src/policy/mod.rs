@@ -1,8 +1,9 @@
 //! What the organisation allows: ordered rules, of which the first that matches decides.
 //!
-//! A policy is a TOML file ([`Policy::parse`]; its form is in `docs/reference/policy.md`). It is asked once per flow, when
-//! enough is known ([`Policy::decide`]), and once per file or message of flows that rules on content concern
-//! ([`Policy::judge`]), never per packet. Tests of the policy stand in the same file ([`Policy::try_all`]).
+//! A policy is a TOML file ([`Policy::parse`]; its form is in `docs/reference/policy.md`). It is
+//! asked once per flow, when enough is known ([`Policy::decide`]), and once per file or message of
+//! flows that rules on content concern ([`Policy::judge`]), never per packet. Tests of the policy
+//! stand in the same file ([`Policy::try_all`]).
 
 mod applications;
 mod concern;
@@ -65,7 +66,8 @@ pub enum Decision {
 pub struct Plan {
     /// What happens to the flow, and to each file and message that no rule on content takes.
     pub ruling: Ruling,
-    /// Places of the rules on content that come before the one that decided; each file and message is put to them.
+    /// Places of the rules on content that come before the one that decided; each file and message
+    /// is put to them.
     pub content: Vec<usize>,
 }
 
@@ -118,9 +120,10 @@ impl Policy {
         &self.classes
     }
 
-    /// The policy that comes after another one, whose flows go on: they are marked with the places of its classes. A class of
-    /// the same name takes its place, and one that this policy has no more stays for the flows in it. Where that makes more
-    /// than [`MAX_CLASSES`], new classes take the places of such.
+    /// The policy that comes after another one, whose flows go on: they are marked with the places
+    /// of its classes. A class of the same name takes its place, and one that this policy has
+    /// no more stays for the flows in it. Where that makes more than [`MAX_CLASSES`], new
+    /// classes take the places of such.
     #[must_use]
     pub fn after(mut self, earlier: &Self) -> Self {
         let mut classes = earlier.classes.clone();
@@ -156,7 +159,8 @@ impl Policy {
         self
     }
 
-    /// Ports to which connections from inside end at the gateway, and go on with a socket of its own.
+    /// Ports to which connections from inside end at the gateway, and go on with a socket of its
+    /// own.
     #[must_use]
     pub fn terminated(&self) -> &[RangeInclusive<u16>] {
         &self.terminated
@@ -193,15 +197,17 @@ impl Policy {
         self.default == Action::Audit || self.rules.iter().any(asks_for_content)
     }
 
-    /// Whether anything but being let pass may happen to flows because they are of this application.
+    /// Whether anything but being let pass may happen to flows because they are of this
+    /// application.
     #[must_use]
     pub fn touches(&self, application: &str) -> bool {
         let acts = |rule: &Rule| !rule.only_allows() && rule.is_about(application);
         self.rules.iter().any(acts)
     }
 
-    /// Why a connection is stopped whose contents were asked for and cannot be read, by an application that nobody knows: the
-    /// first rule that may have asked, and says so, or the default. `None`: it goes on.
+    /// Why a connection is stopped whose contents were asked for and cannot be read, by an
+    /// application that nobody knows: the first rule that may have asked, and says so, or the
+    /// default. `None`: it goes on.
     #[must_use]
     pub fn stops_unread(&self, flow: &FlowFacts<'_>) -> Option<Ruling> {
         let way = self.way(flow.client.ip(), flow.server.ip());

@@ -71,7 +71,8 @@ pub struct Rule {
     pub texts: bool,
     /// Files are kept themselves.
     pub files: bool,
-    /// What happens to its flows when scanning is not possible; the policy's own where it says nothing.
+    /// What happens to its flows when scanning is not possible; the policy's own where it says
+    /// nothing.
     pub failure: Option<Failure>,
     pub(super) matcher: Matcher,
 }

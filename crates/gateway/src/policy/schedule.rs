@@ -46,7 +46,8 @@ impl Moment {
     }
 }
 
-/// One span: on these days, from a minute to before another. A span over midnight belongs to the day on which it begins.
+/// One span: on these days, from a minute to before another. A span over midnight belongs to the
+/// day on which it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Span {
     days: [bool; 7],

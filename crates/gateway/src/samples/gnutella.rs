@@ -1,4 +1,5 @@
-//! Gnutella: handshake, descriptors over UDP, a transfer over HTTP, and Gnutella 2's semi-reliable UDP.
+//! Gnutella: handshake, descriptors over UDP, a transfer over HTTP, and Gnutella 2's semi-reliable
+//! UDP.
 
 use super::{Sample, inside, joined, noise, outside};
 use crate::packet::L4;

@@ -1,4 +1,5 @@
-//! Peer-to-peer flows that are encrypted: found by what their host does otherwise, and without that a guess.
+//! Peer-to-peer flows that are encrypted: found by what their host does otherwise, and without that
+//! a guess.
 
 use super::{Sample, inside, joined, noise, outside};
 

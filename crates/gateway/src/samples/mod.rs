@@ -1,8 +1,10 @@
-//! Captures made in code from published message formats, with the application expected of each flow.
+//! Captures made in code from published message formats, with the application expected of each
+//! flow.
 //!
-//! They are no recordings: addresses, names, hashes and contents are invented (documentation ranges of RFC 5737 and
-//! RFC 2606), and only as much of each protocol is spoken as its format description fixes. They let a program show and
-//! test itself on a machine that has no captures. [`Packets`] is the workshop they are made in.
+//! They are no recordings: addresses, names, hashes and contents are invented (documentation ranges
+//! of RFC 5737 and RFC 2606), and only as much of each protocol is spoken as its format description
+//! fixes. They let a program show and test itself on a machine that has no captures. [`Packets`] is
+//! the workshop they are made in.
 
 mod bittorrent;
 mod calls;

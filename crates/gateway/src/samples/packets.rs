@@ -89,7 +89,8 @@ impl Packets {
             .map(|(now, bytes)| (*now, bytes.as_slice()))
     }
 
-    /// A pcap file (little-endian, microseconds) of these packets with the given link header before each.
+    /// A pcap file (little-endian, microseconds) of these packets with the given link header before
+    /// each.
     #[must_use]
     pub fn to_pcap(&self, link: LinkType) -> Vec<u8> {
         let mut header = PcapHeader {

@@ -82,8 +82,8 @@ pub(super) fn quic_hello(name: &str, protocols: &[&[u8]]) -> Vec<u8> {
     quic_initial(1, &noise(37, 8), &frame, 1_200).unwrap_or_default()
 }
 
-/// RFC 8446 §4.1.2 with the extensions that matter: server name (RFC 6066), application protocols (RFC 7301), and
-/// supported versions.
+/// RFC 8446 §4.1.2 with the extensions that matter: server name (RFC 6066), application protocols
+/// (RFC 7301), and supported versions.
 fn hello_body(name: &str, protocols: &[&[u8]]) -> Vec<u8> {
     let host = joined(&[&[0], &counted(name.as_bytes())]);
     let server_name = joined(&[&[0, 0], &counted(&counted(&host))]);

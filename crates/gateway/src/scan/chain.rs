@@ -3,8 +3,8 @@
 use super::Scanner;
 use crate::verdict::{ScanJob, Scanned};
 
-/// Asks each of its scanners about each window, until one finds something or cannot look. Only what all of them found clean
-/// is clean.
+/// Asks each of its scanners about each window, until one finds something or cannot look. Only what
+/// all of them found clean is clean.
 pub struct Chain(Vec<Box<dyn Scanner>>);
 
 impl Chain {

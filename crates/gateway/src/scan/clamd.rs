@@ -1,7 +1,7 @@
 //! ClamAV's daemon, over its socket.
 //!
-//! A file is streamed to it while it passes (`INSTREAM` of clamd(8)), and its last packet waits for the answer: archives and
-//! documents are unpacked there, which no look at single windows can do.
+//! A file is streamed to it while it passes (`INSTREAM` of clamd(8)), and its last packet waits for
+//! the answer: archives and documents are unpacked there, which no look at single windows can do.
 
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write};
@@ -42,7 +42,8 @@ enum Stream {
 }
 
 impl Clamd {
-    /// A client of the daemon at a socket's path, or at `host:port`. It connects with the first file.
+    /// A client of the daemon at a socket's path, or at `host:port`. It connects with the first
+    /// file.
     #[must_use]
     pub fn new(address: &str) -> Self {
         let address = if address.starts_with('/') {

@@ -1,4 +1,5 @@
-//! The follower of one direction: where each segment lies, what is new in it, and what becomes of its packet.
+//! The follower of one direction: where each segment lies, what is new in it, and what becomes of
+//! its packet.
 
 use std::time::Duration;
 
@@ -11,13 +12,15 @@ use crate::reader::length32;
 
 /// One direction of a TCP connection; the module's documentation says what it guarantees.
 ///
-/// It begins at the SYN; without one (picked up midway) at the first segment with data, and then earlier bytes that come
-/// late pass unseen.
+/// It begins at the SYN; without one (picked up midway) at the first segment with data, and then
+/// earlier bytes that come late pass unseen.
 ///
-/// Commands: [`handle_segment`](Self::handle_segment), [`handle_acknowledgement`](Self::handle_acknowledgement),
-/// [`handle_timeout`](Self::handle_timeout) at [`poll_timeout`](Self::poll_timeout), [`close`](Self::close). Memory is
-/// bounded by [`StreamBounds`] and by the `room` of each call: how many more bytes all streams together may hold.
-/// Compare [`held`](Self::held) before and after a call to keep that sum.
+/// Commands: [`handle_segment`](Self::handle_segment),
+/// [`handle_acknowledgement`](Self::handle_acknowledgement),
+/// [`handle_timeout`](Self::handle_timeout) at [`poll_timeout`](Self::poll_timeout),
+/// [`close`](Self::close). Memory is bounded by [`StreamBounds`] and by the `room` of each call:
+/// how many more bytes all streams together may hold. Compare [`held`](Self::held) before and after
+/// a call to keep that sum.
 #[derive(Debug)]
 pub struct Stream<T> {
     bounds: StreamBounds,
@@ -67,7 +70,8 @@ impl<T: Copy> Stream<T> {
         }
     }
 
-    /// Takes in a segment that passes the gateway. `room` is how many more bytes all streams together may hold.
+    /// Takes in a segment that passes the gateway. `room` is how many more bytes all streams
+    /// together may hold.
     pub fn handle_segment(
         &mut self,
         now: Duration,
@@ -80,8 +84,8 @@ impl<T: Copy> Stream<T> {
             return Decision::Lost(loss);
         }
         if segment.rst {
-            // Only a reset with exactly the next number is believed (RFC 9293 §3.10.7.4); following goes on even so,
-            // because a reset may be made to end before the receiver.
+            // Only a reset with exactly the next number is believed (RFC 9293 §3.10.7.4); following
+            // goes on even so, because a reset may be made to end before the receiver.
             self.reset |= self.next == Some(segment.sequence);
             return Decision::Pass;
         }
@@ -105,13 +109,14 @@ impl<T: Copy> Stream<T> {
         }
     }
 
-    /// The receiver has answered a SYN that did not come by here: the first byte has this number. Says nothing to a stream
-    /// that has begun.
+    /// The receiver has answered a SYN that did not come by here: the first byte has this number.
+    /// Says nothing to a stream that has begun.
     pub fn begin(&mut self, first: u32) {
         self.next.get_or_insert(first);
     }
 
-    /// Takes in an acknowledgement number of the other direction: the receiver has all bytes before it.
+    /// Takes in an acknowledgement number of the other direction: the receiver has all bytes before
+    /// it.
     pub fn handle_acknowledgement(&mut self, acknowledged: u32) {
         let Some(next) = self.next else { return };
         // The FIN takes one number behind the last byte.
@@ -128,8 +133,9 @@ impl<T: Copy> Stream<T> {
         }
     }
 
-    /// The next `bytes` bytes went by unseen, or go by so; `acknowledged` is how far the receiver has them. Answers whether
-    /// it can be: the receiver may have nothing behind them, and has to have them all if numbers would be ambiguous.
+    /// The next `bytes` bytes went by unseen, or go by so; `acknowledged` is how far the receiver
+    /// has them. Answers whether it can be: the receiver may have nothing behind them, and has
+    /// to have them all if numbers would be ambiguous.
     pub fn pass_over(&mut self, bytes: u64, acknowledged: u32) -> bool {
         let Some(next) = self.next else { return false };
         // Numbers are those of the stream modulo 2^32 (RFC 9293 §3.4).
@@ -147,7 +153,8 @@ impl<T: Copy> Stream<T> {
         true
     }
 
-    /// So many bytes from this number on have gone on unread. Answers whether they were the next ones.
+    /// So many bytes from this number on have gone on unread. Answers whether they were the next
+    /// ones.
     pub fn skip(&mut self, sequence: u32, bytes: u32) -> bool {
         let due = self.next.is_none_or(|next| next == sequence);
         if self.lost.is_some() || !due || !self.kept.is_empty() {
@@ -166,8 +173,9 @@ impl<T: Copy> Stream<T> {
         self.kept.is_empty() && self.held.is_empty()
     }
 
-    /// The receiver says that it has bytes which did not come by here, of a stream of which some were
-    /// [passed over](Self::pass_over) or [skipped](Self::skip): there they can have come by unseen.
+    /// The receiver says that it has bytes which did not come by here, of a stream of which some
+    /// were [passed over](Self::pass_over) or [skipped](Self::skip): there they can have come
+    /// by unseen.
     #[must_use]
     pub fn has_missed(&self, acknowledged: u32) -> bool {
         let next = self
@@ -184,8 +192,9 @@ impl<T: Copy> Stream<T> {
             .map(|since| since.saturating_add(self.bounds.gap))
     }
 
-    /// Ends the wait for a gap, if it is due. With fast pass the stream is lost, because the receiver has the bytes
-    /// behind the gap; without, the held packets are abandoned and the stream goes on.
+    /// Ends the wait for a gap, if it is due. With fast pass the stream is lost, because the
+    /// receiver has the bytes behind the gap; without, the held packets are abandoned and the
+    /// stream goes on.
     pub fn handle_timeout(&mut self, now: Duration, output: &mut Output<T>) -> Option<Loss> {
         if self.poll_timeout().is_none_or(|due| now < due) {
             return None;
@@ -248,12 +257,14 @@ impl<T: Copy> Stream<T> {
         self.lost
     }
 
-    /// Takes in a SYN's number, if it is the first or the same. Another one goes on only once the receiver has
-    /// acknowledged this stream's numbers: before, it could take either, and one of both may die on the way.
+    /// Takes in a SYN's number, if it is the first or the same. Another one goes on only once the
+    /// receiver has acknowledged this stream's numbers: before, it could take either, and one
+    /// of both may die on the way.
     fn accepts_syn(&mut self, sequence: u32) -> bool {
         let begin = sequence.wrapping_add(1);
         let next = *self.next.get_or_insert(begin);
-        // Only a stream of less than 4 GiB still knows its first number; a longer one is long confirmed.
+        // Only a stream of less than 4 GiB still knows its first number; a longer one is long
+        // confirmed.
         let same = u32::try_from(self.delivered)
             .is_ok_and(|delivered| next.wrapping_sub(delivered) == begin);
         same || self.confirmed
@@ -301,7 +312,8 @@ impl<T: Copy> Stream<T> {
         Place::Ahead.decision(conflict)
     }
 
-    /// Keeps a copy of what is new behind a gap, and place for the packet's token where packets are held.
+    /// Keeps a copy of what is new behind a gap, and place for the packet's token where packets are
+    /// held.
     fn keep(&mut self, at: u64, payload: &[u8], limit: usize) -> Option<usize> {
         let mut room = limit.saturating_sub(self.held());
         if !self.bounds.fast_pass {
@@ -363,7 +375,8 @@ impl<T: Copy> Stream<T> {
         Place::Next.decision(conflict)
     }
 
-    /// A payload with first copies in place of what differs. `old` of its bytes begin `behind` the next one.
+    /// A payload with first copies in place of what differs. `old` of its bytes begin `behind` the
+    /// next one.
     fn rewrite(
         &self,
         payload: &[u8],

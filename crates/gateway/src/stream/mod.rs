@@ -1,42 +1,49 @@
 //! Follows one direction of a TCP connection without terminating it, for inspection of contents.
 //!
-//! A [`Stream`] takes in the segments of one direction in the order in which they pass the gateway. It answers what is to
-//! become of each packet, and hands out the bytes in the order in which the receiver will read them.
+//! A [`Stream`] takes in the segments of one direction in the order in which they pass the gateway.
+//! It answers what is to become of each packet, and hands out the bytes in the order in which the
+//! receiver will read them.
 //!
 //! # What holds
-//! **All packets that are passed on carry the same byte at the same place.** The first copy of a byte wins: it is what
-//! inspection sees, and a later packet with another byte there is rewritten before it goes on. So the receiver gets what
-//! was inspected, whichever of the copies reaches it, whatever its own rule for overlaps is, and also when the first
-//! copy was made to die on the way (a short time to live, an old timestamp).
+//! **All packets that are passed on carry the same byte at the same place.** The first copy of a
+//! byte wins: it is what inspection sees, and a later packet with another byte there is rewritten
+//! before it goes on. So the receiver gets what was inspected, whichever of the copies reaches it,
+//! whatever its own rule for overlaps is, and also when the first copy was made to die on the way
+//! (a short time to live, an old timestamp).
 //!
 //! For this the stream remembers three ranges:
-//! - **behind a gap**: copies of segments that came early, up to [`MAX_AHEAD`](crate::limits::MAX_AHEAD);
-//! - **delivered and not acknowledged**: the receiver may still lack these bytes, so a repetition may still reach its
-//!   application. They are kept until an acknowledgement of the other direction covers them, at most
-//!   [`MAX_UNACKNOWLEDGED`](crate::limits::MAX_UNACKNOWLEDGED);
-//! - **acknowledged**: nothing is kept. The receiver discards every byte below its acknowledgement number (RFC 9293
-//!   §3.10.7.4), so a repetition is harmless whatever it contains.
+//! - **behind a gap**: copies of segments that came early, up to
+//!   [`MAX_AHEAD`](crate::limits::MAX_AHEAD);
+//! - **delivered and not acknowledged**: the receiver may still lack these bytes, so a repetition
+//!   may still reach its application. They are kept until an acknowledgement of the other direction
+//!   covers them, at most [`MAX_UNACKNOWLEDGED`](crate::limits::MAX_UNACKNOWLEDGED);
+//! - **acknowledged**: nothing is kept. The receiver discards every byte below its acknowledgement
+//!   number (RFC 9293 §3.10.7.4), so a repetition is harmless whatever it contains.
 //!
-//! Where a byte can be kept in none of these ranges, its packet is [dropped](Decision::Drop), as a full router would, and
-//! its sender repeats it. Where a repetition cannot be compared, the stream is [given up](Loss::Forgotten). Of a
-//! stream that is followed from its SYN nothing is passed on unseen.
+//! Where a byte can be kept in none of these ranges, its packet is [dropped](Decision::Drop), as a
+//! full router would, and its sender repeats it. Where a repetition cannot be compared, the stream
+//! is [given up](Loss::Forgotten). Of a stream that is followed from its SYN nothing is passed on
+//! unseen.
 //!
 //! # Fast pass
-//! With [`StreamBounds::fast_pass`] a packet behind a gap goes on at once and a copy stays, so that the receiver's
-//! acknowledgements do not stall. That is safe: the receiver's application reads nothing past the gap before the packet
-//! that fills it arrives, and that packet waits at the gateway until it and all kept copies that follow it were
-//! inspected. Without fast pass the packets themselves wait, by their tokens.
+//! With [`StreamBounds::fast_pass`] a packet behind a gap goes on at once and a copy stays, so that
+//! the receiver's acknowledgements do not stall. That is safe: the receiver's application reads
+//! nothing past the gap before the packet that fills it arrives, and that packet waits at the
+//! gateway until it and all kept copies that follow it were inspected. Without fast pass the
+//! packets themselves wait, by their tokens.
 //!
 //! # Order of calls
-//! [`Stream::handle_segment`] for each packet; [`Stream::handle_acknowledgement`] for each packet of the other direction
-//! that acknowledges; [`Stream::handle_timeout`] at [`Stream::poll_timeout`]. Time is an argument.
+//! [`Stream::handle_segment`] for each packet; [`Stream::handle_acknowledgement`] for each packet
+//! of the other direction that acknowledges; [`Stream::handle_timeout`] at
+//! [`Stream::poll_timeout`]. Time is an argument.
 //!
 //! # What the caller sees to
 //! Checksums are verified before ([`Packet::checksum`]). The acknowledgements must be the
-//! receiver's: a sender that can forge its receiver's packets on the other side of the gateway can make it forget bytes
-//! early. Urgent data is followed in band, as RFC 6093 asks; a receiver that takes the urgent byte out of the stream
-//! reads one byte less, so the urgent flag should be cleared on the way. Decisions are about packets; a caller that
-//! changes a packet mends its checksum ([`replace_payload`](crate::packet::replace_payload)).
+//! receiver's: a sender that can forge its receiver's packets on the other side of the gateway can
+//! make it forget bytes early. Urgent data is followed in band, as RFC 6093 asks; a receiver that
+//! takes the urgent byte out of the stream reads one byte less, so the urgent flag should be
+//! cleared on the way. Decisions are about packets; a caller that changes a packet mends its
+//! checksum ([`replace_payload`](crate::packet::replace_payload)).
 //!
 //! ```
 //! use std::time::Duration;
@@ -135,19 +142,20 @@ impl<'a, T> Segment<'a, T> {
 pub enum Decision {
     /// Pass it on: it has nothing new (a repetition, a keep-alive, an acknowledgement).
     Pass,
-    /// It is the next in order. Its new bytes, and those of kept copies that follow, were appended to
-    /// [`Output::bytes`]; pass it on once they are inspected.
+    /// It is the next in order. Its new bytes, and those of kept copies that follow, were appended
+    /// to [`Output::bytes`]; pass it on once they are inspected.
     Deliver,
-    /// It lies behind a gap, and a copy is kept. With fast pass, pass it on; otherwise hold it back: its token comes in
-    /// [`Output::released`] or [`Output::abandoned`].
+    /// It lies behind a gap, and a copy is kept. With fast pass, pass it on; otherwise hold it
+    /// back: its token comes in [`Output::released`] or [`Output::abandoned`].
     Ahead,
-    /// It has other bytes than a copy seen before. Put [`Output::rewritten`], of the same length, in place of its
-    /// payload and do as for the place named.
+    /// It has other bytes than a copy seen before. Put [`Output::rewritten`], of the same length,
+    /// in place of its payload and do as for the place named.
     Conflict(Place),
-    /// It must not reach the receiver. The stream goes on, and an honest sender repeats what was not superfluous.
+    /// It must not reach the receiver. The stream goes on, and an honest sender repeats what was
+    /// not superfluous.
     Drop(Refusal),
-    /// The stream cannot be followed any more, now or since an earlier packet. What this and all further packets may do
-    /// is the caller's policy.
+    /// The stream cannot be followed any more, now or since an earlier packet. What this and all
+    /// further packets may do is the caller's policy.
     Lost(Loss),
 }
 
@@ -182,10 +190,11 @@ pub enum Refusal {
     TooFarAhead,
     /// No copy can be kept: the stream's bound or the room of all streams is used up.
     NoRoom,
-    /// Data behind the end that a FIN set, or a FIN at another place than data or an earlier FIN allow.
+    /// Data behind the end that a FIN set, or a FIN at another place than data or an earlier FIN
+    /// allow.
     BehindEnd,
-    /// A second SYN with another number, or data before the first byte, while no acknowledgement has said which SYN the
-    /// receiver took.
+    /// A second SYN with another number, or data before the first byte, while no acknowledgement
+    /// has said which SYN the receiver took.
     OtherNumbers,
 }
 
@@ -208,7 +217,8 @@ impl Refusal {
 pub enum Loss {
     /// A gap was not filled in time, and packets behind it have gone on.
     GapTimeout,
-    /// A repetition of bytes that are not acknowledged and no longer remembered: it cannot be compared.
+    /// A repetition of bytes that are not acknowledged and no longer remembered: it cannot be
+    /// compared.
     Forgotten,
     /// A packet with new bytes was captured in part only.
     Truncated,
@@ -229,17 +239,21 @@ impl Loss {
     }
 }
 
-/// What a [`Stream`] hands out besides its decision. Reuse it: its memory stays, [`clear`](Self::clear) empties it.
+/// What a [`Stream`] hands out besides its decision. Reuse it: its memory stays,
+/// [`clear`](Self::clear) empties it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output<T> {
     /// Bytes that are newly contiguous; appended.
     pub bytes: Vec<u8>,
-    /// The payload to send in place of the packet's own; only with [`Decision::Conflict`]. Set anew by each call.
+    /// The payload to send in place of the packet's own; only with [`Decision::Conflict`]. Set
+    /// anew by each call.
     pub rewritten: Vec<u8>,
-    /// Held packets that follow the delivered bytes and go on with them, in the order of the stream; appended.
+    /// Held packets that follow the delivered bytes and go on with them, in the order of the
+    /// stream; appended.
     pub released: Vec<T>,
-    /// Held packets that are no longer followed. While the stream goes on they must not reach the receiver; when it is
-    /// lost they are treated like the packet that was answered so. Appended.
+    /// Held packets that are no longer followed. While the stream goes on they must not reach the
+    /// receiver; when it is lost they are treated like the packet that was answered so.
+    /// Appended.
     pub abandoned: Vec<T>,
 }
 

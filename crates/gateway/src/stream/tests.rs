@@ -1,4 +1,5 @@
-//! Cases one by one, and a model: a receiver that may take any copy of any packet that was passed on.
+//! Cases one by one, and a model: a receiver that may take any copy of any packet that was passed
+//! on.
 
 #![expect(
     clippy::arithmetic_side_effects,

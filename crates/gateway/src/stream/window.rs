@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use crate::limits::PART_OVERHEAD;
 
-/// Memory that an emptied window keeps for the next bytes, in bytes: one burst of a young connection.
+/// Memory that an emptied window keeps for the next bytes, in bytes: one burst of a young
+/// connection.
 const IDLE_CAPACITY: usize = 16_384;
 /// Memory that a chunk of a long window takes at least, in bytes, so that small segments share it.
 const CHUNK: usize = 4_096;
@@ -22,8 +23,9 @@ pub(super) enum Repeated {
 
 /// The last delivered bytes. All places are counted back from the next byte of the stream.
 ///
-/// They lie in chunks of what came at once: a window that grows copies nothing that it has, and one that shrinks gives
-/// memory back. Each is at least as long as all that was remembered when it was begun, or [`CHUNK`]: so there are few.
+/// They lie in chunks of what came at once: a window that grows copies nothing that it has, and one
+/// that shrinks gives memory back. Each is at least as long as all that was remembered when it was
+/// begun, or [`CHUNK`]: so there are few.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     chunks: VecDeque<Vec<u8>>,
@@ -42,7 +44,8 @@ impl Window {
         self.cost
     }
 
-    /// Remembers delivered bytes: at most `bound` in all, and at most `room` more memory than is held.
+    /// Remembers delivered bytes: at most `bound` in all, and at most `room` more memory than is
+    /// held.
     pub(super) fn push(&mut self, new: &[u8], bound: usize, room: usize) {
         self.unacknowledged = self
             .unacknowledged
@@ -162,7 +165,8 @@ impl Window {
         Repeated::Same
     }
 
-    /// The first copies of the bytes that lie `behind` bytes before the next byte of the stream, and of those after.
+    /// The first copies of the bytes that lie `behind` bytes before the next byte of the stream,
+    /// and of those after.
     pub(super) fn copies(&self, behind: usize) -> impl Iterator<Item = &[u8]> {
         let mut skipped = self
             .forgotten

@@ -1,7 +1,8 @@
 //! From conditions to one table: subset construction over the places in all expressions at once.
 //!
-//! A state stands for a set of [`Item`]s. Expressions that have to lie in a head are looked for beside the head's opening, and
-//! only for as long as both can still come true: [`Item::Head`] follows its lines.
+//! A state stands for a set of [`Item`]s. Expressions that have to lie in a head are looked for
+//! beside the head's opening, and only for as long as both can still come true: [`Item::Head`]
+//! follows its lines.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +15,8 @@ use crate::limits::{MAX_TRIAGE_BYTES, MAX_TRIAGE_STATES};
 /// Where a payload is in something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Item {
-    /// In an expression that the payload may begin with: its number, and how many elements are done.
+    /// In an expression that the payload may begin with: its number, and how many elements are
+    /// done.
     Opening(usize, usize),
     /// An expression may begin at any place.
     Anywhere(usize),
@@ -159,14 +161,16 @@ impl Automaton {
     }
 }
 
-/// Heads that are looked through: those of streams, and those of datagrams. What they open with and what they need is not told
-/// apart any further: a text that another kind of head would need is rarely in one.
+/// Heads that are looked through: those of streams, and those of datagrams. What they open with and
+/// what they need is not told apart any further: a text that another kind of head would need is
+/// rarely in one.
 #[derive(Clone, Debug, Default)]
 struct Group {
     begins: Vec<Begin>,
     openings: Vec<Expression>,
     needs: Vec<Expression>,
-    /// Numbers of the rules for those needs that may lie at any place, by the byte with which they may begin.
+    /// Numbers of the rules for those needs that may lie at any place, by the byte with which they
+    /// may begin.
     rules: BTreeMap<u8, Vec<usize>>,
 }
 
@@ -371,8 +375,8 @@ impl Builder {
         flags
     }
 
-    /// Whether more bytes may come to [`ASK`] from here. A datagram is as long as it is; and what may begin anywhere may as well
-    /// begin in the next payload.
+    /// Whether more bytes may come to [`ASK`] from here. A datagram is as long as it is; and what
+    /// may begin anywhere may as well begin in the next payload.
     fn is_open(&self, item: Item) -> bool {
         match (item, self.role(item)) {
             (Item::Anywhere(_), _) | (_, Some(Role::Know)) => false,

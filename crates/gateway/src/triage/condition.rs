@@ -58,7 +58,8 @@ pub(super) fn of(set: &SignatureSet, touched: &Touched) -> Conditions {
             }
         } else if signature.only_ports.is_empty() && !signature.known.is_empty() {
             conditions.clauses.push(Clause {
-                // Only the first data of a flow have to be known; that others may be makes states for both.
+                // Only the first data of a flow have to be known; that others may be makes states
+                // for both.
                 begins: match signature.l4 {
                     L4::Tcp => vec![Begin::Stream, Begin::Segment],
                     L4::Udp => vec![Begin::Datagram],
@@ -101,8 +102,8 @@ fn anything(begins: &[Begin]) -> Clause {
     }
 }
 
-/// Where messages of a signature may begin. A message at the start of a stream begins nowhere else: a flow whose beginning was
-/// not seen is asked about as a whole.
+/// Where messages of a signature may begin. A message at the start of a stream begins nowhere else:
+/// a flow whose beginning was not seen is asked about as a whole.
 fn begins(signature: &Signature) -> &'static [Begin] {
     match (signature.l4, signature.anchor) {
         (L4::Tcp, Anchor::Start) => &[Begin::Stream],

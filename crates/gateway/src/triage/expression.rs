@@ -1,4 +1,5 @@
-//! Bytes that a message must have, as signature files write them: `opening`, `known`, `naming`, `needs`.
+//! Bytes that a message must have, as signature files write them: `opening`, `known`, `naming`,
+//! `needs`.
 //!
 //! | written | stands for |
 //! |---|---|
@@ -104,8 +105,8 @@ impl Expression {
         Self::within_bounds(parser.elements, text)
     }
 
-    /// A text anywhere in a head, as in `needs`: letters in either case, `*` for anything on the same line; behind `^` one with
-    /// which the head begins.
+    /// A text anywhere in a head, as in `needs`: letters in either case, `*` for anything on the
+    /// same line; behind `^` one with which the head begins.
     pub(crate) fn text(written: &str) -> Result<Self, String> {
         let text = written.strip_prefix('^').unwrap_or(written);
         if text.starts_with('*') || text.ends_with('*') {
@@ -147,9 +148,9 @@ impl Expression {
         Ok(Self::new(elements))
     }
 
-    /// The beginning that is decided by this many bytes, those that may be anything not counted, and no such bytes at its end:
-    /// a stream that ends before is asked about, as more may follow; the few datagrams that are too short are not worth a state
-    /// for each byte.
+    /// The beginning that is decided by this many bytes, those that may be anything not counted,
+    /// and no such bytes at its end: a stream that ends before is asked about, as more may
+    /// follow; the few datagrams that are too short are not worth a state for each byte.
     pub(crate) fn decided(&self, most: usize) -> Self {
         let mut telling = 0_usize;
         let mut kept = 0_usize;

@@ -1,4 +1,5 @@
-//! The model of one flow, as the kernel's program has it: what to do with each packet, and what to remember.
+//! The model of one flow, as the kernel's program has it: what to do with each packet, and what to
+//! remember.
 //!
 //! # Layout
 //! | field | type | meaning |
@@ -13,12 +14,14 @@
 //! | `recall` | `u32` | sequence number of that call |
 //! | `seen` | `u32` | of UDP: when a datagram was seen last |
 //!
-//! The sender of the first packet is direction 0. There is no other state. Everything that is out of order is asked about, repetitions too:
-//! the receiver may not have got the first copy, and nobody but user space could compare the two. Once a flow was asked
-//! about, so is all that follows, until a call of the same ends is answered.
+//! The sender of the first packet is direction 0. There is no other state. Everything that is out
+//! of order is asked about, repetitions too: the receiver may not have got the first copy, and
+//! nobody but user space could compare the two. Once a flow was asked about, so is all that
+//! follows, until a call of the same ends is answered.
 //!
-//! A connection by TCP begins with an answered call. Until then its call alone is remembered, which is little, and all else is asked about
-//! and leaves no trace: whoever floods the border with calls and pieces of connections does not make it forget others'.
+//! A connection by TCP begins with an answered call. Until then its call alone is remembered, which
+//! is little, and all else is asked about and leaves no trace: whoever floods the border with calls
+//! and pieces of connections does not make it forget others'.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -77,7 +80,8 @@ pub struct Seen<'a> {
     pub payload: &'a [u8],
     /// Bytes of the whole payload.
     pub length: u32,
-    /// Its checksum was found right (netfilter's connection tracking does so), and it is no fragment.
+    /// Its checksum was found right (netfilter's connection tracking does so), and it is no
+    /// fragment.
     pub intact: bool,
 }
 
@@ -171,7 +175,8 @@ impl FlowModel {
         fate
     }
 
-    /// Whether every packet like this is asked about: of these ends, or that the receiver discards, by which one would be led astray.
+    /// Whether every packet like this is asked about: of these ends, or that the receiver discards,
+    /// by which one would be led astray.
     fn is_asked(&self, triage: &Triage, packet: &Seen<'_>) -> bool {
         let l4 = if packet.tcp.is_some() {
             L4::Tcp
@@ -232,9 +237,10 @@ impl FlowModel {
         };
     }
 
-    /// A SYN where something was said before, or with another number than that side's first, may call for another connection of the same
-    /// ends. It begins when that call is answered: who is in a connection answers a SYN that somebody made up with no other, and what
-    /// was asked about stays so. Of a flow of which enough had been seen nothing passes any more until then.
+    /// A SYN where something was said before, or with another number than that side's first, may
+    /// call for another connection of the same ends. It begins when that call is answered: who
+    /// is in a connection answers a SYN that somebody made up with no other, and what was asked
+    /// about stays so. Of a flow of which enough had been seen nothing passes any more until then.
     fn call(&mut self, from: usize, tcp: Segment) {
         if !tcp.syn {
             return;
@@ -272,7 +278,8 @@ impl FlowModel {
         let Some(side) = self.sides.get_mut(packet.from & 1) else {
             return Fate::Ask;
         };
-        // The classifier looks at no more of this direction; what the other one says may still tell.
+        // The classifier looks at no more of this direction; what the other one says may still
+        // tell.
         if side.count >= triage.packets() {
             if let Some(tcp) = packet.tcp {
                 // Nothing is judged by it any more; it tells user space how far this side has come.
@@ -455,7 +462,8 @@ mod tests {
             fates(&[OPEN[0], (0, 9, Answers(FIRST), b"")]).0[1],
             Fate::Ask
         );
-        // A call that is turned down is none of user space's business; a reset of something else may be.
+        // A call that is turned down is none of user space's business; a reset of something else
+        // may be.
         let refused: Sent<'_> = (1, 0, Refuses, b"");
         assert_eq!(fates(&[OPEN[0], refused]).0[1], Fate::Pass);
         assert_eq!(fates(&[refused]).0[0], Fate::Ask);
@@ -491,7 +499,8 @@ mod tests {
 
     #[test]
     fn a_call_that_somebody_made_up_changes_nothing() {
-        // Two halves of what is looked for, with a call between them whose number makes the second half the first.
+        // Two halves of what is looked for, with a call between them whose number makes the second
+        // half the first.
         let half: Sent<'_> = (0, FIRST + 1, No, b"GNU");
         let made_up: Sent<'_> = (0, 0, Calls, b"");
         let rest: Sent<'_> = (0, 1, No, b"TELLA CONNECT/0.6\r\n");

@@ -1,4 +1,5 @@
-//! The smallest table that says the same: states and classes of bytes that nothing tells apart become one.
+//! The smallest table that says the same: states and classes of bytes that nothing tells apart
+//! become one.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -17,8 +18,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Joins what is alike (Moore's algorithm): states are told apart by their flags, then by what their next states are told
-    /// apart by, until that tells no more apart.
+    /// Joins what is alike (Moore's algorithm): states are told apart by their flags, then by what
+    /// their next states are told apart by, until that tells no more apart.
     pub(super) fn minimized(self) -> Self {
         let mut kinds: Vec<u16> = numbered(self.flags.iter().copied());
         loop {

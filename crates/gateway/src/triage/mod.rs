@@ -1,9 +1,12 @@
-//! What the kernel may pass without asking: proof that no signature can match whose application the policy cares about.
+//! What the kernel may pass without asking: proof that no signature can match whose application the
+//! policy cares about.
 //!
-//! [`Triage::new`] compiles signatures and policy to one deterministic automaton over the first bytes of payloads, and a few
-//! facts about the policy. [`Triage::judge`] runs it over one payload, [`FlowModel`] says what happens to each packet of a flow.
-//! Both are the model of a program in the kernel, which has the same table and the same logic; here they are tested against
-//! the classifier. Nothing here names an application: it only says of a packet that it need not be seen by whoever does.
+//! [`Triage::new`] compiles signatures and policy to one deterministic automaton over the first
+//! bytes of payloads, and a few facts about the policy. [`Triage::judge`] runs it over one payload,
+//! [`FlowModel`] says what happens to each packet of a flow. Both are the model of a program in the
+//! kernel, which has the same table and the same logic; here they are tested against
+//! the classifier. Nothing here names an application: it only says of a packet that it need not be
+//! seen by whoever does.
 //!
 //! | file | holds |
 //! |---|---|
@@ -13,9 +16,10 @@
 //! | `automaton`, `minimal` | from conditions to a table |
 //! | `flow` | the model of one flow, with the layout of its state |
 //!
-//! **Soundness.** Where the classifier names a touched application by a message, the message begins with a payload (of a
-//! stream, or of a later packet) whose first bytes fulfil that signature's condition, or end before it is decided; either is
-//! asked about. A stream is judged segment by segment only as long as each one follows the last without gap or overlap.
+//! **Soundness.** Where the classifier names a touched application by a message, the message begins
+//! with a payload (of a stream, or of a later packet) whose first bytes fulfil that signature's
+//! condition, or end before it is decided; either is asked about. A stream is judged segment by
+//! segment only as long as each one follows the last without gap or overlap.
 //!
 //! ```
 //! use ringway_gateway::SignatureSet;
@@ -52,11 +56,14 @@ use crate::limits::{MAX_TRIAGE_BYTES, MAX_TRIAGE_NETWORKS, MAX_TRIAGE_STATES, TR
 use crate::packet::L4;
 use crate::policy::{Policy, apart};
 
-/// Flag of a state: the payload may be a message of an application that the policy cares about. It stays so.
+/// Flag of a state: the payload may be a message of an application that the policy cares about. It
+/// stays so.
 pub const ASK: u8 = 1;
-/// Flag of a state: the payload opens as an application that the policy does not care about. It stays so, but for [`ASK`].
+/// Flag of a state: the payload opens as an application that the policy does not care about. It
+/// stays so, but for [`ASK`].
 pub const KNOWN: u8 = 2;
-/// Flag of a state: if the payload ends here, the bytes that follow in the stream may still lead to [`ASK`].
+/// Flag of a state: if the payload ends here, the bytes that follow in the stream may still lead to
+/// [`ASK`].
 pub const OPEN: u8 = 4;
 /// Flag of a state: nothing that follows changes anything.
 pub const DEAD: u8 = 8;
@@ -156,20 +163,23 @@ impl Triage {
         self.asks_everything
     }
 
-    /// Flows that no signature names matter: the first data packet of a flow must be known, or is asked about.
+    /// Flows that no signature names matter: the first data packet of a flow must be known, or is
+    /// asked about.
     #[must_use]
     pub fn needs_unknown(&self) -> bool {
         self.needs_unknown
     }
 
-    /// Whoever is asked about a flow's first data has to know that they are the first, and who has called: how a
-    /// conversation opens and what it carries is looked at from its beginning only.
+    /// Whoever is asked about a flow's first data has to know that they are the first, and who has
+    /// called: how a conversation opens and what it carries is looked at from its beginning
+    /// only.
     #[must_use]
     pub fn needs_beginnings(&self) -> bool {
         self.needs_beginnings
     }
 
-    /// Networks of either end of which every packet is asked about; at most [`MAX_TRIAGE_NETWORKS`].
+    /// Networks of either end of which every packet is asked about; at most
+    /// [`MAX_TRIAGE_NETWORKS`].
     #[must_use]
     pub fn asking_networks(&self) -> &[IpNet] {
         &self.asking_networks
@@ -236,7 +246,8 @@ impl Triage {
         self.automaton.start(begin)
     }
 
-    /// Judges one payload by at most [`TRIAGE_SCAN`] of its bytes. `payload` must hold as many of its `length`.
+    /// Judges one payload by at most [`TRIAGE_SCAN`] of its bytes. `payload` must hold as many of
+    /// its `length`.
     #[must_use]
     pub fn judge(&self, begin: Begin, payload: &[u8], length: u32) -> Judgement {
         let scanned = payload.get(..TRIAGE_SCAN).unwrap_or(payload);

@@ -1,10 +1,10 @@
 //! The connection cache: who was blocked a moment ago is not listened to again.
 //!
-//! The papers' observation: peer-to-peer programs call again at once, from another port. So the client's port is no part
-//! of the key.
+//! The papers' observation: peer-to-peer programs call again at once, from another port. So the
+//! client's port is no part of the key.
 //!
-//! Where the kernel keeps one too ([`share`](ConnectionCache::share)), it is told who comes in and who goes, refuses calls before
-//! anything is spent on them, and tells how many there were.
+//! Where the kernel keeps one too ([`share`](ConnectionCache::share)), it is told who comes in and
+//! who goes, refuses calls before anything is spent on them, and tells how many there were.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -45,10 +45,11 @@ pub enum Cached {
     Until(BlockedCall),
     /// They are not any more: what was refused of them and not told is to be told now.
     Gone(Call),
-    /// The same of those that an earlier run has told of; what a queue of this one has told of since stays.
+    /// The same of those that an earlier run has told of; what a queue of this one has told of
+    /// since stays.
     Left(Call),
-    /// A connection to this server was announced: of the calls there none is refused any more that others had announced, whoever has
-    /// told of it.
+    /// A connection to this server was announced: of the calls there none is refused any more that
+    /// others had announced, whoever has told of it.
     Announced(L4, SocketAddr),
 }
 
@@ -99,7 +100,8 @@ pub(super) struct Refusals {
     pub(super) attempts: u64,
 }
 
-/// Blocked (client, server, server's port, protocol), each for the same time, or less if an earlier run has blocked it.
+/// Blocked (client, server, server's port, protocol), each for the same time, or less if an earlier
+/// run has blocked it.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionCache {
     entries: BTreeMap<Call, Entry>,
@@ -111,7 +113,8 @@ pub(super) struct ConnectionCache {
 }
 
 impl ConnectionCache {
-    /// The kernel has a cache, too: from now on it has to be told ([`poll_shared`](Self::poll_shared)).
+    /// The kernel has a cache, too: from now on it has to be told
+    /// ([`poll_shared`](Self::poll_shared)).
     pub(super) fn share(&mut self) {
         self.shared.get_or_insert_default();
     }
@@ -146,8 +149,8 @@ impl ConnectionCache {
         });
     }
 
-    /// Refuses calls like this one until then. `announced`: it was one that others announce, and of announcements there had been so
-    /// many by then; a later one [forgives](Self::forgive) it.
+    /// Refuses calls like this one until then. `announced`: it was one that others announce, and of
+    /// announcements there had been so many by then; a later one [forgives](Self::forgive) it.
     pub(super) fn block(&mut self, ends: &Ends, until: Duration, announced: Option<u64>) {
         let call = Call::of(ends);
         self.tell_kernel(Cached::Until(BlockedCall {
@@ -165,8 +168,9 @@ impl ConnectionCache {
         }
     }
 
-    /// Those that an earlier run has told the kernel, which refuses them: as if this one had blocked them, so that they end by an
-    /// announcement, with their time, or all together. `latest`: until when this one would refuse what it blocked now.
+    /// Those that an earlier run has told the kernel, which refuses them: as if this one had
+    /// blocked them, so that they end by an announcement, with their time, or all together.
+    /// `latest`: until when this one would refuse what it blocked now.
     pub(super) fn take_up(&mut self, mut left: Vec<BlockedCall>, latest: Duration) {
         left.sort_by_key(|blocked| blocked.until);
         for blocked in left {
@@ -193,8 +197,9 @@ impl ConnectionCache {
         }
     }
 
-    /// A connection to this server was announced: it is another one than those announced ones that were blocked there, whose port
-    /// has been given anew. Anybody may announce anything: whatever else was blocked there stays so.
+    /// A connection to this server was announced: it is another one than those announced ones that
+    /// were blocked there, whose port has been given anew. Anybody may announce anything:
+    /// whatever else was blocked there stays so.
     pub(super) fn forgive(&mut self, l4: L4, server: SocketAddr) {
         let first = Call {
             server,
@@ -212,8 +217,8 @@ impl ConnectionCache {
         self.tell_kernel(Cached::Announced(l4, server));
     }
 
-    /// Whether an attempt is refused. `last`: which announcement was the last one of a connection to this server, whatever queue has
-    /// heard it.
+    /// Whether an attempt is refused. `last`: which announcement was the last one of a connection
+    /// to this server, whatever queue has heard it.
     pub(super) fn refuses(&mut self, ends: &Ends, now: Duration, last: u64) -> bool {
         if self.entries.is_empty() {
             return false;
@@ -478,7 +483,8 @@ mod tests {
         assert_eq!(gone(&mut cache), [Call::of(&tcp(3))]);
         assert!(!cache.refuses(&tcp(3), s(61), 0));
 
-        // What it has left goes with it, unless another queue has told of it since; what this one blocks again is this one's.
+        // What it has left goes with it, unless another queue has told of it since; what this one
+        // blocks again is this one's.
         let mut cache = cache_with();
         cache.block(&tcp(1), s(80), None);
         cache.poll_shared();
@@ -517,7 +523,8 @@ mod tests {
         cache.forgive(L4::Tcp, server.into());
         assert!(kept.iter().all(|blocked| cache.refuses(blocked, s(3), 0)));
         assert!(forgiven.iter().all(|other| !cache.refuses(other, s(3), 0)));
-        // What was refused of them and not told is, beside the first of each that stays, and the kernel hears of each.
+        // What was refused of them and not told is, beside the first of each that stays, and the
+        // kernel hears of each.
         assert_eq!(told(&mut cache), [1, 1, 1, 1]);
         let told_kernel = std::iter::from_fn(|| cache.poll_shared()).collect::<Vec<_>>();
         let gone = forgiven.map(|other| Cached::Gone(Call::of(&other)));

@@ -1,13 +1,15 @@
-//! One managed connection: its bytes in order, the files and messages in them, and the packets that wait for a scan.
+//! One managed connection: its bytes in order, the files and messages in them, and the packets that
+//! wait for a scan.
 //!
-//! A connection is followed from its first packet on when rules on content might concern it, because what it carries
-//! first (a file's name) comes before anybody knows which application it is. Its bytes are kept until then, and read from
-//! the beginning.
+//! A connection is followed from its first packet on when rules on content might concern it,
+//! because what it carries first (a file's name) comes before anybody knows which application it
+//! is. Its bytes are kept until then, and read from the beginning.
 //!
-//! **How a scan holds.** Packets go on while a window of a file fills. The packet that completes a window waits until the
-//! window was found clean, and all that follow it in its direction wait behind it; so the last packet of a file is never
-//! at its receiver before all of the file was found clean. Where nobody says how long a file is, each packet might be the
-//! last: it waits for the next one, for the end, or for a pause, upon which what there is of the window is scanned.
+//! **How a scan holds.** Packets go on while a window of a file fills. The packet that completes a
+//! window waits until the window was found clean, and all that follow it in its direction wait
+//! behind it; so the last packet of a file is never at its receiver before all of the file was
+//! found clean. Where nobody says how long a file is, each packet might be the last: it waits for
+//! the next one, for the end, or for a pause, upon which what there is of the window is scanned.
 
 use std::time::Duration;
 
@@ -101,13 +103,15 @@ pub(super) struct Content {
     watched: bool,
     /// It was said that it waits for its time.
     timed: bool,
-    /// Its packets go on in this class; all of them come here, because marks have no room for more.
+    /// Its packets go on in this class; all of them come here, because marks have no room for
+    /// more.
     class: Option<usize>,
 }
 
 impl Content {
-    /// Follows a connection from its next packet on. `window`: bytes of a file that are scanned at once; `holds`: packets
-    /// wait for their scan; `fast_pass`: those behind a gap do not wait until it is filled.
+    /// Follows a connection from its next packet on. `window`: bytes of a file that are scanned at
+    /// once; `holds`: packets wait for their scan; `fast_pass`: those behind a gap do not wait
+    /// until it is filled.
     pub(super) fn new(window: usize, holds: bool, fast_pass: bool) -> Self {
         let mut ways: Both<Way> = Both::default();
         if holds && !fast_pass {
@@ -149,7 +153,8 @@ impl Content {
         })
     }
 
-    /// Gives it to a decoder, which reads from the beginning. What it finds there is the packet's that just came.
+    /// Gives it to a decoder, which reads from the beginning. What it finds there is the packet's
+    /// that just came.
     pub(super) fn read_by(
         &mut self,
         decoder: Box<dyn Decoder>,
@@ -260,8 +265,9 @@ impl Content {
         answer
     }
 
-    /// A packet that has passed unasked and came here without its end, or one after such a one. No message that anybody wants to read begins in what
-    /// passes unasked, so that nothing is lost if reading begins behind it.
+    /// A packet that has passed unasked and came here without its end, or one after such a one. No
+    /// message that anybody wants to read begins in what passes unasked, so that nothing is
+    /// lost if reading begins behind it.
     fn skip(
         &mut self,
         direction: Direction,
@@ -289,8 +295,9 @@ impl Content {
         new.then(|| self.class.map_or(Settled::Watched, Settled::WatchedIn))
     }
 
-    /// Lets the rest of a file go by unseen, if nobody need look at it: it is neither scanned nor written down, its end is
-    /// known, and nothing can follow it that the client does not ask for first.
+    /// Lets the rest of a file go by unseen, if nobody need look at it: it is neither scanned nor
+    /// written down, its end is known, and nothing can follow it that the client does not ask
+    /// for first.
     fn look_away(&mut self, direction: Direction) -> Option<Settled> {
         let Reader::Reading(decoder) = &self.reader else {
             return None;
@@ -313,7 +320,8 @@ impl Content {
         Some(Settled::AnswersPass)
     }
 
-    /// The answer about a packet that comes while the rest of a file goes by unseen; `None` if all is read again from it on.
+    /// The answer about a packet that comes while the rest of a file goes by unseen; `None` if all
+    /// is read again from it on.
     fn by_unseen(
         &mut self,
         direction: Direction,
@@ -337,7 +345,8 @@ impl Content {
         })
     }
 
-    /// The client says something while the server's bytes go by unseen: they are read again from the file's end on.
+    /// The client says something while the server's bytes go by unseen: they are read again from
+    /// the file's end on.
     fn look_again(&mut self, acknowledged: u32, counsel: &mut dyn Counsel) -> Option<Stop> {
         let bytes = self.unseen.take()?;
         let direction = Direction::FromServer;
@@ -392,7 +401,8 @@ impl Content {
         self.way(direction).whole.push_back((window, part));
     }
 
-    /// Audited files under way, which will have no end. `passed`: whole ones that wait for their scan count all the same.
+    /// Audited files under way, which will have no end. `passed`: whole ones that wait for their
+    /// scan count all the same.
     pub(super) fn cut_off(&mut self, passed: bool) -> Vec<FilePart> {
         let mut parts = Vec::new();
         for way in self.ways.iter_mut() {
@@ -450,7 +460,8 @@ impl Content {
         self.timed = false;
     }
 
-    /// Does what is due: scans what there is when a file of unknown length pauses, gives up what has a gap for too long.
+    /// Does what is due: scans what there is when a file of unknown length pauses, gives up what
+    /// has a gap for too long.
     pub(super) fn handle_timeout(
         &mut self,
         now: Duration,

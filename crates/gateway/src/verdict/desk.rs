@@ -63,7 +63,8 @@ pub(super) struct Desk {
     pub(super) traces: Traces,
     /// The payload to put in place of the packet's own, of the packet that was just handled.
     pub(super) rewritten: Option<Vec<u8>>,
-    /// The packet at hand belongs to a connection that was to be read, in this run or in an earlier one.
+    /// The packet at hand belongs to a connection that was to be read, in this run or in an
+    /// earlier one.
     pub(super) watched: bool,
 }
 
@@ -206,9 +207,10 @@ impl Desk {
         }
     }
 
-    /// A packet that may be the beginning of another connection of the same ends. What is decided on the old one must not
-    /// become the new one's, so it is settled by nothing. A call goes on if it carries nothing: what it says would be taken for
-    /// the old one's, and its sender repeats it without (RFC 7413). An answer to another call than the latest does not: its
+    /// A packet that may be the beginning of another connection of the same ends. What is decided
+    /// on the old one must not become the new one's, so it is settled by nothing. A call goes
+    /// on if it carries nothing: what it says would be taken for the old one's, and its sender
+    /// repeats it without (RFC 7413). An answer to another call than the latest does not: its
     /// connection would not be known for a new one, and its call is repeated.
     fn called(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
         let (packet, flow) = (seen.packet, self.tracker.flow(seen.place));
@@ -230,7 +232,8 @@ impl Desk {
         Verdict::PASS
     }
 
-    /// The first packet of a flow: it may be one that was just blocked, or be decided without the classifier.
+    /// The first packet of a flow: it may be one that was just blocked, or be decided without the
+    /// classifier.
     fn first(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
         let Some(server) = self.tracker.flow(seen.place).map(|flow| flow.server) else {
             return Verdict::PASS;
@@ -274,8 +277,8 @@ impl Desk {
         }
     }
 
-    /// Asks the policy once the classifier has finished, has seen enough packets that it will not, or has found something
-    /// whose contents have to be read from the beginning.
+    /// Asks the policy once the classifier has finished, has seen enough packets that it will not,
+    /// or has found something whose contents have to be read from the beginning.
     fn undecided(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
         let followed = self.keep(now, seen);
         if let Some(verdict) = followed
@@ -287,12 +290,13 @@ impl Desk {
             return Verdict::PASS;
         };
         let own = &flow.attachment.own;
-        // An announcement counts once there is data: what that certainly is counts more, or any host could pass for a chat's.
+        // An announcement counts once there is data: what that certainly is counts more, or any
+        // host could pass for a chat's.
         let inspection = &flow.attachment.inspection;
         let heard = inspection.held() >= MIN_HEARD && self.tracker.is_announced(flow);
         let announced = heard || (inspection.has_data() && own.announced.is_some());
-        // One that was picked up midway may be one that has to be stopped with its first data: what only acknowledges must not
-        // settle it before.
+        // One that was picked up midway may be one that has to be stopped with its first data: what
+        // only acknowledges must not settle it before.
         let mute = flow.midway && !inspection.has_data() && {
             let at = Moment::of(now, &self.settings.zone);
             self.policy.stops_unread(&facts(flow, None, at)).is_some()
@@ -346,7 +350,8 @@ impl Desk {
         let Some(flow) = self.tracker.flow_mut(seen.place) else {
             return Verdict::PASS;
         };
-        // What a conversation announces is for rules on what it announces, also where none is about the conversation.
+        // What a conversation announces is for rules on what it announces, also where none is about
+        // the conversation.
         let announces = flow.attachment.inspection.listens()
             && flow.attachment.own.content.is_some()
             && ruling.action != Action::Block;
@@ -428,8 +433,8 @@ pub(super) fn facts<'a>(
     }
 }
 
-/// What happens to a packet of a decided flow. `listens`: it is a conversation that announces other flows, and goes on being
-/// heard.
+/// What happens to a packet of a decided flow. `listens`: it is a conversation that announces other
+/// flows, and goes on being heard.
 fn standing(decided: &mut Decided, packet: &Packet<'_>, listens: bool) -> Verdict {
     let ruling = decided.plan.ruling;
     let settled = match (ruling.action, ruling.class) {

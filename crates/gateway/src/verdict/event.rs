@@ -1,4 +1,5 @@
-//! What is written down, in the shape of EVE (Suricata's event format), which collectors of logs know.
+//! What is written down, in the shape of EVE (Suricata's event format), which collectors of logs
+//! know.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -19,8 +20,9 @@ pub(super) const SCHEMA: &str = "ringway.event/1";
 pub enum EventKind {
     /// A rule decided what happens to a flow.
     Alert,
-    /// New connections were dropped because one like them had just been blocked. The first is told at once, the others of
-    /// ten seconds together: ports and flow are those of the latest, `attempts` says how many.
+    /// New connections were dropped because one like them had just been blocked. The first is told
+    /// at once, the others of ten seconds together: ports and flow are those of the latest,
+    /// `attempts` says how many.
     Drop,
     /// A file went by, or was refused.
     FileInfo,

@@ -1,4 +1,5 @@
-//! Connections that others have announced: transfers of chat programs come from any port to any port.
+//! Connections that others have announced: transfers of chat programs come from any port to any
+//! port.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -9,8 +10,8 @@ use crate::generations::Generations;
 use crate::inspect::Expected;
 use crate::limits::{EXPECTED_FOR, FIRST_USER_PORT, MAX_EXPECTED};
 
-/// Announced connections, by where they will go. Clones are the same ones: the queue that gets a connection need not be that of the
-/// conversation which announced it.
+/// Announced connections, by where they will go. Clones are the same ones: the queue that gets a
+/// connection need not be that of the conversation which announced it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Announcements(Arc<Mutex<Announced>>);
 
@@ -41,7 +42,8 @@ impl Announcements {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in an announcement, and answers whether it counts: nobody offers a file at a service's port.
+    /// Takes in an announcement, and answers whether it counts: nobody offers a file at a service's
+    /// port.
     pub(super) fn add(&self, now: Duration, expected: Expected) -> bool {
         let counts = expected.server.port() >= FIRST_USER_PORT;
         if counts {
@@ -50,13 +52,14 @@ impl Announcements {
         counts
     }
 
-    /// What was announced for connections to this server. It stays: else anybody could use it up with a connection that
-    /// carries nothing.
+    /// What was announced for connections to this server. It stays: else anybody could use it up
+    /// with a connection that carries nothing.
     pub(super) fn get(&self, now: Duration, server: SocketAddr) -> Option<Expected> {
         self.announced().get(now, server)
     }
 
-    /// How many announcements there were so far. Queues have clocks of their own, which one number is not older than.
+    /// How many announcements there were so far. Queues have clocks of their own, which one number
+    /// is not older than.
     pub(super) fn count(&self) -> u64 {
         self.announced().count
     }
@@ -89,7 +92,8 @@ impl Announced {
         Some(expected.clone())
     }
 
-    /// Forgets the oldest announcement, unless the same place was announced again since: then it takes its new place.
+    /// Forgets the oldest announcement, unless the same place was announced again since: then it
+    /// takes its new place.
     fn forget_oldest(&mut self) {
         let Some((noted, server)) = self.order.pop_front() else {
             return;

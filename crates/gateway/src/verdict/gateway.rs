@@ -19,8 +19,8 @@ use crate::policy::Policy;
 
 /// Decides flows by a policy, and tells each packet's fate.
 ///
-/// Order of calls: [`handle_packet`](Self::handle_packet), then poll until each answers `None`; at the end
-/// [`finish`](Self::finish), and poll again.
+/// Order of calls: [`handle_packet`](Self::handle_packet), then poll until each answers `None`; at
+/// the end [`finish`](Self::finish), and poll again.
 #[derive(Debug)]
 pub struct Gateway {
     decoder: Decoder,
@@ -49,15 +49,17 @@ impl Gateway {
         }
     }
 
-    /// Takes in one packet; `now` is the time since the Unix epoch. Time that runs backwards counts as standing still.
+    /// Takes in one packet; `now` is the time since the Unix epoch. Time that runs backwards counts
+    /// as standing still.
     ///
-    /// What takes part in no flow goes on, fragments too: the one that makes a datagram whole gets the verdict on it.
-    /// (On the live path the kernel has joined them before.)
+    /// What takes part in no flow goes on, fragments too: the one that makes a datagram whole gets
+    /// the verdict on it. (On the live path the kernel has joined them before.)
     pub fn handle_packet(&mut self, now: Duration, link: LinkType, bytes: &[u8]) -> Verdict {
         self.handle_queued(now, 0, link, bytes)
     }
 
-    /// The same for a packet that can wait; [`poll_released`](Self::poll_released) calls it by its token then.
+    /// The same for a packet that can wait; [`poll_released`](Self::poll_released) calls it by its
+    /// token then.
     pub fn handle_queued(
         &mut self,
         now: Duration,
@@ -74,7 +76,8 @@ impl Gateway {
         desk.collect(now);
         match desk.settings.mode {
             Mode::Enforce => verdict,
-            // The kernel carries what is decided, whatever that is; what is read comes here all the same.
+            // The kernel carries what is decided, whatever that is; what is read comes here all the
+            // same.
             Mode::Observe => Verdict {
                 pass: !verdict.held,
                 held: verdict.held,
@@ -87,19 +90,22 @@ impl Gateway {
         }
     }
 
-    /// Takes in a packet that has gone on without being asked about. What becomes of its flow shows with the flow's next packet.
+    /// Takes in a packet that has gone on without being asked about. What becomes of its flow shows
+    /// with the flow's next packet.
     pub fn handle_passed(&mut self, now: Duration, link: LinkType, bytes: &[u8]) {
         self.handle_queued(now, PASSED, link, bytes);
         self.desk.rewritten = None;
     }
 
-    /// Whether the next packet belongs to a connection that was to be read: the kernel remembers it, also from an earlier run.
+    /// Whether the next packet belongs to a connection that was to be read: the kernel remembers
+    /// it, also from an earlier run.
     pub fn set_watched(&mut self, watched: bool) {
         self.desk.watched = watched;
     }
 
-    /// [`handle_queued`](Self::handle_queued) for a packet whose checksums nobody has verified. One that its receiver will
-    /// discard goes on and changes nothing: what it says is said to nobody.
+    /// [`handle_queued`](Self::handle_queued) for a packet whose checksums nobody has verified. One
+    /// that its receiver will discard goes on and changes nothing: what it says is said to
+    /// nobody.
     pub fn handle_unverified(
         &mut self,
         now: Duration,
@@ -114,13 +120,14 @@ impl Gateway {
     }
 
     /// The kernel keeps a connection cache, too. From now on it has to be told what it has to know
-    /// ([`poll_cached`](Self::poll_cached)), and tells what it refused ([`handle_refused`](Self::handle_refused)).
+    /// ([`poll_cached`](Self::poll_cached)), and tells what it refused
+    /// ([`handle_refused`](Self::handle_refused)).
     pub fn share_cache(&mut self) {
         self.desk.cache.share();
     }
 
-    /// These are refused by the kernel, which an earlier run has told so: here they are known, too, from now on, and for no longer than what
-    /// is blocked now.
+    /// These are refused by the kernel, which an earlier run has told so: here they are known, too,
+    /// from now on, and for no longer than what is blocked now.
     pub fn take_up_blocked(&mut self, now: Duration, left: Vec<BlockedCall>) {
         let latest = now.saturating_add(self.desk.settings.blocked_for);
         self.desk.cache.take_up(left, latest);
@@ -160,8 +167,8 @@ impl Gateway {
         surroundings.know_member(endpoint, member);
     }
 
-    /// The payload that has to take the place of the latest packet's own, of the same length, if it goes on or waits: it
-    /// repeats bytes that were seen before, with others.
+    /// The payload that has to take the place of the latest packet's own, of the same length, if it
+    /// goes on or waits: it repeats bytes that were seen before, with others.
     pub fn take_rewritten(&mut self) -> Option<Vec<u8>> {
         self.desk.rewritten.take()
     }
@@ -176,8 +183,9 @@ impl Gateway {
         self.desk.scans.pop_front()
     }
 
-    /// The next part of an audited file. Whoever takes it makes the file's hash, and with it completes the event that comes
-    /// with the last part ([`Digester`](crate::audit::Digester)).
+    /// The next part of an audited file. Whoever takes it makes the file's hash, and with it
+    /// completes the event that comes with the last part
+    /// ([`Digester`](crate::audit::Digester)).
     pub fn poll_file_part(&mut self) -> Option<FilePart> {
         self.desk.parts.pop_front()
     }
@@ -187,8 +195,9 @@ impl Gateway {
         self.desk.handle_scanned(now, job, scanned);
     }
 
-    /// Flows whose contents are followed wait for their time: [`handle_timeout`](Self::handle_timeout) is to be called every
-    /// few hundredths of a second, packets or not.
+    /// Flows whose contents are followed wait for their time:
+    /// [`handle_timeout`](Self::handle_timeout) is to be called every few hundredths of a
+    /// second, packets or not.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.desk.is_waiting()
@@ -245,7 +254,8 @@ impl Gateway {
         self.desk.flows(most)
     }
 
-    /// Why the flow with this number got what it got; of flows that are over only the latest are known.
+    /// Why the flow with this number got what it got; of flows that are over only the latest are
+    /// known.
     #[must_use]
     pub fn why(&self, flow_id: u64) -> Option<Why> {
         self.desk.why(flow_id)

@@ -1,8 +1,9 @@
-//! From flows to verdicts: the policy is asked once for each flow, and every packet is told whether it goes on.
+//! From flows to verdicts: the policy is asked once for each flow, and every packet is told whether
+//! it goes on.
 //!
-//! [`Gateway`] is the whole pipeline with a policy, without any I/O: packets in, a [`Verdict`] for each, and to be polled
-//! packets to send ([`Gateway::poll_injection`]), [`Event`]s to write down and [`DecidedFlow`]s that are over. The live path
-//! and the replay of captures run the same code.
+//! [`Gateway`] is the whole pipeline with a policy, without any I/O: packets in, a [`Verdict`] for
+//! each, and to be polled packets to send ([`Gateway::poll_injection`]), [`Event`]s to write down
+//! and [`DecidedFlow`]s that are over. The live path and the replay of captures run the same code.
 
 mod cache;
 mod content;
@@ -54,7 +55,8 @@ pub struct Settings {
     pub zone: jiff::tz::TimeZone,
     /// Bytes of a file that are scanned at once; the papers found 20 to 40 kB best.
     pub scan_window: usize,
-    /// Packets of followed connections go on although bytes before them are missing. Off is for measurements.
+    /// Packets of followed connections go on although bytes before them are missing. Off is for
+    /// measurements.
     pub fast_pass: bool,
     /// Other packets go on while one waits for its scan. Off is for measurements.
     pub hold_list: bool,
@@ -80,10 +82,11 @@ pub enum Settled {
     Allowed,
     /// They are dropped.
     Blocked,
-    /// They go on in this class, counted from 0 in [`Policy::classes`](crate::policy::Policy::classes).
+    /// They go on in this class, counted from 0 in
+    /// [`Policy::classes`](crate::policy::Policy::classes).
     Shaped(usize),
-    /// Those of the server go on: a file is under way of which nothing more need be known. Those of the client are asked
-    /// about: one of them may ask for another file.
+    /// Those of the server go on: a file is under way of which nothing more need be known. Those of
+    /// the client are asked about: one of them may ask for another file.
     AnswersPass,
     /// Those of both are asked about again.
     Watched,
@@ -98,7 +101,8 @@ pub struct Verdict {
     pub pass: bool,
     /// It waits: [`Gateway::poll_released`] says when it goes on, or that it is dropped.
     pub held: bool,
-    /// What the kernel may do with the rest of the flow, from the moment on at which this packet goes on.
+    /// What the kernel may do with the rest of the flow, from the moment on at which this packet
+    /// goes on.
     pub settled: Option<Settled>,
 }
 

@@ -100,7 +100,8 @@ impl Desk {
         if followed {
             verdict
         } else {
-            // It is not read any more: what was decided stands for this packet too, unless it was blocked with it.
+            // It is not read any more: what was decided stands for this packet too, unless it was
+            // blocked with it.
             match verdict {
                 Verdict::PASS => self.verdict(now, seen),
                 other => other,
@@ -130,7 +131,8 @@ impl Desk {
             (stop, waits)
         });
         let Some(outcome) = outcome else {
-            // Followed by nobody: it was picked up midway, or given up before anybody knew what it is.
+            // Followed by nobody: it was picked up midway, or given up before anybody knew what it
+            // is.
             self.give_up(now, seen.place, MIDWAY);
             return self.verdict(now, seen);
         };
@@ -186,7 +188,8 @@ impl Desk {
         }
     }
 
-    /// Whoever has kept bytes for longest without being known gives way to connections that are new.
+    /// Whoever has kept bytes for longest without being known gives way to connections that are
+    /// new.
     fn make_room(&mut self) {
         while self.content_held.saturating_add(MAX_EARLY) > MAX_CONTENT {
             let Some(oldest) = self.early.pop(is_early(&self.tracker)) else {
@@ -381,8 +384,9 @@ impl Desk {
         failure
     }
 
-    /// Stops a connection that an earlier run read, or this one before it forgot the flow: what is left of a file would come
-    /// unread, and is often nothing that names the application. `None`: the policy lets it go on.
+    /// Stops a connection that an earlier run read, or this one before it forgot the flow: what is
+    /// left of a file would come unread, and is often nothing that names the application.
+    /// `None`: the policy lets it go on.
     pub(super) fn unread(&mut self, now: Duration, seen: Seen<'_>) -> Option<Verdict> {
         let flow = self.tracker.flow(seen.place)?;
         let at = Moment::of(now, &self.settings.zone);
@@ -412,7 +416,8 @@ impl Desk {
         self.tracker.end_inspection(seen.place);
         let verdict = self.verdict(now, seen);
         if self.settings.mode == Mode::Enforce {
-            // The packet may repeat what its receiver has had for long: nobody here has seen that acknowledged.
+            // The packet may repeat what its receiver has had for long: nobody here has seen that
+            // acknowledged.
             self.injections.extend(question(&Broken::by(seen.packet)));
         }
         Some(verdict)
@@ -505,7 +510,8 @@ impl Desk {
         self.timed = timed;
     }
 
-    /// Whether decisions are carried out from now on. Files under way are held back from here on, or not any more.
+    /// Whether decisions are carried out from now on. Files under way are held back from here on,
+    /// or not any more.
     pub(super) fn set_mode(&mut self, mode: Mode) {
         self.settings.mode = mode;
         if mode == Mode::Observe {

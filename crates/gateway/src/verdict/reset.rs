@@ -1,9 +1,10 @@
 //! Resets for both ends of a TCP connection that is blocked.
 //!
-//! A reset counts only if its sequence number is exactly the one that the receiver expects next (RFC 5961 §3.2). Of the
-//! sender of a packet that is what it acknowledges; of the other end it is the packet's own number, because the packet
-//! itself is dropped. If something before it was lost too, the other end answers that reset with an acknowledgement
-//! (a challenge), whose number the next reset then has.
+//! A reset counts only if its sequence number is exactly the one that the receiver expects next
+//! (RFC 5961 §3.2). Of the sender of a packet that is what it acknowledges; of the other end it is
+//! the packet's own number, because the packet itself is dropped. If something before it was lost
+//! too, the other end answers that reset with an acknowledgement (a challenge), whose number the
+//! next reset then has.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -66,8 +67,9 @@ pub(super) fn resets(packet: &Broken) -> Vec<Vec<u8>> {
     resets
 }
 
-/// What makes the receiver of a packet say which number it expects, so that it can be reset with that: an acknowledgement
-/// behind what it has (RFC 9293 §3.10.7.4). A reset with a number that lies behind is passed over in silence.
+/// What makes the receiver of a packet say which number it expects, so that it can be reset with
+/// that: an acknowledgement behind what it has (RFC 9293 §3.10.7.4). A reset with a number that
+/// lies behind is passed over in silence.
 pub(super) fn question(packet: &Broken) -> Option<Vec<u8>> {
     let tcp = packet.tcp.filter(|tcp| tcp.ack && !tcp.rst)?;
     let builder = header(packet.source, packet.destination)?;

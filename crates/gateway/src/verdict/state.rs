@@ -63,7 +63,8 @@ pub struct DecidedFlow {
     /// Name of the class of bandwidth.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// Packets that had been seen when it was decided, that one included. Absent: it was over before.
+    /// Packets that had been seen when it was decided, that one included. Absent: it was over
+    /// before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_after: Option<u64>,
     /// It was dropped at its first packet because one like it had just been blocked.

@@ -189,7 +189,8 @@ impl Desk {
         }
     }
 
-    /// What is told of a flow that is over. One that ended undecided is told what would have happened.
+    /// What is told of a flow that is over. One that ended undecided is told what would have
+    /// happened.
     fn conclude(&self, now: Duration, flow: &Flow<Tracked<State>>) -> DecidedFlow {
         let verdict = self.known(flow);
         let (ruling, policy, decided_after) = match &flow.attachment.own.status {

@@ -1,7 +1,8 @@
 //! The packets that decisions were made of, kept so that somebody can ask why.
 //!
-//! Of each flow the first packets are kept until it is decided, and those that named its application, decided it or had it
-//! stopped; of each packet the beginning. Flows that are over stay as well. The oldest make room for new ones.
+//! Of each flow the first packets are kept until it is decided, and those that named its
+//! application, decided it or had it stopped; of each packet the beginning. Flows that are over
+//! stay as well. The oldest make room for new ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! One direction of a managed connection: the file under way, its windows, and the packets that wait for them.
+//! One direction of a managed connection: the file under way, its windows, and the packets that
+//! wait for them.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -45,7 +46,8 @@ pub(super) enum Fate {
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) token: u64,
-    /// The window that has to be clean; `None`: it may be a file's last, and what comes next decides.
+    /// The window that has to be clean; `None`: it may be a file's last, and what comes next
+    /// decides.
     pub(super) needs: Option<u32>,
     pub(super) broken: Broken,
 }
@@ -107,7 +109,8 @@ impl Way {
         waits
     }
 
-    /// What the stream lets go after a gap was filled comes behind the packet that filled it; what it forgets never goes on.
+    /// What the stream lets go after a gap was filled comes behind the packet that filled it; what
+    /// it forgets never goes on.
     pub(super) fn end_waits(&mut self, now: Duration, output: &Output<u64>) {
         for token in &output.released {
             let Some(place) = self.ahead.iter().position(|held| held.token == *token) else {
@@ -210,8 +213,9 @@ impl Way {
         Fate::Hold
     }
 
-    /// New bytes have come, so that what waited as the last of a file was not; unless they ended the file, and it was the
-    /// last of its data. Either way it waits for the windows that were begun.
+    /// New bytes have come, so that what waited as the last of a file was not; unless they ended
+    /// the file, and it was the last of its data. Either way it waits for the windows that were
+    /// begun.
     pub(super) fn decide_tail(&mut self) {
         let issued = self.issued;
         for held in self.held.iter_mut().filter(|held| held.needs.is_none()) {
@@ -292,8 +296,8 @@ impl Transfer {
         self.ruling.action == Action::Scan
     }
 
-    /// Bytes for which there should be place when the last `came` of those counted are put somewhere: all that are to
-    /// come, if that is known.
+    /// Bytes for which there should be place when the last `came` of those counted are put
+    /// somewhere: all that are to come, if that is known.
     fn expected(&self, came: usize) -> usize {
         let size = self.head.size.unwrap_or_default();
         let left = usize::try_from(size.saturating_sub(self.bytes)).unwrap_or(usize::MAX);

@@ -1,4 +1,5 @@
-//! The audit: what is appended is found, by what it was asked for, and forgotten when its time is over.
+//! The audit: what is appended is found, by what it was asked for, and forgotten when its time is
+//! over.
 
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -1,4 +1,5 @@
-//! Files and messages inside flows: names that may not pass, windows that wait for their scan, virus and receiver.
+//! Files and messages inside flows: names that may not pass, windows that wait for their scan,
+//! virus and receiver.
 
 use std::collections::HashMap;
 
@@ -43,7 +44,8 @@ fn download(name: &str, head: &str, body: &[u8]) -> Packets {
     packets
 }
 
-/// What arrives at the receiver of the server's bytes when the scanner answers after some more packets have come.
+/// What arrives at the receiver of the server's bytes when the scanner answers after some more
+/// packets have come.
 struct Run {
     arrived: Vec<u8>,
     held_at_once: usize,
@@ -441,7 +443,8 @@ fn other_bytes_in_a_repetition_are_replaced_by_the_first_ones() {
     );
 }
 
-/// Which of a file's packets go on at once, when the second of them comes last; and which are let go then.
+/// Which of a file's packets go on at once, when the second of them comes last; and which are let
+/// go then.
 fn behind_a_gap(fast_pass: bool) -> (Vec<bool>, Vec<(u64, bool)>) {
     let settings = Settings {
         mode: Mode::Enforce,
@@ -729,7 +732,8 @@ fn observing_changes_no_bytes() {
     assert_eq!(gateway.take_rewritten(), None);
 }
 
-/// A range of a file whose length is told, in chunks: which data is the last is known only when the closing chunk comes.
+/// A range of a file whose length is told, in chunks: which data is the last is known only when the
+/// closing chunk comes.
 #[test]
 fn a_range_in_chunks_waits_with_its_last_data() {
     let mut packets = Packets::new();

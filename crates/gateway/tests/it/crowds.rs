@@ -1,4 +1,5 @@
-//! Thousands of connections that keep what they have said to themselves: those that come after them are known all the same.
+//! Thousands of connections that keep what they have said to themselves: those that come after them
+//! are known all the same.
 
 use std::time::Duration;
 
@@ -120,7 +121,8 @@ fn what_was_not_followed_from_its_beginning_is_stopped_where_the_policy_says_so(
     }
 }
 
-/// What is left of a file after a restart names no application; the kernel still knows that the connection was read.
+/// What is left of a file after a restart names no application; the kernel still knows that the
+/// connection was read.
 #[test]
 fn what_an_earlier_run_read_is_stopped_where_the_policy_says_so() {
     let fails_closed = "[gateway]\nfailure = \"closed\"\n";

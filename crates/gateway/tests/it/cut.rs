@@ -43,7 +43,8 @@ fn ipv4(head: &[u8], part: &[u8], offset: u16, more: bool) -> Vec<u8> {
 
 fn ipv6(head: &[u8], part: &[u8], offset: u16, more: bool) -> Vec<u8> {
     let mut head = head.to_vec();
-    // The last header's number stands in the fixed header, or at the beginning of the one extension.
+    // The last header's number stands in the fixed header, or at the beginning of the one
+    // extension.
     let place = if head.len() == 40 { 6 } else { 40 };
     let next = std::mem::replace(&mut head[place], 44);
     let length = u16::try_from(head.len() - 40 + 8 + part.len()).unwrap();

@@ -1,7 +1,8 @@
-//! Evasion: every sample, changed on the way as a sender could, is the same application with the same confidence.
+//! Evasion: every sample, changed on the way as a sender could, is the same application with the
+//! same confidence.
 //!
-//! The samples are taken as they come from [`samples::captures`] and from the captures of real programs ([`own`]), so a new
-//! one takes part by itself.
+//! The samples are taken as they come from [`samples::captures`] and from the captures of real
+//! programs ([`own`]), so a new one takes part by itself.
 //!
 //! | change | verdict |
 //! |---|---|
@@ -265,8 +266,8 @@ struct Exempt {
 
 /// All of them. Each says why it cannot be otherwise.
 const EXEMPT: [Exempt; 2] = [
-    // Picked up in its middle, it is known only by the address in another flow's text, and the text is not made again
-    // with IPv6.
+    // Picked up in its middle, it is known only by the address in another flow's text, and the
+    // text is not made again with IPv6.
     Exempt {
         sample: "made-messengers.pcap",
         server: "[2001:db8::a00:a]:7891",

@@ -1,4 +1,5 @@
-//! A flood of SYNs at a whole gateway: what it takes of memory is bounded, and what it blocked before it still blocks.
+//! A flood of SYNs at a whole gateway: what it takes of memory is bounded, and what it blocked
+//! before it still blocks.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,7 +10,8 @@ use ringway_gateway::{LinkType, Packets};
 
 use super::{at, enforcing, governed};
 
-/// Set in the process that takes the flood: memory is counted for a process, and other tests have theirs.
+/// Set in the process that takes the flood: memory is counted for a process, and other tests have
+/// theirs.
 const ALONE: &str = "RINGWAY_FLOOD_ALONE";
 const TEST: &str = "floods::a_million_syns_take_bounded_memory_of_a_gateway_that_reads";
 const SYNS: u32 = 1_000_000;

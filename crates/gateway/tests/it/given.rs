@@ -1,7 +1,8 @@
-//! Recorded captures with labels, where they are at hand: `$RINGWAY_CAPTURES`, or `shared/captures` beside the project.
+//! Recorded captures with labels, where they are at hand: `$RINGWAY_CAPTURES`, or `shared/captures`
+//! beside the project.
 //!
-//! The labels come from another classifier. They bind here for peer-to-peer applications only; how the others compare
-//! is printed (`cargo test -- given --nocapture`).
+//! The labels come from another classifier. They bind here for peer-to-peer applications only; how
+//! the others compare is printed (`cargo test -- given --nocapture`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -21,8 +22,8 @@ const WITH_PEERS: [&str; 6] = [
     "gnutella_first_half.pcap",
 ];
 
-/// Flows whose label says something else, and what they are here. Named in docs/reference/classification.md with who is
-/// right; a new difference belongs there first.
+/// Flows whose label says something else, and what they are here. Named in
+/// docs/reference/classification.md with who is right; a new difference belongs there first.
 const DIFFERING: [&str; 14] = [
     "Oscar.pcap TLS 10.30.29.3:63357 178.237.24.249:443: unknown",
     "cloudflare-warp.pcap Jabber 10.8.0.1:42344 159.138.85.48:5223: unknown",
@@ -147,7 +148,8 @@ fn every_labelled_peer_to_peer_flow_is_named_so() {
             .map(|(_, flow)| flow)
             .collect();
         let name = |label: &Label| format!("{} {:?} {}", label.file, label.ends, label.label);
-        // HSRP and DHCP repeat within one label; a missing flow would be an error of ours all the same.
+        // HSRP and DHCP repeat within one label; a missing flow would be an error of ours all the
+        // same.
         assert!(!ours.is_empty(), "no flow for {}", name(&label));
         let Some(app) = expected(&label.label).filter(|app| PEER_TO_PEER.contains(app)) else {
             continue;

@@ -110,7 +110,8 @@ struct Record {
 }
 
 impl Record {
-    /// Adds what was seen while a direction was handled: files belong to it, and nothing follows a loss.
+    /// Adds what was seen while a direction was handled: files belong to it, and nothing follows a
+    /// loss.
     fn add(&mut self, direction: Direction, seen: Seen<'_>) {
         assert!(!matches!(self.told.last(), Some(Told::Lost(_))), "{seen:?}");
         match &seen {

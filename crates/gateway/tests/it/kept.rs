@@ -43,7 +43,8 @@ fn vault(folder: &TempDir) -> Vault {
     Vault::open(folder.path(), bounds).unwrap()
 }
 
-/// Takes the packets; answers the events about files, and how many parts there were and how large the largest.
+/// Takes the packets; answers the events about files, and how many parts there were and how large
+/// the largest.
 fn run(
     gateway: &mut Gateway,
     digester: &mut Digester,

@@ -1,7 +1,8 @@
 //! Captures of real programs in `tests/captures`: each flow is what its program spoke.
 //!
-//! The labels have the form of the recorded captures' (`given`), with the gateway's own names. Where it calls a flow
-//! otherwise, a further field says what, and another why. `evasion` changes these captures like the made ones.
+//! The labels have the form of the recorded captures' (`given`), with the gateway's own names.
+//! Where it calls a flow otherwise, a further field says what, and another why. `evasion` changes
+//! these captures like the made ones.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -106,7 +106,8 @@ fn what_a_host_does_in_one_queue_tells_of_its_flows_in_the_other() {
         );
         carry(&mut first, &packets, 0);
         let done = packets.iter().count();
-        // The exchange of keys of its encrypted streams: 96 random bytes and padding each way, then what is offered.
+        // The exchange of keys of its encrypted streams: 96 random bytes and padding each way, then
+        // what is offered.
         let noise = |seed: u32, length: usize| -> Vec<u8> {
             let mut state = seed;
             let next = || {

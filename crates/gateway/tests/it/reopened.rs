@@ -1,4 +1,5 @@
-//! Another connection between the same two ends: it is known for a new one when both ends have said so, and not before.
+//! Another connection between the same two ends: it is known for a new one when both ends have said
+//! so, and not before.
 
 use ringway_gateway::verdict::{Gateway, Settled, Verdict};
 use ringway_gateway::{LinkType, Packets};
@@ -53,8 +54,9 @@ fn handshake() -> Vec<u8> {
     .concat()
 }
 
-/// What a sender says in two parts, the second after an end and a SYN that die behind the gateway: 0 to 2 opens, 3 is the
-/// first part, 4 the end, 5 the SYN, 6 its answer, 7 the third packet, 8 the second part.
+/// What a sender says in two parts, the second after an end and a SYN that die behind the gateway:
+/// 0 to 2 opens, 3 is the first part, 4 the end, 5 the SYN, 6 its answer, 7 the third packet, 8 the
+/// second part.
 fn interrupted(said: &[u8], middle: usize) -> Packets {
     let mut packets = Packets::new();
     let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:8080"));
@@ -120,7 +122,8 @@ fn an_answer_begins_another_flow_that_is_followed_from_its_first_byte() {
     stream.client(&request[20..]);
     let mut case = Case::new(NAMES, &packets);
     case.run(0..10);
-    // The second half first: whoever does not know where the first one begins would take it for the beginning.
+    // The second half first: whoever does not know where the first one begins would take it for the
+    // beginning.
     let verdicts = case.run([11, 10]);
     assert!(!verdicts[1].pass, "{verdicts:?}");
     let flows: Vec<_> = std::iter::from_fn(|| case.gateway.poll_flow()).collect();
@@ -129,8 +132,8 @@ fn an_answer_begins_another_flow_that_is_followed_from_its_first_byte() {
 
 #[test]
 fn what_was_settled_of_the_old_connection_is_not_of_the_new() {
-    // Whoever calls chooses the number: it may be one that the old connection has used. And its end may go by unseen, because
-    // what is settled is carried by the kernel.
+    // Whoever calls chooses the number: it may be one that the old connection has used. And its end
+    // may go by unseen, because what is settled is carried by the kernel.
     for (number, ends) in [77_000, 1_000, 1_005]
         .into_iter()
         .flat_map(|number| [(number, true), (number, false)])
@@ -183,7 +186,8 @@ fn an_answer_to_no_call_does_not_go_on_where_a_flow_has_ended() {
     }
     let mut case = Case::new(BLOCK, &packets);
     case.run(0..7);
-    // The second call takes the place of the first, whose answer is dropped until the call is repeated.
+    // The second call takes the place of the first, whose answer is dropped until the call is
+    // repeated.
     let verdicts = case.run([7, 10, 8]);
     assert_eq!(verdicts[..2], [PASS; 2]);
     assert!(!verdicts[2].pass);

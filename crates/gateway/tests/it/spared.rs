@@ -1,5 +1,5 @@
-//! Packets that the kernel passes on unasked while contents are followed: the rest of a file of which nothing more need be
-//! known, and what only acknowledges it.
+//! Packets that the kernel passes on unasked while contents are followed: the rest of a file of
+//! which nothing more need be known, and what only acknowledges it.
 
 use etherparse::{SlicedPacket, TransportSlice};
 

@@ -1,4 +1,5 @@
-//! Packets with a wrong checksum on the live path: their receivers discard them, so they may hide nothing.
+//! Packets with a wrong checksum on the live path: their receivers discard them, so they may hide
+//! nothing.
 
 use ringway_gateway::policy::Action;
 use ringway_gateway::verdict::Settings;

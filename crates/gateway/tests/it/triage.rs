@@ -1,7 +1,9 @@
-//! The kernel's triage against the classifier: whatever the classifier names, the kernel has asked about by then.
+//! The kernel's triage against the classifier: whatever the classifier names, the kernel has asked
+//! about by then.
 //!
-//! Each flow is run through the classifier once, packet by packet, and through the model of the kernel's program under each
-//! policy that concerns it. `evasion` does this with all that it changes.
+//! Each flow is run through the classifier once, packet by packet, and through the model of the
+//! kernel's program under each policy that concerns it. `evasion` does this with all that it
+//! changes.
 
 mod judged;
 mod listed;
@@ -34,7 +36,8 @@ pub(crate) struct Governed {
     name: String,
     policy: Policy,
     triage: Triage,
-    /// Without the rule that what is not known is asked about, which would hide a fault in what signatures make necessary.
+    /// Without the rule that what is not known is asked about, which would hide a fault in what
+    /// signatures make necessary.
     strict: Triage,
 }
 
@@ -146,7 +149,8 @@ fn ends(packet: &Packet<'_>) -> Ends {
     (packet.l4, one.min(other), one.max(other))
 }
 
-/// The classifier with all that is around it, as the pipeline has it, and a log of what it knew when.
+/// The classifier with all that is around it, as the pipeline has it, and a log of what it knew
+/// when.
 struct Watch {
     classifier: Classifier,
     table: FlowTable<Log>,
@@ -231,7 +235,8 @@ fn watch<'a>(
     watch.finished
 }
 
-/// Runs the kernel's model over a flow: the packet with which it first asks, if it does, and what it did with each.
+/// Runs the kernel's model over a flow: the packet with which it first asks, if it does, and what
+/// it did with each.
 fn asked_at(triage: &Triage, flow: &Watched) -> Option<usize> {
     let first = flow.steps.first()?.source;
     let mut model = FlowModel::default();
@@ -289,7 +294,8 @@ fn missed(governed: &Governed, flow: &Watched) -> Option<String> {
     ))
 }
 
-/// Policies that may have to do with a flow: those on each name that it ever had, on a group and on all names.
+/// Policies that may have to do with a flow: those on each name that it ever had, on a group and on
+/// all names.
 fn concerned(flow: &Watched) -> Vec<Arc<Governed>> {
     let ever = flow.steps.iter().filter_map(|step| step.named.as_ref());
     let names: BTreeSet<&str> = ever
@@ -300,7 +306,8 @@ fn concerned(flow: &Watched) -> Vec<Arc<Governed>> {
     names.into_iter().map(block).collect()
 }
 
-/// Panics with the first packet that went by unasked, though the classifier named by it what the policy is about.
+/// Panics with the first packet that went by unasked, though the classifier named by it what the
+/// policy is about.
 #[track_caller]
 pub(crate) fn assert_sound<'a>(
     name: &str,

@@ -1,4 +1,5 @@
-//! What happens to packets by a policy: dropped, answered, left to the kernel, refused when they come again.
+//! What happens to packets by a policy: dropped, answered, left to the kernel, refused when they
+//! come again.
 
 use std::time::Duration;
 
@@ -114,7 +115,8 @@ fn a_blocked_connection_is_dropped_and_reset_at_both_ends_with_their_exact_numbe
     );
     let resets = injections(&mut gateway);
     let (sequence, acknowledgement, length) = sent(&packets, handshake_at);
-    // To the client: the number it acknowledged. To the server: the number of the packet that it did not get.
+    // To the client: the number it acknowledged. To the server: the number of the packet that it
+    // did not get.
     assert_eq!(
         numbers(&resets[0]),
         (6_881, 50_000, acknowledgement, sequence + length)
@@ -123,7 +125,8 @@ fn a_blocked_connection_is_dropped_and_reset_at_both_ends_with_their_exact_numbe
         numbers(&resets[1]),
         (50_000, 6_881, sequence, acknowledgement)
     );
-    // Eight packets are answered, two resets each; then the kernel is told to drop the rest by itself.
+    // Eight packets are answered, two resets each; then the kernel is told to drop the rest by
+    // itself.
     assert_eq!(resets.len(), 16);
     assert_eq!(verdicts[handshake_at + 7].settled, None);
     assert_eq!(verdicts[handshake_at + 8].settled, Some(Settled::Blocked));

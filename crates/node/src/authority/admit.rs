@@ -20,7 +20,8 @@ pub struct Admitted {
 }
 
 impl Authority {
-    /// Makes whoever has signed `request` a member. The same request may come again and gets the same certificate.
+    /// Makes whoever has signed `request` a member. The same request may come again and gets the
+    /// same certificate.
     ///
     /// # Errors
     /// When the request is too old, its key or address is known already, or somebody has the name.

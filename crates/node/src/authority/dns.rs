@@ -31,7 +31,8 @@ pub(super) enum ZoneError {
     Refused(String),
 }
 
-/// The SOA serial number: the low 32 bits of the generation (RFC 1982 arithmetic takes care of the wrap).
+/// The SOA serial number: the low 32 bits of the generation (RFC 1982 arithmetic takes care of the
+/// wrap).
 pub(super) fn serial(generation: u64) -> u32 {
     u32::try_from(generation & u64::from(u32::MAX)).unwrap_or(0)
 }
@@ -86,7 +87,8 @@ impl RequestHandler for LiveZone {
     }
 }
 
-/// Builds the zone of `domain` from `records`; `server` is the address its name server is reached at.
+/// Builds the zone of `domain` from `records`; `server` is the address its name server is reached
+/// at.
 pub(super) fn build(
     domain: &str,
     server: SocketAddr,

@@ -1,5 +1,5 @@
-//! DNS over TCP (RFC 7766), with bounds: the library's own listener takes as many connections as come, and spins when no more files can
-//! be opened.
+//! DNS over TCP (RFC 7766), with bounds: the library's own listener takes as many connections as
+//! come, and spins when no more files can be opened.
 
 use std::io;
 use std::net::SocketAddr;

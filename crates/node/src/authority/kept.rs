@@ -1,4 +1,5 @@
-//! DNS servers of the owner's own that are kept current: `ringway ring serve` and `ringway ring revoke` update them without being asked.
+//! DNS servers of the owner's own that are kept current: `ringway ring serve` and `ringway ring
+//! revoke` update them without being asked.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -88,7 +89,8 @@ struct Standing {
     failures: u32,
 }
 
-/// Keeps them all current, for ever. Each is compared once at the start: somebody may have changed its zone.
+/// Keeps them all current, for ever. Each is compared once at the start: somebody may have changed
+/// its zone.
 pub(super) async fn keep_current(authority: SharedAuthority) {
     let mut standings: BTreeMap<DnsServer, Standing> = BTreeMap::new();
     let mut tick = tokio::time::interval(LOOK);

@@ -1,8 +1,10 @@
-//! The ring's records on a DNS server of the owner's own: compared, and then changed by dynamic update (RFC 2136).
+//! The ring's records on a DNS server of the owner's own: compared, and then changed by dynamic
+//! update (RFC 2136).
 //!
-//! Every question and answer is signed with a key that the server shares with the owner (TSIG, RFC 8945): what the server has is asked
-//! of itself, name by name, and only what differs is sent. A name that a member ever had is known here, so that those of revoked and expired
-//! members go. Other records of the zone, signatures among them, are the server's own affair.
+//! Every question and answer is signed with a key that the server shares with the owner (TSIG, RFC
+//! 8945): what the server has is asked of itself, name by name, and only what differs is sent. A
+//! name that a member ever had is known here, so that those of revoked and expired members go.
+//! Other records of the zone, signatures among them, are the server's own affair.
 
 mod changes;
 mod fault;
@@ -216,10 +218,12 @@ impl Turn {
 }
 
 impl Authority {
-    /// Makes the ring's TXT records on `server` equal to the ring's: what is missing is added, what is revoked or expired is removed.
+    /// Makes the ring's TXT records on `server` equal to the ring's: what is missing is added, what
+    /// is revoked or expired is removed.
     ///
     /// # Errors
-    /// See [`PublishError`]. Updates that the server has confirmed before stay; the next call goes on from there.
+    /// See [`PublishError`]. Updates that the server has confirmed before stay; the next call goes
+    /// on from there.
     pub async fn publish_to(
         &self,
         server: &DnsServer,
@@ -304,7 +308,8 @@ impl Snapshot {
         all.collect()
     }
 
-    /// An authority that was restored from an old copy must not undo what the newer one has published.
+    /// An authority that was restored from an old copy must not undo what the newer one has
+    /// published.
     fn check_age(&self, compared: &[(Wanted, Found)]) -> Result<(), Fault> {
         let statements = compared.first().map(|(_, found)| found);
         let texts = statements.into_iter().flatten();

@@ -1,7 +1,7 @@
 //! Another key for a member that stays what it is: its name, its role, its address.
 //!
-//! The owner asks for it (`Authority::ask_rotation`), or has the member's request in hand. Nobody else can begin it: whoever has stolen a key
-//! cannot make it another's by itself.
+//! The owner asks for it (`Authority::ask_rotation`), or has the member's request in hand. Nobody
+//! else can begin it: whoever has stolen a key cannot make it another's by itself.
 
 use std::time::Duration;
 
@@ -47,10 +47,12 @@ const REVOKED: &str = "the member is revoked: it can only join anew, by another 
 const OTHER_KEY: &str = "the member has another new key already: if it was not you, somebody has stolen the old one, so have the member revoked";
 
 impl Authority {
-    /// Asks the member with this name to change its key, which it does by itself as soon as it hears of it. Gives the member, and until when.
+    /// Asks the member with this name to change its key, which it does by itself as soon as it
+    /// hears of it. Gives the member, and until when.
     ///
     /// # Errors
-    /// When nobody has the name, its certificate has ended, the time is out of range, or the statement is full.
+    /// When nobody has the name, its certificate has ended, the time is out of range, or the
+    /// statement is full.
     pub fn ask_rotation(
         &mut self,
         name: &str,
@@ -67,10 +69,12 @@ impl Authority {
         self.entry(serial, name)
     }
 
-    /// Gives a member another certificate, by its request. The owner has said whose: a request of anybody else is refused.
+    /// Gives a member another certificate, by its request. The owner has said whose: a request of
+    /// anybody else is refused.
     ///
     /// # Errors
-    /// When the request is another member's, too old or for another ring, or the member's certificate has ended.
+    /// When the request is another member's, too old or for another ring, or the member's
+    /// certificate has ended.
     pub fn rotate(
         &mut self,
         request: &RotationRequest,
@@ -178,7 +182,8 @@ impl Authority {
             member: request.next(),
             name: old.name().clone(),
             address: old.address(),
-            // A router's new place is drawn anew, as for one that has joined: nobody then takes it for the one that is gone.
+            // A router's new place is drawn anew, as for one that has joined: nobody then takes it
+            // for the one that is gone.
             nonce: random()?,
             not_before: now.saturating_sub(CLOCK_SKEW.as_secs()),
             not_after: now + CERTIFICATE_LIFETIME.as_secs(),
@@ -192,7 +197,8 @@ impl Authority {
         }
     }
 
-    /// Whether the statement has room for what a rotation needs, given that this certificate is asked for already or not.
+    /// Whether the statement has room for what a rotation needs, given that this certificate is
+    /// asked for already or not.
     fn room_to_rotate(&self, serial: u64, now: u64) -> Result<(), AuthorityError> {
         let mut serials = self.store.serials(now)?;
         serials.asked.remove(&serial);
@@ -260,7 +266,8 @@ impl Store {
         transaction.commit().map_err(fail)
     }
 
-    /// Ends the certificate with the serial `old`, and records the one in its place: both or neither. False if it had ended already.
+    /// Ends the certificate with the serial `old`, and records the one in its place: both or
+    /// neither. False if it had ended already.
     fn replace(
         &mut self,
         old: u64,

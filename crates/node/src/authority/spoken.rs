@@ -34,12 +34,14 @@ impl Authority {
             true if burnt => Err(Refusal::Used),
             false if burnt => Err(Refusal::Burnt),
             false if entry.expires <= unix_seconds() => Err(Refusal::Expired),
-            // A used one too: its user may repeat a join that was cut off, and nobody else is let in.
+            // A used one too: its user may repeat a join that was cut off, and nobody else is let
+            // in.
             _ => Ok(entry.open),
         })
     }
 
-    /// Counts a try, before anybody looks whether it is right: how many are left then, or none if there was none.
+    /// Counts a try, before anybody looks whether it is right: how many are left then, or none if
+    /// there was none.
     pub(crate) fn charge_try(&mut self, number: u32) -> Result<Option<u8>, AuthorityError> {
         let wrong = self.store.charge_try(number)?;
         Ok(wrong.map(|wrong| SPOKEN_TRIES.saturating_sub(wrong)))

@@ -41,7 +41,8 @@ const MIGRATIONS: &[&str] = &[
         server TEXT PRIMARY KEY, key_file BLOB NOT NULL, generation INTEGER
     ) STRICT;
 ",
-    // `words` are the secret bits of the spoken form, `wrong` the tries that it has cost; `ring.invites` counts numbers, none of which comes twice.
+    // `words` are the secret bits of the spoken form, `wrong` the tries that it has cost;
+    // `ring.invites` counts numbers, none of which comes twice.
     "
     ALTER TABLE ring ADD COLUMN invites INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE invites ADD COLUMN number INTEGER;
@@ -49,7 +50,8 @@ const MIGRATIONS: &[&str] = &[
     ALTER TABLE invites ADD COLUMN wrong INTEGER NOT NULL DEFAULT 0;
     CREATE UNIQUE INDEX one_invite_a_number ON invites (number);
 ",
-    // `replaced_by` is the serial of the certificate for the member's next key, `asked` until when it may change its key by itself.
+    // `replaced_by` is the serial of the certificate for the member's next key, `asked` until when
+    // it may change its key by itself.
     "
     ALTER TABLE members ADD COLUMN replaced_by INTEGER;
     ALTER TABLE members ADD COLUMN asked INTEGER;
@@ -194,7 +196,8 @@ impl Store {
             .map_err(self.fail())
     }
 
-    /// Records a new member that has no invite; one that nobody has used for its name is good no more.
+    /// Records a new member that has no invite; one that nobody has used for its name is good no
+    /// more.
     pub(super) fn admit(
         &mut self,
         certificate: &Certificate,
@@ -395,7 +398,8 @@ impl Store {
     }
 }
 
-/// Takes the write lock at once: a transaction that reads first could not wait for another that writes.
+/// Takes the write lock at once: a transaction that reads first could not wait for another that
+/// writes.
 pub(super) fn immediate(
     connection: &mut Connection,
 ) -> rusqlite::Result<rusqlite::Transaction<'_>> {

@@ -25,7 +25,8 @@ pub(super) struct Document {
 /// A value that does not do.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Wrong {
-    /// The key with its tables, such as `smtp.pop3.port`; in lists of tables with their place from 0: `exec.0.name`.
+    /// The key with its tables, such as `smtp.pop3.port`; in lists of tables with their place from
+    /// 0: `exec.0.name`.
     pub(crate) key: String,
     /// What is wrong, and the mend.
     pub(crate) reason: String,

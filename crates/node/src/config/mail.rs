@@ -17,9 +17,11 @@ use super::Wrong;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MailConfig {
-    /// The mailbox that others write to, such as `oslo@example.org`. Without it nothing is received.
+    /// The mailbox that others write to, such as `oslo@example.org`. Without it nothing is
+    /// received.
     pub mailbox: Option<String>,
-    /// The header field that tells our mail from other mail, and its value; the name begins with `X-`.
+    /// The header field that tells our mail from other mail, and its value; the name begins with
+    /// `X-`.
     pub header: Option<[String; 2]>,
     /// The server that takes our mail. Without it nothing is sent.
     pub relay: Option<ServerConfig>,

@@ -44,7 +44,8 @@ pub enum ClientError {
     Refused(#[from] ControlError),
 }
 
-/// What the system says, unless that is only what the message says already: no socket, or nobody at it.
+/// What the system says, unless that is only what the message says already: no socket, or nobody at
+/// it.
 fn unusual(source: &io::Error) -> String {
     match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => String::new(),
@@ -62,7 +63,8 @@ impl Client {
     /// Connects to the daemon's socket and sends `request`.
     ///
     /// # Errors
-    /// [`ClientError::NotRunning`] when nothing listens there, [`ClientError::Io`] when sending fails.
+    /// [`ClientError::NotRunning`] when nothing listens there, [`ClientError::Io`] when sending
+    /// fails.
     pub async fn request(socket: &Path, request: &Request) -> Result<Client, ClientError> {
         let stream = UnixStream::connect(socket).await.map_err(|source| {
             let path = socket.to_owned();

@@ -1,4 +1,5 @@
-//! What travels over the control socket: one JSON object a line, a [`Request`] in, [`Reply`] objects out.
+//! What travels over the control socket: one JSON object a line, a [`Request`] in, [`Reply`]
+//! objects out.
 //!
 //! The last reply to a request is always [`Reply::Done`] or [`Reply::Error`].
 
@@ -48,11 +49,13 @@ pub enum Request {
         peer: String,
         /// How many, 1 to 1 000.
         count: u32,
-        /// Whether they go through the ring, from router to router, and not over a link to the peer. Routers only.
+        /// Whether they go through the ring, from router to router, and not over a link to the
+        /// peer. Routers only.
         #[serde(default)]
         through_ring: bool,
     },
-    /// Say which ways to a peer were considered, and why each is or is not used: answered by one [`Reply::Paths`].
+    /// Say which ways to a peer were considered, and why each is or is not used: answered by one
+    /// [`Reply::Paths`].
     Path {
         /// Name of a member, or its id in base32.
         peer: String,
@@ -118,7 +121,8 @@ pub enum Reply {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct ControlError {
-    /// True when the user's input was wrong (exit code 2), false when the work failed (exit code 1).
+    /// True when the user's input was wrong (exit code 2), false when the work failed (exit code
+    /// 1).
     pub usage: bool,
     /// What happened, to what, and what mends it.
     pub message: String,
@@ -135,8 +139,9 @@ pub struct Status {
     pub role: String,
     /// Domain of the ring.
     pub ring: String,
-    /// Number of the owner's latest statement that this member knows; it grows with each change of the ring: who joins, who is revoked, who is
-    /// asked for another key or has one. 0 from a daemon of a build that does not say it.
+    /// Number of the owner's latest statement that this member knows; it grows with each change of
+    /// the ring: who joins, who is revoked, who is asked for another key or has one. 0 from a
+    /// daemon of a build that does not say it.
     #[serde(default)]
     pub statement: u64,
     /// Process id of the daemon.
@@ -178,8 +183,9 @@ pub struct CapStatus {
     pub transfers: usize,
 }
 
-/// What one transport has done since the start. Messages are what links send, whatever is in them; files that QUIC carries itself are
-/// streams, and files that go over a link are among the messages of the transport that carries the link.
+/// What one transport has done since the start. Messages are what links send, whatever is in them;
+/// files that QUIC carries itself are streams, and files that go over a link are among the messages
+/// of the transport that carries the link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransportStatus {
     /// Such as `udp`.
@@ -198,7 +204,8 @@ pub struct TransportStatus {
     pub stream_received_bytes: u64,
     /// What was dropped or refused, by reason; reasons that never occurred are left out.
     pub dropped: BTreeMap<String, u64>,
-    /// Probes of how long messages may be that this machine's system has refused at once: no losses.
+    /// Probes of how long messages may be that this machine's system has refused at once: no
+    /// losses.
     pub probes_refused: u64,
 }
 
@@ -270,7 +277,8 @@ pub struct TransferStatus {
     pub size: u64,
     /// Bytes verified by the receiver (receive) or handed to the network (send).
     pub bytes: u64,
-    /// Bytes per second over the last second; while data does not flow, the mean over the time that it did, and none if it never did.
+    /// Bytes per second over the last second; while data does not flow, the mean over the time
+    /// that it did, and none if it never did.
     pub rate: Option<f64>,
     /// Seconds to go at this rate.
     pub eta_s: Option<f64>,
@@ -284,15 +292,19 @@ pub struct TransferStatus {
     pub resumed_from: u64,
     /// What QUIC and the controller report, while active.
     pub path_report: Option<PathReport>,
-    /// Why it is not faster (senders only, while active): `capped` by an upload limit; `behind-others` that have a priority above its 0,
-    /// under that limit; `yielding` to other traffic; `path-limited`, it has priority 0 and all that is free; `loss-limited`; `slow-start` or `growing`, finding out what the way carries;
-    /// `receiver-limited`, it takes no more for now; `window-limited`, the way holds more than one transfer may have under way; `unanswered`, nothing comes from the receiver at all; `application-limited`, the network would
-    /// take more than the disk gives.
+    /// Why it is not faster (senders only, while active): `capped` by an upload limit;
+    /// `behind-others` that have a priority above its 0, under that limit; `yielding` to other
+    /// traffic; `path-limited`, it has priority 0 and all that is free; `loss-limited`;
+    /// `slow-start` or `growing`, finding out what the way carries; `receiver-limited`, it
+    /// takes no more for now; `window-limited`, the way holds more than one transfer may have
+    /// under way; `unanswered`, nothing comes from the receiver at all; `application-limited`, the
+    /// network would take more than the disk gives.
     pub limited_by: Option<String>,
-    /// Whose upload limit that is, if it is one: an interface's name, or `all` for the limit on all transfers.
+    /// Whose upload limit that is, if it is one: an interface's name, or `all` for the limit on
+    /// all transfers.
     pub capped_by: Option<String>,
-    /// Names of other members to whom what is sent waits in one queue with it, as it has shown (senders only, while active): what all of
-    /// them get there is shared by priority.
+    /// Names of other members to whom what is sent waits in one queue with it, as it has shown
+    /// (senders only, while active): what all of them get there is shared by priority.
     #[serde(default)]
     pub shares_with: Vec<String>,
 }
@@ -304,9 +316,11 @@ pub struct PathReport {
     pub address: String,
     /// Round-trip time in milliseconds.
     pub rtt_ms: f64,
-    /// Estimated queueing delay in milliseconds, without that of the way back as far as it is known.
+    /// Estimated queueing delay in milliseconds, without that of the way back as far as it is
+    /// known.
     pub queueing_ms: f64,
-    /// Estimated queueing delay on the way back in milliseconds, which only a sender at priority 0 asks for.
+    /// Estimated queueing delay on the way back in milliseconds, which only a sender at priority 0
+    /// asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way_back_ms: Option<f64>,
     /// Congestion window in bytes.
@@ -371,7 +385,8 @@ pub struct PathStatus {
     pub address: String,
     /// Name of the router, if that is a `relay://` address and the name is known here.
     pub via: Option<String>,
-    /// `messages` if the link's messages leave over it now, `files` if transfers may; none if it is not used.
+    /// `messages` if the link's messages leave over it now, `files` if transfers may; none if it
+    /// is not used.
     pub used_for: Option<String>,
     /// True if the peer's HELLO names it.
     pub advertised: bool,
@@ -385,7 +400,8 @@ pub struct PathStatus {
     pub mtu: u32,
     /// Milliseconds out over it and back over any, once measured.
     pub rtt_ms: Option<f64>,
-    /// Share of the latest probes that were lost, 0 to 1; none where the peer has never answered, or there is no link that would probe.
+    /// Share of the latest probes that were lost, 0 to 1; none where the peer has never answered,
+    /// or there is no link that would probe.
     pub loss: Option<f64>,
     /// Seconds since the peer was last shown to receive over it, by a probe or by a PING.
     pub proven_s: Option<f64>,
@@ -410,7 +426,8 @@ pub struct Pong {
     pub via: Option<String>,
     /// Round-trip time in milliseconds; none when no answer came in time.
     pub rtt_ms: Option<f64>,
-    /// How many ways through the ring it took, the last of which is straight to the peer; none if it was not to go through the ring.
+    /// How many ways through the ring it took, the last of which is straight to the peer; none if
+    /// it was not to go through the ring.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ways: Option<u32>,
 }

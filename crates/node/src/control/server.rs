@@ -66,7 +66,8 @@ impl ControlSocket {
         if UnixStream::connect(path).await.is_ok() {
             return Err(ControlServerError::Running(path.to_owned()));
         }
-        // Made under another name and moved: at no moment can others connect, or is the old one half gone.
+        // Made under another name and moved: at no moment can others connect, or is the old one
+        // half gone.
         let fresh = path.with_extension(format!("sock.{}", std::process::id()));
         remove_if_there(&fresh).map_err(failed)?;
         let listener = UnixListener::bind(&fresh).map_err(failed)?;
@@ -378,7 +379,8 @@ impl Services {
 
     async fn paths(&self, peer: &str) -> Result<PathsStatus, Failure> {
         let certificate = self.peer(peer).await?;
-        // A link has to be there before anything can be said of it; the echo shows that it carries something.
+        // A link has to be there before anything can be said of it; the echo shows that it carries
+        // something.
         let echoed = self.member.echo(certificate.clone()).await;
         let paths = self.member.paths(&certificate).await;
         let paths = paths.ok_or_else(|| Failure::Failed("this member is stopping".to_owned()))?;

@@ -1,6 +1,7 @@
 //! What routers seal for each other: NaCl boxes between their member keys.
 //!
-//! Both ends compute the same key, so what one has sealed it could be told that the other had: a byte in front says who did.
+//! Both ends compute the same key, so what one has sealed it could be told that the other had: a
+//! byte in front says who did.
 //!
 //! Source: libsodium's `crypto_box_curve25519xchacha20poly1305`, by the crate `crypto_box`.
 
@@ -48,7 +49,8 @@ impl Seals {
         self.keys.get(peer)
     }
 
-    /// Seals `content` from the owner of `own` for `peer`. None if the peer's key is none, or the system gives no randomness.
+    /// Seals `content` from the owner of `own` for `peer`. None if the peer's key is none, or the
+    /// system gives no randomness.
     pub(super) fn seal(
         &mut self,
         own: &Identity,

@@ -1,7 +1,9 @@
-//! Changes the member's key while its daemon runs: once the ring's owner asks for it, or has granted what was asked for on paper.
+//! Changes the member's key while its daemon runs: once the ring's owner asks for it, or has
+//! granted what was asked for on paper.
 //!
-//! The new certificate comes from the authority, or from DNS if an earlier answer was lost on its way. With it on disk the daemon ends,
-//! to be started again as the member with the new key: every link, every view and every place in the ring was the old key's.
+//! The new certificate comes from the authority, or from DNS if an earlier answer was lost on its
+//! way. With it on disk the daemon ends, to be started again as the member with the new key: every
+//! link, every view and every place in the ring was the old key's.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -28,7 +28,8 @@ impl RingSender {
     /// Finds the router that owns `point`.
     ///
     /// # Errors
-    /// When this router is not part of the ring, too many of its lookups run already, or nobody that answers knows the way.
+    /// When this router is not part of the ring, too many of its lookups run already, or nobody
+    /// that answers knows the way.
     pub async fn look_up(&self, point: RingKey) -> Result<Owner, NotFound> {
         let found = self.member.lookup(point).await;
         let found = found.map_err(|error| NotFound(error.to_string()))?;

@@ -160,7 +160,8 @@ fn no_more_is_remembered_than_the_bounds_say() {
     assert!(!known.is_absent(&name(ABSENT_ENTRIES)));
 }
 
-/// Whoever holds back a new statement, or brings an old one, in DNS or through another member: it is genuine, and counts no more.
+/// Whoever holds back a new statement, or brings an old one, in DNS or through another member: it
+/// is genuine, and counts no more.
 #[test]
 fn an_older_statement_of_the_owner_brings_nobody_back() {
     let owner = Identity::generate().unwrap();

@@ -16,11 +16,14 @@ use crate::noise;
 /// With a long invite, which names the ring's key.
 const LONG: &str = "Noise_IKpsk2_25519_AESGCM_SHA256";
 const LONG_PROLOGUE: &[u8] = b"ringway enrolment 1";
-/// After SPAKE2. The member shows first that it has the key, so that the authority learns of every wrong one.
+/// After SPAKE2. The member shows first that it has the key, so that the authority learns of every
+/// wrong one.
 const SPOKEN: &str = "Noise_IKpsk0_25519_AESGCM_SHA256";
-/// Of a member that wants another key. Both sides have keys that the other knows, so there is no shared secret.
+/// Of a member that wants another key. Both sides have keys that the other knows, so there is no
+/// shared secret.
 const ROTATION: &str = "Noise_IK_25519_AESGCM_SHA256";
-/// Also what its first message begins with: by that it is known from a new member's, which begins with a key.
+/// Also what its first message begins with: by that it is known from a new member's, which begins
+/// with a key.
 const ROTATION_PROLOGUE: &[u8] = b"ringway rotation 1";
 /// Noise §3: no message is longer.
 const MESSAGE: usize = 65_535;
@@ -119,7 +122,8 @@ pub(super) async fn connect_rotation(
     handshake.finish()
 }
 
-/// The authority's side of that: also the X25519 key that has been used. Whoever has it not gets no further than the next message.
+/// The authority's side of that: also the X25519 key that has been used. Whoever has it not gets no
+/// further than the next message.
 pub(super) async fn accept_rotation(
     stream: TcpStream,
     secret: Zeroizing<[u8; 32]>,
@@ -179,7 +183,8 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// Answers the hello, and waits for the member to show that it has the key. It is not looked at yet.
+    /// Answers the hello, and waits for the member to show that it has the key. It is not looked at
+    /// yet.
     pub(super) async fn begin(
         mut stream: TcpStream,
         secret: Zeroizing<[u8; 32]>,
@@ -215,7 +220,8 @@ impl Asking {
     }
 }
 
-/// The authority's side with a long invite: [`Accepting::begin`] learns which invite is meant, [`Accepting::finish`] proves its secret.
+/// The authority's side with a long invite: [`Accepting::begin`] learns which invite is meant,
+/// [`Accepting::finish`] proves its secret.
 pub(super) struct Accepting {
     handshake: Handshake,
     /// Which invite the member names. Not yet proven.

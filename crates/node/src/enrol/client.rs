@@ -238,7 +238,8 @@ pub struct JoinOptions {
 
 /// Enrols the member whose home is `home` with `invite`; a router listens at `listen`.
 ///
-/// The key is made first and kept, so that a join that was cut off can be repeated with the same invite.
+/// The key is made first and kept, so that a join that was cut off can be repeated with the same
+/// invite.
 ///
 /// # Errors
 /// See [`JoinError`]; nothing but the key has been stored then.

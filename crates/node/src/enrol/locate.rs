@@ -1,7 +1,8 @@
 //! Where a ring enrols, for a new member that knows nothing but the ring's domain.
 //!
-//! `_enrol.DOMAIN` is a TXT record as all others of the ring are, so that every server that has those has it too. An SRV record would need a
-//! name with an address record beside it, which owners' servers do not take from us. Nobody has signed it, nor need they: a false answer
+//! `_enrol.DOMAIN` is a TXT record as all others of the ring are, so that every server that has
+//! those has it too. An SRV record would need a name with an address record beside it, which
+//! owners' servers do not take from us. Nobody has signed it, nor need they: a false answer
 //! leads to somebody who does not know the words of the invite.
 
 use std::net::SocketAddr;

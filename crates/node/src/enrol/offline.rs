@@ -11,10 +11,12 @@ use crate::home;
 use crate::identity::{Identity, IdentityError};
 use crate::state::State;
 
-/// Makes the request of the machine whose home is `home`, a router's if it listens somewhere. The home keeps a copy: only a reply to that is taken.
+/// Makes the request of the machine whose home is `home`, a router's if it listens somewhere. The
+/// home keeps a copy: only a reply to that is taken.
 ///
 /// # Errors
-/// When the home is a member's already, the name is none, or the address is none that others can reach.
+/// When the home is a member's already, the name is none, or the address is none that others can
+/// reach.
 pub fn request(
     home: &Path,
     name: &str,
@@ -32,7 +34,8 @@ pub fn request(
     Ok(request)
 }
 
-/// Takes the owner's reply in: with it the machine is a member of `ring`, which must be the one that the reply is from.
+/// Takes the owner's reply in: with it the machine is a member of `ring`, which must be the one
+/// that the reply is from.
 ///
 /// # Errors
 /// See [`JoinError`]; nothing has been stored then.

@@ -7,22 +7,29 @@
 //! authority → member   Noise IKpsk0, second message; or that the words were wrong
 //! ```
 //!
-//! The 24 bits of three words do not stand an attack in which words are tried at leisure. Here they cannot be: a share is a
-//! random point whatever the words are, so that whoever listens learns nothing, and whoever takes part must choose one set of words
-//! before its share leaves. The key that comes of it is the same on both sides only if these were the right ones.
-//! - Against the authority: the member has to show first that it has the key, in the first Noise message. Until then nothing
-//!   that depends on the words but the blinded share has left the authority, and a wrong message costs the invite one of
-//!   [`SPOKEN_TRIES`](crate::limits::SPOKEN_TRIES). Breaking off before teaches nothing, and costs nothing.
-//! - Against the new member: one who pretends to be the authority gets that first message, and may test with it the one set of words
-//!   that is in its share. `ringway join` makes one attempt for each time that it is run, and says that the code was wrong.
+//! The 24 bits of three words do not stand an attack in which words are tried at leisure. Here they
+//! cannot be: a share is a random point whatever the words are, so that whoever listens learns
+//! nothing, and whoever takes part must choose one set of words before its share leaves. The key
+//! that comes of it is the same on both sides only if these were the right ones.
+//! - Against the authority: the member has to show first that it has the key, in the first Noise
+//!   message. Until then nothing that depends on the words but the blinded share has left the
+//!   authority, and a wrong message costs the invite one of
+//!   [`SPOKEN_TRIES`](crate::limits::SPOKEN_TRIES). Breaking off before teaches nothing, and costs
+//!   nothing.
+//! - Against the new member: one who pretends to be the authority gets that first message, and may
+//!   test with it the one set of words that is in its share. `ringway join` makes one attempt for
+//!   each time that it is run, and says that the code was wrong.
 //!
-//! The member does not know the ring's identity before. It comes in the answer, and counts only because the Noise handshake
-//! succeeds: its key is that of SPAKE2 (which binds the protocol's name, the sides, the invite's number, the words and both
-//! shares), its prologue is both frames as they were sent and received, and the ring's identity is the static key that the member encrypts to. Who
-//! changes a byte of it on the way, or puts its own identity there, needs the words. The member's own key is that of the handshake, under the same key.
+//! The member does not know the ring's identity before. It comes in the answer, and counts only
+//! because the Noise handshake succeeds: its key is that of SPAKE2 (which binds the protocol's
+//! name, the sides, the invite's number, the words and both shares), its prologue is both frames as
+//! they were sent and received, and the ring's identity is the static key that the member encrypts
+//! to. Who changes a byte of it on the way, or puts its own identity there, needs the words. The
+//! member's own key is that of the handshake, under the same key.
 //!
-//! The shares are checked to be in the group of prime order (RFC 9382 §4 asks for that, or for multiplying by the cofactor; the crate
-//! does neither). The points M and N are the crate's, which are those of magic-wormhole and not those of the RFC.
+//! The shares are checked to be in the group of prime order (RFC 9382 §4 asks for that, or for
+//! multiplying by the cofactor; the crate does neither). The points M and N are the crate's, which
+//! are those of magic-wormhole and not those of the RFC.
 
 use std::fmt;
 
@@ -68,7 +75,8 @@ impl Hello {
     }
 }
 
-/// Why a spoken invite is not taken. It is said in the clear: whoever is in between can say it as well, and gains as much as by cutting the line.
+/// Why a spoken invite is not taken. It is said in the clear: whoever is in between can say it as
+/// well, and gains as much as by cutting the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// No invite has this number, or a newer one for the same name has replaced it.
@@ -248,7 +256,8 @@ fn finish(pake: Spake2<Ed25519Group>, share: &Share) -> Option<Zeroizing<Vec<u8>
     pake.finish(share).ok().map(Zeroizing::new)
 }
 
-/// What the fuzzer tries: decoders take only what they would write, and nothing is too hostile for the rest.
+/// What the fuzzer tries: decoders take only what they would write, and nothing is too hostile for
+/// the rest.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn decode_anything(data: &[u8]) {
     if let Some(hello) = Hello::decode(data) {
@@ -323,7 +332,8 @@ mod tests {
             run_with(&invite(7, WORDS_SAID)).0.key,
             "fresh each time"
         );
-        // A member that asks for invite 7 is passed on as if it had asked for 8, where the words happen to be the same.
+        // A member that asks for invite 7 is passed on as if it had asked for 8, where the words
+        // happen to be the same.
         let renumber = |hello: &mut Vec<u8>| hello[MAGIC.len() + 3] = 8;
         let moved = run(&invite(7, WORDS_SAID), renumber, untouched).unwrap();
         assert_ne!(moved.0.key, moved.1.key);

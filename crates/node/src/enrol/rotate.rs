@@ -1,7 +1,8 @@
 //! The member's side of a change of its key.
 //!
-//! The new key is made here, kept beside the old one (`identity.next`), and never leaves. The membership changes in two steps, each whole
-//! or not at all: the certificate in the database, then the key's file. A start that finds only the first done does the second.
+//! The new key is made here, kept beside the old one (`identity.next`), and never leaves. The
+//! membership changes in two steps, each whole or not at all: the certificate in the database, then
+//! the key's file. A start that finds only the first done does the second.
 
 use std::io;
 use std::net::SocketAddr;
@@ -123,7 +124,8 @@ impl RotateError {
     }
 }
 
-/// The key that the membership's certificate names. If the certificate has been replaced and the key's file has not, that is done now.
+/// The key that the membership's certificate names. If the certificate has been replaced and the
+/// key's file has not, that is done now.
 pub(crate) fn load_identity(
     home: &Path,
     own: &Certificate,
@@ -181,7 +183,8 @@ impl Rotation {
         certificate.member() == self.new.member()
     }
 
-    /// Asks the authority, where the ring's DNS says that it is. Asked again, it gives the same answer again.
+    /// Asks the authority, where the ring's DNS says that it is. Asked again, it gives the same
+    /// answer again.
     pub(crate) async fn ask(
         &self,
         resolver: Option<SocketAddr>,
@@ -246,7 +249,8 @@ impl Rotation {
             true => known,
             false => statement,
         };
-        // With the certificate the change is made: whatever happens from here on, a start finishes it.
+        // With the certificate the change is made: whatever happens from here on, a start finishes
+        // it.
         state.set_certificate(certificate, newest)?;
         let (next, path) = (
             home::next_identity_path(&self.home),
@@ -276,7 +280,8 @@ fn membership(home: &Path) -> Result<(State, Membership), RotateError> {
     Ok((state, membership))
 }
 
-/// Makes the request of the member whose home is `home`, to be taken to the ring's owner. Its next key is made, and kept for the reply.
+/// Makes the request of the member whose home is `home`, to be taken to the ring's owner. Its next
+/// key is made, and kept for the reply.
 ///
 /// # Errors
 /// When the home is no member's, or cannot be written.

@@ -115,7 +115,8 @@ impl Enrolling {
         let (remote, mut channel) = channel::accept_rotation(stream, secret, first).await?;
         let request: ByteVec = channel.receive().await?;
         let request = RotationRequest::decode(&request)?;
-        // Its signature says that the member wants this, the handshake that it wants it now: a request that was copied is of no use here.
+        // Its signature says that the member wants this, the handshake that it wants it now: a
+        // request that was copied is of no use here.
         if noise_public(&request.member()) != Some(remote) {
             return Err(ChannelError::BadKey.into());
         }

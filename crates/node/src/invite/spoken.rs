@@ -1,8 +1,10 @@
-//! A spoken invite: a number and three words, short enough to be read aloud. It stands for the long one.
+//! A spoken invite: a number and three words, short enough to be read aloud. It stands for the long
+//! one.
 //!
-//! `7-crackdown-adviser-ragtime@ring.example.org`: the number says which invite is meant and is no secret, the words are 24 secret
-//! bits, and what follows the `@` is the ring's domain, whose DNS says where to enrol. So few bits are enough because nobody
-//! can try words without the authority (see `crate::enrol::pake`), which lets three wrong ones pass.
+//! `7-crackdown-adviser-ragtime@ring.example.org`: the number says which invite is meant and is no
+//! secret, the words are 24 secret bits, and what follows the `@` is the ring's domain, whose DNS
+//! says where to enrol. So few bits are enough because nobody can try words without the authority
+//! (see `crate::enrol::pake`), which lets three wrong ones pass.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +18,8 @@ use crate::zone::is_domain;
 /// Words of a spoken invite, eight bits each.
 pub(crate) const WORDS: usize = 3;
 
-/// Letters from which on the beginning of a word may stand for it, if no other word of the list begins so.
+/// Letters from which on the beginning of a word may stand for it, if no other word of the list
+/// begins so.
 const BEGINNING: usize = 3;
 
 /// Why a text is no spoken invite.
@@ -110,7 +113,8 @@ fn meant(written: &str, place: usize) -> Option<u8> {
 impl FromStr for SpokenInvite {
     type Err = InvalidSpoken;
 
-    /// Takes what people type: either case, any mixture of hyphens, commas, dots and white space between the words, and words cut short.
+    /// Takes what people type: either case, any mixture of hyphens, commas, dots and white space
+    /// between the words, and words cut short.
     fn from_str(text: &str) -> Result<SpokenInvite, InvalidSpoken> {
         if text.len() > INVITE_TEXT {
             return Err(InvalidSpoken::Number);

@@ -1,8 +1,9 @@
 //! The words of spoken invites: the PGP word list, made to be told apart over a bad telephone line.
 //!
-//! Patrick Juola and Philip Zimmermann chose the words in 1995, by a measure of how far apart they sound. The transcription is
-//! that of magic-wormhole (`wormhole/_wordlist.py`, Copyright (c) 2015 Brian Warner, MIT licence), in lower case. A word says
-//! by its number of syllables at which kind of place it stands, so that two that were swapped are noticed.
+//! Patrick Juola and Philip Zimmermann chose the words in 1995, by a measure of how far apart they
+//! sound. The transcription is that of magic-wormhole (`wormhole/_wordlist.py`, Copyright (c) 2015
+//! Brian Warner, MIT licence), in lower case. A word says by its number of syllables at which kind
+//! of place it stands, so that two that were swapped are noticed.
 
 /// Of two syllables, for the first and every second word after it.
 pub(super) const EVEN: [&str; 256] = [

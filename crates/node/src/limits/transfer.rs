@@ -9,7 +9,8 @@ pub const TRANSFER_HISTORY: usize = 1_000;
 
 /// Files received at once.
 ///
-/// Source: each holds two open files, a thread and 1 MiB. Past it offers are refused with "try later".
+/// Source: each holds two open files, a thread and 1 MiB. Past it offers are refused with "try
+/// later".
 pub const RECEIVES: usize = 64;
 
 /// Files sent at once.
@@ -19,7 +20,8 @@ pub const SENDS: usize = 64;
 
 /// Transfers that wait or run.
 ///
-/// Source: more than a person queues; each costs a task and a row on disk. Past it new ones are refused.
+/// Source: more than a person queues; each costs a task and a row on disk. Past it new ones are
+/// refused.
 pub const QUEUED_SENDS: usize = 1_000;
 
 /// Pause before a transfer's second attempt; doubled after each further one that brought nothing.
@@ -34,43 +36,51 @@ pub const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
 /// How long the content of a transfer may stand still, however few places are left.
 ///
-/// Source: a transfer of priority 0 may have to wait for others for minutes. Past it the attempt ends and is repeated, unless there is
-/// room for it ([`STALL_TIME_WITH_ROOM`]).
+/// Source: a transfer of priority 0 may have to wait for others for minutes. Past it the attempt
+/// ends and is repeated, unless there is room for it ([`STALL_TIME_WITH_ROOM`]).
 pub const STALL_TIME: Duration = Duration::from_secs(300);
 
-/// The same for a transfer that others hold back, while half of the places are free: of [`SENDS`] at the sender, of [`RECEIVES`] and of
-/// [`ACTIVE_RECEIVES_PER_MEMBER`] at the receiver, which cannot know who holds it back.
+/// The same for a transfer that others hold back, while half of the places are free: of [`SENDS`]
+/// at the sender, of [`RECEIVES`] and of [`ACTIVE_RECEIVES_PER_MEMBER`] at the receiver, which
+/// cannot know who holds it back.
 ///
-/// Source: others come before priority 0 for as long as a working day and its backups last. The free half is for those who come meanwhile.
-/// A peer that answers nothing at all is noticed within QUIC's idle time. Past it the attempt ends and is repeated.
+/// Source: others come before priority 0 for as long as a working day and its backups last. The
+/// free half is for those who come meanwhile. A peer that answers nothing at all is noticed within
+/// QUIC's idle time. Past it the attempt ends and is repeated.
 pub const STALL_TIME_WITH_ROOM: Duration = Duration::from_secs(86_400);
 
 /// How often it is looked whether a transfer that stands still may keep its place.
 ///
-/// Source: half of the places are free until then; costs a wake-up. One that makes way does so this much later.
+/// Source: half of the places are free until then; costs a wake-up. One that makes way does so this
+/// much later.
 pub const STALL_LOOK: Duration = Duration::from_secs(2);
 
 /// Files of one member that are on their way in, running or waiting.
 ///
-/// Source: a person sends a folder's worth at once. Past it further offers are refused with "try later".
+/// Source: a person sends a folder's worth at once. Past it further offers are refused with "try
+/// later".
 pub const RECEIVES_PER_MEMBER: usize = 128;
 
 /// Files of one member that are received at once.
 ///
-/// Source: a quarter of [`RECEIVES`], so that one member leaves room for others. Past it offers are refused with "try later".
+/// Source: a quarter of [`RECEIVES`], so that one member leaves room for others. Past it offers are
+/// refused with "try later".
 pub const ACTIVE_RECEIVES_PER_MEMBER: usize = 16;
 
 /// Connections for transfers that one member may have open.
 ///
-/// Source: as many as it may use ([`ACTIVE_RECEIVES_PER_MEMBER`]), and as many that are ending or testing an address. Past it new ones are closed.
+/// Source: as many as it may use ([`ACTIVE_RECEIVES_PER_MEMBER`]), and as many that are ending or
+/// testing an address. Past it new ones are closed.
 pub const CONNECTIONS_PER_MEMBER: usize = 2 * ACTIVE_RECEIVES_PER_MEMBER;
 
 /// How long a partly received file waits for its sender.
 ///
-/// Source: a machine may be off for a holiday. Past it the part is removed and the transfer has failed.
+/// Source: a machine may be off for a holiday. Past it the part is removed and the transfer has
+/// failed.
 pub const WAITING_RECEIVE_TIME: Duration = Duration::from_secs(30 * 86_400);
 
 /// How often it is looked by which interface a transfer leaves, where interfaces have caps.
 ///
-/// Source: as long as it takes to notice that a cable was pulled. A transfer that moves sooner is under the other cap for this long.
+/// Source: as long as it takes to notice that a cable was pulled. A transfer that moves sooner is
+/// under the other cap for this long.
 pub const ROUTE_LOOK: Duration = Duration::from_secs(2);

@@ -1,10 +1,12 @@
-//! Whether a handshake is worth public-key work. Under load strangers have to show a cookie first: that they get what goes to the address
-//! they claim.
+//! Whether a handshake is worth public-key work. Under load strangers have to show a cookie first:
+//! that they get what goes to the address they claim.
 //!
-//! As in WireGuard (§5.3 of its paper) and QUIC (RFC 9000 §8.1.2) nothing is kept for whoever asks: the cookie is a keyed hash of the address,
-//! and the key changes. Only UDP needs it. Over TCP, WebSocket and QUIC the address has been proved by the connection; a relayed handshake
-//! comes from an admitted router; mail and programs of the operator's own have no addresses that prove anything, and a cookie by mail would
-//! take as long as a handshake. All of these have a limit for each source instead, which holds after the cookie for UDP, too.
+//! As in WireGuard (§5.3 of its paper) and QUIC (RFC 9000 §8.1.2) nothing is kept for whoever asks:
+//! the cookie is a keyed hash of the address, and the key changes. Only UDP needs it. Over TCP,
+//! WebSocket and QUIC the address has been proved by the connection; a relayed handshake comes from
+//! an admitted router; mail and programs of the operator's own have no addresses that prove
+//! anything, and a cookie by mail would take as long as a handshake. All of these have a limit for
+//! each source instead, which holds after the cookie for UDP, too.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -141,7 +143,8 @@ impl Gate {
 
     fn renew_secrets(&mut self, now: Instant, rng: &mut impl rand::Rng) {
         let age = self.since.map(|since| now.saturating_duration_since(since));
-        // Cookies of the secret before are still good, but not those of one that has not been used for so long.
+        // Cookies of the secret before are still good, but not those of one that has not been used
+        // for so long.
         let times = match age {
             Some(age) if age < COOKIE_SECRET_TIME => return,
             Some(age) if age < COOKIE_SECRET_TIME * 2 => 1,

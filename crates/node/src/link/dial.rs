@@ -13,7 +13,8 @@ use crate::limits::{COOKIES_TAKEN, MAIL_HANDSHAKE, OLD_SESSION};
 
 /// The same for a handshake that is to make a link.
 const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
-/// Pause after the first attempts to reach a peer: one for each address, so that one that is blocked delays little.
+/// Pause after the first attempts to reach a peer: one for each address, so that one that is
+/// blocked delays little.
 const NEXT_ADDRESS: Duration = Duration::from_millis(300);
 /// How long an answer is waited for where no other attempt is to follow.
 const ONLY_ADDRESS: Duration = Duration::from_secs(3);
@@ -39,7 +40,8 @@ pub(super) struct Dial {
     once: Vec<Address>,
     attempts: usize,
     mailed: bool,
-    /// The addresses that something has gone to, the cookie that came from there, and how many have.
+    /// The addresses that something has gone to, the cookie that came from there, and how many
+    /// have.
     sent_to: BTreeMap<Address, (Cookie, u32)>,
 }
 
@@ -77,7 +79,8 @@ impl Dial {
         packet.encode()
     }
 
-    /// The peer at `from` wants to see `cookie`; gives what goes there now. None if this is not about what we have sent there last.
+    /// The peer at `from` wants to see `cookie`; gives what goes there now. None if this is not
+    /// about what we have sent there last.
     pub(super) fn take_cookie(
         &mut self,
         from: &Address,
@@ -113,8 +116,9 @@ impl Dial {
         self.due = now;
     }
 
-    /// Where to send the initiation now; each address in turn, cheapest first. After the last attempt over something faster one goes
-    /// out by mail, if there is a mailbox, and is waited for.
+    /// Where to send the initiation now; each address in turn, cheapest first. After the last
+    /// attempt over something faster one goes out by mail, if there is a mailbox, and is waited
+    /// for.
     pub(super) fn next_attempt(&mut self, now: Instant) -> Option<(Address, Vec<u8>)> {
         if let Some(address) = self.once.pop() {
             let last = self.once.is_empty() && self.addresses.is_empty();
@@ -174,7 +178,8 @@ impl HalfOpen {
         self.initiation.0 == sender && self.initiation.1 == blake3::hash(noise)
     }
 
-    /// How long an answered handshake waits for its first message. `again`: the old keys serve meanwhile.
+    /// How long an answered handshake waits for its first message. `again`: the old keys serve
+    /// meanwhile.
     pub(super) fn patience(path: &Address, again: bool) -> Duration {
         match (is_mail(path), again) {
             (true, _) => MAIL_HANDSHAKE,

@@ -31,8 +31,8 @@ const FOREIGN: &str = match cfg!(feature = "insecure") {
 };
 
 impl Links {
-    /// Begins a handshake with the holder of `certificate` at `addresses`, cheapest first. One that is under way tries the addresses
-    /// that are new to it as well.
+    /// Begins a handshake with the holder of `certificate` at `addresses`, cheapest first. One that
+    /// is under way tries the addresses that are new to it as well.
     pub(crate) fn connect(
         &mut self,
         now: Instant,
@@ -53,7 +53,8 @@ impl Links {
         self.dial(now, member, addresses);
     }
 
-    /// As [`Links::connect`], where others only say that the peer is at `vouched`: these may be a stranger's, and get one packet each.
+    /// As [`Links::connect`], where others only say that the peer is at `vouched`: these may be a
+    /// stranger's, and get one packet each.
     pub(crate) fn connect_vouched(
         &mut self,
         now: Instant,
@@ -248,7 +249,8 @@ impl Links {
         }
     }
 
-    /// A build that differs from ours in whether links are encrypted has sent a handshake: there is no link with it.
+    /// A build that differs from ours in whether links are encrypted has sent a handshake: there is
+    /// no link with it.
     pub(super) fn handle_foreign(&mut self, now: Instant, path: Address, bytes: &[u8]) {
         self.counters.handshakes_foreign += 1;
         if self
@@ -335,7 +337,8 @@ impl Links {
         true
     }
 
-    /// A handshake has succeeded. `newest`: the newest session that the peer knows of; 0 if it knows of none.
+    /// A handshake has succeeded. `newest`: the newest session that the peer knows of; 0 if it
+    /// knows of none.
     pub(super) fn establish(
         &mut self,
         now: Instant,
@@ -346,7 +349,8 @@ impl Links {
     ) {
         self.counters.handshakes += 1;
         self.indices.insert(session.local(), member);
-        // Whoever knows of no session has forgotten everything; otherwise these are new keys, and nothing else changes.
+        // Whoever knows of no session has forgotten everything; otherwise these are new keys, and
+        // nothing else changes.
         let anew = !self.peer(now, member).is_up() || newest == 0;
         self.counters.rekeys += u64::from(!anew);
         let bounds = self.bounds.clone();
@@ -379,8 +383,9 @@ impl Links {
         }
     }
 
-    /// Somebody at `path` says that it does not know our session: the peer has restarted, or it is a lie.
-    /// Either way a new handshake does no harm; the old session stays until that has succeeded.
+    /// Somebody at `path` says that it does not know our session: the peer has restarted, or it is
+    /// a lie. Either way a new handshake does no harm; the old session stays until that has
+    /// succeeded.
     pub(super) fn handle_unknown(&mut self, now: Instant, path: &Address, receiver: u32) {
         let found = self
             .peers

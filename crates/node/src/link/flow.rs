@@ -1,8 +1,10 @@
-//! How fast messages of applications may leave, so that neither the path nor the receiver loses them.
+//! How fast messages of applications may leave, so that neither the path nor the receiver loses
+//! them.
 //!
-//! The receiver reports which packets have come ([`Arrivals`]); the sender's [`Flow`] keeps no more under way than the
-//! controller of `ringway-dtl` allows for the path, and than the receiver's buffers hold. The window belongs to the path: another path
-//! begins anew, another session goes on with it.
+//! The receiver reports which packets have come ([`Arrivals`]); the sender's [`Flow`] keeps no more
+//! under way than the controller of `ringway-dtl` allows for the path, and than the receiver's
+//! buffers hold. The window belongs to the path: another path begins anew, another session goes on
+//! with it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -64,7 +66,8 @@ struct Sent {
 #[derive(Debug)]
 pub(super) struct Flow {
     controller: Controller,
-    /// The peer's names for the sessions that packets were sent over, the newest last, and the number of each one's first packet.
+    /// The peer's names for the sessions that packets were sent over, the newest last, and the
+    /// number of each one's first packet.
     sessions: VecDeque<(u32, u64)>,
     /// The number of the next packet, at least.
     next: u64,
@@ -123,8 +126,8 @@ impl Flow {
         self.in_flight < window && self.under_way.len() < FLOW_PACKETS
     }
 
-    /// The receiver's room holds what comes while its process is away for [`RECEIVER_PAUSE`]; over a longer way more is
-    /// under way than arrives in that time.
+    /// The receiver's room holds what comes while its process is away for [`RECEIVER_PAUSE`]; over
+    /// a longer way more is under way than arrives in that time.
     fn room_now(&self) -> u64 {
         let srtt = self.controller.report().srtt.unwrap_or_default();
         let stretch = (srtt.as_secs_f64() / RECEIVER_PAUSE.as_secs_f64()).max(1.0);
@@ -174,7 +177,8 @@ impl Flow {
         });
     }
 
-    /// The receiver has reported. Lies about what has come only make the liar's own messages come too fast.
+    /// The receiver has reported. Lies about what has come only make the liar's own messages come
+    /// too fast.
     pub(super) fn reported(&mut self, now: Instant, report: &Report) {
         let known = |(session, _): &&(u32, u64)| *session == report.session;
         let Some((session, first)) = self.sessions.iter().find(known).copied() else {
@@ -240,7 +244,8 @@ impl Flow {
         }
     }
 
-    /// When to look again, if the pace or silence holds packets back. `waiting`: something waits to be sent.
+    /// When to look again, if the pace or silence holds packets back. `waiting`: something waits to
+    /// be sent.
     pub(super) fn poll_timeout(&self, waiting: bool) -> Option<Instant> {
         let silence = (!self.under_way.is_empty()).then(|| self.progress + self.patience());
         let owed = (waiting && self.allowance <= 0.0)

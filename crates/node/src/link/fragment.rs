@@ -8,7 +8,8 @@ use crate::limits::{FRAGMENTS, REASSEMBLIES};
 /// Bytes of a packet around a fragment: header, tag and CBOR.
 const AROUND: usize = 64;
 
-/// Pieces of an encoded message, each of which fits into a packet of `mtu` bytes; none if it would take too many.
+/// Pieces of an encoded message, each of which fits into a packet of `mtu` bytes; none if it would
+/// take too many.
 pub(super) fn split(encoded: &[u8], id: u32, mtu: usize) -> Option<Vec<LinkMessage>> {
     let room = mtu.saturating_sub(AROUND).max(1);
     let count = u8::try_from(encoded.len().div_ceil(room)).ok()?;

@@ -32,7 +32,8 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Encrypts into `place`, which is [`noise::TAG`] longer than `plain`. False if that failed; nothing is shown then.
+    /// Encrypts into `place`, which is [`noise::TAG`] longer than `plain`. False if that failed;
+    /// nothing is shown then.
     pub(super) fn seal(&self, counter: u64, around: &[u8], plain: &[u8], place: &mut [u8]) -> bool {
         use snow::types::Cipher as _;
         let sealed = plain.len() + noise::TAG;
@@ -89,7 +90,8 @@ impl Initiator {
 
     /// Takes the response; gives what the responder shows.
     ///
-    /// A response that does not verify leaves the initiator as it was, so that a forged one cannot end the handshake.
+    /// A response that does not verify leaves the initiator as it was, so that a forged one cannot
+    /// end the handshake.
     pub(super) fn finish(&mut self, message: &[u8]) -> Result<Shown, HandshakeFailed> {
         read(&mut self.noise, message)
     }
@@ -100,7 +102,8 @@ impl Initiator {
     }
 }
 
-/// Reads an initiation: gives what is shown, and the state to answer with. This is where public-key work begins.
+/// Reads an initiation: gives what is shown, and the state to answer with. This is where public-key
+/// work begins.
 pub(super) fn respond(
     identity: &Identity,
     message: &[u8],

@@ -8,7 +8,8 @@ use super::wire::Packet;
 use super::{Event, LinkMessage, Links, flow};
 
 impl Links {
-    /// A packet has come in from `path`. True if a member with a link has sent it: others' words are cheap.
+    /// A packet has come in from `path`. True if a member with a link has sent it: others' words
+    /// are cheap.
     pub(crate) fn handle_packet(&mut self, now: Instant, path: Address, bytes: &[u8]) -> bool {
         match Packet::parse(bytes) {
             Some(Packet::Initiation {
@@ -86,7 +87,8 @@ impl Links {
         true
     }
 
-    /// The first message over a session that we have answered: now the initiator has proven to be there.
+    /// The first message over a session that we have answered: now the initiator has proven to be
+    /// there.
     fn handle_first_data(
         &mut self,
         now: Instant,
@@ -111,7 +113,8 @@ impl Links {
             self.counters.handshakes_refused += 1;
             return false;
         }
-        // The answer went to `half.path` and has arrived; where this packet claims to come from proves nothing.
+        // The answer went to `half.path` and has arrived; where this packet claims to come from
+        // proves nothing.
         self.establish(now, half.path, half.member, half.session, half.newest);
         let place = (receiver, u64::from(counter));
         self.handle_plain(now, &path, half.member, place, &plain);

@@ -187,7 +187,8 @@ impl Peer {
         newest.is_some_and(|session| session.wants_rekey(now, bounds, by_mail))
     }
 
-    /// Notes that new keys are wanted; gives the path to get them over, unless they are on their way or were just asked for.
+    /// Notes that new keys are wanted; gives the path to get them over, unless they are on their
+    /// way or were just asked for.
     pub(super) fn rekeying(&mut self, now: Instant, pause: Duration) -> Option<Address> {
         let too_soon = self.last_rekey.is_some_and(|last| now < last + pause);
         if self.is_dialling() || too_soon {
@@ -198,7 +199,8 @@ impl Peer {
         Some(path)
     }
 
-    /// The path over which the peer has to be told that its answer has come: nothing has arrived over the newest session.
+    /// The path over which the peer has to be told that its answer has come: nothing has arrived
+    /// over the newest session.
     pub(super) fn unconfirmed(&self) -> Option<&Address> {
         let newest = self.sessions.front().filter(|_| self.sessions.len() > 1)?;
         let path = self.path().filter(|path| !is_mail(path))?;
@@ -254,7 +256,8 @@ impl Peer {
     /// Why it was dropped.
     pub(super) fn enqueue(&mut self, now: Instant, message: &LinkMessage) -> Result<(), Dropped> {
         let (encoded, mtu) = (message.encode(), self.paths.mtu());
-        // What tests a path asks for its own answer; an answer asks for none, or both sides would never rest.
+        // What tests a path asks for its own answer; an answer asks for none, or both sides would
+        // never rest.
         if message.wants_a_working_path() {
             self.paths.sent(now);
         }
@@ -284,7 +287,8 @@ impl Peer {
         self.paths.sent(now);
     }
 
-    /// The next packet for the path in use. `room`: bytes that may be under way to us from this peer.
+    /// The next packet for the path in use. `room`: bytes that may be under way to us from this
+    /// peer.
     pub(super) fn next_packet(
         &mut self,
         now: Instant,
@@ -548,7 +552,8 @@ impl Peer {
             self.next_look = now + LINK_LOOK;
         }
         if !self.is_up() {
-            // A dial that has ended has taken the link with it; without either there is nothing to keep.
+            // A dial that has ended has taken the link with it; without either there is nothing to
+            // keep.
             return match self.dial {
                 Some(_) => Look::Probes(Vec::new()),
                 None => Look::Dead,

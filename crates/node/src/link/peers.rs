@@ -1,7 +1,9 @@
-//! All peers, when each wants to be looked at, and who has something to send: whoever has been changed is asked anew, and nobody else, because
-//! a router has hundreds of links and something to do on few of them at a time.
+//! All peers, when each wants to be looked at, and who has something to send: whoever has been
+//! changed is asked anew, and nobody else, because a router has hundreds of links and something to
+//! do on few of them at a time.
 //!
-//! Each packet asks for its peer several times. So a peer is found by a hash of its id, and everything else about it by its place.
+//! Each packet asks for its peer several times. So a peer is found by a hash of its id, and
+//! everything else about it by its place.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;

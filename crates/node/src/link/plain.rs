@@ -1,7 +1,8 @@
-//! In place of `handshake`, in builds with the feature `insecure`: the same messages, with nothing encrypted and nobody's key proved.
+//! In place of `handshake`, in builds with the feature `insecure`: the same messages, with nothing
+//! encrypted and nobody's key proved.
 //!
-//! For benchmarks of what encryption costs, and for nothing else. Handshakes of such builds have numbers of their own, so that no other build
-//! has a link with them.
+//! For benchmarks of what encryption costs, and for nothing else. Handshakes of such builds have
+//! numbers of their own, so that no other build has a link with them.
 
 use ringway_transport::MemberId;
 

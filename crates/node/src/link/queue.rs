@@ -1,7 +1,8 @@
 //! What waits to be sent to one peer. Small messages share a packet.
 //!
-//! A packet leaves when it is full or when the first message in it has waited for the time that its path's latency is worth
-//! ([`gather_time`]). Messages of applications leave only as fast as [`super::flow::Flow`] allows; all others at once.
+//! A packet leaves when it is full or when the first message in it has waited for the time that its
+//! path's latency is worth ([`gather_time`]). Messages of applications leave only as fast as
+//! [`super::flow::Flow`] allows; all others at once.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,8 +11,8 @@ use ringway_transport::LatencyClass;
 
 use crate::limits::{GATHER_SECONDS, LINK_QUEUE_BYTES, PACED_QUEUE_BYTES};
 
-/// How long a message may wait for others to share its packet. On fast paths it waits for nothing but the end of the round
-/// in which it was made.
+/// How long a message may wait for others to share its packet. On fast paths it waits for nothing
+/// but the end of the round in which it was made.
 pub(super) fn gather_time(latency: LatencyClass) -> Duration {
     match latency {
         LatencyClass::Seconds => GATHER_SECONDS,
@@ -42,7 +43,8 @@ impl Line {
     /// Moves messages to the end of `plain` as long as the next one fits; true if any was moved.
     fn fill(&mut self, plain: &mut Vec<u8>, room: usize) -> bool {
         let mut moved = false;
-        // A message that is longer than a whole packet goes alone: the path has become narrower since it was cut.
+        // A message that is longer than a whole packet goes alone: the path has become narrower
+        // since it was cut.
         while let Some(next) = self.messages.front()
             && (plain.is_empty() || plain.len() + next.len() <= room)
         {
@@ -134,8 +136,8 @@ impl Queue {
         waiting > 0 && (is_due || waiting >= room)
     }
 
-    /// The next packet's content of at most `room` bytes, if one is due or can be filled. Messages of applications join
-    /// only with `may_pace`.
+    /// The next packet's content of at most `room` bytes, if one is due or can be filled. Messages
+    /// of applications join only with `may_pace`.
     pub(super) fn pack(&mut self, now: Instant, room: usize, may_pace: bool) -> Option<Packed> {
         if !self.can_pack(now, room, may_pace) {
             return None;

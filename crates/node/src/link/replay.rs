@@ -22,7 +22,8 @@ impl Default for ReplayWindow {
 }
 
 impl ReplayWindow {
-    /// True if `counter` is neither seen nor too old. Look before decryption, so that a replay costs nothing.
+    /// True if `counter` is neither seen nor too old. Look before decryption, so that a replay
+    /// costs nothing.
     pub(crate) fn is_fresh(&self, counter: u64) -> bool {
         if counter >= self.next {
             return true;

@@ -65,7 +65,8 @@ pub(super) struct Names {
     pub(super) initiator: bool,
 }
 
-/// What is authenticated beside a message's content: the packet's header, with session, epoch and counter, who sends, and to whom.
+/// What is authenticated beside a message's content: the packet's header, with session, epoch and
+/// counter, who sends, and to whom.
 #[derive(Clone, Copy, Debug)]
 struct Around([u8; DATA_HEADER + 64]);
 
@@ -173,7 +174,8 @@ impl Session {
         seen
     }
 
-    /// The messages in a data packet of `epoch`, or none if it is a replay, too late, or does not verify.
+    /// The messages in a data packet of `epoch`, or none if it is a replay, too late, or does not
+    /// verify.
     pub(super) fn open(
         &mut self,
         now: Instant,
@@ -208,8 +210,8 @@ impl Session {
         old || now >= self.since + bounds.time
     }
 
-    /// Whether a session in use should be followed by another. Whoever has begun it begins the next; the other side only if that does not
-    /// happen for a quarter as long again.
+    /// Whether a session in use should be followed by another. Whoever has begun it begins the
+    /// next; the other side only if that does not happen for a quarter as long again.
     pub(super) fn wants_rekey(&self, now: Instant, bounds: &KeyBounds, by_mail: bool) -> bool {
         let after = match by_mail {
             true => bounds.mail_rekey_after,
@@ -222,7 +224,8 @@ impl Session {
             || self.sent_bytes >= late(bounds.rekey_bytes)
     }
 
-    /// True in the last quarter of its time: a link that is only kept needs new keys now, or it ends.
+    /// True in the last quarter of its time: a link that is only kept needs new keys now, or it
+    /// ends.
     pub(super) fn ends_soon(&self, now: Instant, bounds: &KeyBounds) -> bool {
         now >= self.since + bounds.time / 4 * 3
     }

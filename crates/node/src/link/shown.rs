@@ -1,8 +1,9 @@
 //! What each side shows the other in a handshake, and the epoch that follows from it.
 //!
-//! A link's sessions are numbered: their epochs. Each side says the number of its newest session with the other, and the new one
-//! gets a higher number than both. Sessions that both begin at once have different numbers: even ones are begun by the member whose id is
-//! smaller, odd ones by the other. So both sides agree which one is the newest.
+//! A link's sessions are numbered: their epochs. Each side says the number of its newest session
+//! with the other, and the new one gets a higher number than both. Sessions that both begin at once
+//! have different numbers: even ones are begun by the member whose id is smaller, odd ones by the
+//! other. So both sides agree which one is the newest.
 
 use ringway_transport::MemberId;
 
@@ -11,7 +12,8 @@ use crate::limits::CERTIFICATE_BYTES;
 /// A handshake's payload: newest epoch as u32, big-endian, and the certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shown {
-    /// Epoch of the newest session with the other; 0 if there is none. So whoever has restarted says so.
+    /// Epoch of the newest session with the other; 0 if there is none. So whoever has restarted
+    /// says so.
     pub(super) newest: u32,
     pub(super) certificate: Vec<u8>,
 }
@@ -36,7 +38,8 @@ impl Shown {
     }
 }
 
-/// The epoch of a session that `initiator` begins with `responder`, of which each has said its newest. None past the last number.
+/// The epoch of a session that `initiator` begins with `responder`, of which each has said its
+/// newest. None past the last number.
 pub(super) fn next_epoch(
     newest: (u32, u32),
     initiator: &MemberId,

@@ -179,7 +179,8 @@ async fn what_another_member_answers_to_a_ping_passed_on_proves_nothing() {
     mallory.hello(&oslo, &[limas.clone(), own.clone()]).await;
     let ping = mallory.pinged().await;
     assert_eq!(ping.address, own, "the other one went to lima");
-    // The owner of the address is asked by the challenge that came for mallory, in oslo's name and in its own.
+    // The owner of the address is asked by the challenge that came for mallory, in oslo's name and
+    // in its own.
     let passed_on = Ping {
         target: lima.certificate.member(),
         address: limas.clone(),

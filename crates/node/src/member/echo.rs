@@ -78,8 +78,8 @@ impl Runtime {
         self.send_echoes(now);
     }
 
-    /// Sends the echoes whose link is up now: the time that a handshake takes is no round trip. Those that left over a path that is not
-    /// used any more leave again, under another number.
+    /// Sends the echoes whose link is up now: the time that a handshake takes is no round trip.
+    /// Those that left over a path that is not used any more leave again, under another number.
     pub(super) fn send_echoes(&mut self, now: Instant) {
         let due = self.echoes.waiting.iter().filter(|(_, waiting)| {
             let path = self.links.path(&waiting.member());
@@ -188,7 +188,8 @@ impl Runtime {
             let Some(waiting) = self.echoes.waiting.remove(&number) else {
                 continue;
             };
-            // A link over which something comes while the echo is lost is another finding than one over which nothing does.
+            // A link over which something comes while the echo is lost is another finding than one
+            // over which nothing does.
             let heard = self.links.up().any(|(member, peer)| {
                 *member == waiting.member() && peer.last_heard() >= waiting.since
             });

@@ -40,7 +40,8 @@ impl Runtime {
             LinkMessage::Hello(bytes) => self.take_hello(now, member, &bytes),
             LinkMessage::Ping(bytes) => {
                 let ping = ringway_transport::Ping::decode(&bytes).ok();
-                // Nobody is answered in another's name: it would only serve whoever passes PINGs on.
+                // Nobody is answered in another's name: it would only serve whoever passes PINGs
+                // on.
                 let ping = ping.filter(|ping| ping.challenger == member);
                 let pong =
                     ping.and_then(|ping| self.validator.handle_ping(now, &ping, &self.identity));

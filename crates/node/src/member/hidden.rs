@@ -1,4 +1,5 @@
-//! A leaf that hides its address (`node.hide_address`): it sends to nobody directly but to its parents, and those stay the same.
+//! A leaf that hides its address (`node.hide_address`): it sends to nobody directly but to its
+//! parents, and those stay the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,8 @@ const DIALS: u32 = 5;
 pub(super) struct Hidden {
     /// The only addresses that packets go to directly: those by which its parents are dialled.
     direct: BTreeSet<Address>,
-    /// How often each of the routers has been dialled without an answer. As few as routers are known.
+    /// How often each of the routers has been dialled without an answer. As few as routers are
+    /// known.
     dials: BTreeMap<MemberId, u32>,
 }
 
@@ -33,8 +35,8 @@ impl Hidden {
         self.direct.extend(addresses);
     }
 
-    /// Routers in the order in which `me` asks them. It is the same after every start, so that few of them ever see where we are;
-    /// who does not answer comes later.
+    /// Routers in the order in which `me` asks them. It is the same after every start, so that few
+    /// of them ever see where we are; who does not answer comes later.
     pub(super) fn in_order(
         &mut self,
         me: &MemberId,

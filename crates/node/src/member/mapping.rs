@@ -1,7 +1,8 @@
-//! A port of the home router that leads to this leaf, where the router gives one: by PCP or NAT-PMP (RFC 6887, RFC 6886).
+//! A port of the home router that leads to this leaf, where the router gives one: by PCP or NAT-PMP
+//! (RFC 6887, RFC 6886).
 //!
-//! Nobody is asked before a parent has heard us from a public address that is not our own: on loopback, at a site with its own
-//! router, or without a NAT nothing is sent.
+//! Nobody is asked before a parent has heard us from a public address that is not our own: on
+//! loopback, at a site with its own router, or without a NAT nothing is sent.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -52,7 +53,8 @@ impl PortMapping {
         }
     }
 
-    /// A parent hears us from here: asks the home router for a port, if that shows that there may be one.
+    /// A parent hears us from here: asks the home router for a port, if that shows that there may
+    /// be one.
     pub(super) fn heard_from(&mut self, address: &Address) {
         let Some(port) = self.port else {
             return;
@@ -91,7 +93,8 @@ impl PortMapping {
     }
 }
 
-/// True if the way to the Internet leaves from another address than the one from which we are heard.
+/// True if the way to the Internet leaves from another address than the one from which we are
+/// heard.
 fn is_translated(heard_from: SocketAddr) -> bool {
     heard_from.is_ipv4() && local_address(heard_from).is_ok_and(|local| local != heard_from.ip())
 }
@@ -173,7 +176,8 @@ fn gateway() -> Option<Ipv4Addr> {
     table.lines().skip(1).find_map(gateway_of)
 }
 
-/// A line of `/proc/net/route`: interface, destination, gateway, flags and more, in hexadecimal as the machine keeps them.
+/// A line of `/proc/net/route`: interface, destination, gateway, flags and more, in hexadecimal as
+/// the machine keeps them.
 fn gateway_of(line: &str) -> Option<Ipv4Addr> {
     /// `RTF_GATEWAY` of `<linux/route.h>`.
     const VIA_GATEWAY: u32 = 2;

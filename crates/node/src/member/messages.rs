@@ -1,4 +1,5 @@
-//! Messages of applications: handed over here, sent as fast as the link takes them. Unreliable and unordered.
+//! Messages of applications: handed over here, sent as fast as the link takes them. Unreliable and
+//! unordered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ pub struct MessageSender {
 }
 
 impl MessageSender {
-    /// Hands a message over, as soon as there is room. It may be lost on the way, and is if the member cannot be reached.
+    /// Hands a message over, as soon as there is room. It may be lost on the way, and is if the
+    /// member cannot be reached.
     ///
     /// False once this member stops.
     pub async fn send(&self, message: Bytes) -> bool {

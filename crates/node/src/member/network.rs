@@ -191,7 +191,8 @@ impl Network {
         self.relay_rate
     }
 
-    /// The UDP port for which the home router may be asked for another, unless the user does not want that.
+    /// The UDP port for which the home router may be asked for another, unless the user does not
+    /// want that.
     pub(crate) fn mapped_port(&self) -> Option<u16> {
         self.mapped_port
     }
@@ -218,7 +219,8 @@ impl Network {
         hidden.is_none_or(|hidden| hidden.permits(address))
     }
 
-    /// Puts routers into the order in which they are asked to be parents; `up` are parents already. False if any will do.
+    /// Puts routers into the order in which they are asked to be parents; `up` are parents already.
+    /// False if any will do.
     pub(super) fn order_parents(
         &mut self,
         me: &MemberId,
@@ -250,8 +252,9 @@ impl Network {
         self.permits(address) && self.transport(address).is_some()
     }
 
-    /// Where a member can be dialled by what its certificate and our configuration say: cheapest transport first. Without UDP and
-    /// TCP it is tried at the port that a router's QUIC has unless told otherwise.
+    /// Where a member can be dialled by what its certificate and our configuration say: cheapest
+    /// transport first. Without UDP and TCP it is tried at the port that a router's QUIC has
+    /// unless told otherwise.
     pub(super) fn dial_addresses(&self, certificate: &Certificate) -> Vec<Address> {
         let mut all = self.all_dial_addresses(certificate);
         all.retain(|address| self.carries(address));
@@ -274,8 +277,8 @@ impl Network {
         all
     }
 
-    /// A session over which something has come. A member's is kept; a stranger's only for its handshake, so that
-    /// nobody fills the table by sending rubbish.
+    /// A session over which something has come. A member's is kept; a stranger's only for its
+    /// handshake, so that nobody fills the table by sending rubbish.
     pub(super) fn remember(&mut self, now: Instant, session: Session, is_member: bool) {
         let address = session.remote();
         if let Some(held) = self.sessions.get_mut(&address) {
@@ -323,8 +326,9 @@ impl Network {
         stranger.map(|(_, session, _)| session)
     }
 
-    /// Sends packets to one address; connects first where that is needed. What cannot be sent is dropped and counted. True if nothing
-    /// more can go to this address: the peer's connection has ended, and only the peer can make another.
+    /// Sends packets to one address; connects first where that is needed. What cannot be sent is
+    /// dropped and counted. True if nothing more can go to this address: the peer's connection
+    /// has ended, and only the peer can make another.
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -415,8 +419,8 @@ impl Network {
         self.sessions.insert(address, held);
     }
 
-    /// Forgets strangers that stayed strangers; and now and then sessions that have closed, and paths that no link uses. Which those are is
-    /// a long list to make in a large ring.
+    /// Forgets strangers that stayed strangers; and now and then sessions that have closed, and
+    /// paths that no link uses. Which those are is a long list to make in a large ring.
     pub(super) fn tidy(&mut self, now: Instant, in_use: impl FnOnce() -> BTreeSet<Address>) {
         self.strangers
             .retain(|(_, session, since)| !session.is_closed() && now < *since + STRANGER_TIME);
@@ -449,8 +453,8 @@ fn bind_over_links(
     QuicEndpoint::over_messages(identity.signing_key(), allow, options)
 }
 
-/// Lets in whoever is known to be a member. Of anybody else DNS is asked, so that the next attempt may succeed: a member's first
-/// packet to us may come over QUIC.
+/// Lets in whoever is known to be a member. Of anybody else DNS is asked, so that the next attempt
+/// may succeed: a member's first packet to us may come over QUIC.
 fn allow_known(directory: &Arc<Directory>) -> Allow {
     let directory = Arc::clone(directory);
     let places = Arc::new(Semaphore::new(LOOKED_UP));
@@ -473,7 +477,8 @@ fn allow_known(directory: &Arc<Directory>) -> Allow {
     })
 }
 
-/// A router's QUIC port is the one after its address; if that is taken the system chooses, as for a leaf.
+/// A router's QUIC port is the one after its address; if that is taken the system chooses, as for a
+/// leaf.
 fn bind_quic(
     config: &NodeConfig,
     identity: &Identity,

@@ -1,5 +1,5 @@
-//! A leaf's parents: a few routers that it is linked to. They look keys up for it, make it findable, pass packets on to it, and
-//! tell it from which address they hear it.
+//! A leaf's parents: a few routers that it is linked to. They look keys up for it, make it
+//! findable, pass packets on to it, and tell it from which address they hear it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -89,8 +89,9 @@ pub(super) struct Parents {
 }
 
 impl Parents {
-    /// Keeps those of `candidates` that are chosen, and fills up. `by_mail`: only mail leads to them, and each registration is one. One is enough then,
-    /// another one if it does not confirm.
+    /// Keeps those of `candidates` that are chosen, and fills up. `by_mail`: only mail leads to
+    /// them, and each registration is one. One is enough then, another one if it does not
+    /// confirm.
     fn choose(&mut self, now: Instant, mut candidates: Vec<MemberId>, by_mail: bool) {
         let most = if by_mail { 1 } else { PARENTS };
         let chosen = &mut self.chosen;
@@ -215,7 +216,8 @@ impl Runtime {
         self.register(now);
     }
 
-    /// Keeps those that are still there, and fills up with others that can pass packets on. Where only mail leads to routers, one of them makes us findable.
+    /// Keeps those that are still there, and fills up with others that can pass packets on. Where
+    /// only mail leads to routers, one of them makes us findable.
     fn choose_parents(&mut self, now: Instant) {
         let protocol = |member: &MemberId| Some(self.links.path(member)?.protocol());
         let parents = self.parents().into_iter();
@@ -280,7 +282,8 @@ impl Runtime {
         up.filter(|member| self.is_parent(member)).collect()
     }
 
-    /// Those that others may reach us through, or, where there is none such, those that are kept instead.
+    /// Those that others may reach us through, or, where there is none such, those that are kept
+    /// instead.
     pub(super) fn chosen_parents(&self) -> Vec<MemberId> {
         let chosen: Vec<MemberId> = self.parents.chosen.keys().copied().collect();
         if !chosen.is_empty() {
@@ -374,8 +377,8 @@ impl Runtime {
             parent.confirmed = true;
             parent.register = Some(now + parent.registered_for());
         }
-        // Others hear at once that there is a way through it; of all else with the next look at the parents: not more often, whatever
-        // a parent says.
+        // Others hear at once that there is a way through it; of all else with the next look at the
+        // parents: not more often, whatever a parent says.
         if !std::mem::replace(&mut parent.answered, true) {
             self.tell_parents(now);
         }
@@ -412,8 +415,8 @@ impl Runtime {
         }
     }
 
-    /// Links that go through a relay look for a way of their own. Both sides do, at about the same time: each PING that leaves a NAT
-    /// lets the other side's in.
+    /// Links that go through a relay look for a way of their own. Both sides do, at about the same
+    /// time: each PING that leaves a NAT lets the other side's in.
     pub(super) fn punch(&mut self, now: Instant) {
         let up = self.links.up();
         let relayed: BTreeSet<MemberId> = up
@@ -457,8 +460,9 @@ impl Runtime {
         self.hello(self.view_of(member))
     }
 
-    /// Private addresses are told only to members of the same site: elsewhere they lead nowhere, or to somebody else. Where we are
-    /// heard from is told only to those who could not reach us otherwise. What has changed and what says more has the higher number.
+    /// Private addresses are told only to members of the same site: elsewhere they lead nowhere, or
+    /// to somebody else. Where we are heard from is told only to those who could not reach us
+    /// otherwise. What has changed and what says more has the higher number.
     fn hello(&self, view: View) -> Result<Hello, ringway_transport::HelloError> {
         let mut addresses = self.network.addresses();
         let at_site = matches!(view, View::RouterAtSite | View::AtSite);
@@ -483,7 +487,8 @@ impl Runtime {
         Hello::sign(&self.identity, sequence, addresses)
     }
 
-    /// Which of a member's addresses are worth a PING. Each relay costs a link: a leaf has as many as it has parents.
+    /// Which of a member's addresses are worth a PING. Each relay costs a link: a leaf has as many
+    /// as it has parents.
     pub(super) fn believed(&self, hello: &Hello) -> Vec<Address> {
         let member = hello.member();
         let addresses = hello.addresses().iter().map(|d| &d.address);

@@ -115,7 +115,8 @@ impl Runtime {
         }
     }
 
-    /// True if the member is where private addresses mean what they mean here: the link with it uses one.
+    /// True if the member is where private addresses mean what they mean here: the link with it
+    /// uses one.
     pub(super) fn is_at_our_site(&self, member: &MemberId) -> bool {
         let link = self.links.up().find(|(id, _)| *id == member);
         let path = link.and_then(|(_, peer)| peer.path());

@@ -75,7 +75,8 @@ impl Runtime {
         quic.collect()
     }
 
-    /// Answers those who wait for `member`, if an address of it is proven by now and the link stands.
+    /// Answers those who wait for `member`, if an address of it is proven by now and the link
+    /// stands.
     pub(super) fn reach_progress(&mut self, now: Instant, member: &MemberId) {
         // A link tells the peer who we are, which it must know before our QUIC connection comes.
         if !self.links.is_up(member) {
@@ -129,7 +130,8 @@ impl Runtime {
         self.reach_progress(now, member);
     }
 
-    /// A HELLO is one packet, and packets are lost: whoever is waited for is asked again, and its addresses are tried again.
+    /// A HELLO is one packet, and packets are lost: whoever is waited for is asked again, and its
+    /// addresses are tried again.
     fn ask_for_hellos(&mut self, now: Instant) {
         let mut asked = Vec::new();
         for waiting in &mut self.reaching.waiting {
@@ -144,7 +146,8 @@ impl Runtime {
         }
     }
 
-    /// A leaf that does not answer may have restarted, and is where the ring says by now, whatever links and dials there are.
+    /// A leaf that does not answer may have restarted, and is where the ring says by now, whatever
+    /// links and dials there are.
     fn seek_silent_leaves(&mut self, now: Instant) {
         let mut leaves = self.silent_leaves_of_echoes(now);
         let waiting = self.reaching.waiting.iter_mut();

@@ -1,7 +1,8 @@
 //! Records: a router puts and gets them itself, a leaf through all of its parents at once.
 //!
-//! Whoever passes a record on cannot change it, only withhold it or give an older one: so a leaf asks every parent, and takes the newest.
-//! What this member has put stays in its state, and is put again once in [`RECORDS_AGAIN`]: so it outlives even all those who keep it.
+//! Whoever passes a record on cannot change it, only withhold it or give an older one: so a leaf
+//! asks every parent, and takes the newest. What this member has put stays in its state, and is put
+//! again once in [`RECORDS_AGAIN`]: so it outlives even all those who keep it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -322,7 +323,8 @@ impl Runtime {
         if better && outcome.group > 0 {
             question.best = Some(outcome);
         }
-        // Once most have answered, the others get a little longer. Not before: one that lies is the first to answer.
+        // Once most have answered, the others get a little longer. Not before: one that lies is the
+        // first to answer.
         let answered = question.asked - question.waiting.len();
         if question.best.is_some() && 2 * answered > question.asked {
             question.until = question.until.min(now + PARENT_RECORD_TIME);
@@ -330,7 +332,8 @@ impl Runtime {
         self.end_record_questions(now);
     }
 
-    /// Ends questions to parents that are answered, or have waited for too long; puts own records again.
+    /// Ends questions to parents that are answered, or have waited for too long; puts own records
+    /// again.
     pub(super) fn look_after_records(&mut self, now: Instant) {
         self.end_record_questions(now);
         let again = *self.records.again.get_or_insert(now + RECORDS_FIRST);

@@ -4,9 +4,10 @@
 //! A ── Relay { to: B, packet } ──▶ router ── Relayed { from: A, packet } ──▶ B
 //! ```
 //!
-//! The packet is one of the link between A and B, sealed from end to end; for that link the router is a path like any other,
-//! `relay://ROUTER/B`. One of the two has to be a leaf, and each has to have a link with the router that needs no relay itself. Where
-//! a leaf wants another router, the one in between makes its link with that.
+//! The packet is one of the link between A and B, sealed from end to end; for that link the router
+//! is a path like any other, `relay://ROUTER/B`. One of the two has to be a leaf, and each has to
+//! have a link with the router that needs no relay itself. Where a leaf wants another router, the
+//! one in between makes its link with that.
 
 mod queue;
 
@@ -121,8 +122,8 @@ impl Runtime {
         }
     }
 
-    /// Leaves are behind others, each behind its own parents. A leaf itself reaches routers through its own parents, and one that hides
-    /// has no other way to anybody.
+    /// Leaves are behind others, each behind its own parents. A leaf itself reaches routers through
+    /// its own parents, and one that hides has no other way to anybody.
     pub(super) fn may_use_relay(&self, member: &MemberId, relay: &RelayAddress) -> bool {
         let own = self.membership.certificate.member();
         if relay.member != *member || relay.parent == own || relay.parent == *member {
@@ -167,7 +168,8 @@ impl Runtime {
         certificate.is_some_and(|certificate| certificate.role() == role)
     }
 
-    /// Sends a packet of a link by way of a router; makes a link with the router first where there is none.
+    /// Sends a packet of a link by way of a router; makes a link with the router first where there
+    /// is none.
     pub(super) fn send_by_relay(&mut self, now: Instant, relay: RelayAddress, packet: Vec<u8>) {
         let RelayAddress { parent, member } = relay;
         let message = LinkMessage::Relay {
@@ -263,7 +265,8 @@ impl Runtime {
         }
     }
 
-    /// A leaf of ours wants a packet passed on to a router that we have no link with: one is begun. False if that is no router.
+    /// A leaf of ours wants a packet passed on to a router that we have no link with: one is begun.
+    /// False if that is no router.
     fn link_for_a_leaf(&mut self, now: Instant, to: MemberId) -> bool {
         let own = self.membership.certificate.member();
         if to == own || self.network.relay_rate() == 0 {

@@ -106,15 +106,17 @@ impl Runtime {
         if others.is_empty() {
             chord.start_ring(now);
         } else {
-            // Also at the first start: a router that was enrolled earlier may never run, and nobody else would begin the ring.
+            // Also at the first start: a router that was enrolled earlier may never run, and nobody
+            // else would begin the ring.
             chord.resume(now, &others);
         }
         self.chord = Some(chord);
         Ok(())
     }
 
-    /// Gives the place in the ring up, and tells those whom a link leads to: for anybody else no link is made any more, and its questions stay unanswered. Where the ring
-    /// is too small to be left, the others find out like that, too.
+    /// Gives the place in the ring up, and tells those whom a link leads to: for anybody else no
+    /// link is made any more, and its questions stay unanswered. Where the ring is too small to
+    /// be left, the others find out like that, too.
     pub(super) fn leave_ring(&mut self, now: Instant) {
         let Some(mut chord) = self.chord.take() else {
             return;
@@ -290,7 +292,8 @@ impl Runtime {
         }
     }
 
-    /// A router has been proven to lie: the ring's owner may want to see it, and the next start has to know.
+    /// A router has been proven to lie: the ring's owner may want to see it, and the next start has
+    /// to know.
     fn keep_evidence(&self, proof: &Proof) {
         let Some(certificate) = self.directory.cached_router(&proof.guilty()) else {
             return;
@@ -332,7 +335,8 @@ impl Runtime {
                 && self.directory.admit(guilty.certificate.as_bytes()).is_ok()
             {
                 if let Some(accused) = &guilty.accused {
-                    // Where it has ended nobody can say any more what its holder has signed: its accuser is forgotten.
+                    // Where it has ended nobody can say any more what its holder has signed: its
+                    // accuser is forgotten.
                     self.directory.admit(accused.as_bytes()).ok();
                 }
                 chord.recall(now, guilty.proof);

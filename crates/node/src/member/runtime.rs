@@ -98,8 +98,8 @@ pub(crate) struct Inboxes {
 }
 
 impl Runtime {
-    /// Puts the task together; it does nothing before [`Runtime::run`]. Gives what talks to it, and where messages for applications
-    /// arrive.
+    /// Puts the task together; it does nothing before [`Runtime::run`]. Gives what talks to it, and
+    /// where messages for applications arrive.
     ///
     /// # Errors
     /// When the state cannot be read or written.
@@ -433,7 +433,8 @@ impl Runtime {
         }
     }
 
-    /// Begins a link if there is none, for which a leaf has to be found first; true if there is one or one is on its way.
+    /// Begins a link if there is none, for which a leaf has to be found first; true if there is one
+    /// or one is on its way.
     pub(super) fn link_to(&mut self, now: Instant, certificate: &Certificate) -> bool {
         let member = certificate.member();
         if !self.links.knows(&member) {

@@ -142,7 +142,8 @@ impl Runtime {
     }
 }
 
-/// Each transport with its messages; at `quic` also what its streams have carried, which it does where it carries no messages, too.
+/// Each transport with its messages; at `quic` also what its streams have carried, which it does
+/// where it carries no messages, too.
 fn transports(
     counted: impl Iterator<Item = (Protocol, CounterSnapshot)>,
     quic: &QuicEndpoint,

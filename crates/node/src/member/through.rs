@@ -1,4 +1,5 @@
-//! Messages through the ring, from router to router: over a link of their own where they have met, and by others where not, or where none can be had.
+//! Messages through the ring, from router to router: over a link of their own where they have met,
+//! and by others where not, or where none can be had.
 //!
 //! The first byte of a message's body says what it is for.
 
@@ -107,7 +108,8 @@ impl Runtime {
         }
     }
 
-    /// Takes in what the overlay says about messages through the ring; false if it is about anything else.
+    /// Takes in what the overlay says about messages through the ring; false if it is about
+    /// anything else.
     pub(super) fn take_through_event(&mut self, event: &Event) -> bool {
         match event {
             Event::RouteDone {

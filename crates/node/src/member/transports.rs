@@ -88,7 +88,8 @@ pub(super) async fn start(
     })
 }
 
-/// Starts the programs of `[[exec]]`, unless nobody may see where this member is: nobody can tell what a program shows.
+/// Starts the programs of `[[exec]]`, unless nobody may see where this member is: nobody can tell
+/// what a program shows.
 async fn start_programs(
     config: &Config,
     inbox: &mpsc::Sender<Incoming>,
@@ -141,8 +142,8 @@ pub(super) fn check_listen(config: &Config, listen: Option<SocketAddr>) -> Resul
     }
 }
 
-/// The configuration's error, if the value of a key is why a transport did not start. What another program holds may be free
-/// another time.
+/// The configuration's error, if the value of a key is why a transport did not start. What another
+/// program holds may be free another time.
 fn refused(
     config: &Config,
     error: StartError,

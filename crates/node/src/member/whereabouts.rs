@@ -1,4 +1,5 @@
-//! Where leaves are: they register their HELLO with the ring, and whoever wants one asks for it there.
+//! Where leaves are: they register their HELLO with the ring, and whoever wants one asks for it
+//! there.
 //!
 //! ```text
 //! leaf ── Register ──▶ parent ── Keep ──▶ the router responsible ── Keep ──▶ its successor
@@ -6,9 +7,9 @@
 //! whoever looks for the leaf ── FindLeaf ─────────┘
 //! ```
 //!
-//! The router that is responsible for a leaf is the one for [`key_of`] its id. What it says counts for nothing but the leaf's own
-//! signature. It keeps HELLOs in memory; records that survive more than [`WHEREABOUTS_COPIES`] crashes have their place behind the
-//! same two questions.
+//! The router that is responsible for a leaf is the one for [`key_of`] its id. What it says counts
+//! for nothing but the leaf's own signature. It keeps HELLOs in memory; records that survive more
+//! than [`WHEREABOUTS_COPIES`] crashes have their place behind the same two questions.
 
 mod handover;
 mod kept;
@@ -94,7 +95,8 @@ impl Runtime {
         self.renew_registrations(now);
     }
 
-    /// Tells the ring of our leaves, again and again for as long as they are linked: so an idle leaf has nothing to say.
+    /// Tells the ring of our leaves, again and again for as long as they are linked: so an idle
+    /// leaf has nothing to say.
     pub(super) fn renew_registrations(&mut self, now: Instant) {
         let links = &self.links;
         let registered = &mut self.whereabouts.registered;
@@ -277,8 +279,9 @@ impl Runtime {
         );
     }
 
-    /// Dials the leaf wherever it may be: where it has answered us, through its parents, and once where members of the ring have signed
-    /// that it answered them. Whatever else its HELLO names may be a stranger's, and waits for a PING over the link.
+    /// Dials the leaf wherever it may be: where it has answered us, through its parents, and once
+    /// where members of the ring have signed that it answered them. Whatever else its HELLO
+    /// names may be a stranger's, and waits for a PING over the link.
     fn search_ended(&mut self, now: Instant, leaf: MemberId, found: Option<Whereabout>) {
         let Some(search) = self.whereabouts.searches.remove(&leaf) else {
             return;

@@ -32,7 +32,8 @@ struct Place {
 }
 
 impl Place {
-    /// Whether it wants anything: it waits, or has asked of late. Who is served first need not wait at all.
+    /// Whether it wants anything: it waits, or has asked of late. Who is served first need not wait
+    /// at all.
     fn wants(&self, now: Instant) -> bool {
         let of_late = |asked| now.saturating_duration_since(asked) < HELD_BACK;
         matches!(self.waits, Waits::Now) || self.asked.is_some_and(of_late)
@@ -163,7 +164,8 @@ impl Turn {
         shared.transfers.get(&self.id)?.held_back_until(now)
     }
 
-    /// Whether another transfer above priority 0 wants what the cap gives, and so comes before all at 0.
+    /// Whether another transfer above priority 0 wants what the cap gives, and so comes before all
+    /// at 0.
     pub(super) fn others_come_first(&self, now: Instant) -> bool {
         let shared = self.cap.lock();
         let mut others = shared.transfers.iter().filter(|(id, _)| **id != self.id);

@@ -1,4 +1,5 @@
-//! A file's content as a verified tree: hashing it, finding what is missing, sending and taking chunks.
+//! A file's content as a verified tree: hashing it, finding what is missing, sending and taking
+//! chunks.
 //!
 //! All of this waits for the disk and belongs on a blocking thread.
 
@@ -66,7 +67,8 @@ impl Source {
         })
     }
 
-    /// Writes the chunks in `ranges`, each preceded by the hashes that prove it, and checks each on the way.
+    /// Writes the chunks in `ranges`, each preceded by the hashes that prove it, and checks each on
+    /// the way.
     pub(super) fn encode(
         &self,
         ranges: &ChunkRanges,
@@ -173,8 +175,9 @@ impl Partial {
         Ok(())
     }
 
-    /// Puts the complete file into `folder` under `name`, or under `name (2)` and so on if that is taken. The partial file
-    /// stays beside it until [`Partial::discard`]: after a crash in between, this finds what it has put there.
+    /// Puts the complete file into `folder` under `name`, or under `name (2)` and so on if that is
+    /// taken. The partial file stays beside it until [`Partial::discard`]: after a crash in
+    /// between, this finds what it has put there.
     pub(super) fn finish(&self, folder: &Path, name: &str) -> io::Result<PathBuf> {
         self.file.set_len(self.size)?;
         self.file.sync_all()?;
@@ -413,7 +416,8 @@ mod tests {
                 .unwrap();
             let path = partial.finish(folder.path(), "f").unwrap();
             assert_eq!(path, folder.path().join("f"));
-            // Here the machine stops: nothing is discarded, nobody has noted that the file is there.
+            // Here the machine stops: nothing is discarded, nobody has noted that the file is
+            // there.
         }
         assert_eq!(brought, [100_000, 0]);
         Partial::discard(folder.path(), "x");

@@ -25,11 +25,14 @@ pub(super) const SAMPLE: Duration = Duration::from_millis(100);
 
 /// How long the network must have taken nothing before that is worth telling.
 const BLOCKED: Duration = Duration::from_millis(500);
-/// The part of the last second for which the network must have taken nothing, if it takes something again and again.
+/// The part of the last second for which the network must have taken nothing, if it takes something
+/// again and again.
 const MOSTLY: f64 = 0.5;
-/// The part of what one transfer may have under way that must be, for that to be what holds it back.
+/// The part of what one transfer may have under way that must be, for that to be what holds it
+/// back.
 const UNDER_WAY: f64 = 0.75;
-/// How long a peer must have been silent: far longer than an acknowledgement takes, also over a slow link.
+/// How long a peer must have been silent: far longer than an acknowledgement takes, also over a
+/// slow link.
 const SILENT: Duration = Duration::from_secs(2);
 /// Whose cap the process's is, in [`TransferStatus::capped_by`].
 const ALL: &str = "all";
@@ -164,7 +167,8 @@ impl Live {
         since.is_some_and(|since| now.saturating_duration_since(since) > BLOCKED)
     }
 
-    /// Whether content has waited for the network for most of the last second: a receiver that is slow lets a block pass now and then.
+    /// Whether content has waited for the network for most of the last second: a receiver that is
+    /// slow lets a block pass now and then.
     fn mostly_waits(&self) -> bool {
         let samples = self.lock_samples();
         let (Some(first), Some(last)) = (samples.front(), samples.back()) else {
@@ -181,8 +185,8 @@ impl Live {
         silent && self.waits_for_the_network(now)
     }
 
-    /// Whether what the receiver allows to be under way mostly is, on a path of this round trip. With a receiver that is slow most of it has come,
-    /// and waits there.
+    /// Whether what the receiver allows to be under way mostly is, on a path of this round trip.
+    /// With a receiver that is slow most of it has come, and waits there.
     fn uses_its_window(&self, rtt: Duration) -> bool {
         let rate = self.moves().unwrap_or(0.0);
         rate * rtt.as_secs_f64() > f64::from(QUIC_STREAM_WINDOW) * UNDER_WAY
@@ -266,7 +270,8 @@ impl Live {
         }
     }
 
-    /// Bytes per second over the last second, or over all the time that data flowed once it does not; none before it did.
+    /// Bytes per second over the last second, or over all the time that data flowed once it does
+    /// not; none before it did.
     fn rate(&self, record: &Record) -> Option<f64> {
         if record.phase != Phase::Active {
             return per_second(record.moved, record.active);
@@ -304,7 +309,8 @@ impl Live {
             LimitedBy::Yielding => "yielding",
             LimitedBy::Path => "path-limited",
             LimitedBy::Loss => "loss-limited",
-            // There is data, and the network would take more: the receiver has not allowed it, and why is seen from where the data is.
+            // There is data, and the network would take more: the receiver has not allowed it, and
+            // why is seen from where the data is.
             LimitedBy::Application if self.waits_for_the_network(now) || self.mostly_waits() => {
                 match self.uses_its_window(rtt) {
                     true => "window-limited",
@@ -476,7 +482,8 @@ mod tests {
             }
             assert_eq!(live.limit(now, priority, None, None, RTT), None);
         }
-        // The compiler does not tell of a new reason: the controller's crate may add one at any time.
+        // The compiler does not tell of a new reason: the controller's crate may add one at any
+        // time.
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../dtl/src/report.rs");
         let source = std::fs::read_to_string(path).unwrap();
         let (_, reasons) = source.split_once("pub enum LimitedBy {\n").unwrap();

@@ -1,7 +1,8 @@
 //! How long an attempt waits for content that does not move.
 //!
-//! A transfer of priority 0 may have to wait for others for hours, and its receiver cannot tell that from a peer that does nothing. So one
-//! that waits keeps its place for as long as nobody else needs it.
+//! A transfer of priority 0 may have to wait for others for hours, and its receiver cannot tell
+//! that from a peer that does nothing. So one that waits keeps its place for as long as nobody else
+//! needs it.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -30,8 +31,9 @@ impl Patience {
         look: STALL_LOOK,
     };
 
-    /// The same for what goes by `connection`. Over links nothing keeps QUIC alive, as each packet may be a mail: there a peer that is gone
-    /// says as little as one that waits, and is given no longer than always.
+    /// The same for what goes by `connection`. Over links nothing keeps QUIC alive, as each packet
+    /// may be a mail: there a peer that is gone says as little as one that waits, and is given
+    /// no longer than always.
     pub(super) fn towards(self, connection: &QuicConnection) -> Patience {
         let over_links = connection.remote() == Some(member_address(&connection.peer()));
         Patience {
@@ -44,8 +46,8 @@ impl Patience {
         }
     }
 
-    /// What `moves` comes to; none if that takes too long, or if it `may_stay` no longer. `moves` is dropped only then, so that nothing of it is
-    /// lost between two looks.
+    /// What `moves` comes to; none if that takes too long, or if it `may_stay` no longer. `moves`
+    /// is dropped only then, so that nothing of it is lost between two looks.
     pub(super) async fn wait<T>(
         self,
         moves: impl Future<Output = T>,
@@ -82,7 +84,8 @@ mod tests {
         look: Duration::from_secs(1),
     };
 
-    /// How many seconds something was waited for that never moves, if there is room for so many seconds.
+    /// How many seconds something was waited for that never moves, if there is room for so many
+    /// seconds.
     async fn waited(room: u64) -> u64 {
         let begun = Instant::now();
         let there = || begun.elapsed() < Duration::from_secs(room);

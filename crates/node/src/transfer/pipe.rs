@@ -1,4 +1,5 @@
-//! Bounded pipes between blocking threads, which read and write files, and tasks, which send and receive.
+//! Bounded pipes between blocking threads, which read and write files, and tasks, which send and
+//! receive.
 
 use std::io::{self, Read, Write};
 

@@ -232,7 +232,8 @@ const KEY_NOT_KNOWN: &str = "the receiver has not heard yet that the sender has 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     Its,
-    /// It has the name and a newer certificate; that it is the same member the owner has not stated yet, as far as is known here.
+    /// It has the name and a newer certificate; that it is the same member the owner has not stated
+    /// yet, as far as is known here.
     MayBeIts,
     Anothers,
 }
@@ -254,7 +255,8 @@ fn refused(reason: &str) -> Ended {
     Ended::Refuse(reason.to_owned(), false)
 }
 
-/// Removes what has come of a transfer that has ended without its file, once no attempt uses it any more.
+/// Removes what has come of a transfer that has ended without its file, once no attempt uses it any
+/// more.
 pub(super) async fn discard(context: &Arc<Context>, live: &Live) {
     let _running = live.running.lock().await;
     live.take_checked();
@@ -429,7 +431,8 @@ async fn open_partial(
         .map_err(|error| disk(&error))
 }
 
-/// Moves chunks from the stream to the disk. A full disk pipe stops reading, and so, by QUIC's flow control, the sender.
+/// Moves chunks from the stream to the disk. A full disk pipe stops reading, and so, by QUIC's flow
+/// control, the sender.
 async fn write_content(
     context: &Context,
     live: &Live,
@@ -498,8 +501,8 @@ async fn forward(
     }
 }
 
-/// Up to a block of what comes: single packets would cost a change of threads each. With it, at the end of the
-/// stream, why it ended: none if the sender has finished.
+/// Up to a block of what comes: single packets would cost a change of threads each. With it, at the
+/// end of the stream, why it ended: none if the sender has finished.
 async fn read_block(stream: &mut RecvStream) -> (Bytes, Option<Option<String>>) {
     let mut block = vec![0; pipe::BLOCK];
     let mut filled = 0;

@@ -94,7 +94,8 @@ pub(crate) struct Record {
     pub(crate) id: TransferId,
     pub(crate) direction: Direction,
     pub(crate) peer: MemberId,
-    /// Of the certificate that the peer had when this was last looked at: it leads to the peer's next key. 0 where it was never noted.
+    /// Of the certificate that the peer had when this was last looked at: it leads to the peer's
+    /// next key. 0 where it was never noted.
     pub(crate) peer_serial: u64,
     pub(crate) peer_name: String,
     /// Read from (send) or written to (receive).

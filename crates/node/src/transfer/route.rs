@@ -1,4 +1,5 @@
-//! By which interface packets to an address leave, as the system's routing says (Linux; elsewhere it is not known).
+//! By which interface packets to an address leave, as the system's routing says (Linux; elsewhere
+//! it is not known).
 
 use std::io;
 use std::net::IpAddr;

@@ -88,7 +88,8 @@ pub(super) async fn run(context: Arc<Context>, live: Arc<Live>) {
     live.set_channel(None);
 }
 
-/// One attempt. It has a place among those that send only while it lasts: a peer that is away keeps nobody waiting.
+/// One attempt. It has a place among those that send only while it lasts: a peer that is away keeps
+/// nobody waiting.
 async fn attempt(
     context: &Context,
     live: &Live,
@@ -183,7 +184,8 @@ fn changed(path: &Path) -> String {
     )
 }
 
-/// The peer's certificate, by which its key is known. If that is another than it was, the transfer is with that key from now on.
+/// The peer's certificate, by which its key is known. If that is another than it was, the transfer
+/// is with that key from now on.
 async fn current_peer(context: &Context, live: &Live) -> Result<Certificate, Ended> {
     let record = live.record();
     let directory = &context.directory;
@@ -253,7 +255,8 @@ async fn look_at_route(context: &Context, connection: &QuicConnection, flow: &Fl
     }
 }
 
-/// The host to which the transfer's packets go, as far as it is known: not by mail, and not by a program.
+/// The host to which the transfer's packets go, as far as it is known: not by mail, and not by a
+/// program.
 async fn next_host(context: &Context, connection: &QuicConnection) -> Option<IpAddr> {
     let remote = connection.remote()?;
     if remote != member_address(&connection.peer()) {
@@ -331,7 +334,8 @@ async fn send_content(
         .map_err(|error| Ended::Later(error.to_string()))
 }
 
-/// The receiver says so when the whole file is on its disk; a peer that is gone ends the connection instead.
+/// The receiver says so when the whole file is on its disk; a peer that is gone ends the connection
+/// instead.
 async fn finished(
     context: &Context,
     live: &Live,

@@ -27,8 +27,8 @@ use crate::limits::{
 use crate::member::MemberHandle;
 use crate::state::{State, StateError};
 
-/// Codes with which connections are closed: nothing is wrong; a peer did wrong; the sender gives the transfer up; the
-/// membership has ended; too many connections.
+/// Codes with which connections are closed: nothing is wrong; a peer did wrong; the sender gives
+/// the transfer up; the membership has ended; too many connections.
 pub(super) const DONE: u32 = 0;
 pub(super) const FAILED: u32 = 1;
 pub(super) const GIVEN_UP: u32 = 2;
@@ -107,7 +107,8 @@ impl Context {
         self.lock().get(&(id, direction)).cloned()
     }
 
-    /// Stores the transfer as it is now. A disk that refuses is logged: the transfer itself goes on.
+    /// Stores the transfer as it is now. A disk that refuses is logged: the transfer itself goes
+    /// on.
     pub(super) fn save(&self, live: &Live) {
         // Held while it is written, so that an older state is never written over a newer one.
         let record = live.lock_record();
@@ -140,7 +141,8 @@ impl Context {
         self.save(live);
     }
 
-    /// From now on the transfer is with the member that has this certificate: the same as before, or the same with another key.
+    /// From now on the transfer is with the member that has this certificate: the same as before,
+    /// or the same with another key.
     pub(super) fn follow(&self, live: &Live, certificate: &Certificate) {
         let (peer, serial) = (certificate.member(), certificate.serial());
         {
@@ -177,8 +179,9 @@ impl Context {
         self.lock().values().filter(counts).count()
     }
 
-    /// Whether a transfer that stands still may keep its place, because half of those that it could have are free. If not, it counts as waiting
-    /// from now on, so that no more make way than have to.
+    /// Whether a transfer that stands still may keep its place, because half of those that it could
+    /// have are free. If not, it counts as waiting from now on, so that no more make way than
+    /// have to.
     pub(super) fn may_stay(&self, live: &Live, reason: &str) -> bool {
         let _one_after_the_other = self.making_way.lock();
         let record = live.record();
@@ -407,8 +410,8 @@ impl Transfers {
         Ok(self.context.status(&live))
     }
 
-    /// Ends what flows to or from members who are no longer good: revoked, or past their certificate's time. What comes from one that has only
-    /// another key waits for it.
+    /// Ends what flows to or from members who are no longer good: revoked, or past their
+    /// certificate's time. What comes from one that has only another key waits for it.
     pub(crate) fn end_unadmitted(&self) {
         for live in self.context.all() {
             let record = live.record();

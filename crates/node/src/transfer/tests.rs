@@ -173,7 +173,8 @@ async fn offer(connection: &QuicConnection, id: u128) -> (SendStream, Frame) {
     (sink, answer.unwrap().unwrap())
 }
 
-/// The same with what is in a file, which is accepted: what comes and goes, and the chunks that are wanted.
+/// The same with what is in a file, which is accepted: what comes and goes, and the chunks that are
+/// wanted.
 async fn offer_source(
     connection: &QuicConnection,
     source: &Source,
@@ -382,7 +383,8 @@ async fn a_sender_whose_file_changes_says_that_it_gives_up() {
     eventually("the sender has failed", || state() == "failed").await;
 }
 
-/// The bench sends its peer a file of so many bytes, which the peer accepts: the transfer's id, and what comes and goes there.
+/// The bench sends its peer a file of so many bytes, which the peer accepts: the transfer's id, and
+/// what comes and goes there.
 async fn accepted(bench: &Bench, size: usize) -> (String, QuicConnection, SendStream, RecvStream) {
     let path = bench.home.path().join("file");
     std::fs::write(&path, vec![1; size]).unwrap();

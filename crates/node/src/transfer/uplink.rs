@@ -1,4 +1,5 @@
-//! The caps on the content of transfers that a member sends: one for all of it, and one for each interface that has one.
+//! The caps on the content of transfers that a member sends: one for all of it, and one for each
+//! interface that has one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -61,7 +62,8 @@ impl Uplink {
         !self.interfaces.is_empty()
     }
 
-    /// A place for one transfer, which leaves by no interface that has a cap until [`Flow::leaves_by`] says otherwise.
+    /// A place for one transfer, which leaves by no interface that has a cap until
+    /// [`Flow::leaves_by`] says otherwise.
     pub(super) fn flow(&self, priority: Priority) -> Result<Flow, TooManyFlows> {
         let all = self
             .all
@@ -140,7 +142,8 @@ impl Flow {
 
     /// Waits until `bytes` may be sent.
     pub(super) async fn acquire(&self, bytes: usize) {
-        // The cap of the process last: a transfer that waits for an interface takes nothing from those that leave by another.
+        // The cap of the process last: a transfer that waits for an interface takes nothing from
+        // those that leave by another.
         if let Some(turn) = self.turn() {
             turn.acquire(bytes).await;
         }

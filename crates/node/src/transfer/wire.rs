@@ -18,7 +18,8 @@ pub(super) enum Frame {
     /// The sender names a file.
     #[n(2)]
     Offer(#[n(0)] Offer),
-    /// The receiver names the chunks that it lacks: alternating first and one-past-last chunk numbers.
+    /// The receiver names the chunks that it lacks: alternating first and one-past-last chunk
+    /// numbers.
     #[n(3)]
     Accept {
         #[n(0)]

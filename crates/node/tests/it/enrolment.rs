@@ -85,7 +85,8 @@ async fn an_invite_works_once_but_an_interrupted_join_can_be_repeated() {
     let first = join(&place.home("alice"), &invite, None).await.unwrap();
     let thief = join(&place.home("thief"), &invite, None).await.unwrap_err();
     assert!(thief.to_string().contains("used already"), "{thief}");
-    // As if the machine had failed before the certificate was stored: the key is there, the state is not.
+    // As if the machine had failed before the certificate was stored: the key is there, the state
+    // is not.
     for file in ["state.db", "state.db-wal", "state.db-shm", "ringway.toml"] {
         std::fs::remove_file(place.home("alice").join(file)).unwrap_or_default();
     }

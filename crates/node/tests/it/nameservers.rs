@@ -1,4 +1,5 @@
-//! The ring on DNS servers of the owner's own: Knot and BIND updated with TSIG, and unbound, which believes only what is proven.
+//! The ring on DNS servers of the owner's own: Knot and BIND updated with TSIG, and unbound, which
+//! believes only what is proven.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -163,7 +164,8 @@ async fn a_signed_zone_is_kept_equal_to_the_ring_and_an_outage_stops_only_new_me
     }
 }
 
-/// With the server gone nothing known is lost, nothing counts as absent, and who shows a certificate is still let in.
+/// With the server gone nothing known is lost, nothing counts as absent, and who shows a
+/// certificate is still let in.
 async fn outage(place: &Place, knot: &mut Knot, unbound: &Unbound, alices: &Directory) {
     let state = State::open(&place.home("alice")).unwrap();
     let alice = state.membership().unwrap().unwrap().certificate;

@@ -121,8 +121,8 @@ impl Drop for Serving {
     }
 }
 
-/// Every file below `folder` with its content, to see that nothing has changed. Begins again where one has gone meanwhile, as those of a database do that
-/// somebody closes.
+/// Every file below `folder` with its content, to see that nothing has changed. Begins again where
+/// one has gone meanwhile, as those of a database do that somebody closes.
 pub(crate) fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     loop {
         match read_files(folder) {

@@ -77,7 +77,8 @@ async fn somebody_joins_with_nothing_but_what_was_read_aloud_and_the_rings_dns()
         membership.unwrap().ring,
         place.authority().ring().ring.parse().unwrap()
     );
-    // Nobody else can use it; the same machine can, if it was cut off before it had its certificate.
+    // Nobody else can use it; the same machine can, if it was cut off before it had its
+    // certificate.
     let thief = try_join(&place, "thief", &invite).await.unwrap_err();
     assert!(thief.to_string().contains("used already"), "{thief}");
     for _ in 0..=SPOKEN_TRIES {
@@ -271,7 +272,8 @@ async fn right_words_that_waited_until_the_tries_were_gone_are_too_late() {
 
 type Change = Arc<dyn Fn(bool, usize, &mut Vec<u8>) + Send + Sync>;
 
-/// Somebody in between, who may change each frame: `change(from the member, its number, frame)`, and holds the member's second one back.
+/// Somebody in between, who may change each frame: `change(from the member, its number, frame)`,
+/// and holds the member's second one back.
 async fn relay(place: &Place, change: Change, hold: Option<Arc<Semaphore>>) -> JoinOptions {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let options = JoinOptions {
@@ -390,7 +392,8 @@ fn said(seen: &Seen, by_member: bool) -> Vec<Vec<u8>> {
     of.map(|(_, frame)| frame.clone()).collect()
 }
 
-/// Everything that alice has said does not make anybody alice, nor is it answered with more than a refusal.
+/// Everything that alice has said does not make anybody alice, nor is it answered with more than a
+/// refusal.
 async fn replayed_to_the_authority(place: &Place, seen: &Seen) {
     let mut stream = TcpStream::connect(place.enrol).await.unwrap();
     for frame in said(seen, true) {

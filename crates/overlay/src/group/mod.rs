@@ -1,16 +1,17 @@
 //! Groups: the g members around a point of the ring.
 //!
-//! Around a member its group is itself, the (g − 1) / 2 nearest before it and as many after it. Around any
-//! other point it is the (g − 1) / 2 nearest before the point and the (g + 1) / 2 nearest at or after it, so that the
-//! point's owner is in the middle.
+//! Around a member its group is itself, the (g − 1) / 2 nearest before it and as many after it.
+//! Around any other point it is the (g − 1) / 2 nearest before the point and the (g + 1) / 2
+//! nearest at or after it, so that the point's owner is in the middle.
 //!
-//! - [`around`] chooses a group among keys, [`width`] and [`Density`] say whether it is as dense as the ring:
-//!   keys are spread evenly by the owner's nonces, so a group that leaves honest members out is wider.
-//! - `neighbours`: this member's own group, and the views that it exchanges with those in it. `audit` and `witness`: views compared with
-//!   what others were told, and convictions.
+//! - [`around`] chooses a group among keys, [`width`] and [`Density`] say whether it is as dense as
+//!   the ring: keys are spread evenly by the owner's nonces, so a group that leaves honest members
+//!   out is wider.
+//! - `neighbours`: this member's own group, and the views that it exchanges with those in it.
+//!   `audit` and `witness`: views compared with what others were told, and convictions.
 //!
-//! Source: "Our Brothers' Keepers" §3.4 for the groups; the density test is from Castro and others, "Secure
-//! routing for structured peer-to-peer overlay networks", §4.
+//! Source: "Our Brothers' Keepers" §3.4 for the groups; the density test is from Castro and others,
+//! "Secure routing for structured peer-to-peer overlay networks", §4.
 
 pub(crate) mod audit;
 pub(crate) mod neighbours;
@@ -19,8 +20,8 @@ pub(crate) mod witness;
 use crate::finger::Finger;
 use crate::key::RingKey;
 
-/// The group of `g` around `point` among `keys`, from its first member clockwise. All of them if there are no more than
-/// `g`. Duplicates count once.
+/// The group of `g` around `point` among `keys`, from its first member clockwise. All of them if
+/// there are no more than `g`. Duplicates count once.
 pub(crate) fn around(
     point: &RingKey,
     g: usize,
@@ -64,12 +65,13 @@ pub(crate) struct Density {
 }
 
 impl Density {
-    /// The estimate of a member whose own group is `own` and whose fingers are `fingers`. `everybody` says that the ring has no
-    /// other members than those.
+    /// The estimate of a member whose own group is `own` and whose fingers are `fingers`.
+    /// `everybody` says that the ring has no other members than those.
     ///
-    /// The width of a group around a point is distributed as a sum of g exponential spacings: g − 2 whole ones and the one
-    /// that holds the point, which counts twice, because a wide one is hit more often. Its median is g − 1/3 spacings. The median
-    /// over all groups withstands a minority that lies.
+    /// The width of a group around a point is distributed as a sum of g exponential spacings: g − 2
+    /// whole ones and the one that holds the point, which counts twice, because a wide one is
+    /// hit more often. Its median is g − 1/3 spacings. The median over all groups withstands a
+    /// minority that lies.
     pub(crate) fn estimate(
         own: &[RingKey],
         everybody: bool,
@@ -107,7 +109,8 @@ impl Density {
         }
     }
 
-    /// How wide `group` is: 1 if it is as wide as can be expected, about 3 if two of three members are left out.
+    /// How wide `group` is: 1 if it is as wide as can be expected, about 3 if two of three members
+    /// are left out.
     pub(crate) fn stretch(&self, group: &[RingKey]) -> f64 {
         if group.len() < self.g {
             // Few are there, or few were named.
@@ -123,7 +126,8 @@ fn whole(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// The spacing that the width of one group around a point speaks for: the ring has no more members if it has less than g.
+/// The spacing that the width of one group around a point speaks for: the ring has no more members
+/// if it has less than g.
 pub(crate) fn spacing(group: &[RingKey], g: usize) -> f64 {
     if group.len() < g {
         1.0 / whole(group.len().max(1))

@@ -1,10 +1,12 @@
 //! This member's own group, and the views exchanged with those in it.
 //!
-//! A neighbour is a member of the own group that has answered itself. Whoever is named by others, or takes
-//! part in ring maintenance, is asked for its view first. One neighbour is asked after the other, the one that has
-//! been silent for longest first; a view that changes is announced to all of them at once.
+//! A neighbour is a member of the own group that has answered itself. Whoever is named by others,
+//! or takes part in ring maintenance, is asked for its view first. One neighbour is asked after the
+//! other, the one that has been silent for longest first; a view that changes is announced to all
+//! of them at once.
 //!
-//! Neighbours keep the successor list right where the first successor lies: those that have answered lately belong into it.
+//! Neighbours keep the successor list right where the first successor lies: those that have
+//! answered lately belong into it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -104,8 +106,8 @@ impl Chord {
         self.neighbours.group = around(&self.me, self.config.group, keys);
     }
 
-    /// Whether the ring is so small that all its members are in the own group: then no neighbour names anybody else,
-    /// and no finger holds anybody else.
+    /// Whether the ring is so small that all its members are in the own group: then no neighbour
+    /// names anybody else, and no finger holds anybody else.
     pub(crate) fn knows_everybody(&self) -> bool {
         let group = self.own_group();
         let named = self.neighbours.members.values();

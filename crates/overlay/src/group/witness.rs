@@ -1,9 +1,10 @@
 //! Comparing what members say with what they said to others, and what follows from a contradiction.
 //!
-//! Views that lookups meet are told to neighbours of their authors (`audit`). Whoever holds two statements of one member that
-//! contradict each other has proof, and needs nobody's word: the proof goes to everybody, and everybody
-//! checks it. Whoever tells of it signs that it does, so that a false accusation is proof against its accuser. A convicted member is
-//! treated as if it were not there. Only the ring's owner removes it for good.
+//! Views that lookups meet are told to neighbours of their authors (`audit`). Whoever holds two
+//! statements of one member that contradict each other has proof, and needs nobody's word: the
+//! proof goes to everybody, and everybody checks it. Whoever tells of it signs that it does, so
+//! that a false accusation is proof against its accuser. A convicted member is treated as if it
+//! were not there. Only the ring's owner removes it for good.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -25,14 +26,16 @@ use crate::view::SignedHeader;
 pub(crate) struct Witnessed {
     said: BTreeMap<RingKey, VecDeque<SignedHeader>>,
     convicted: BTreeMap<RingKey, Conviction>,
-    /// Accusations, made or said to be false, by who said so and is asked for the certificate of somebody in it.
+    /// Accusations, made or said to be false, by who said so and is asked for the certificate of
+    /// somebody in it.
     waiting: BTreeMap<RingKey, Claim>,
     /// When to audit next.
     pub(crate) next_audit: Option<Instant>,
 }
 
 impl Witnessed {
-    /// Remembers a statement, and gives an earlier one that contradicts it. `group` is whose statements to keep longest.
+    /// Remembers a statement, and gives an earlier one that contradicts it. `group` is whose
+    /// statements to keep longest.
     fn remember(&mut self, said: &SignedHeader, group: &[RingKey]) -> Option<SignedHeader> {
         let author = said.header.author;
         if !self.said.contains_key(&author) && self.said.len() >= MAX_SPEAKERS {
@@ -219,7 +222,8 @@ impl Chord {
                 credentials.admit(key, certificate);
             });
         }
-        // Otherwise it would be asked for again, for ever. (Of a convicted member the certificate counts, too.)
+        // Otherwise it would be asked for again, for ever. (Of a convicted member the certificate
+        // counts, too.)
         let credentials = self.credentials.as_ref();
         let standing = credentials.map(|credentials| credentials.standing(member));
         if standing.is_none_or(|standing| standing == Standing::Unknown) {
@@ -255,7 +259,8 @@ impl Chord {
         })
     }
 
-    /// Takes in what was proven before this start, so that nobody has to prove it again. What is no proof changes nothing.
+    /// Takes in what was proven before this start, so that nobody has to prove it again. What is no
+    /// proof changes nothing.
     pub fn recall(&mut self, now: Instant, proof: Proof) {
         if self.is_convicted(&proof.guilty()) {
             return;

@@ -40,7 +40,8 @@ impl Chord {
         self.begin_step(now, id, point, group, wanted);
     }
 
-    /// Asks who stands around a finger's point: the members of the finger before it, and the own group.
+    /// Asks who stands around a finger's point: the members of the finger before it, and the own
+    /// group.
     pub(super) fn climb_to_finger(
         &mut self,
         now: Instant,
@@ -145,7 +146,8 @@ impl Chord {
         });
     }
 
-    /// Whether the members named so far stand so far apart that others may have been left out, and more can be asked.
+    /// Whether the members named so far stand so far apart that others may have been left out, and
+    /// more can be asked.
     fn step_is_sparse(&mut self, id: LookupId) -> bool {
         let group = self.step_group(id);
         let stretch = self.density_for(id).stretch(&group);
@@ -326,7 +328,8 @@ impl Chord {
         self.send(from, Message::Certificates { id, certificates });
     }
 
-    /// The members that this one knows around `point`: of its own group and of the fingers next to it.
+    /// The members that this one knows around `point`: of its own group and of the fingers next to
+    /// it.
     pub(crate) fn answer_near(&mut self, from: RingKey, id: RequestId, point: RingKey) {
         if !self.is_member() {
             return self.send(from, Message::NotMember { id });

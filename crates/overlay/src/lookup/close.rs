@@ -13,7 +13,8 @@ use crate::message::Message;
 use crate::request::Purpose;
 
 impl Chord {
-    /// Begins to close the neighbourhood of the target, from `group` and from what earlier ways found there.
+    /// Begins to close the neighbourhood of the target, from `group` and from what earlier ways
+    /// found there.
     pub(super) fn close(&mut self, now: Instant, id: LookupId, group: &[RingKey]) {
         self.requests.forget(|purpose| purpose.lookup() == Some(id));
         let me = self.me;

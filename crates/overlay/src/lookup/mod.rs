@@ -1,18 +1,19 @@
 //! Lookups: who owns a point of the ring.
 //!
-//! There are two kinds. A member with credentials uses [`verified`] lookups, which take nobody's word alone. Everything else in
-//! this file and in `progress` is the plain lookup of Chord, for members without credentials, for comparison, and to
-//! find out whether a ring knows this member at all:
+//! There are two kinds. A member with credentials uses [`verified`] lookups, which take nobody's
+//! word alone. Everything else in this file and in `progress` is the plain lookup of Chord, for
+//! members without credentials, for comparison, and to find out whether a ring knows this member at
+//! all:
 //!
-//! A plain lookup asks one member after the other. Each answers with members closer before the target, or, if it is
-//! the target's predecessor, with the owner and those who follow it. The owner is pinged before it is
-//! reported, so that a dead one is skipped.
+//! A plain lookup asks one member after the other. Each answers with members closer before the
+//! target, or, if it is the target's predecessor, with the owner and those who follow it. The owner
+//! is pinged before it is reported, so that a dead one is skipped.
 //!
-//! It cannot loop: only members strictly between the answering one and the target become candidates, none is
-//! asked twice, and at most [`MAX_HOPS`](crate::limits::MAX_HOPS) are asked. A silent member costs one time
-//! limit: at the first repetition the next candidate is asked beside it. When nobody is left to ask, the
-//! lookup begins again from this member's own pointers, at most [`MAX_RESTARTS`](crate::limits::MAX_RESTARTS)
-//! times.
+//! It cannot loop: only members strictly between the answering one and the target become
+//! candidates, none is asked twice, and at most [`MAX_HOPS`](crate::limits::MAX_HOPS) are asked. A
+//! silent member costs one time limit: at the first repetition the next candidate is asked beside
+//! it. When nobody is left to ask, the lookup begins again from this member's own pointers, at most
+//! [`MAX_RESTARTS`](crate::limits::MAX_RESTARTS) times.
 
 mod climb;
 mod close;
@@ -168,8 +169,8 @@ impl Lookups {
 }
 
 impl Chord {
-    /// Starts to look up the owner of `target`: the member at it, or else the next one clockwise. The
-    /// answer comes as the event `LookupDone` or `LookupFailed`, perhaps at once.
+    /// Starts to look up the owner of `target`: the member at it, or else the next one clockwise.
+    /// The answer comes as the event `LookupDone` or `LookupFailed`, perhaps at once.
     ///
     /// # Errors
     ///

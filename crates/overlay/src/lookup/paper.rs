@@ -1,9 +1,12 @@
-//! The paper's own rule, for comparison: each answer is checked by asking one other member of the answerer's group.
+//! The paper's own rule, for comparison: each answer is checked by asking one other member of the
+//! answerer's group.
 //!
-//! If the two name the same owner of the step's point, the answer is believed. If not, two others are asked, a few times.
-//! What two members agree on is final: nothing is merged, and nobody near the target is asked whether anybody is missing.
+//! If the two name the same owner of the step's point, the answer is believed. If not, two others
+//! are asked, a few times. What two members agree on is final: nothing is merged, and nobody near
+//! the target is asked whether anybody is missing.
 //!
-//! Source: "Our Brothers' Keepers" §3.4, with fingers of whole groups, and with iterative instead of recursive lookups.
+//! Source: "Our Brothers' Keepers" §3.4, with fingers of whole groups, and with iterative instead
+//! of recursive lookups.
 
 use std::time::Instant;
 

@@ -45,7 +45,8 @@ impl Chord {
         }
     }
 
-    /// Asks one more member, if the lookup may. Without anybody to ask or to wait for, the way is lost.
+    /// Asks one more member, if the lookup may. Without anybody to ask or to wait for, the way is
+    /// lost.
     pub(crate) fn lookup_step(&mut self, now: Instant, id: LookupId) {
         let Some(lookup) = self.lookups.running.get_mut(&id) else {
             return;
@@ -175,8 +176,9 @@ impl Chord {
         }
     }
 
-    /// The owner did not answer. It may be dead, or its messages lost: the way is asked once more, since
-    /// the ring finds out about the dead meanwhile. Silent for the second time, it counts as dead.
+    /// The owner did not answer. It may be dead, or its messages lost: the way is asked once more,
+    /// since the ring finds out about the dead meanwhile. Silent for the second time, it counts
+    /// as dead.
     pub(crate) fn owner_silent(&mut self, now: Instant, id: LookupId, silent: RingKey) {
         let Some(lookup) = self.lookups.running.get_mut(&id) else {
             return;
@@ -260,8 +262,8 @@ impl Chord {
     }
 }
 
-/// Whether `from` can be the predecessor of `target` and `owner` its successor: the target lies after the
-/// one, up to the other. A member that names itself says that it is alone, or the target.
+/// Whether `from` can be the predecessor of `target` and `owner` its successor: the target lies
+/// after the one, up to the other. A member that names itself says that it is alone, or the target.
 fn may_own(from: &RingKey, target: &RingKey, owner: &RingKey) -> bool {
     target == owner || between(from, target, owner)
 }

@@ -1,19 +1,22 @@
 //! Verified lookups: right as long as one honest member is asked at each step.
 //!
-//! A lookup never takes one member's word. It goes along points that *this* member computes, from its own key to the target,
-//! each step by the largest finger offset that does not pass the target. At each step it holds a group around the
-//! point that it has reached:
+//! A lookup never takes one member's word. It goes along points that *this* member computes, from
+//! its own key to the target, each step by the largest finger offset that does not pass the target.
+//! At each step it holds a group around the point that it has reached:
 //!
 //! 1. The first group is the own finger's ([`Chord::begin_way`]).
-//! 2. Three random members of the group are asked whom they know around the next point; of all that they name, the g nearest certified members
-//!    are the next group. If these stand too far apart, others may have been left out, and three more are asked (`climb`).
-//! 3. At the target all members of the group are asked for their signed views, and whoever is nearer is asked too, until nobody new
-//!    appears. The first member at or after the target that has answered is the owner (`close`).
-//! 4. If the last group is as dense as the ring, that is the result. If not, the lookup takes another way with more askers, adds what it
-//!    finds there, and accepts a result that does not change. After three ways the result is given as unverified.
+//! 2. Three random members of the group are asked whom they know around the next point; of all that
+//!    they name, the g nearest certified members are the next group. If these stand too far apart,
+//!    others may have been left out, and three more are asked (`climb`).
+//! 3. At the target all members of the group are asked for their signed views, and whoever is
+//!    nearer is asked too, until nobody new appears. The first member at or after the target that
+//!    has answered is the owner (`close`).
+//! 4. If the last group is as dense as the ring, that is the result. If not, the lookup takes
+//!    another way with more askers, adds what it finds there, and accepts a result that does not
+//!    change. After three ways the result is given as unverified.
 //!
-//! Liars can hide honest members from a step only if all that are asked lie, and from the end only if no honest member
-//! near the target is named by anybody.
+//! Liars can hide honest members from a step only if all that are asked lie, and from the end only
+//! if no honest member near the target is named by anybody.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -32,8 +35,8 @@ use crate::request::Purpose;
 use crate::view::SignedHeader;
 
 /// A last group up to so much wider than expected is accepted at once.
-/// Source: chosen; 12 % of honest groups of nine are wider (a gamma distribution of nine spacings), and 98 % of groups
-/// of colluders at 30 % of all.
+/// Source: chosen; 12 % of honest groups of nine are wider (a gamma distribution of nine spacings),
+/// and 98 % of groups of colluders at 30 % of all.
 pub(crate) const DENSE: f64 = 1.4;
 
 /// A last group up to so much wider is accepted if another way found the same.
@@ -88,7 +91,8 @@ pub(crate) struct Verified {
     pub(super) near: BTreeMap<RingKey, RingKey>,
     /// Answered with a view near the target.
     pub(super) present: BTreeSet<RingKey>,
-    /// The numbers of views near the target: of those that came, and of those that a finger was made from.
+    /// The numbers of views near the target: of those that came, and of those that a finger was
+    /// made from.
     pub(super) numbers: BTreeMap<RingKey, u64>,
     /// What those near the target said, signed.
     pub(super) said: Vec<SignedHeader>,
@@ -301,8 +305,9 @@ impl Chord {
         }
     }
 
-    /// The finger to begin with, and its point: the largest within the way, or, for further ways, a random one of the largest.
-    /// Who has no such finger yet begins with the own group, whose members have similar ones.
+    /// The finger to begin with, and its point: the largest within the way, or, for further ways, a
+    /// random one of the largest. Who has no such finger yet begins with the own group, whose
+    /// members have similar ones.
     fn first_step(&mut self, target: &RingKey, ways: usize) -> Option<(RingKey, Vec<RingKey>)> {
         let within = Offset::within(&self.me.distance_to(target))?;
         let fingers = self.fingers.entries().iter();
@@ -326,8 +331,8 @@ impl Chord {
         self.standing(key) == Standing::Certified
     }
 
-    /// Whether this member stands in the ring that the lookup is about, and knows how dense that is. A probe is about a ring that may be another
-    /// one.
+    /// Whether this member stands in the ring that the lookup is about, and knows how dense that
+    /// is. A probe is about a ring that may be another one.
     pub(super) fn stands_in(&self, id: LookupId) -> bool {
         let lookup = self.lookups.verified.get(&id);
         self.is_member() && lookup.is_none_or(|lookup| lookup.kind != Kind::Probe)

@@ -36,11 +36,13 @@ pub(crate) struct Operations {
 }
 
 impl Chord {
-    /// Leaves a record with the members around its point. The answer comes as the event `RecordStored` or `RecordFailed`.
+    /// Leaves a record with the members around its point. The answer comes as the event
+    /// `RecordStored` or `RecordFailed`.
     ///
     /// # Errors
     ///
-    /// When this member is not in the ring or has no credentials, when the record is not one that others would keep, or when 128 operations run.
+    /// When this member is not in the ring or has no credentials, when the record is not one that
+    /// others would keep, or when 128 operations run.
     pub fn put(&mut self, now: Instant, record: Record) -> Result<RecordId, RecordError> {
         let credentials = self.credentials.as_ref().ok_or(RecordError::NotMember)?;
         let author = record.author(credentials.as_ref());
@@ -50,7 +52,8 @@ impl Chord {
         self.start_record(now, point, Some(Box::new(record)))
     }
 
-    /// Looks for the newest record at `point` ([`Record::point`]). The answer comes as the event `RecordFound` or `RecordFailed`.
+    /// Looks for the newest record at `point` ([`Record::point`]). The answer comes as the event
+    /// `RecordFound` or `RecordFailed`.
     ///
     /// # Errors
     ///
@@ -202,7 +205,8 @@ impl Chord {
         }
     }
 
-    /// Somebody around the point has answered; with a record it counts if it is right, and newer than any before.
+    /// Somebody around the point has answered; with a record it counts if it is right, and newer
+    /// than any before.
     fn record_came(&mut self, now: Instant, id: RecordId, record: Option<Record>) {
         let (Some(operation), Some(credentials)) =
             (self.operations.running.get_mut(&id), &self.credentials)
@@ -227,8 +231,8 @@ impl Chord {
         }
     }
 
-    /// Ends the operation if nothing more is to be waited for. One honest answer is enough, so those that are late are not waited for once
-    /// most have answered.
+    /// Ends the operation if nothing more is to be waited for. One honest answer is enough, so
+    /// those that are late are not waited for once most have answered.
     fn record_step(&mut self, id: RecordId) {
         let Some(operation) = self.operations.running.get(&id) else {
             return;

@@ -1,8 +1,9 @@
 //! What a member keeps of others' records, and how those who should have a copy get one.
 //!
-//! The g members around a record's point keep it. Each knows its own group and what its neighbours say of theirs, so it knows who
-//! else ought to have it. Whoever comes into the own group is offered what it ought to have, by number; it asks for what it misses. Once in
-//! [`RECORD_ROUND`] one neighbour is offered everything again, so that what was lost is found.
+//! The g members around a record's point keep it. Each knows its own group and what its neighbours
+//! say of theirs, so it knows who else ought to have it. Whoever comes into the own group is
+//! offered what it ought to have, by number; it asks for what it misses. Once in [`RECORD_ROUND`]
+//! one neighbour is offered everything again, so that what was lost is found.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -76,7 +77,8 @@ impl Chord {
         around(point, self.config.group, all.iter().copied()).contains(key)
     }
 
-    /// Whether this member takes what stands at `point`: if it ought to, or others may well think so.
+    /// Whether this member takes what stands at `point`: if it ought to, or others may well think
+    /// so.
     fn takes(&self, point: &RingKey, all: &[RingKey]) -> bool {
         let generous = self.config.group.saturating_mul(2).saturating_sub(1);
         around(point, generous, all.iter().copied()).contains(&self.me)
@@ -145,7 +147,8 @@ impl Chord {
         self.send(from, Message::Wanted { id, points });
     }
 
-    /// A member has come into the own group, or has started again: it is offered what it ought to have.
+    /// A member has come into the own group, or has started again: it is offered what it ought to
+    /// have.
     pub(crate) fn offer_records(&mut self, now: Instant, to: RingKey) {
         let known = self.keeping.walks.iter().any(|walk| walk.to == to);
         if known || self.keeping.walks.len() >= MAX_OFFERS || self.keeping.len() == 0 {
@@ -172,8 +175,8 @@ impl Chord {
         }
     }
 
-    /// Forgets what has expired, whose author is no member any more, or what is others' to keep once there is much; and begins to offer the next
-    /// neighbour everything.
+    /// Forgets what has expired, whose author is no member any more, or what is others' to keep
+    /// once there is much; and begins to offer the next neighbour everything.
     fn begin_record_round(&mut self, now: Instant) {
         let all = self.around_here();
         let Some(credentials) = &self.credentials else {

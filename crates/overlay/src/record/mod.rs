@@ -1,11 +1,14 @@
-//! Records: small signed values that members leave in the ring, kept by the group around their point.
+//! Records: small signed values that members leave in the ring, kept by the group around their
+//! point.
 //!
-//! A record stands under the id of whoever signed it and a name of their choice: nobody can write under, or squat, another member's name. Its point
-//! on the ring follows from both, and the g members around that point keep it. Newer numbers replace older ones; a record without a value
-//! says that there is none any more. Each carries the ring owner's certificate of its author, so that whoever keeps it can judge it, and
-//! bound what one member leaves there.
+//! A record stands under the id of whoever signed it and a name of their choice: nobody can write
+//! under, or squat, another member's name. Its point on the ring follows from both, and the g
+//! members around that point keep it. Newer numbers replace older ones; a record without a value
+//! says that there is none any more. Each carries the ring owner's certificate of its author, so
+//! that whoever keeps it can judge it, and bound what one member leaves there.
 //!
-//! - `store`: what this member keeps. `keep`: what it answers, and how copies get to those who miss them. `find`: putting and getting.
+//! - `store`: what this member keeps. `keep`: what it answers, and how copies get to those who miss
+//!   them. `find`: putting and getting.
 
 mod find;
 mod keep;
@@ -63,7 +66,8 @@ impl Record {
         RingKey::point(&[POINT, author.as_slice(), name].concat())
     }
 
-    /// Who signed it, if its parts are within bounds, its author is a member, and the signature is right.
+    /// Who signed it, if its parts are within bounds, its author is a member, and the signature is
+    /// right.
     #[must_use]
     pub fn author(&self, credentials: &dyn Credentials) -> Option<[u8; MEMBER_LEN]> {
         let fits = (1..=MAX_RECORD_NAME).contains(&self.name.len())
@@ -73,14 +77,16 @@ impl Record {
         fits.then(|| credentials.author(&self.certificate, &statement, &self.signature))?
     }
 
-    /// Whether it counts at `unix` seconds: neither past its time nor meant to stay for longer than any may.
+    /// Whether it counts at `unix` seconds: neither past its time nor meant to stay for longer than
+    /// any may.
     #[must_use]
     pub fn is_current(&self, unix: u64) -> bool {
         let latest = unix.saturating_add(MAX_RECORD_LIFETIME.as_secs());
         (unix..=latest).contains(&self.expires)
     }
 
-    /// Whether it replaces another one of the same author and name. Of two with one number everybody keeps the same.
+    /// Whether it replaces another one of the same author and name. Of two with one number
+    /// everybody keeps the same.
     #[must_use]
     pub fn is_newer_than(&self, other: &Record) -> bool {
         (self.number, &self.value, self.expires) > (other.number, &other.value, other.expires)

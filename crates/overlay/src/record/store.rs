@@ -34,7 +34,8 @@ impl Store {
         self.get(point).map(|record| record.number)
     }
 
-    /// Keeps a record whose author has been verified. False if there is no room for it, or a newer one is there.
+    /// Keeps a record whose author has been verified. False if there is no room for it, or a newer
+    /// one is there.
     pub(crate) fn keep(&mut self, author: [u8; MEMBER_LEN], record: Record) -> bool {
         let point = Record::point(&author, &record.name);
         if let Some(kept) = self.kept.get_mut(&point) {

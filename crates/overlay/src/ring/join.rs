@@ -26,14 +26,16 @@ pub(crate) struct Joining {
     failures: u32,
     /// Members that the caller named.
     bootstraps: Vec<RingKey>,
-    /// When to found a ring of one, if this member was in the ring before, and since when it waits for that.
+    /// When to found a ring of one, if this member was in the ring before, and since when it waits
+    /// for that.
     alone_at: Option<Instant>,
     alone_since: Option<Instant>,
     /// The future predecessor, to be asked again because it was pending.
     pending: Option<RingKey>,
     /// How often in a row the answer was "pending".
     pending_answers: u32,
-    /// The future predecessor that was asked last, and how often in a row it did not let this member in.
+    /// The future predecessor that was asked last, and how often in a row it did not let this
+    /// member in.
     asked: Option<RingKey>,
     refusals: u32,
     /// How many were asked one after the other, each because the one before named it.
@@ -77,11 +79,11 @@ impl Chord {
         self.requests.forget(|purpose| *purpose == Purpose::Join);
     }
 
-    /// Joins again after a crash, through the members that were persisted. The ring may still point to
-    /// this member from before: then it takes its old place at once.
+    /// Joins again after a crash, through the members that were persisted. The ring may still point
+    /// to this member from before: then it takes its old place at once.
     ///
-    /// If no member of a ring answers for about 10 s, this member founds a ring of one: perhaps all were
-    /// restarted at once. Rings that arise in this way find each other and become one.
+    /// If no member of a ring answers for about 10 s, this member founds a ring of one: perhaps all
+    /// were restarted at once. Rings that arise in this way find each other and become one.
     pub fn resume(&mut self, now: Instant, known: &[RingKey]) {
         self.join(now, known);
         if !self.is_member() {
@@ -101,7 +103,8 @@ impl Chord {
                 return;
             }
             self.start_ring(now);
-            // Those who did not answer may come later, or be a ring of their own: they are out of sight as if they were lost.
+            // Those who did not answer may come later, or be a ring of their own: they are out of
+            // sight as if they were lost.
             self.ring.lost = Some(now);
             self.ring.next_probe = Some(now);
         } else if due(self.ring.joining.retry_at) {
@@ -146,12 +149,14 @@ impl Chord {
         if joining.refusals < MAX_JOIN_REFUSALS || !verified {
             return self.ask_future_predecessor(now, predecessor);
         }
-        // It is there, and lets nobody in: a traitor. Those after this member are known from others.
+        // It is there, and lets nobody in: a traitor. Those after this member are known from
+        // others.
         let list = self.with_those_around(Vec::new(), &predecessor);
         self.take_place(now, predecessor, list);
     }
 
-    /// The lookup for the own key ended at `predecessor`, which says that the own place is after it.
+    /// The lookup for the own key ended at `predecessor`, which says that the own place is after
+    /// it.
     pub(crate) fn ask_future_predecessor(&mut self, now: Instant, predecessor: RingKey) {
         self.request(now, predecessor, Purpose::Join, |id| Message::GetState {
             id,
@@ -191,7 +196,8 @@ impl Chord {
         }
     }
 
-    /// In the ring at last. Traitors may have led this member to a place among themselves, so for a while it probes as often as if the ring had been divided.
+    /// In the ring at last. Traitors may have led this member to a place among themselves, so for a
+    /// while it probes as often as if the ring had been divided.
     fn take_place(&mut self, now: Instant, predecessor: RingKey, list: Vec<RingKey>) {
         self.become_member(now, Some(predecessor), list);
         if self.credentials.is_some() {
@@ -199,8 +205,8 @@ impl Chord {
         }
     }
 
-    /// The list that the future predecessor gave, with those that it left out and that have answered themselves; none beyond `last`, because
-    /// whoever stands between may be unknown.
+    /// The list that the future predecessor gave, with those that it left out and that have
+    /// answered themselves; none beyond `last`, because whoever stands between may be unknown.
     fn with_those_around(&self, mut list: Vec<RingKey>, last: &RingKey) -> Vec<RingKey> {
         let around = self.ring.joining.around.iter().copied();
         list.extend(around.filter(|key| key == last || between(&self.me, key, last)));
@@ -218,8 +224,9 @@ impl Chord {
         }
     }
 
-    /// Of the successors of `predecessor` the one that is nearest before this member, if it may be asked: one that says nothing of its group is found by no
-    /// lookup, and stands before this member all the same.
+    /// Of the successors of `predecessor` the one that is nearest before this member, if it may be
+    /// asked: one that says nothing of its group is found by no lookup, and stands before this
+    /// member all the same.
     fn nearer_before(&self, predecessor: &RingKey, list: &[RingKey]) -> Option<RingKey> {
         // A plain lookup passes nobody by for what it says of its group.
         if self.credentials.is_none() || self.ring.joining.steps >= MAX_JOIN_STEPS {

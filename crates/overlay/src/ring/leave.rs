@@ -63,7 +63,8 @@ impl Chord {
         self.gone(now, from);
         self.routing.forget(&from);
         self.peers.suspect(now, from);
-        // Whoever comes next before this member need not wait until the one that is gone has not answered; and what that owned is its own now.
+        // Whoever comes next before this member need not wait until the one that is gone has not
+        // answered; and what that owned is its own now.
         self.forget_pointer(now, &from);
     }
 }

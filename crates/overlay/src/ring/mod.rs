@@ -1,7 +1,8 @@
 //! Ring maintenance after Zave: `join`, `stabilise` and `rectify`, one operation at a time.
 //!
-//! A member has a predecessor and a list of r successors. Each of the operations below asks one other
-//! member and then changes the own state at once. Two rules make that as good as an atomic step:
+//! A member has a predecessor and a list of r successors. Each of the operations below asks one
+//! other member and then changes the own state at once. Two rules make that as good as an atomic
+//! step:
 //!
 //! - One operation runs at a time ([`Operation`]); notifications that come meanwhile wait.
 //! - While its query is open, a member answers state queries with "pending", so that nobody reads a
@@ -10,10 +11,10 @@
 //! The step counts as done at the moment at which the asked member answered: the asker's old state
 //! has been invisible since before that.
 //!
-//! Zave's lists always have r entries, with a made-up entry `last + 1` after a removal. Here the list
-//! just gets shorter: nobody stands between `last` and `last + 1`, so no member is skipped either way.
-//! A list never reaches past its own member, so in a ring of m < r + 1 members it has m − 1 entries; in
-//! a ring of one it is empty, and the member is its own successor.
+//! Zave's lists always have r entries, with a made-up entry `last + 1` after a removal. Here the
+//! list just gets shorter: nobody stands between `last` and `last + 1`, so no member is skipped
+//! either way. A list never reaches past its own member, so in a ring of m < r + 1 members it has m
+//! − 1 entries; in a ring of one it is empty, and the member is its own successor.
 //!
 //! Source: Zave, "Reasoning about Identifier Spaces: How to Make Chord Correct", IEEE TSE 43(12),
 //! 2017, §IV.
@@ -67,12 +68,13 @@ pub(crate) struct Ring {
     /// When a neighbour was lost last.
     lost: Option<Instant>,
     pending_answers: u32,
-    /// Whether the next round begins with the first successor even if a neighbour stands before it.
+    /// Whether the next round begins with the first successor even if a neighbour stands before
+    /// it.
     heads_turn: bool,
     /// Sets of tries that the only successor left unanswered.
     silences: u32,
-    /// Whether the list, and whether its head, is another one than at the start of the round: then the
-    /// next comes sooner.
+    /// Whether the list, and whether its head, is another one than at the start of the round: then
+    /// the next comes sooner.
     changed: bool,
     head_changed: bool,
 }
@@ -232,8 +234,9 @@ impl Chord {
 
     /// The list that follows from `head` being the first successor and `rest` its own list.
     ///
-    /// Neighbours that answered themselves belong into it even if the head leaves them out; but none beyond the last
-    /// that the head names, because whoever stands between would be skipped.
+    /// Neighbours that answered themselves belong into it even if the head leaves them out; but
+    /// none beyond the last that the head names, because whoever stands between would be
+    /// skipped.
     fn list_after(&mut self, now: Instant, head: RingKey, rest: &[RingKey]) -> Vec<RingKey> {
         let all = std::iter::once(&head).chain(rest);
         let list = clockwise_prefix(&self.me, all, self.config.successors);
@@ -283,8 +286,8 @@ impl Chord {
     }
 }
 
-/// The longest part of `keys` from its start that goes clockwise from `me` without reaching `me` again;
-/// at most `limit`. What another member says about its list is cut where it makes no sense.
+/// The longest part of `keys` from its start that goes clockwise from `me` without reaching `me`
+/// again; at most `limit`. What another member says about its list is cut where it makes no sense.
 fn clockwise_prefix<'a>(
     me: &RingKey,
     keys: impl IntoIterator<Item = &'a RingKey>,

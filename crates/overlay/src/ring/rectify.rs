@@ -34,7 +34,8 @@ impl Chord {
                 // It pointed here, and now somebody stands between.
                 self.send(present, Message::StabiliseSoon);
             }
-            // It answered a moment ago; whoever notifies without end must not keep this member pending.
+            // It answered a moment ago; whoever notifies without end must not keep this member
+            // pending.
             Some(_) if self.ring.vouched_until.is_some_and(|until| until > now) => {}
             Some(present) => {
                 self.ring.operation = Operation::Rectify { notifier };

@@ -1,23 +1,29 @@
 //! Reunite: find the members that went out of sight, and make two rings one again.
 //!
-//! Zave's proof assumes that the ring never falls apart; a divided network makes it fall apart all the same,
-//! and so does the death of r neighbours at once. So each member looks up its own place now and then, beginning
-//! at some member that it knew once, and asks for everybody but itself. In a whole ring the first one after it is its first successor. If it is
-//! another member o, then the ring of the one who answered does not know that successor or this member does not know o, and two things are
-//! done, both of them ordinary steps of ring maintenance:
+//! Zave's proof assumes that the ring never falls apart; a divided network makes it fall apart all
+//! the same, and so does the death of r neighbours at once. So each member looks up its own place
+//! now and then, beginning at some member that it knew once, and asks for everybody but itself. In
+//! a whole ring the first one after it is its first successor. If it is another member o, then the
+//! ring of the one who answered does not know that successor or this member does not know o, and
+//! two things are done, both of them ordinary steps of ring maintenance:
 //!
 //! - o is notified, as a new member would do. Its ring then finds this member by stabilisation.
-//! - If o is closer than the present successor, this member stabilises from it, so o is contacted first.
+//! - If o is closer than the present successor, this member stabilises from it, so o is contacted
+//!   first.
 //!
-//! Best successors only ever get closer this way, so the rings grow together like a ring with new members.
+//! Best successors only ever get closer this way, so the rings grow together like a ring with new
+//! members.
 //!
-//! The lookup is a verified one, from outside: its way begins at one stranger and goes along points that this member computes. Nobody's word that all is
-//! well is enough: those around the own place have to answer themselves, with signed views, and to stand as dense as the own group and as the groups on the way. Otherwise
-//! another stranger is asked as well, up to five. Of the others around, whoever has answered is asked into the own group: so a first successor
-//! that only a traitor's list would follow does not replace honest ones. A member without credentials takes a plain lookup, and the first answer.
+//! The lookup is a verified one, from outside: its way begins at one stranger and goes along points
+//! that this member computes. Nobody's word that all is well is enough: those around the own place
+//! have to answer themselves, with signed views, and to stand as dense as the own group and as the
+//! groups on the way. Otherwise another stranger is asked as well, up to five. Of the others
+//! around, whoever has answered is asked into the own group: so a first successor that only a
+//! traitor's list would follow does not replace honest ones. A member without credentials takes a
+//! plain lookup, and the first answer.
 //!
-//! Source: the idea is from Shafaat, Ghodsi and Haridi, "Dealing with Network Partitions in Structured
-//! Overlay Networks", 2009; the steps are Zave's.
+//! Source: the idea is from Shafaat, Ghodsi and Haridi, "Dealing with Network Partitions in
+//! Structured Overlay Networks", 2009; the steps are Zave's.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -79,7 +85,8 @@ impl Chord {
         self.ring.next_probe = self.ring.next_probe.map(|next| next.min(soon));
     }
 
-    /// Those who stand around this member, seen from elsewhere, itself left out. All of them have answered.
+    /// Those who stand around this member, seen from elsewhere, itself left out. All of them have
+    /// answered.
     pub(crate) fn around_found(&mut self, now: Instant, group: &[RingKey]) {
         if !self.is_member() {
             return;

@@ -44,8 +44,9 @@ impl Chord {
         }
     }
 
-    /// A neighbour that has answered, and stands before the first successor, which ought to have named it: it has not heard of it yet, or hides it. Any of
-    /// them, because one that answers "pending" for ever must not stand before the others.
+    /// A neighbour that has answered, and stands before the first successor, which ought to have
+    /// named it: it has not heard of it yet, or hides it. Any of them, because one that answers
+    /// "pending" for ever must not stand before the others.
     fn hidden_by(&mut self, now: Instant, head: &RingKey) -> Option<RingKey> {
         let before = |key: &RingKey| between(&self.me, key, head);
         let neighbours = self.neighbours.keys().filter(before);
@@ -77,7 +78,8 @@ impl Chord {
         }
     }
 
-    /// The first successor left a request unanswered. The only one gets another chance, and so does any while this member doubts itself.
+    /// The first successor left a request unanswered. The only one gets another chance, and so does
+    /// any while this member doubts itself.
     pub(crate) fn successor_silent(&mut self, now: Instant, silent: RingKey) {
         self.ring.silences = self.ring.silences.saturating_add(1);
         let dear = self.ring.successors.len() == 1 || self.doubt() >= 2.0;
@@ -171,7 +173,8 @@ impl Chord {
             self.send(successor, Message::Notify);
         }
         if self.ring.changed {
-            // A closer successor may know a closer one still; another list changes the lists before it.
+            // A closer successor may know a closer one still; another list changes the lists before
+            // it.
             let part = if self.ring.head_changed { 16 } else { 4 };
             let soon = self.jittered(self.config.stabilise_interval / part);
             self.ring.stabilise_by(now + soon);
@@ -193,7 +196,8 @@ impl Chord {
         self.end_operation(now);
     }
 
-    /// The first successor says "pending" again and again, so its list is not to be had: neighbours that it would have named belong into the own one.
+    /// The first successor says "pending" again and again, so its list is not to be had: neighbours
+    /// that it would have named belong into the own one.
     fn complete_list(&mut self, now: Instant) {
         if self.ring.operation == Operation::FromSuccessor
             && let Some((head, rest)) = self.ring.successors.clone().split_first()

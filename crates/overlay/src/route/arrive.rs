@@ -39,7 +39,8 @@ impl Arrival {
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     waiting: BTreeMap<RequestId, Arrival>,
-    /// By sender, the sender's number and what is said, so that a second try is no second message, and nobody hides one behind another.
+    /// By sender, the sender's number and what is said, so that a second try is no second message,
+    /// and nobody hides one behind another.
     labels: BTreeMap<(Name, Digest), RequestId>,
     /// How many each neighbour has brought.
     brought: BTreeMap<RingKey, usize>,
@@ -237,7 +238,8 @@ impl Chord {
         }
     }
 
-    /// The sender has sent it indeed, and now: it is delivered. Or it is somebody else's confirmation, which goes on.
+    /// The sender has sent it indeed, and now: it is delivered. Or it is somebody else's
+    /// confirmation, which goes on.
     pub(super) fn confirm_came(
         &mut self,
         now: Instant,
@@ -269,8 +271,8 @@ impl Chord {
         }
     }
 
-    /// Whatever is not confirmed is answered again, a few times, at first by the ways that it came and then straight: either crossing may have been
-    /// lost, by accident or on purpose.
+    /// Whatever is not confirmed is answered again, a few times, at first by the ways that it came
+    /// and then straight: either crossing may have been lost, by accident or on purpose.
     pub(super) fn arrivals_due(&mut self, now: Instant) {
         while let Some((time, label)) = self.routing.arrivals.again.front().copied() {
             if time > now {
@@ -285,7 +287,8 @@ impl Chord {
                 self.routing.arrivals.remove(label);
                 continue;
             }
-            // Whoever has carried the message may swallow what belongs to it: the sender is asked straight, too.
+            // Whoever has carried the message may swallow what belongs to it: the sender is asked
+            // straight, too.
             let straight = (arrival.origin, arrival.proof.number);
             let last = arrival.repeats > 1;
             let again = now + REACHED_AGAIN;

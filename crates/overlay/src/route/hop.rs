@@ -1,11 +1,13 @@
 //! Whom a message is handed to next, and what is remembered of those who took some.
 //!
-//! Near targets go straight to their owner: the own group knows it, or the group of the finger does, the one behind the target included, if it is as dense as
-//! the ring or has the very member that is meant. So does, at first, what a member sends itself where it has met those around the target, in rings that are small enough to
-//! know one another. For others one member of the
-//! farthest finger before the target is drawn at random, among those that precede the target, so that each hop comes nearer. A retry
-//! takes the fingers in another order: with the distance as hexadecimal digits, the first try takes the first digit first, the second
-//! try the second, so that both visit other points of the ring until shortly before the target.
+//! Near targets go straight to their owner: the own group knows it, or the group of the finger
+//! does, the one behind the target included, if it is as dense as the ring or has the very member
+//! that is meant. So does, at first, what a member sends itself where it has met those around the
+//! target, in rings that are small enough to know one another. For others one member of the
+//! farthest finger before the target is drawn at random, among those that precede the target, so
+//! that each hop comes nearer. A retry takes the fingers in another order: with the distance as
+//! hexadecimal digits, the first try takes the first digit first, the second try the second, so
+//! that both visit other points of the ring until shortly before the target.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -18,7 +20,8 @@ use crate::key::{Offset, RingKey, between};
 use crate::limits::{DENSITY_TIME, LEAST_PREFERENCE, MAX_MET, MAX_PREFERENCES};
 use crate::lookup::DENSE;
 
-/// How many of the messages that somebody took on were answered: 1 for all. Only those are kept that are not as good as new.
+/// How many of the messages that somebody took on were answered: 1 for all. Only those are kept
+/// that are not as good as new.
 #[derive(Debug, Default)]
 pub(super) struct Preferences {
     shares: BTreeMap<RingKey, f64>,
@@ -88,7 +91,8 @@ impl Chord {
         }
     }
 
-    /// The owner of `target` if the own group reaches over it: the first of those that are `usable` at or after it.
+    /// The owner of `target` if the own group reaches over it: the first of those that are `usable`
+    /// at or after it.
     fn near_owner(&self, target: &RingKey, usable: impl Fn(&RingKey) -> bool) -> Option<RingKey> {
         if let Some(head) = self.ring.successors.first()
             && (target == head || between(&self.me, target, head))
@@ -105,7 +109,8 @@ impl Chord {
         group.iter().find(|key| whole && usable(key)).copied()
     }
 
-    /// The ring's density, now or a moment ago: each message asks, and to look through all fingers costs more than the rest of the choice.
+    /// The ring's density, now or a moment ago: each message asks, and to look through all fingers
+    /// costs more than the rest of the choice.
     fn density_lately(&mut self, now: Instant) -> Density {
         match self.routing.density {
             Some((at, density)) if now < at + DENSITY_TIME => density,
@@ -117,8 +122,8 @@ impl Chord {
         }
     }
 
-    /// The owner of `target` if the own group knows it, if it has been met, or if those who have been met around it stand as close to each other as members
-    /// of the ring do.
+    /// The owner of `target` if the own group knows it, if it has been met, or if those who have
+    /// been met around it stand as close to each other as members of the ring do.
     pub(super) fn known_owner(&mut self, now: Instant, target: &RingKey) -> Option<RingKey> {
         let density = self.density_lately(now);
         let usable = |key: &RingKey| {
@@ -155,8 +160,8 @@ impl Chord {
         found.filter(|owner| !is_silent(owner))
     }
 
-    /// Whom to hand a message for `target` to: nobody of `avoid`; `attempt` says which of the ways to begin with. None if there is nobody before
-    /// the target.
+    /// Whom to hand a message for `target` to: nobody of `avoid`; `attempt` says which of the ways
+    /// to begin with. None if there is nobody before the target.
     pub(super) fn next_hop(
         &mut self,
         now: Instant,
@@ -186,7 +191,8 @@ impl Chord {
         let fingers = self.fingers.entries();
         let (before_it, behind) =
             fingers.split_at(fingers.partition_point(|finger| Some(finger.offset) <= farthest));
-        // The finger behind the target may have the owner in its group. Whom it has not says nothing where it is thinner than the ring.
+        // The finger behind the target may have the owner in its group. Whom it has not says
+        // nothing where it is thinner than the ring.
         if let Some(finger) = behind.first()
             && let Some(owner) = owner_within(&finger.group, target, usable)
             && (owner == *target || self.density().stretch(&finger.group) <= DENSE)
@@ -209,7 +215,8 @@ impl Chord {
     }
 }
 
-/// The first usable member at or after `target`, if `group`, which is in clockwise order, reaches over it.
+/// The first usable member at or after `target`, if `group`, which is in clockwise order, reaches
+/// over it.
 fn owner_within(
     group: &[RingKey],
     target: &RingKey,

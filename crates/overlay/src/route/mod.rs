@@ -1,23 +1,31 @@
-//! Messages that travel through the ring, from router to router, to a member or to the owner of a point.
+//! Messages that travel through the ring, from router to router, to a member or to the owner of a
+//! point.
 //!
-//! Whoever forwards one draws the next router at random from the group of the farthest finger before the target, so that no
-//! router stands on every way between two others (`hop`). A message crosses three times:
+//! Whoever forwards one draws the next router at random from the group of the farthest finger
+//! before the target, so that no router stands on every way between two others (`hop`). A message
+//! crosses three times:
 //!
 //! 1. `Route` goes from hop to hop to its target (`pass`); its payload says who sends it.
-//! 2. `Reached` comes back the same way: the receiver's answer, sealed for the sender, with a number of its own choice.
-//! 3. `Confirm` goes there once more, sealed for the receiver, with that number. Only now is the message delivered (`arrive`).
+//! 2. `Reached` comes back the same way: the receiver's answer, sealed for the sender, with a
+//!    number of its own choice.
+//! 3. `Confirm` goes there once more, sealed for the receiver, with that number. Only now is the
+//!    message delivered (`arrive`).
 //!
-//! A receiver that is not confirmed asks again, at last straight, so that nobody on the way can keep a message from it whose sender believes that it
-//! has arrived. So the sender knows who has it, and the receiver that the sender has sent it now: neither those on the way nor a message that was
-//! recorded can deceive them. What is sent to a member is sealed for it; what is sent to a point can be read by those on
-//! the way, because nobody knows before whose it is, and whoever claims the point is believed: the answer says which of the two.
+//! A receiver that is not confirmed asks again, at last straight, so that nobody on the way can
+//! keep a message from it whose sender believes that it has arrived. So the sender knows who has
+//! it, and the receiver that the sender has sent it now: neither those on the way nor a message
+//! that was recorded can deceive them. What is sent to a member is sealed for it; what is sent to a
+//! point can be read by those on the way, because nobody knows before whose it is, and whoever
+//! claims the point is believed: the answer says which of the two.
 //!
-//! What comes straight from its sender, as `Own`, and has not been held back, needs no more than the link that it comes over: it is delivered at
-//! once, and `Delivered` tells the sender (`straight`).
+//! What comes straight from its sender, as `Own`, and has not been held back, needs no more than
+//! the link that it comes over: it is delivered at once, and `Delivered` tells the sender
+//! (`straight`).
 //!
-//! A message that is not answered in time goes again by another group (`send`), and at last straight to its receiver, who for a point is
-//! looked up first. Routers tell each other what they have taken on if its answer takes long, so that a dead one is passed
-//! by at once; whoever takes on messages whose answers do not come is chosen less. That is an opinion, and no evidence.
+//! A message that is not answered in time goes again by another group (`send`), and at last
+//! straight to its receiver, who for a point is looked up first. Routers tell each other what they
+//! have taken on if its answer takes long, so that a dead one is passed by at once; whoever takes
+//! on messages whose answers do not come is chosen less. That is an opinion, and no evidence.
 //!
 //! Source: "Our Brothers' Keepers" §3.5, and §4.2 for the three crossings.
 
@@ -50,7 +58,8 @@ use straight::{Clock, Delivered};
 pub enum Destination {
     /// To this router, sealed for it.
     Member(RingKey),
-    /// To whoever owns this point. Those on the way can read it, and whoever claims the point is believed.
+    /// To whoever owns this point. Those on the way can read it, and whoever claims the point is
+    /// believed.
     Point(RingKey),
 }
 
@@ -172,7 +181,8 @@ impl Routing {
         }
     }
 
-    /// A member has left a message of this one unanswered: for a while others are asked first, and after a second time it is no acquaintance any more.
+    /// A member has left a message of this one unanswered: for a while others are asked first, and
+    /// after a second time it is no acquaintance any more.
     fn was_silent(&mut self, now: Instant, member: &RingKey) {
         let Some(acquaintance) = self.familiar.get_mut(member) else {
             return;
@@ -272,5 +282,6 @@ impl Chord {
     }
 }
 
-/// Times in the order in which they come, each for one id. Whoever is done is dropped from the front.
+/// Times in the order in which they come, each for one id. Whoever is done is dropped from the
+/// front.
 type Watch = VecDeque<(Instant, RequestId)>;

@@ -1,8 +1,9 @@
 //! Messages on their way through this member, its own among them.
 //!
-//! Each hop gives a message a number of its own, remembers whom it came from and whom it went to, and so the answer finds its way
-//! back and the confirmation its way there without a further choice. Whoever has taken a message on says so only if no answer
-//! comes through it soon, for several messages at once: on a fast network that costs nothing.
+//! Each hop gives a message a number of its own, remembers whom it came from and whom it went to,
+//! and so the answer finds its way back and the confirmation its way there without a further
+//! choice. Whoever has taken a message on says so only if no answer comes through it soon, for
+//! several messages at once: on a fast network that costs nothing.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -25,7 +26,8 @@ enum Progress {
     Sent,
     /// It has the message.
     Taken,
-    /// It did not say anything in time, and somebody else has the message now. Its answer still counts.
+    /// It did not say anything in time, and somebody else has the message now. Its answer still
+    /// counts.
     Passed,
     /// An answer came back.
     Answered,
@@ -333,7 +335,8 @@ impl Chord {
         }
     }
 
-    /// The receiver of a message itself, by the sender's number for it: it has not been confirmed there. False if it is not.
+    /// The receiver of a message itself, by the sender's number for it: it has not been confirmed
+    /// there. False if it is not.
     fn asked_straight(
         &mut self,
         now: Instant,
@@ -408,7 +411,8 @@ impl Chord {
         self.routing.hops.missed();
         let (came_from, next) = (passage.came_from, passage.next);
         if let Source::Own(route) = came_from {
-            // Where everything is late it is not the others who are silent. What is carried says nothing: others may have chosen it so.
+            // Where everything is late it is not the others who are silent. What is carried says
+            // nothing: others may have chosen it so.
             if self.doubt() < 2.0 {
                 self.routing.was_silent(now, &next);
             }
@@ -444,7 +448,8 @@ impl Chord {
         self.hand_on(now, onward);
     }
 
-    /// Forgets what is too old. Whoever took such a message on and brought no answer has lost it, or somebody behind it has.
+    /// Forgets what is too old. Whoever took such a message on and brought no answer has lost it,
+    /// or somebody behind it has.
     fn forget_passages(&mut self, now: Instant) {
         while let Some(oldest) = self.routing.passages.open.first_entry() {
             if now < oldest.get().sent + PASSAGE_TIME {

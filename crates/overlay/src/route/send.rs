@@ -120,13 +120,14 @@ impl Outbox {
 }
 
 impl Chord {
-    /// Sends `body` through the ring. What becomes of it comes as the event `RouteDone` or `RouteFailed`; the receiver gets the event
-    /// `Routed`.
+    /// Sends `body` through the ring. What becomes of it comes as the event `RouteDone` or
+    /// `RouteFailed`; the receiver gets the event `Routed`.
     ///
     /// # Errors
     ///
-    /// When this member is not in the ring or has no credentials, when the receiver is this member or its certificate is not at hand, when the
-    /// body has more than 400 bytes, or when 4 096 messages are under way.
+    /// When this member is not in the ring or has no credentials, when the receiver is this member
+    /// or its certificate is not at hand, when the body has more than 400 bytes, or when 4 096
+    /// messages are under way.
     pub fn route(
         &mut self,
         now: Instant,
@@ -263,7 +264,8 @@ impl Chord {
         self.routing.outbox.set_due(id, Some(now + patience));
     }
 
-    /// Whether a receiver that has delivered the message may have forgotten so: it is neither sent again nor confirmed.
+    /// Whether a receiver that has delivered the message may have forgotten so: it is neither sent
+    /// again nor confirmed.
     pub(super) fn is_too_old(&self, now: Instant, id: RouteId) -> bool {
         let sending = self.routing.outbox.sending.get(&id);
         let credentials = self.credentials.as_ref();
@@ -349,7 +351,8 @@ impl Chord {
         }
     }
 
-    /// An answer to this member's own message: gives the confirmation if it is genuine and the first, or the same again.
+    /// An answer to this member's own message: gives the confirmation if it is genuine and the
+    /// first, or the same again.
     pub(super) fn answered(
         &mut self,
         now: Instant,

@@ -1,15 +1,18 @@
 //! Messages that come straight from their sender.
 //!
-//! Whoever gets a message over a link with its sender, who says that it is its own ([`Message::Own`]), needs no word of others: the link says whose it
-//! is, and takes no packet twice. Such a message is delivered at once, and a few bytes say so to its sender. Two crossings are enough then.
+//! Whoever gets a message over a link with its sender, who says that it is its own
+//! ([`Message::Own`]), needs no word of others: the link says whose it is, and takes no packet
+//! twice. Such a message is delivered at once, and a few bytes say so to its sender. Two crossings
+//! are enough then.
 //!
-//! What a link does not say is whether a packet was held back on the way, and whether the same message has come by another way meanwhile. So the
-//! receiver tells its clock with each answer, and the sender gives back what it was told last: whatever brings a time of long ago, or none,
-//! crosses three times, as what comes through others does. And what was delivered is remembered for as long as any copy of it may be delivered: a
-//! sender gives up before, so it confirms none later.
+//! What a link does not say is whether a packet was held back on the way, and whether the same
+//! message has come by another way meanwhile. So the receiver tells its clock with each answer, and
+//! the sender gives back what it was told last: whatever brings a time of long ago, or none,
+//! crosses three times, as what comes through others does. And what was delivered is remembered for
+//! as long as any copy of it may be delivered: a sender gives up before, so it confirms none later.
 //!
-//! A receiver that starts anew between a delivery and its word of it may get the message again. And of two routers that both take a point for
-//! their own each may.
+//! A receiver that starts anew between a delivery and its word of it may get the message again. And
+//! of two routers that both take a point for their own each may.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -106,7 +109,8 @@ impl Delivered {
     }
 }
 
-/// What a member tells of its time: seconds from a random beginning, so that nothing that was told before a start counts after it.
+/// What a member tells of its time: seconds from a random beginning, so that nothing that was told
+/// before a start counts after it.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     began: Option<(Instant, u64)>,
@@ -127,7 +131,8 @@ impl Chord {
         self.routing.clock.at(now, &mut self.rng)
     }
 
-    /// Whether `from`, whose own message this is as it says, has sent it just now, and it is certain that it has not been delivered.
+    /// Whether `from`, whose own message this is as it says, has sent it just now, and it is
+    /// certain that it has not been delivered.
     pub(super) fn is_straight(
         &mut self,
         now: Instant,
@@ -141,7 +146,8 @@ impl Chord {
             && self.routing.delivered.is_sure(now, from)
     }
 
-    /// Delivers a message that has come straight from its sender. A copy that came through others waits no more.
+    /// Delivers a message that has come straight from its sender. A copy that came through others
+    /// waits no more.
     pub(super) fn deliver_straight(
         &mut self,
         now: Instant,

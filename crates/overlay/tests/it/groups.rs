@@ -382,7 +382,8 @@ fn accused_and_accuser_have_to_be_known_before_one_of_them_is_convicted() {
     }
 }
 
-/// A certificate can end, by the clock or by a statement, between the look at the member's standing and the look at its signature.
+/// A certificate can end, by the clock or by a statement, between the look at the member's standing
+/// and the look at its signature.
 #[test]
 fn a_certificate_that_ends_meanwhile_makes_no_false_accuser() {
     let now = start();

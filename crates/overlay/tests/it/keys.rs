@@ -1,4 +1,5 @@
-//! Who chooses a router's place in the ring: the paper lets the member, by its port; here the ring's owner does, by its nonce.
+//! Who chooses a router's place in the ring: the paper lets the member, by its port; here the
+//! ring's owner does, by its nonce.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -46,7 +47,8 @@ fn where_the_nonce_is_known_a_member_chooses_nearly_any_gap_by_its_port() {
 #[test]
 fn where_the_owner_draws_the_nonce_afterwards_no_port_is_better_than_another() {
     let ring = ring();
-    // The widest gap is the easiest prey. The member takes the port that would fall into it if the nonce were what it guesses.
+    // The widest gap is the easiest prey. The member takes the port that would fall into it if the
+    // nonce were what it guesses.
     let width = |place: usize| ring[place].share_to(&ring[(place + 1) % ring.len()]);
     let prey = (0..ring.len())
         .max_by(|a, b| width(*a).total_cmp(&width(*b)))
@@ -68,7 +70,8 @@ fn where_the_owner_draws_the_nonce_afterwards_no_port_is_better_than_another() {
             "{hits} hits, {expected} expected"
         );
     }
-    // One invitation is one draw: the place can be checked by everybody, and is not for the member to choose.
+    // One invitation is one draw: the place can be checked by everybody, and is not for the member
+    // to choose.
     assert!(width(prey) < 0.05);
 }
 

@@ -1,4 +1,5 @@
-//! Whom a lookup asks about what, and whom it believes: key 100 in a ring that has a member at each key.
+//! Whom a lookup asks about what, and whom it believes: key 100 in a ring that has a member at each
+//! key.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +30,8 @@ struct Looked {
     told: Vec<(RingKey, RingKey)>,
 }
 
-/// Looks the owner up. Of those who are asked about a point on the way the first `liars` name traitors only.
+/// Looks the owner up. Of those who are asked about a point on the way the first `liars` name
+/// traitors only.
 fn look_up(seed: u8, liars: usize) -> Looked {
     look_up_and_tell(seed, liars, 0.0)
 }

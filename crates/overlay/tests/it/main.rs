@@ -38,7 +38,8 @@ fn key(n: u8) -> RingKey {
     RingKey::from_bytes(bytes)
 }
 
-/// The nine members around a point: four before it, five at it or after, where there is one at each key.
+/// The nine members around a point: four before it, five at it or after, where there is one at each
+/// key.
 fn around(point: &RingKey) -> Vec<RingKey> {
     let at = point.as_bytes()[0];
     (0..9)
@@ -46,7 +47,8 @@ fn around(point: &RingKey) -> Vec<RingKey> {
         .collect()
 }
 
-/// Key 100 at rest in a ring that has a member at each key, with fingers whose groups are these around their points, which it does not look up again.
+/// Key 100 at rest in a ring that has a member at each key, with fingers whose groups are these
+/// around their points, which it does not look up again.
 fn in_a_full_ring(
     now: Instant,
     seed: u8,
@@ -77,7 +79,8 @@ fn in_a_full_ring(
     (chord, groups)
 }
 
-/// Credentials that know the keys they were told of, and whose signatures anybody can forge who wants to.
+/// Credentials that know the keys they were told of, and whose signatures anybody can forge who
+/// wants to.
 #[derive(Debug)]
 struct Notary {
     me: RingKey,

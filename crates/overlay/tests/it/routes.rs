@@ -255,7 +255,8 @@ fn whatever_a_traitor_on_the_way_does_the_message_arrives_unharmed() {
     }
 }
 
-/// Who carries a message may bring another one under its number first, so that the true one would wait behind it.
+/// Who carries a message may bring another one under its number first, so that the true one would
+/// wait behind it.
 #[test]
 fn nobody_hides_a_message_behind_another_of_its_number() {
     let mut ring = Ring::new(Notary::new);
@@ -274,7 +275,8 @@ fn nobody_hides_a_message_behind_another_of_its_number() {
     assert_eq!(ring.done(), Some((key(200), false, 1)));
 }
 
-/// What `author` would answer to the message for `target` in `payload`, sealed by `sealer` for key 100.
+/// What `author` would answer to the message for `target` in `payload`, sealed by `sealer` for key
+/// 100.
 pub(crate) fn answer_of(author: u8, sealer: u8, target: RingKey, payload: &[u8]) -> Vec<u8> {
     let mut d = minicbor::Decoder::new(payload);
     d.array().unwrap();

@@ -1,5 +1,5 @@
-//! By which ways a member's messages go: key 100 in a ring that has a member at each key, and messages for key 205, which no finger's group
-//! reaches over: between those around 196 and 212.
+//! By which ways a member's messages go: key 100 in a ring that has a member at each key, and
+//! messages for key 205, which no finger's group reaches over: between those around 196 and 212.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -53,7 +53,8 @@ fn answer_by_owner(target: &RingKey, payload: &[u8]) -> Vec<u8> {
     answer_of(owner, owner, *target, payload)
 }
 
-/// The member whose choices are looked at, its fingers' groups, and to whom it has handed messages, in order.
+/// The member whose choices are looked at, its fingers' groups, and to whom it has handed messages,
+/// in order.
 struct Sender {
     now: Instant,
     chord: Chord,
@@ -143,7 +144,8 @@ impl Sender {
         }
     }
 
-    /// The receiver is known, but gets nothing straight for a while: it has left a message unanswered.
+    /// The receiver is known, but gets nothing straight for a while: it has left a message
+    /// unanswered.
     fn meet_in_vain(&mut self) {
         let but_receiver = |hop: &RingKey| match *hop == key(RECEIVER) {
             true => Conduct::Silent,
@@ -218,7 +220,8 @@ fn after_a_straight_way_the_next_leaves_out_the_receivers_group_too() {
     }
 }
 
-/// Points in the reach of the finger behind them go straight to who owns them only if its group is as dense as the ring.
+/// Points in the reach of the finger behind them go straight to who owns them only if its group is
+/// as dense as the ring.
 #[test]
 fn a_group_with_gaps_says_nothing_of_who_owns_a_point() {
     let mut target = [0x80; 32];
@@ -315,7 +318,8 @@ fn whoever_was_met_gets_messages_straight_until_it_leaves_one_unanswered() {
     }
     sender.pass(SILENT_TIME, |_| Conduct::Carry);
     assert_eq!(first_hop(&mut sender, to, Conduct::Carry), receiver);
-    // After a second time in a row it is no acquaintance any more, and others have to bring an answer first.
+    // After a second time in a row it is no acquaintance any more, and others have to bring an
+    // answer first.
     for conduct in [Conduct::Silent, Conduct::Swallow] {
         assert_eq!(first_hop(&mut sender, to, conduct), receiver);
         sender.pass(ROUTE_LIFETIME, |_| conduct);

@@ -1,7 +1,9 @@
-//! The same work done by other libraries: a program of its own, so that nobody has to build them who does not compare.
+//! The same work done by other libraries: a program of its own, so that nobody has to build them
+//! who does not compare.
 //!
-//! `PROGRAM list` prints a name a line. `PROGRAM NAME sequential COUNT SIZE` and `PROGRAM NAME burst COUNT SIZE` do the work and
-//! print one JSON object: `{"seconds": …, "received": …, "cpu_us": …}`.
+//! `PROGRAM list` prints a name a line. `PROGRAM NAME sequential COUNT SIZE` and `PROGRAM NAME
+//! burst COUNT SIZE` do the work and print one JSON object: `{"seconds": …, "received": …,
+//! "cpu_us": …}`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -33,7 +33,8 @@ use crate::cli::DtlArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Lines slower than this, in megabits per second, cost so little that many may be measured side by side.
+/// Lines slower than this, in megabits per second, cost so little that many may be measured side by
+/// side.
 const SLOW: f64 = 20.0;
 
 /// The schema of [`Progress`].
@@ -105,8 +106,8 @@ fn measured_by(rattan: &Path) -> Result<String, Failure> {
     Ok(format!("{} {build}, {line}", env!("CARGO_PKG_VERSION")))
 }
 
-/// Runs the tasks, slow lines before fast ones, as many side by side as the user allows. A run that fails does not end hours of measuring: it is told, and
-/// counted.
+/// Runs the tasks, slow lines before fast ones, as many side by side as the user allows. A run that
+/// fails does not end hours of measuring: it is told, and counted.
 fn measure(output: Output, args: &DtlArgs, open: Vec<Task>, runs: &Runs) -> Result<usize, Failure> {
     let rattan = emulator(args);
     // Whoever cannot lay one line need not try all.
@@ -194,8 +195,9 @@ fn one(rattan: &Path, args: &DtlArgs, task: &Task, runs: &Runs) -> Result<(), Fa
     runs.keep(task, outcome)
 }
 
-/// Asks for real-time priority for every thread of this process, so that other work on the machine does not hold up the ends of the
-/// line. Above the emulator's, which would otherwise hold up the ends it works for.
+/// Asks for real-time priority for every thread of this process, so that other work on the machine
+/// does not hold up the ends of the line. Above the emulator's, which would otherwise hold up the
+/// ends it works for.
 fn in_real_time() {
     let own = std::process::id().to_string();
     // The order is best effort.

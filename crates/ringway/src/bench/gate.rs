@@ -1,7 +1,9 @@
-//! `ringway bench gate`: what crosses the gateway, beside plain forwarding and forwarding with address translation.
+//! `ringway bench gate`: what crosses the gateway, beside plain forwarding and forwarding with
+//! address translation.
 //!
-//! The papers' ladder: three namespaces, client, gateway and server; a hundred clients that load files of 2 MB over HTTP, and
-//! connections that only send. The configurations take turns, so that all of them see the same machine.
+//! The papers' ladder: three namespaces, client, gateway and server; a hundred clients that load
+//! files of 2 MB over HTTP, and connections that only send. The configurations take turns, so that
+//! all of them see the same machine.
 //!
 //! | part | measures |
 //! |---|---|
@@ -241,7 +243,8 @@ fn chat(
     show(output, &figures)
 }
 
-/// The configurations and parts that were asked for; everything, but for a quick run, if nothing was.
+/// The configurations and parts that were asked for; everything, but for a quick run, if nothing
+/// was.
 fn chosen(args: &GateBenchArgs) -> Result<(Vec<Step>, Vec<Part>), Failure> {
     let only = args.only.iter().map(|word| word.trim().to_lowercase());
     let only: Vec<String> = only.collect();

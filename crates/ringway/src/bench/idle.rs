@@ -9,7 +9,8 @@ use crate::failure::Failure;
 /// Bytes of IPv4 and UDP headers, which every packet has on the wire.
 const HEADERS: u64 = 28;
 
-/// Bytes a day, both ways, headers among them, between a leaf and its router when nothing is sent; measured for `time`.
+/// Bytes a day, both ways, headers among them, between a leaf and its router when nothing is sent;
+/// measured for `time`.
 pub(super) fn bytes_a_day(
     pair: &Pair,
     first: &'static str,

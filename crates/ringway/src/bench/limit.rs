@@ -1,4 +1,5 @@
-//! What the bare sockets of this machine do with the same messages: the limit of every transport over them.
+//! What the bare sockets of this machine do with the same messages: the limit of every transport
+//! over them.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -10,8 +11,9 @@ use crate::failure::Failure;
 
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Keeps this thread, one end of what is measured, on a core of its own, as if it were another machine. Where the scheduler chooses, both
-/// ends share a core for a while and then do not, and each wake-up costs six times as much.
+/// Keeps this thread, one end of what is measured, on a core of its own, as if it were another
+/// machine. Where the scheduler chooses, both ends share a core for a while and then do not, and
+/// each wake-up costs six times as much.
 pub(super) fn on_own_core(end: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     // A thread inherits the one core of the thread that starts it: the process remembers them all.
@@ -44,7 +46,8 @@ fn on_core<T: Send>(end: usize, work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Seconds for `count` messages of `size` bytes over two UDP sockets, each sent after the one before has arrived.
+/// Seconds for `count` messages of `size` bytes over two UDP sockets, each sent after the one
+/// before has arrived.
 pub(super) fn udp_sequential(count: u32, size: usize) -> Result<f64, Failure> {
     on_core(0, || udp_echoes(count, size)).map_err(Failure::failed)
 }

@@ -46,7 +46,8 @@ impl Burst {
 }
 
 impl Begun {
-    /// All of `count` messages of `size` bytes have been handed over, and `received` have come, the last at `last`.
+    /// All of `count` messages of `size` bytes have been handed over, and `received` have come, the
+    /// last at `last`.
     pub(super) fn end(self, count: u32, received: u32, size: usize, last: Instant) -> Burst {
         let cpu = processor_time().saturating_sub(self.cpu);
         let seconds = last.saturating_duration_since(self.at).as_secs_f64();
@@ -103,7 +104,8 @@ pub(super) fn answering(peer: &'static str) -> Application<()> {
     })
 }
 
-/// The first member's application: for each size the seconds for `count` messages, each sent after the one before has arrived.
+/// The first member's application: for each size the seconds for `count` messages, each sent after
+/// the one before has arrived.
 pub(super) fn sequential(
     peer: &'static str,
     count: u32,
@@ -153,7 +155,8 @@ async fn echoes(
     Ok(begin.elapsed().as_secs_f64())
 }
 
-/// The first member's application: `count` messages as fast as they are taken, then the question how many came.
+/// The first member's application: `count` messages as fast as they are taken, then the question
+/// how many came.
 pub(super) fn burst(
     peer: &'static str,
     counts: Vec<u32>,

@@ -1,7 +1,8 @@
-//! `ringway bench overlay`: lookups in rings with traitors, by the verified rule, the paper's and plain Chord.
+//! `ringway bench overlay`: lookups in rings with traitors, by the verified rule, the paper's and
+//! plain Chord.
 //!
-//! The members are the program's own, on a simulated network with virtual time; the same run, with the same traitors, churn and loss,
-//! is made for each rule.
+//! The members are the program's own, on a simulated network with virtual time; the same run, with
+//! the same traitors, churn and loss, is made for each rule.
 
 mod forming;
 mod memory;
@@ -25,7 +26,8 @@ struct Case {
     traitors: f64,
     behaviour: Option<Behaviour>,
     rule: Rule,
-    /// Share of the members that crash, and of those that join, in an hour; how many do so at least while points are looked up.
+    /// Share of the members that crash, and of those that join, in an hour; how many do so at
+    /// least while points are looked up.
     churn: (f64, u32),
     lookups: usize,
     runs: u64,
@@ -40,7 +42,8 @@ struct Plan {
     runs: u64,
 }
 
-/// Members that come or go while points are looked up: fewer show nothing of it, and each takes 255 members at 10 % an hour a minute of virtual time.
+/// Members that come or go while points are looked up: fewer show nothing of it, and each takes 255
+/// members at 10 % an hour a minute of virtual time.
 const CHANGES: u32 = 10;
 
 impl Plan {

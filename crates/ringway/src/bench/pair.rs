@@ -1,4 +1,5 @@
-//! Two members of a ring on loopback, each on a thread of its own, and their ring's authority on a third.
+//! Two members of a ring on loopback, each on a thread of its own, and their ring's authority on a
+//! third.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -56,7 +57,8 @@ pub(super) struct Places {
 }
 
 impl Pair {
-    /// Founds a ring and lets two members join it, who are set up as `setup` says for these addresses.
+    /// Founds a ring and lets two members join it, who are set up as `setup` says for these
+    /// addresses.
     pub(super) fn new(setup: impl FnOnce(Places) -> [Setup; 2]) -> Result<Pair, Failure> {
         let folder = tempfile::Builder::new().prefix("ringway-bench-").tempdir();
         let folder = folder.map_err(Failure::failed)?;
@@ -198,7 +200,8 @@ fn member<T: Send + 'static>(
     Thread { stop, thread }
 }
 
-/// Waits until a message of ours comes back from `peer`, whose application answers every message: the link stands then.
+/// Waits until a message of ours comes back from `peer`, whose application answers every message:
+/// the link stands then.
 pub(super) async fn wait_for(messages: &mut Messages, peer: &str) -> Result<(), Failure> {
     let end = Instant::now() + BENCH_WAIT;
     while Instant::now() < end {

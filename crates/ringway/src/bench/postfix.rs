@@ -1,5 +1,5 @@
-//! A Postfix of our own to measure mail by: in a folder, on loopback, ended with its value. Nothing of it touches a Postfix that
-//! may run on the machine.
+//! A Postfix of our own to measure mail by: in a folder, on loopback, ended with its value. Nothing
+//! of it touches a Postfix that may run on the machine.
 
 use std::fs;
 use std::io;

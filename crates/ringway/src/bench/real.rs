@@ -1,4 +1,5 @@
-//! `ringway bench overlay --real`: routers over UDP on loopback, their round trips through the ring, and how much it carries.
+//! `ringway bench overlay --real`: routers over UDP on loopback, their round trips through the
+//! ring, and how much it carries.
 //!
 //! | module | measures |
 //! |---|---|
@@ -119,7 +120,8 @@ fn shares(percent: &[f64]) -> Result<Vec<f64>, Failure> {
     Ok(shares.map(|share| share / 100.0).collect())
 }
 
-/// Measures and shows; with `--beside` beside another build of this program, or the lookups beside another overlay.
+/// Measures and shows; with `--beside` beside another build of this program, or the lookups beside
+/// another overlay.
 pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
     if args.at_once {
@@ -143,7 +145,8 @@ pub(super) fn run(output: Output, args: &OverlayArgs) -> Result<(), Failure> {
         return draw(&figures, args.plots.as_deref());
     }
     let mut all = Vec::new();
-    // Each part takes minutes: what it gave is shown before the next one begins, the others' figures first, with which ours are then compared.
+    // Each part takes minutes: what it gave is shown before the next one begins, the others'
+    // figures first, with which ours are then compared.
     for attack in plan.parts() {
         let mut figures = match &peers {
             Some(peers) => others(output, &plan, peers, attack)?,

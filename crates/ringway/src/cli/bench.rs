@@ -9,11 +9,13 @@ use super::PathChoice;
 /// The benchmarks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// Messages over each transport: one after the other, as many as go, and what an idle pair costs
+    /// Messages over each transport: one after the other, as many as go, and what an idle pair
+    /// costs
     Transport(TransportArgs),
     /// Priorities beside the kernel's TCP over emulated lines, in namespaces of their own
     Dtl(DtlArgs),
-    /// Lookups in rings with traitors, churn and loss: by the verified rule, the paper's and plain Chord
+    /// Lookups in rings with traitors, churn and loss: by the verified rule, the paper's and plain
+    /// Chord
     Overlay(OverlayArgs),
     /// What crosses the gateway, beside plain forwarding and NAT, in namespaces of their own
     Gate(GateBenchArgs),
@@ -66,19 +68,23 @@ pub(crate) struct GateBenchArgs {
     /// Seconds of each measurement
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub(crate) seconds: u64,
-    /// How throughput depends on the size of scan windows instead, from 1 to 120 KiB; scanned by rules if there is no --clamd
+    /// How throughput depends on the size of scan windows instead, from 1 to 120 KiB; scanned by
+    /// rules if there is no --clamd
     #[arg(long, conflicts_with_all = ["chat", "only"])]
     pub(crate) windows: bool,
-    /// How long a line of chat takes there and back instead, alone and beside 50 downloads; what scans is measured without the
-    /// list of packets that wait as well, so that all wait while one does
+    /// How long a line of chat takes there and back instead, alone and beside 50 downloads; what
+    /// scans is measured without the list of packets that wait as well, so that all wait while
+    /// one does
     #[arg(long)]
     pub(crate) chat: bool,
-    /// Only these of forward, nat, queue, classify, rules-20, rules-200, telegram, filter, audit, scan, yara, proxy,
-    /// proxy-scan, suricata (shares are told where nat is one of them), and of the parts beside them: cache, drops, fast-pass, others, programs,
-    /// stages, memory, ndpi
+    /// Only these of forward, nat, queue, classify, rules-20, rules-200, telegram, filter, audit,
+    /// scan, yara, proxy, proxy-scan, suricata (shares are told where nat is one of them), and
+    /// of the parts beside them: cache, drops, fast-pass, others, programs, stages, memory,
+    /// ndpi
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// Where the gateway carries its decisions out: `user`, `kernel`, or one after the other in each round
+    /// Where the gateway carries its decisions out: `user`, `kernel`, or one after the other in
+    /// each round
     #[arg(
         long,
         value_name = "LIST",
@@ -86,8 +92,8 @@ pub(crate) struct GateBenchArgs {
         default_value = "user"
     )]
     pub(crate) path: Vec<PathChoice>,
-    /// Whether packets travel joined up to 64 kB, as network cards' offloads join them (`on`), or each with at most 1 500 bytes
-    /// (`off`), or one after the other in each round: `on,off`
+    /// Whether packets travel joined up to 64 kB, as network cards' offloads join them (`on`), or
+    /// each with at most 1 500 bytes (`off`), or one after the other in each round: `on,off`
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "on")]
     pub(crate) offloads: Vec<Offloads>,
     /// How many queues the gateway has, each with a thread
@@ -99,8 +105,9 @@ pub(crate) struct GateBenchArgs {
     /// The emulator of lines, for `fast-pass`: rattan 0.1.1, which `make bench-gate` installs
     #[arg(long, value_name = "PATH")]
     pub(crate) rattan: Option<PathBuf>,
-    /// Folder for plots, as SVG: figure-7 (throughput) and figure-8 (processor time) of the ladder, figure-9 (drops of the connection
-    /// cache), figure-10 (fast pass), of what is measured
+    /// Folder for plots, as SVG: figure-7 (throughput) and figure-8 (processor time) of the
+    /// ladder, figure-9 (drops of the connection cache), figure-10 (fast pass), of what is
+    /// measured
     #[arg(long, value_name = "DIR", conflicts_with_all = ["windows", "chat"])]
     pub(crate) plots: Option<PathBuf>,
     /// A folder with labels.tsv and given/, captures whose flows are known, for `ndpi`
@@ -124,13 +131,16 @@ pub(crate) struct TransportArgs {
     /// One run of each with fewer messages, and no idle pair; ends within a minute
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Only these of udp, tcp, quic, ws, smtp, and the bare sockets beside them; the idle pair belongs to udp
+    /// Only these of udp, tcp, quic, ws, smtp, and the bare sockets beside them; the idle pair
+    /// belongs to udp
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// Folder for plots, as SVG: figure-5 (one after the other), figure-6 and figure-7 (throughput, few and many at once)
+    /// Folder for plots, as SVG: figure-5 (one after the other), figure-6 and figure-7
+    /// (throughput, few and many at once)
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
-    /// Program that does the same work with other libraries, measured in turns with ours: target/release/transport-peers
+    /// Program that does the same work with other libraries, measured in turns with ours:
+    /// target/release/transport-peers
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) beside: Option<PathBuf>,
 }
@@ -157,7 +167,8 @@ pub(crate) struct DtlArgs {
     /// Only these cells
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// Only these of kernel, ringway, ringway-rtt (without readings of clocks), noq-cubic, paper, and what --beside brings
+    /// Only these of kernel, ringway, ringway-rtt (without readings of clocks), noq-cubic, paper,
+    /// and what --beside brings
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) contender: Vec<String>,
     /// Only these cases
@@ -169,19 +180,23 @@ pub(crate) struct DtlArgs {
     /// Slow lines (below 20 Mbit/s) that are measured side by side [default: 1, with --quick 5]
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<u32>,
-    /// The same for fast ones, of which each takes two fifths of a core with dtl-line and most of one with rattan
+    /// The same for fast ones, of which each takes two fifths of a core with dtl-line and most of
+    /// one with rattan
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) fast_jobs: u32,
-    /// File that keeps every run as it ends; runs that it has are not repeated: begin another after a change of the program
+    /// File that keeps every run as it ends; runs that it has are not repeated: begin another
+    /// after a change of the program
     #[arg(long, value_name = "FILE")]
     pub(crate) results: Option<PathBuf>,
-    /// Folder for plots, as SVG: figures 6 and 7 over time, what N is worth, and everything else that is measured as bars
+    /// Folder for plots, as SVG: figures 6 and 7 over time, what N is worth, and everything else
+    /// that is measured as bars
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
     /// Program with scavengers of other libraries: target/release/dtl-peers
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) beside: Option<PathBuf>,
-    /// The emulator, if it is not on the PATH; or a program that takes the same arguments, as dtl-line does
+    /// The emulator, if it is not on the PATH; or a program that takes the same arguments, as
+    /// dtl-line does
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) rattan: Option<PathBuf>,
 }
@@ -209,11 +224,13 @@ pub(crate) struct OverlayArgs {
     /// Per cent of the members that are traitors [default: 0,5,10,20,25,30; with --real none]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) traitors: Vec<f64>,
-    /// What traitors do: silent, collude, camouflage, equivocate, two-faced, invent, pending, selective, stale, misroute, replay, accuse, leave, or mixed: the first eight [default: mixed]
+    /// What traitors do: silent, collude, camouflage, equivocate, two-faced, invent, pending,
+    /// selective, stale, misroute, replay, accuse, leave, or mixed: the first eight [default:
+    /// mixed]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) behaviour: Vec<String>,
-    /// Per cent of the members that crash in an hour, and of those that join [default: 10]; lookups go on until ten members have come or
-    /// gone, but with --quick
+    /// Per cent of the members that crash in an hour, and of those that join [default: 10];
+    /// lookups go on until ten members have come or gone, but with --quick
     #[arg(long, value_name = "PERCENT", conflicts_with_all = ["memory", "real"])]
     pub(crate) churn: Option<f64>,
     /// Lookups of each run [default: 10000, with --quick 1000; with --real 300 and 100]
@@ -222,28 +239,35 @@ pub(crate) struct OverlayArgs {
     /// Runs of each ring, with different members [default: 2, with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: Option<u32>,
-    /// Routers over UDP on loopback in real time, 255 if --members says nothing else: lookups (300, with --quick 100; also with the shares
-    /// of --traitors fallen silent, each in a ring of its own), round trips and packets through the ring, and how many messages it carries
+    /// Routers over UDP on loopback in real time, 255 if --members says nothing else: lookups
+    /// (300, with --quick 100; also with the shares of --traitors fallen silent, each in a
+    /// ring of its own), round trips and packets through the ring, and how many messages it
+    /// carries
     #[arg(long, conflicts_with = "behaviour")]
     pub(crate) real: bool,
-    /// With --real: routers that all start at the same moment, as after a power cut, and nothing but how long they take to form a ring
+    /// With --real: routers that all start at the same moment, as after a power cut, and nothing
+    /// but how long they take to form a ring
     #[arg(long, requires = "real", conflicts_with_all = ["beside", "plots"])]
     pub(crate) at_once: bool,
     /// With --real: only the lookups
     #[arg(long, requires = "real")]
     pub(crate) only_lookups: bool,
-    /// With --real: another build of this program that measures the same, such as one without encryption, or a program that does the
-    /// lookups with another overlay: target/release/overlay-peers
+    /// With --real: another build of this program that measures the same, such as one without
+    /// encryption, or a program that does the lookups with another overlay:
+    /// target/release/overlay-peers
     #[arg(long, value_name = "PROGRAM", requires = "real")]
     pub(crate) beside: Option<PathBuf>,
-    /// Only the memory of a simulated member, in rings of 1000 and 10000 if --members says nothing else
+    /// Only the memory of a simulated member, in rings of 1000 and 10000 if --members says nothing
+    /// else
     #[arg(long, conflicts_with_all = ["behaviour", "lookups", "plots", "quick", "real", "runs", "traitors"])]
     pub(crate) memory: bool,
-    /// Rings that form while traitors join with the others, one router after another and ten at once, and lookups in them: of 60 and 255
-    /// members with 5, 20 and 30 per cent traitors, 1000 lookups each, if nothing else is said
+    /// Rings that form while traitors join with the others, one router after another and ten at
+    /// once, and lookups in them: of 60 and 255 members with 5, 20 and 30 per cent traitors,
+    /// 1000 lookups each, if nothing else is said
     #[arg(long, conflicts_with_all = ["memory", "plots", "real"])]
     pub(crate) forming: bool,
-    /// Folder for plots, as SVG: overlay-lookups; with --real overlay-capacity (the paper's Figure 4) and overlay-lookup-time
+    /// Folder for plots, as SVG: overlay-lookups; with --real overlay-capacity (the paper's Figure
+    /// 4) and overlay-lookup-time
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
 }

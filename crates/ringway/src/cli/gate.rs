@@ -56,7 +56,8 @@ pub(crate) struct LookArgs {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub(crate) packets: u8,
 
-    /// Where the ring's members listen: a line for each, ADDRESS:PORT and a name; a ring's own flows say who only to its members
+    /// Where the ring's members listen: a line for each, ADDRESS:PORT and a name; a ring's own
+    /// flows say who only to its members
     #[arg(long, value_name = "FILE")]
     pub(crate) members: Option<PathBuf>,
 }
@@ -95,8 +96,8 @@ pub(crate) struct CheckArgs {
     #[arg(required_unless_present = "yara", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// YARA rules, compiled as `gate up` does: a file, or a folder with files that end in .yar or .yara; can be given several
-    /// times
+    /// YARA rules, compiled as `gate up` does: a file, or a folder with files that end in .yar or
+    /// .yara; can be given several times
     #[arg(long, value_name = "PATH")]
     pub(crate) yara: Vec<PathBuf>,
 
@@ -128,8 +129,8 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
 
-    /// YARA rules, for rules of the policy that scan: a file, or a folder with files that end in .yar or .yara; can be given
-    /// several times
+    /// YARA rules, for rules of the policy that scan: a file, or a folder with files that end in
+    /// .yar or .yara; can be given several times
     #[arg(long, value_name = "PATH")]
     pub(crate) yara: Vec<PathBuf>,
 
@@ -188,7 +189,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) eve: Option<PathBuf>,
 
-    /// Where Prometheus gets its figures, at /metrics: an address of this machine that only it can reach
+    /// Where Prometheus gets its figures, at /metrics: an address of this machine that only it can
+    /// reach
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) metrics: Option<SocketAddr>,
 
@@ -212,13 +214,13 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration)]
     pub(crate) blocked_for: Duration,
 
-    /// Where decisions are carried out: `kernel` also within the kernel (see `gate doctor`), `user` in this process alone, `auto`
-    /// each part of it where this machine can
+    /// Where decisions are carried out: `kernel` also within the kernel (see `gate doctor`),
+    /// `user` in this process alone, `auto` each part of it where this machine can
     #[arg(long, value_name = "PATH", value_enum, default_value_t = PathChoice::User)]
     pub(crate) path: PathChoice,
 
-    /// Where the kernel refuses calls like a blocked one, with --path kernel: `xdp` in the interfaces' drivers, `tc` behind them, `auto` in
-    /// those that keep their offloads
+    /// Where the kernel refuses calls like a blocked one, with --path kernel: `xdp` in the
+    /// interfaces' drivers, `tc` behind them, `auto` in those that keep their offloads
     #[arg(long, value_name = "PLACE", value_enum, default_value_t = CachePlace::Auto)]
     pub(crate) cache_at: CachePlace,
 
@@ -233,8 +235,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) clamd: Option<String>,
 
-    /// YARA rules, for rules of the policy that scan: a file, or a folder with files that end in .yar or .yara; can be given
-    /// several times
+    /// YARA rules, for rules of the policy that scan: a file, or a folder with files that end in
+    /// .yar or .yara; can be given several times
     #[arg(long, value_name = "PATH")]
     pub(crate) yara: Vec<PathBuf>,
 
@@ -258,7 +260,8 @@ pub(crate) struct UpArgs {
     #[arg(long, hide = true)]
     pub(crate) no_hold_list: bool,
 
-    /// Leave the rules in the kernel at the end, so that what is decided stays so until the next start
+    /// Leave the rules in the kernel at the end, so that what is decided stays so until the next
+    /// start
     #[arg(long)]
     pub(crate) leave: bool,
 
@@ -273,7 +276,8 @@ pub(crate) struct UpArgs {
 /// Where the in-kernel path keeps its programs and maps.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BpffsArgs {
-    /// The bpf file system, where the in-kernel path's programs and maps are; it is mounted there if it is not
+    /// The bpf file system, where the in-kernel path's programs and maps are; it is mounted there
+    /// if it is not
     #[arg(long, value_name = "FOLDER", default_value = BPFFS)]
     pub(crate) bpffs: PathBuf,
 }

@@ -1,4 +1,5 @@
-//! The member's commands: `join`, `node`, `rotate`, `send`, `transfers`, `priority`, `cancel`, `ping`, `path`, `route`.
+//! The member's commands: `join`, `node`, `rotate`, `send`, `transfers`, `priority`, `cancel`,
+//! `ping`, `path`, `route`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -37,7 +38,8 @@ pub(crate) struct JoinArgs {
     /// Where the authority enrols, if not where the invitation or the ring's DNS says
     #[arg(long, value_name = "ADDR:PORT", value_parser = values::socket, conflicts_with_all = ["offline", "with"])]
     pub(crate) at: Option<SocketAddr>,
-    /// Print a request for admission instead, for the ring's owner; a router's with --listen, else a leaf's
+    /// Print a request for admission instead, for the ring's owner; a router's with --listen, else
+    /// a leaf's
     #[arg(long, requires = "name", conflicts_with = "invite")]
     pub(crate) offline: bool,
     /// The name to ask for
@@ -169,7 +171,8 @@ pub(crate) struct PingArgs {
     /// How many
     #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) count: u32,
-    /// From router to router through the ring: by others, each time by another way, or straight once the peer has answered; routers only
+    /// From router to router through the ring: by others, each time by another way, or straight
+    /// once the peer has answered; routers only
     #[arg(long)]
     pub(crate) through_ring: bool,
 }

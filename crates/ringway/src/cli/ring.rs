@@ -18,7 +18,8 @@ pub(crate) enum RingCommand {
     Serve(ServeArgs),
     /// Make a one-time invitation for a new member; the code goes to stdout
     Invite(InviteArgs),
-    /// Admit a member that cannot reach the authority, by the request that it has written; the reply goes to stdout
+    /// Admit a member that cannot reach the authority, by the request that it has written; the
+    /// reply goes to stdout
     Admit(AdmitArgs),
     /// List the members and what became of their invitations
     Members(MembersArgs),
@@ -60,8 +61,8 @@ pub(crate) struct InitArgs {
     /// Length of the routers' successor lists; the ring survives one fewer neighbours lost at once
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = values::successors)]
     pub(crate) successors: usize,
-    /// Members of the groups that keep each other honest: an odd number from 5 to 15. More withstand more traitors, and say more to each other; it cannot be
-    /// changed later
+    /// Members of the groups that keep each other honest: an odd number from 5 to 15. More
+    /// withstand more traitors, and say more to each other; it cannot be changed later
     #[arg(long, value_name = "G", default_value_t = 9, value_parser = values::group)]
     pub(crate) group: usize,
 }
@@ -128,7 +129,8 @@ new member has told by another way. Admitting the same request again gives the r
 pub(crate) struct AdmitArgs {
     /// File with the request; `-` is stdin
     pub(crate) request: PathBuf,
-    /// The id that the new member has told, or the first 16 or more characters of it; asked for at a terminal
+    /// The id that the new member has told, or the first 16 or more characters of it; asked for at
+    /// a terminal
     #[arg(long, value_name = "ID")]
     pub(crate) member: Option<String>,
     /// Where the authority is.
@@ -232,7 +234,8 @@ pub(crate) struct JudgeArgs {
     /// The files of evidence
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Identity of the ring [default: that of the authority in the folder, or of the ring that this member belongs to]
+    /// Identity of the ring [default: that of the authority in the folder, or of the ring that
+    /// this member belongs to]
     #[arg(long, value_name = "RING")]
     pub(crate) ring: Option<String>,
     /// Where the authority is.

@@ -24,7 +24,8 @@ pub(super) fn socket(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| mend.to_owned())
 }
 
-/// Reads a number of bytes with an optional unit: `B`, `kB`, `KiB`, `MB`, `MiB`, `GB`, `GiB`, and `/s` behind it.
+/// Reads a number of bytes with an optional unit: `B`, `kB`, `KiB`, `MB`, `MiB`, `GB`, `GiB`, and
+/// `/s` behind it.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let mend = || {
         "a rate is a whole number of bytes a second with an optional unit, such as 500KiB, 20MiB or 1GB".to_owned()

@@ -1,4 +1,5 @@
-//! Step 7: captures classified by `gate classify`, the built-in samples against what they are known to hold.
+//! Step 7: captures classified by `gate classify`, the built-in samples against what they are known
+//! to hold.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Step 4: two files at two priorities at the same time, one priority changed while they run, both compared by BLAKE3.
+//! Step 4: two files at two priorities at the same time, one priority changed while they run, both
+//! compared by BLAKE3.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -136,7 +137,8 @@ fn deadline() -> Instant {
     Instant::now() + Duration::from_secs(DEMO_TRANSFER_SECONDS) + DEMO_TRANSFER_SLACK
 }
 
-/// Writes pseudo-random bytes: BLAKE3's output stream, seeded with the name, so that every run has the same.
+/// Writes pseudo-random bytes: BLAKE3's output stream, seeded with the name, so that every run has
+/// the same.
 async fn make(
     stage: &Stage,
     name: &str,

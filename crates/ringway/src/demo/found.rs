@@ -1,4 +1,5 @@
-//! Steps 1 to 3: a ring is founded, members are enrolled and started, and the ring falls into place.
+//! Steps 1 to 3: a ring is founded, members are enrolled and started, and the ring falls into
+//! place.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -34,7 +35,8 @@ struct Joined {
     ring_key: Option<String>,
 }
 
-/// The sender's upload limit in bytes a second: both files take a known time, long enough to watch them share.
+/// The sender's upload limit in bytes a second: both files take a known time, long enough to watch
+/// them share.
 pub(super) fn upload_limit(args: &DemoArgs) -> u64 {
     let both = u64::from(args.size) * (1 << 20) * 3 / 2;
     both / DEMO_TRANSFER_SECONDS

@@ -2,8 +2,8 @@
 
 use ringway_node::control::{RouterRef, Status};
 
-/// Says what is not yet in order: every router a member, every successor list complete and right, every predecessor
-/// right, every leaf attached to a router that runs.
+/// Says what is not yet in order: every router a member, every successor list complete and right,
+/// every predecessor right, every leaf attached to a router that runs.
 pub(super) fn ring_holds(statuses: &[Status]) -> Result<(), String> {
     let mut routers: Vec<(&str, &Status)> = Vec::new();
     for status in statuses.iter().filter(|status| status.role == "router") {

@@ -1,4 +1,5 @@
-//! Steps 5 and 6: every member finds the same router for a key, also after one was killed, and when it is back.
+//! Steps 5 and 6: every member finds the same router for a key, also after one was killed, and when
+//! it is back.
 
 use std::collections::BTreeMap;
 
@@ -181,9 +182,11 @@ async fn heal(
     })
 }
 
-/// Looks all texts up again until every member is right about each; also tells how many rounds were in vain.
+/// Looks all texts up again until every member is right about each; also tells how many rounds were
+/// in vain.
 ///
-/// A ring in order still has pointers to the killed router in its finger tables, so the first lookups may fail.
+/// A ring in order still has pointers to the killed router in its finger tables, so the first
+/// lookups may fail.
 async fn look_up_until_agreed(
     stage: &Stage,
     lookups: &[Lookup],

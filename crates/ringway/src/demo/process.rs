@@ -57,7 +57,8 @@ impl Program {
         self.inner.logs.join(format!("{name}.log"))
     }
 
-    /// A process group of its own keeps a terminal's Ctrl-C from the children: the demo ends them, in order.
+    /// A process group of its own keeps a terminal's Ctrl-C from the children: the demo ends them,
+    /// in order.
     fn command(&self, home: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.inner.executable);
         command

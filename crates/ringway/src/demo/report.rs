@@ -1,4 +1,5 @@
-//! What the demo does and what it has checked: a line or an object for each step, and the table at the end.
+//! What the demo does and what it has checked: a line or an object for each step, and the table at
+//! the end.
 
 use std::time::{Duration, Instant};
 

@@ -16,7 +16,8 @@ use crate::failure::Failure;
 use crate::limits::{DEMO_LOG_TAIL, DEMO_POLL};
 use crate::output::Output;
 
-/// How often the removal of the folder is tried: a process that was killed a moment ago may still create a file.
+/// How often the removal of the folder is tried: a process that was killed a moment ago may still
+/// create a file.
 const REMOVAL_ATTEMPTS: u32 = 10;
 
 /// A member of the demo's ring.

@@ -29,7 +29,8 @@ pub(super) trait System: Send + Sync {
     /// Puts the rules and classes of this policy in force; may wait for others who change them.
     fn set_up(&self, policy: &Policy, mode: Mode) -> Result<(), Failure>;
 
-    /// Puts rules and classes back where they are not as they were put in force; answers whether it had to.
+    /// Puts rules and classes back where they are not as they were put in force; answers whether it
+    /// had to.
     fn put_back(&self, policy: &Policy, mode: Mode) -> Result<bool, Failure>;
 }
 
@@ -92,7 +93,8 @@ impl Daemon {
         }
     }
 
-    /// Answers for ever, takes back what nobody confirmed, and puts back rules that others take out, whoever is being answered.
+    /// Answers for ever, takes back what nobody confirmed, and puts back rules that others take
+    /// out, whoever is being answered.
     pub(super) async fn serve(self: &Arc<Self>, socket: &ControlSocket) {
         tokio::join!(
             self.answer_all(socket),
@@ -111,7 +113,8 @@ impl Daemon {
         }
     }
 
-    /// Puts the rules back if somebody has changed them: a firewall that loads its own anew takes out all others, and with them the gateway.
+    /// Puts the rules back if somebody has changed them: a firewall that loads its own anew takes
+    /// out all others, and with them the gateway.
     fn put_back(&self) {
         let closed = held(&self.changes);
         if *closed {
@@ -430,8 +433,9 @@ impl Daemon {
         state.earlier = None;
     }
 
-    /// Puts a policy to work; answers how many queues obey it. What the system refuses half-way is taken back there: the queues
-    /// have the policy before, and the kernel must not pass what only another one lets pass.
+    /// Puts a policy to work; answers how many queues obey it. What the system refuses half-way is
+    /// taken back there: the queues have the policy before, and the kernel must not pass what
+    /// only another one lets pass.
     fn put(&self, policy: &Arc<Policy>, mode: Mode) -> Result<usize, Failure> {
         if let Err(failure) = self.system.set_up(policy, mode) {
             let (policy, mode) = {

@@ -1,4 +1,5 @@
-//! What the gateway puts into the system, and takes out again: rules, classes, programs of the kernel, redirections.
+//! What the gateway puts into the system, and takes out again: rules, classes, programs of the
+//! kernel, redirections.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -134,7 +135,8 @@ impl Installation {
         })
     }
 
-    /// Refuses to begin behind the rules of a run with other marks: packets would go round between those and the queue.
+    /// Refuses to begin behind the rules of a run with other marks: packets would go round between
+    /// those and the queue.
     pub(super) fn fits_what_was_left(&self) -> Result<(), Failure> {
         match self.rules.left_with_other_marks() {
             Ok(None) => Ok(()),
@@ -236,7 +238,8 @@ impl Installation {
         Ok(())
     }
 
-    /// Puts the rules and the redirection back where others have changed them; answers whether they had.
+    /// Puts the rules and the redirection back where others have changed them; answers whether they
+    /// had.
     fn rules_back(&self, policy: &Policy, mode: Mode) -> Result<bool, Failure> {
         let mut laid = held(&self.laid);
         let Some(laid) = &mut *laid else {
@@ -260,8 +263,8 @@ impl Installation {
         Ok(rules || redirection)
     }
 
-    /// Puts classes back at interfaces that have none: they go with an interface. Where there are some they stay: to
-    /// make them anew would cost them what waits in them.
+    /// Puts classes back at interfaces that have none: they go with an interface. Where there are
+    /// some they stay: to make them anew would cost them what waits in them.
     fn classes_back(&self, policy: &Policy, mode: Mode) -> Result<bool, Failure> {
         if mode != Mode::Enforce || policy.classes().is_empty() {
             return Ok(false);

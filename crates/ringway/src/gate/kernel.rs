@@ -17,8 +17,8 @@ use ringway_gateway::triage::Triage;
 use crate::cli::{CachePlace, PathChoice, UpArgs};
 use crate::failure::Failure;
 
-/// The in-kernel path, loaded and not yet at work, if it is wanted and can be had. Loading it takes capabilities that the gateway
-/// needs for nothing else.
+/// The in-kernel path, loaded and not yet at work, if it is wanted and can be had. Loading it takes
+/// capabilities that the gateway needs for nothing else.
 pub(crate) fn in_kernel(args: &UpArgs) -> Result<Option<Kernel>, Failure> {
     let wanted = match args.path {
         PathChoice::User => return Ok(None),
@@ -41,7 +41,8 @@ fn missing(refused: &KernelError) -> Failure {
     ))
 }
 
-/// Puts it to work, and answers where the connection cache is; without one, what an earlier run may have left goes.
+/// Puts it to work, and answers where the connection cache is; without one, what an earlier run may
+/// have left goes.
 pub(super) fn attach(
     kernel: Option<&mut Kernel>,
     border: &Border,

@@ -7,7 +7,8 @@ use std::path::Path;
 use crate::failure::Failure;
 use crate::limits::STATE_LOCK_FILE;
 
-/// The folder is ours for as long as this lives. The kernel takes it back from a process that ends in whatever way.
+/// The folder is ours for as long as this lives. The kernel takes it back from a process that ends
+/// in whatever way.
 #[derive(Debug)]
 pub(super) struct StateLock {
     _file: File,

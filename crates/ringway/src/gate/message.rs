@@ -1,5 +1,5 @@
-//! What the gateway's daemon is asked over its control socket, and what it answers: one JSON object a line, one request a
-//! connection.
+//! What the gateway's daemon is asked over its control socket, and what it answers: one JSON object
+//! a line, one request a connection.
 
 use std::path::PathBuf;
 

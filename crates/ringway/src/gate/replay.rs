@@ -166,8 +166,9 @@ impl Replay {
         ended
     }
 
-    /// Looks into files, and takes all else that comes of packets, or it would pile up: nobody is there to be reset, what
-    /// waits has gone on long ago, and the flows' own lines tell what events would.
+    /// Looks into files, and takes all else that comes of packets, or it would pile up: nobody is
+    /// there to be reset, what waits has gone on long ago, and the flows' own lines tell what
+    /// events would.
     fn follow(&mut self, now: Duration, gateway: &mut Gateway) {
         while let Some(job) = gateway.poll_scan() {
             let scanned = match &mut self.eye {

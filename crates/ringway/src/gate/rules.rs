@@ -1,4 +1,5 @@
-//! The files that say what the gateway looks for and what it does: signatures, members and policies.
+//! The files that say what the gateway looks for and what it does: signatures, members and
+//! policies.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -17,8 +17,8 @@ pub(super) struct Scanners {
 }
 
 impl Scanners {
-    /// Reads the rules, and says so if clamd does not answer now; it may come later, and until then the policy's `failure`
-    /// decides.
+    /// Reads the rules, and says so if clamd does not answer now; it may come later, and until then
+    /// the policy's `failure` decides.
     pub(super) fn new(args: &UpArgs) -> Result<Self, Failure> {
         let rules = rules(&args.yara)?;
         if let Some(rules) = &rules {

@@ -156,7 +156,8 @@ struct Ways<'a> {
     cache_at: CachePlace,
 }
 
-/// Starts the queues, and then puts in what makes the kernel ask: from there on packets come, and there is somebody to take them.
+/// Starts the queues, and then puts in what makes the kernel ask: from there on packets come, and
+/// there is somebody to take them.
 fn begin(
     scanners: &Scanners,
     sight: &rules::Sight,
@@ -186,13 +187,15 @@ fn begin(
         if let Some(kernel) = ways.kernel {
             kernel.rest();
         }
-        // What was put in before the failure goes out again; that it may fail too is no news beside the first reason.
+        // What was put in before the failure goes out again; that it may fail too is no news beside
+        // the first reason.
         installation.take_down().ok();
     }
     set_up
 }
 
-/// Ends all queues, also behind one that has failed: what the others have to tell is not lost. Answers the first failure.
+/// Ends all queues, also behind one that has failed: what the others have to tell is not lost.
+/// Answers the first failure.
 fn end_all(queues: Vec<QueueThread>) -> Result<(), Failure> {
     for queue in &queues {
         // A loop that has ended already takes no order.
@@ -348,7 +351,8 @@ struct Ready<'a> {
     rules: usize,
     inside: &'a [String],
     outside: &'a [String],
-    /// Where the kernel's connection cache is, in front of the packet filter; nowhere without that part of the in-kernel path.
+    /// Where the kernel's connection cache is, in front of the packet filter; nowhere without that
+    /// part of the in-kernel path.
     cache: &'a [Placed],
 }
 

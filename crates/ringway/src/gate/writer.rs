@@ -1,4 +1,5 @@
-//! The thread that writes events down. Packets never wait for it: what it cannot take is counted as lost.
+//! The thread that writes events down. Packets never wait for it: what it cannot take is counted as
+//! lost.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -210,7 +211,8 @@ impl Desk {
         match self.audit.append(batch) {
             Ok(()) => self.written.events.fetch_add(count, Ordering::Relaxed),
             Err(error) => {
-                // Traffic goes on without its audit: the count says so, and the disk may have room again later.
+                // Traffic goes on without its audit: the count says so, and the disk may have room
+                // again later.
                 tracing::error!(%error, count, "events are lost");
                 self.written.lost.fetch_add(count, Ordering::Relaxed)
             }

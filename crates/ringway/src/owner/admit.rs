@@ -68,7 +68,8 @@ fn shown(request: &AdmissionRequest) -> String {
     )
 }
 
-/// The owner has to know the new member's id from elsewhere: the request proves nothing but that its maker has the key.
+/// The owner has to know the new member's id from elsewhere: the request proves nothing but that
+/// its maker has the key.
 fn confirm(request: &AdmissionRequest, args: &AdmitArgs) -> Result<(), Failure> {
     let id = request.member().to_string();
     let told = match &args.member {

@@ -105,7 +105,8 @@ fn a_router_and_a_leaf_join_without_reaching_the_authority() {
     talk(&place);
 }
 
-/// The two find each other and talk: the leaf knows the router from its reply. There is no DNS at all.
+/// The two find each other and talk: the leaf knows the router from its reply. There is no DNS at
+/// all.
 fn talk(place: &Place) {
     let start = |name: &str| {
         let home = place.folder.path().join(name);

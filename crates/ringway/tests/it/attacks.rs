@@ -1,6 +1,8 @@
-//! Somebody opens many connections to every listener and says next to nothing: others still get through.
+//! Somebody opens many connections to every listener and says next to nothing: others still get
+//! through.
 //!
-//! What a member of the ring can do with HELLOs, PINGs and PONGs is tested in `crates/node/src/member/attacks.rs`.
+//! What a member of the ring can do with HELLOs, PINGs and PONGs is tested in
+//! `crates/node/src/member/attacks.rs`.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -28,7 +30,8 @@ const AGAIN: usize = 50;
 trait Stream: Write + Send {}
 impl<T: Write + Send> Stream for T {}
 
-/// Holds connections open, sends a byte over each from time to time, and opens those that were closed again.
+/// Holds connections open, sends a byte over each from time to time, and opens those that were
+/// closed again.
 struct Loris {
     stop: Arc<AtomicBool>,
     opened: Arc<AtomicUsize>,
@@ -97,7 +100,8 @@ fn modest(folder: &Path) -> Program {
     let script = folder.join("ringway");
     let executable = env!("CARGO_BIN_EXE_ringway");
     let text = format!("#!/bin/sh\nulimit -S -n 256\nexec {executable} \"$@\"\n");
-    // Written by another process: a file that this one has open for writing, in whichever thread, cannot be run.
+    // Written by another process: a file that this one has open for writing, in whichever thread,
+    // cannot be run.
     let written = Command::new("/bin/sh")
         .args(["-c", "printf %s \"$1\" > \"$0\" && chmod +x \"$0\""])
         .arg(&script)

@@ -1,4 +1,5 @@
-//! Caps on what transfers send, in all and by one interface: kept, shown, and no matter to those that leave by another.
+//! Caps on what transfers send, in all and by one interface: kept, shown, and no matter to those
+//! that leave by another.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -11,7 +12,8 @@ use super::{program, random_bytes, transfer_when};
 /// Bytes a second.
 const CAP: u64 = 2 << 20;
 
-/// Two routers on loopback, one of which has these caps: that of the process, and tables of interfaces.
+/// Two routers on loopback, one of which has these caps: that of the process, and tables of
+/// interfaces.
 fn ring(upload: u64, interfaces: &str) -> Ring {
     let builder = RingBuilder::new(program())
         .router("oslo")

@@ -16,7 +16,8 @@ use super::program;
 /// How long processes may take to be gone.
 const GONE: Duration = Duration::from_secs(60);
 
-/// A demo in a temporary folder of its own, by which its processes and files can be told from others.
+/// A demo in a temporary folder of its own, by which its processes and files can be told from
+/// others.
 struct Demo {
     folder: TempDir,
     child: Child,

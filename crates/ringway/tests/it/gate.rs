@@ -1,7 +1,8 @@
-//! The gateway at a border of its own: a client inside, a server outside, real programs on both sides.
+//! The gateway at a border of its own: a client inside, a server outside, real programs on both
+//! sides.
 //!
-//! These need root, `ip`, `iptables` and Python. Where they are missing, each test says so on stderr and passes without
-//! having tested.
+//! These need root, `ip`, `iptables` and Python. Where they are missing, each test says so on
+//! stderr and passes without having tested.
 
 mod beginnings;
 mod beside;

@@ -47,7 +47,8 @@ fn run(arguments: &[&str]) -> Outcome {
     program().run(arguments).unwrap()
 }
 
-/// Says that something is not tested for want of what. Written past the test harness, which hides what passing tests print.
+/// Says that something is not tested for want of what. Written past the test harness, which hides
+/// what passing tests print.
 fn not_tested(what: &str) {
     // Without a stderr there is nobody to tell.
     writeln!(std::io::stderr(), "SKIPPED: {what}").ok();

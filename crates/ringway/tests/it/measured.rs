@@ -59,7 +59,8 @@ fn a_measurement_gives_figures_and_what_is_done_is_not_done_again() {
             .as_f64()
             .unwrap()
     };
-    // A machine that is busy with other tests makes a line that no network has: what it gives is not asked.
+    // A machine that is busy with other tests makes a line that no network has: what it gives is
+    // not asked.
     assert!(figure("throughput") > 0.0, "{first:?}");
     assert!(progress.contains("10/20/1bdp ringway alone"), "{progress}");
     let runs = fs::read_to_string(&results).unwrap();

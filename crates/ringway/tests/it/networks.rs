@@ -1,6 +1,8 @@
-//! Rings whose members are hosts of their own: slow, broken, filtered and translated networks between them.
+//! Rings whose members are hosts of their own: slow, broken, filtered and translated networks
+//! between them.
 //!
-//! These need root, `ip` and `nft`. Where they are missing, each test says so on stderr and passes without having tested.
+//! These need root, `ip` and `nft`. Where they are missing, each test says so on stderr and passes
+//! without having tested.
 
 use std::fs;
 use std::thread::sleep;
@@ -40,7 +42,8 @@ const SITE: &str = "10.77.0";
 /// A network that counts as public: for documentation only (RFC 5737).
 const PUBLIC: &str = "198.51.100";
 
-/// A network that is public in earnest, as a home router's daemon wants it. Nothing of it leaves the test's namespaces.
+/// A network that is public in earnest, as a home router's daemon wants it. Nothing of it leaves
+/// the test's namespaces.
 const INTERNET: &str = "25.77.0";
 
 /// A switch with the authority and some members on it, each on a host of its own.
@@ -243,7 +246,8 @@ fn behind_gateway(lan: &mut Lan, label: &str, number: u8, rule: Nat) -> (Host, H
     (host, gateway)
 }
 
-/// Two leaves, each behind a NAT of its own or with a public address, on an Internet of two routers.
+/// Two leaves, each behind a NAT of its own or with a public address, on an Internet of two
+/// routers.
 fn two_leaves(network: Network, nats: [Option<Nat>; 2]) -> (Ring, Lan) {
     let mut lan = Lan::at(PUBLIC, network, &["oslo", "lima"], &Line::plain());
     let mut builder = lan.routers(&["oslo", "lima"]);
@@ -275,7 +279,8 @@ fn passed_on(ring: &Ring) -> u64 {
     ["oslo", "lima"].iter().map(of).sum()
 }
 
-/// Waits until the reason why the first path to the peer with such an address is or is not used has these words in it.
+/// Waits until the reason why the first path to the peer with such an address is or is not used has
+/// these words in it.
 fn explained(ring: &Ring, name: &str, peer: &str, address: &str, words: &str) {
     let found = wait_until(DEADLINE, || {
         let found = ring.member(name)?.call(&["path", peer])?;
@@ -291,7 +296,8 @@ fn explained(ring: &Ring, name: &str, peer: &str, address: &str, words: &str) {
     found.unwrap();
 }
 
-/// Sends files until one gets through without a router's help: on a busy machine a link may take the other way for a while.
+/// Sends files until one gets through without a router's help: on a busy machine a link may take
+/// the other way for a while.
 fn file_gets_through_directly(ring: &Ring, name: &str, peer: &str) {
     let sent = wait_until(DEADLINE, || {
         let before = passed_on(ring);
@@ -365,7 +371,8 @@ fn a_home_router_that_gives_a_port_makes_a_leaf_reachable() {
     let builder = lan.routers(&["oslo", "lima"]).leaf("bob").on(&bob);
     let ring = started(builder.leaf("alice").on(&alice));
     let outer = format!("udp://{INTERNET}.10");
-    // Both NATs give another port for each destination: without the one from the daemon nothing would come through.
+    // Both NATs give another port for each destination: without the one from the daemon nothing
+    // would come through.
     ping(&ring, "alice", "bob", &outer);
     explained(&ring, "alice", "bob", &outer, "in use");
     file_gets_through_directly(&ring, "alice", "bob");

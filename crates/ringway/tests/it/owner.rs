@@ -166,7 +166,8 @@ fn owner(home: &Path) -> Identity {
     Identity::load(&home.join("authority/root.key")).unwrap()
 }
 
-/// Two statements of a router of the ring in `home`, of which it can have signed only one if it is honest.
+/// Two statements of a router of the ring in `home`, of which it can have signed only one if it is
+/// honest.
 fn evidence(home: &Path) -> Evidence {
     let owner = owner(home);
     let liar = router(&owner, "oslo", 4);

@@ -121,7 +121,8 @@ fn a_revocation_says_which_kept_server_does_not_know_it() {
     assert_eq!(forgotten.code, Some(0), "{}", forgotten.stderr);
 }
 
-/// The response code of a DNS server's answer to a question for TXT records (RFC 1035 §4.1), and how many records it gives.
+/// The response code of a DNS server's answer to a question for TXT records (RFC 1035 §4.1), and
+/// how many records it gives.
 fn asked(server: SocketAddr, name: &str) -> (u8, u16) {
     let mut question = vec![0x52, 0x57, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in name.split('.') {

@@ -1,4 +1,5 @@
-//! Members change their keys: real daemons, the authority's own DNS and enrolment, files under way, and those who would like to profit.
+//! Members change their keys: real daemons, the authority's own DNS and enrolment, files under way,
+//! and those who would like to profit.
 
 use std::fs;
 use std::path::Path;
@@ -123,7 +124,8 @@ fn a_router_and_a_leaf_change_their_keys_under_a_file_that_goes_between_them() {
         fs::read(received["path"].as_str().unwrap()).unwrap() == content,
         "the file differs"
     );
-    // The ring has closed again, with the router at another place; others reach both by their names, and by their new ids.
+    // The ring has closed again, with the router at another place; others reach both by their
+    // names, and by their new ids.
     ring.wait_until_settled().unwrap();
     let lima = ring.member("lima").unwrap();
     for (name, id) in [("oslo", &oslo), ("alice", &alice_id)] {
@@ -161,7 +163,8 @@ fn whoever_has_stolen_the_old_key_has_nothing_of_it() {
     ring.owner_call(&["ring", "rotate", "alice"]).unwrap();
     wait_for_new_id(&ring, "alice", &old);
     let rotated = std::time::Instant::now();
-    // Everybody has let the old key go within the time that a revocation takes: a look at DNS every five seconds, and its answer.
+    // Everybody has let the old key go within the time that a revocation takes: a look at DNS every
+    // five seconds, and its answer.
     for name in ["oslo", "lima", "quito"] {
         let gone = wait_until(Duration::from_secs(20), || {
             let status = ring.member(name)?.status()?;
@@ -174,8 +177,8 @@ fn whoever_has_stolen_the_old_key_has_nothing_of_it() {
         gone.unwrap();
     }
     assert!(rotated.elapsed() < DEADLINE);
-    // With the old key the thief gets nowhere: its daemon learns that its certificate has ended, that the key in its place is
-    // another's, and ends.
+    // With the old key the thief gets nowhere: its daemon learns that its certificate has ended,
+    // that the key in its place is another's, and ends.
     let log = ring.folder().join("thief.log");
     let mut command = program().command(["--json", "--home"]);
     command
@@ -405,7 +408,8 @@ fn requests_that_are_forged_repeated_or_anothers_are_refused() {
         "nobody",
     );
 
-    // A copy of oslo's home asks after oslo has its new key: it is the old key that signs, and that is worth nothing now.
+    // A copy of oslo's home asks after oslo has its new key: it is the old key that signs, and that
+    // is worth nothing now.
     copy_home(
         &apart.folder.path().join("oslo"),
         &apart.folder.path().join("thief"),

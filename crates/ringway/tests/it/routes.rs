@@ -61,7 +61,8 @@ fn routers_ping_each_other_through_the_ring() {
     assert!(silent.stderr.contains("`accra`"), "{}", silent.stderr);
 }
 
-/// The figures of `ringway bench overlay --real --quick` with this many routers, and what else is asked for.
+/// The figures of `ringway bench overlay --real --quick` with this many routers, and what else is
+/// asked for.
 fn real_ring(routers: &str, more: &[&str]) -> Vec<Value> {
     let done = Command::new(env!("CARGO_BIN_EXE_ringway"))
         .args(["bench", "overlay", "--real", "--quick", "--json"])

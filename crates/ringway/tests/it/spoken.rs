@@ -125,7 +125,8 @@ fn a_leaf_joins_by_what_was_read_to_it_and_talks_to_a_router() {
         (text(&joined["role"]), text(&joined["address"])),
         ("router".to_owned(), listen)
     );
-    // As somebody types it who has heard it: without the domain, in capitals, with spaces, and most words cut short.
+    // As somebody types it who has heard it: without the domain, in capitals, with spaces, and most
+    // words cut short.
     let heard = place.invite("alice", &[]);
     let code = heard.split('@').next().unwrap();
     let typed = format!("  {}\n", code.to_ascii_uppercase().replace('-', " "));

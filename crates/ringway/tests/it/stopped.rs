@@ -1,4 +1,5 @@
-//! A receiver that stops: the sender stops, says so, keeps little, and goes on when the receiver does.
+//! A receiver that stops: the sender stops, says so, keeps little, and goes on when the receiver
+//! does.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +12,8 @@ use super::{program, random_bytes, run, transfer_when};
 /// Bytes of the file: far more than either side may keep.
 const SIZE: usize = 300 << 20;
 
-/// Bytes that a transfer may cost either side: both windows of a connection, blocks between disk and network, and as much for the allocator.
+/// Bytes that a transfer may cost either side: both windows of a connection, blocks between disk
+/// and network, and as much for the allocator.
 const COST: u64 = 32 << 20;
 
 /// The most memory that the process has ever had, in bytes.

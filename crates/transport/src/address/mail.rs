@@ -7,11 +7,12 @@ use std::sync::Arc;
 use super::InvalidAddress;
 use crate::limits::{ADDRESS_BYTES, MAIL_FILTER_BYTES};
 
-/// A mailbox with the header field that its owner filters by: `smtp://oslo@example.org?X-Ringway=k3`.
+/// A mailbox with the header field that its owner filters by:
+/// `smtp://oslo@example.org?X-Ringway=k3`.
 ///
-/// Only what is safe in a mail's header and envelope by its characters: a dot-atom (RFC 5322 §3.2.3) at a
-/// host name, a field whose name begins with `X-`, a value of letters, digits, dots and hyphens. A peer that
-/// chose another header's name could make us write to third parties.
+/// Only what is safe in a mail's header and envelope by its characters: a dot-atom (RFC 5322
+/// §3.2.3) at a host name, a field whose name begins with `X-`, a value of letters, digits, dots
+/// and hyphens. A peer that chose another header's name could make us write to third parties.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailAddress {
     text: Arc<str>,

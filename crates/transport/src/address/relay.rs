@@ -6,7 +6,8 @@ use std::str::FromStr;
 use super::InvalidAddress;
 use crate::member::MemberId;
 
-/// A member without an address of its own, and a router that has a link with it: `relay://ROUTER/MEMBER`.
+/// A member without an address of its own, and a router that has a link with it:
+/// `relay://ROUTER/MEMBER`.
 ///
 /// On the wire the 32 bytes of the router's id, then those of the member's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -12,10 +12,10 @@ use crate::limits::ADDRESS_BYTES;
 
 /// A WebSocket address: `ws://host:port/path` or, with TLS, `wss://host:port/path`.
 ///
-/// Where the server wants another name in the `Host` header (and in TLS) than the one to dial, that name stands
-/// in the fragment, which HTTP never sends: `wss://192.0.2.1/ring#example.org`. There is no user, no
-/// password and no query, and the path has letters, digits, `/`, `.`, `_` and `-`: what a peer
-/// advertises is fetched, and must not be a command to somebody's web service.
+/// Where the server wants another name in the `Host` header (and in TLS) than the one to dial, that
+/// name stands in the fragment, which HTTP never sends: `wss://192.0.2.1/ring#example.org`. There
+/// is no user, no password and no query, and the path has letters, digits, `/`, `.`, `_` and `-`:
+/// what a peer advertises is fetched, and must not be a command to somebody's web service.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WebAddress {
     text: Arc<str>,

@@ -192,7 +192,8 @@ impl Entry {
         }
     }
 
-    /// What showed that it works counts for nothing more. Once it is not in use it is probed at once, if it would be better.
+    /// What showed that it works counts for nothing more. Once it is not in use it is probed at
+    /// once, if it would be better.
     pub(super) fn doubt(&mut self, now: Instant) {
         self.proved = now.checked_sub(limits::PATH_LOOK);
     }
@@ -227,8 +228,9 @@ impl Entry {
         }
     }
 
-    /// A probe with this number leaves over it now; gives the length that it is to have. Of a path in use the first is as long
-    /// as messages are, and those after a loss are short: so one tells that the path has become narrow from one that is dead.
+    /// A probe with this number leaves over it now; gives the length that it is to have. Of a path
+    /// in use the first is as long as messages are, and those after a loss are short: so one
+    /// tells that the path has become narrow from one that is dead.
     pub(super) fn probe(&mut self, now: Instant, number: u64, in_use: bool) -> Option<u32> {
         let wait = self.patience(limits::PATH_PROBE);
         // Twice the round trip, where that is longer.
@@ -267,8 +269,8 @@ impl Entry {
         }
     }
 
-    /// It does not work, and rests before it is tried again: longer each time that it breaks soon after it has come back, and a little
-    /// longer the longer it stays away.
+    /// It does not work, and rests before it is tried again: longer each time that it breaks soon
+    /// after it has come back, and a little longer the longer it stays away.
     pub(super) fn die(&mut self, now: Instant) {
         let lived_long = |since| now.saturating_duration_since(since) > limits::PATH_REST_LONGEST;
         let since = match self.life {
@@ -294,7 +296,8 @@ impl Entry {
         self.due = (!self.is_mail()).then_some(until);
     }
 
-    /// Not in use. One that would be better is probed now and then; others wait until they are needed.
+    /// Not in use. One that would be better is probed now and then; others wait until they are
+    /// needed.
     pub(super) fn rest(&mut self, now: Instant, would_be_better: bool) {
         if self.probe.is_some() || !self.works() || self.is_mail() {
             return;

@@ -127,7 +127,8 @@ impl MtuSearch {
         self.rests_until = now.checked_add(time);
     }
 
-    /// To what length a probe of the path in use is padded, so that it shows that long packets still pass.
+    /// To what length a probe of the path in use is padded, so that it shows that long packets
+    /// still pass.
     pub(super) fn padding(&self) -> Option<u32> {
         (self.searched && self.current > least()).then_some(self.current)
     }

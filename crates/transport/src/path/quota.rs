@@ -12,11 +12,12 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// Messages are counted by the hour, so that a day takes 25 numbers.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The quotas that members have set on their own addresses, and what of them is used up. Clones share it: the
-/// [`Validator`](crate::Validator) learns the quotas and counts PINGs, [`Paths`](super::Paths) count all else.
+/// The quotas that members have set on their own addresses, and what of them is used up. Clones
+/// share it: the [`Validator`](crate::Validator) learns the quotas and counts PINGs,
+/// [`Paths`](super::Paths) count all else.
 ///
-/// What one member says of an address counts for messages to that member only. It is as bounded as HELLOs are: with a member that the
-/// validator forgets go its quotas.
+/// What one member says of an address counts for messages to that member only. It is as bounded as
+/// HELLOs are: with a member that the validator forgets go its quotas.
 #[derive(Debug, Clone, Default)]
 pub struct Quotas {
     members: Arc<Mutex<BTreeMap<MemberId, BTreeMap<Address, Daily>>>>,
@@ -96,8 +97,8 @@ impl Quotas {
         (daily.used(now) >= daily.quota).then(|| daily.again(now))
     }
 
-    /// Counts messages that leave for this address of the member, all of them or none. False if they are more than today's quota has
-    /// left; then they must not leave.
+    /// Counts messages that leave for this address of the member, all of them or none. False if
+    /// they are more than today's quota has left; then they must not leave.
     pub fn take(&self, now: Instant, member: &MemberId, address: &Address, messages: u32) -> bool {
         let mut members = self.members();
         let known = members.get_mut(member).and_then(|all| all.get_mut(address));

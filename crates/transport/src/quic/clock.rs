@@ -1,10 +1,14 @@
-//! What members tell each other of their clocks, so that a transfer at priority 0 knows which part of its round trips is spent on the way there.
+//! What members tell each other of their clocks, so that a transfer at priority 0 knows which part
+//! of its round trips is spent on the way there.
 //!
-//! RFC 9000 acknowledges packets without saying when they came. Where the way back is busy, with somebody's upload, round trips alone make a
-//! transfer at priority 0 give way to a queue that it has no part in. So whoever sends at priority 0 asks for a reading of the receiver's clock every
-//! [`QUIC_CLOCK_EVERY`] while data leaves, from [`QUIC_CLOCK_FIRST`] on, and gets it at once, in QUIC datagrams (RFC 9221): the reading is of the moment in which the question came. That both sides take datagrams on a connection for streams
-//! is the negotiation. Another QUIC stack may take them too, quinn and noq do unless told otherwise: it is asked, does not answer, and may drop what it
-//! was asked. One that takes none is neither asked nor told.
+//! RFC 9000 acknowledges packets without saying when they came. Where the way back is busy, with
+//! somebody's upload, round trips alone make a transfer at priority 0 give way to a queue that it
+//! has no part in. So whoever sends at priority 0 asks for a reading of the receiver's clock every
+//! [`QUIC_CLOCK_EVERY`] while data leaves, from [`QUIC_CLOCK_FIRST`] on, and gets it at once, in
+//! QUIC datagrams (RFC 9221): the reading is of the moment in which the question came. That both
+//! sides take datagrams on a connection for streams is the negotiation. Another QUIC stack may take
+//! them too, quinn and noq do unless told otherwise: it is asked, does not answer, and may drop
+//! what it was asked. One that takes none is neither asked nor told.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
@@ -18,7 +22,8 @@ use crate::limits::{
     QUIC_CLOCK_EVERY, QUIC_CLOCK_FIRST, QUIC_CLOCK_LEAST, QUIC_CLOCK_REST, QUIC_CLOCK_WORD,
 };
 
-/// The zero of this process's clock: one for all connections, because those to one member at one address share a controller.
+/// The zero of this process's clock: one for all connections, because those to one member at one
+/// address share a controller.
 pub(super) static ZERO: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 pub(super) fn nanos(at: Instant) -> u64 {
@@ -30,8 +35,8 @@ pub(super) fn nanos(at: Instant) -> u64 {
 pub(crate) enum Word {
     /// Whoever sends this wants a reading, and calls the question so: the byte 1 and that number.
     Ask(u8),
-    /// The clock of whoever sends this when the question of that number came, nanoseconds since any moment: the byte 2, the number, and eight
-    /// bytes, big-endian.
+    /// The clock of whoever sends this when the question of that number came, nanoseconds since any
+    /// moment: the byte 2, the number, and eight bytes, big-endian.
     Reading(u8, u64),
 }
 
@@ -64,7 +69,8 @@ impl Word {
     }
 }
 
-/// The task that asks and tells on one connection. It ends with its handle, so that it does not keep the connection.
+/// The task that asks and tells on one connection. It ends with its handle, so that it does not
+/// keep the connection.
 #[derive(Debug)]
 pub(super) struct ClockTask(JoinHandle<()>);
 
@@ -103,7 +109,8 @@ impl Clock {
         if self.connection.max_datagram_size().is_none() {
             return;
         }
-        // The first readings tell what the way there takes without a queue: not in the haste of the beginning, in which all may have one.
+        // The first readings tell what the way there takes without a queue: not in the haste of the
+        // beginning, in which all may have one.
         let first = Tick::now().checked_add(QUIC_CLOCK_FIRST);
         let mut ask = interval_at(first.unwrap_or_else(Tick::now), QUIC_CLOCK_EVERY);
         ask.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -136,11 +143,13 @@ impl Clock {
         }
     }
 
-    /// Asks if data has left since the last time, which questions are not. `sent` is what had left by then.
+    /// Asks if data has left since the last time, which questions are not. `sent` is what had left
+    /// by then.
     fn ask(&self, sent: &mut u64) {
         let all = self.connection.stats().frame_tx.stream;
         if std::mem::replace(sent, all) != all {
-            // Before it can leave: one that seems to leave too early makes the way there longer, and one too late would make all others look longer.
+            // Before it can leave: one that seems to leave too early makes the way there longer,
+            // and one too late would make all others look longer.
             let question = self.control.asks();
             self.say(Word::Ask(question));
         }

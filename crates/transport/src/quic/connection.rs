@@ -17,11 +17,12 @@ use crate::limits;
 use crate::member::MemberId;
 
 /// A connection to a member that has proved its key. Clones are the same connection; dropping the
-/// last one (and all streams) closes it with code 0, and what is not acknowledged by then is lost: wait
-/// for [`SendStream::stopped`] or for an answer first.
+/// last one (and all streams) closes it with code 0, and what is not acknowledged by then is lost:
+/// wait for [`SendStream::stopped`] or for an answer first.
 ///
 /// Getters: [`peer`](Self::peer), [`remote`](Self::remote), [`priority`](Self::priority),
-/// [`report`](Self::report), [`coupled_with`](Self::coupled_with). Commands: [`open_bi`](Self::open_bi), [`open_with`](Self::open_with), [`accept_bi`](Self::accept_bi),
+/// [`report`](Self::report), [`coupled_with`](Self::coupled_with). Commands:
+/// [`open_bi`](Self::open_bi), [`open_with`](Self::open_with), [`accept_bi`](Self::accept_bi),
 /// [`set_priority`](Self::set_priority), [`close`](Self::close).
 #[derive(Debug, Clone)]
 pub struct QuicConnection {
@@ -53,7 +54,8 @@ pub struct ConnectionReport {
     pub base_delay: Option<Duration>,
     /// Delay above the base delay: what queues on the way add; `None` until measured.
     pub queueing_delay: Option<Duration>,
-    /// What waits on the way back, which is not in `queueing_delay`; `None` unless we send at priority 0 to a peer that tells us.
+    /// What waits on the way back, which is not in `queueing_delay`; `None` unless we send at
+    /// priority 0 to a peer that tells us.
     pub way_back_delay: Option<Duration>,
     /// Bytes per second at which packets leave; `None` until a round trip is measured.
     pub pacing_rate: Option<u64>,
@@ -88,7 +90,8 @@ impl QuicConnection {
         }
     }
 
-    /// The same with a task that tells the peer of our clock, and asks for its own if that is of use.
+    /// The same with a task that tells the peer of our clock, and asks for its own if that is of
+    /// use.
     pub(super) fn with_clock(mut self, wants: bool) -> Self {
         let task = ClockTask::start(&self.connection, &self.control, wants);
         self.clock = Some(Arc::new(task));
@@ -114,8 +117,8 @@ impl QuicConnection {
     /// Opens a stream both ways. The peer hears of it with the first byte. Waits while
     /// [`QUIC_STREAMS`](crate::limits::QUIC_STREAMS) are open.
     ///
-    /// Write in pieces of a kilobyte or more, or have the peer read at once: 2 048 small pieces that
-    /// wait for their reader end the connection (see
+    /// Write in pieces of a kilobyte or more, or have the peer read at once: 2 048 small pieces
+    /// that wait for their reader end the connection (see
     /// [`QUIC_STREAM_WINDOW`](crate::limits::QUIC_STREAM_WINDOW)).
     ///
     /// # Errors
@@ -124,11 +127,13 @@ impl QuicConnection {
         Ok(self.connection.open_bi().await?)
     }
 
-    /// Opens a stream both ways that has a priority among such streams of this connection: what the connection may send is divided
-    /// between those that have something to send in the exact proportion of their priorities, and 0 gets what they leave. As
+    /// Opens a stream both ways that has a priority among such streams of this connection: what the
+    /// connection may send is divided between those that have something to send in the exact
+    /// proportion of their priorities, and 0 gets what they leave. As
     /// [`open_bi`](Self::open_bi) otherwise.
     ///
-    /// Streams without a priority, and the peer's, stand outside: they compete with all these together.
+    /// Streams without a priority, and the peer's, stand outside: they compete with all these
+    /// together.
     ///
     /// # Errors
     /// [`QuicError`] once the connection has ended.
@@ -160,11 +165,12 @@ impl QuicConnection {
         self.control.priority()
     }
 
-    /// Changes the priority of what we send, at once. The peer sets its own. Streams have priorities among themselves:
-    /// [`PriorityStream::set_priority`].
+    /// Changes the priority of what we send, at once. The peer sets its own. Streams have
+    /// priorities among themselves: [`PriorityStream::set_priority`].
     pub fn set_priority(&self, priority: Priority) {
         self.control.set_priority(priority);
-        // At priority 0 the next packet may be two seconds away. Nothing wakes a connection but what changes it: this sets what is set.
+        // At priority 0 the next packet may be two seconds away. Nothing wakes a connection but
+        // what changes it: this sets what is set.
         self.connection
             .set_max_concurrent_uni_streams(VarInt::from_u32(limits::QUIC_UNI_STREAMS));
     }
@@ -192,8 +198,10 @@ impl QuicConnection {
         }
     }
 
-    /// The other members to whom what we send waits in one queue with what we send here, as it has shown: what all of them have is shared by
-    /// priority ([`QuicOptions::coupling`](super::QuicOptions::coupling)). None on a connection that the peer made.
+    /// The other members to whom what we send waits in one queue with what we send here, as it has
+    /// shown: what all of them have is shared by
+    /// priority ([`QuicOptions::coupling`](super::QuicOptions::coupling)). None on a connection
+    /// that the peer made.
     pub fn coupled_with(&self) -> BTreeSet<MemberId> {
         self.control.coupled_with()
     }

@@ -1,7 +1,7 @@
 //! The priority controller as QUIC's congestion controller.
 //!
-//! QUIC owns the controller of a path; a [`Control`] shared with the connection's handle carries the
-//! priority in and the report out, so that a priority changes while data flows.
+//! QUIC owns the controller of a path; a [`Control`] shared with the connection's handle carries
+//! the priority in and the report out, so that a priority changes while data flows.
 
 use std::any::Any;
 use std::collections::{BTreeSet, VecDeque};
@@ -25,7 +25,8 @@ use crate::member::MemberId;
 /// What the handle of a connection and its controller share.
 #[derive(Debug)]
 pub(super) struct Control {
-    /// Whether `priority` differs from what the controller has. Checked for each event, so no lock.
+    /// Whether `priority` differs from what the controller has. Checked for each event, so no
+    /// lock.
     changed: AtomicBool,
     /// Whether `state` holds a one-way delay that the controller has not taken. No lock, either.
     told: AtomicBool,
@@ -55,7 +56,8 @@ struct Question {
     left: Option<Instant>,
 }
 
-/// What a reading of the peer's clock says: a round trip and the time of its way there, by two clocks.
+/// What a reading of the peer's clock says: a round trip and the time of its way there, by two
+/// clocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct OneWay {
     at: Instant,
@@ -114,8 +116,9 @@ impl Control {
         self.state().report
     }
 
-    /// The number of a question for the peer's clock, which is taken to leave with the next packet. If that is one without room for it, the way there
-    /// will look longer than it is, and never shorter.
+    /// The number of a question for the peer's clock, which is taken to leave with the next packet.
+    /// If that is one without room for it, the way there will look longer than it is, and never
+    /// shorter.
     pub(super) fn asks(&self) -> u8 {
         let mut state = self.state();
         let number = state.next_question;
@@ -138,9 +141,10 @@ impl Control {
         }
     }
 
-    /// The peer's clock showed `peer` nanoseconds when that question came. This gives the time of the way there, whose zero is as arbitrary as the
-    /// clocks' are. The way back has no part in it, nor has a task that is woken late, but that of the peer: that makes the way there longer, and
-    /// never shorter.
+    /// The peer's clock showed `peer` nanoseconds when that question came. This gives the time of
+    /// the way there, whose zero is as arbitrary as the clocks' are. The way back has no part
+    /// in it, nor has a task that is woken late, but that of the peer: that makes the way there
+    /// longer, and never shorter.
     pub(super) fn on_reading(&self, now: Instant, question: u8, peer: u64) {
         let mut state = self.state();
         let asked = state.questions.iter();
@@ -149,7 +153,8 @@ impl Control {
         };
         let left = state.questions.drain(..=place).next_back();
         let left = left.and_then(|question| question.left);
-        // The round trip is that of acknowledgements which have seen the same queue on the way back.
+        // The round trip is that of acknowledgements which have seen the same queue on the way
+        // back.
         let fresh = |(acked, _): &(Instant, Duration)| {
             now.saturating_duration_since(*acked) <= QUIC_CLOCK_APART
         };
@@ -235,7 +240,8 @@ impl PriorityFactory {
     }
 }
 
-/// What is added to one-way delays so that no difference between two clocks makes them negative: 73 years, in nanoseconds.
+/// What is added to one-way delays so that no difference between two clocks makes them negative: 73
+/// years, in nanoseconds.
 const CLOCK_ZERO: u64 = 1 << 61;
 
 /// Nanoseconds.
@@ -248,7 +254,8 @@ struct PriorityController {
     control: Arc<Control>,
     initial_window: u64,
     datagram: u64,
-    /// Acknowledged packets of the batch that is coming in; their `rtt` and its error are set at its end.
+    /// Acknowledged packets of the batch that is coming in; their `rtt` and its error are set at
+    /// its end.
     acks: Vec<AckSample>,
     /// What those say of the path that were handed to the core since the last end of a batch.
     look: Option<Look>,
@@ -268,7 +275,8 @@ struct PriorityController {
     looked: Instant,
     /// When the core's clock is due, as it was then.
     due: Option<Instant>,
-    /// The rate told to QUIC: lower than `rate` after a pause, see [`PriorityController::after_pause`].
+    /// The rate told to QUIC: lower than `rate` after a pause, see
+    /// [`PriorityController::after_pause`].
     pacing: Option<u64>,
     last_sent: Option<Instant>,
 }
@@ -319,8 +327,9 @@ impl PriorityController {
             .is_some_and(|rtt| since.saturating_mul(CONTROLLER_LOOKS) > rtt)
     }
 
-    /// Takes from QUIC's pacer what it has saved up since the last packet beyond the burst: ten packets, which it would let go at once. It counts
-    /// by the rate that it is told, so it is told one at which the pause is worth a burst, until the next packet has left.
+    /// Takes from QUIC's pacer what it has saved up since the last packet beyond the burst: ten
+    /// packets, which it would let go at once. It counts by the rate that it is told, so it is
+    /// told one at which the pause is worth a burst, until the next packet has left.
     fn after_pause(&mut self, now: Instant) {
         let (Some(rate), Some(burst), Some(last)) = (self.rate, self.burst, self.last_sent) else {
             return;
@@ -359,8 +368,9 @@ impl PriorityController {
         let Some(newest) = newest.map(|ack| (ack.packet, ack.sent)) else {
             return;
         };
-        // A late acknowledgement of an older packet says when it was sent, not how long the way is. Packet numbers do not tell: those of packets without
-        // data are not told, and each number space has its own.
+        // A late acknowledgement of an older packet says when it was sent, not how long the way is.
+        // Packet numbers do not tell: those of packets without data are not told, and each
+        // number space has its own.
         let fresh = self.newest.is_none_or(|sent| newest.1 >= sent);
         self.newest = self.newest.max(Some(newest.1));
         let measured = now.saturating_duration_since(newest.1);
@@ -370,8 +380,9 @@ impl PriorityController {
             self.rtt.unwrap_or(measured)
         };
         self.rtt = Some(rtt);
-        // QUIC reads the clock before it reads the socket, and works by that time through all that it finds there: what came in between, which is
-        // long where the thread had to wait for a processor, seems to have come too early. It has come by now.
+        // QUIC reads the clock before it reads the socket, and works by that time through all that
+        // it finds there: what came in between, which is long where the thread had to wait
+        // for a processor, seems to have come too early. It has come by now.
         let rtt_error = Instant::now().saturating_duration_since(now);
         let mut bytes = self.look.map_or(0, |look| look.bytes);
         for ack in &mut self.acks {
@@ -483,8 +494,8 @@ impl Controller for PriorityController {
         let mut metrics = ControllerMetrics::default();
         metrics.congestion_window = self.window;
         metrics.pacing_rate = self.pacing;
-        // The controller takes over a change with the next packet, which at priority 0 (only there bursts are bounded) may be due in two seconds:
-        // it is let go now.
+        // The controller takes over a change with the next packet, which at priority 0 (only there
+        // bursts are bounded) may be due in two seconds: it is let go now.
         if let Some(rate) = &mut metrics.pacing_rate
             && self.burst.is_some()
             && self.control.is_to_be_raised()

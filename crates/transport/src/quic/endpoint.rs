@@ -47,14 +47,17 @@ pub struct QuicOptions {
     pub congestion: CongestionControl,
     /// Connections in both directions, at most [`limits::QUIC_CONNECTIONS`].
     pub connections: usize,
-    /// Whether members may connect to send messages as well: set it where a [`QuicTransport`](crate::QuicTransport) takes them.
+    /// Whether members may connect to send messages as well: set it where a
+    /// [`QuicTransport`](crate::QuicTransport) takes them.
     pub links: bool,
-    /// Whether to ask peers for readings of their clocks where we send at priority 0. Without them a queue on the way back counts like one on the
-    /// way there.
+    /// Whether to ask peers for readings of their clocks where we send at priority 0. Without them
+    /// a queue on the way back counts like one on the way there.
     pub clocks: bool,
-    /// Priorities to different members are those of one sender among all endpoints that have clones of this: where connections to them wait in one queue, mostly that of
-    /// the own line, they get parts of what they have there as their priorities say ([`ringway_dtl::Coupling`]). Whether they do shows after some seconds.
-    /// `None` leaves them to share it as strangers do.
+    /// Priorities to different members are those of one sender among all endpoints that have
+    /// clones of this: where connections to them wait in one queue, mostly that of
+    /// the own line, they get parts of what they have there as their priorities say
+    /// ([`ringway_dtl::Coupling`]). Whether they do shows after some seconds. `None` leaves
+    /// them to share it as strangers do.
     pub coupling: Option<SharedCoupling>,
 }
 
@@ -115,8 +118,8 @@ impl QuicEndpoint {
         Self::start(address, identity, allow, options, None, open)
     }
 
-    /// An endpoint whose datagrams somebody else carries from member to member, as messages over any transport. It is
-    /// patient: they may take long.
+    /// An endpoint whose datagrams somebody else carries from member to member, as messages over
+    /// any transport. It is patient: they may take long.
     ///
     /// # Errors
     /// [`QuicError::Setup`] if TLS cannot start.
@@ -194,9 +197,10 @@ impl QuicEndpoint {
     /// Connects to the member `expected` at `address` and sends with `priority`. When it returns
     /// both sides have proved their keys and accepted each other's.
     ///
-    /// All connections made so to one member at one address share one congestion control, worth the sum of their priorities, and
-    /// get exact parts of it ([`ringway_dtl::Group`]). Where the connections to different members turn out to wait in one queue, their parts of
-    /// what they have together come to be those of their priorities, too ([`QuicOptions::coupling`]).
+    /// All connections made so to one member at one address share one congestion control, worth the
+    /// sum of their priorities, and get exact parts of it ([`ringway_dtl::Group`]). Where the
+    /// connections to different members turn out to wait in one queue, their parts of what they
+    /// have together come to be those of their priorities, too ([`QuicOptions::coupling`]).
     ///
     /// # Errors
     /// [`QuicError`]: `WrongPeer` if another key answers, `Refused` if the peer does not accept
@@ -392,7 +396,8 @@ impl Inner {
         Ok(self.with_clock(connection, purpose))
     }
 
-    /// Readings of clocks are of use to our own congestion control only: the paper's wants one-way delays always or never.
+    /// Readings of clocks are of use to our own congestion control only: the paper's wants one-way
+    /// delays always or never.
     fn with_clock(&self, connection: QuicConnection, purpose: Purpose) -> QuicConnection {
         let wants = match &self.options.congestion {
             CongestionControl::Priority(config) => config.algorithm == Algorithm::Adaptive,

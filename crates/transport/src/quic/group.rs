@@ -1,7 +1,9 @@
-//! Connections that share one congestion control because they share a path: those that we made to one member at one address.
+//! Connections that share one congestion control because they share a path: those that we made to
+//! one member at one address.
 //!
-//! They go from one socket to one socket, so even a router that queues or routes by flow sees them as one. Groups to different members, or addresses,
-//! are coupled where they turn out to wait in one queue ([`SharedCoupling`]).
+//! They go from one socket to one socket, so even a router that queues or routes by flow sees them
+//! as one. Groups to different members, or addresses, are coupled where they turn out to wait in
+//! one queue ([`SharedCoupling`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -16,7 +18,8 @@ use ringway_dtl::{
 
 use crate::member::MemberId;
 
-/// What the endpoints of one program know of the queues that their connections wait in together. Clones are the same.
+/// What the endpoints of one program know of the queues that their connections wait in together.
+/// Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct SharedCoupling(Arc<Coupled>);
 
@@ -166,12 +169,13 @@ impl Drop for Place {
     }
 }
 
-/// What decides about one path of a connection: a controller of its own, or its part of a group's. The methods are those of
-/// [`Controller`].
+/// What decides about one path of a connection: a controller of its own, or its part of a group's.
+/// The methods are those of [`Controller`].
 #[derive(Debug, Clone)]
 pub(super) enum Core {
     Alone(Box<Controller>),
-    /// Clones are the same flow: QUIC clones a path's state when only the port has changed, and drops the old one.
+    /// Clones are the same flow: QUIC clones a path's state when only the port has changed, and
+    /// drops the old one.
     Grouped(Arc<Place>),
 }
 

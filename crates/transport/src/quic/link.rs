@@ -59,8 +59,8 @@ pub(super) fn start(
     Session::new(link)
 }
 
-/// As [`start`], for a connection that the peer has made. An earlier one of the same member from the same address has ended: the
-/// peer has lost it, and would never hear what is sent there.
+/// As [`start`], for a connection that the peer has made. An earlier one of the same member from
+/// the same address has ended: the peer has lost it, and would never hear what is sent there.
 pub(super) fn start_accepted(
     connection: QuicConnection,
     remote: SocketAddr,
@@ -75,7 +75,8 @@ pub(super) fn start_accepted(
     drop(start(connection, remote, context, slot));
 }
 
-/// The connections that peers have made: one for each member and address, so no more than there are places for connections.
+/// The connections that peers have made: one for each member and address, so no more than there are
+/// places for connections.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Accepted(Arc<Mutex<BTreeMap<(MemberId, SocketAddr), QuicConnection>>>);
 

@@ -1,6 +1,8 @@
-//! QUIC whose datagrams travel as messages between members: streams over any transport, also where no UDP passes.
+//! QUIC whose datagrams travel as messages between members: streams over any transport, also where
+//! no UDP passes.
 //!
-//! The endpoint sees a socket. Each member has an address in it that is made from its id and means nothing outside.
+//! The endpoint sees a socket. Each member has an address in it that is made from its id and means
+//! nothing outside.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut};

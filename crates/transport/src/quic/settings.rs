@@ -29,8 +29,9 @@ pub(super) enum Role {
     },
 }
 
-/// An endpoint that takes packets of up to [`limits::QUIC_PAYLOAD`] bytes. Its keys for stateless resets (RFC 9000 §10.3) follow from the
-/// member's: once it has started again, it ends the connections of its former life, and their peers need not wait until those time out.
+/// An endpoint that takes packets of up to [`limits::QUIC_PAYLOAD`] bytes. Its keys for stateless
+/// resets (RFC 9000 §10.3) follow from the member's: once it has started again, it ends the
+/// connections of its former life, and their peers need not wait until those time out.
 ///
 /// # Errors
 /// If QUIC refuses that size.
@@ -51,8 +52,9 @@ pub(super) fn endpoint(
     Ok(config)
 }
 
-/// The largest UDP payload that may leave for an address, as far as this host knows: that of the interface, or of the route. To look for more
-/// would fail packet after packet, and a search between far bounds errs where the path is busy and probes are lost.
+/// The largest UDP payload that may leave for an address, as far as this host knows: that of the
+/// interface, or of the route. To look for more would fail packet after packet, and a search
+/// between far bounds errs where the path is busy and probes are lost.
 pub(super) fn largest_payload(to: SocketAddr) -> u16 {
     let mtu = || -> std::io::Result<u32> {
         let any: IpAddr = match to {
@@ -75,8 +77,8 @@ pub(super) fn largest_payload(to: SocketAddr) -> u16 {
         .clamp(LEAST_PAYLOAD, limits::QUIC_PAYLOAD)
 }
 
-/// The settings of one connection, with its own controller. `largest` is the largest payload to look for; `None` over messages, which have
-/// the link's own.
+/// The settings of one connection, with its own controller. `largest` is the largest payload to
+/// look for; `None` over messages, which have the link's own.
 pub(super) fn transport(
     congestion: &CongestionControl,
     control: &Arc<Control>,
@@ -115,7 +117,8 @@ pub(super) fn transport(
                 .keep_alive_interval(Some(limits::QUIC_LINK_KEEP_ALIVE));
             for_datagrams(&mut config);
         }
-        // Who dialled keeps the connection alive, and says by its own limit how long silence may last.
+        // Who dialled keeps the connection alive, and says by its own limit how long silence may
+        // last.
         Role::Accepted { links: true } => {
             config.keep_alive_interval(None);
             for_datagrams(&mut config);

@@ -1,7 +1,8 @@
 //! Streams of one connection that share what it may send in the proportion of their priorities.
 //!
-//! One task for each connection writes for all of them, so that it decides whose piece is next: start-time fair queueing
-//! (Goyal, Vin, Cheng, SIGCOMM 1996). What stands in QUIC's send buffer obeys nobody any more; it is kept small.
+//! One task for each connection writes for all of them, so that it decides whose piece is next:
+//! start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996). What stands in QUIC's send buffer
+//! obeys nobody any more; it is kept small.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -22,10 +23,11 @@ use crate::limits::{
 
 type Written = oneshot::Sender<Result<(), WriteError>>;
 
-/// The sending side of a stream that has a priority among the streams of its connection. Dropping it finishes it.
+/// The sending side of a stream that has a priority among the streams of its connection. Dropping
+/// it finishes it.
 ///
-/// Getter: [`priority`](Self::priority). Commands: [`write_chunk`](Self::write_chunk), [`set_priority`](Self::set_priority),
-/// [`finish`](Self::finish), [`reset`](Self::reset).
+/// Getter: [`priority`](Self::priority). Commands: [`write_chunk`](Self::write_chunk),
+/// [`set_priority`](Self::set_priority), [`finish`](Self::finish), [`reset`](Self::reset).
 #[derive(Debug)]
 pub struct PriorityStream {
     id: u64,
@@ -33,11 +35,13 @@ pub struct PriorityStream {
 }
 
 impl PriorityStream {
-    /// Writes all of `chunk`; nothing, if that is empty. It waits for the stream's turn, and for the peer to read. If the wait is
-    /// given up, the rest of the chunk is written nevertheless.
+    /// Writes all of `chunk`; nothing, if that is empty. It waits for the stream's turn, and for
+    /// the peer to read. If the wait is given up, the rest of the chunk is written
+    /// nevertheless.
     ///
     /// # Errors
-    /// [`WriteError`] when the peer has stopped the stream, the stream is finished, or the connection has ended.
+    /// [`WriteError`] when the peer has stopped the stream, the stream is finished, or the
+    /// connection has ended.
     pub async fn write_chunk(&mut self, chunk: Bytes) -> Result<(), WriteError> {
         // The task that writes takes only what has something, and would never answer.
         if chunk.is_empty() {
@@ -74,8 +78,9 @@ impl PriorityStream {
         entry.map_or(Priority::NORMAL, |entry| entry.priority)
     }
 
-    /// Changes the stream's priority among those of its connection, from the next piece on: N gets N times what 1 gets, 0 what
-    /// the others leave. What the connection as a whole is worth is the connection's own priority, and stays as it is.
+    /// Changes the stream's priority among those of its connection, from the next piece on: N gets
+    /// N times what 1 gets, 0 what the others leave. What the connection as a whole is worth is
+    /// the connection's own priority, and stays as it is.
     pub fn set_priority(&self, priority: Priority) {
         let mut streams = self.scheduler.lock();
         let present = streams.present;
@@ -86,8 +91,8 @@ impl PriorityStream {
         }
     }
 
-    /// Says that nothing more comes, once the rest of a chunk whose writer has given up is written. `false` if the stream has
-    /// ended already.
+    /// Says that nothing more comes, once the rest of a chunk whose writer has given up is written.
+    /// `false` if the stream has ended already.
     pub fn finish(&mut self) -> bool {
         let mut streams = self.scheduler.lock();
         let entry = streams.entries.get_mut(&self.id);
@@ -98,7 +103,8 @@ impl PriorityStream {
         !entry.chunk.is_empty() || entry.sink.finish().is_ok()
     }
 
-    /// Ends the stream at once; what is not yet acknowledged is lost. `false` if it has ended already.
+    /// Ends the stream at once; what is not yet acknowledged is lost. `false` if it has ended
+    /// already.
     pub fn reset(&mut self, code: u32) -> bool {
         let entry = self.scheduler.lock().entries.remove(&self.id);
         entry.is_some_and(|mut entry| entry.sink.reset(VarInt::from_u32(code)).is_ok())
@@ -216,7 +222,8 @@ impl Entry {
     }
 }
 
-/// All streams of a connection that have priorities; as many as the peer allows at once ([`QUIC_STREAMS`](crate::limits::QUIC_STREAMS)).
+/// All streams of a connection that have priorities; as many as the peer allows at once
+/// ([`QUIC_STREAMS`](crate::limits::QUIC_STREAMS)).
 #[derive(Debug)]
 struct Streams {
     entries: BTreeMap<u64, Entry>,
@@ -253,7 +260,8 @@ impl Streams {
         }
     }
 
-    /// Whose turn it is: any positive priority goes before 0. Nobody's if QUIC takes nothing from those who have something.
+    /// Whose turn it is: any positive priority goes before 0. Nobody's if QUIC takes nothing from
+    /// those who have something.
     fn next(&self) -> Option<u64> {
         let ready = |entry: &&Entry| !entry.chunk.is_empty() && !entry.is_blocked;
         let ready = self.entries.iter().filter(|(_, entry)| ready(entry));
@@ -282,7 +290,8 @@ impl Streams {
             Poll::Ready(Ok(bytes)) => {
                 entry.chunk.advance(bytes.min(entry.chunk.len()));
                 let weight = entry.weight();
-                // A stream that had nothing to write, or whose reader has let it wait, has no claim to what others have had meanwhile.
+                // A stream that had nothing to write, or whose reader has let it wait, has no claim
+                // to what others have had meanwhile.
                 let credit = f64::from(STREAM_CREDIT_PIECES) * f64::from(STREAM_PIECE) / weight;
                 let begins = entry.tag.max(present - credit);
                 // No more than a piece.
@@ -310,7 +319,8 @@ impl Streams {
         }
     }
 
-    /// Lets QUIC hold twice what may be in flight: a round trip's worth waits, so that a change of priority shows after one.
+    /// Lets QUIC hold twice what may be in flight: a round trip's worth waits, so that a change of
+    /// priority shows after one.
     fn bound_what_is_ahead(&mut self, id: u64) {
         let (Some(report), Some(entry)) = (self.control.report(), self.entries.get(&id)) else {
             return;

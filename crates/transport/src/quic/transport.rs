@@ -1,7 +1,9 @@
-//! The `quic` transport: messages in QUIC datagrams (RFC 9221), on the port that transfers use as well.
+//! The `quic` transport: messages in QUIC datagrams (RFC 9221), on the port that transfers use as
+//! well.
 //!
-//! Connections for messages are told from those for streams by their ALPN. Both sides prove to be members in the handshake; which
-//! member an address belongs to is not known here, and is proved above.
+//! Connections for messages are told from those for streams by their ALPN. Both sides prove to be
+//! members in the handshake; which member an address belongs to is not known here, and is proved
+//! above.
 
 use std::io;
 use std::net::SocketAddr;

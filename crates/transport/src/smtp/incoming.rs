@@ -51,7 +51,8 @@ impl Receiver {
         self.own.filter()
     }
 
-    /// Whether a mail with these headers claims to be ours. Counts it if not: then nobody looks at the rest.
+    /// Whether a mail with these headers claims to be ours. Counts it if not: then nobody looks at
+    /// the rest.
     fn claims(&self, head: &[u8]) -> bool {
         let claims = std::panic::catch_unwind(|| mime::claims(head, &self.own)).unwrap_or(false);
         if !claims {
@@ -63,7 +64,8 @@ impl Receiver {
     /// Judges one mail and delivers what is in it.
     pub(super) fn take(&self, mail: &[u8]) -> Verdict {
         let counters = &self.shared.counters;
-        // A mail that makes the parser panic must not end its source, and meet it again after each start.
+        // A mail that makes the parser panic must not end its source, and meet it again after each
+        // start.
         let read = std::panic::catch_unwind(|| mime::read(mail, &self.own));
         let container = match read.unwrap_or(Err(NotOurs::Malformed)) {
             Ok(container) => container,

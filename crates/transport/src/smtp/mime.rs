@@ -1,5 +1,5 @@
-//! The mail around a container. It has the shape of a bounce, which no mailing list passes on and no
-//! vacation programme answers (the paper, §3.3).
+//! The mail around a container. It has the shape of a bounce, which no mailing list passes on and
+//! no vacation programme answers (the paper, §3.3).
 
 use std::borrow::Cow;
 
@@ -115,8 +115,9 @@ fn is(kind: &ContentType<'_>, name: &str, subtype: &str) -> bool {
 
 /// The first part of type `application/octet-stream`, decoded.
 ///
-/// This goes from part to part with the library's own steps. Its whole parser keeps mails within mails, one
-/// within the other, and some ten thousand of them, which fit into one mail, overflow the stack.
+/// This goes from part to part with the library's own steps. Its whole parser keeps mails within
+/// mails, one within the other, and some ten thousand of them, which fit into one mail, overflow
+/// the stack.
 fn payload<'x>(headers: &[Header<'_>], body: &'x [u8]) -> Option<Cow<'x, [u8]>> {
     let mut boundary = content_type(headers)?.attribute("boundary")?.to_owned();
     let mut rest = body;

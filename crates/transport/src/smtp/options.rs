@@ -31,8 +31,9 @@ pub struct SmtpOptions {
     pub cost: u32,
     /// Messages a day that we ask others to send at most; `None` for no limit.
     pub quota: Option<u32>,
-    /// Least time between two mails to one mailbox. What comes meanwhile is collected into one mail; the first message after a
-    /// pause leaves at once. With zero, messages share a mail only while another one is on its way to the relay.
+    /// Least time between two mails to one mailbox. What comes meanwhile is collected into one
+    /// mail; the first message after a pause leaves at once. With zero, messages share a mail
+    /// only while another one is on its way to the relay.
     pub batch_time: Duration,
     /// Bytes of messages in one mail, at most
     /// [`MAIL_CONTAINER_BYTES`](crate::limits::MAIL_CONTAINER_BYTES).
@@ -112,19 +113,21 @@ pub enum MailTls {
 pub struct MailLogin {
     /// The name.
     pub user: String,
-    /// A file with the password and nothing else, which only its owner can read (mode 0600). It is read at start and
-    /// again at every connection.
+    /// A file with the password and nothing else, which only its owner can read (mode 0600). It is
+    /// read at start and again at every connection.
     pub password_file: PathBuf,
 }
 
 /// Where mails come from.
 #[derive(Debug, Clone)]
 pub enum MailSource {
-    /// A local mail server delivers by LMTP (RFC 2033) to a Unix socket that we make there, with mode 0660.
+    /// A local mail server delivers by LMTP (RFC 2033) to a Unix socket that we make there, with
+    /// mode 0660.
     LmtpUnix(PathBuf),
     /// A local mail server delivers by LMTP to a TCP port, on loopback.
     LmtpTcp(SocketAddr),
-    /// A Maildir, by the folder that has `new`, `cur` and `tmp` in it. Our mails are deleted, others stay.
+    /// A Maildir, by the folder that has `new`, `cur` and `tmp` in it. Our mails are deleted,
+    /// others stay.
     Maildir(PathBuf),
     /// A named pipe into which a filter such as procmail writes whole mails. It must exist.
     Pipe(PathBuf),
@@ -234,8 +237,9 @@ impl MailLogin {
     }
 }
 
-/// The permissions that a secret's file must not give. A credential of systemd may show the group's right to read: it has an
-/// access list for the service's user, whose mask stands there; the folder itself is closed to everybody else.
+/// The permissions that a secret's file must not give. A credential of systemd may show the group's
+/// right to read: it has an access list for the service's user, whose mask stands there; the folder
+/// itself is closed to everybody else.
 fn closed_to(file: &Path, credentials: Option<&OsStr>) -> u32 {
     let is_credential = credentials
         .is_some_and(|folder| !folder.is_empty() && file.parent() == Some(Path::new(folder)));

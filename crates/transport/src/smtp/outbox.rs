@@ -1,5 +1,5 @@
-//! Which messages share a mail, when it leaves, and when there were enough mails. Reads no clock and
-//! sends nothing.
+//! Which messages share a mail, when it leaves, and when there were enough mails. Reads no clock
+//! and sends nothing.
 
 #[cfg(test)]
 mod tests;
@@ -152,8 +152,8 @@ impl Outbox {
         Ok(())
     }
 
-    /// Takes a mail to `to` from the budgets, or says why not. When it is due: soon if nothing went there lately; otherwise
-    /// messages are collected until the batch time has passed.
+    /// Takes a mail to `to` from the budgets, or says why not. When it is due: soon if nothing went
+    /// there lately; otherwise messages are collected until the batch time has passed.
     fn spend(&mut self, now: Instant, to: &MailAddress) -> Result<Instant, Refused> {
         if !self.spent.allows(now, self.budget) {
             return Err(Refused::Budget);
@@ -183,7 +183,8 @@ impl Outbox {
         Ok(due)
     }
 
-    /// The next mail that is due, the one that is overdue longest. Hand it to [`Self::sent`] or [`Self::retry`].
+    /// The next mail that is due, the one that is overdue longest. Hand it to [`Self::sent`] or
+    /// [`Self::retry`].
     pub(super) fn poll(&mut self, now: Instant) -> Option<Mail> {
         let open = self.open.iter().min_by_key(|(_, mail)| mail.due);
         let open = open.map(|(to, mail)| (mail.due, to.clone()));

@@ -1,4 +1,5 @@
-//! Receiving: several trains of datagrams with one call, each cut into its messages without another copy.
+//! Receiving: several trains of datagrams with one call, each cut into its messages without another
+//! copy.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -16,7 +17,8 @@ use crate::transport::{Inbox, Session};
 
 /// Receives until the transport is dropped or nobody receives from it.
 pub(super) async fn run(shared: Arc<Shared>, inbox: Inbox, mut stopped: watch::Receiver<()>) {
-    // Until the system has said once that the socket takes datagrams, every answer would be dropped.
+    // Until the system has said once that the socket takes datagrams, every answer would be
+    // dropped.
     if shared.socket.writable().await.is_err() {
         return;
     }
@@ -72,7 +74,8 @@ impl Receiver {
         let mut count = 0;
         let taken = socket.try_io(Interest::READABLE, || {
             count = offload.recv(socket.into(), &mut buffers, &mut self.meta)?;
-            // Less than was asked for is all there was: the next call would only say so. What comes from now on wakes us anew.
+            // Less than was asked for is all there was: the next call would only say so. What comes
+            // from now on wakes us anew.
             match count < UDP_RECEIVE_BATCH {
                 true => Err(io::ErrorKind::WouldBlock.into()),
                 false => Ok(()),
@@ -94,7 +97,8 @@ impl Receiver {
     }
 }
 
-/// Delivers a train: datagrams of `stride` bytes, the last may be shorter. False once nobody receives any more.
+/// Delivers a train: datagrams of `stride` bytes, the last may be shorter. False once nobody
+/// receives any more.
 fn deliver(shared: &Shared, inbox: &Inbox, session: &Session, train: &[u8], stride: usize) -> bool {
     let mut train = train;
     if stride > UDP_LARGEST {
@@ -113,7 +117,8 @@ fn deliver(shared: &Shared, inbox: &Inbox, session: &Session, train: &[u8], stri
             return true;
         }
     }
-    // One copy of exactly what is there: a message that is kept keeps its train, never a whole buffer.
+    // One copy of exactly what is there: a message that is kept keeps its train, never a whole
+    // buffer.
     let bytes = Bytes::copy_from_slice(train);
     // An empty datagram is a message, too.
     let count = bytes.len().div_ceil(stride.max(1)).max(1);

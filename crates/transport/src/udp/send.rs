@@ -52,7 +52,8 @@ impl UdpLink {
         })
     }
 
-    /// What became of `messages` messages of `bytes` bytes, the longest of `longest`; false if the system takes none now.
+    /// What became of `messages` messages of `bytes` bytes, the longest of `longest`; false if the
+    /// system takes none now.
     fn account(
         &self,
         result: io::Result<()>,
@@ -134,7 +135,8 @@ impl Link for UdpLink {
         let mut rest = messages;
         while let Some(first) = rest.first() {
             let segments = match first.len() > self.longest.load(Ordering::Relaxed) {
-                // It asks what the way takes. In a train that the system refuses for it, it would end trains on this socket for good.
+                // It asks what the way takes. In a train that the system refuses for it, it would
+                // end trains on this socket for good.
                 true => 1,
                 false => self.shared.offload.max_gso_segments().get(),
             };
@@ -174,13 +176,14 @@ impl Link for UdpLink {
     }
 }
 
-/// Whether the system knows that the way takes no datagram of this length (the device's MTU, or what a router has said).
+/// Whether the system knows that the way takes no datagram of this length (the device's MTU, or
+/// what a router has said).
 fn is_too_long(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::MSGSIZE.raw_os_error())
 }
 
-/// How many of the first messages make one train: all of the size of the first, but the last may be shorter. At least one; only
-/// that one if it is too large.
+/// How many of the first messages make one train: all of the size of the first, but the last may be
+/// shorter. At least one; only that one if it is too large.
 fn run_length(messages: &[&[u8]], segments: usize) -> usize {
     let segment = messages.first().map_or(0, |message| message.len());
     let longest = match segment {

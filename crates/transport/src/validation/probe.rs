@@ -109,7 +109,8 @@ impl Pong {
         })
     }
 
-    /// Reads a PONG. Its signature is verified by [`Self::verify`], against the member that was asked.
+    /// Reads a PONG. Its signature is verified by [`Self::verify`], against the member that was
+    /// asked.
     ///
     /// # Errors
     /// [`ProbeError`]: the sender misbehaved or is newer; drop the message.

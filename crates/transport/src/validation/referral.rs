@@ -11,8 +11,8 @@ use crate::member::{MemberId, Signer};
 use crate::receipt::{Receipt, Referral};
 
 impl Validator {
-    /// Getter: receipts for the addresses of `member` that are valid now, signed by `me`, at `unix` (Unix time, seconds). They count
-    /// for as long as we would believe the same ourselves.
+    /// Getter: receipts for the addresses of `member` that are valid now, signed by `me`, at `unix`
+    /// (Unix time, seconds). They count for as long as we would believe the same ourselves.
     pub fn receipts(
         &self,
         now: Instant,
@@ -37,8 +37,9 @@ impl Validator {
 }
 
 impl Referral {
-    /// The addresses of its HELLO, decoded, for which a fresh receipt of an `admitted` member other than the HELLO's own speaks, at
-    /// `unix` (Unix time, seconds). Receipts that are not good count for nothing.
+    /// The addresses of its HELLO, decoded, for which a fresh receipt of an `admitted` member other
+    /// than the HELLO's own speaks, at `unix` (Unix time, seconds). Receipts that are not good
+    /// count for nothing.
     pub fn vouched_for(
         &self,
         hello: &Hello,

@@ -13,7 +13,8 @@ use crate::limits;
 use crate::member::MemberId;
 
 impl Validator {
-    /// The address is due: the PING that is out is lost, send another, ask for another HELLO, put it off, or give up.
+    /// The address is due: the PING that is out is lost, send another, ask for another HELLO, put
+    /// it off, or give up.
     pub(super) fn advance(&mut self, now: Instant, member: MemberId, address: &Address) {
         let Some(entry) = self.entry(member, address) else {
             return;
@@ -39,7 +40,8 @@ impl Validator {
         self.set_due(member, address, due);
     }
 
-    /// A QUIC handshake is longer than any HELLO: it goes only to hosts at which the member has answered a PING.
+    /// A QUIC handshake is longer than any HELLO: it goes only to hosts at which the member has
+    /// answered a PING.
     fn may_be_tested(&self, member: MemberId, address: &Address) -> bool {
         let Address::Quic(socket) = address else {
             return true;
@@ -65,8 +67,9 @@ impl Validator {
         }
     }
 
-    /// An address that has never been proved gets one PING for each HELLO that names it. So that a lost one does no harm the
-    /// member is asked to say its HELLO again. Returns when to look at the address again.
+    /// An address that has never been proved gets one PING for each HELLO that names it. So that a
+    /// lost one does no harm the member is asked to say its HELLO again. Returns when to look
+    /// at the address again.
     fn ask_again(
         &mut self,
         now: Instant,
@@ -84,7 +87,8 @@ impl Validator {
         after(now, pause.saturating_add(self.jitter(pause)))
     }
 
-    /// Sends a PING if the budgets allow it. Returns when to look at the address again; `None` if nobody is left who answers for it.
+    /// Sends a PING if the budgets allow it. Returns when to look at the address again; `None` if
+    /// nobody is left who answers for it.
     fn ping_or_put_off(
         &mut self,
         now: Instant,

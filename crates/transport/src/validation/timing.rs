@@ -51,7 +51,8 @@ const MINUTES: Timing = Timing {
 };
 
 impl Timing {
-    /// The times for an address. Its owner may say that it is slower than its protocol, not that it is faster.
+    /// The times for an address. Its owner may say that it is slower than its protocol, not that it
+    /// is faster.
     pub(super) fn of(descriptor: &AddressDescriptor) -> &'static Timing {
         let least = match descriptor.protocol() {
             Protocol::Smtp => LatencyClass::Minutes,

@@ -250,7 +250,8 @@ async fn read(
             held = Arc::downgrade(&link);
             link
         });
-        // What arrives shares the library's read buffer: a short message that is kept must not keep it alive.
+        // What arrives shares the library's read buffer: a short message that is kept must not keep
+        // it alive.
         let message = Bytes::copy_from_slice(&message);
         if !context.inbox.deliver(Session::new(link), message) {
             return End::Stopped;

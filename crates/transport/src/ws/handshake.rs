@@ -67,7 +67,8 @@ where
     Ok(socket)
 }
 
-/// The `Host` field: the server's name, with the port if it is the one that we dial and no usual one.
+/// The `Host` field: the server's name, with the port if it is the one that we dial and no usual
+/// one.
 fn host(web: &WebAddress) -> String {
     let (host, port) = web.host_and_port();
     let name = web.server_name();

@@ -1,4 +1,5 @@
-//! Readings of the receiver's clock: a transfer at priority 0 knows a queue on the way back from one on the way there.
+//! Readings of the receiver's clock: a transfer at priority 0 knows a queue on the way back from
+//! one on the way there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,14 +89,15 @@ async fn at_priority_0_a_queue_on_the_way_back_is_known_for_what_it_is() {
     loop {
         slow.set(10, long);
         let is_back = known(&sender, |there, back| back > half && there < half).await;
-        // The other way round it is a queue like any other, and known before the history of a minute has forgotten what the path
-        // was like.
+        // The other way round it is a queue like any other, and known before the history of a
+        // minute has forgotten what the path was like.
         slow.set(long, 10);
         let is_there = known(&sender, |there, back| back < half && there > half).await;
         if is_back && is_there {
             break;
         }
-        // What agrees in time elsewhere may not on a machine that is busy: that is no fault unless it never does.
+        // What agrees in time elsewhere may not on a machine that is busy: that is no fault unless
+        // it never does.
         tries += 1;
         assert!(tries < TRIES, "{is_back} {is_there}: {:?}", sender.report());
     }
@@ -127,7 +129,8 @@ async fn who_sends_nothing_asks_nothing() {
     let sender = Sender::start(Priority::SCAVENGER, QuicOptions::default(), &slow).await;
     until(|| sender.report().way_back_delay.is_some()).await;
     sender.writes.abort();
-    // Not even about its own questions. Whatever else a connection says seldom, it does not say each second.
+    // Not even about its own questions. Whatever else a connection says seldom, it does not say
+    // each second.
     until_quiet(&sender).await;
     assert!(sender.connection.close_reason().is_none());
 }

@@ -1,4 +1,5 @@
-//! The mail transport with real mail servers: Postfix, Dovecot and procmail, in folders of their own.
+//! The mail transport with real mail servers: Postfix, Dovecot and procmail, in folders of their
+//! own.
 
 use std::fs;
 use std::io::Write;
@@ -48,8 +49,8 @@ fn certificate(folder: &Path) {
     fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
 }
 
-/// A Postfix that takes all at its first port, STARTTLS and a password at the second, TLS and a password at the third; it asks `sasl` for
-/// passwords.
+/// A Postfix that takes all at its first port, STARTTLS and a password at the second, TLS and a
+/// password at the third; it asks `sasl` for passwords.
 fn postfix(mailboxes: &[(&str, u16)], sasl: &Path) -> Option<Postfix> {
     let secure = "-o smtpd_sasl_auth_enable=yes -o smtpd_tls_auth_only=yes \
          -o smtpd_recipient_restrictions=permit_sasl_authenticated,reject";
@@ -275,7 +276,8 @@ async fn fetches(dovecot: &Dovecot, options: SmtpOptions, way: &str) {
         .iter()
         .filter(|name| !is_pop3 || name.contains("foreign"));
     assert!(!unread.into_iter().any(seen), "{names:?}");
-    // The IMAP server searches; of a POP3 server's mails each was looked at once, however often it was asked.
+    // The IMAP server searches; of a POP3 server's mails each was looked at once, however often it
+    // was asked.
     let (foreign, spoofed) = match is_pop3 {
         true => (names.len() / 2, names.len() / 2),
         false => (0, names.len() / 2),
@@ -383,7 +385,8 @@ async fn a_relay_may_want_tls_and_a_password() {
         let incoming = incoming.unwrap_or_else(|_| panic!("{}{}", postfix.log(), dovecot.log()));
         assert_eq!(&incoming.unwrap().message[..], said.as_bytes());
     }
-    // A wrong password is refused for good, a wrong certificate may be mended: nothing is sent there.
+    // A wrong password is refused for good, a wrong certificate may be mended: nothing is sent
+    // there.
     let (a, _at_a) = start(relay(tls, MailTls::Tls, true, "wrong-word"));
     a.connect(&there).await.unwrap().send(b"x").unwrap();
     until(|| a.counters().failed == 1).await;

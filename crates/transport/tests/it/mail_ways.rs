@@ -1,5 +1,5 @@
-//! The ways by which a real Postfix brings mail to us: LMTP, a Maildir, and procmail with a named pipe. The Postfix is the one
-//! by which the program measures mail.
+//! The ways by which a real Postfix brings mail to us: LMTP, a Maildir, and procmail with a named
+//! pipe. The Postfix is the one by which the program measures mail.
 
 #[path = "../../../ringway/src/bench/postfix.rs"]
 mod postfix;

@@ -1,4 +1,5 @@
-//! POP3 servers that are mistaken, hostile or merely odd: none stops the transport, and ours come through.
+//! POP3 servers that are mistaken, hostile or merely odd: none stops the transport, and ours come
+//! through.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -15,7 +16,8 @@ use crate::support::{loopback, next, until};
 /// What a server does instead of the usual, by the command that it is asked.
 type Oddity = fn(&str) -> Option<Vec<u8>>;
 
-/// A server with the mails; deleted ones are gone once somebody says QUIT. Hands out what it was asked.
+/// A server with the mails; deleted ones are gone once somebody says QUIT. Hands out what it was
+/// asked.
 struct Pop3 {
     port: u16,
     asked: Arc<Mutex<Vec<String>>>,

@@ -462,10 +462,12 @@ async fn half_open_handshakes_keep_nobody_out() {
     assert!(sizes.max() > Some(0), "the server has begun handshakes");
 }
 
-/// Relays between `server` and whoever writes to it first; what has come from there, as reads and as datagrams.
+/// Relays between `server` and whoever writes to it first; what has come from there, as reads and
+/// as datagrams.
 ///
-/// On loopback, Linux hands over in one read what left in one system call, to whoever asks for that, and joins nothing else. So the reads are the
-/// sender's system calls, of which nobody keeps count: noq's `udp_tx.ios` is always 0.
+/// On loopback, Linux hands over in one read what left in one system call, to whoever asks for
+/// that, and joins nothing else. So the reads are the sender's system calls, of which nobody keeps
+/// count: noq's `udp_tx.ios` is always 0.
 async fn counting_relay(server: SocketAddr) -> (SocketAddr, Arc<[AtomicU64; 2]>) {
     let front = UdpSocket::bind(loopback()).await.unwrap();
     let behind = UdpSocket::bind(loopback()).await.unwrap();
@@ -502,7 +504,8 @@ async fn counting_relay(server: SocketAddr) -> (SocketAddr, Arc<[AtomicU64; 2]>)
     (address, counts)
 }
 
-/// Segmentation offload: the system cuts what QUIC hands over at once into datagrams. A system call for each would be most of the work of a fast transfer.
+/// Segmentation offload: the system cuts what QUIC hands over at once into datagrams. A system call
+/// for each would be most of the work of a fast transfer.
 #[tokio::test]
 async fn bulk_leaves_in_fewer_system_calls_than_datagrams() {
     let (client, _) = endpoint(&key(1), everybody());

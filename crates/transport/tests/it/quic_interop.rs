@@ -1,4 +1,5 @@
-//! Another QUIC stack, the crate quinn, as our peer: it dials us and we dial it. It has nothing of ours; raw public keys come from rustls alone.
+//! Another QUIC stack, the crate quinn, as our peer: it dials us and we dial it. It has nothing of
+//! ours; raw public keys come from rustls alone.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -39,7 +40,8 @@ const PKCS8_HEAD: [u8; 16] = [
 /// Bytes each way: several times the windows.
 const BYTES: usize = 6_000_000;
 
-/// Time in which a peer's clock is asked for at least twice: who sends at priority 0 does so every second.
+/// Time in which a peer's clock is asked for at least twice: who sends at priority 0 does so every
+/// second.
 const ASKED_TWICE: Duration = Duration::from_millis(3500);
 
 const OURS: u16 = 1;
@@ -235,7 +237,8 @@ async fn echo(mut send: impl AsyncWrite + Unpin, mut receive: impl AsyncRead + U
 /// What must hold at their end after all has been sent.
 fn check(connection: &quinn::Connection, asks: Asks) {
     let stats = connection.stats();
-    // Our controller wants a sample for each packet, and says so to those who understand it (draft-ietf-quic-ack-frequency).
+    // Our controller wants a sample for each packet, and says so to those who understand it
+    // (draft-ietf-quic-ack-frequency).
     assert!(stats.frame_rx.ack_frequency > 0, "we ask them");
     assert_eq!(stats.frame_tx.ack_frequency > 0, asks == Asks::Yes);
     assert!(stats.path.current_mtu > 1200, "larger packets were found");

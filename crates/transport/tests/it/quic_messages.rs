@@ -325,7 +325,8 @@ impl Crashing {
     }
 }
 
-/// Waits until no more probes of the path are sent by themselves: their loss alone would have been answered by a reset.
+/// Waits until no more probes of the path are sent by themselves: their loss alone would have been
+/// answered by a reset.
 async fn quiet(session: &Session) {
     let mut before = 0;
     while session.mtu() != before {

@@ -20,7 +20,8 @@ const RATE: f64 = 4e6;
 /// What the line's queue holds, as a time.
 const QUEUE: Duration = Duration::from_millis(40);
 
-/// By how much of it a share may miss what is due: bytes are counted where they are read, and not at one instant.
+/// By how much of it a share may miss what is due: bytes are counted where they are read, and not
+/// at one instant.
 const WITHIN: f64 = 0.08;
 /// What priority 0 may have where others take all.
 const LEFT_OVER: f64 = 0.02;

@@ -21,7 +21,8 @@ fn pause(report: &ConnectionReport) -> Duration {
     Duration::from_secs_f64(f64::from(report.mtu) / rate)
 }
 
-/// Raises a transfer in the middle of a pause; how long that pause was to be, and how soon a packet has left.
+/// Raises a transfer in the middle of a pause; how long that pause was to be, and how soon a packet
+/// has left.
 async fn raised() -> (Duration, Duration) {
     let line = Arc::new(Path::default());
     // 50 packets a second, so that the floor of priority 0 is the least: a packet in two seconds.

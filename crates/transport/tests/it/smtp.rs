@@ -1,5 +1,5 @@
-//! The mail transport without a foreign mail server: our relay client speaks to our LMTP server, and mails are
-//! put by hand where each source looks.
+//! The mail transport without a foreign mail server: our relay client speaks to our LMTP server,
+//! and mails are put by hand where each source looks.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -222,7 +222,8 @@ async fn what_the_relay_refuses_is_counted() {
     assert!(mails.try_recv().is_err());
 }
 
-/// A relay that answers each line as it is told; a connection begins with "" and ends with "(end)". It hangs up after a 421.
+/// A relay that answers each line as it is told; a connection begins with "" and ends with "(end)".
+/// It hangs up after a 421.
 fn told_relay(
     answer: impl Fn(&str) -> &'static str + Send + 'static,
 ) -> (u16, std::sync::mpsc::Receiver<String>) {

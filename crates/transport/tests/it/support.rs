@@ -72,7 +72,8 @@ impl Drop for Child {
     }
 }
 
-/// Says loudly that a test did not happen. Written past the test harness, which hides what passing tests print.
+/// Says loudly that a test did not happen. Written past the test harness, which hides what passing
+/// tests print.
 pub(crate) fn skipped(test: &str, needs: &str) {
     let line = format!("SKIPPED: {test} needs {needs}\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();

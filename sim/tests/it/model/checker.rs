@@ -1,7 +1,8 @@
-//! An explicit-state checker: breadth first, so that counterexamples are as short as can be, and then the strongly connected
-//! components of the graph of repairs, for what must come true at last.
+//! An explicit-state checker: breadth first, so that counterexamples are as short as can be, and
+//! then the strongly connected components of the graph of repairs, for what must come true at last.
 //!
-//! The crate `stateright` was looked at: its "eventually" passes over paths that end in a cycle, and every path of ring maintenance does.
+//! The crate `stateright` was looked at: its "eventually" passes over paths that end in a cycle,
+//! and every path of ring maintenance does.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,7 +16,8 @@ use super::rules::{Model, State, Step};
 pub(super) enum Liveness {
     /// Only the invariant is checked.
     Unchecked,
-    /// Every run in which no kind of repair waits for ever ends in ideal states only, whatever the order.
+    /// Every run in which no kind of repair waits for ever ends in ideal states only, whatever the
+    /// order.
     Fair,
     /// Every run in which the order of repairs is random does so with probability 1.
     Random,
@@ -28,7 +30,8 @@ pub(super) enum Finding {
     Holds { states: usize, ideal: usize },
     /// After these steps the invariant is broken.
     Unsafe { broken: Broken, path: Vec<Step> },
-    /// After these steps a run is possible that stays among so many states and never rests in an ideal one.
+    /// After these steps a run is possible that stays among so many states and never rests in an
+    /// ideal one.
     Stuck { among: usize, path: Vec<Step> },
 }
 
@@ -41,7 +44,8 @@ struct Edge {
 /// The state with each hash.
 type Places = HashMap<u64, u32, BuildHasherDefault<Mixer>>;
 
-/// A hash that is fast for many small numbers. That two states share one is possible, and then noticed.
+/// A hash that is fast for many small numbers. That two states share one is possible, and then
+/// noticed.
 #[derive(Default)]
 struct Mixer(u64);
 
@@ -160,7 +164,8 @@ impl Graph {
         &self.edges[self.starts[state]..self.starts[state + 1]]
     }
 
-    /// A component of repairs that a run need not leave and that has a state that is not ideal: its size, and the state.
+    /// A component of repairs that a run need not leave and that has a state that is not ideal: its
+    /// size, and the state.
     fn stuck(&self, ideal: &[bool], liveness: Liveness) -> Option<(usize, u32)> {
         let components = self.components();
         let mut of = vec![0_u32; self.states.len()];

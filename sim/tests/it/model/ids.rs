@@ -1,5 +1,6 @@
-//! Identifiers, successor lists and Zave's invariant in a form that is fast enough for millions of states. The test below compares
-//! every judgement with `ringway_overlay::invariant`, so both say the same.
+//! Identifiers, successor lists and Zave's invariant in a form that is fast enough for millions of
+//! states. The test below compares every judgement with `ringway_overlay::invariant`, so both say
+//! the same.
 
 /// A member: its place in the order of keys.
 pub(super) type Id = u8;
@@ -41,7 +42,8 @@ impl List {
         List::of(self.ids().get(1..).unwrap_or(&[]))
     }
 
-    /// The longest clockwise part of `ids` from its start, seen from `me`: as `clockwise_prefix` in `ring/mod.rs`.
+    /// The longest clockwise part of `ids` from its start, seen from `me`: as `clockwise_prefix` in
+    /// `ring/mod.rs`.
     pub(super) fn clockwise(me: Id, ids: impl IntoIterator<Item = Id>) -> List {
         let mut list = List::default();
         for id in ids {
@@ -159,7 +161,8 @@ pub(super) fn check(lists: &Lists, full: bool) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Zave's assumption about a failure, of which `lists` is left: every member has a live successor, and there are enough principals.
+/// Zave's assumption about a failure, of which `lists` is left: every member has a live successor,
+/// and there are enough principals.
 pub(super) fn survives(lists: &Lists, full: bool) -> bool {
     let needed = if full { R + 1 } else { 1 };
     let has_live = |list: &List| {

@@ -1,13 +1,16 @@
-//! No history at all: every ring of some identifiers that satisfies Zave's invariant, and every step from it.
+//! No history at all: every ring of some identifiers that satisfies Zave's invariant, and every
+//! step from it.
 //!
-//! If no step leads out of the invariant, then no sequence of joins, failures, returns and repairs does, however long. Predecessors have no
-//! part in the invariant, so every member may be named as somebody's predecessor. A failure needs no check: that the invariant
-//! outlives it is Zave's assumption.
+//! If no step leads out of the invariant, then no sequence of joins, failures, returns and repairs
+//! does, however long. Predecessors have no part in the invariant, so every member may be named as
+//! somebody's predecessor. A failure needs no check: that the invariant outlives it is Zave's
+//! assumption.
 
 use super::ids::{self, Broken, Id, List, Lists, R, all_lists, between};
 use super::rules::{Grain, Model, Mutation, Standing, State, Step};
 
-/// How many rings satisfy the invariant, and how many steps were taken from them; or a step that breaks it.
+/// How many rings satisfy the invariant, and how many steps were taken from them; or a step that
+/// breaks it.
 pub(super) fn prove(
     count: u8,
     mutation: Option<Mutation>,

@@ -8,11 +8,13 @@
 //! | [`rules`] with [`checker`] | the same rules, as atomic steps, or with questions and answers under way | every order of joins, failures, leaves and repairs: the invariant after each step, and that the ring becomes ideal in the end |
 //! | [`real`] | `ringway_overlay::Chord` itself | every order in which the messages and timers of a few rounds can come: the invariant after each, and the ideal ring in the end |
 //!
-//! Zave's assumptions hold in all of them: a failure leaves every member a live successor and r + 1 principals (one, while the ring forms); who is
-//! declared dead is dead. A leave has no such assumption, because its own rule is to keep it; but it happens at rest.
+//! Zave's assumptions hold in all of them: a failure leaves every member a live successor and r + 1
+//! principals (one, while the ring forms); who is declared dead is dead. A leave has no such
+//! assumption, because its own rule is to keep it; but it happens at rest.
 //!
-//! Each rule of [`rules`] has a switch that breaks it ([`Mutation`]), and [`each_broken_rule_is_found`] says what finds it.
-//! `make model` also runs the scopes that take minutes.
+//! Each rule of [`rules`] has a switch that breaks it ([`Mutation`]), and
+//! [`each_broken_rule_is_found`] says what finds it. `make model` also runs the scopes that take
+//! minutes.
 
 mod checker;
 mod ids;
@@ -66,7 +68,8 @@ const fn messages(members: &'static [Id], outside: &'static [Id], failures: u8) 
 }
 
 impl Scope {
-    /// Where members wait for each other's answers, an unlucky order can repeat for ever: there the order has to be random.
+    /// Where members wait for each other's answers, an unlucky order can repeat for ever: there the
+    /// order has to be random.
     fn liveness(&self) -> Liveness {
         match self.grain {
             Grain::Atomic => Liveness::Fair,
@@ -130,7 +133,8 @@ fn no_step_breaks_the_invariant_in_any_ring_of_up_to_six() {
 
 #[test]
 fn every_order_of_atomic_steps_keeps_the_invariant_and_ends_in_the_ideal_ring() {
-    // Which identifiers join matters only up to a rotation; the ring forms from its first member on, or is there.
+    // Which identifiers join matters only up to a rotation; the ring forms from its first member
+    // on, or is there.
     for failures in 0..=2 {
         for scope in [
             atomic(&[0, 1, 2], &[3], failures),
@@ -259,8 +263,9 @@ fn each_broken_rule_is_found() {
     }
 }
 
-/// In the code one operation runs at a time, so the head cannot change while the successor's predecessor is asked. The rule that looks
-/// again is Zave's; here it guards against a code in which operations overlap (see the test above).
+/// In the code one operation runs at a time, so the head cannot change while the successor's
+/// predecessor is asked. The rule that looks again is Zave's; here it guards against a code in
+/// which operations overlap (see the test above).
 #[test]
 fn looking_at_the_head_again_is_needed_only_if_operations_overlap() {
     for scope in [
@@ -277,7 +282,8 @@ fn base() -> Instant {
     Instant::now()
 }
 
-/// A ring of the code's own members; `timers` says how often each member's timer goes off with an effect.
+/// A ring of the code's own members; `timers` says how often each member's timer goes off with an
+/// effect.
 const fn real(members: &'static [Id], joining: &'static [Id], timers: [u8; MOST]) -> real::Scope {
     let (failures, leaves) = (0, 0);
     real::Scope {

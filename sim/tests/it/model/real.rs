@@ -1,15 +1,19 @@
-//! The code itself: [`Chord`], driven through every order in which its messages and timers can come.
+//! The code itself: [`Chord`], driven through every order in which its messages and timers can
+//! come.
 //!
-//! A member's state follows from what it was given, in order. So each step of one member is computed once, by playing its
-//! inputs again from the start, and remembered; the orders in which the members' steps interleave are explored on
-//! top of that. Two ways to one state count as one. What a state is says [`Chord`]'s `Debug`, with these abstractions:
+//! A member's state follows from what it was given, in order. So each step of one member is
+//! computed once, by playing its inputs again from the start, and remembered; the orders in which
+//! the members' steps interleave are explored on top of that. Two ways to one state count as one.
+//! What a state is says [`Chord`]'s `Debug`, with these abstractions:
 //!
-//! - Each member has a clock of its own, which goes on only with its own timers. Times count by their order.
+//! - Each member has a clock of its own, which goes on only with its own timers. Times count by
+//!   their order.
 //! - The random generator is left out: a pause has one of its possible lengths.
 //! - Counters, the measured pace of answers and rates of requests are left out.
 //!
-//! Messages may take any time and any order. A message that never comes is one that takes too long, so loss is
-//! among that; repetitions after a loss are not. Only the dead do not answer (`handle_unreachable`). Fingers' lookups are all lost.
+//! Messages may take any time and any order. A message that never comes is one that takes too long,
+//! so loss is among that; repetitions after a loss are not. Only the dead do not answer
+//! (`handle_unreachable`). Fingers' lookups are all lost.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -58,7 +62,8 @@ struct Envelope {
     bytes: Vec<u8>,
 }
 
-/// The state of everything. Members are numbers of [`Local`] states, messages under way numbers of envelopes.
+/// The state of everything. Members are numbers of [`Local`] states, messages under way numbers of
+/// envelopes.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct World {
     locals: [u32; MOST],
@@ -344,8 +349,9 @@ impl Code {
         world.under_way.sort_unstable();
     }
 
-    /// The lists as they are once the answers under way are heard: see `rules`. A question that was repeated can have two answers, of which
-    /// the first that comes counts: then there are several ways.
+    /// The lists as they are once the answers under way are heard: see `rules`. A question that was
+    /// repeated can have two answers, of which the first that comes counts: then there are
+    /// several ways.
     fn settled(&mut self, world: &World) -> Vec<Lists> {
         let mut ways = vec![Lists::default()];
         for me in (0..MOST).filter(|me| !world.gone[*me]) {

@@ -1,7 +1,8 @@
 //! The rules of ring maintenance over abstract identifiers, each with a switch that breaks it.
 //!
-//! Each rule names the function of `crates/overlay/src/ring` that it stands for. What has no part in them (fingers, groups, lookups,
-//! times) is left out; a lookup for the own place may end at any live member.
+//! Each rule names the function of `crates/overlay/src/ring` that it stands for. What has no part
+//! in them (fingers, groups, lookups, times) is left out; a lookup for the own place may end at any
+//! live member.
 
 use super::ids::{self, Broken, Id, List, Lists, MOST, R, between};
 
@@ -10,7 +11,8 @@ use super::ids::{self, Broken, Id, List, Lists, MOST, R, between};
 pub(super) enum Grain {
     /// Zave's: a question, its answer and what follows from it are one step.
     Atomic,
-    /// The code's: asking, answering and hearing are three steps, between which everybody else may do anything.
+    /// The code's: asking, answering and hearing are three steps, between which everybody else may
+    /// do anything.
     Messages,
 }
 
@@ -51,7 +53,8 @@ pub(super) enum Mutation {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Model {
     pub(super) grain: Grain,
-    /// Whether one operation runs at a time, as in the code; in Zave's own model two may (with [`Grain::Atomic`]).
+    /// Whether one operation runs at a time, as in the code; in Zave's own model two may (with
+    /// [`Grain::Atomic`]).
     pub(super) serial: bool,
     pub(super) failures: u8,
     pub(super) mutation: Option<Mutation>,
@@ -98,7 +101,8 @@ pub(super) struct Member {
     pub(super) predecessor: Option<Id>,
     pub(super) successors: List,
     doing: Doing,
-    /// Whom this member's last notification is on its way to. A newer one replaces it: the older is lost.
+    /// Whom this member's last notification is on its way to. A newer one replaces it: the older
+    /// is lost.
     notified: Option<Id>,
     /// A second question that is open if operations are not serial: successor and closer.
     second: Option<(Id, Id)>,
@@ -115,7 +119,8 @@ pub(super) struct State {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     Stabilise(Id),
-    /// The open operation of this member goes on: it is answered, or hears the answer, or finds nobody there.
+    /// The open operation of this member goes on: it is answered, or hears the answer, or finds
+    /// nobody there.
     Advance(Id),
     /// The other question of this member, if operations are not serial.
     Second(Id),
@@ -127,7 +132,8 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// For fairness: steps of one class are one member's one kind of repair; none for what nobody must do.
+    /// For fairness: steps of one class are one member's one kind of repair; none for what nobody
+    /// must do.
     pub(super) fn class(self) -> Option<u8> {
         let most = MOST as u8;
         match self {
@@ -301,7 +307,8 @@ impl Model {
         ids::check(&self.settled(state), state.full)
     }
 
-    /// An operation counts as done when its answer leaves: the asker's old state is hidden since before that.
+    /// An operation counts as done when its answer leaves: the asker's old state is hidden since
+    /// before that.
     fn settled(&self, state: &State) -> Lists {
         let mut lists = Lists::default();
         for (id, member) in (0..).zip(&state.members) {
@@ -319,8 +326,8 @@ impl Model {
         ids::survives(&lists, state.full)
     }
 
-    /// `Chord::leave`, of a ring at rest: that nobody joins or leaves at the same time, and that all whom it knows live, a
-    /// member cannot know.
+    /// `Chord::leave`, of a ring at rest: that nobody joins or leaves at the same time, and that
+    /// all whom it knows live, a member cannot know.
     fn may_leave(&self, state: &State, id: Id) -> bool {
         let member = state.member(id);
         let others = member
@@ -447,7 +454,8 @@ impl Model {
         }
     }
 
-    /// The list that follows from an answer that is under way; none if there is no such answer, or it changes nothing.
+    /// The list that follows from an answer that is under way; none if there is no such answer, or
+    /// it changes nothing.
     fn list_heard(&self, me: Id, member: &Member) -> Option<List> {
         let after = |head: Id, rest: &List| {
             let rest = rest.ids().iter().copied();

@@ -1,8 +1,9 @@
 //! Timers that are set ahead.
 //!
-//! A timer that is set to the earliest time of all makes the kernel program the processor's timer at once; a virtual machine
-//! leaves its guest for that, which takes about 6 us. One that is set to a later time costs a tenth of it: the kernel programs it
-//! when it handles the interrupt of the one before, which it does in any case. So the next two times are always set.
+//! A timer that is set to the earliest time of all makes the kernel program the processor's timer
+//! at once; a virtual machine leaves its guest for that, which takes about 6 us. One that is set to
+//! a later time costs a tenth of it: the kernel programs it when it handles the interrupt of the
+//! one before, which it does in any case. So the next two times are always set.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -35,7 +36,8 @@ impl Alarm {
         })
     }
 
-    /// Sets these times, in order. A timer that has another is set anew when it is needed; until then it may expire, which nobody reads.
+    /// Sets these times, in order. A timer that has another is set anew when it is needed; until
+    /// then it may expire, which nobody reads.
     pub(crate) fn set(&mut self, times: [Option<Instant>; AHEAD]) -> io::Result<()> {
         for time in times.into_iter().flatten() {
             let other = |set: &Option<Instant>| set.is_none_or(|set| !times.contains(&Some(set)));

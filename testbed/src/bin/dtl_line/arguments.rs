@@ -11,7 +11,8 @@ use crate::Failure;
 const USAGE: &str = "usage: dtl-line link --{uplink,downlink}-bandwidth NUMBERkbps --{uplink,downlink}-delay NUMBERus \
                      --{uplink,downlink}-queue droptail|codel --{uplink,downlink}-queue-args JSON -- COMMAND...";
 
-/// Fastest line, bits per second: packet times are whole nanoseconds, so a faster one would be visibly off its rate.
+/// Fastest line, bits per second: packet times are whole nanoseconds, so a faster one would be
+/// visibly off its rate.
 const FASTEST: u64 = 10_000_000_000;
 
 /// All that is said on the command line.

@@ -1,8 +1,9 @@
 //! The loop that carries frames.
 //!
-//! What a packet costs is mostly timers and wakes. So this loop does not wake when a frame comes. The kernel stamps frames, and
-//! none is due before the line's delay has passed: while anything is under way it wakes for deliveries only, and looks for new
-//! frames every few milliseconds, mostly when it is awake anyway.
+//! What a packet costs is mostly timers and wakes. So this loop does not wake when a frame comes.
+//! The kernel stamps frames, and none is due before the line's delay has passed: while anything is
+//! under way it wakes for deliveries only, and looks for new frames every few milliseconds, mostly
+//! when it is awake anyway.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -19,7 +20,8 @@ use crate::way::Way;
 /// Longest time between two looks: bounds what a device has to hold.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A line whose delay is shorter looks at every wake, and wakes for each frame: it has no time to be late.
+/// A line whose delay is shorter looks at every wake, and wakes for each frame: it has no time to
+/// be late.
 const SHORT: Duration = Duration::from_millis(1);
 
 /// Bytes of the longest frame: an Ethernet header and 1 500 bytes, and some more.
@@ -28,7 +30,8 @@ const FRAME: usize = 2048;
 /// Buffers that are kept for reuse.
 const SPARE: usize = 1024;
 
-/// Both clocks are taken to be read at one moment if that took no longer than this; it is tried so often.
+/// Both clocks are taken to be read at one moment if that took no longer than this; it is tried so
+/// often.
 const AT_ONCE: Duration = Duration::from_micros(5);
 const TRIES: u32 = 8;
 
@@ -180,8 +183,9 @@ fn ended(end: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(poll(&mut files, Some(&Timespec::default()))? > 0)
 }
 
-/// The clock that is never set and the system's, read at one moment, or the first after the other. The other way about, the frames of a look would
-/// leave too early by as long as this thread had to wait for a processor between the two; so they leave late, as they may on any line.
+/// The clock that is never set and the system's, read at one moment, or the first after the other.
+/// The other way about, the frames of a look would leave too early by as long as this thread had to
+/// wait for a processor between the two; so they leave late, as they may on any line.
 fn both_clocks() -> (Instant, SystemTime) {
     let read = || (Instant::now(), SystemTime::now(), Instant::now());
     let mut clocks = read();
@@ -195,7 +199,8 @@ fn both_clocks() -> (Instant, SystemTime) {
     (clocks.2, clocks.1)
 }
 
-/// The time of the kernel's stamp, which is one of the system clock, on the clock that is never set.
+/// The time of the kernel's stamp, which is one of the system clock, on the clock that is never
+/// set.
 fn on_clock(now: Instant, clock: SystemTime, stamp: SystemTime) -> Instant {
     match clock.duration_since(stamp) {
         Ok(age) => now.checked_sub(age).unwrap_or(now),

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use crate::arguments::CoDelArguments;
 use crate::queue::{Fifo, Packet};
 
-/// Intervals after which an earlier time of dropping says nothing about the next (Linux, `codel.h`; RFC 8289 §5.4 leaves it open). Until
-/// then the next one begins at the rate of drops at which the last one ended.
+/// Intervals after which an earlier time of dropping says nothing about the next (Linux, `codel.h`;
+/// RFC 8289 §5.4 leaves it open). Until then the next one begins at the rate of drops at which the
+/// last one ended.
 const REMEMBERED: u32 = 16;
 
 /// What CoDel knows of a queue; names follow RFC 8289 §5.3.
@@ -36,7 +37,8 @@ impl CoDel {
         }
     }
 
-    /// RFC 8289 §5.5: takes the packet that is to be sent at this time; those before it are dropped.
+    /// RFC 8289 §5.5: takes the packet that is to be sent at this time; those before it are
+    /// dropped.
     pub(crate) fn pop(&mut self, fifo: &mut Fifo, at: Instant) -> Option<Packet> {
         let (mut packet, mut late) = self.take(fifo, at);
         if self.dropping {
@@ -68,7 +70,8 @@ impl CoDel {
         self.drop_next = Some(self.control_law(at));
     }
 
-    /// RFC 8289 §5.6, `dodequeue`: the oldest packet, and whether it has waited for too long in a queue that stands.
+    /// RFC 8289 §5.6, `dodequeue`: the oldest packet, and whether it has waited for too long in a
+    /// queue that stands.
     fn take(&mut self, fifo: &mut Fifo, at: Instant) -> (Option<Packet>, bool) {
         let Some(packet) = fifo.pop() else {
             self.first_above = None;
@@ -97,7 +100,8 @@ mod tests {
     /// Packets of 1 500 bytes at 10 Mbit/s.
     const PACKET: Duration = Duration::from_micros(1_200);
 
-    /// Puts `burst` packets in and one for each that leaves, for so many; returns which were dropped.
+    /// Puts `burst` packets in and one for each that leaves, for so many; returns which were
+    /// dropped.
     fn dropped(burst: u32, rounds: u32) -> Vec<u32> {
         let (mut codel, begin) = (CoDel::new(&CoDelArguments::default()), Instant::now());
         let mut fifo = Fifo::new(Limits {
@@ -142,7 +146,8 @@ mod tests {
         let dropped = dropped(20, 1_000);
         // From 20 packets to the four that wait for less than the target.
         assert!((15..=17).contains(&dropped.len()), "{dropped:?}");
-        // The first when the delay has been above target for an interval, which begins with the fifth packet (4.8 ms to 6 ms).
+        // The first when the delay has been above target for an interval, which begins with the
+        // fifth packet (4.8 ms to 6 ms).
         assert!((85..=92).contains(&dropped[0]), "{dropped:?}");
         // RFC 8289 §5.2: the pauses between drops become shorter.
         let pauses: Vec<_> = dropped.windows(2).map(|pair| pair[1] - pair[0]).collect();

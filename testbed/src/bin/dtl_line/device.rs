@@ -12,8 +12,9 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeSpec;
 
-/// Bytes of frames that wait for the next look at a device, with what the kernel counts for each (about 2.3 kB a packet): 7 000 packets,
-/// of which 5 ms at 10 Gbit/s have 4 200. More are lost before the line sees them.
+/// Bytes of frames that wait for the next look at a device, with what the kernel counts for each
+/// (about 2.3 kB a packet): 7 000 packets, of which 5 ms at 10 Gbit/s have 4 200. More are lost
+/// before the line sees them.
 const BUFFER: usize = 16 << 20;
 
 /// All frames that a device receives, and a way to send from it. Not blocking.
@@ -25,8 +26,8 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Opens a device of this thread's namespace. It stays there whoever uses it. The device should be down, so that nothing passes
-    /// before all is ready.
+    /// Opens a device of this thread's namespace. It stays there whoever uses it. The device should
+    /// be down, so that nothing passes before all is ready.
     pub(crate) fn open(interface: &str) -> io::Result<Device> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(
@@ -52,7 +53,8 @@ impl Device {
         })
     }
 
-    /// The next frame's length and when it came; `None` if there is none now. A longer frame than the buffer is cut.
+    /// The next frame's length and when it came; `None` if there is none now. A longer frame than
+    /// the buffer is cut.
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<(usize, SystemTime)>> {
         let mut slices = [IoSliceMut::new(buffer)];
         let socket = self.socket.as_raw_fd();
@@ -63,7 +65,8 @@ impl Device {
             MsgFlags::empty(),
         ) {
             Ok(received) => received,
-            // The device was down when the socket was bound to it, or is now: said once, and no end of the line.
+            // The device was down when the socket was bound to it, or is now: said once, and no end
+            // of the line.
             Err(Errno::EAGAIN | Errno::EINTR | Errno::ENETDOWN) => return Ok(None),
             Err(error) => return Err(error.into()),
         };

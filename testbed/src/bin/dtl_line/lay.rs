@@ -7,8 +7,9 @@
 //!                   this program
 //! ```
 //!
-//! The namespace in the middle has no addresses: nothing but this program sees frames there. It and the one behind the line are held by
-//! threads, files and sockets only, so they go with this process and its command.
+//! The namespace in the middle has no addresses: nothing but this program sees frames there. It and
+//! the one behind the line are held by threads, files and sockets only, so they go with this
+//! process and its command.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -24,19 +25,22 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::Failure;
 use crate::device::Device;
 
-/// The address of the base; those of a private network (RFC 1918), which nobody sees who is not in one of these namespaces.
+/// The address of the base; those of a private network (RFC 1918), which nobody sees who is not in
+/// one of these namespaces.
 pub(crate) const BASE: Ipv4Addr = Ipv4Addr::new(10, 2, 1, 1);
 /// The address behind the line.
 const INNER: Ipv4Addr = Ipv4Addr::new(10, 2, 1, 2);
 
-/// Addresses of the link layer, administered locally. Devices in the middle have others, so their own kernel takes no frame for its own.
+/// Addresses of the link layer, administered locally. Devices in the middle have others, so their
+/// own kernel takes no frame for its own.
 const BASE_LINK: &str = "02:00:00:00:02:01";
 const INNER_LINK: &str = "02:00:00:00:02:02";
 
 /// Longest packet: Ethernet's.
 const MTU: u16 = 1500;
 
-/// Devices that cut or checksum packets later than when they leave would let the line see packets that no line carries.
+/// Devices that cut or checksum packets later than when they leave would let the line see packets
+/// that no line carries.
 const OFFLOADS: [&str; 7] = ["rx", "tx", "sg", "tso", "gso", "gro", "tx-udp-segmentation"];
 
 /// What was laid.
@@ -86,7 +90,8 @@ pub(crate) fn lay() -> Result<Laid, Failure> {
     })
 }
 
-/// Makes this namespace's end ready. Neighbours are known, so that the first packet does not wait for ARP and no other one meets it.
+/// Makes this namespace's end ready. Neighbours are known, so that the first packet does not wait
+/// for ARP and no other one meets it.
 fn configure(
     own: Ipv4Addr,
     other: Ipv4Addr,
@@ -109,10 +114,11 @@ fn configure(
     ))
 }
 
-/// Lets a device have no IPv6 address of its own making: packets at the start (RFC 4861, RFC 9777) are none of the measurement's.
+/// Lets a device have no IPv6 address of its own making: packets at the start (RFC 4861, RFC 9777)
+/// are none of the measurement's.
 ///
-/// Not by `disable_ipv6`: a write to it tries again and again while somebody else configures devices, and with a real-time priority it
-/// never lets those finish who share its processor.
+/// Not by `disable_ipv6`: a write to it tries again and again while somebody else configures
+/// devices, and with a real-time priority it never lets those finish who share its processor.
 fn without_ipv6(device: &str) -> String {
     match Path::new("/proc/sys/net/ipv6").exists() {
         true => format!("link set {device} addrgenmode none\n"),

@@ -1,8 +1,9 @@
 //! One network line between two namespaces: a rate, a delay and a queue each way.
 //!
-//! It stands in for the program `rattan` in the benchmark, with the same command line and the same line, at a fraction of the processor
-//! time. The line lies between the namespace in which it starts (the base) and a new one, in which it runs a command; `RATTAN_BASE` tells
-//! the command the base's address. Uplink is the way from the command to the base. All ends with the command.
+//! It stands in for the program `rattan` in the benchmark, with the same command line and the same
+//! line, at a fraction of the processor time. The line lies between the namespace in which it
+//! starts (the base) and a new one, in which it runs a command; `RATTAN_BASE` tells the command the
+//! base's address. Uplink is the way from the command to the base. All ends with the command.
 //!
 //! Needs root, `ip` and `ethtool`.
 
@@ -31,7 +32,8 @@ use way::Way;
 /// Tells the command where the base is.
 const BASE_VARIABLE: &str = "RATTAN_BASE";
 
-/// What shells add to the number of the signal that ended a command (POSIX.1-2024, sh, 2.8.2, asks for more than 128).
+/// What shells add to the number of the signal that ended a command (POSIX.1-2024, sh, 2.8.2, asks
+/// for more than 128).
 const SIGNALLED: i32 = 128;
 
 /// Why this program ends badly.
@@ -63,7 +65,8 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Lays the line and runs the command to its end. The main thread stays in the base: that is where others look for it.
+/// Lays the line and runs the command to its end. The main thread stays in the base: that is where
+/// others look for it.
 fn run(arguments: Arguments) -> Result<ExitStatus, Failure> {
     let Arguments {
         up,

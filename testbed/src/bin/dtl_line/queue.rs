@@ -6,7 +6,8 @@ use std::time::Instant;
 use crate::arguments::{Limits, QueueKind};
 use crate::codel::CoDel;
 
-/// Bytes of the link layer before the network layer: an Ethernet header. Neither rate nor limits count them, as in rattan.
+/// Bytes of the link layer before the network layer: an Ethernet header. Neither rate nor limits
+/// count them, as in rattan.
 const LINK_HEADER: usize = 14;
 
 /// One frame.
@@ -105,7 +106,8 @@ impl Queue {
         self.fifo.packets.front().map(|packet| packet.arrived)
     }
 
-    /// The packet that is to be transmitted from `at` on. `None` if the queue is empty, or is now because CoDel dropped the rest.
+    /// The packet that is to be transmitted from `at` on. `None` if the queue is empty, or is now
+    /// because CoDel dropped the rest.
     pub(crate) fn pop(&mut self, at: Instant) -> Option<Packet> {
         match &mut self.codel {
             None => self.fifo.pop(),

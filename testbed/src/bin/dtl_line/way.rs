@@ -1,8 +1,8 @@
 //! One way of the line: a queue, a rate and then a delay, without clocks and devices.
 //!
-//! Packets may be told late: what happens depends on when they came, not on when [`Way::arrive`] is called. First [`Way::arrive`] for all
-//! that came until a time, in order; then [`Way::advance`] to that time; then [`Way::due`] until it returns nothing, and again at
-//! the next of [`Way::dues`].
+//! Packets may be told late: what happens depends on when they came, not on when [`Way::arrive`] is
+//! called. First [`Way::arrive`] for all that came until a time, in order; then [`Way::advance`] to
+//! that time; then [`Way::due`] until it returns nothing, and again at the next of [`Way::dues`].
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -46,7 +46,8 @@ impl Way {
     pub(crate) fn arrive(&mut self, mut packet: Packet) {
         let at = packet.arrived.max(self.known);
         packet.arrived = at;
-        // As in rattan, a packet that comes exactly at the end of a transmission finds the queue as it was before.
+        // As in rattan, a packet that comes exactly at the end of a transmission finds the queue as
+        // it was before.
         self.transmit_while(|start| start < at);
         self.queue.push(packet);
         self.advance(at);
@@ -61,7 +62,8 @@ impl Way {
     /// Puts packets on the line that find it free at such times.
     fn transmit_while(&mut self, begun: impl Fn(Instant) -> bool) {
         while let Some(oldest) = self.queue.oldest() {
-            // A queue is not empty only while the line transmits, or when its first packet has just come.
+            // A queue is not empty only while the line transmits, or when its first packet has just
+            // come.
             let start = self.free.max(oldest);
             if !begun(start) {
                 return;
@@ -74,8 +76,8 @@ impl Way {
         }
     }
 
-    /// When those packets arrive whose transmission has begun, in order. Those that wait arrive more than a delay after the time that was
-    /// given to [`Way::advance`].
+    /// When those packets arrive whose transmission has begun, in order. Those that wait arrive
+    /// more than a delay after the time that was given to [`Way::advance`].
     pub(crate) fn dues(&self) -> impl Iterator<Item = Instant> {
         self.flying.iter().map(|(due, _)| *due)
     }

@@ -1,14 +1,16 @@
 //! One virtual flow: the window of a CUBIC (RFC 9438) as the Linux kernel has it, in whole packets.
 //!
-//! Where windows are of a few packets, whole packets make a difference: 0.7 of 7 is 4. The flows that N is to be worth have such windows.
+//! Where windows are of a few packets, whole packets make a difference: 0.7 of 7 is 4. The flows
+//! that N is to be worth have such windows.
 
 use std::time::{Duration, Instant};
 
 /// RFC 9438 §4.1.
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
-/// Datagrams by which a Reno of the same back-off grows in a round trip, RFC 9438 §4.3. Linux keeps to it for ever; the RFC's return to 1 above
-/// the former window is not in the flows that N is to be worth.
+/// Datagrams by which a Reno of the same back-off grows in a round trip, RFC 9438 §4.3. Linux keeps
+/// to it for ever; the RFC's return to 1 above the former window is not in the flows that N is to
+/// be worth.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// Fewest acknowledged datagrams for which the window grows by one, and most before the first loss.
 const FASTEST: f64 = 2.0;
@@ -26,7 +28,8 @@ pub(super) const LEAST: f64 = 1.0;
 pub(super) struct Cubic {
     /// In datagrams, as if it were a whole flow.
     pub(super) window: f64,
-    /// How many flows it stands for, and how many times as many as when it last doubled up to what it stands for, or lost.
+    /// How many flows it stands for, and how many times as many as when it last doubled up to what
+    /// it stands for, or lost.
     pub(super) weight: f64,
     risen: f64,
     pub(super) threshold: f64,
@@ -63,8 +66,9 @@ impl Cubic {
         }
     }
 
-    /// Stands for `weight` of a flow from now on. What it gives up it gives at once; for much more it keeps what it has under way, and doubles that up to
-    /// what a flow of its window would have. While it doubles, what is under way stays the same either way.
+    /// Stands for `weight` of a flow from now on. What it gives up it gives at once; for much more
+    /// it keeps what it has under way, and doubles that up to what a flow of its window would
+    /// have. While it doubles, what is under way stays the same either way.
     pub(super) fn weigh(&mut self, weight: f64) {
         let more = weight / self.weight;
         self.weight = weight;
@@ -148,7 +152,8 @@ impl Cubic {
         every.max(FASTEST)
     }
 
-    /// Did not grow for so long because it did not use what it may: that time does not count (RFC 9438 §4.2).
+    /// Did not grow for so long because it did not use what it may: that time does not count (RFC
+    /// 9438 §4.2).
     pub(super) fn rest(&mut self, time: Duration) {
         if let Some(epoch) = &mut self.epoch {
             epoch.began += time;

@@ -1,12 +1,15 @@
 //! For how many cuts of a whole flow one cut of a part of it counts.
 //!
-//! A queue that overflows costs whoever it hits a part of his window, and becomes shorter. A quarter of a flow is hit less often than a whole one:
-//! where packets are lost by chance, in one of four times, and each of its losses has to count for four. Where everybody loses at once it is hit
-//! each time, and a loss that counts for four leaves it a fraction of what it is worth. Which of the two it is shows in the queue: each time that
-//! it became shorter since the last cut, somebody was hit.
+//! A queue that overflows costs whoever it hits a part of his window, and becomes shorter. A
+//! quarter of a flow is hit less often than a whole one: where packets are lost by chance, in one
+//! of four times, and each of its losses has to count for four. Where everybody loses at once it is
+//! hit each time, and a loss that counts for four leaves it a fraction of what it is worth. Which
+//! of the two it is shows in the queue: each time that it became shorter since the last cut,
+//! somebody was hit.
 
-/// By which part of the longest queue of late it has to become shorter, or longer again, to be noticed: a CUBIC that is cut takes three
-/// tenths of its packets out of the path, some of which stood in the queue.
+/// By which part of the longest queue of late it has to become shorter, or longer again, to be
+/// noticed: a CUBIC that is cut takes three tenths of its packets out of the path, some of which
+/// stood in the queue.
 const NOTICED: f64 = 1.0 / 8.0;
 /// What is left of the longest after a round.
 const KEPT: f64 = 0.999;
@@ -63,7 +66,8 @@ pub(super) fn most(part: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// A queue of up to 20 ms that grows over eight rounds and falls by three tenths, so many times.
+    /// A queue of up to 20 ms that grows over eight rounds and falls by three tenths, so many
+    /// times.
     fn sawtooth(falls: &mut Falls, times: u32) {
         for _ in 0..times {
             for round in 0..=8 {

@@ -13,7 +13,8 @@ pub(super) struct Entry {
     pub(super) datagrams: f32,
 }
 
-/// An entry for each packet from the oldest under way to the newest; none for packets that are nobody's, or no longer under way.
+/// An entry for each packet from the oldest under way to the newest; none for packets that are
+/// nobody's, or no longer under way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     /// Number of the first entry's packet.
@@ -22,7 +23,8 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Enters a packet. Those that are forgotten for it, because there are too many or because packet numbers began anew, are given to `forget`.
+    /// Enters a packet. Those that are forgotten for it, because there are too many or because
+    /// packet numbers began anew, are given to `forget`.
     pub(super) fn enter(&mut self, packet: u64, entry: Entry, mut forget: impl FnMut(Entry)) {
         let next = self.next();
         if packet < next || packet - next > MAX_PACKET_GAP {

@@ -1,10 +1,13 @@
 //! Priority N > 0: N virtual CUBIC flows that share one path and one pacer.
 //!
-//! Each has a window, an epoch and a recovery of its own, packets of its own, and sends as the kernel's TCP does. A TCP receiver acknowledges every
-//! second packet, and at once the last of several that left together, which carries PSH; what an acknowledgement lets go leaves together. Who
-//! sends otherwise fares otherwise at a full queue, whatever the windows are: evenly sent packets find room where pairs do not, and one flow's
-//! worth takes up to five times its share; a pair that is let go by packets that did not arrive one after the other finds its second place taken.
-//! A lost packet cuts the virtual flow that sent it. A fraction of a flow is a whole one of which a part is sent.
+//! Each has a window, an epoch and a recovery of its own, packets of its own, and sends as the
+//! kernel's TCP does. A TCP receiver acknowledges every second packet, and at once the last of
+//! several that left together, which carries PSH; what an acknowledgement lets go leaves together.
+//! Who sends otherwise fares otherwise at a full queue, whatever the windows are: evenly sent
+//! packets find room where pairs do not, and one flow's worth takes up to five times its share; a
+//! pair that is let go by packets that did not arrive one after the other finds its second place
+//! taken. A lost packet cuts the virtual flow that sent it. A fraction of a flow is a whole one of
+//! which a part is sent.
 
 mod cubic;
 mod falls;
@@ -23,19 +26,23 @@ use crate::limits::MIN_WEIGHT;
 
 /// Most virtual flows; beyond, each stands for several.
 const MOST: usize = 32;
-/// HyStart: samples of a round that are compared, and the increase that ends slow start. Source: Linux' tcp_cubic.c.
+/// HyStart: samples of a round that are compared, and the increase that ends slow start. Source:
+/// Linux' tcp_cubic.c.
 const SAMPLES: u32 = 8;
 const INCREASE: (f64, f64) = (0.004, 0.016);
-/// For how long Linux' TCP waits for more room before it sends what it may, if an acknowledgement is due by then; and how much faster than
-/// window ÷ round trip it reckons it will be sent. Source: tcp_tso_should_defer (Linux 6.18) and tcp_ca_pacing_ratio of Linux.
+/// For how long Linux' TCP waits for more room before it sends what it may, if an acknowledgement
+/// is due by then; and how much faster than window ÷ round trip it reckons it will be sent. Source:
+/// tcp_tso_should_defer (Linux 6.18) and tcp_ca_pacing_ratio of Linux.
 const DEFERRED: Duration = Duration::from_millis(1);
 const PACED: f64 = 1.2;
-/// Seconds, and round trips, from which on it is a rest that little is sent: single acknowledgements may find a window that is not used.
+/// Seconds, and round trips, from which on it is a rest that little is sent: single
+/// acknowledgements may find a window that is not used.
 const RESTS: f64 = 1.0;
 const RESTS_ROUND_TRIPS: f64 = 8.0;
 /// Datagrams under way that are none.
 const LITTLE: f64 = 0.01;
-/// Packets behind the newest acknowledged one, beyond twice what is under way, after which one is given up.
+/// Packets behind the newest acknowledged one, beyond twice what is under way, after which one is
+/// given up.
 const STALE: u64 = 64;
 
 /// A virtual flow and its packets.
@@ -52,7 +59,8 @@ struct Virtual {
     burst: f64,
     /// When some were last released.
     released_at: Option<Instant>,
-    /// Whether a packet has arrived whose acknowledgement a TCP receiver would hold back until the next.
+    /// Whether a packet has arrived whose acknowledgement a TCP receiver would hold back until the
+    /// next.
     held: bool,
     /// Whether a cut was less than a round trip ago.
     repairs: bool,
@@ -84,14 +92,16 @@ impl Virtual {
         if self.in_flight < LITTLE || self.cubic.in_slow_start() {
             return part;
         }
-        // A flow that was cut has more under way than it may, for a round trip; the others send on meanwhile.
+        // A flow that was cut has more under way than it may, for a round trip; the others send on
+        // meanwhile.
         let most = if self.repairs { self.before } else { part };
         (self.in_flight + self.released).min(most.max(part))
     }
 
     /// One of its packets arrived: lets go what the kernel's TCP would.
     fn arrived(&mut self, now: Instant, packet: u64, entry: Entry, rtt: f64) {
-        // Until the packets sent before a cut are through, TCP repairs, with an acknowledgement for each packet, and does not grow.
+        // Until the packets sent before a cut are through, TCP repairs, with an acknowledgement for
+        // each packet, and does not grow.
         self.repairs = packet < self.cubic.recovered_at;
         if !self.repairs {
             self.acked += f64::from(entry.datagrams);
@@ -102,7 +112,8 @@ impl Virtual {
         }
         let part = self.cubic.part();
         let room = (part - self.in_flight).floor();
-        // TCP sends what it may where nothing left of late or no acknowledgement is near; else whole trains.
+        // TCP sends what it may where nothing left of late or no acknowledgement is near; else
+        // whole trains.
         let deferred = DEFERRED.as_secs_f64();
         let idle = self
             .released_at
@@ -120,7 +131,8 @@ impl Virtual {
         }
     }
 
-    /// Packets that TCP gathers before it sends them: a millisecond's worth, two at least and a third of the window at most.
+    /// Packets that TCP gathers before it sends them: a millisecond's worth, two at least and a
+    /// third of the window at most.
     fn train(&self, rtt: f64) -> f64 {
         let part = self.cubic.part();
         let rate = PACED * part / rtt.max(1e-3);
@@ -177,7 +189,8 @@ pub(super) struct Flows {
 }
 
 impl Flows {
-    /// `count` flows that share `window` datagrams and double it in each round trip up to `bound` datagrams.
+    /// `count` flows that share `window` datagrams and double it in each round trip up to `bound`
+    /// datagrams.
     pub(super) fn new(count: f64, window: f64, bound: f64) -> Flows {
         let count = count.max(MIN_WEIGHT);
         let mut first = Virtual::new(window / count, bound / count);
@@ -216,8 +229,9 @@ impl Flows {
         self.probe.is_some()
     }
 
-    /// Becomes worth `count` flows. Those that go take their windows with them; new ones double theirs up to the mean of the others, and so does one
-    /// that is to stand for more of a flow than before.
+    /// Becomes worth `count` flows. Those that go take their windows with them; new ones double
+    /// theirs up to the mean of the others, and so does one that is to stand for more of a flow
+    /// than before.
     pub(super) fn set_count(&mut self, count: f64) {
         let count = count.max(MIN_WEIGHT);
         let length = self.flows.len().max(1) as f64;
@@ -243,7 +257,8 @@ impl Flows {
         }
     }
 
-    /// Whether the path's capacity has not been found yet, neither by these flows nor by priority 0 before them.
+    /// Whether the path's capacity has not been found yet, neither by these flows nor by priority 0
+    /// before them.
     pub(super) fn is_starting(&self) -> bool {
         let starts = |flow: &Virtual| flow.cubic.in_slow_start() && flow.cubic.most == 0.0;
         // A probe that is broken off has not found it either, but it has not found the path empty.
@@ -295,7 +310,8 @@ impl Flows {
 
     /// The end of a batch of acknowledgements, the newest of which took `rtt`.
     pub(super) fn on_acked(&mut self, now: Instant, newest: u64, rtt: f64, may_grow: bool) {
-        // What was not heard of for so long will not be: lost probes of the path's MTU, for one, are not told.
+        // What was not heard of for so long will not be: lost probes of the path's MTU, for one,
+        // are not told.
         let under_way: f64 = self.flows.iter().map(|flow| flow.in_flight).sum();
         let stale = newest.saturating_sub((2.0 * under_way) as u64 + STALE);
         let flows = &mut self.flows;
@@ -328,7 +344,8 @@ impl Flows {
         }
     }
 
-    /// For how long the application, not the window, has said how much is sent, once that has come to an end.
+    /// For how long the application, not the window, has said how much is sent, once that has come
+    /// to an end.
     fn rested(&mut self, now: Instant, rtt: f64, may_grow: bool) -> Duration {
         let heard = self.heard.replace(now).unwrap_or(now);
         if !may_grow {
@@ -343,8 +360,8 @@ impl Flows {
         if long { rested } else { Duration::ZERO }
     }
 
-    /// A round has ended in which `rate` datagrams a second came through, and the window was used or not. `base` is the path's delay
-    /// without a queue.
+    /// A round has ended in which `rate` datagrams a second came through, and the window was used
+    /// or not. `base` is the path's delay without a queue.
     pub(super) fn on_round(&mut self, now: Instant, rate: f64, may_grow: bool, base: Option<f64>) {
         self.round = (f64::INFINITY, 0);
         let (sum, count) = std::mem::take(&mut self.all);
@@ -403,7 +420,8 @@ impl Flows {
         self.charge(None, packet, next)
     }
 
-    /// Cuts the flow that a packet belonged to; where that is not known, one by lot, in proportion to their windows.
+    /// Cuts the flow that a packet belonged to; where that is not known, one by lot, in proportion
+    /// to their windows.
     fn charge(&mut self, owner: Option<usize>, packet: u64, next: u64) -> bool {
         let known = owner.filter(|owner| *owner < self.flows.len());
         let charged = known.or_else(|| self.by_lot(packet));
@@ -454,7 +472,8 @@ fn number(count: f64) -> usize {
     (count.ceil().max(1.0) as usize).min(MOST)
 }
 
-/// How much of a flow each of them stands for: of one, or of several, and the last of what is missing.
+/// How much of a flow each of them stands for: of one, or of several, and the last of what is
+/// missing.
 fn weights(count: f64) -> impl Iterator<Item = f64> {
     let number = number(count);
     let each = (count / number as f64).max(1.0);

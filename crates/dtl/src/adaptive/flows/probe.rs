@@ -1,22 +1,26 @@
 //! Up from priority 0: a bounded probe towards the new share.
 //!
-//! The share is N of N + 1, as beside one other flow, of all that the path carries. Who had the path to himself a moment ago knows its rate. Who did
-//! not learns it while his window doubles: what he has more under way stands in the queue, so that the growth of the round trip tells how
-//! fast the queue empties. A loss does not end the probe, because a queue that others keep full has no room for anybody's share: they have to
-//! lose, too. As many do as bring a CUBIC down to what is left to it: two for one flow, five for four ([`LEFT`]).
+//! The share is N of N + 1, as beside one other flow, of all that the path carries. Who had the
+//! path to himself a moment ago knows its rate. Who did not learns it while his window doubles:
+//! what he has more under way stands in the queue, so that the growth of the round trip tells how
+//! fast the queue empties. A loss does not end the probe, because a queue that others keep full has
+//! no room for anybody's share: they have to lose, too. As many do as bring a CUBIC down to what is
+//! left to it: two for one flow, five for four ([`LEFT`]).
 
 use std::time::{Duration, Instant};
 
-/// For how long it goes on, in seconds and in round trips, the longer of the two: what a change may take. Time in which the application has too
-/// little to send does not count, up to so many seconds in all.
+/// For how long it goes on, in seconds and in round trips, the longer of the two: what a change may
+/// take. Time in which the application has too little to send does not count, up to so many seconds
+/// in all.
 const LONGEST: f64 = 2.0;
 const LONGEST_ROUND_TRIPS: f64 = 40.0;
 const LONGEST_OF_ALL: Duration = Duration::from_secs(60);
-/// What is left of a CUBIC's window after an overflow of the queue (RFC 9438 §4.6): the probe ends with as many as bring it down to its share.
-/// Those of one flow are two; with a third it takes two to three times a CUBIC's share at first (100 Mbit/s, 60 ms).
+/// What is left of a CUBIC's window after an overflow of the queue (RFC 9438 §4.6): the probe ends
+/// with as many as bring it down to its share. Those of one flow are two; with a third it takes two
+/// to three times a CUBIC's share at first (100 Mbit/s, 60 ms).
 const LEFT: f64 = 0.7;
-/// By how much the window and the round trip have to grow in a round to say something of the path's rate, and how many such rounds it takes:
-/// others may have begun to grow in one.
+/// By how much the window and the round trip have to grow in a round to say something of the path's
+/// rate, and how many such rounds it takes: others may have begun to grow in one.
 const LARGER: f64 = 1.2;
 const LONGER: f64 = 1.03;
 const ROUNDS: u32 = 2;
@@ -25,7 +29,8 @@ const NEAR: f64 = 0.5;
 /// Share of the best rate from which on a flow uses the path as if it were its own.
 const OWN: f64 = 0.5;
 
-/// What a flow has known of the path before the probe. Sizes in datagrams, times in seconds, rates in datagrams a second.
+/// What a flow has known of the path before the probe. Sizes in datagrams, times in seconds, rates
+/// in datagrams a second.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Before {
     pub(in super::super) window: f64,
@@ -45,7 +50,8 @@ pub(super) struct Probe {
     share: f64,
     /// Overflows with which it ends.
     most: u32,
-    /// What the path has given or must have, and how many rounds are missing until that counts as all that it can.
+    /// What the path has given or must have, and how many rounds are missing until that counts as
+    /// all that it can.
     rate: f64,
     missing: u32,
     began: Instant,
@@ -85,7 +91,8 @@ impl Probe {
         self.most = ((count + 1.0).ln() / -LEFT.ln()).ceil() as u32;
     }
 
-    /// The window that it leads to, where the round trip takes `rtt`; infinite as long as that cannot be told.
+    /// The window that it leads to, where the round trip takes `rtt`; infinite as long as that
+    /// cannot be told.
     pub(super) fn goal(&self, rtt: f64) -> f64 {
         if self.missing == 0 {
             self.share * self.rate * rtt
@@ -107,14 +114,16 @@ impl Probe {
         self.rate = self.rate.max(rate);
     }
 
-    /// A round of `rtt` has ended in which the application had too little to send: it says nothing, and takes no time of the probe's.
+    /// A round of `rtt` has ended in which the application had too little to send: it says nothing,
+    /// and takes no time of the probe's.
     pub(super) fn rest(&mut self, rtt: f64) {
         self.last = None;
         let rtt = Duration::try_from_secs_f64(rtt).unwrap_or(LONGEST_OF_ALL);
         self.ends = (self.ends + rtt.min(LONGEST_OF_ALL)).min(self.began + LONGEST_OF_ALL);
     }
 
-    /// A packet was lost; `next` is the next one's number. True if the probe is over. What is lost together is one overflow, whoever's it was.
+    /// A packet was lost; `next` is the next one's number. True if the probe is over. What is lost
+    /// together is one overflow, whoever's it was.
     pub(super) fn lost(&mut self, packet: u64, next: u64) -> bool {
         if packet >= self.answered {
             self.answered = next;
@@ -123,7 +132,8 @@ impl Probe {
         self.overflows >= self.most
     }
 
-    /// Growth of the window ÷ that of slow start: what is sent beyond the room in the queue is lost.
+    /// Growth of the window ÷ that of slow start: what is sent beyond the room in the queue is
+    /// lost.
     pub(super) fn pace(&self) -> f64 {
         if self.missing == 0 || self.overflows > 0 {
             NEAR
@@ -158,7 +168,8 @@ mod tests {
         crate::test_epoch() + Duration::from_secs(10)
     }
 
-    /// A path of 1 000 datagrams a second beside a TCP that keeps 10 of them waiting, of which one had little so far.
+    /// A path of 1 000 datagrams a second beside a TCP that keeps 10 of them waiting, of which one
+    /// had little so far.
     fn beside_tcp(count: f64) -> Probe {
         Probe::begin(now(), count, &before(0.5, 100.0))
     }

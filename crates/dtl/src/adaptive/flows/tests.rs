@@ -142,8 +142,8 @@ fn what_has_waited_for_a_millisecond_goes() {
 
 #[test]
 fn the_end_of_a_train_is_acknowledged_at_once() {
-    // Three left together, of which two are acknowledged together; the third, as the last of its train, does not wait for the next. A packet
-    // that left alone, the sixth, does.
+    // Three left together, of which two are acknowledged together; the third, as the last of its
+    // train, does not wait for the next. A packet that left alone, the sixth, does.
     let mut path = Path::full(1.0, 3.0);
     let sent: Vec<u64> = (0..9)
         .map(|_| {
@@ -187,7 +187,8 @@ fn a_flow_that_is_cut_does_not_hold_up_the_others() {
 #[test]
 fn packets_that_nobody_tells_of_are_given_up() {
     let mut path = Path::full(1.0, 10.0);
-    // Probes of the path's MTU, each as long as several datagrams, and nobody tells that they were lost.
+    // Probes of the path's MTU, each as long as several datagrams, and nobody tells that they were
+    // lost.
     path.vanished = path.sent..path.sent + 5;
     for _ in 0..5 {
         path.flows.on_sent(path.sent, 4.5);

@@ -131,7 +131,8 @@ impl Form {
         Ok(())
     }
 
-    /// A part begins: one that has a file name, or a type that a field of a form does not have, is a file.
+    /// A part begins: one that has a file name, or a type that a field of a form does not have, is
+    /// a file.
     fn begin(&mut self, head: &[u8], tell: Tell<'_>) -> Result<(), Reason> {
         let fields = Fields::parse(head)?;
         let name = fields.all("content-disposition").find_map(in_disposition);

@@ -1,4 +1,5 @@
-//! Heads of HTTP messages, read as strictly as RFC 9112 asks: what another receiver may understand otherwise is refused.
+//! Heads of HTTP messages, read as strictly as RFC 9112 asks: what another receiver may understand
+//! otherwise is refused.
 
 use super::body::Body;
 use crate::inspect::held::Reason;
@@ -81,7 +82,8 @@ impl Answer {
     pub(super) fn size(&self, body: &Body) -> Option<u64> {
         let range = self.fields.get("content-range");
         match (self.status, range, body) {
-            // Whose end only its framing tells counts as one of unknown length: its last data has to wait.
+            // Whose end only its framing tells counts as one of unknown length: its last data has
+            // to wait.
             (206, Some(range), Body::Length(_)) => range.rsplit('/').next().and_then(digits),
             (206, _, _) => None,
             (_, _, Body::Length(length)) => Some(*length),
@@ -135,7 +137,8 @@ impl Fields {
         self.get("content-type").and_then(media_type)
     }
 
-    /// The boundary of a form with files. Two different types could make two receivers see two different bodies.
+    /// The boundary of a form with files. Two different types could make two receivers see two
+    /// different bodies.
     pub(super) fn form_boundary(&self) -> Result<Option<String>, Reason> {
         let mut types = self.all("content-type");
         let Some(first) = types.next() else {

@@ -154,7 +154,8 @@ impl Xmpp {
         file.handle_data(direction, data.attribute("seq"), &data.text, tell)
     }
 
-    /// Either side may close a stream. The end is told among the bytes of the file's own direction: its sender answers.
+    /// Either side may close a stream. The end is told among the bytes of the file's own direction:
+    /// its sender answers.
     fn handle_close(&mut self, direction: Direction, close: &Element, tell: Tell<'_>) {
         let stream = close.attribute("sid").unwrap_or_default();
         if let Some(file) = self.in_band.of(opposite(direction))

@@ -1,6 +1,7 @@
 //! Cuts a stream of XML into its stanzas: what stands directly inside the stream's element.
 //!
-//! RFC 6120 §11.1 forbids comments, processing instructions and definitions, so that tags, quotes and CDATA are all there is.
+//! RFC 6120 §11.1 forbids comments, processing instructions and definitions, so that tags, quotes
+//! and CDATA are all there is.
 
 use crate::inspect::held::Reason;
 use crate::limits::{MAX_STANZA, MAX_XML_DEPTH};

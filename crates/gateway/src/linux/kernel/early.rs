@@ -1,8 +1,10 @@
-//! Where the connection cache stands at an interface: in its driver (XDP), or behind it at tc's ingress.
+//! Where the connection cache stands at an interface: in its driver (XDP), or behind it at tc's
+//! ingress.
 //!
-//! In the driver a call like a blocked one costs least. But some drivers give up offloads for it, which costs everybody else far more than a storm of
-//! calls; and what is virtual has no driver that is worth it. So the interface's features are compared: where one goes with the program,
-//! the program goes.
+//! In the driver a call like a blocked one costs least. But some drivers give up offloads for it,
+//! which costs everybody else far more than a storm of calls; and what is virtual has no driver
+//! that is worth it. So the interface's features are compared: where one goes with the program, the
+//! program goes.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +13,8 @@ use aya::programs::ProgramInfo;
 use super::{KernelError, REFUSE_EARLY, ingress};
 use crate::linux::tool::{IP, Tool, ToolError};
 
-/// What `ethtool -k` says of an interface that takes tags off before its driver's program has the frame.
+/// What `ethtool -k` says of an interface that takes tags off before its driver's program has the
+/// frame.
 const TAGS_TAKEN_OFF: &str = "rx-vlan-offload: on";
 const ETHTOOL: Tool = Tool {
     name: "ethtool",
@@ -35,7 +38,8 @@ pub enum Place {
 pub struct Placed {
     /// The interface.
     pub interface: String,
-    /// `xdp`: in its driver; `tc`: behind it; `filter`: not before the packet filter, which refuses by its own program if there is one.
+    /// `xdp`: in its driver; `tc`: behind it; `filter`: not before the packet filter, which
+    /// refuses by its own program if there is one.
     pub at: &'static str,
     /// It stands there while somebody is blocked only.
     #[serde(skip)]
@@ -44,7 +48,8 @@ pub struct Placed {
     pub why: Option<String>,
 }
 
-/// Puts the cache at an interface whose driver has none of ours any more. `late`: why the kernel has no program for drivers.
+/// Puts the cache at an interface whose driver has none of ours any more. `late`: why the kernel
+/// has no program for drivers.
 pub(super) fn put(
     interface: &str,
     programs: &Path,
@@ -92,7 +97,8 @@ pub(super) fn put(
     }
 }
 
-/// Whether what comes by an interface begins with an Ethernet header: not by a tunnel or a dialled line.
+/// Whether what comes by an interface begins with an Ethernet header: not by a tunnel or a dialled
+/// line.
 fn has_frames(interface: &str) -> bool {
     /// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK` of `linux/if_arp.h`.
     const WITH_HEADER: [&str; 2] = ["1", "772"];
@@ -144,8 +150,8 @@ fn hook_early(interface: &str, programs: &Path) -> Result<(), ToolError> {
     IP.run(&set, "").map(drop)
 }
 
-/// Takes ours out of an interface's driver: what is pinned in one of these folders, or has our program's name. `ip` sees names only
-/// with CAP_SYS_ADMIN.
+/// Takes ours out of an interface's driver: what is pinned in one of these folders, or has our
+/// program's name. `ip` sees names only with CAP_SYS_ADMIN.
 pub(super) fn unhook_early(interface: &str, folders: &[PathBuf]) -> Result<(), ToolError> {
     let show = ["-details", "link", "show", "dev", interface];
     let Some(shown) = IP.run_if_there(&show)? else {
@@ -166,8 +172,8 @@ pub(super) fn unhook_early(interface: &str, folders: &[PathBuf]) -> Result<(), T
     Ok(())
 }
 
-/// Takes ours off an interface, in its driver and behind it, and the hook with it if nobody else uses that. `bpffs`: where the bpf
-/// file system is.
+/// Takes ours off an interface, in its driver and behind it, and the hook with it if nobody else
+/// uses that. `bpffs`: where the bpf file system is.
 ///
 /// # Errors
 /// tc or ip refuses; where they are missing nobody has put anything in.

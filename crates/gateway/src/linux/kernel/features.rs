@@ -1,7 +1,9 @@
-//! What the in-kernel path needs, looked for one by one: kernels from 5.15 on are meant to do, some without parts of it.
+//! What the in-kernel path needs, looked for one by one: kernels from 5.15 on are meant to do, some
+//! without parts of it.
 //!
-//! What a kernel says it has is not enough: its verifier may refuse a program, and modules of the packet filter may be missing. So
-//! the programs are loaded and put to work as the gateway does, in a network namespace of their own that has no packets.
+//! What a kernel says it has is not enough: its verifier may refuse a program, and modules of the
+//! packet filter may be missing. So the programs are loaded and put to work as the gateway does, in
+//! a network namespace of their own that has no packets.
 
 use std::path::{Path, PathBuf};
 
@@ -67,7 +69,8 @@ const PASSING: &str = "passing unasked";
 /// All that the packet filter asks.
 const FILTER: &str = "what the packet filter asks";
 
-/// What this machine cannot do of the in-kernel path, each with the first thing that it lacks. What was not tried may be there.
+/// What this machine cannot do of the in-kernel path, each with the first thing that it lacks. What
+/// was not tried may be there.
 #[must_use]
 pub fn without(features: &[Feature]) -> Vec<Without> {
     let lacks = |part| {
@@ -135,7 +138,8 @@ impl From<Option<String>> for Found {
 /// Where it is tried there is this interface, and never another.
 const INTERFACE: &str = "lo";
 
-/// Looks for all of it. Mounts the bpf file system, as the gateway does, where it is not mounted yet.
+/// Looks for all of it. Mounts the bpf file system, as the gateway does, where it is not mounted
+/// yet.
 #[must_use]
 pub fn features(bpffs: &Path) -> Vec<Feature> {
     let built = OBJECT
@@ -225,8 +229,9 @@ impl Trial {
             .into()
     }
 
-    /// Attaches them, apart from the machine's own interfaces and rules, as far as they are there: the `filter` at tc, and those
-    /// that the packet filter `matches` by. Answers whether tc's list, `clsact`, the filter at it, and the packet filter's match are there.
+    /// Attaches them, apart from the machine's own interfaces and rules, as far as they are there:
+    /// the `filter` at tc, and those that the packet filter `matches` by. Answers whether tc's
+    /// list, `clsact`, the filter at it, and the packet filter's match are there.
     fn attach(&self, filter: bool, matches: bool) -> [Found; 4] {
         let tries = || {
             // SAFETY: only sharing file descriptors could make this unsound, and that goes on.

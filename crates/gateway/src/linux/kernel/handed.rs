@@ -1,4 +1,5 @@
-//! What has passed in a flow before user space was asked about it, as packets: the papers' special packet.
+//! What has passed in a flow before user space was asked about it, as packets: the papers' special
+//! packet.
 //!
 //! The form is that of `../bpf/border.bpf.c`: `struct flow` and `struct kept`.
 
@@ -24,7 +25,8 @@ const RECEIVER: usize = 76;
 const LINKED: usize = 82;
 const USED: usize = 84;
 const KEPT: usize = 88;
-/// Bytes that a packet made here says at most that it has: IP tells no more of those that were joined than 64 KiB.
+/// Bytes that a packet made here says at most that it has: IP tells no more of those that were
+/// joined than 64 KiB.
 const LONGEST: u32 = 60_000;
 /// Bytes of `struct kept`.
 const HEAD: usize = 12;
@@ -33,7 +35,8 @@ const SYN: u8 = 0x02;
 const PUSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 
-/// Flows that are handed over, for the loops of all queues: whichever gets a flow's packet takes what had passed of it.
+/// Flows that are handed over, for the loops of all queues: whichever gets a flow's packet takes
+/// what had passed of it.
 #[derive(Clone)]
 pub struct Handed(Arc<Shelf>);
 
@@ -84,7 +87,8 @@ impl Handed {
         }))
     }
 
-    /// Looks for what the kernel has handed over since. It does that before the packet comes that is asked about.
+    /// Looks for what the kernel has handed over since. It does that before the packet comes that
+    /// is asked about.
     pub fn look(&self) {
         let mut places = self.places();
         let Places { ring, waiting } = &mut *places;
@@ -130,7 +134,8 @@ impl Waiting {
         taken
     }
 
-    /// A flow that comes again begins anew. The oldest is forgotten where there are too many: its packet was lost.
+    /// A flow that comes again begins anew. The oldest is forgotten where there are too many: its
+    /// packet was lost.
     fn add(&mut self, ends: Ends, taken: Taken) {
         if self.flows.insert(ends, taken).is_none() {
             self.order.push_back(ends);
@@ -293,7 +298,8 @@ impl Passed {
             L4::Tcp => {
                 transport.extend(number.to_be_bytes());
                 transport.extend(acknowledged.to_be_bytes());
-                // Five words of header, a window of everything; the checksum was verified by whoever passed it.
+                // Five words of header, a window of everything; the checksum was verified by
+                // whoever passed it.
                 transport.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
             }
             L4::Udp => {

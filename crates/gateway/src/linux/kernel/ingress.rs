@@ -1,5 +1,6 @@
-//! The connection cache behind an interface's driver, at tc's ingress: in the kernel's own list of programs there (tcx, Linux 6.6), which
-//! costs each packet one call; in older kernels by a filter of a queueing discipline (`clsact`, `cls_bpf`), which costs it several.
+//! The connection cache behind an interface's driver, at tc's ingress: in the kernel's own list of
+//! programs there (tcx, Linux 6.6), which costs each packet one call; in older kernels by a filter
+//! of a queueing discipline (`clsact`, `cls_bpf`), which costs it several.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,8 @@ pub const LINK: &str = "refuse_at_";
 /// Our filter's place among others' at an interface, and its number there.
 const PREFERENCE: &str = "7110";
 
-/// Puts the program that is pinned in this folder at an interface's ingress, in place of an earlier one of ours.
+/// Puts the program that is pinned in this folder at an interface's ingress, in place of an earlier
+/// one of ours.
 pub(super) fn take(interface: &str, programs: &Path) -> Result<(), ToolError> {
     let link = link(interface, programs);
     // What is not there is refused by tc, which says so.
@@ -41,7 +43,8 @@ pub(super) fn take_out(interface: &str, programs: &[PathBuf]) -> Result<(), Tool
     take_filter_out(interface)
 }
 
-/// Takes a program out of the lists of all interfaces but these: those of an earlier run's border, and what went with an interface that is no more.
+/// Takes a program out of the lists of all interfaces but these: those of an earlier run's border,
+/// and what went with an interface that is no more.
 pub(super) fn take_out_others(numbers: &[u32], programs: &Path) {
     let stale = |name: &str| {
         let number = name
@@ -56,8 +59,8 @@ pub(super) fn take_out_others(numbers: &[u32], programs: &Path) {
     }
 }
 
-/// Where the place of a program in an interface's list is pinned. By the interface's number: names of pinned things have no dots,
-/// and those of VLANs' interfaces do.
+/// Where the place of a program in an interface's list is pinned. By the interface's number: names
+/// of pinned things have no dots, and those of VLANs' interfaces do.
 fn link(interface: &str, programs: &Path) -> Option<PathBuf> {
     Some(programs.join(format!("{LINK}{}", number(interface)?)))
 }
@@ -76,7 +79,8 @@ type Listed = Result<(), Box<dyn std::error::Error>>;
 fn try_list(interface: &str, program: &Path, link: &Path) -> Listed {
     let mut program = SchedClassifier::from_pin(program)?;
     if link.exists() {
-        // An earlier run's place, with the program of this one. One that somebody has cut off is no place any more.
+        // An earlier run's place, with the program of this one. One that somebody has cut off is no
+        // place any more.
         if replace(&mut program, link).is_ok() {
             return Ok(());
         }
@@ -108,7 +112,8 @@ pub(super) fn has_list(interface: &str) -> bool {
     }
 }
 
-/// Puts the pinned program into the list, and takes out the filter that an earlier run on an older kernel, or with an older build, has left.
+/// Puts the pinned program into the list, and takes out the filter that an earlier run on an older
+/// kernel, or with an older build, has left.
 ///
 /// # Errors
 /// The kernel refuses, or tc does.

@@ -1,6 +1,7 @@
 //! What the kernel need not ask about: [`Triage`] in the maps of the program `triage`.
 //!
-//! The form is that of `../bpf/border.bpf.c`: `struct triage`, `cells`, `ports`, `networks`, `in_use`.
+//! The form is that of `../bpf/border.bpf.c`: `struct triage`, `cells`, `ports`, `networks`,
+//! `in_use`.
 
 use std::fmt;
 
@@ -54,9 +55,9 @@ impl Judge {
         }
     }
 
-    /// Puts another triage in place of the one at work; `None`: everything is asked about. Packets that are being judged are
-    /// judged by one of the two. `closed`: without a gateway everything is asked about, and so nothing goes on
-    /// ([`Pulse`](super::Pulse)).
+    /// Puts another triage in place of the one at work; `None`: everything is asked about. Packets
+    /// that are being judged are judged by one of the two. `closed`: without a gateway
+    /// everything is asked about, and so nothing goes on ([`Pulse`](super::Pulse)).
     ///
     /// # Errors
     /// The kernel refuses; then the earlier one stays.

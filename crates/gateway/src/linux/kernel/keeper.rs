@@ -1,7 +1,8 @@
-//! Takes the connection cache's places behind interfaces' drivers while somebody is blocked, and leaves them when nobody is: a program that
-//! nobody needs would cost each packet a call.
+//! Takes the connection cache's places behind interfaces' drivers while somebody is blocked, and
+//! leaves them when nobody is: a program that nobody needs would cost each packet a call.
 //!
-//! A thread of its own, because the kernel may let whoever changes what is at interfaces wait for others who do.
+//! A thread of its own, because the kernel may let whoever changes what is at interfaces wait for
+//! others who do.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -37,7 +38,8 @@ impl fmt::Debug for Keeper {
 }
 
 impl Keeper {
-    /// Takes the places, so that it is known that they can be had, and leaves them until somebody is blocked.
+    /// Takes the places, so that it is known that they can be had, and leaves them until somebody
+    /// is blocked.
     ///
     /// # Errors
     /// The kernel refuses a place, or the system gives no thread.

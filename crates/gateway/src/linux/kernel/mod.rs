@@ -12,8 +12,8 @@
 //! | [`pinned`] | where programs and maps outlive a run |
 //! | [`refused`] | the connection cache: calls like a blocked one end before anything is spent on them |
 //!
-//! The programs (`../bpf`) are compiled in the build and loaded here. They and their maps are pinned below `/sys/fs/bpf`, so that
-//! the next run of the gateway goes on with what they know.
+//! The programs (`../bpf`) are compiled in the build and loaded here. They and their maps are
+//! pinned below `/sys/fs/bpf`, so that the next run of the gateway goes on with what they know.
 
 pub mod early;
 pub mod features;
@@ -57,8 +57,8 @@ const REFUSE: &str = "refuse";
 const REFUSE_EARLY: &str = "refuse_early";
 /// The same as a program that the packet filter's rules name.
 pub(super) const REFUSE_NEW: &str = "refuse_new";
-/// The programs that the packet filter's rules name: whether a packet passes unasked, and whether that is all that need be
-/// seen of its connection.
+/// The programs that the packet filter's rules name: whether a packet passes unasked, and whether
+/// that is all that need be seen of its connection.
 pub(super) const TRIAGE: &str = "triage";
 pub(super) const FINISHED: &str = "finished";
 
@@ -102,7 +102,8 @@ pub struct Kernel {
     keeper: Option<Keeper>,
 }
 
-/// A folder that there was not before, and that goes if nothing comes of it: its maps are tens of megabytes.
+/// A folder that there was not before, and that goes if nothing comes of it: its maps are tens of
+/// megabytes.
 struct Fresh(Option<PathBuf>);
 
 impl Drop for Fresh {
@@ -133,8 +134,8 @@ pub struct Told {
     pub pulse: Pulse,
 }
 
-/// Tells the kernel that there is a gateway, again and again, or it takes it for gone; and by which interfaces packets come to the border, because
-/// one that goes and comes again has another number.
+/// Tells the kernel that there is a gateway, again and again, or it takes it for gone; and by which
+/// interfaces packets come to the border, because one that goes and comes again has another number.
 pub struct Pulse {
     alive: Array<MapData, u64>,
     interfaces: Interfaces,
@@ -169,7 +170,8 @@ impl Pulse {
 pub(super) struct Interfaces(Array<MapData, [u32; MAX_TRIAGE_INTERFACES]>);
 
 impl Interfaces {
-    /// Only packets that come by these are judged, across a bridge those that go by them; where there are more than [`MAX_TRIAGE_INTERFACES`], or none, all are.
+    /// Only packets that come by these are judged, across a bridge those that go by them; where
+    /// there are more than [`MAX_TRIAGE_INTERFACES`], or none, all are.
     fn tell(&mut self, numbers: &[u32]) {
         let mut told = [0; MAX_TRIAGE_INTERFACES];
         if numbers.len() <= MAX_TRIAGE_INTERFACES {
@@ -191,8 +193,9 @@ impl fmt::Debug for Kernel {
 }
 
 impl Kernel {
-    /// Loads the programs, and takes up the maps of an earlier run of the same build. Nothing uses them before they are
-    /// [attached](Self::attach). `bpffs`: where the bpf file system is, usually [`BPFFS`].
+    /// Loads the programs, and takes up the maps of an earlier run of the same build. Nothing uses
+    /// them before they are [attached](Self::attach). `bpffs`: where the bpf file system is,
+    /// usually [`BPFFS`].
     ///
     /// # Errors
     /// See [`KernelError`]: what all parts take is missing, or something of what is `wanted`.
@@ -268,8 +271,9 @@ impl Kernel {
         Ok(())
     }
 
-    /// Attaches the programs to the border, in place of an earlier run's: the connection cache at this place of each interface.
-    /// Answers where it is; nowhere, if it cannot be had and need not.
+    /// Attaches the programs to the border, in place of an earlier run's: the connection cache at
+    /// this place of each interface. Answers where it is; nowhere, if it cannot be had and need
+    /// not.
     ///
     /// # Errors
     /// See [`KernelError`]; nothing is left attached then.
@@ -408,7 +412,8 @@ impl Kernel {
         })
     }
 
-    /// Takes everything out, also what another run left: the filters at these interfaces, the programs and the maps.
+    /// Takes everything out, also what another run left: the filters at these interfaces, the
+    /// programs and the maps.
     ///
     /// # Errors
     /// tc is missing or refuses.
@@ -462,7 +467,8 @@ pub struct InKernel {
     pub refused: u64,
     /// Packets of undecided flows that passed unasked.
     pub passed: u64,
-    /// Packets of flows of which the kernel had seen enough: what followed them was passed by its connection's mark.
+    /// Packets of flows of which the kernel had seen enough: what followed them was passed by its
+    /// connection's mark.
     pub finished: u64,
     /// Flows that came to user space without their beginning, because it read too slowly.
     pub lost: u64,

@@ -8,7 +8,8 @@ use super::{FINISHED, REFUSE, REFUSE_NEW, TRIAGE};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
-    /// The connection cache in front of the packet filter, at tc's ingress or in drivers: calls like a blocked one cost least here.
+    /// The connection cache in front of the packet filter, at tc's ingress or in drivers: calls
+    /// like a blocked one cost least here.
     CacheAtTc,
     /// The connection cache in the packet filter, which knows which datagrams are calls.
     CacheInFilter,

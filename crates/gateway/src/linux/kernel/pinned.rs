@@ -1,7 +1,8 @@
-//! Where programs and maps outlive a run of the gateway: a folder of the bpf file system for each network namespace and build.
+//! Where programs and maps outlive a run of the gateway: a folder of the bpf file system for each
+//! network namespace and build.
 //!
-//! Maps of another build may have other keys and values, and nothing in them says so: another build has another folder, and begins
-//! anew.
+//! Maps of another build may have other keys and values, and nothing in them says so: another build
+//! has another folder, and begins anew.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -34,8 +35,8 @@ fn namespace() -> String {
     format!("ringway-{number}")
 }
 
-/// Removes what is pinned for this network namespace. What is not there needs no removing, and what cannot be removed is empty
-/// without its filters.
+/// Removes what is pinned for this network namespace. What is not there needs no removing, and what
+/// cannot be removed is empty without its filters.
 pub fn remove(bpffs: &Path) {
     for folder in folders(bpffs).iter().chain(&left_trials(bpffs)) {
         remove_all(folder);

@@ -1,6 +1,8 @@
-//! The connection cache in the kernel: it is told who is blocked, and tells how many calls it refused.
+//! The connection cache in the kernel: it is told who is blocked, and tells how many calls it
+//! refused.
 //!
-//! Keys and values are those of `../bpf/border.bpf.c`: `struct call`, `struct blocked`, `struct refusals`.
+//! Keys and values are those of `../bpf/border.bpf.c`: `struct call`, `struct blocked`, `struct
+//! refusals`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -32,7 +34,8 @@ pub struct KernelCache(Arc<Mutex<Told>>);
 /// What the kernel was told.
 struct Told {
     map: Blocked,
-    /// Those in it that others announce, so that whoever hears one announced finds those to that server.
+    /// Those in it that others announce, so that whoever hears one announced finds those to that
+    /// server.
     announced: BTreeSet<Call>,
     /// Those that an earlier run has told of, and no queue of this one.
     left: BTreeSet<Call>,
@@ -97,14 +100,15 @@ impl KernelCache {
         self.told().keeper = Some(keeper);
     }
 
-    /// Who is refused, also those whom an earlier run has told it; `now` is the time since the Unix epoch. Of those whose time is over
-    /// what was refused and not told is still to be [told](Self::tell).
+    /// Who is refused, also those whom an earlier run has told it; `now` is the time since the Unix
+    /// epoch. Of those whose time is over what was refused and not told is still to be
+    /// [told](Self::tell).
     pub fn known(&self, now: Duration) -> Vec<BlockedCall> {
         self.told().known(now)
     }
 
-    /// Tells the kernel; `now` is the time since the Unix epoch. Answers what it had refused and not told of those that are gone.
-    /// What the kernel does not take is refused in user space.
+    /// Tells the kernel; `now` is the time since the Unix epoch. Answers what it had refused and
+    /// not told of those that are gone. What the kernel does not take is refused in user space.
     pub fn tell(&self, now: Duration, cached: &Cached) -> Vec<RefusedCalls> {
         match cached {
             Cached::Until(blocked) => {

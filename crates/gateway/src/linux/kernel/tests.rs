@@ -1,4 +1,5 @@
-//! The kernel's programs beside their model. Needs root and what `gate doctor` asks for; says so where they are missing.
+//! The kernel's programs beside their model. Needs root and what `gate doctor` asks for; says so
+//! where they are missing.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -249,8 +250,8 @@ fn compare(
     ))
 }
 
-/// The verifier gives up at a million (`BPF_COMPLEXITY_LIMIT_INSNS`, since Linux 5.2), and how many it takes for the same program
-/// differs from kernel to kernel.
+/// The verifier gives up at a million (`BPF_COMPLEXITY_LIMIT_INSNS`, since Linux 5.2), and how many
+/// it takes for the same program differs from kernel to kernel.
 #[test]
 fn the_programs_leave_the_verifier_room() {
     let Some(loaded) = load("room") else {
@@ -332,8 +333,8 @@ const SAYINGS: [&[u8]; 12] = [
 
 const CALM: usize = 4;
 
-/// A packet of a conversation that goes wrong now and then: repeated, lost and overlapping segments, further SYNs, and what is
-/// longer than is scanned.
+/// A packet of a conversation that goes wrong now and then: repeated, lost and overlapping
+/// segments, further SYNs, and what is longer than is scanned.
 fn chance_packet(chance: &mut Chance, next: &mut [[u32; 2]; 8], calm: bool) -> Vec<u8> {
     let place = chance.below(next.len());
     // Calm ones are mostly one-sided, and long.
@@ -393,7 +394,8 @@ fn chance_packet(chance: &mut Chance, next: &mut [[u32; 2]; 8], calm: bool) -> V
     packet_of((place, from), numbers, &payload)
 }
 
-/// A packet of the conversation with this place, over IPv4 or IPv6, from its first or its second end; without numbers by UDP.
+/// A packet of the conversation with this place, over IPv4 or IPv6, from its first or its second
+/// end; without numbers by UDP.
 fn packet_of(
     (place, from): (usize, usize),
     numbers: Option<(u32, u8, u32)>,
@@ -558,7 +560,8 @@ fn a_flood_of_calls_and_datagrams_costs_nobody_else_their_beginnings() {
     };
     assert_eq!(loaded.run("triage", &says(0, 5, 0x02, 0, b"")), 1);
     assert_eq!(loaded.run("triage", &says(1, 9, 0x12, 6, b"")), 1);
-    // More than there is place for of either, from others; and pieces of connections that never began.
+    // More than there is place for of either, from others; and pieces of connections that never
+    // began.
     let calls = says(0, 7, 0x02, 0, b"");
     let pieces = says(0, 7, 0x10, 1, b"\x99");
     let datagrams = packet_of((6, 0), None, b"\x99");

@@ -46,7 +46,8 @@ pub(super) struct Connection {
     from_server: Way,
     /// The number of each end's SYN.
     first: u32,
-    /// Its contents were to be followed: where the gateway has forgotten it, the policy says whether the rest may go on unread.
+    /// Its contents were to be followed: where the gateway has forgotten it, the policy says
+    /// whether the rest may go on unread.
     read: bool,
     /// Of each direction more came at once than a reading takes.
     bulk: [bool; 2],
@@ -77,7 +78,8 @@ pub(super) fn buffer() -> Box<Buffer> {
 }
 
 impl Connection {
-    /// Takes an accepted connection and calls the server in the client's name. `None`: the policy refuses, or nobody can call.
+    /// Takes an accepted connection and calls the server in the client's name. `None`: the policy
+    /// refuses, or nobody can call.
     pub(super) fn begin(
         now: Duration,
         (to_client, client, server): (Socket, SocketAddr, SocketAddr),
@@ -85,7 +87,8 @@ impl Connection {
         (gateway, buffer): (&mut Gateway, &mut Buffer),
     ) -> Option<Self> {
         prepare(&to_client).ok()?;
-        // Each has numbers of its own: the same ends may come again, and what they say is something else.
+        // Each has numbers of its own: the same ends may come again, and what they say is something
+        // else.
         let first = u32::try_from(serial & u64::from(u32::MAX)).unwrap_or(0);
         let first = first.wrapping_mul(0x9e37_79b9);
         let syn = Segment {
@@ -155,7 +158,8 @@ impl Connection {
         self.broken = true;
     }
 
-    /// Whether to listen for more of this end, and whether it takes more, as far as that is waited for.
+    /// Whether to listen for more of this end, and whether it takes more, as far as that is waited
+    /// for.
     pub(super) fn interest(&self, end: Direction) -> (bool, bool) {
         let (own, other) = match end {
             Direction::FromClient => (&self.from_client, &self.from_server),
@@ -302,8 +306,8 @@ impl Connection {
         }
     }
 
-    /// Takes what one end has sent into the pipe, once, without looking at it. Answers whether there may be more; `None`: it has to be
-    /// read.
+    /// Takes what one end has sent into the pipe, once, without looking at it. Answers whether
+    /// there may be more; `None`: it has to be read.
     fn pipe(&mut self, direction: Direction) -> Option<bool> {
         let place = place(direction);
         let bulk = self.bulk.get(place).copied().unwrap_or(false);
@@ -325,7 +329,8 @@ impl Connection {
                 if !self.way(direction).choke() {
                     return Some(false);
                 }
-                // Nothing is there, or a byte that is urgent (RFC 9293 §3.8.5), which a pipe stops at. Who says little needs no pipe.
+                // Nothing is there, or a byte that is urgent (RFC 9293 §3.8.5), which a pipe stops
+                // at. Who says little needs no pipe.
                 *self.pipes.get_mut(place)? = None;
                 *self.bulk.get_mut(place)? = false;
                 None
@@ -407,8 +412,8 @@ impl Connection {
         count == most
     }
 
-    /// What a verdict means for the piece that it is on; what follows for the connection follows at once where the piece
-    /// does not wait.
+    /// What a verdict means for the piece that it is on; what follows for the connection follows at
+    /// once where the piece does not wait.
     fn judge(&mut self, direction: Direction, verdict: Option<Verdict>) -> (Fate, Option<Settled>) {
         let Some(verdict) = verdict else {
             self.broken = true;
@@ -568,7 +573,8 @@ impl Connection {
         other.write(bytes).unwrap_or_default()
     }
 
-    /// Tells the gateway what the other end has by now: who follows a direction keeps what its receiver may still lack.
+    /// Tells the gateway what the other end has by now: who follows a direction keeps what its
+    /// receiver may still lack.
     fn acknowledge(
         &mut self,
         now: Duration,
@@ -604,8 +610,8 @@ fn place(direction: Direction) -> usize {
     }
 }
 
-/// Puts a segment to the gateway; the bytes stand in the buffer, and others in their place where it wants so. `read`: the
-/// connection's contents were to be followed. `None`: it is no segment.
+/// Puts a segment to the gateway; the bytes stand in the buffer, and others in their place where it
+/// wants so. `read`: the connection's contents were to be followed. `None`: it is no segment.
 fn offer(
     now: Duration,
     (token, read): (u64, bool),

@@ -1,13 +1,15 @@
-//! Connections that end at the gateway: to ports that the policy names (`terminate`) the gateway answers in the server's name,
-//! calls the server in the client's, and carries what both say with the kernel's own TCP on either side.
+//! Connections that end at the gateway: to ports that the policy names (`terminate`) the gateway
+//! answers in the server's name, calls the server in the client's, and carries what both say with
+//! the kernel's own TCP on either side.
 //!
-//! It is a second way for packets to the same [`Gateway`], not a second gateway: what is read is put to it as the segments that it
-//! would have seen (`segment.rs`), and what it says of them holds for the bytes. So there is one policy, one classifier,
-//! one audit, and a conversation here announces flows there. What waits for a scan stops the sender by TCP's own window,
-//! nothing is lost or repeated meanwhile, and what is decided is copied without asking.
+//! It is a second way for packets to the same [`Gateway`], not a second gateway: what is read is
+//! put to it as the segments that it would have seen (`segment.rs`), and what it says of them holds
+//! for the bytes. So there is one policy, one classifier, one audit, and a conversation here
+//! announces flows there. What waits for a scan stops the sender by TCP's own window, nothing is
+//! lost or repeated meanwhile, and what is decided is copied without asking.
 //!
-//! [`redirect`] makes the kernel bring such connections here. Where nobody listens, as after the gateway was killed, they take
-//! the way of all others.
+//! [`redirect`] makes the kernel bring such connections here. Where nobody listens, as after the
+//! gateway was killed, they take the way of all others.
 
 mod connection;
 mod pipe;
@@ -42,7 +44,8 @@ const FROM_SERVER: u64 = 1 << 31;
 const LISTENER: u64 = u64::MAX;
 /// Files of one connection: two sockets, and two pipes of two ends.
 const FILES_OF_EACH: usize = 6;
-/// Files that are left to the rest of the program: its queues, the audit, scanners, tools that it runs.
+/// Files that are left to the rest of the program: its queues, the audit, scanners, tools that it
+/// runs.
 const KEPT_FILES: usize = 128;
 /// Told once, and then when it is waited for again.
 const ONCE: epoll::EventFlags = epoll::EventFlags::ONESHOT;
@@ -63,7 +66,8 @@ pub struct TerminatedTotals {
     pub open: u64,
     /// Connections that were taken.
     pub taken: u64,
-    /// Connections that were reset: refused by the policy, broken by an end, or not taken by the server.
+    /// Connections that were reset: refused by the policy, broken by an end, or not taken by the
+    /// server.
     pub reset: u64,
 }
 
@@ -229,7 +233,8 @@ impl Terminator {
         }
     }
 
-    /// A piece that waited goes on, or does not. Answers whether it is one of a connection here, by its token.
+    /// A piece that waited goes on, or does not. Answers whether it is one of a connection here, by
+    /// its token.
     pub fn release(&mut self, now: Duration, token: u64, verdict: Verdict) -> bool {
         if token & OURS == 0 || token == u64::MAX {
             return false;
@@ -247,7 +252,8 @@ impl Terminator {
         true
     }
 
-    /// A packet that the gateway would send to an end of a connection here: a reset ends it. Answers whether it is for one.
+    /// A packet that the gateway would send to an end of a connection here: a reset ends it.
+    /// Answers whether it is for one.
     pub fn claim(&mut self, packet: &[u8]) -> bool {
         let Ok(packet) = decode(LinkType::RawIp, packet) else {
             return false;
@@ -364,7 +370,8 @@ impl Terminator {
         true
     }
 
-    /// Waits for what this connection can do next, and for its ends to go, each of which is told once.
+    /// Waits for what this connection can do next, and for its ends to go, each of which is told
+    /// once.
     fn wait_for(&mut self, serial: u64) {
         let Some(connection) = self.connections.get_mut(&serial) else {
             return;

@@ -1,4 +1,5 @@
-//! The way of bytes that nobody is asked about: from socket to socket within the kernel (splice(2)).
+//! The way of bytes that nobody is asked about: from socket to socket within the kernel
+//! (splice(2)).
 
 use std::io;
 use std::os::fd::OwnedFd;

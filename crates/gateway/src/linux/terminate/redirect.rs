@@ -1,10 +1,13 @@
-//! What brings connections to the gateway's own sockets: a table of nftables, and routes to this machine for what it marks.
+//! What brings connections to the gateway's own sockets: a table of nftables, and routes to this
+//! machine for what it marks.
 //!
-//! nftables, and not iptables as for the rest: where nobody listens its `tproxy` lets the packet go on, so that a gateway that was
-//! killed takes nobody's connections with it; the target of iptables drops them.
+//! nftables, and not iptables as for the rest: where nobody listens its `tproxy` lets the packet go
+//! on, so that a gateway that was killed takes nobody's connections with it; the target of iptables
+//! drops them.
 //!
-//! A terminated connection is two for the kernel's connection tracking, with the same addresses and ports. The client's half
-//! has a zone of its own there; the server's is in the host's, where it is translated as any other.
+//! A terminated connection is two for the kernel's connection tracking, with the same addresses and
+//! ports. The client's half has a zone of its own there; the server's is in the host's, where it is
+//! translated as any other.
 
 use std::ops::RangeInclusive;
 
@@ -19,7 +22,8 @@ const NFT: Tool = Tool {
     package: "nftables",
 };
 const TABLE: &str = "ringway";
-/// The zone of clients' halves, and the number of the table of routes: the shaper's handle, so that it is told from others'.
+/// The zone of clients' halves, and the number of the table of routes: the shaper's handle, so that
+/// it is told from others'.
 const NUMBER: &str = "31249";
 
 /// What is redirected.
@@ -38,8 +42,9 @@ pub struct Redirect<'a> {
 }
 
 impl Redirect<'_> {
-    /// Puts it in force, in place of what is there. Answers why there is none of IPv6 where somebody has switched that off since there
-    /// was a door for it: the others need not suffer for it.
+    /// Puts it in force, in place of what is there. Answers why there is none of IPv6 where
+    /// somebody has switched that off since there was a door for it: the others need not suffer
+    /// for it.
     ///
     /// # Errors
     /// nft or ip are missing or refuse.
@@ -56,8 +61,8 @@ impl Redirect<'_> {
     fn route(&self, family: &str, mark: &str) -> Result<(), ToolError> {
         let route = ["route", "replace", "local", "default", "dev", "lo"];
         IP.run(&[&[family], &route[..], &["table", NUMBER]].concat(), "")?;
-        // Of what comes in only: what a socket sends may have the mark, too (`tcp_fwmark_accept`), and the way back is looked up by
-        // it (`src_valid_mark`).
+        // Of what comes in only: what a socket sends may have the mark, too (`tcp_fwmark_accept`),
+        // and the way back is looked up by it (`src_valid_mark`).
         for interface in self.border.all() {
             let rule = ["rule", "add", "iif", interface, "fwmark", mark];
             IP.run(&[&[family], &rule[..], &["lookup", NUMBER]].concat(), "")?;
@@ -100,10 +105,12 @@ impl Redirect<'_> {
         // What TCP is told by ICMP (path MTU, say) is for the gateway's own sockets, too.
         let ours = "meta l4proto { tcp, icmp, icmpv6 } socket transparent 1";
         lines.extend([
-            // Behind the calls: one at a port whose old connection is not forgotten yet is for the door.
+            // Behind the calls: one at a port whose old connection is not forgotten yet is for the
+            // door.
             format!("iifname {inside} {ours} ct zone set {NUMBER} {marked} accept"),
             "}".to_owned(),
-            // The host's own rules may have set marks of theirs at mangle (CONNMARK --restore-mark): ours is what the way is found by.
+            // The host's own rules may have set marks of theirs at mangle (CONNMARK
+            // --restore-mark): ours is what the way is found by.
             "chain marks {".to_owned(),
             "type filter hook prerouting priority mangle + 1; policy accept;".to_owned(),
             format!("iifname {inside} {ours} {marked}"),
@@ -111,7 +118,8 @@ impl Redirect<'_> {
             "}".to_owned(),
             "chain answers {".to_owned(),
             "type filter hook output priority raw; policy accept;".to_owned(),
-            // A socket takes it from what it answers, where the host says so (`tcp_fwmark_accept`); it is no verdict.
+            // A socket takes it from what it answers, where the host says so
+            // (`tcp_fwmark_accept`); it is no verdict.
             format!("meta mark & {ours_mask} == {value} meta mark set meta mark & {mask}"),
         ]);
         if !self.ever.is_empty() {
@@ -125,10 +133,12 @@ impl Redirect<'_> {
     }
 }
 
-/// The redirection as the system lists it, whoever put it in: equal as long as nobody changes it; empty where there is none.
+/// The redirection as the system lists it, whoever put it in: equal as long as nobody changes it;
+/// empty where there is none.
 #[must_use]
 pub fn standing() -> String {
-    // Where a tool refuses, or is not there, what it would list is not there either: the table, or IPv6.
+    // Where a tool refuses, or is not there, what it would list is not there either: the table, or
+    // IPv6.
     let mut listed = NFT
         .run(&["list", "table", "inet", TABLE], "")
         .unwrap_or_default();

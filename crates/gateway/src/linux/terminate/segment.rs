@@ -1,4 +1,5 @@
-//! What was read from a terminated connection, as the segments that a gateway between both ends would have seen.
+//! What was read from a terminated connection, as the segments that a gateway between both ends
+//! would have seen.
 
 use std::net::SocketAddr;
 
@@ -31,9 +32,9 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Writes the headers right before the bytes, which stand at [`HEADERS`]; gives where the packet begins. Nobody verifies
-    /// its checksums, which are not there. `None`: the two ends are not of one version of IP, or there are more than
-    /// [`TERMINATED_READ`] bytes.
+    /// Writes the headers right before the bytes, which stand at [`HEADERS`]; gives where the
+    /// packet begins. Nobody verifies its checksums, which are not there. `None`: the two ends
+    /// are not of one version of IP, or there are more than [`TERMINATED_READ`] bytes.
     pub(super) fn write(&self, buffer: &mut [u8], bytes: usize) -> Option<usize> {
         if bytes > TERMINATED_READ {
             return None;

@@ -14,7 +14,8 @@ const BACKLOG: i32 = 1_024;
 /// Two sockets and two pipes for each connection, and what the rest of the program takes.
 const FILES: u64 = 32_768;
 
-/// Asks the system for as many files as all connections take; answers how many there are, which may be fewer.
+/// Asks the system for as many files as all connections take; answers how many there are, which may
+/// be fewer.
 pub(super) fn raise_files() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(FILES).min(FILES);
@@ -40,8 +41,8 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// What both sockets have in common. Until the connection ends in order its end is a reset, also where this process is
-/// killed: a file that was cut short must not look whole.
+/// What both sockets have in common. Until the connection ends in order its end is a reset, also
+/// where this process is killed: a file that was cut short must not look whole.
 pub(super) fn prepare(socket: &Socket) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     socket.set_linger(Some(Duration::ZERO))?;

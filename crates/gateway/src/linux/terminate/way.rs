@@ -1,7 +1,8 @@
-//! One direction of a terminated connection: what was read at one end and has not left by the other.
+//! One direction of a terminated connection: what was read at one end and has not left by the
+//! other.
 //!
-//! Its bytes are numbered as TCP would number them, so that the gateway follows the connection as it follows any other. They
-//! leave in their order: one piece that waits keeps those behind it.
+//! Its bytes are numbered as TCP would number them, so that the gateway follows the connection as
+//! it follows any other. They leave in their order: one piece that waits keeps those behind it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -131,8 +132,8 @@ impl Way {
         self.pieces.is_empty()
     }
 
-    /// Nothing went into the pipe. It is full, which it may be with few bytes that came in many packets; or it is empty, and nothing
-    /// is there that it would take: then it answers true.
+    /// Nothing went into the pipe. It is full, which it may be with few bytes that came in many
+    /// packets; or it is empty, and nothing is there that it would take: then it answers true.
     pub(super) fn choke(&mut self) -> bool {
         self.choked = self.piped > 0;
         !self.choked
@@ -181,8 +182,8 @@ impl Way {
         self.ended |= last;
     }
 
-    /// The gateway lets a piece go, or does not. Answers what follows for the connection when it leaves; nothing is known of
-    /// pieces that nobody waits for.
+    /// The gateway lets a piece go, or does not. Answers what follows for the connection when it
+    /// leaves; nothing is known of pieces that nobody waits for.
     pub(super) fn release(
         &mut self,
         now: Duration,

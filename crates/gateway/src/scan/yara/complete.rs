@@ -1,9 +1,11 @@
-//! Which rules the windows of a file answer completely, so that the whole file need not be asked about them.
+//! Which rules the windows of a file answer completely, so that the whole file need not be asked
+//! about them.
 //!
-//! A window begins before the end of the one before, by the overlap. So there is a window with all of a match that is no
-//! longer than that, and with what lies around it: there the pattern is found as it is in the whole file. A rule that holds
-//! wherever one of its patterns is found, and needs nothing else, holds of a whole file only if it holds of that window.
-//! Whatever is not known to be so counts as not complete: then the whole file is asked as well, which is only slower.
+//! A window begins before the end of the one before, by the overlap. So there is a window with all
+//! of a match that is no longer than that, and with what lies around it: there the pattern is found
+//! as it is in the whole file. A rule that holds wherever one of its patterns is found, and needs
+//! nothing else, holds of a whole file only if it holds of that window. Whatever is not known to be
+//! so counts as not complete: then the whole file is asked as well, which is only slower.
 
 #[cfg(test)]
 mod tests;
@@ -22,13 +24,15 @@ use yara_x_parser::cst::{Event, SyntaxKind};
 use super::WHOLE;
 use crate::limits::{MAX_RULE_MATCHES, SCAN_OVERLAP};
 
-/// Bytes on either side of a match that decide whether it is one: two of `fullword` and `\b` in wide text, six of what
-/// `base64wide` decodes.
+/// Bytes on either side of a match that decide whether it is one: two of `fullword` and `\b` in
+/// wide text, six of what `base64wide` decodes.
 const AROUND: usize = 8;
-/// The last place of which a condition may ask (`$a at 0`, `$a in (0..1024)`). What begins later may be passed over
-/// after [`MAX_RULE_MATCHES`] others, and in a window after others than in the file.
+/// The last place of which a condition may ask (`$a at 0`, `$a in (0..1024)`). What begins later
+/// may be passed over after [`MAX_RULE_MATCHES`] others, and in a window after others than in the
+/// file.
 const NEAR: usize = MAX_RULE_MATCHES / 2;
-// Before a match is found that begins there, nothing is found that begins further on than by its length and a few bytes.
+// Before a match is found that begins there, nothing is found that begins further on than by its
+// length and a few bytes.
 const _: () = assert!(NEAR + SCAN_OVERLAP + 64 < MAX_RULE_MATCHES);
 
 /// A set of rules without one in so many is not worth being compiled and kept beside the whole set.
@@ -81,7 +85,8 @@ struct Left {
     dropped: usize,
 }
 
-/// Leaves out the rules that are complete. One whose name is there once more stays: another rule may need it.
+/// Leaves out the rules that are complete. One whose name is there once more stays: another rule
+/// may need it.
 fn left(text: &str, tree: &AST<'_>, overlap: usize) -> Option<Left> {
     let mut names: HashMap<&str, usize> = tree
         .rules()
@@ -230,8 +235,9 @@ fn longest_regexp(pattern: &RegexpPattern<'_>) -> Option<usize> {
     Some(length)
 }
 
-/// Reads it as YARA-X does, of bytes. An edge of a window looks like an end of the file to `^` and `$`, and `\<`, which is
-/// an assertion here, is a letter there: of those that look around only `\b` is left.
+/// Reads it as YARA-X does, of bytes. An edge of a window looks like an end of the file to `^` and
+/// `$`, and `\<`, which is an assertion here, is a letter there: of those that look around only
+/// `\b` is left.
 fn longest_of(regexp: &Regexp<'_>, nocase: bool) -> Option<usize> {
     let read = ParserBuilder::new()
         .unicode(false)

@@ -26,7 +26,8 @@ pub(super) struct Part {
 }
 
 impl Files {
-    /// Adds what is new in a window; answers the whole file if it ends with it and all of it was kept.
+    /// Adds what is new in a window; answers the whole file if it ends with it and all of it was
+    /// kept.
     pub(super) fn take_in(&mut self, job: &ScanJob) -> Option<Vec<u8>> {
         let key = (job.flow, job.direction);
         let new = job.bytes.get(job.repeated..).unwrap_or_default();
@@ -63,7 +64,8 @@ impl Files {
         }
     }
 
-    /// Forgets what stands still, of flows that are over too, and the oldest where there are too many.
+    /// Forgets what stands still, of flows that are over too, and the oldest where there are too
+    /// many.
     fn tidy(&mut self) {
         let now = Instant::now();
         let due = self

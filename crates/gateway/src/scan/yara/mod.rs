@@ -1,10 +1,11 @@
 //! YARA rules, asked by YARA-X in this process.
 //!
-//! Rules are asked of each window while a file passes, and of the whole file with its last window, if it is no longer than
-//! [`MAX_WHOLE`](crate::limits::MAX_WHOLE). Of a window they see the bytes at their places in the file, but neither its size nor single numbers
-//! (`uint16(0)`) nor modules: conditions with those hold of whole files only. A rule with the tag `whole` is asked of whole
-//! files only; that is for those that tell by what is *not* there. Rules that windows answer [completely](complete) are
-//! asked of windows only: if all are such, nothing is kept of files.
+//! Rules are asked of each window while a file passes, and of the whole file with its last window,
+//! if it is no longer than [`MAX_WHOLE`](crate::limits::MAX_WHOLE). Of a window they see the bytes
+//! at their places in the file, but neither its size nor single numbers (`uint16(0)`) nor modules:
+//! conditions with those hold of whole files only. A rule with the tag `whole` is asked of whole
+//! files only; that is for those that tell by what is *not* there. Rules that windows answer
+//! [completely](complete) are asked of windows only: if all are such, nothing is kept of files.
 
 mod complete;
 mod files;
@@ -72,8 +73,8 @@ pub struct YaraRules {
 }
 
 impl YaraRules {
-    /// Compiles the rules of these files, and of files that end in `.yar` or `.yara` in these folders, beside those for test
-    /// files.
+    /// Compiles the rules of these files, and of files that end in `.yar` or `.yara` in these
+    /// folders, beside those for test files.
     ///
     /// # Errors
     /// A path cannot be read, or a rule is wrong; every fault is told.
@@ -89,7 +90,8 @@ impl YaraRules {
         Ok(Self { windows, whole })
     }
 
-    /// Compiles them as [`load`](Self::load) does, for the faults alone; answers how many rules there are.
+    /// Compiles them as [`load`](Self::load) does, for the faults alone; answers how many rules
+    /// there are.
     ///
     /// # Errors
     /// As of [`load`](Self::load).

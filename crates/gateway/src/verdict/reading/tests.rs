@@ -94,7 +94,8 @@ fn connections_that_hold_all_they_may_leave_room_for_new_ones() {
     assert!(ask(2_000, false));
 }
 
-/// A file of which nobody says how long it is: what there is of it is looked at whenever it pauses, and goes on then.
+/// A file of which nobody says how long it is: what there is of it is looked at whenever it pauses,
+/// and goes on then.
 #[test]
 fn each_pause_of_a_file_is_noticed_also_after_a_quiet_time() {
     let mut gateway = gateway();
@@ -132,7 +133,8 @@ fn each_pause_of_a_file_is_noticed_also_after_a_quiet_time() {
     assert_eq!(waited, [(4, 60, true), (5, 60, true), (6, 60, true)]);
 }
 
-/// Files under way have parts and windows in the making; many of them together must not have more than there is place for.
+/// Files under way have parts and windows in the making; many of them together must not have more
+/// than there is place for.
 #[test]
 fn many_files_under_way_stay_within_the_bound() {
     let audited = "[[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\naudit = true\n";
@@ -166,7 +168,8 @@ fn many_files_under_way_stay_within_the_bound() {
     assert!(windows > 5_000 && parts > 5_000, "{windows} {parts}");
 }
 
-/// The kernel has passed a page over HTTP, and kept the beginnings of its packets only. What follows on the same connection is read all the same.
+/// The kernel has passed a page over HTTP, and kept the beginnings of its packets only. What
+/// follows on the same connection is read all the same.
 #[test]
 fn reading_begins_behind_what_has_passed_unasked() {
     let policy = "[[rule]]\nname = \"n\"\napp = \"gnutella\"\nfile_name = \"*.exe\"\naction = \"block\"\n\

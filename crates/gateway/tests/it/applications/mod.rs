@@ -1,4 +1,5 @@
-//! What each application's messages are called, and what resembles them and is none: helpers, and a file for each family.
+//! What each application's messages are called, and what resembles them and is none: helpers, and a
+//! file for each family.
 
 mod behaviour;
 mod bittorrent;

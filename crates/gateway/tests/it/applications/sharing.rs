@@ -7,7 +7,8 @@ use crate::hex;
 
 #[test]
 fn edonkey_hello_and_frames() {
-    // A hello between two clients, as eMule sends it: hash with its marks, id, port, two tags, a server.
+    // A hello between two clients, as eMule sends it: hash with its marks, id, port, two tags, a
+    // server.
     let hello = hex(
         "e3 31000000 01 10 1b42cd5b940ed779c20ab755fe256f97 01020304 3612 02000000 0201 0001 0100 78 03 0100 11 3c000000
          00000000 0000",

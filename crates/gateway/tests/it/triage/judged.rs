@@ -1,5 +1,5 @@
-//! What one signature confirms, asked about by what it makes necessary: messages of samples, changed byte by byte, and messages
-//! made to fit checks in every way they allow.
+//! What one signature confirms, asked about by what it makes necessary: messages of samples,
+//! changed byte by byte, and messages made to fit checks in every way they allow.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -128,8 +128,8 @@ impl AsMut<Inspection> for Own {
     }
 }
 
-/// Runs a conversation in order through one signature; answers whether it was confirmed, and fails if nothing that was said
-/// by then is asked about.
+/// Runs a conversation in order through one signature; answers whether it was confirmed, and fails
+/// if nothing that was said by then is asked about.
 fn confirmed(alone: &Alone, l4: L4, said: &[Said]) -> bool {
     match heard(alone, &alone.triage, l4, said) {
         Some(Err(missed)) => panic!("{missed}"),

@@ -1,4 +1,5 @@
-//! What the messages of each built-in signature have, for the kernel: printed, and as the documentation lists it.
+//! What the messages of each built-in signature have, for the kernel: printed, and as the
+//! documentation lists it.
 
 use toml::{Table, Value};
 

@@ -257,7 +257,8 @@ fn the_table_stays_within_its_bounds() {
 
 #[test]
 fn most_flows_of_recordings_pass() {
-    // Where some are at hand only, those of the sharing programs and messengers themselves are most of them.
+    // Where some are at hand only, those of the sharing programs and messengers themselves are most
+    // of them.
     for (policy, most) in [
         ("gnutella", true),
         ("directconnect", true),

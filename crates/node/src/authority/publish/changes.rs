@@ -1,4 +1,5 @@
-//! What a DNS server has, what it should have, and the dynamic updates (RFC 2136) that lead from the one to the other.
+//! What a DNS server has, what it should have, and the dynamic updates (RFC 2136) that lead from
+//! the one to the other.
 
 use hickory_proto::ProtoError;
 use hickory_proto::op::{Message, OpCode, Query};
@@ -10,7 +11,8 @@ use super::super::dns::TTL_SECONDS;
 use crate::limits::UPDATE_BYTES;
 use crate::zone;
 
-/// A name of the zone, and what is to stand there: the content of its one TXT record, or no TXT record.
+/// A name of the zone, and what is to stand there: the content of its one TXT record, or no TXT
+/// record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) name: Name,
@@ -34,7 +36,8 @@ impl Wanted {
         }
     }
 
-    /// The records of an update that make it so: they stand in one message, so that the name is never without its record.
+    /// The records of an update that make it so: they stand in one message, so that the name is
+    /// never without its record.
     fn changes(&self, found: &Found) -> Vec<Record> {
         let mut records = Vec::new();
         if !found.is_empty() {
@@ -82,8 +85,9 @@ pub(super) struct Plan {
     pub(super) changed: Vec<Wanted>,
 }
 
-/// The updates of `zone` after which every name has what is wanted: first the statement, which stands first, then what goes, then what comes.
-/// Who is revoked is known before all else, however far the rest gets.
+/// The updates of `zone` after which every name has what is wanted: first the statement, which
+/// stands first, then what goes, then what comes. Who is revoked is known before all else, however
+/// far the rest gets.
 pub(super) fn plan(zone: &Name, all: &[(Wanted, Found)]) -> Result<Plan, ProtoError> {
     let differs = |(wanted, found): &&(Wanted, Found)| !wanted.is_met_by(found);
     let is_first =

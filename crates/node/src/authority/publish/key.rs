@@ -1,4 +1,5 @@
-//! The key that signs updates, from the file that `tsig-keygen` (BIND) or `keymgr -t` (Knot) has written.
+//! The key that signs updates, from the file that `tsig-keygen` (BIND) or `keymgr -t` (Knot) has
+//! written.
 //!
 //! ```text
 //! key "ring-update" {             key:
@@ -68,7 +69,8 @@ pub enum TsigKeyError {
     Weak(PathBuf),
 }
 
-/// A secret that the ring's owner shares with a DNS server. The library clears it from memory when it is dropped.
+/// A secret that the ring's owner shares with a DNS server. The library clears it from memory when
+/// it is dropped.
 pub struct TsigKey {
     pub(super) name: Name,
     pub(super) algorithm: TsigAlgorithm,
@@ -126,7 +128,8 @@ impl TsigKey {
         while let Some(word) = words.next() {
             let place = match word {
                 "key" => {
-                    // In BIND's form the name follows; in Knot's the next word is `id`, and its name follows that.
+                    // In BIND's form the name follows; in Knot's the next word is `id`, and its
+                    // name follows that.
                     match words.next() {
                         Some("id") => {}
                         Some(named) => {

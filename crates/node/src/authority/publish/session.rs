@@ -45,8 +45,8 @@ impl<'a> Session<'a> {
         answers.pop().ok_or(Fault::Malformed)
     }
 
-    /// The answers to at most [`UPDATE_QUERIES`](crate::limits::UPDATE_QUERIES) requests, in their order. The server may answer in another
-    /// (RFC 7766 §6.2.1.1).
+    /// The answers to at most [`UPDATE_QUERIES`](crate::limits::UPDATE_QUERIES) requests, in their
+    /// order. The server may answer in another (RFC 7766 §6.2.1.1).
     pub(super) async fn ask_all(&mut self, batch: Vec<Message>) -> Result<Vec<Message>, Fault> {
         let mut waiting: HashMap<u16, (usize, Sealed)> = HashMap::new();
         let mut frames = Vec::new();

@@ -1,6 +1,7 @@
 //! Messages signed with a TSIG key (RFC 8945), and answers whose signature has been checked.
 //!
-//! hickory has the wire forms and what is signed; the MAC is made here, because its own signer keeps the secret in memory that it does not clear.
+//! hickory has the wire forms and what is signed; the MAC is made here, because its own signer
+//! keeps the secret in memory that it does not clear.
 
 use aws_lc_rs::hmac;
 use hickory_proto::ProtoError;
@@ -46,7 +47,8 @@ pub(super) fn open(
     key: &TsigKey,
     now: u64,
 ) -> Result<Message, Fault> {
-    // First as a whole: hickory's function below adds up counts that only a message that was read is sure to have.
+    // First as a whole: hickory's function below adds up counts that only a message that was read
+    // is sure to have.
     let message = Message::from_vec(bytes).map_err(|_| Fault::Malformed)?;
     let Some(signature) = message.signature() else {
         return Err(Fault::Unsigned(message.response_code));
@@ -102,7 +104,8 @@ fn server_time(other: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
 }
 
-/// What the fuzzer tries: nothing is taken for the server's that it has not signed, and no text is too odd for a key.
+/// What the fuzzer tries: nothing is taken for the server's that it has not signed, and no text is
+/// too odd for a key.
 #[cfg(feature = "fuzzing")]
 pub(super) fn decode_anything(data: &[u8]) {
     let name = hickory_proto::rr::Name::from_ascii("ring-update.");
@@ -211,7 +214,8 @@ mod tests {
                 changed[index] ^= 1 << bit;
                 match open(&changed, &sent, &key, 5002) {
                     Err(_) => {}
-                    // Not signed: the message's own id (the original one is), the header's reserved bit, the case of names.
+                    // Not signed: the message's own id (the original one is), the header's reserved
+                    // bit, the case of names.
                     Ok(message) => {
                         let reserved = (index, bit) == (3, 6);
                         let harmless = message.id != 7 || reserved || bit == 5;

@@ -266,7 +266,8 @@ pub(super) const FILES: &[WrongFile] = &[
     ("[node]\n[peer]\n", 2, &["write [[peer]]"]),
 ];
 
-/// Behind `[node]` and `[smtp]`. `NAMED` stands for a mailbox and its header, `POP3` for the beginning of a server.
+/// Behind `[node]` and `[smtp]`. `NAMED` stands for a mailbox and its header, `POP3` for the
+/// beginning of a server.
 pub(super) const MAIL: &[WrongFile] = &[
     ("", 2, &["smtp", "relay", "maildir", "remove"]),
     ("quota = 5", 2, &["smtp", "relay"]),

@@ -143,7 +143,8 @@ async fn who_has_not_the_key_gets_nothing_with_a_request_that_has() {
     let members = place.authority().members().unwrap();
     assert!(members.iter().all(|m| m.state == MemberState::Active));
 
-    // Alice herself is not kept from it. Whoever repeats her request afterwards has to have her key, and gets what she got.
+    // Alice herself is not kept from it. Whoever repeats her request afterwards has to have her
+    // key, and gets what she got.
     assert!(alice.ask(Some(place.dns)).await.is_ok());
     let told = place.told(&mallory.old, ring, request.as_bytes()).await;
     assert_eq!(told, None);

@@ -1,4 +1,5 @@
-//! A member whose build does not encrypt its links (feature `insecure`) gets no link with one that does, certificate or not.
+//! A member whose build does not encrypt its links (feature `insecure`) gets no link with one that
+//! does, certificate or not.
 
 use super::*;
 use crate::link::cookie::COOKIE;

@@ -224,7 +224,8 @@ fn a_lost_handshake_packet_stops_nothing() {
                             dropped += 1;
                             continue;
                         }
-                        // The first packet over a session that is new since the beginning, on which only an echo goes.
+                        // The first packet over a session that is new since the beginning, on which
+                        // only an echo goes.
                         let epoch = packet.get(5..9).map(|bytes| bytes[3]);
                         if lost == 3
                             && packet[0] == 3
@@ -379,7 +380,8 @@ fn a_packet_of_one_epoch_is_none_in_another() {
         else {
             panic!("data")
         };
-        // As it was, with the new epoch, under the new session's name, and both; also with counters that are still free.
+        // As it was, with the new epoch, under the new session's name, and both; also with counters
+        // that are still free.
         let old = Packet::parse(packet).unwrap();
         let Packet::Data {
             receiver: old_receiver,

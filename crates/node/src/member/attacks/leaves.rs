@@ -21,7 +21,8 @@ const ROUNDS: usize = 300;
 const GOING: usize = 280;
 const STAYING: usize = 20;
 
-/// Asks for a packet to be passed on until something comes back, and gives the one who has sent that.
+/// Asks for a packet to be passed on until something comes back, and gives the one who has sent
+/// that.
 async fn relayed(
     puppet: &mut Puppet,
     by: &Honest,
@@ -132,7 +133,8 @@ async fn a_router_that_joins_gets_the_leaves_that_it_is_responsible_for() {
     lima.link_to(&oslo).await;
     let (me, before) = (&oslo.certificate, &lima.certificate);
     let (me, before) = (me.ring_key().unwrap(), before.ring_key().unwrap());
-    // More than are handed over at once, but no more than before oslo notices that a puppet answers no question of the ring.
+    // More than are handed over at once, but no more than before oslo notices that a puppet answers
+    // no question of the ring.
     let (mut expected, mut stay) = (BTreeSet::new(), 0);
     let mut number = 0;
     while number < GOING + STAYING {

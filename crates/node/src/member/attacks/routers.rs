@@ -1,4 +1,5 @@
-//! Routers of which one runs and the others say what a test lets them say: how one leaves, and what becomes of one that lies.
+//! Routers of which one runs and the others say what a test lets them say: how one leaves, and what
+//! becomes of one that lies.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -103,7 +104,8 @@ impl Router {
     }
 }
 
-/// An honest router and others that have its certificate and it theirs, in one ring as far as they say.
+/// An honest router and others that have its certificate and it theirs, in one ring as far as they
+/// say.
 async fn ring(owner: &mut Owner, names: &[&str]) -> (Honest, Vec<Router>) {
     let oslo = Honest::start(owner, "oslo", DIRECT).await;
     let mut routers = Vec::new();
@@ -185,7 +187,8 @@ async fn a_router_that_tells_two_stories_is_convicted_by_a_file_and_stays_so() {
     // Nothing of the ring is asked of it any more, whatever it says.
     let mallory = &mut routers[0];
     assert!(quiet(mallory, &oslo).await);
-    // A router that starts with the file believes it, and does not begin its way into the ring there; another does not ask why.
+    // A router that starts with the file believes it, and does not begin its way into the ring
+    // there; another does not ask why.
     let files = tempfile::tempdir().unwrap();
     kept[0].keep(files.path(), &guilty.member()).unwrap();
     for (name, home, convicted) in [

@@ -95,7 +95,8 @@ async fn the_sessions_of_a_revoked_member_end_at_once() {
     let mut alice = Puppet::new(&mut owner, "alice").await;
     mallory.link_to(&oslo).await;
     alice.link_to(&oslo).await;
-    // What mallory has sealed with good keys, and an initiation that it has made, are still to be sent.
+    // What mallory has sealed with good keys, and an initiation that it has made, are still to be
+    // sent.
     mallory.say(&oslo, LinkMessage::Echo(77));
     let now = Instant::now();
     let (_, sealed) = mallory.links.poll_transmit(now).unwrap();

@@ -1,6 +1,8 @@
-//! What a router passes on for others: not more than so much each second, and each sender in turn. Sans-IO.
+//! What a router passes on for others: not more than so much each second, and each sender in turn.
+//! Sans-IO.
 //!
-//! After [`RelayQueue::handle_packet`] drain [`RelayQueue::poll_transmit`]; drain it again at [`RelayQueue::poll_timeout`].
+//! After [`RelayQueue::handle_packet`] drain [`RelayQueue::poll_transmit`]; drain it again at
+//! [`RelayQueue::poll_timeout`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -9,7 +11,8 @@ use ringway_transport::MemberId;
 
 use crate::limits::{RELAY_BURST, RELAY_QUEUE, RELAY_SENDERS};
 
-/// Pause before a packet that waits for its turn is looked at again: finer timers cost more than they bring.
+/// Pause before a packet that waits for its turn is looked at again: finer timers cost more than
+/// they bring.
 const TICK: Duration = Duration::from_millis(2);
 
 /// A packet from one member to another.
@@ -44,7 +47,8 @@ impl RelayQueue {
         }
     }
 
-    /// A packet is to be passed on. False if it is dropped: too much waits already, or nothing is passed on here.
+    /// A packet is to be passed on. False if it is dropped: too much waits already, or nothing is
+    /// passed on here.
     pub(super) fn handle_packet(&mut self, passed: Passed) -> bool {
         let Passed { from, to, packet } = passed;
         let known = self.senders.contains_key(&from);

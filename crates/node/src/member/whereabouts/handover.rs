@@ -1,5 +1,5 @@
-//! A router that gets a new predecessor hands it the HELLOs for which that is responsible now. It keeps its own as the copy that a
-//! successor has.
+//! A router that gets a new predecessor hands it the HELLOs for which that is responsible now. It
+//! keeps its own as the copy that a successor has.
 
 use std::time::Instant;
 

@@ -23,7 +23,8 @@ impl Whereabout {
         Some(Whereabout { hello, referral })
     }
 
-    /// As it is on the wire; none if it is too long or its HELLO is not good. Receipts are looked at when they are needed.
+    /// As it is on the wire; none if it is too long or its HELLO is not good. Receipts are looked
+    /// at when they are needed.
     pub(super) fn decode(bytes: &[u8]) -> Option<Whereabout> {
         if bytes.len() > WHEREABOUTS_BYTES {
             return None;
@@ -63,7 +64,8 @@ pub(super) struct KeptHellos {
 }
 
 impl KeptHellos {
-    /// Keeps a HELLO that the router `by` has brought, in the place of an older one of its member. False if it is refused.
+    /// Keeps a HELLO that the router `by` has brought, in the place of an older one of its member.
+    /// False if it is refused.
     pub(super) fn put(&mut self, now: Instant, by: MemberId, whereabout: Whereabout) -> bool {
         let hello = &whereabout.hello;
         let member = hello.member();
@@ -95,7 +97,8 @@ impl KeptHellos {
         (now < kept.since + WHEREABOUTS_TIME).then_some(&kept.whereabout)
     }
 
-    /// The first `most` after `last` that were renewed of late and that `wanted` wants, in order of their members.
+    /// The first `most` after `last` that were renewed of late and that `wanted` wants, in order of
+    /// their members.
     pub(super) fn some(
         &self,
         now: Instant,

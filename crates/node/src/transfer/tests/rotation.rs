@@ -134,7 +134,8 @@ async fn what_is_sent_to_a_member_with_another_key_goes_to_that() {
     bench.directory.set_statement(replaced_by(&bench, 3));
     bench.directory.admit(certificate.as_bytes()).unwrap();
     first.close(0, "");
-    // The peer is where it was, but has not the new key: nobody else gets the file, and it does not fail.
+    // The peer is where it was, but has not the new key: nobody else gets the file, and it does not
+    // fail.
     let state = || bench.transfers.status(&sent.id).unwrap().0;
     eventually("waits", || state().state == "waiting").await;
     let stored = State::open(bench.home.path()).unwrap();

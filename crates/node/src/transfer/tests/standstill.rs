@@ -1,4 +1,5 @@
-//! Content that stands still: it goes on where it stopped while there is room, and makes way for others.
+//! Content that stands still: it goes on where it stopped while there is room, and makes way for
+//! others.
 
 use super::*;
 use crate::limits::ACTIVE_RECEIVES_PER_MEMBER;

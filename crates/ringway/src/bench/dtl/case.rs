@@ -73,13 +73,15 @@ pub(super) enum Case {
     Beside(&'static str),
     /// So many scavengers that start one after the other.
     Late(u32),
-    /// One flow of this priority and one kernel CUBIC start together. Of the kernel: so many CUBICs and one more; below 1 its inverse.
+    /// One flow of this priority and one kernel CUBIC start together. Of the kernel: so many CUBICs
+    /// and one more; below 1 its inverse.
     Worth(f64),
     /// Two flows of priority 1.
     Equal,
     /// Flows of priorities 1, 2 and 4 from one program to one peer.
     Weights,
-    /// The same to three peers: a congestion control for each, and what the program finds out of their queues.
+    /// The same to three peers: a congestion control for each, and what the program finds out of
+    /// their queues.
     Peers,
     /// The same from three programs, which know nothing of each other.
     Apart,
@@ -155,7 +157,8 @@ pub(super) struct Times {
 impl Times {
     pub(super) fn new(cell: &Cell, quick: bool) -> Times {
         let part = if quick { 0.5 } else { 1.0 };
-        // A slow line takes longer to say the same, and windows of hundreds of packets need longer to come to their shares.
+        // A slow line takes longer to say the same, and windows of hundreds of packets need longer
+        // to come to their shares.
         let slow = if (5.0..50.0).contains(&cell.rate) {
             1.0
         } else {
@@ -438,7 +441,8 @@ fn off(watch: &mut Watch<'_>, flows: &[usize], times: Times) -> Outcome {
     ])
 }
 
-/// The greatest deviation of a share from what is due to it, as a part of that; no number if nothing arrived.
+/// The greatest deviation of a share from what is due to it, as a part of that; no number if
+/// nothing arrived.
 fn farthest(rates: &[f64], weights: &[f64]) -> f64 {
     let (all, due) = (rates.iter().sum::<f64>(), weights.iter().sum::<f64>());
     if all <= 0.0 {

@@ -11,7 +11,8 @@ pub(super) const FIGURE: f64 = 120.0;
 /// Seconds between changes, and of a run with three of them.
 const STAGE: f64 = 25.0;
 pub(super) const CHANGE: f64 = 4.0 * STAGE;
-/// A flow has to be at its new share after so many seconds, or so many round trips where they are longer.
+/// A flow has to be at its new share after so many seconds, or so many round trips where they are
+/// longer.
 const SECONDS: f64 = 2.0;
 const ROUND_TRIPS: f64 = 40.0;
 
@@ -20,7 +21,8 @@ pub(super) fn due(cell: &Cell) -> f64 {
     SECONDS.max(ROUND_TRIPS * cell.rtt_ms as f64 / 1e3)
 }
 
-/// Seconds after `from` until the mean of a second is for the first time within a quarter of what it is in the second half of the time until `to`.
+/// Seconds after `from` until the mean of a second is for the first time within a quarter of what
+/// it is in the second half of the time until `to`.
 fn settled(watch: &Watch<'_>, flow: usize, from: f64, to: f64) -> f64 {
     let usual = watch.rate(flow, f64::midpoint(from, to), to);
     let steps = ((to - from) / STEP) as u32;
@@ -110,7 +112,8 @@ pub(super) fn figure_7(watch: &mut Watch<'_>, kind: &Kind) -> Result<Outcome, Fa
     Ok(outcome)
 }
 
-/// What a change costs: packets lost, and the longest time in which nothing came, until the new share has to be there, and afterwards.
+/// What a change costs: packets lost, and the longest time in which nothing came, until the new
+/// share has to be there, and afterwards.
 pub(super) fn change(watch: &mut Watch<'_>, kind: &Kind) -> Result<Outcome, Failure> {
     let tcp = watch.start(&Kind::Tcp("cubic"))?;
     let flow = watch.start(kind)?;

@@ -96,7 +96,8 @@ impl Flow {
         })
     }
 
-    /// Starts flows of ours from one program at the sending end to the receiving end: to one peer, or each to a peer of its own, from this port on.
+    /// Starts flows of ours from one program at the sending end to the receiving end: to one peer,
+    /// or each to a peer of its own, from this port on.
     pub(super) fn start_together(
         line: &Line,
         priorities: &[f64],
@@ -219,7 +220,8 @@ impl Flow {
 }
 
 impl Drop for Flow {
-    /// Waits for its endpoints: one that outlived the line would go on sending into nothing until its connections are given up.
+    /// Waits for its endpoints: one that outlived the line would go on sending into nothing until
+    /// its connections are given up.
     fn drop(&mut self) {
         self.stop();
         let pause = Duration::from_millis(5);
@@ -304,7 +306,8 @@ fn quic(
 /// An endpoint's thread.
 type Endpoint = JoinHandle<io::Result<io::Result<()>>>;
 
-/// Starts a peer at the receiving end that counts what so many connections bring; gives where and who it is.
+/// Starts a peer at the receiving end that counts what so many connections bring; gives where and
+/// who it is.
 fn receive(
     line: &Line,
     options: &QuicOptions,
@@ -329,8 +332,9 @@ fn receive(
     Ok(((there, member), endpoint))
 }
 
-/// Connects with this congestion control from the beginning. A connection that begins with the system's own and changes keeps some
-/// of it: after BBR, Linux paces CUBIC and Reno, which it does not otherwise.
+/// Connects with this congestion control from the beginning. A connection that begins with the
+/// system's own and changes keeps some of it: after BBR, Linux paces CUBIC and Reno, which it does
+/// not otherwise.
 fn connect(there: SocketAddr, control: &str) -> io::Result<TcpStream> {
     let family = match there {
         SocketAddr::V4(_) => AddressFamily::INET,

@@ -24,8 +24,8 @@ pub(super) enum End {
     Receiver,
 }
 
-/// The line. Both namespaces go when it is dropped, or when this process ends however it does: the emulator then reads the end of
-/// its standard input.
+/// The line. Both namespaces go when it is dropped, or when this process ends however it does: the
+/// emulator then reads the end of its standard input.
 #[derive(Debug)]
 pub(super) struct Line {
     cell: Cell,
@@ -37,8 +37,8 @@ pub(super) struct Line {
 /// How long the queue on the way back is, seconds.
 const BACK: f64 = 0.1;
 
-/// In a namespace of its own: loopback, and the emulator under real-time priority, because an emulator that is late makes a line that
-/// no network has. Arguments: the emulator and its own.
+/// In a namespace of its own: loopback, and the emulator under real-time priority, because an
+/// emulator that is late makes a line that no network has. Arguments: the emulator and its own.
 const OUTER: &str = "ip link set lo up && exec chrt -f 10 \"$@\"";
 /// Behind the line: says where it is, and stays until standard input ends.
 const INNER: &str = "echo $$ $RATTAN_BASE; exec cat > /dev/null";
@@ -104,7 +104,8 @@ impl Line {
         SocketAddr::new(self.receiver, port)
     }
 
-    /// Does something at an end, on a thread that stays there: its sockets and child processes belong to that namespace.
+    /// Does something at an end, on a thread that stays there: its sockets and child processes
+    /// belong to that namespace.
     pub(super) fn at<T: Send + 'static>(
         &self,
         end: End,

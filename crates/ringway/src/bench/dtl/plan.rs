@@ -19,7 +19,8 @@ pub(super) struct Task {
     pub(super) run: u32,
 }
 
-/// As results name it: `10/20/1bdp ringway worth-4 #1`, with `quick` before the number where it is a quick look.
+/// As results name it: `10/20/1bdp ringway worth-4 #1`, with `quick` before the number where it is
+/// a quick look.
 impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Task {
@@ -108,8 +109,9 @@ fn known(words: &[String], what: &str, all: &[String]) -> Result<(), Failure> {
     })
 }
 
-/// The runs that the user wants: first one of everything, then the second of everything, so that a measurement that is broken off has
-/// the most to show. `beside` are the scavengers of the program of `--beside`.
+/// The runs that the user wants: first one of everything, then the second of everything, so that a
+/// measurement that is broken off has the most to show. `beside` are the scavengers of the program
+/// of `--beside`.
 pub(super) fn tasks(args: &DtlArgs, beside: &[String]) -> Result<Vec<Task>, Failure> {
     let ours = [
         Contender::Kernel,
@@ -181,7 +183,8 @@ pub(super) fn tasks(args: &DtlArgs, beside: &[String]) -> Result<Vec<Task>, Fail
     Ok(tasks)
 }
 
-/// In which order runs that go side by side begin: each round of all before the next, and within a round the longest first.
+/// In which order runs that go side by side begin: each round of all before the next, and within a
+/// round the longest first.
 pub(super) fn before(quick: bool, a: &Task, b: &Task) -> Ordering {
     let length = |task: &Task| Times::new(&task.cell, quick).of(task.case);
     (a.run.cmp(&b.run)).then(length(b).total_cmp(&length(a)))

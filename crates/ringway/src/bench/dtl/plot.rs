@@ -93,7 +93,8 @@ pub(super) fn draw(tasks: &[Task], runs: &Outcomes, folder: &Path) -> Result<(),
     Ok(())
 }
 
-/// Draws bars for whatever was measured: a file for each metric, with all cells, and beside each bar what it is measured against.
+/// Draws bars for whatever was measured: a file for each metric, with all cells, and beside each
+/// bar what it is measured against.
 pub(super) fn draw_figures(figures: &[Figure], folder: &Path) -> Result<(), Failure> {
     let mut metrics: Vec<&Figure> = Vec::new();
     for figure in figures {

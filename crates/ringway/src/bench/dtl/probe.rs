@@ -1,4 +1,5 @@
-//! The round trip of the line as a stranger sees it: small packets there and back, whatever the flows think of it.
+//! The round trip of the line as a stranger sees it: small packets there and back, whatever the
+//! flows think of it.
 
 use std::io;
 use std::net::UdpSocket;

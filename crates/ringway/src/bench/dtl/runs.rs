@@ -1,4 +1,5 @@
-//! What has been measured, kept in a file so that a measurement of hours can be broken off and taken up again.
+//! What has been measured, kept in a file so that a measurement of hours can be broken off and
+//! taken up again.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -38,7 +39,8 @@ struct Kept {
 }
 
 impl Runs {
-    /// Reads what a file has; without a file, nothing is kept beyond this command. `by`: the build and the emulator that measure.
+    /// Reads what a file has; without a file, nothing is kept beyond this command. `by`: the build
+    /// and the emulator that measure.
     pub(super) fn open(path: Option<&Path>, by: &str) -> Result<Runs, Failure> {
         let mut kept = Kept {
             file: None,
@@ -82,7 +84,8 @@ impl Runs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many runs the file has of another build or emulator: their figures are not those of this one.
+    /// How many runs the file has of another build or emulator: their figures are not those of this
+    /// one.
     pub(super) fn foreign(&self) -> usize {
         self.kept().foreign
     }
@@ -91,7 +94,8 @@ impl Runs {
         self.kept().outcomes.contains_key(&task.to_string())
     }
 
-    /// Keeps what a run came to. What is no number (no probe came, nothing arrived) is no figure, and could not be read again.
+    /// Keeps what a run came to. What is no number (no probe came, nothing arrived) is no figure,
+    /// and could not be read again.
     pub(super) fn keep(&self, task: &Task, mut outcome: Outcome) -> Result<(), Failure> {
         outcome.values.retain(|_, value| value.is_finite());
         let mut kept = self.kept();
@@ -161,7 +165,8 @@ mod tests {
         assert!(Runs::open(Some(&path), "one").is_err());
     }
 
-    /// Else a command that continues would show other figures than the one that measured, by the last of sixteen digits.
+    /// Else a command that continues would show other figures than the one that measured, by the
+    /// last of sixteen digits.
     #[test]
     fn what_is_read_is_to_the_last_bit_what_was_written() {
         let folder = tempfile::tempdir().unwrap();

@@ -162,7 +162,8 @@ impl<'a> Watch<'a> {
             .collect()
     }
 
-    /// The longest time between two times in which nothing of a flow arrived, to the tenth of a second.
+    /// The longest time between two times in which nothing of a flow arrived, to the tenth of a
+    /// second.
     pub(super) fn silence(&self, flow: usize, from: f64, to: f64) -> f64 {
         let steps = ((to - from) / STEP).round() as u32;
         let mut longest = 0;
@@ -185,8 +186,8 @@ impl<'a> Watch<'a> {
             .collect()
     }
 
-    /// Delays above the line's own of the probes between two times, milliseconds: the longest time a packet waited in the queue, sorted.
-    /// None if no probe has told the line's own.
+    /// Delays above the line's own of the probes between two times, milliseconds: the longest time
+    /// a packet waited in the queue, sorted. None if no probe has told the line's own.
     pub(super) fn queueing(&self, from: f64, to: f64) -> Vec<f64> {
         let idle = self.probe.between(0.0, 0.5);
         let Some(base) = idle.iter().map(|sample| sample.1).reduce(f64::min) else {
@@ -208,7 +209,8 @@ impl<'a> Watch<'a> {
         })
     }
 
-    /// Packets sent and lost by some flows of ours, or of the QUIC stack's, so far; `None` if one of them does not tell.
+    /// Packets sent and lost by some flows of ours, or of the QUIC stack's, so far; `None` if one
+    /// of them does not tell.
     pub(super) fn packets(&self, flows: &[usize]) -> Option<Packets> {
         let mut packets = Packets::default();
         for flow in flows {

@@ -24,9 +24,9 @@ use crate::failure::Failure;
 
 pub(super) const SERVER: &str = "198.51.100.9";
 
-/// The numbers of the queues whose packets are all accepted. The first has segments without data, and is looked at
-/// first, so that handshakes do not wait, as the gateway does it: a sender that has once seen a short way across sends large
-/// pieces.
+/// The numbers of the queues whose packets are all accepted. The first has segments without data,
+/// and is looked at first, so that handshakes do not wait, as the gateway does it: a sender that
+/// has once seen a short way across sends large pieces.
 const SMALL: u16 = 7_300;
 const ACCEPTED: u16 = 7_301;
 
@@ -89,8 +89,8 @@ impl Border {
             &["ip", "route", "add", "default", "via", "198.51.100.1"],
         )?;
         border.inside(Side::Gateway, &["sysctl", "-qw", "net.ipv4.ip_forward=1"])?;
-        // Tens of thousands of short connections a second would fill its table within seconds. Older kernels have no such bound
-        // for a namespace.
+        // Tens of thousands of short connections a second would fill its table within seconds.
+        // Older kernels have no such bound for a namespace.
         for state in ["time_wait", "close", "close_wait", "last_ack", "fin_wait"] {
             let bound = format!("net.netfilter.nf_conntrack_tcp_timeout_{state}=2");
             border
@@ -100,8 +100,8 @@ impl Border {
         Ok(border)
     }
 
-    /// Whether packets travel joined, as far as the cables of these namespaces join them. False: they cannot be told to do
-    /// without, because ethtool is not there.
+    /// Whether packets travel joined, as far as the cables of these namespaces join them. False:
+    /// they cannot be told to do without, because ethtool is not there.
     pub(super) fn offload(&self, offloads: Offloads) -> Result<bool, Failure> {
         let version = Command::new("ethtool").arg("--version").output();
         if version.is_err() {
@@ -199,7 +199,8 @@ impl Border {
         })
     }
 
-    /// A proxy that takes all connections to the port of files, and address translation for the others.
+    /// A proxy that takes all connections to the port of files, and address translation for the
+    /// others.
     pub(super) fn proxy(&self, clamd: Option<&Path>) -> Result<Option<Running>, Failure> {
         let mut running = self.translate()?;
         running.proxy = Proxy::start(self, clamd)?;
@@ -216,7 +217,8 @@ impl Border {
         Ok(Some(running))
     }
 
-    /// Every packet is queued and accepted, and nothing else, with address translation: what the queue alone costs.
+    /// Every packet is queued and accepted, and nothing else, with address translation: what the
+    /// queue alone costs.
     pub(super) fn accept(&self) -> Result<Running, Failure> {
         let mut running = self.translate()?;
         let over = Arc::new(AtomicBool::new(false));
@@ -239,8 +241,8 @@ impl Border {
         Ok(running)
     }
 
-    /// Suricata asked about every packet of connections of which it has not seen enough, with address translation. `None`: it is
-    /// not installed.
+    /// Suricata asked about every packet of connections of which it has not seen enough, with
+    /// address translation. `None`: it is not installed.
     pub(super) fn suricata(&self) -> Result<Option<Running>, Failure> {
         let mut running = self.translate()?;
         running.suricata = Suricata::start(self)?;
@@ -371,7 +373,8 @@ impl Running {
         self.gateway.as_ref().map(Child::id)
     }
 
-    /// Processor time of the gateway's process, or Suricata's: all threads, and those of its queues. Nothing where there is none.
+    /// Processor time of the gateway's process, or Suricata's: all threads, and those of its
+    /// queues. Nothing where there is none.
     pub(super) fn processor_time(&self) -> Result<[Duration; 2], Failure> {
         let (mut all, mut queues) = (0_u64, 0_u64);
         let suricata = self.suricata.as_ref().map(Suricata::process);

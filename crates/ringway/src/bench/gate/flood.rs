@@ -1,9 +1,9 @@
-//! A flood of calls like a blocked one: how many the connection cache drops in a second, and what each costs, beside a drop by a
-//! program behind NFQUEUE.
+//! A flood of calls like a blocked one: how many the connection cache drops in a second, and what
+//! each costs, beside a drop by a program behind NFQUEUE.
 //!
-//! One thread sends SYNs from a core of its own. These cables hand a packet over on the core that sends it, so what the kernel
-//! does with it is that thread's processor time. What the same packets cost that are addressed to no machine is the sending's,
-//! and is taken off.
+//! One thread sends SYNs from a core of its own. These cables hand a packet over on the core that
+//! sends it, so what the kernel does with it is that thread's processor time. What the same packets
+//! cost that are addressed to no machine is the sending's, and is taken off.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddrV4;
@@ -51,13 +51,15 @@ const MOST: u64 = 100_000_000;
 const LONGEST: Duration = Duration::from_secs(30);
 /// How many calls it may take until the service is blocked.
 const CALLS: usize = 20;
-/// Of the packets that are sent the in-kernel cache has to drop so many, or something else is measured.
+/// Of the packets that are sent the in-kernel cache has to drop so many, or something else is
+/// measured.
 const DROPPED: f64 = 0.98;
 
 /// Who drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Middle {
-    /// The gateway's kernel, because the frames are addressed to another machine: nothing is cheaper.
+    /// The gateway's kernel, because the frames are addressed to another machine: nothing is
+    /// cheaper.
     Nobody,
     /// A program that is handed each packet, and drops it.
     Queue,
@@ -147,8 +149,8 @@ pub(super) fn measure(
     };
     let mut figures = Vec::new();
     for pace in [Pace::AtOnce, Pace::Steady] {
-        // What is sent and not dropped by a program was spent on as well: only at a pace that all keep up with is a drop's cost
-        // told.
+        // What is sent and not dropped by a program was spent on as well: only at a pace that all
+        // keep up with is a drop's cost told.
         let dropped = |run: &Flooded| run.dropped / run.seconds;
         // On a machine that others use as well.
         let busy = |run: &Flooded| run.dropped / run.busy;
@@ -267,7 +269,8 @@ fn set_up(
 /// Calls until the service is blocked.
 fn block(border: &Border) -> Result<(), Failure> {
     let calling = border.at(Side::Client, || {
-        // A call that is dropped gets no answer; one that is taken gets as far as being blocked for what it says.
+        // A call that is dropped gets no answer; one that is taken gets as far as being blocked for
+        // what it says.
         (0..CALLS).any(|_| {
             storm::attempt(PORT).is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)
         })
@@ -328,8 +331,9 @@ fn send(pace: Pace, time: Duration) -> io::Result<Duration> {
     Ok(spent::thread().saturating_sub(before))
 }
 
-/// Lets the client's kernel copy each call on its way, because to send one by a call of the system costs more than to drop it:
-/// two copies of each, of each of those, and of each of those again, after which the kernel copies no more.
+/// Lets the client's kernel copy each call on its way, because to send one by a call of the system
+/// costs more than to drop it: two copies of each, of each of those, and of each of those again,
+/// after which the kernel copies no more.
 fn multiply(border: &Border) -> Result<(), Failure> {
     let copy = format!("ip daddr {SERVER} tcp dport {PORT} dup to \"eth0\"");
     let chain = "type filter hook egress device \"eth0\" priority 0;";

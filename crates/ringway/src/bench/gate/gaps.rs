@@ -22,7 +22,8 @@ use crate::output::Output;
 /// Bytes of the file, as in the paper.
 const LENGTH: u64 = 300_000_000;
 const PORT: u16 = 80;
-/// For how long the file is waited for where nothing is lost at random: all of it comes, and what a transfer begins with is a small part of its time.
+/// For how long the file is waited for where nothing is lost at random: all of it comes, and what a
+/// transfer begins with is a small part of its time.
 const WHOLE: Duration = Duration::from_secs(120);
 /// Per cent of the server's packets that are lost: the paper's range.
 const LOSSES: [u32; 4] = [0, 1, 3, 5];
@@ -32,8 +33,8 @@ const ROUND_TRIPS: [u32; 3] = [10, 50, 100];
 const RATE: u32 = 200;
 /// Bytes of its queue: 100 ms of it.
 const QUEUE: u32 = 2_500_000;
-/// Behind the line: says where it is, and stays until standard input ends. What one connection has learned of the line is not
-/// handed to the next one, or they would not be alike.
+/// Behind the line: says where it is, and stays until standard input ends. What one connection has
+/// learned of the line is not handed to the next one, or they would not be alike.
 const BEHIND: &str = "sysctl -qw net.ipv4.tcp_no_metrics_save=1; ip -4 -o addr show scope global | { read -r number name family address rest; echo $$ ${address%/*}; }; exec cat > /dev/null";
 
 /// Who is in the middle.
@@ -166,7 +167,8 @@ fn load(border: &Border, server: SocketAddr, time: Duration) -> Result<f64, Fail
         .map_err(Failure::failed)
 }
 
-/// A line from the server's namespace to one behind it, emulated by `rattan`, and a server of one file there.
+/// A line from the server's namespace to one behind it, emulated by `rattan`, and a server of one
+/// file there.
 #[derive(Debug)]
 struct Line {
     emulator: Child,

@@ -1,4 +1,5 @@
-//! The papers' ladder: plain forwarding, forwarding with address translation, and what each further step of the gateway costs.
+//! The papers' ladder: plain forwarding, forwarding with address translation, and what each further
+//! step of the gateway costs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,7 +23,8 @@ pub(super) enum Setup {
     Accept,
     /// A gateway with this policy, beside address translation.
     Gateway(&'static str),
-    /// A gateway with so many rules that name applications, none of which comes, beside address translation.
+    /// A gateway with so many rules that name applications, none of which comes, beside address
+    /// translation.
     Naming(usize),
     /// A gateway that asks YARA rules in place of clamd, beside address translation.
     Rules,
@@ -283,7 +285,8 @@ struct Runs {
 /// How many called, and what is told of it, in which unit.
 type CalledPart = (usize, &'static str, &'static str, fn(&Called) -> f64);
 
-/// Throughput of each configuration, what a gateway spends on files, and how many connections it takes.
+/// Throughput of each configuration, what a gateway spends on files, and how many connections it
+/// takes.
 fn figures(crossings: &[Crossing], runs: &Runs) -> Vec<Figure> {
     let of = |name: &str, kind: Kind, part: &dyn Fn(&Loaded) -> f64| -> Vec<f64> {
         let same = runs.loaded.iter();

@@ -1,4 +1,5 @@
-//! What crosses the border: files over HTTP, each on a connection of its own, chat, and connections that only send.
+//! What crosses the border: files over HTTP, each on a connection of its own, chat, and connections
+//! that only send.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +15,8 @@ use crate::failure::Failure;
 /// Bytes of a file, as in the papers.
 const FILE: usize = 2_000_000;
 const FILES: u16 = 80;
-/// The file that every scanner takes for a virus (eicar.org), in two parts: scanners of this program would find it whole.
+/// The file that every scanner takes for a virus (eicar.org), in two parts: scanners of this
+/// program would find it whole.
 const TEST_VIRUS: [&str; 2] = [
     "X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR-STANDARD-",
     "ANTIVIRUS-TEST-FILE!$H+H*",
@@ -43,7 +45,8 @@ impl Kind {
     }
 }
 
-/// Bytes of which files are made, at least; they repeat after so many, which is more than any scanner looks at once.
+/// Bytes of which files are made, at least; they repeat after so many, which is more than any
+/// scanner looks at once.
 const PATTERN: usize = 1_048_576;
 
 /// The servers; they end with the program.
@@ -259,7 +262,8 @@ fn echo(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// Bytes without a pattern, the same in each run: files of one byte over and over are easier for scanners than others.
+/// Bytes without a pattern, the same in each run: files of one byte over and over are easier for
+/// scanners than others.
 pub(super) fn pattern() -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     std::iter::repeat_with(|| {

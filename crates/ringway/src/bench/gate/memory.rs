@@ -1,4 +1,5 @@
-//! Memory of a flow: what a process grows by for many of them, as they are undecided, decided, or followed.
+//! Memory of a flow: what a process grows by for many of them, as they are undecided, decided, or
+//! followed.
 
 use std::process::Command;
 use std::str::FromStr;
@@ -86,7 +87,8 @@ impl FromStr for Held {
     }
 }
 
-/// Measures each in a process of its own: memory that was given back would be used again, and not be seen.
+/// Measures each in a process of its own: memory that was given back would be used again, and not
+/// be seen.
 pub(super) fn measure(output: Output, quick: bool) -> Result<Vec<Figure>, Failure> {
     let mut cells: Vec<Held> = Vec::new();
     for state in STATES {

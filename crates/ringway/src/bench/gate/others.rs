@@ -1,4 +1,5 @@
-//! Everybody else's traffic while files are scanned, as a share of what it is beside the same files behind NAT alone.
+//! Everybody else's traffic while files are scanned, as a share of what it is beside the same files
+//! behind NAT alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! Pages that are loaded over a connection of their own each: what a gateway costs those who call often.
+//! Pages that are loaded over a connection of their own each: what a gateway costs those who call
+//! often.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -13,14 +14,16 @@ use crate::failure::Failure;
 /// How many call at once.
 pub(super) const CALLERS: usize = 32;
 
-/// As long as a call takes at least of which a packet was lost: TCP says its first words again after a second.
+/// As long as a call takes at least of which a packet was lost: TCP says its first words again
+/// after a second.
 const LATE: Duration = Duration::from_secs(1);
 /// Where pages are served, another port of the web.
 const PORT: u16 = 8_080;
 /// Bytes of one.
 const BYTES: usize = 1_000;
 
-/// Serves pages, cut from these bytes, by threads that are there already: to start one takes longer than what is measured.
+/// Serves pages, cut from these bytes, by threads that are there already: to start one takes longer
+/// than what is measured.
 pub(super) fn serve(border: &Border, bytes: &[u8]) -> Result<(), Failure> {
     let bound = border
         .at(Side::Server, || TcpListener::bind((SERVER, PORT)))
@@ -54,7 +57,8 @@ pub(super) struct Called {
     pub(super) rate: f64,
     /// How long half of them took, in µs.
     pub(super) median: f64,
-    /// Those that took [`LATE`] or longer, or failed, also of the beginning that does not count otherwise.
+    /// Those that took [`LATE`] or longer, or failed, also of the beginning that does not count
+    /// otherwise.
     pub(super) late: f64,
 }
 

@@ -1,5 +1,6 @@
-//! The papers' figures of the gateway, of what has been measured: throughput and processor time of the ladder (Figures 7 and 8),
-//! what the connection cache is worth (Figure 9), and transfers with fast pass (Figure 10).
+//! The papers' figures of the gateway, of what has been measured: throughput and processor time of
+//! the ladder (Figures 7 and 8), what the connection cache is worth (Figure 9), and transfers with
+//! fast pass (Figure 10).
 
 use std::path::Path;
 

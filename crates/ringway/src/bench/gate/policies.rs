@@ -17,10 +17,11 @@ pub(super) const SCAN: &str = "[[rule]]\nname = \"n\"\napp = \"http\"\nfile_name
     [[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\naudit = true\nfailure = \"closed\"\n\
     [[rule]]\nname = \"k\"\napp = \"irc\"\nkeyword = \"forbidden\"\naction = \"block\"\n";
 
-/// Applications that these loads have, or that carry their names: rules on them would manage the load itself.
+/// Applications that these loads have, or that carry their names: rules on them would manage the
+/// load itself.
 const CARRIERS: [&str; 6] = ["http", "tls", "quic", "dns", "mdns", "llmnr"];
-/// Any 64 bytes may be its obfuscated opening, so that under a rule on it the kernel has to ask about nearly every connection. It
-/// has a policy of its own.
+/// Any 64 bytes may be its obfuscated opening, so that under a rule on it the kernel has to ask
+/// about nearly every connection. It has a policy of its own.
 const OPAQUE: &str = "telegram";
 pub(super) const ON_OPAQUE: &str =
     "[[rule]]\nname = \"t\"\napp = \"telegram\"\naction = \"block\"\n";
@@ -32,7 +33,8 @@ const CONDITIONS: usize = 10;
 pub(super) const FEW: usize = NAMED;
 pub(super) const MANY: usize = NAMED * CONDITIONS;
 
-/// So many rules, each of which names an application and one more condition; none of them is met here.
+/// So many rules, each of which names an application and one more condition; none of them is met
+/// here.
 pub(super) fn naming(rules: usize) -> String {
     let known = SignatureSet::built_in();
     let applications = known.signatures().iter();
@@ -51,7 +53,8 @@ pub(super) fn naming(rules: usize) -> String {
     text
 }
 
-/// What else a rule asks for, and what it does: another condition for each rule of one application, and for neighbours.
+/// What else a rule asks for, and what it does: another condition for each rule of one application,
+/// and for neighbours.
 fn condition(number: usize) -> (String, &'static str) {
     let port = number.saturating_mul(100).saturating_add(10_000);
     match number.saturating_add(number / NAMED) % CONDITIONS {

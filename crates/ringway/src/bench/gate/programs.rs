@@ -1,8 +1,9 @@
-//! What a packet costs on either path, beside NAT; and of the in-kernel path each program, by the kernel's own count, and the
-//! memory of its maps.
+//! What a packet costs on either path, beside NAT; and of the in-kernel path each program, by the
+//! kernel's own count, and the memory of its maps.
 //!
-//! Clients and servers are threads of this process, and what the kernel does with their packets is counted as theirs: the
-//! difference to NAT is the gateway's. `stages` tells where in user space its part goes.
+//! Clients and servers are threads of this process, and what the kernel does with their packets is
+//! counted as theirs: the difference to NAT is the gateway's. `stages` tells where in user space
+//! its part goes.
 
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::unix::fs::MetadataExt as _;

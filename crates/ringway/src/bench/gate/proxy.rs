@@ -1,4 +1,5 @@
-//! A proxy that takes connections by redirection of their port: squid, alone or with a scan of each answer by clamd, over ICAP.
+//! A proxy that takes connections by redirection of their port: squid, alone or with a scan of each
+//! answer by clamd, over ICAP.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -32,8 +33,8 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// Starts it in the gateway; with `clamd` each answer is scanned before its receiver has all of it. `None`: it is not
-    /// installed.
+    /// Starts it in the gateway; with `clamd` each answer is scanned before its receiver has all of
+    /// it. `None`: it is not installed.
     pub(super) fn start(border: &Border, clamd: Option<&Path>) -> Result<Option<Proxy>, Failure> {
         let modules = modules();
         if !is_there("/usr/sbin/squid", &["-v"]) || (clamd.is_some() && modules.is_none()) {
@@ -156,7 +157,8 @@ fn wait_for(border: &Border, port: u16) -> Result<(), Failure> {
     }
 }
 
-/// Names of files are looked at, and each answer written down, as the gateway's own configuration does; nothing is stored.
+/// Names of files are looked at, and each answer written down, as the gateway's own configuration
+/// does; nothing is stored.
 fn configuration(folder: &Path, scans: bool) -> String {
     let folder = folder.display();
     let scan = if scans {

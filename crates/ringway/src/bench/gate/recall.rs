@@ -1,4 +1,5 @@
-//! Which peer-to-peer flows are found, beside nDPI: recall and precision on captures whose flows are known, and packets a second.
+//! Which peer-to-peer flows are found, beside nDPI: recall and precision on captures whose flows
+//! are known, and packets a second.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -241,7 +242,8 @@ fn theirs(files: &[PathBuf], folder: &Path) -> Result<Flows, Failure> {
         command.status().map_err(Failure::failed)?;
         let text = std::fs::read(&table).unwrap_or_default();
         for line in String::from_utf8_lossy(&text).lines() {
-            // flow_id,protocol,first_seen,last_seen,duration,src_ip,src_port,dst_ip,dst_port,ndpi_proto_num,ndpi_proto,…
+            // flow_id,protocol,first_seen,last_seen,duration,src_ip,src_port,dst_ip,dst_port,
+            // ndpi_proto_num,ndpi_proto,…
             let mut fields = line.split(',').skip(1);
             let l4 = match fields.next() {
                 Some("6") => "tcp",
@@ -261,7 +263,8 @@ fn theirs(files: &[PathBuf], folder: &Path) -> Result<Flows, Failure> {
     Ok(flows)
 }
 
-/// Packets for each second of processor time, whole programs, each less what it needs for a capture of one packet.
+/// Packets for each second of processor time, whole programs, each less what it needs for a capture
+/// of one packet.
 fn speed(output: Output, folder: &Path, rounds: usize) -> Result<Vec<Figure>, Failure> {
     let (large, small) = (folder.join("large.pcap"), folder.join("small.pcap"));
     let (packets, one) = (mixed(FLOWS), mixed(1));
@@ -310,7 +313,8 @@ fn speed(output: Output, folder: &Path, rounds: usize) -> Result<Vec<Figure>, Fa
 /// Processor time of children that have ended.
 fn children() -> Result<Duration, Failure> {
     let text = std::fs::read_to_string("/proc/self/stat").map_err(Failure::failed)?;
-    // Behind the name, which may contain anything: cutime and cstime are the 14th and 15th field, in hundredths of a second.
+    // Behind the name, which may contain anything: cutime and cstime are the 14th and 15th field,
+    // in hundredths of a second.
     let behind = text.rsplit_once(')').map_or("", |(_, behind)| behind);
     let fields = behind.split_whitespace().skip(13).take(2);
     let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();

@@ -21,7 +21,8 @@ fn clock(clock: rustix::time::ClockId) -> Duration {
     Duration::new(seconds, u32::try_from(times.tv_nsec).unwrap_or(0))
 }
 
-/// Processor time of the kernel's own threads for packets: what it did outside of the threads that brought them.
+/// Processor time of the kernel's own threads for packets: what it did outside of the threads that
+/// brought them.
 pub(super) fn softirq_threads() -> Result<Duration, Failure> {
     let mut spent = 0_u64;
     for process in std::fs::read_dir("/proc").map_err(Failure::failed)? {
@@ -38,10 +39,12 @@ pub(super) fn softirq_threads() -> Result<Duration, Failure> {
     Ok(Duration::from_nanos(spent))
 }
 
-/// Time in software interrupts of the whole machine, in whoever's name; sampled by the clock's ticks.
+/// Time in software interrupts of the whole machine, in whoever's name; sampled by the clock's
+/// ticks.
 pub(super) fn softirqs() -> Result<Duration, Failure> {
     let text = std::fs::read_to_string("/proc/stat").map_err(Failure::failed)?;
-    // The first line is that of all processors: its name, and the seventh number, in hundredths of a second.
+    // The first line is that of all processors: its name, and the seventh number, in hundredths of
+    // a second.
     let line = text.lines().next().unwrap_or_default();
     let ticks = line.split_whitespace().nth(7);
     let ticks = ticks
@@ -50,7 +53,8 @@ pub(super) fn softirqs() -> Result<Duration, Failure> {
     Ok(Duration::from_millis(ticks.saturating_mul(10)))
 }
 
-/// What has come to the gateway from the client and gone to it: bytes, with their headers, and packets.
+/// What has come to the gateway from the client and gone to it: bytes, with their headers, and
+/// packets.
 pub(super) fn crossed(border: &Border) -> Result<[u64; 2], Failure> {
     let [[bytes_in, packets_in], [bytes_out, packets_out]] = at_the_client(border)?;
     Ok([

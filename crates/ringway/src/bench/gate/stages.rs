@@ -1,7 +1,9 @@
-//! Where the time of one packet goes: the stages of the papers' tables, each alone over the same packets, beside all of them.
+//! Where the time of one packet goes: the stages of the papers' tables, each alone over the same
+//! packets, beside all of them.
 //!
-//! The stages between queue and verdict are called by themselves, from memory, so that the gateway carries no clocks. What the
-//! kernel's queue costs is measured on the queue itself, with a loop that accepts all packets.
+//! The stages between queue and verdict are called by themselves, from memory, so that the gateway
+//! carries no clocks. What the kernel's queue costs is measured on the queue itself, with a loop
+//! that accepts all packets.
 
 use std::hint::black_box;
 use std::io;
@@ -188,7 +190,8 @@ fn of_load(load: &Load, clamd: Option<&Path>, rounds: usize) -> Result<Vec<Figur
     Ok(figures.collect())
 }
 
-/// ns of processor time for each of so many packets: of some passes the fastest, which others on this machine disturbed least.
+/// ns of processor time for each of so many packets: of some passes the fastest, which others on
+/// this machine disturbed least.
 fn each(count: usize, mut work: impl FnMut()) -> f64 {
     let passes = (0..PASSES).map(|_| {
         let began = spent::thread();
@@ -313,7 +316,8 @@ struct Passed {
     jobs: Vec<ScanJob>,
 }
 
-/// The whole gateway but for its queue, with a scanner that finds everything clean at once. Of some passes the fastest.
+/// The whole gateway but for its queue, with a scanner that finds everything clean at once. Of some
+/// passes the fastest.
 fn whole(
     load: &Load,
     count: usize,

@@ -1,7 +1,8 @@
 //! What a storm of reconnections costs the gateway, with and without the connection cache.
 //!
-//! The papers' observation: a peer-to-peer program that is blocked dials again at once, from another port. Each caller here dials,
-//! says the first words of BitTorrent, and dials again as soon as it is refused or has heard nothing for a moment.
+//! The papers' observation: a peer-to-peer program that is blocked dials again at once, from
+//! another port. Each caller here dials, says the first words of BitTorrent, and dials again as
+//! soon as it is refused or has heard nothing for a moment.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,12 +22,14 @@ use crate::output::Output;
 const PORT: u16 = 6_881;
 /// Callers that dial at once.
 pub(super) const CALLERS: usize = 64;
-/// How long a caller waits for an answer. The kernel's own client would send its SYN again after a second.
+/// How long a caller waits for an answer. The kernel's own client would send its SYN again after a
+/// second.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// Time between the attempts of a caller that keeps to a pace.
 const PACE: Duration = Duration::from_millis(25);
 const WARM: Duration = Duration::from_millis(500);
-/// What others do meanwhile. What iperf3 sends by eight connections on two cores differs twofold from run to run, whoever is in the middle.
+/// What others do meanwhile. What iperf3 sends by eight connections on two cores differs twofold
+/// from run to run, whoever is in the middle.
 const OTHERS: Kind = Kind::Files(8);
 
 /// Who is in the middle.
@@ -45,7 +48,8 @@ impl Middle {
         std::iter::once(Self::Nobody).chain(ways).collect()
     }
 
-    /// What it is compared with: the same path without the cache; the first one where nobody is in the middle.
+    /// What it is compared with: the same path without the cache; the first one where nobody is in
+    /// the middle.
     fn without(self, all: &[Middle]) -> Middle {
         match self {
             Self::Nobody => all.get(1).copied().unwrap_or(self),

@@ -1,4 +1,5 @@
-//! Suricata between client and server: another program that looks at what crosses a border and drops what its rules name.
+//! Suricata between client and server: another program that looks at what crosses a border and
+//! drops what its rules name.
 
 use std::fmt::Write as _;
 use std::io;
@@ -19,7 +20,8 @@ const SURICATA: &str = "/usr/bin/suricata";
 const START: Duration = Duration::from_secs(60);
 /// What it writes once it reads its queue.
 const STARTED: &str = "Engine started";
-/// What messages of applications like those that Ringway's rules name begin with, in its own form: peer-to-peer and chat.
+/// What messages of applications like those that Ringway's rules name begin with, in its own form:
+/// peer-to-peer and chat.
 const BEGINNINGS: [(&str, &str); 20] = [
     ("tcp", "|13|BitTorrent protocol"),
     ("udp", "d1|3a|ad2|3a|id20|3a|"),
@@ -105,8 +107,9 @@ impl Drop for Suricata {
     }
 }
 
-/// As its documentation has it for a queue, with what makes it fast: it looks no further than a megabyte into a stream, and
-/// leaves what it has seen enough of to the kernel, by a mark. It writes down what it drops, and nothing else.
+/// As its documentation has it for a queue, with what makes it fast: it looks no further than a
+/// megabyte into a stream, and leaves what it has seen enough of to the kernel, by a mark. It
+/// writes down what it drops, and nothing else.
 fn configuration(folder: &std::path::Path) -> String {
     let folder = folder.display();
     format!(

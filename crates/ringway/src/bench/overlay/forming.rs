@@ -17,7 +17,8 @@ const SIZES: [usize; 2] = [60, 255];
 /// Lookups in each, if nobody asks for another number.
 const LOOKUPS: usize = 1_000;
 
-/// Time between the moment at which the ring has settled and the first lookup: fingers are looked up for the first time.
+/// Time between the moment at which the ring has settled and the first lookup: fingers are looked
+/// up for the first time.
 const BEFORE: Duration = Duration::from_secs(60);
 
 /// Routers that come at the same moment.

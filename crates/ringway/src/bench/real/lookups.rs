@@ -21,16 +21,19 @@ use crate::output::Output;
 pub(super) const SEED: u64 = 1;
 
 /// Time between the beginnings of two lookups.
-/// Source: lookups for which connections have to be made first take some 0.2 s of processor time in all members together, and two cores are to keep up;
-/// closer ones would measure how they wait for each other.
+/// Source: lookups for which connections have to be made first take some 0.2 s of processor time in
+/// all members together, and two cores are to keep up; closer ones would measure how they wait for
+/// each other.
 pub(super) const PACE: Duration = Duration::from_millis(250);
 
-/// Time after which a ring that has formed is at rest. A quick look does without: it sees the links that forming made as well.
-/// Source: those that nobody uses are closed after a minute, those that the other side still wanted a minute later.
+/// Time after which a ring that has formed is at rest. A quick look does without: it sees the links
+/// that forming made as well. Source: those that nobody uses are closed after a minute, those that
+/// the other side still wanted a minute later.
 pub(super) const RESTING: Duration = Duration::from_secs(125);
 
 /// Time over which a ring at rest is watched, but for a quick look.
-/// Source: each router asks for four fingers in it, every second one makes an audit, and DNS is asked twelve times.
+/// Source: each router asks for four fingers in it, every second one makes an audit, and DNS is
+/// asked twelve times.
 const WATCHED: Duration = Duration::from_secs(60);
 
 /// Time over which a quick look watches.
@@ -54,7 +57,8 @@ pub(super) struct Looked {
 }
 
 impl Looked {
-    /// Without what a lookup costs beyond rest if routers have fallen silent: those no longer cost what they did at rest.
+    /// Without what a lookup costs beyond rest if routers have fallen silent: those no longer cost
+    /// what they did at rest.
     pub(super) fn figures(&self, case: &str, job: Job) -> Vec<Figure> {
         let figure = |metric, unit, value| Figure::new("overlay", case, metric, unit, &[value]);
         let mut figures = vec![
@@ -217,7 +221,8 @@ fn looked(ended: &[Ended], spent: Spent) -> Looked {
     }
 }
 
-/// Lookups among traitors that name each other only: the daemon cannot lie, so the members are those of the simulator.
+/// Lookups among traitors that name each other only: the daemon cannot lie, so the members are
+/// those of the simulator.
 pub(super) fn among_liars(job: Job, share: f64) -> Result<Vec<Figure>, Failure> {
     let outcome: Outcome = attack(&Attack {
         behaviour: Some(Behaviour::Collude),

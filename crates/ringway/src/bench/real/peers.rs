@@ -1,7 +1,9 @@
-//! The same lookups by another overlay: a program of its own, so that nobody has to build it who does not compare.
+//! The same lookups by another overlay: a program of its own, so that nobody has to build it who
+//! does not compare.
 //!
-//! `PROGRAM list` prints a name a line, `PROGRAM list attacked` those that are to be measured among traitors. `PROGRAM NAME NODES LOOKUPS PACE_MS SEED [silent|lying PERCENT]` measures and prints one JSON
-//! object.
+//! `PROGRAM list` prints a name a line, `PROGRAM list attacked` those that are to be measured among
+//! traitors. `PROGRAM NAME NODES LOOKUPS PACE_MS SEED [silent|lying PERCENT]` measures and prints
+//! one JSON object.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,7 +66,8 @@ impl Kind {
 }
 
 impl Peers {
-    /// Asks the program what it has; none if it is no such program but, say, another build of this one.
+    /// Asks the program what it has; none if it is no such program but, say, another build of this
+    /// one.
     pub(super) fn new(program: &Path) -> Option<Peers> {
         let list = |arguments: &[&str]| {
             let done = Command::new(program).args(arguments).output().ok()?;
@@ -119,7 +122,8 @@ impl Peers {
 }
 
 impl Peers {
-    /// A figure of Ringway's, measured against that of the first overlay that is also measured among traitors.
+    /// A figure of Ringway's, measured against that of the first overlay that is also measured
+    /// among traitors.
     pub(super) fn beside(&self, own: Figure, others: &[Figure]) -> Figure {
         let (Some(name), Some((job, _))) =
             (self.attacked.first(), own.case.split_once(", ringway"))

@@ -92,7 +92,8 @@ impl Game {
         packets.last = Some(now);
     }
 
-    /// Has `sender` send `count` packets to the router `to` as fast as the ring takes them; packets a second between the first and the last.
+    /// Has `sender` send `count` packets to the router `to` as fast as the ring takes them; packets
+    /// a second between the first and the last.
     pub(super) async fn packets(&self, sender: &RingSender, to: &str, count: usize) -> Option<f64> {
         let counted = || *self.packets.lock().unwrap_or_else(PoisonError::into_inner);
         *self.packets.lock().unwrap_or_else(PoisonError::into_inner) = Packets::default();

@@ -27,7 +27,8 @@ const DOMAIN: &str = "bench.ring.example";
 /// Time after which those who start know their groups and fingers.
 const FILLING: Duration = Duration::from_secs(30);
 
-/// Pause between the starts of two routers: those that start all at once have so much to ask each other that two cores are busy for half a minute.
+/// Pause between the starts of two routers: those that start all at once have so much to ask each
+/// other that two cores are busy for half a minute.
 const START_PAUSE: Duration = Duration::from_millis(150);
 
 /// How often a ring is founded at most, because another program has one of its ports.
@@ -66,19 +67,21 @@ pub(super) struct Ring {
     pub(super) members: Vec<Member>,
     /// Time from the first router's start until each knew its neighbours.
     pub(super) formed: Duration,
-    /// As many as there are cores, with one thread each: a router stays on its thread, as one that is a process would.
+    /// As many as there are cores, with one thread each: a router stays on its thread, as one that
+    /// is a process would.
     threads: Vec<Runtime>,
     /// That of whoever asks the routers. What is spawned there goes on while nobody waits.
     caller: Runtime,
-    /// That of the routers which are to fall silent: one thread, so that one task can stop all of them.
+    /// That of the routers which are to fall silent: one thread, so that one task can stop all of
+    /// them.
     silenced: Runtime,
     authority: Option<Thread<()>>,
     folder: TempDir,
 }
 
 impl Ring {
-    /// Founds a ring of as many routers as `traitor` has places; those for which it is true can be silenced. `application` gets the
-    /// messages of each, by its place.
+    /// Founds a ring of as many routers as `traitor` has places; those for which it is true can be
+    /// silenced. `application` gets the messages of each, by its place.
     pub(super) fn form(
         output: Output,
         traitor: &[bool],
@@ -248,7 +251,8 @@ impl Ring {
         keys.ok_or_else(|| Failure::failed("a router has no key"))
     }
 
-    /// From now on, and until what it gives is dropped, those that can be silenced do nothing: their sockets stay open, and nobody answers.
+    /// From now on, and until what it gives is dropped, those that can be silenced do nothing:
+    /// their sockets stay open, and nobody answers.
     pub(super) fn silence(&self) -> Result<Silence, Failure> {
         let (end, ended) = channel::channel();
         let (begin, begun) = channel::channel();
@@ -266,7 +270,8 @@ impl Ring {
         self.caller.block_on(work)
     }
 
-    /// Revokes the last router, and says how long it took until 99 of 100 of the others knew the owner's statement and had no link with it.
+    /// Revokes the last router, and says how long it took until 99 of 100 of the others knew the
+    /// owner's statement and had no link with it.
     pub(super) fn revoke_last(&mut self) -> Result<Duration, Failure> {
         let before = self.statuses()?.iter().map(|s| s.statement).max();
         // It ends by itself when it hears of it, which for its task is a failure.

@@ -1,4 +1,5 @@
-//! Messages through a ring of real routers: round trips, packets from one to another, and what the whole ring carries.
+//! Messages through a ring of real routers: round trips, packets from one to another, and what the
+//! whole ring carries.
 //!
 //! Source: "Our Brothers' Keepers" §4: tables 1 and 2, figures 2 to 4.
 
@@ -43,7 +44,8 @@ pub(super) fn measure(
     Ok(figures)
 }
 
-/// The first router pings the others through the ring, one after the other: of each the least of all rounds' means counts.
+/// The first router pings the others through the ring, one after the other: of each the least of
+/// all rounds' means counts.
 fn round_trips(output: Output, plan: &Plan, ring: &Ring) -> Result<Vec<Figure>, Failure> {
     let (first, others) = ring.members.split_first().ok_or_else(no_routers)?;
     let (mut least, mut failed, mut again) = (vec![f64::INFINITY; plan.peers], 0_usize, 0_usize);
@@ -109,7 +111,8 @@ fn packets(output: Output, plan: &Plan, ring: &Ring, game: &Game) -> Result<Vec<
         "packets/s",
         &rates,
     );
-    // A stream of messages in one direction, with answers and confirmations: they share packets where several wait. Looks at all routers are in it.
+    // A stream of messages in one direction, with answers and confirmations: they share packets
+    // where several wait. Looks at all routers are in it.
     let spent = figure(plan, "packets_processor_time_per_message", "µs", &[spent]);
     figures.push(spent.against("aim", &[PROCESSOR_TIME]));
     Ok(figures)
@@ -159,7 +162,8 @@ impl Tally {
         })
     }
 
-    /// Microseconds for each message of a link since `before`, with everything else that the routers did meanwhile.
+    /// Microseconds for each message of a link since `before`, with everything else that the
+    /// routers did meanwhile.
     fn processor_time_since(&self, before: &Tally) -> f64 {
         let messages = (self.messages - before.messages).max(1) as f64;
         (self.processor - before.processor).as_secs_f64() * 1e6 / messages

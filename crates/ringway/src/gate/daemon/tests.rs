@@ -66,7 +66,8 @@ impl System for Arc<Tools> {
     }
 }
 
-/// A queue's loop that obeys after this time, and has lost three events; answers which mode it is in.
+/// A queue's loop that obeys after this time, and has lost three events; answers which mode it is
+/// in.
 fn queue(after: Duration) -> (Sender<Order>, Arc<Mutex<Mode>>) {
     let (orders, received) = channel();
     let mode = Arc::new(Mutex::new(Mode::Observe));

@@ -1,4 +1,5 @@
-//! What passed unasked, in the kernel, before a connection became what the policy is about: whoever reads contents has it too.
+//! What passed unasked, in the kernel, before a connection became what the policy is about: whoever
+//! reads contents has it too.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +13,8 @@ use super::both::{Compared, GatePath, on_both};
 use super::speakers::sha256;
 use crate::random_bytes;
 
-/// A web server may be what it is; a Gnutella program's files are looked at by name, scanned and written down.
+/// A web server may be what it is; a Gnutella program's files are looked at by name, scanned and
+/// written down.
 const POLICY: &str = "[[rule]]\nname = \"no-programs\"\napp = \"gnutella\"\nfile_name = \"*.exe\"\naction = \"block\"\n\
     [[rule]]\nname = \"files\"\napp = \"gnutella\"\naction = \"scan\"\naudit = true\n";
 const RULES: &str = r#"rule Needle { strings: $a = "a needle in the hay" condition: $a }"#;
@@ -54,7 +56,8 @@ fn answer(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// Asks for something over a connection that stays; gives its body, of which nothing comes where it was ended.
+/// Asks for something over a connection that stays; gives its body, of which nothing comes where it
+/// was ended.
 fn ask(stream: &mut TcpStream, name: &str, program: &str) -> io::Result<Vec<u8>> {
     let length = file(name).len();
     let request = format!("GET {name} HTTP/1.1\r\nHost: {SERVER}\r\n{program}\r\n");

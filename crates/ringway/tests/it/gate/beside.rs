@@ -1,4 +1,5 @@
-//! Tests of other authors' programs mostly wait: several are done beside each other, each at a border of its own.
+//! Tests of other authors' programs mostly wait: several are done beside each other, each at a
+//! border of its own.
 
 use std::error::Error;
 use std::net::{SocketAddr, TcpStream};
@@ -11,12 +12,13 @@ use serde_json::Value;
 use super::border::{Border, DEADLINE, skipped};
 use super::both::{Compared, GatePath};
 
-/// For how long what is blocked is tried again: the gateway refuses whoever it has just blocked for a minute without a look,
-/// and looks again after that.
+/// For how long what is blocked is tried again: the gateway refuses whoever it has just blocked for
+/// a minute without a look, and looks again after that.
 const RETRIED: Duration = Duration::from_secs(66);
 /// Time between two tries of those that do not try by themselves.
 const AGAIN: Duration = Duration::from_secs(3);
-/// The rate of the class that [`slowed`] makes, in bits a second: what a program asks for ahead lasts while it does not get its turn.
+/// The rate of the class that [`slowed`] makes, in bits a second: what a program asks for ahead
+/// lasts while it does not get its turn.
 pub(super) const SLOW: f64 = 5e5;
 
 /// What these tests give: an error says what went wrong.
@@ -108,8 +110,8 @@ pub(super) fn never(
     Ok(())
 }
 
-/// Tries again and again for more than a minute. Nothing may come, and there must be refusals in both halves of that time, or
-/// nobody would have tried.
+/// Tries again and again for more than a minute. Nothing may come, and there must be refusals in
+/// both halves of that time, or nobody would have tried.
 pub(super) fn stays_blocked(
     refusals: impl Fn() -> u64,
     came: impl Fn() -> Option<String>,
@@ -136,8 +138,8 @@ pub(super) fn stays_blocked(
     }
 }
 
-/// How many attempts the gateway has written down that it refused and for which this holds; of many like the first it tells
-/// every ten seconds how many there were.
+/// How many attempts the gateway has written down that it refused and for which this holds; of many
+/// like the first it tells every ten seconds how many there were.
 pub(super) fn refused(border: &Border, holds: impl Fn(&Value) -> bool) -> u64 {
     let audit = border.audit();
     let blocked = audit
@@ -147,8 +149,8 @@ pub(super) fn refused(border: &Border, holds: impl Fn(&Value) -> bool) -> u64 {
     blocked.filter(|event| holds(event)).map(attempts).sum()
 }
 
-/// How many packets of blocked flows the kernel has dropped without asking: who tries again by UDP does so from the same port,
-/// and for the kernel that is still the same flow.
+/// How many packets of blocked flows the kernel has dropped without asking: who tries again by UDP
+/// does so from the same port, and for the kernel that is still the same flow.
 pub(super) fn dropped(border: &Border) -> u64 {
     let rules = ["iptables-save", "--counters", "--table", "mangle"];
     let rules = border.gateway.check(&rules).unwrap_or_default();
@@ -191,7 +193,8 @@ pub(super) fn up_to_shape(border: &mut Border, policy: &str) {
     border.up(policy, &["--enforce"]);
 }
 
-/// Bytes on the wire that the client has received, headers of Ethernet included; right where nothing joins segments.
+/// Bytes on the wire that the client has received, headers of Ethernet included; right where
+/// nothing joins segments.
 pub(super) fn on_wire(border: &Border) -> Tested<u64> {
     received(&border.client)
 }
@@ -207,13 +210,14 @@ fn received(host: &Host) -> Tested<u64> {
     Ok(counts?.into_iter().sum())
 }
 
-/// Whether what the client receives comes within 5 % of this rate, in bits on the wire, once it comes.
+/// Whether what the client receives comes within 5 % of this rate, in bits on the wire, once it
+/// comes.
 pub(super) fn comes_at(rate: f64, border: &Border, log: impl Fn() -> String) -> Tested {
     reaches_at(rate, &border.client, log)
 }
 
-/// The same of what any host receives. A class holds back: when less comes the sender has made a pause, and it is measured
-/// again.
+/// The same of what any host receives. A class holds back: when less comes the sender has made a
+/// pause, and it is measured again.
 pub(super) fn reaches_at(rate: f64, host: &Host, log: impl Fn() -> String) -> Tested {
     for _pause in 0..PAUSES {
         if held_to(rate, [16.0, 10.0], host, &log)? {
@@ -229,8 +233,8 @@ pub(super) fn reaches_at(rate: f64, host: &Host, log: impl Fn() -> String) -> Te
 /// How many pauses a sender may make.
 const PAUSES: usize = 4;
 
-/// Whether this rate is reached for the second of these times in seconds, after what comes at it in the first. Not, if the
-/// sender sends less; more is wrong.
+/// Whether this rate is reached for the second of these times in seconds, after what comes at it in
+/// the first. Not, if the sender sends less; more is wrong.
 pub(super) fn held_to(
     rate: f64,
     [beginning, time]: [f64; 2],
@@ -238,8 +242,8 @@ pub(super) fn held_to(
     log: impl Fn() -> String,
 ) -> Tested<bool> {
     let count = || -> Tested<f64> { Ok(f64::from(u32::try_from(received(host)?)?)) };
-    // Past the beginning, which the class's burst and the buffers let through faster, and of which not all is in the class
-    // where it takes a while to know what is spoken.
+    // Past the beginning, which the class's burst and the buffers let through faster, and of which
+    // not all is in the class where it takes a while to know what is spoken.
     let past = count()? + beginning * rate / 8.0;
     let enough = until_within(2 * DEADLINE, "too little comes", log, || {
         count().is_ok_and(|bytes| bytes > past)

@@ -99,7 +99,8 @@ impl Border {
         })
     }
 
-    /// A border whose gateway goes this path. `None`: something is missing here, and stderr says so.
+    /// A border whose gateway goes this path. `None`: something is missing here, and stderr says
+    /// so.
     pub(super) fn on(test: &str, path: GatePath) -> Option<Border> {
         Border::new(test)?.by(test, path)
     }
@@ -117,7 +118,8 @@ impl Border {
         Some(self)
     }
 
-    /// A bridge without any address between client and server. `None`: something is missing here, and stderr says so.
+    /// A bridge without any address between client and server. `None`: something is missing here,
+    /// and stderr says so.
     pub(super) fn bridged(test: &str) -> Option<Border> {
         let mut network = Network::or_skip(test).unwrap()?;
         if Command::new("iptables").arg("--version").output().is_err() {
@@ -209,8 +211,9 @@ impl Border {
         }
     }
 
-    /// Lets both ends, and the gateway where connections end there, send each segment by itself: joined ones of up to 64 KiB
-    /// come in lumps where a class is slow, and the other end counts one header for all that HTB counted one each for.
+    /// Lets both ends, and the gateway where connections end there, send each segment by itself:
+    /// joined ones of up to 64 KiB come in lumps where a class is slow, and the other end
+    /// counts one header for all that HTB counted one each for.
     pub(super) fn unjoined(&self) {
         for (host, interface) in [
             (&self.client, &self.client_interface),

@@ -1,7 +1,9 @@
-//! Each scenario of the live matrix on both paths beside each other, and what a user and an operator see of it compared.
+//! Each scenario of the live matrix on both paths beside each other, and what a user and an
+//! operator see of it compared.
 //!
-//! A scenario is a function of the path: it lays out a border with a gateway on that path, does what it does, fails where what
-//! arrives is wrong, and gives what was [`Seen`]. [`on_both`] runs it twice and compares.
+//! A scenario is a function of the path: it lays out a border with a gateway on that path, does
+//! what it does, fails where what arrives is wrong, and gives what was [`Seen`]. [`on_both`] runs
+//! it twice and compares.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -52,10 +54,12 @@ pub(super) type Compared = Tested<Option<Seen>>;
 /// Ports from here on are anybody's, and others in each run (`net.ipv4.ip_local_port_range`).
 const FIRST_OF_ANYBODY: u64 = 32_768;
 
-/// What a user and an operator see of a border, without what differs from run to run: times, flows' numbers, ports that the
-/// kernel chose, counts of packets and of attempts, how bytes were cut into packets.
+/// What a user and an operator see of a border, without what differs from run to run: times, flows'
+/// numbers, ports that the kernel chose, counts of packets and of attempts, how bytes were cut into
+/// packets.
 ///
-/// Flows that no rule does anything to are left out: the in-kernel path passes them unasked and does not list them.
+/// Flows that no rule does anything to are left out: the in-kernel path passes them unasked and
+/// does not list them.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// What was written down, and how often.
@@ -152,7 +156,8 @@ impl Seen {
         *self.events.entry(line).or_default() += 1;
     }
 
-    /// The same was done again and again until a time was over: how often something was written down is not compared.
+    /// The same was done again and again until a time was over: how often something was written
+    /// down is not compared.
     fn again(self) -> Seen {
         Seen {
             again: true,
@@ -164,7 +169,8 @@ impl Seen {
     fn difference(&self, kernel: &Seen) -> Vec<String> {
         let mut lines = Vec::new();
         for (has, one, other) in [("user", self, kernel), ("kernel", kernel, self)] {
-            // A program that calls twice where it might have called once is no difference; files and messages are counted.
+            // A program that calls twice where it might have called once is no difference; files
+            // and messages are counted.
             let count = |seen: &Seen, event: &str| match seen.events.get(event) {
                 Some(_) if self.again || !event.starts_with(['f', 'm']) => 1,
                 count => count.copied().unwrap_or(0),
@@ -188,8 +194,9 @@ impl Seen {
         for call in self.refused.difference(&kernel.refused) {
             lines.push(format!("user: told as refused, not by the kernel: {call}"));
         }
-        // Meant to differ: the kernel counts each packet that would open a connection. If the reset of a blocked one comes
-        // late, its SYN comes again, is like the one that was blocked, and is told as refused; user space knows the flow.
+        // Meant to differ: the kernel counts each packet that would open a connection. If the reset
+        // of a blocked one comes late, its SYN comes again, is like the one that was
+        // blocked, and is told as refused; user space knows the flow.
         for call in kernel.refused.difference(&self.refused) {
             if !self.blocked.contains(call) {
                 lines.push(format!(
@@ -246,7 +253,8 @@ pub(super) fn on_both<'a>(
     })
 }
 
-/// What has to hold on either path, on both beside each other, or on the one that `RINGWAY_GATE_PATH` names. What is seen is not compared.
+/// What has to hold on either path, on both beside each other, or on the one that
+/// `RINGWAY_GATE_PATH` names. What is seen is not compared.
 pub(super) fn on_each(holds: impl Fn(GatePath) -> Tested + Send + Sync) -> Tested {
     if std::env::var_os("RINGWAY_GATE_PATH").is_some() {
         return holds(GatePath::of_the_rest());

@@ -47,7 +47,8 @@ fn files_are_filtered_scanned_and_shaped_across_a_bridge() {
     let status = border.status();
     assert_eq!(status["resets_failed"], 0, "{status}");
     assert!(status["resets"].as_u64() >= Some(4), "{status}");
-    // What frames of its own leave by takes none in: no protocol, and not among those that get packets.
+    // What frames of its own leave by takes none in: no protocol, and not among those that get
+    // packets.
     let sockets = border.gateway.check(&["cat", "/proc/net/packet"]).unwrap();
     let running: Vec<&str> = sockets
         .lines()

@@ -1,6 +1,7 @@
 //! Conversations of captures, changed on the way as a sender could, as packets for a wire.
 //!
-//! What the changes do to the verdicts is tested without a wire, in `crates/gateway/tests/it/evasion.rs`.
+//! What the changes do to the verdicts is tested without a wire, in
+//! `crates/gateway/tests/it/evasion.rs`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,7 +18,8 @@ mod cut;
 const SEGMENT: usize = 1_400;
 /// Bytes that are sent one by one: of eight data packets the gateway looks at what they say.
 const BYTEWISE: usize = 10;
-/// Packets of each connection: more than are looked at before it is called something (`MAX_UNDECIDED_PACKETS`).
+/// Packets of each connection: more than are looked at before it is called something
+/// (`MAX_UNDECIDED_PACKETS`).
 const MOST: usize = 80;
 /// How often a connection that does not end says its last thing again.
 const AGAIN: usize = 8;
@@ -296,9 +298,10 @@ pub(super) fn parts(file: &[u8], change: (usize, Change), capture: usize) -> Tes
     Ok(shortened(parts))
 }
 
-/// The first parts of each connection, and its last one again if it does not end there. The kernel does not tell of an
-/// acknowledgement that ends a handshake, nor of a handshake's packet that comes twice, so that a count of undecided packets
-/// (`MAX_UNDECIDED_PACKETS`) is full some packets later there: a conversation of just so many packets would be called otherwise.
+/// The first parts of each connection, and its last one again if it does not end there. The kernel
+/// does not tell of an acknowledgement that ends a handshake, nor of a handshake's packet that
+/// comes twice, so that a count of undecided packets (`MAX_UNDECIDED_PACKETS`) is full some packets
+/// later there: a conversation of just so many packets would be called otherwise.
 fn shortened(parts: Vec<Part>) -> Vec<Part> {
     let mut connections: BTreeMap<_, Vec<Part>> = BTreeMap::new();
     let mut short = Vec::new();

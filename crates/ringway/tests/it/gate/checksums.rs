@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::border::{Border, CLIENT, SERVER};
 
-/// Sends a ping of BitTorrent's DHT from these ports, with its own UDP header: the checksum is right, or off by one.
+/// Sends a ping of BitTorrent's DHT from these ports, with its own UDP header: the checksum is
+/// right, or off by one.
 const SEND: &str = r#"
 import socket, struct, sys
 client, server = sys.argv[1], sys.argv[2]

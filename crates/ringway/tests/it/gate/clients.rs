@@ -1,6 +1,7 @@
 //! BitTorrent programs that people use: Transmission and aria2.
 //!
-//! Files have no names and no bytes here that rules could ask for: their pieces come in any order, and a policy that asks is refused.
+//! Files have no names and no bytes here that rules could ask for: their pieces come in any order,
+//! and a policy that asks is refused.
 
 use std::cell::RefCell;
 use std::fs;
@@ -27,12 +28,14 @@ const FETCH: u16 = 7_002;
 const FILE: usize = 1 << 20;
 /// More than comes while a class is measured.
 const LONG: usize = 24 << 20;
-/// More bytes than all that the programs say to each other and to the trackers without any of a file.
+/// More bytes than all that the programs say to each other and to the trackers without any of a
+/// file.
 const TALK: u64 = 100_000;
-/// More than comes before two connections, one in each minute, are known by their behaviour: that may take 64 packets
-/// (`MAX_UNDECIDED_PACKETS`), of up to 64 KiB where they are joined.
+/// More than comes before two connections, one in each minute, are known by their behaviour: that
+/// may take 64 packets (`MAX_UNDECIDED_PACKETS`), of up to 64 KiB where they are joined.
 pub(super) const GUESSED: u64 = 2 * 64 * 65_536;
-/// Who got nothing starts his program again after this time: that is long enough for a connection to be known by its behaviour.
+/// Who got nothing starts his program again after this time: that is long enough for a connection
+/// to be known by its behaviour.
 pub(super) const ANEW: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Debug)]
@@ -156,8 +159,8 @@ fn audited(clients: [Client; 2], wire: Wire) -> Job<'static> {
     })
 }
 
-/// A tracker outside tells the gateway that this host takes part, which is all that there is to tell of a connection that is
-/// encrypted.
+/// A tracker outside tells the gateway that this host takes part, which is all that there is to
+/// tell of a connection that is encrypted.
 fn tracker_outside(border: &Border) -> Tested<String> {
     Ok(serve_tracker(
         &border.server,

@@ -1,6 +1,7 @@
 //! eDonkey: aMule at the client, aMule at the server, in the clear and obfuscated.
 //!
-//! Files have no names and no bytes here that rules could ask for: their pieces come in any order, and a policy that asks is refused.
+//! Files have no names and no bytes here that rules could ask for: their pieces come in any order,
+//! and a policy that asks is refused.
 
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -30,17 +31,21 @@ const SLOWER: f64 = 64e3;
 const IN_A_BLOCK: [f64; 2] = [6.0, 12.0];
 /// More bytes than all that two programs say to each other and to the server without any of a file.
 const HELLOS: u64 = 30_000;
-/// aMule that was sent away asks again after many minutes: whoever uses it begins anew after this time.
+/// aMule that was sent away asks again after many minutes: whoever uses it begins anew after this
+/// time.
 const ANEW: Duration = Duration::from_secs(16);
 /// It is let in, asks for sources, and waits for its turn.
 const SOON: Duration = Duration::from_secs(60);
-/// aMule that has asked too early or was sent away asks again after many minutes: then both begin anew.
+/// aMule that has asked too early or was sent away asks again after many minutes: then both begin
+/// anew.
 const ATTEMPTS: usize = 4;
-/// What is said to the server passes: it only tells that this host takes part, which is all that gives an obfuscated connection away.
+/// What is said to the server passes: it only tells that this host takes part, which is all that
+/// gives an obfuscated connection away.
 const BLOCK: &str = "[[rule]]\nname = \"servers\"\napp = \"edonkey\"\nport = 4661\naction = \"allow\"\n\
     [[rule]]\nname = \"no-donkeys\"\napp = \"edonkey\"\naction = \"block\"\n";
 
-/// Two programs, each with a server: the one that fetches uses one outside, so that the gateway sees it.
+/// Two programs, each with a server: the one that fetches uses one outside, so that the gateway
+/// sees it.
 struct Pair {
     fetch: Amule,
     _share: Amule,
@@ -154,7 +159,8 @@ fn blocked(obfuscated: bool) -> Job<'static> {
         };
         stays_blocked(
             || refused(&border, |event| event["dest_port"] == PORT),
-            // What has come lies in memory for a while. All that came of the file and the talk is less than the file.
+            // What has come lies in memory for a while. All that came of the file and the talk is
+            // less than the file.
             || {
                 let came = on_wire(&border).unwrap_or(0);
                 (came > HELLOS).then(|| format!("{came} bytes: {}", border.status()))
@@ -188,8 +194,9 @@ fn shaped(obfuscated: bool) -> Job<'static> {
             slow.count()
         };
         for attempt in 0..ATTEMPTS {
-            // Not every connection that is obfuscated is known as such, and aMule may end one after its first block (180 kB)
-            // and come back after minutes: another pair does it then.
+            // Not every connection that is obfuscated is known as such, and aMule may end one after
+            // its first block (180 kB) and come back after minutes: another pair does
+            // it then.
             let before = known();
             let pair = Pair::start(&border, obfuscated, attempt, LONG)?;
             let log = || pair.fetch.log();

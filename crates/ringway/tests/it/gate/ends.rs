@@ -1,4 +1,5 @@
-//! The gateway's end while files go by: killed under load, or begun anew with its rules left in the kernel.
+//! The gateway's end while files go by: killed under load, or begun anew with its rules left in the
+//! kernel.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -158,10 +159,11 @@ fn nothing_more_of_scanned_downloads_comes_once_a_gateway_that_fails_closed_is_k
     Ok(())
 }
 
-/// Bytes of a download that lives across a restart: more than what was taken until then and all buffers on its way.
+/// Bytes of a download that lives across a restart: more than what was taken until then and all
+/// buffers on its way.
 const LONG: usize = 32 << 20;
-/// Bytes that the client's kernel keeps for it. Where the kernel chooses by itself it may keep all of the download
-/// (`net.ipv4.tcp_rmem`), which then comes before there is another gateway.
+/// Bytes that the client's kernel keeps for it. Where the kernel chooses by itself it may keep all
+/// of the download (`net.ipv4.tcp_rmem`), which then comes before there is another gateway.
 const BUFFER: usize = 1 << 20;
 
 /// A download whose bytes are asked for by and by.
@@ -184,7 +186,8 @@ impl Slowly {
         })
     }
 
-    /// Takes so many bytes more, or what there is before the end or a pause of this length; gives their rate in bits a second.
+    /// Takes so many bytes more, or what there is before the end or a pause of this length; gives
+    /// their rate in bits a second.
     fn take(&mut self, most: usize, pause: Duration) -> Tested<f64> {
         self.stream.set_read_timeout(Some(pause))?;
         let (begun, before) = (Instant::now(), self.bytes.len());
@@ -210,7 +213,8 @@ impl Slowly {
     }
 }
 
-/// Restarts the gateway under a download; gives the download and the rates while it was gone and afterwards.
+/// Restarts the gateway under a download; gives the download and the rates while it was gone and
+/// afterwards.
 fn restarted(border: &mut Border, policy: &str, body: &[u8]) -> Tested<(Slowly, [f64; 2])> {
     serve(border, PORT, body.to_vec(), true);
     up(border, policy, &["--leave"]);

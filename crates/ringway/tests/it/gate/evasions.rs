@@ -1,8 +1,9 @@
-//! Evasion on both paths: every sample, and every capture of a real program, changed on the way as a sender could, has the same
-//! verdicts in user space and with the kernel's triage before it.
+//! Evasion on both paths: every sample, and every capture of a real program, changed on the way as
+//! a sender could, has the same verdicts in user space and with the kernel's triage before it.
 //!
-//! The packets are put on the wire as they are (raw sockets), between hosts that are only routes. Each change of each capture
-//! has addresses of its own, so that no conversation tells the gateway anything of another one.
+//! The packets are put on the wire as they are (raw sockets), between hosts that are only routes.
+//! Each change of each capture has addresses of its own, so that no conversation tells the gateway
+//! anything of another one.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -67,7 +68,8 @@ impl Sender {
     }
 }
 
-/// Lets the gateway take client and server for the ways to hosts that there are not: what comes for them is dropped there.
+/// Lets the gateway take client and server for the ways to hosts that there are not: what comes for
+/// them is dropped there.
 fn route(border: &Border) -> Tested {
     border.with_ipv6();
     for host in [&border.client, &border.server] {
@@ -112,8 +114,9 @@ impl Queues {
         Ok(waiting.sum())
     }
 
-    /// Waits until nothing waits in them: each packet of a conversation has its verdict before the next one is sent. What was
-    /// decided meanwhile would take another queue and overtake it, and the copy that counts is the one that comes first.
+    /// Waits until nothing waits in them: each packet of a conversation has its verdict before the
+    /// next one is sent. What was decided meanwhile would take another queue and overtake it,
+    /// and the copy that counts is the one that comes first.
     fn empty(&self) -> Tested {
         let end = Instant::now() + DEADLINE;
         thread::sleep(PAUSE);
@@ -183,7 +186,8 @@ fn evading(name: &'static str, policy: String) -> Job<'static> {
             rules.any(|rule| rule == "last")
         });
         let status = border.status();
-        // Were everything asked about, nothing would be tested but user space twice. Handshakes are a tenth.
+        // Were everything asked about, nothing would be tested but user space twice. Handshakes are
+        // a tenth.
         let [passed, asked] =
             [&status["in_kernel"]["passed"], &status["packets"]].map(Value::as_u64);
         if path == GatePath::Kernel && passed < asked.map(|asked| asked / 8) {
@@ -202,8 +206,9 @@ fn verdicts_are_the_same_on_both_paths_however_conversations_are_cut_mixed_up_an
     let rule = |apps: [&str; 5], more: &str| {
         format!("[[rule]]\nname = \"these\"\napp = {apps:?}\n{more}\n")
     };
-    // Some of the applications each, so that the kernel has something to pass; of the first ones none is known but by
-    // what its packets say, so that it passes what nothing is known of as well.
+    // Some of the applications each, so that the kernel has something to pass; of the first ones
+    // none is known but by what its packets say, so that it passes what nothing is known of as
+    // well.
     let read = ["http", "irc", "msn", "gnutella", "fasttrack"];
     let shared = ["bittorrent", "edonkey", "directconnect", "dcc", "xmpp"];
     all(vec![

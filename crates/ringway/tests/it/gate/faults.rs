@@ -17,7 +17,8 @@ const CLOSED: &str = "[gateway]\nfailure = \"closed\"\n\
 /// More than a queue takes.
 const PACKETS: usize = 40_000;
 
-/// Sends more than the queue of a gateway that stands still takes; gives how many packets arrive meanwhile.
+/// Sends more than the queue of a gateway that stands still takes; gives how many packets arrive
+/// meanwhile.
 fn passed_a_full_queue(border: &mut Border, port: u16) -> usize {
     let bound = border.server.enter(|| UdpSocket::bind((SERVER, port)));
     let server = bound.unwrap().unwrap();

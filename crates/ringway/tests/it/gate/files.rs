@@ -113,7 +113,8 @@ fn named(test: &str, path: GatePath, of_the_host: &[&str]) -> Compared {
     border.seen()
 }
 
-/// A border with nginx behind it, and the folder that nginx gives. `None`: something is missing here.
+/// A border with nginx behind it, and the folder that nginx gives. `None`: something is missing
+/// here.
 pub(super) fn web(test: &str, path: GatePath) -> Tested<Option<(Border, Nginx, TempDir)>> {
     let folder = tempfile::tempdir()?;
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -139,7 +140,8 @@ pub(super) fn shaped(path: GatePath) -> Compared {
     seen
 }
 
-/// curl asks for this file again and again, under this policy, and never gets more than so many bytes of it.
+/// curl asks for this file again and again, under this policy, and never gets more than so many
+/// bytes of it.
 fn blocked(
     name: &'static str,
     (rule, policy): (&'static str, &'static str),
@@ -177,7 +179,8 @@ fn blocked(
 pub(super) fn all_blocked() -> Vec<Job<'static>> {
     let web = "[[rule]]\nname = \"no-web\"\napp = \"http\"\naction = \"block\"\n";
     vec![
-        // What is asked for by HTTP may still turn out to be Gnutella's, say: the beginning of an answer passes.
+        // What is asked for by HTTP may still turn out to be Gnutella's, say: the beginning of an
+        // answer passes.
         blocked("film.bin", ("no-web", web), LOOKED_AT),
         blocked("game.exe", ("no-programs", NAMES), 0),
     ]

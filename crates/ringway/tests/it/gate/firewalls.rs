@@ -11,7 +11,8 @@ const PORT: u16 = 8_001;
 const BODY: &[u8] = b"what arrives though somebody has changed the rules";
 /// What a firewall does that loads its rules anew.
 const FLUSH: &str = "for t in iptables ip6tables; do $t -t mangle -F; $t -t mangle -X; done";
-/// A rule before all others that leaves nothing of marks: what comes back from the queue with a verdict is queued again.
+/// A rule before all others that leaves nothing of marks: what comes back from the queue with a
+/// verdict is queued again.
 const REMARK: &str = "iptables -t mangle -I FORWARD -j MARK --set-mark 0x1";
 
 /// The rules are what they were, and were put back so often.
@@ -52,7 +53,8 @@ fn rules_that_another_program_takes_out_or_stands_before_are_put_back() -> Teste
     })
 }
 
-/// A table of its own, routes and their rules bring connections here that end here; classes are trees at interfaces.
+/// A table of its own, routes and their rules bring connections here that end here; classes are
+/// trees at interfaces.
 const PLACES: &str = "[gateway]\nterminate = [8001]\n\n[classes.slow]\nrate = \"1 Mbit/s\"\n\n[[rule]]\nname = \"little\"\n\
                       app = \"bittorrent\"\naction = \"shape\"\nclass = \"slow\"\n";
 
@@ -98,7 +100,8 @@ fn redirections_and_classes_that_another_program_takes_out_are_put_back() -> Tes
     })
 }
 
-/// A rule that iptables cannot write down; with it, it lists nothing of the table, and calls that no failure.
+/// A rule that iptables cannot write down; with it, it lists nothing of the table, and calls that
+/// no failure.
 const FOREIGN: &str = "nft insert rule ip mangle FORWARD numgen random mod 4 == 1 continue";
 
 #[test]

@@ -1,5 +1,6 @@
-//! `docs/how-to/govern-your-border.md`, step by step: its commands in its order, on a router whose interfaces are called as
-//! in it, and what it promises of them. A command that this does not know fails the test, so that neither can change alone.
+//! `docs/how-to/govern-your-border.md`, step by step: its commands in its order, on a router whose
+//! interfaces are called as in it, and what it promises of them. A command that this does not know
+//! fails the test, so that neither can change alone.
 
 use std::fs;
 use std::io::Write as _;
@@ -21,7 +22,8 @@ const EICAR: [&str; 2] = [
     "X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR",
     "-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*",
 ];
-/// A system of its own for what lies outside of the test's folder: nothing of it is seen elsewhere, or stays.
+/// A system of its own for what lies outside of the test's folder: nothing of it is seen elsewhere,
+/// or stays.
 const ROOM: &str = "set -e; mount --make-rprivate /
     mkdir etc; mount -t tmpfs -o mode=0755 tmpfs etc; cp -a /etc/. etc/; mount --bind etc /etc
     for folder in /run /var/lib /var/log /usr/local/bin; do mount -t tmpfs -o mode=0755 tmpfs $folder; done

@@ -1,4 +1,5 @@
-//! Internet Relay Chat: irssi inside, irssi outside, ngIRCd between them outside; files go from one irssi to the other (DCC).
+//! Internet Relay Chat: irssi inside, irssi outside, ngIRCd between them outside; files go from one
+//! irssi to the other (DCC).
 //!
 //! What is said has no rate of its own: of classes it is the files that are measured.
 
@@ -35,7 +36,8 @@ struct Talk {
 }
 
 impl Talk {
-    /// Both in the channel. Whoever is thrown out stays out: whether it calls again before the end would be a matter of time.
+    /// Both in the channel. Whoever is thrown out stays out: whether it calls again before the end
+    /// would be a matter of time.
     fn begin(border: &Border) -> Tested<Talk> {
         let mut talk = Talk::start(border)?;
         for who in [&mut talk.alice, &mut talk.bob] {

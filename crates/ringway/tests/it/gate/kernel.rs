@@ -1,4 +1,5 @@
-//! The in-kernel path: calls like a blocked one end before anything is spent on them, and nothing of it is left at the end.
+//! The in-kernel path: calls like a blocked one end before anything is spent on them, and nothing
+//! of it is left at the end.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -72,7 +73,8 @@ fn say(
 
 /// It is answered, or not.
 pub(super) fn answered(border: &Border, server: &str, what: &[u8], wanted: bool) -> Tested {
-    // What is blocked by what it says has to get that far; and whoever is to be answered may wait, on a busy machine.
+    // What is blocked by what it says has to get that far; and whoever is to be answered may wait,
+    // on a busy machine.
     let patience = match wanted || what != ANYTHING {
         true => DEADLINE,
         false => PATIENCE,
@@ -105,7 +107,8 @@ pub(super) fn count(status: &Value, name: &str) -> u64 {
     status["in_kernel"][name].as_u64().unwrap_or(u64::MAX)
 }
 
-/// A page passes without a question, a torrent is blocked, and whoever calls like that is refused; `server` is where the client calls.
+/// A page passes without a question, a torrent is blocked, and whoever calls like that is refused;
+/// `server` is where the client calls.
 pub(super) fn page_passes_and_torrent_is_refused(border: &Border, server: &str) -> Tested {
     let [page, torrent] = [80, 6881].map(|port| format!("{server}:{port}"));
     answered(border, &page, PAGE, true)?;
@@ -291,7 +294,8 @@ fn passes_and_names(test: &str, queues: &str) -> Tested {
     for at in &torrents {
         answered(&border, at, HELLO, false)?;
     }
-    // The handshake had passed; user space was told of it, or it would not know where the stream begins.
+    // The handshake had passed; user space was told of it, or it would not know where the stream
+    // begins.
     let named = |event: &Value| {
         event["alert"]["signature"] == "no-p2p" && event["app_proto"] == "bittorrent"
     };

@@ -1,5 +1,5 @@
-//! The table of what is tested with which program, `docs/dev/live-matrix.md`, names nothing that is not there,
-//! and each cell is done on both paths.
+//! The table of what is tested with which program, `docs/dev/live-matrix.md`, names nothing that is
+//! not there, and each cell is done on both paths.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,8 @@ fn names(body: &str, name: &str) -> bool {
     words.any(|word| word == name)
 }
 
-/// Whether a function is done on both paths: it is a scenario, which whoever gets it has to compare, does some, or is done in one.
+/// Whether a function is done on both paths: it is a scenario, which whoever gets it has to
+/// compare, does some, or is done in one.
 fn is_on_both(source: &str, name: &str, (signature, body): (&str, &str)) -> bool {
     let mut scenarios = functions(source).filter(|(_, (signature, _))| is_scenario(signature));
     is_scenario(signature)

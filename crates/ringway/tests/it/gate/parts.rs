@@ -1,4 +1,5 @@
-//! The in-kernel path where this machine cannot do all of it: `auto` does what it can, and `kernel` says what is missing.
+//! The in-kernel path where this machine cannot do all of it: `auto` does what it can, and `kernel`
+//! says what is missing.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -19,7 +20,8 @@ const NO_TC: &str = "for tc in /sbin/tc /usr/sbin/tc /bin/tc /usr/bin/tc; do\n[ 
 /// iptables does not know the match `bpf`.
 const NO_MATCH: &str = "find /usr/lib /lib /usr/local/lib -name libxt_bpf.so | while read module; do\nmount --bind /dev/null $module\ndone";
 
-/// The program on the gateway, for which something is done before it starts. `ip netns exec` gives it a place of its own for that.
+/// The program on the gateway, for which something is done before it starts. `ip netns exec` gives
+/// it a place of its own for that.
 fn behind(border: &Border, before: &str, by: &str) -> Tested<Program> {
     let program = env!("CARGO_BIN_EXE_ringway");
     let script = format!("#!/bin/sh\nset -e\n{before}\nexec {by} {program} \"$@\"\n");
@@ -213,7 +215,8 @@ fn at_a_tunnel_the_cache_stands_in_the_packet_filter_and_elsewhere_where_it_did(
     ended(&mut border, &bpffs)
 }
 
-/// What the how-to's unit gives. Not all can be tried by it, and what was not tried is no reason to do without.
+/// What the how-to's unit gives. Not all can be tried by it, and what was not tried is no reason to
+/// do without.
 #[test]
 fn the_capabilities_that_are_named_are_enough() -> Tested {
     let test = "the in-kernel path by few capabilities";

@@ -41,7 +41,8 @@ impl<W: Write> Capture<W> {
         Ok(capture)
     }
 
-    /// A segment of the client (0) or the server (1), a tenth of a millisecond after the one before.
+    /// A segment of the client (0) or the server (1), a tenth of a millisecond after the one
+    /// before.
     fn say(&mut self, side: usize, flags: u8, payload: &[u8]) -> std::io::Result<()> {
         self.micros += 100;
         let length = u32::try_from(40 + payload.len()).unwrap();

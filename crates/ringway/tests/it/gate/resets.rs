@@ -1,4 +1,5 @@
-//! Blocked connections end at once at both ends: over IPv4, IPv6, and through the gateway's own address translation.
+//! Blocked connections end at once at both ends: over IPv4, IPv6, and through the gateway's own
+//! address translation.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -17,7 +18,8 @@ fn ended(stream: &mut TcpStream) -> Result<usize, ErrorKind> {
     stream.read(&mut [0; 100]).map_err(|error| error.kind())
 }
 
-/// A handshake through the gateway: how it ended for the client and for the server, and whom the server saw.
+/// A handshake through the gateway: how it ended for the client and for the server, and whom the
+/// server saw.
 fn handshake(
     border: &Border,
     server: IpAddr,
@@ -110,7 +112,8 @@ fn so_it_is_across_a_bridge_that_has_no_address() -> Tested {
         let status = border.status();
         assert_eq!((client, server), (RESET, RESET), "{test}: {status}");
         assert_eq!(peer, CLIENT.parse::<IpAddr>().unwrap());
-        // Where the kernel passes what it can, nobody has seen the server's address on its link before.
+        // Where the kernel passes what it can, nobody has seen the server's address on its link
+        // before.
         let passed = status["in_kernel"]["passed"].as_u64();
         let passed = passed.is_some_and(|passed| passed > 0);
         // With `auto` it depends on the kernel.

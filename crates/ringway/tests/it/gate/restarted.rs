@@ -1,4 +1,5 @@
-//! A gateway on the in-kernel path that is killed and started again while dozens of connections are open and others are made.
+//! A gateway on the in-kernel path that is killed and started again while dozens of connections are
+//! open and others are made.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -162,7 +163,8 @@ fn a_gateway_that_is_killed_under_load_carries_on_where_it_was() -> Tested {
     nothing_began_anew(&border, &ports)
 }
 
-/// Of none of these connections, of which the later ones are torrents, a beginning was missed, and none was told of twice.
+/// Of none of these connections, of which the later ones are torrents, a beginning was missed, and
+/// none was told of twice.
 fn nothing_began_anew(border: &Border, ports: &[u64]) -> Tested {
     let status = border.status();
     if count(&status, "lost") != 0 {

@@ -1,4 +1,5 @@
-//! What is blocked stays blocked: every program of the live matrix tries again for more than a minute.
+//! What is blocked stays blocked: every program of the live matrix tries again for more than a
+//! minute.
 //!
 //! All of them do so beside each other: it takes about as long as one.
 

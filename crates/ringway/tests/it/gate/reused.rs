@@ -1,4 +1,5 @@
-//! The same two ends and ports, again: what was decided of one connection is not decided of the next.
+//! The same two ends and ports, again: what was decided of one connection is not decided of the
+//! next.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -19,8 +20,8 @@ const OWN_PORT: u16 = 45_000;
 /// More than it takes until nothing more is asked about a page.
 const PAGE: usize = 1_000_000;
 
-/// Answers a request with a page and closes first, so that the client may call again at once; answers anything else by the same
-/// bytes.
+/// Answers a request with a page and closes first, so that the client may call again at once;
+/// answers anything else by the same bytes.
 fn serve(listener: &TcpListener) -> io::Result<()> {
     let (mut page, _) = listener.accept()?;
     if page.read(&mut [0; 200])? == 0 {

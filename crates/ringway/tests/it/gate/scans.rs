@@ -93,7 +93,8 @@ pub(super) fn fetch(border: &Border, port: u16, name: &str) -> Vec<u8> {
     }
 }
 
-/// What the audit has of so many files in which the test's virus was found: all of them were stopped.
+/// What the audit has of so many files in which the test's virus was found: all of them were
+/// stopped.
 fn findings(border: &Border, count: usize) -> Vec<Value> {
     let is_finding = |event: &Value| event["fileinfo"]["found"].is_string();
     let mut events = border.audit_when(|events| {
@@ -246,7 +247,8 @@ fn serve_in_halves(border: &Border, port: u16, body: Vec<u8>) -> Sender<()> {
     word
 }
 
-/// Downloads a file under this policy while the scanner is in trouble: gives how many bytes came and which event says why.
+/// Downloads a file under this policy while the scanner is in trouble: gives how many bytes came
+/// and which event says why.
 fn fetched_in(
     trouble: Trouble,
     (failure, path): (&str, GatePath),

@@ -1,6 +1,8 @@
-//! Classes of bandwidth for what every program of the live matrix sends: the rate comes within 5 % of the class.
+//! Classes of bandwidth for what every program of the live matrix sends: the rate comes within 5 %
+//! of the class.
 //!
-//! What people say to each other has no rate that could be measured: of chat programs it is the files.
+//! What people say to each other has no rate that could be measured: of chat programs it is the
+//! files.
 
 use super::beside::{Tested, all};
 use super::both::on_both;

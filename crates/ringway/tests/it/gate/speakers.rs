@@ -1,6 +1,8 @@
-//! Protocols whose programs are gone: Gnutella, FastTrack, MSNFTP and MSN Messenger, spoken by small programs over real sockets.
+//! Protocols whose programs are gone: Gnutella, FastTrack, MSNFTP and MSN Messenger, spoken by
+//! small programs over real sockets.
 //!
-//! Nobody says anything in Gnutella, FastTrack and MSNFTP that a keyword could be asked of; what is said in MSN Messenger has no rate.
+//! Nobody says anything in Gnutella, FastTrack and MSNFTP that a keyword could be asked of; what is
+//! said in MSN Messenger has no rate.
 
 use std::cell::Cell;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -79,7 +81,8 @@ fn written(border: &Border, rule: &str, app: &str, holds: impl Fn(&Value) -> boo
     });
 }
 
-/// A clean file comes whole and is written down with its hash; no file with something to be found does.
+/// A clean file comes whole and is written down with its hash; no file with something to be found
+/// does.
 fn scanned(border: &Border, speaker: impl Speaker, app: &str, first_port: u16) -> Tested {
     let clean = Shared::new("holiday film.mpg", random_bytes("speakers", CLEAN));
     if transfer(border, speaker, first_port, &clean)? != *clean.bytes {

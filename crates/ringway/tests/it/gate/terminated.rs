@@ -1,4 +1,5 @@
-//! Connections that end at the gateway (`terminate`): the same files, the same verdicts, and nobody is worse off for it.
+//! Connections that end at the gateway (`terminate`): the same files, the same verdicts, and nobody
+//! is worse off for it.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

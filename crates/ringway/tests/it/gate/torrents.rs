@@ -84,7 +84,8 @@ impl Drop for Torrent {
     }
 }
 
-/// A border with a file of this size to seed. `None`: something is missing here, and stderr says so.
+/// A border with a file of this size to seed. `None`: something is missing here, and stderr says
+/// so.
 fn border(test: &str, size: usize, path: GatePath) -> Option<Border> {
     let there = std::process::Command::new("/usr/bin/python3")
         .args(["-c", "import libtorrent"])
@@ -125,8 +126,8 @@ fn bytes_of(line: &str) -> u64 {
 fn blocked(mode: &'static str) -> Job<'static> {
     let name = format!("blocked libtorrent, {mode}");
     on_both(name.clone(), move |path| {
-        // Where it is encrypted, nothing but its shape tells of it: the host speaks to no tracker and to one peer only. What
-        // comes before that can be guessed is a small part.
+        // Where it is encrypted, nothing but its shape tells of it: the host speaks to no tracker
+        // and to one peer only. What comes before that can be guessed is a small part.
         let guessed = mode == "encrypted";
         let (size, most) = if guessed { (LONG, GUESSED) } else { (SHORT, 0) };
         let Some(mut border) = border(&name, size, path) else {

@@ -1,5 +1,5 @@
-//! The in-kernel path where the gateway translates addresses: at the border's interfaces the two directions of a connection then have
-//! different ones.
+//! The in-kernel path where the gateway translates addresses: at the border's interfaces the two
+//! directions of a connection then have different ones.
 
 use super::beside::Tested;
 use super::border::{Border, SERVER};

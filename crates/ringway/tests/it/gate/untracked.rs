@@ -1,4 +1,5 @@
-//! Flows that the machine does not track, by a rule of its owner: no mark stays with them, so that each packet is asked about.
+//! Flows that the machine does not track, by a rule of its owner: no mark stays with them, so that
+//! each packet is asked about.
 
 use std::net::UdpSocket;
 use std::thread;

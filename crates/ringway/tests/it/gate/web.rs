@@ -67,8 +67,8 @@ pub(super) fn take(stream: &mut TcpStream, most: usize) -> usize {
     total
 }
 
-/// A stream of a class of 16 Mbit/s never comes faster than that, and as fast in one of three stretches of 4 MiB at least: a busy
-/// machine may take its time in the others.
+/// A stream of a class of 16 Mbit/s never comes faster than that, and as fast in one of three
+/// stretches of 4 MiB at least: a busy machine may take its time in the others.
 pub(super) fn comes_by_its_class(stream: &mut TcpStream) {
     let rates = [(); 3].map(|()| {
         let begun = Instant::now();
@@ -199,7 +199,8 @@ fn rules_and_marks_of_the_host_stay_as_they_are() {
     assert_eq!(lost, [""; 0]);
     assert!(during.len() > before.len());
     assert!(take(&mut get(&border), 1 << 20) >= 1 << 20);
-    // Every packet has the host's mark and nothing of ours when it leaves, those that were queued too.
+    // Every packet has the host's mark and nothing of ours when it leaves, those that were queued
+    // too.
     let counted = border
         .gateway
         .check(&["iptables", "-t", "mangle", "-L", "-v", "-x"])

@@ -1,4 +1,5 @@
-//! `ringway gate why` of a live flow: the packets that it was decided upon, as text, JSON and capture.
+//! `ringway gate why` of a live flow: the packets that it was decided upon, as text, JSON and
+//! capture.
 
 use super::border::Border;
 use super::scans::{fetch, serve};

@@ -1,7 +1,9 @@
-//! XMPP: people inside, Bob and Prosody outside; files go within the conversation (XEP-0047) or by the server's proxy (XEP-0065).
+//! XMPP: people inside, Bob and Prosody outside; files go within the conversation (XEP-0047) or by
+//! the server's proxy (XEP-0065).
 //!
-//! What is said has no rate of its own, and a file within the conversation waits for an answer after each block: of classes it is
-//! files by the proxy that are measured. A name stands in the same offer, whichever way the file goes.
+//! What is said has no rate of its own, and a file within the conversation waits for an answer
+//! after each block: of classes it is files by the proxy that are measured. A name stands in the
+//! same offer, whichever way the file goes.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -24,7 +26,8 @@ const FILE: usize = 150_000;
 /// More than comes while a class is measured.
 const LONG: usize = 24 << 20;
 
-/// A border, if there are the server and the library. `None`: something is missing here, and stderr says so.
+/// A border, if there are the server and the library. `None`: something is missing here, and stderr
+/// says so.
 fn border(test: &str, path: GatePath) -> Option<Border> {
     let there = Command::new("/usr/bin/python3")
         .args(["-c", "import slixmpp"])
@@ -201,7 +204,8 @@ fn files(path: GatePath) -> Compared {
         ],
     );
     let spoilt = malware::some_files();
-    // A found one ends the conversation, so that each has one of its own. One more takes what is clean.
+    // A found one ends the conversation, so that each has one of its own. One more takes what is
+    // clean.
     let last = spoilt.len();
     let mut talk = Talk::begin(&border, last + 1)?;
     let clean = random_bytes("xmpp", FILE);

@@ -57,7 +57,8 @@ fn divide_one_way(lan: &Lan, names: &[&str]) {
     lan.switch.rules(&lost.collect::<Vec<Rule>>()).unwrap();
 }
 
-/// Whoever hears nothing of the other half has taken it for dead: its successors are all among these.
+/// Whoever hears nothing of the other half has taken it for dead: its successors are all among
+/// these.
 fn has_only(ring: &Ring, from: &str, half: &[&str]) -> Result<(), TestbedError> {
     let status = ring.member(from)?.status()?;
     let successors = status["successors"].as_array().cloned().unwrap_or_default();
@@ -80,7 +81,8 @@ fn thirty_hosts_with_loss_and_delay_stay_one_ring_through_a_one_way_cut_and_deat
     let line = Line::plain().delay_ms(10).loss(0.01);
     let lan = Lan::new(network, &names, &line);
     let mut ring = started(lan.routers(&names));
-    // Two routers that stand behind each other: all of r0's successor list. Its group knows who is behind them.
+    // Two routers that stand behind each other: all of r0's successor list. Its group knows who is
+    // behind them.
     let status = ring.member("r0").unwrap().status().unwrap();
     let successors = status["successors"].as_array().unwrap().iter();
     let dead: Vec<String> = successors

@@ -124,11 +124,13 @@ impl Looks {
         reasons.map(|reason| reason.unwrap_or("-")).collect()
     }
 
-    /// All that is shown of the way is there, and is what can be on this line beside a TCP that fills its queue.
+    /// All that is shown of the way is there, and is what can be on this line beside a TCP that
+    /// fills its queue.
     fn are_filled(&self) {
         let shown = format!("{:#?}", self.transfers);
         for rtt in self.numbers("/path_report/rtt_ms") {
-            // Four crossings are 20 ms, and the queue holds as much; what a busy machine adds has no bound.
+            // Four crossings are 20 ms, and the queue holds as much; what a busy machine adds has
+            // no bound.
             assert!((20.0..5_000.0).contains(&rtt), "{shown}");
         }
         let window = self.numbers("/path_report/window");
@@ -173,7 +175,8 @@ fn a_transfer_gives_way_to_the_kernels_tcp_or_does_not_as_its_priority_says() {
         (kept, looks.rate(), looks)
     };
     let zero = beside("0");
-    // One that begins in a queue that others fill may take it for the path at first, and a loss counts for ten seconds.
+    // One that begins in a queue that others fill may take it for the path at first, and a loss
+    // counts for ten seconds.
     transfer_when(&ring, "oslo", &id, |transfer| {
         transfer["limited_by"] == "yielding"
     });

@@ -30,7 +30,8 @@ fn way_in_use(ring: &Ring, name: &str, peer: &str) -> Result<Value, TestbedError
     active.ok_or_else(|| TestbedError(format!("no way is in use: {answer}")))
 }
 
-/// Waits until packets from one member to another take a way whose address has this in it; gives what `ringway path` says of it.
+/// Waits until packets from one member to another take a way whose address has this in it; gives
+/// what `ringway path` says of it.
 fn takes(ring: &Ring, name: &str, peer: &str, way: &str) -> Value {
     let member = ring.member(name).unwrap();
     let taken = wait_until(DEADLINE, || {

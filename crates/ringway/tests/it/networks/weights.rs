@@ -61,7 +61,8 @@ fn shares(ring: &Ring, ids: &[String], seconds: u64) -> (Vec<f64>, f64) {
     (got.iter().map(|one| one / all).collect(), all * 8e-6 / time)
 }
 
-/// Each within so much of what is due to it: the receiver counts blocks of 64 KiB, a few per cent of what the least gets.
+/// Each within so much of what is due to it: the receiver counts blocks of 64 KiB, a few per cent
+/// of what the least gets.
 fn assert_near(shares: &[f64], weights: &[f64], tolerance: f64, shown: &str) {
     let sum: f64 = weights.iter().sum();
     for (share, weight) in shares.iter().zip(weights) {
@@ -102,7 +103,8 @@ fn transfers_to_one_peer_share_a_line_in_the_proportion_of_their_priorities() {
     ids.push(send(&ring, 3, "4", 40 << 20));
     flows(&ids[3]);
     std::thread::sleep(Duration::from_secs(1));
-    // Where the newcomer has all others lose, the path is free for a moment, which priority 0 uses: some blocks more or less.
+    // Where the newcomer has all others lose, the path is free for a moment, which priority 0 uses:
+    // some blocks more or less.
     let late = shares(&ring, &ids, 16);
     let shown = format!(
         "1, 2, 4: {first:?}; 4, 2, 1: {swapped:?}; 0, 2, 1: {leftover:?}; 0, 2, 1, 4: {late:?}"

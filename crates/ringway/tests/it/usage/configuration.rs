@@ -14,7 +14,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 const NAMED: &str = "[smtp]\nmailbox = \"a@b\"\nheader = [\"X-R\", \"x\"]\n";
 
-/// What stands behind `[node]`, and words of the error. `FILE` is a file that everybody can read, `NAMED` a mailbox.
+/// What stands behind `[node]`, and words of the error. `FILE` is a file that everybody can read,
+/// `NAMED` a mailbox.
 type Mistake = (&'static str, &'static [&'static str]);
 
 /// `oslo` is a router.

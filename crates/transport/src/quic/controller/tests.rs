@@ -148,7 +148,8 @@ fn a_lost_packet_without_data_costs_nothing() {
     }
 }
 
-/// Two connections of priority 0 with one congestion control, of which the first has filled the path and then been driven to the floor.
+/// Two connections of priority 0 with one congestion control, of which the first has filled the
+/// path and then been driven to the floor.
 fn driven_to_the_floor() -> (PriorityController, PriorityController, Instant) {
     let member = MemberId([7; 32]);
     let address = "127.0.0.1:1".parse().unwrap();
@@ -287,7 +288,8 @@ fn a_lost_packet_has_its_own_send_time() {
     assert_eq!(times.runs.len(), 1);
 }
 
-/// Asks for the peer's clock, whose word comes to the packet that leaves `later`, and is acknowledged after a round trip of 20 ms.
+/// Asks for the peer's clock, whose word comes to the packet that leaves `later`, and is
+/// acknowledged after a round trip of 20 ms.
 fn ask(controller: &mut PriorityController, now: Instant, pn: u64, later: Duration) -> u8 {
     let question = controller.control.asks();
     run(controller, now + later, pn, 1, RTT);

@@ -1,5 +1,5 @@
-//! A mailbox on an IMAP server: we wait with IDLE (RFC 2177), or look once a minute. Only mails with our
-//! filter header are looked at; ours are deleted, others stay as they are.
+//! A mailbox on an IMAP server: we wait with IDLE (RFC 2177), or look once a minute. Only mails
+//! with our filter header are looked at; ours are deleted, others stay as they are.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,4 +1,5 @@
-//! Mails that a local mail server puts into a Maildir. Ours are deleted, others stay where they are.
+//! Mails that a local mail server puts into a Maildir. Ours are deleted, others stay where they
+//! are.
 
 use std::collections::BTreeSet;
 use std::fs::File;

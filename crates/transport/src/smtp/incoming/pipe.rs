@@ -6,9 +6,10 @@
 //! /run/ringway/mail
 //! ```
 //!
-//! A mail ends where its writer closes the pipe, or before the next `From ` line (RFC 4155): when the next writer is there
-//! before the last one has gone, only that line shows it. None of our mails has such a line, so an empty one before it, which not
-//! every filter writes, is not asked for. Mails of writers that write at once are torn; the container in them shows that.
+//! A mail ends where its writer closes the pipe, or before the next `From ` line (RFC 4155): when
+//! the next writer is there before the last one has gone, only that line shows it. None of our
+//! mails has such a line, so an empty one before it, which not every filter writes, is not asked
+//! for. Mails of writers that write at once are torn; the container in them shows that.
 
 use std::io;
 use std::path::PathBuf;
@@ -53,7 +54,8 @@ async fn follow(path: &PathBuf, receiver: &Receiver) -> io::Result<()> {
         match read {
             Ok(Ok(0)) => {
                 cutter.end(&mut take);
-                // Opened again before it is closed: a writer that comes in between would be turned away.
+                // Opened again before it is closed: a writer that comes in between would be turned
+                // away.
                 pipe = pipe::OpenOptions::new().open_receiver(path)?;
             }
             Ok(Ok(size)) => cutter.feed(buffer.get(..size).unwrap_or_default(), &mut take),
@@ -81,7 +83,8 @@ impl Cutter {
         self.mail.is_empty() && !self.too_long
     }
 
-    /// Takes bytes; hands each mail that ends in them to `each`, or `None` for one that is too long.
+    /// Takes bytes; hands each mail that ends in them to `each`, or `None` for one that is too
+    /// long.
     pub(in crate::smtp) fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(Option<&[u8]>)) {
         for part in bytes.split_inclusive(|b| *b == b'\n') {
             self.mail.extend_from_slice(part);
@@ -101,7 +104,8 @@ impl Cutter {
         }
     }
 
-    /// Of a mail that is too long only the line that is being read is kept, and no more of it than shows what it is.
+    /// Of a mail that is too long only the line that is being read is kept, and no more of it than
+    /// shows what it is.
     fn bound(&mut self) {
         const FROM_LINE: usize = 1024;
         self.too_long |= self.mail.len() > MAIL_BYTES;

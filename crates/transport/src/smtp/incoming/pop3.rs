@@ -1,5 +1,5 @@
-//! A mailbox on a POP3 server (RFC 1939), looked at again and again. Of each mail the headers are read first; ours
-//! are deleted, others stay as they are.
+//! A mailbox on a POP3 server (RFC 1939), looked at again and again. Of each mail the headers are
+//! read first; ours are deleted, others stay as they are.
 
 pub(in crate::smtp) mod answer;
 
@@ -121,7 +121,8 @@ struct Mailbox {
 }
 
 impl Mailbox {
-    /// The mails that were not looked at yet, the newest of them: their numbers and hashes of their names. What is gone is forgotten.
+    /// The mails that were not looked at yet, the newest of them: their numbers and hashes of their
+    /// names. What is gone is forgotten.
     fn unknown(&mut self, list: &[u8]) -> Result<Vec<(u32, u64)>, AnswerError> {
         let listed = answer::mails(list)?.into_iter();
         let hashed = listed.map(|(number, name)| (number, self.left.hash(name)));
@@ -132,7 +133,8 @@ impl Mailbox {
         Ok(unknown)
     }
 
-    /// Remembers what became of a mail. One that breaks a second connection must not break all of them.
+    /// Remembers what became of a mail. One that breaks a second connection must not break all of
+    /// them.
     fn learn(
         &mut self,
         name: u64,
@@ -252,7 +254,8 @@ impl Session {
             self.line("PASS", &password).await?;
             return Ok(());
         }
-        // RFC 4616; behind the server's `+`, because a command has no room for a long one (RFC 5034 §4).
+        // RFC 4616; behind the server's `+`, because a command has no room for a long one (RFC 5034
+        // §4).
         const AUTH: &str = "AUTH PLAIN";
         let answer = self.say(AUTH, Shape::Line).await?;
         if answer != Answer::Continue {

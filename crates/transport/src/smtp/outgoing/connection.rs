@@ -107,7 +107,8 @@ impl Connection {
         })
     }
 
-    /// Sends one mail, without an envelope sender: nobody sends a bounce for a bounce. After a failure the connection is of no use.
+    /// Sends one mail, without an envelope sender: nobody sends a bounce for a bounce. After a
+    /// failure the connection is of no use.
     pub(super) async fn send(&mut self, to: &Address, mail: &[u8]) -> Result<(), Failure> {
         self.answers.renew();
         if !self.pipelines || !AsRef::<str>::as_ref(to).is_ascii() {
@@ -136,7 +137,8 @@ impl Connection {
     }
 }
 
-/// Asks for TLS. What stands behind the relay's answer came in the clear from anybody, and ends the connection.
+/// Asks for TLS. What stands behind the relay's answer came in the clear from anybody, and ends the
+/// connection.
 async fn start_tls(mut stream: TcpStream, domain: &str) -> Result<TcpStream, Failure> {
     expect(&mut stream, "", 220).await?;
     let offers = expect(&mut stream, &format!("EHLO {domain}\r\n"), 250).await?;
@@ -174,7 +176,8 @@ async fn expect(stream: &mut TcpStream, text: &str, code: u16) -> Result<String,
     }
 }
 
-/// A stream behind TLS as one from the beginning: the library waits for a greeting, which came before.
+/// A stream behind TLS as one from the beginning: the library waits for a greeting, which came
+/// before.
 fn greeted(stream: impl Io + 'static) -> impl Io {
     let (read, write) = tokio::io::split(stream);
     tokio::io::join(Cursor::new("220 ready\r\n").chain(read), write)

@@ -1,4 +1,5 @@
-//! What `triage` leaves to the rules behind it, whatever it says: calls like a blocked one, and what crosses no border.
+//! What `triage` leaves to the rules behind it, whatever it says: calls like a blocked one, and
+//! what crosses no border.
 
 use super::refusals::{MINUTE, NOW, call, until};
 use super::{asking, packet_of};

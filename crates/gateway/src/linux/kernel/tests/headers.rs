@@ -1,4 +1,5 @@
-//! Headers between a packet's addresses and its payload: what of them `triage` reads, and what it leaves to user space.
+//! Headers between a packet's addresses and its payload: what of them `triage` reads, and what it
+//! leaves to user space.
 
 use super::{asking, packet_of};
 use crate::limits::KERNEL_EXTENSIONS;

@@ -14,7 +14,8 @@ use crate::limits::MAX_BLOCKED;
 use crate::packet::L4;
 use crate::verdict::{BlockedCall, Cached, Call};
 
-/// `TC_ACT_SHOT` and `TC_ACT_UNSPEC`, `XDP_DROP` and `XDP_PASS`, and what a rule takes for a match and for none.
+/// `TC_ACT_SHOT` and `TC_ACT_UNSPEC`, `XDP_DROP` and `XDP_PASS`, and what a rule takes for a match
+/// and for none.
 const ANSWERS: [(&str, u32, u32); 3] = [
     (REFUSE, 2, u32::MAX),
     (REFUSE_EARLY, 1, 2),
@@ -121,7 +122,8 @@ pub(super) fn until(call: Call, until: Duration) -> Cached {
     })
 }
 
-/// Whoever can bring about blocked calls without end costs the older ones their place, and nobody else anything.
+/// Whoever can bring about blocked calls without end costs the older ones their place, and nobody
+/// else anything.
 #[test]
 fn the_latest_is_refused_however_many_there_were() {
     let Some(border) = border("refused-many") else {
@@ -158,7 +160,8 @@ fn calls_like_a_blocked_one_are_refused_and_nothing_else_is() {
         assert_eq!(border.refused_by(&tcp(place, SYN)), all, "{place}");
         // With the flags of congestion notification it is a call as well.
         assert_eq!(border.refused_by(&tcp(place, SYN | 0xc0)), all, "{place}");
-        // What is under way, answers, and ends are none; neither is what goes the other way, or a datagram.
+        // What is under way, answers, and ends are none; neither is what goes the other way, or a
+        // datagram.
         for flags in [0x12, 0x10, 0x18, 0x04, 0x11, 0] {
             let refused = border.refused_by(&tcp(place, flags));
             assert!(refused.is_empty(), "{place}, {flags:#x}: {refused:?}");
@@ -192,7 +195,8 @@ fn options_of_the_internet_header_hide_no_call() {
         .tell(NOW, &until(call(0, L4::Tcp), NOW + MINUTE));
     let with_options = |flags| {
         let mut packet = packet_of((0, 0), Some((7, flags, 0)), b"");
-        // One word of "no operation"; where the flags would stand without it are bits that are none of a call's.
+        // One word of "no operation"; where the flags would stand without it are bits that are none
+        // of a call's.
         packet.splice(20..20, [1; 4]);
         packet[0] = 0x46;
         packet[3] += 4;
@@ -252,7 +256,8 @@ fn refusals_are_counted_told_and_over_with_their_time() {
     for _attempt in 0..5 {
         assert!(border.refuses(REFUSE, &header, &syn));
     }
-    // The first one at once, and the others when they are asked for; what is told anew for longer takes none away.
+    // The first one at once, and the others when they are asked for; what is told anew for longer
+    // takes none away.
     let first = border.refusals.poll(NOW).unwrap();
     assert_eq!(
         (first.call, first.client_port, first.attempts),

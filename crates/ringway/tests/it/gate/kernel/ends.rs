@@ -61,7 +61,8 @@ fn it_outlives_a_gateway_that_is_killed_and_goes_with_the_next_one() -> Tested {
     let Some(mut border) = border("a killed gateway's in-kernel path") else {
         return Ok(());
     };
-    // `ip netns exec` gives each program a /sys of its own; what is to outlive one has to lie elsewhere.
+    // `ip netns exec` gives each program a /sys of its own; what is to outlive one has to lie
+    // elsewhere.
     let bpffs = Bpffs::mount(border.folder.path())?;
     let kernel = [&KERNEL[..], &["--bpffs", &bpffs.0]].concat();
     border.up(BLOCK, &kernel);

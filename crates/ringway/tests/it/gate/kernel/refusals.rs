@@ -227,7 +227,8 @@ fn whoever_observes_refuses_nobody_in_the_kernel_either() -> Tested {
     let policy = border.path("policy.toml");
     let applied = border.ask(&["apply", &policy, "--observe"]);
     assert_eq!(applied.code, Some(0), "{}", applied.stderr);
-    // The queue's loop tells the kernel within a tenth of a second; a call that is refused until then is repeated.
+    // The queue's loop tells the kernel within a tenth of a second; a call that is refused until
+    // then is repeated.
     answered(&border, &server, HELLO, true)
 }
 
@@ -261,7 +262,8 @@ fn whom_a_killed_gateway_has_told_of_the_next_one_refuses_or_lets_go() -> Tested
     answered(&border, &server, b"hello", true)
 }
 
-/// Frames of a VLAN have a tag at the interface below, and none at the VLAN's own, which is a border of its own.
+/// Frames of a VLAN have a tag at the interface below, and none at the VLAN's own, which is a
+/// border of its own.
 #[test]
 fn at_the_interface_of_a_vlan_pages_pass_and_torrents_are_refused() -> Tested {
     let test = "the interface of a VLAN";
@@ -296,7 +298,8 @@ fn at_the_interface_of_a_vlan_pages_pass_and_torrents_are_refused() -> Tested {
     until_at_ingress(&border)
 }
 
-/// Two network cards that are cabled with each other, by their names, where this machine has them to give (`make kernels` does).
+/// Two network cards that are cabled with each other, by their names, where this machine has them
+/// to give (`make kernels` does).
 const CARDS: &str = "RINGWAY_GATE_CARDS";
 
 #[test]

@@ -11,7 +11,8 @@ use crate::limits::{POP3_ANSWER_BYTES, POP3_STATUS_BYTES};
 pub(in crate::smtp) enum Shape {
     /// Nothing.
     Line,
-    /// Lines up to one with a dot alone; so many bytes of them are kept, the rest is read and dropped.
+    /// Lines up to one with a dot alone; so many bytes of them are kept, the rest is read and
+    /// dropped.
     Lines(usize),
 }
 
@@ -58,7 +59,8 @@ pub(in crate::smtp) struct Reading {
     /// What the first line said, once it is whole and lines follow.
     good: Option<String>,
     lines: Lines,
-    /// The line that is being read, if it may still be the dot that ends the answer; where it is kept otherwise.
+    /// The line that is being read, if it may still be the dot that ends the answer; where it is
+    /// kept otherwise.
     line: Line,
     read: usize,
 }
@@ -95,7 +97,8 @@ impl Reading {
         }
         let mut bytes = bytes.iter();
         let answer = self.ingest(&mut bytes)?;
-        // We ask one thing at a time: what comes behind an answer is none, and must not become the next one (RFC 2595 §4).
+        // We ask one thing at a time: what comes behind an answer is none, and must not become the
+        // next one (RFC 2595 §4).
         if answer.is_some() && !bytes.as_slice().is_empty() {
             return Err(AnswerError::Unasked);
         }
@@ -177,7 +180,8 @@ fn status(line: &[u8]) -> Result<Answer, AnswerError> {
     }
 }
 
-/// The mails of a `UIDL`: their numbers in this session, and the names that they keep (RFC 1939 §7).
+/// The mails of a `UIDL`: their numbers in this session, and the names that they keep (RFC 1939
+/// §7).
 ///
 /// # Errors
 /// [`AnswerError::List`] if a line is something else.
