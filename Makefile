@@ -1,60 +1,81 @@
 # `make demo` and `make test` are all that a user needs; the rest are their parts.
+# Times are those of two cores. "First" is a fresh clone in which nothing is compiled yet.
 CARGO ?= cargo
 .DEFAULT_GOAL := help
+# Prints how long a part took, and keeps it for the summary of `make test`.
+part = @testbed/loop/part.sh
 
-.PHONY: help setup setup-tests setup-bench demo test format lint docs tidy check model kernels fuzz bench bench-transport bench-dtl bench-overlay bench-overlay-real bench-kademlia bench-gate release
+.PHONY: help setup setup-tests setup-bench demo release quick test test-long format lint docs deny
+.PHONY: check tidy model kernels fuzz loop report bench bench-transport bench-dtl bench-overlay
+.PHONY: bench-overlay-real bench-kademlia bench-gate
 
-help: ## list the targets
+help: ## list the targets, and how long each takes
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## install what is missing (apt packages; sudo if not root)
+setup: ## install what is missing to build (apt packages; sudo if not root); seconds
 	@./setup.sh
 
-setup-tests:
+setup-tests: ## also what the tests use; four minutes on a new machine, then seconds
 	@./setup.sh --tests
 
-setup-bench:
+setup-bench: ## also the peers of the benchmarks; a minute more
 	@./setup.sh --bench
 
-demo: setup ## build Ringway and show it at work on this machine; ends with a table and exit code 0
-	$(CARGO) run --locked --release --package ringway -- demo --once
+demo: setup ## show Ringway at work on this machine, ends with a table; first @DEMO@, then half a minute
+	$(CARGO) run --locked --profile demo --package ringway -- demo --once
 
-release: setup ## build the program: target/release/ringway
+release: setup ## build target/release/ringway, its symbols in ringway.debug beside it; first @RELEASE@
 	$(CARGO) build --locked --release --package ringway
+	@testbed/loop/strip.sh target/release/ringway
 
-test: setup-tests format lint docs check ## everything that must hold: format, lints, docs, tidy, all tests
+quick: ## format, clippy and the fast tests of what changed since the last commit; a minute or two
+	@testbed/loop/quick.sh
 
-format: ## check the formatting
-	$(CARGO) fmt --all -- --check
+test: ## everything that must hold: format, lints, docs, tidy, all tests; first @TEST@, then @AGAIN@
+	@testbed/loop/part.sh --begin
+	$(part) setup ./setup.sh --tests
+	@$(MAKE) --no-print-directory format lint docs deny check
+	@testbed/loop/part.sh --summary
 
-lint: ## clippy, warnings are errors
-	$(CARGO) clippy --locked --all-targets -- -D warnings
-	$(CARGO) clippy --locked --manifest-path fuzz/Cargo.toml --no-default-features --target-dir target -- -D warnings
+test-long: setup-tests ## campaigns: tests that are ignored, larger scopes, kernels, fuzzing; hours
+	@testbed/loop/long.sh
 
-docs: ## build the documentation, warnings are errors
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items --lib --bins
+format: ## check the formatting; a second
+	$(part) format $(CARGO) fmt --all -- --check
 
-tidy: ## the style that only a test can check
+lint: ## clippy, warnings are errors, fuzz targets too; first two minutes, then seconds
+	$(part) clippy $(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+docs: ## build the documentation, warnings are errors; half a minute
+	$(part) docs env RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items --lib --bins
+
+deny: ## licences, sources and advisories of the dependencies; seconds
+	$(part) deny testbed/loop/deny.sh
+
+tidy: ## the style that only a test can check; seconds
 	$(CARGO) test --locked --package ringway-testbed --test tidy
 
-check: ## all tests, tidy among them
-	$(CARGO) test --locked
+check: ## all tests, tidy among them; first @CHECK@
+	@testbed/loop/check.sh
 
-model: ## ring maintenance, every interleaving in larger scopes than `make test` has (minutes, 4 GB)
+model: ## ring maintenance, every interleaving in larger scopes than `make test` has; minutes, 4 GB
 	$(CARGO) test --locked --package ringway-sim --test it model:: -- --include-ignored --nocapture --test-threads 1
 
-kernels: setup ## the gateway's in-kernel path on Debian's kernels, in virtual machines (root; KERNELS="bullseye ..." for others)
+kernels: setup ## the in-kernel path on Debian's kernels in virtual machines; root, an hour
 	@testbed/kernels/run.sh $(KERNELS)
 
-fuzz: ## fuzz every decoder for a minute each (needs cargo-fuzz and a nightly toolchain)
-	@for target in $$(cd fuzz && $(CARGO) +nightly fuzz list); do \
-		(cd fuzz && $(CARGO) +nightly fuzz run $$target -- -max_total_time=60) || exit 1; done
+fuzz: ## fuzz every decoder for a minute each (cargo-fuzz, a nightly toolchain); half an hour
+	@for target in $$($(CARGO) +nightly fuzz list); do \
+		$(CARGO) +nightly fuzz run --features engine $$target -- -max_total_time=60 || exit 1; done
 
-bench-transport: setup-bench ## measure every transport beside bare sockets, libp2p and iroh: target/bench/transport.json and plots
-	$(CARGO) build --locked --release --package ringway
+loop: ## measure this loop itself on fresh clones: the table in docs/benchmarks.md; two hours
+	@testbed/loop/measure.sh
+
+bench-transport: setup-bench ## measure every transport beside its peers: target/bench/transport.json; ten minutes
+	$(CARGO) build --locked --release --package ringway --package ringway-bench
 	$(CARGO) build --locked --release --manifest-path benches/Cargo.toml --target-dir target --bin transport-peers
 	mkdir -p target/bench
-	target/release/ringway bench transport --json --plots target/bench --beside target/release/transport-peers > target/bench/transport.json
+	target/release/ringway-bench transport --json --plots target/bench --beside target/release/transport-peers > target/bench/transport.json
 	@cat target/bench/transport.json
 
 target/tools/bin/rattan:
@@ -65,48 +86,52 @@ target/tools/bin/rattan:
 LINE ?= target/tools/bin/rattan
 # Measured once, as every run over a line: remove it to measure anew.
 SPEED = target/bench/dtl-speed$(filter --quick,$(DTL)).json
-bench-dtl: setup-bench target/tools/bin/rattan ## measure priorities beside the kernel's TCP over emulated lines (root; many hours, resumes): target/bench/dtl.json and plots
-	$(CARGO) build --locked --release --package ringway
+bench-dtl: setup-bench target/tools/bin/rattan ## measure priorities beside the kernel's TCP: target/bench/dtl.json; root, many hours, resumes
+	$(CARGO) build --locked --release --package ringway --package ringway-bench
 	$(CARGO) build --locked --release --manifest-path benches/Cargo.toml --target-dir target --bin dtl-peers
 	$(CARGO) build --locked --release --package ringway-testbed --bin dtl-line
 	mkdir -p target/bench
 	test -s $(SPEED) || { target/release/dtl-peers speed $(filter --quick,$(DTL)) --json > $(SPEED).part && mv $(SPEED).part $(SPEED); }
-	target/release/ringway bench dtl --json --results target/bench/dtl.runs --plots target/bench --rattan $(LINE) --beside target/release/dtl-peers $(DTL) > target/bench/dtl.json
+	target/release/ringway-bench dtl --json --results target/bench/dtl.runs --plots target/bench --rattan $(LINE) --beside target/release/dtl-peers $(DTL) > target/bench/dtl.json
 	@cat target/bench/dtl.json
 
-bench-overlay: setup ## look points up in rings with traitors (hours; OVERLAY="--quick" for a minute): target/bench/overlay.json and a plot
-	$(CARGO) build --locked --release --package ringway
+bench-overlay: setup ## look points up in rings with malicious routers: target/bench/overlay.json; hours (OVERLAY="--quick": a minute)
+	$(CARGO) build --locked --release --package ringway --package ringway-bench
 	mkdir -p target/bench
-	target/release/ringway bench overlay --json --plots target/bench $(OVERLAY) > target/bench/overlay.json
+	target/release/ringway-bench overlay --json --plots target/bench $(OVERLAY) > target/bench/overlay.json
 	@cat target/bench/overlay.json
 
-bench-overlay-real: setup ## real routers over UDP, beside a build without encryption, and its tests (half an hour after its builds; REAL="--quick" for six minutes): target/bench/overlay-real.json and a plot
+bench-overlay-real: setup ## real routers over UDP, with and without encryption: target/bench/overlay-real.json; half an hour (REAL="--quick": six minutes)
 	$(CARGO) test --locked --package ringway-node --features insecure --lib link::
-	$(CARGO) build --locked --release --package ringway
-	$(CARGO) build --locked --release --package ringway --features insecure --target-dir target/insecure
+	$(CARGO) build --locked --release --package ringway --package ringway-bench
+	$(CARGO) build --locked --release --package ringway --package ringway-bench --features ringway/insecure,ringway-bench/insecure --target-dir target/insecure
 	mkdir -p target/bench
 	RINGWAY_UNENCRYPTED=$(CURDIR)/target/insecure/release/ringway $(CARGO) test --locked --package ringway --test it unencrypted
-	target/release/ringway bench overlay --real --json --plots target/bench --beside target/insecure/release/ringway $(REAL) > target/bench/overlay-real.json
+	target/release/ringway-bench overlay --real --json --plots target/bench --beside target/insecure/release/ringway-bench $(REAL) > target/bench/overlay-real.json
 	@cat target/bench/overlay-real.json
 
-bench-gate: setup-bench target/tools/bin/rattan ## measure the gateway beside NAT, squid, Suricata and nDPI on both paths (root, hours; GATE="--clamd PATH" to scan too): target/bench/gate.json and plots
-	$(CARGO) build --locked --release --package ringway
+bench-gate: setup-bench target/tools/bin/rattan ## measure the gateway beside NAT and others: target/bench/gate.json; root, hours (GATE="--clamd PATH")
+	$(CARGO) build --locked --release --package ringway --package ringway-bench
 	mkdir -p target/bench
-	target/release/ringway bench gate --json --path user,kernel --offloads on,off --plots target/bench --rattan target/tools/bin/rattan $(GATE) > target/bench/gate.json
-	target/release/ringway bench gate --json --windows $(GATE) >> target/bench/gate.json
-	target/release/ringway bench gate --json --chat --only nat,scan,yara $(GATE) >> target/bench/gate.json
+	target/release/ringway-bench gate --json --path user,kernel --offloads on,off --plots target/bench --rattan target/tools/bin/rattan $(GATE) > target/bench/gate.json
+	target/release/ringway-bench gate --json --windows $(GATE) >> target/bench/gate.json
+	target/release/ringway-bench gate --json --chat --only nat,scan,yara $(GATE) >> target/bench/gate.json
 	@cat target/bench/gate.json
 
 # Traffic is counted for a whole network namespace: in one of its own, where the system allows that, nobody else's is in it.
-KADEMLIA ?= --traitors 5,20,30
-bench-kademlia: setup ## look points up in real rings and beside libp2p's Kademlia (three hours and more; KADEMLIA="--quick" for half an hour): target/bench/kademlia.json
-	$(CARGO) build --locked --release --package ringway
+KADEMLIA ?= --malicious 5,20,30
+bench-kademlia: setup ## lookups beside libp2p's Kademlia: target/bench/kademlia.json; three hours (KADEMLIA="--quick": half an hour)
+	$(CARGO) build --locked --release --package ringway --package ringway-bench
 	$(CARGO) build --locked --release --manifest-path benches/Cargo.toml --target-dir target --bin overlay-peers
 	mkdir -p target/bench
 	alone=$$(unshare -rn true 2>/dev/null && echo unshare -rn); $$alone sh -c 'ip link set lo up 2>/dev/null; exec "$$@"' sh \
-		target/release/ringway bench overlay --real --only-lookups --json --beside target/release/overlay-peers $(KADEMLIA) > target/bench/kademlia.json
-	target/release/ringway bench overlay --memory --json >> target/bench/kademlia.json
+		target/release/ringway-bench overlay --real --only-lookups --json --beside target/release/overlay-peers $(KADEMLIA) > target/bench/kademlia.json
+	target/release/ringway-bench overlay --memory --json >> target/bench/kademlia.json
 	@cat target/bench/kademlia.json
 
-bench: ## measure; not part of `make test`
+report: ## make docs/benchmarks.md from benches/results; seconds
+	$(CARGO) run --locked --quiet --package ringway-bench -- report
+
+bench: ## build target/release/ringway-bench and measure the congestion control core; minutes
+	$(CARGO) build --locked --release --package ringway --package ringway-bench
 	$(CARGO) bench --locked --manifest-path benches/Cargo.toml --target-dir target

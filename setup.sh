@@ -131,4 +131,26 @@ for part in fmt clippy; do
         rustup component add "${part/fmt/rustfmt}" >/dev/null || die "rustup could not add $part"
     }
 done
+
+# Tools of the tests that are no Debian packages: the runner, and the look at licences and
+# advisories. Without them `cargo test` runs the tests, and that look is left out, loudly.
+tool() {
+    local name=$1 version=$2
+    if cargo "${name#cargo-}" --version >/dev/null 2>&1; then
+        say "$name is there"
+        return
+    fi
+    say "building $name $version (two minutes)"
+    local log
+    log=$(mktemp)
+    # Built quickly rather than to be quick: what they start takes the time.
+    if ! CARGO_PROFILE_DEV_DEBUG=0 cargo install "$name" --version "$version" --locked --debug "${@:3}" >"$log" 2>&1; then
+        say "$name could not be built: $(tail -n 1 "$log")"
+    fi
+    rm -f "$log"
+}
+if [[ ${1:-} == --tests ]]; then
+    tool cargo-nextest 0.9.151 --no-default-features --features default-no-update
+    tool cargo-deny 0.20.2
+fi
 say "everything is there"

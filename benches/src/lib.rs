@@ -1,7 +1,7 @@
 //! The figures of docs/benchmarks.md, each beside its peers.
 //!
 //! One file in `benches/` for each claim. A bench prints one JSON object a line for each [`Figure`]
-//! on stdout; the fields are those of `ringway bench --json`. Without cargo's `--bench`, or with
+//! on stdout; the fields are those of `ringway-bench --json`. Without cargo's `--bench`, or with
 //! `--quick`, it only shows that it still runs.
 
 use std::time::Instant;

@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "paper" => Rule::Paper,
             _ => Rule::Verified,
         };
-        // As `ringway bench overlay` has it.
+        // As `ringway-bench overlay` has it.
         let over = Duration::from_millis(u64::try_from(lookups)? * 10);
         let attack = Attack {
             rule,

@@ -25,12 +25,23 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     (
         "crates/ringway",
         &[
+            "ringway-transport",
+            "ringway-node",
+            "ringway-gateway",
+            "ringway-overlay",
+        ],
+    ),
+    (
+        "crates/bench",
+        &[
             "ringway-dtl",
             "ringway-transport",
             "ringway-node",
             "ringway-gateway",
             "ringway-overlay",
             "ringway-sim",
+            "ringway-terminal",
+            "ringway-testbed",
         ],
     ),
     ("sim", &["ringway-dtl", "ringway-overlay"]),
@@ -134,7 +145,11 @@ fn nothing_ships_the_insecure_build() {
             assert!(!text.contains(word), "{file} has `{word}`");
         }
     }
-    for manifest in ["crates/node/Cargo.toml", "crates/ringway/Cargo.toml"] {
+    for manifest in [
+        "crates/node/Cargo.toml",
+        "crates/ringway/Cargo.toml",
+        "crates/bench/Cargo.toml",
+    ] {
         let text = fs::read_to_string(root().join(manifest)).unwrap();
         let on = text.lines().any(|line| line.starts_with("default"));
         assert!(!on, "{manifest} has default features");

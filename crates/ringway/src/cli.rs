@@ -1,19 +1,16 @@
 //! The command line: one clap definition from which the parser, `--help`, the man pages, the
 //! completions and `docs/reference/cli.md` are made.
 
-mod bench;
 mod gate;
 mod member;
 mod ring;
 mod values;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-pub(crate) use bench::{
-    BenchCommand, DtlArgs, GateBenchArgs, Offloads, OverlayArgs, TransportArgs,
-};
 pub(crate) use gate::{
     ApplyArgs, AuditArgs, CachePlace, CheckArgs, ClassifyArgs, ConfirmArgs, DoctorArgs, DownArgs,
     FlowsArgs, GateCommand, GateStatusArgs, LookArgs, PathChoice, ReplayArgs, SignatureArgs,
@@ -41,13 +38,15 @@ Examples:
 Exit codes: 0 done, 1 failed, 2 wrong usage.
 Environment: RINGWAY_HOME (as --home), RINGWAY_LOG (log filter, such as ringway_node=debug), NO_COLOR.";
 
-/// What `--version` says.
+/// What `--version` says: the release, and the commit with its date.
 const VERSION: &str = match ringway_node::INSECURE {
     true => concat!(
         env!("CARGO_PKG_VERSION"),
-        " INSECURE: links are not encrypted; for benchmarks only"
+        " (",
+        env!("RINGWAY_COMMIT"),
+        ") INSECURE: links are not encrypted; for benchmarks only"
     ),
-    false => env!("CARGO_PKG_VERSION"),
+    false => concat!(env!("CARGO_PKG_VERSION"), " (", env!("RINGWAY_COMMIT"), ")"),
 };
 
 /// A members-only peer-to-peer network, and the gateway that governs its border.
@@ -124,9 +123,9 @@ pub(crate) enum Command {
     /// The gateway: which application each flow is, and what happens to it
     #[command(subcommand, arg_required_else_help = true)]
     Gate(GateCommand),
-    /// Measure this machine: the project's own figures, beside their limits
-    #[command(subcommand, arg_required_else_help = true)]
-    Bench(BenchCommand),
+    /// Says where the benchmarks are: `ringway-bench`
+    #[command(hide = true, disable_help_flag = true)]
+    Bench(MovedArgs),
     /// Print a completion script for a shell
     #[command(
         after_help = "Examples:\n  ringway completions bash > ~/.local/share/bash-completion/completions/ringway"
@@ -157,6 +156,14 @@ pub(crate) struct DemoArgs {
     /// Keep the temporary folder with all homes and logs
     #[arg(long)]
     pub(crate) keep: bool,
+}
+
+/// Arguments of a command that has moved.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MovedArgs {
+    /// Whatever it took
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) rest: Vec<OsString>,
 }
 
 /// `ringway completions`.
@@ -192,7 +199,7 @@ mod tests {
     #[test]
     fn every_command_shows_an_example() {
         fn walk(command: &clap::Command) {
-            let leaf = command.get_subcommands().next().is_none();
+            let leaf = command.get_subcommands().next().is_none() && !command.is_hide_set();
             let help = command
                 .get_after_help()
                 .map(ToString::to_string)

@@ -5,27 +5,15 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use ringway_node::daemon::{Daemon, DaemonError, Ended, Options};
-use ringway_node::enrol::{self, JoinError, JoinOptions, Joined};
+use ringway_node::daemon::{Daemon, Ended, Options};
+use ringway_node::enrol::{self, JoinOptions, Joined};
 
 use crate::cli::{JoinArgs, NodeArgs};
-use crate::failure::Failure;
 use crate::limits;
 use crate::offline;
 use crate::run::Context;
 use crate::signals::{self, Signals};
-
-impl From<JoinError> for Failure {
-    fn from(error: JoinError) -> Failure {
-        Failure::blame(error.is_usage(), error)
-    }
-}
-
-impl From<DaemonError> for Failure {
-    fn from(error: DaemonError) -> Failure {
-        Failure::blame(error.is_usage(), error)
-    }
-}
+use ringway_terminal::Failure;
 
 /// Enrols this machine.
 pub(crate) async fn join(context: &Context, args: JoinArgs) -> Result<(), Failure> {

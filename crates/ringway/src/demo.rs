@@ -27,10 +27,10 @@ mod stage;
 use std::process::ExitCode;
 
 use crate::cli::DemoArgs;
-use crate::failure::Failure;
 use crate::run::Context;
 use crate::signals::Signals;
 use report::Report;
+use ringway_terminal::Failure;
 use stage::Stage;
 
 /// Runs it; the exit code says if every check passed.

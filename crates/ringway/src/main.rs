@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `cli` | the one clap definition of all commands |
 //! | `run` | from arguments to an exit code |
-//! | `output`, `table`, `progress`, `failure` | results on stdout, progress and errors on stderr |
+//! | `ringway_terminal` | results on stdout, errors and the log on stderr; a library, for `ringway-bench` too |
+//! | `progress` | progress on stderr |
 //! | `owner` | `ring …`: the authority's commands |
 //! | `daemon`, `offline` | `join` and `node`; joining by files |
 //! | `rotate` | another key for this member, by files |
@@ -13,23 +14,18 @@
 //! | `gate` | `gate classify` |
 //! | `pages` | completions, man pages and the Markdown reference |
 //! | `demo` | the main job on one machine, as separate processes of this very program |
-//! | `bench` | the project's own figures, measured on this machine |
-//! | `ports` | free ports on loopback, for the demo and the benchmarks |
-//! | `signals`, `logging`, `limits` | what the rest needs from the system, and every bound |
+//! | `ports` | free ports on loopback, for the demo |
+//! | `signals`, `limits` | what the rest needs from the system, and every bound |
 //!
 //! A command never reads the member's files by itself: it asks the daemon, over the socket in the
 //! home folder. Only `join`, `node`, `rotate` and `ring …` open them.
 
-mod bench;
 mod cli;
 mod daemon;
 mod demo;
-mod failure;
 mod gate;
 mod limits;
-mod logging;
 mod offline;
-mod output;
 mod owner;
 mod pages;
 mod ports;
@@ -41,7 +37,6 @@ mod rotate;
 mod run;
 mod signals;
 mod status;
-mod table;
 mod transfers;
 
 use std::process::ExitCode;

@@ -10,9 +10,9 @@ use ringway_node::certificate::RingId;
 use ringway_node::enrol::{self, Joined};
 use serde::Serialize;
 
-use crate::failure::Failure;
 use crate::limits;
 use crate::run::Context;
+use ringway_terminal::Failure;
 
 #[derive(Serialize)]
 struct RequestObject<'a> {

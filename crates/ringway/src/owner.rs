@@ -9,17 +9,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ringway_node::authority::{
-    Authority, AuthorityError, InitOptions, InviteOptions, MemberEntry, OpenInvite, Server,
-    ServerError,
+    Authority, InitOptions, InviteOptions, MemberEntry, OpenInvite, Server,
 };
 use ringway_node::certificate::Role;
 use serde::Serialize;
 
 use crate::cli::{InitArgs, InviteArgs, RevokeArgs, RingCommand, RoleArg, ServeArgs};
-use crate::failure::Failure;
 use crate::run::Context;
 use crate::signals::{self, Signals};
-use crate::table::Table;
+use ringway_terminal::Failure;
+use ringway_terminal::Table;
 
 #[derive(Serialize)]
 struct Serving {
@@ -41,18 +40,6 @@ struct InviteObject<'a> {
     spoken: Option<String>,
     expires: u64,
     withdraws: bool,
-}
-
-impl From<AuthorityError> for Failure {
-    fn from(error: AuthorityError) -> Failure {
-        Failure::blame(error.is_usage(), error)
-    }
-}
-
-impl From<ServerError> for Failure {
-    fn from(error: ServerError) -> Failure {
-        Failure::failed(error)
-    }
 }
 
 /// Runs one of them.

@@ -6,8 +6,8 @@ use std::path::Path;
 use clap::{Arg, Command, CommandFactory as _};
 
 use crate::cli::{Cli, CompletionsArgs, ManArgs};
-use crate::failure::Failure;
 use crate::run::Context;
+use ringway_terminal::Failure;
 
 /// Prints a shell's completion script.
 pub(crate) fn completions(context: &Context, args: &CompletionsArgs) -> Result<(), Failure> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::failure::Failure;
+use ringway_terminal::Failure;
 
 /// First port tried.
 const LOWEST: u16 = 20_000;

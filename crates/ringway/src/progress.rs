@@ -6,7 +6,7 @@ use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};
 use ringway_node::control::TransferStatus;
 
 use crate::limits::PROGRESS_LINE_INTERVAL;
-use crate::output::Output;
+use ringway_terminal::Output;
 
 /// One transfer's progress; only one is shown at a time.
 #[derive(Debug)]

@@ -3,11 +3,11 @@
 use ringway_node::control::{PathStatus, PathsStatus, Pong, Request, RouteFound, RouteTarget};
 
 use crate::cli::{PathArgs, PingArgs, RouteArgs};
-use crate::failure::Failure;
 use crate::request;
 use crate::run::Context;
 use crate::status;
-use crate::table::Table;
+use ringway_terminal::Failure;
+use ringway_terminal::Table;
 
 /// Measures the way to a peer; fails if not one answer came.
 pub(crate) async fn ping(context: &Context, args: PingArgs) -> Result<(), Failure> {

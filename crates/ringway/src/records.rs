@@ -7,10 +7,10 @@ use ringway_node::control::{RecordFound, RecordStored, Reply, Request};
 use serde::Serialize;
 
 use crate::cli::{GetArgs, PutArgs};
-use crate::failure::Failure;
 use crate::limits::RECORD_INPUT;
 use crate::request::{ask, only};
 use crate::run::Context;
+use ringway_terminal::Failure;
 
 /// How long any record may last.
 const LONGEST: Duration = ringway_overlay::limits::MAX_RECORD_LIFETIME;

@@ -5,8 +5,8 @@ use ringway_node::control::{
 };
 use ringway_node::home;
 
-use crate::failure::Failure;
 use crate::run::Context;
+use ringway_terminal::Failure;
 
 /// Sends one request to the daemon of the chosen home.
 pub(crate) async fn ask(context: &Context, request: &Request) -> Result<Client, Failure> {

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use ringway_node::enrol::{self, RotateError};
+use ringway_node::enrol;
 use serde::Serialize;
 
 use crate::cli::RotateArgs;
-use crate::failure::Failure;
 use crate::offline;
 use crate::run::Context;
+use ringway_terminal::Failure;
 
 #[derive(Serialize)]
 struct RequestObject {
@@ -16,12 +16,6 @@ struct RequestObject {
     next: String,
     serial: u64,
     request: String,
-}
-
-impl From<RotateError> for Failure {
-    fn from(error: RotateError) -> Failure {
-        Failure::blame(error.is_usage(), error)
-    }
 }
 
 /// Prints a request, or takes the reply in.

@@ -5,20 +5,19 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 use ringway_gateway::linux::kernel::Kernel;
 use ringway_gateway::linux::priority::{go_along, go_first};
 use ringway_gateway::linux::privileges;
+use ringway_terminal::{Failure, Output, explain, start_log};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::{Cli, Command, GateCommand, Global, RingCommand};
-use crate::failure::{Failure, report_line};
-use crate::output::Output;
-use crate::{
-    bench, daemon, demo, gate, limits, logging, owner, pages, reach, records, rotate, status,
-    transfers,
-};
+use crate::{daemon, demo, gate, limits, owner, pages, reach, records, rotate, status, transfers};
+
+/// Where `ringway bench` went.
+const BENCHMARKS_MOVED: &str = "benchmarks are a program of their own, `ringway-bench`, with the \
+    same arguments; in the source `make bench` builds it, as target/release/ringway-bench";
 
 /// What every command gets.
 #[derive(Clone, Debug)]
@@ -71,7 +70,7 @@ pub(crate) fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return explain(&error, &arguments),
+        Err(error) => return explain(&Cli::command(), &error, &arguments),
     };
     let json = cli.global.json;
     match run(cli) {
@@ -81,9 +80,9 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<ExitCode, Failure> {
-    logging::start(cli.global.verbose)?;
+    start_log(cli.global.verbose)?;
     let context = Context {
-        output: Output::new(&cli.global),
+        output: Output::new(cli.global.json, cli.global.quiet),
         global: cli.global,
     };
     let mut kernel = None;
@@ -150,7 +149,7 @@ async fn dispatch(
         Command::Put(args) => records::put(context, args).await?,
         Command::Get(args) => records::get(context, args).await?,
         Command::Gate(command) => gateway(context, command, kernel).await?,
-        Command::Bench(command) => bench::run(context, command).await?,
+        Command::Bench(_) => return Err(Failure::usage(BENCHMARKS_MOVED)),
         Command::Completions(args) => pages::completions(context, &args)?,
         Command::Man(args) => pages::man(context, &args)?,
     }
@@ -175,94 +174,5 @@ async fn gateway(
         GateCommand::Apply(args) => gate::apply(context, &args).await,
         GateCommand::Confirm(args) => gate::confirm(context, &args).await,
         GateCommand::Audit(args) => gate::audit(context, &args),
-    }
-}
-
-/// Help and version go to stdout; a mistake becomes one line.
-fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A reader that has gone needs no help any more.
-            error.print().ok();
-            ExitCode::SUCCESS
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            // As above.
-            write!(std::io::stderr().lock(), "{}", error.render()).ok();
-            ExitCode::from(2)
-        }
-        _ => {
-            let json = arguments.iter().any(|argument| argument == "--json");
-            let message = summary(&error.render().to_string());
-            report_line(
-                &format!("{message} (see `{} --help`)", command_named(arguments)),
-                true,
-                json,
-            );
-            ExitCode::from(2)
-        }
-    }
-}
-
-/// The paragraphs of a clap error that say what is wrong, without usage and hints at `--help`.
-fn summary(rendered: &str) -> String {
-    let text = rendered.strip_prefix("error: ").unwrap_or(rendered);
-    let telling = text
-        .split("\n\n")
-        .take_while(|part| !part.starts_with("Usage:") && !part.starts_with("For more"));
-    telling
-        .map(|part| part.trim())
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join("; ")
-}
-
-/// The command that the arguments lead to, such as `ringway ring init`.
-fn command_named(arguments: &[OsString]) -> String {
-    let root = Cli::command();
-    let (mut at, mut name) = (&root, root.get_name().to_owned());
-    for argument in arguments
-        .iter()
-        .skip(1)
-        .filter_map(|argument| argument.to_str())
-    {
-        if let Some(next) = at.find_subcommand(argument) {
-            name = format!("{name} {}", next.get_name());
-            at = next;
-        }
-    }
-    name
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn words(text: &str) -> Vec<OsString> {
-        text.split(' ').map(OsString::from).collect()
-    }
-
-    #[test]
-    fn a_mistake_becomes_one_line_without_usage() {
-        let arguments = words("ringway send --priority -1 file peer");
-        let error = Cli::try_parse_from(&arguments).unwrap_err();
-        let summary = summary(&error.render().to_string());
-        assert!(
-            summary.contains("-1") && summary.contains("from 0"),
-            "{summary}"
-        );
-        assert!(
-            !summary.contains("Usage") && !summary.contains("For more"),
-            "{summary}"
-        );
-    }
-
-    #[test]
-    fn the_hint_names_the_command_with_the_mistake() {
-        assert_eq!(
-            command_named(&words("ringway --json ring init")),
-            "ringway ring init"
-        );
-        assert_eq!(command_named(&words("ringway nonsense")), "ringway");
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-use crate::failure::Failure;
+use ringway_terminal::Failure;
 
 /// Interrupt (Ctrl-C), termination and hang-up, caught from the moment this exists.
 #[derive(Debug)]

@@ -3,11 +3,11 @@
 use indicatif::HumanBytes;
 use ringway_node::control::{CapStatus, RouterRef, Status, TransportStatus};
 
-use crate::failure::Failure;
 use crate::reach;
 use crate::request;
 use crate::run::Context;
-use crate::table::Table;
+use ringway_terminal::Failure;
+use ringway_terminal::Table;
 
 /// Digits of a ring key that are shown to people.
 const SHOWN_KEY_DIGITS: usize = 12;

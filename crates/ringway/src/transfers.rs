@@ -7,13 +7,13 @@ use indicatif::HumanBytes;
 use ringway_node::control::{Client, PathReport, Request, TransferStatus};
 
 use crate::cli::{CancelArgs, PriorityArgs, SendArgs, TransfersArgs};
-use crate::failure::Failure;
 use crate::limits::WATCH_INTERVAL;
 use crate::progress::{Progress, rate};
 use crate::request;
 use crate::run::Context;
 use crate::signals::Signals;
-use crate::table::Table;
+use ringway_terminal::Failure;
+use ringway_terminal::Table;
 
 /// Schema of every transfer object.
 const SCHEMA: &str = "ringway.transfer/1";

@@ -16,7 +16,7 @@
     reason = "a measurement ends at the first error and prints what it found"
 )]
 
-#[path = "../../ringway/src/bench/postfix.rs"]
+#[path = "../../bench/src/postfix.rs"]
 mod postfix;
 
 use std::path::Path;

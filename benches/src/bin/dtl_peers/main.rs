@@ -1,4 +1,4 @@
-//! `dtl-peers`: what `ringway bench dtl` is measured beside, and `dtl-peers speed`, which measures
+//! `dtl-peers`: what `ringway-bench dtl` is measured beside, and `dtl-peers speed`, which measures
 //! how fast all of them are.
 //!
 //! - `dtl-peers list` prints the names of the flows that other libraries make, one a line.
@@ -67,7 +67,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone, Copy, Debug)]
 struct Peer {
     name: &'static str,
-    /// Whether `list` names it: those that `ringway bench dtl` does not have itself.
+    /// Whether `list` names it: those that `ringway-bench dtl` does not have itself.
     listed: bool,
     receive: fn(SocketAddr) -> Result<(), Failure>,
     send: fn(SocketAddr, Duration) -> Result<(), Failure>,

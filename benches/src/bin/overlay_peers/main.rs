@@ -44,7 +44,7 @@
 //! pace.
 
 // Both programs have to draw the same, and neither is a library.
-#[path = "../../../../crates/ringway/src/bench/real/chance.rs"]
+#[path = "../../../../crates/bench/src/real/chance.rs"]
 mod chance;
 mod measure;
 mod network;
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
         Err(failure) => {
             #[allow(
                 clippy::print_stderr,
-                reason = "`ringway bench overlay` shows the last line"
+                reason = "`ringway-bench overlay` shows the last line"
             )]
             {
                 eprintln!("overlay-peers: {failure}");

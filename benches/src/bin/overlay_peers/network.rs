@@ -45,7 +45,7 @@ pub(crate) struct Job {
     pub(crate) attack: Option<Attack>,
 }
 
-/// What it came to. Names are a contract with `ringway bench overlay --real`.
+/// What it came to. Names are a contract with `ringway-bench overlay --real`.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Measured {
     /// From the first node's start until the last had filled its routing table.

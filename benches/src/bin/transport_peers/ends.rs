@@ -135,7 +135,7 @@ where
     })
 }
 
-/// Keeps this thread, one end, on a core of its own, as `ringway bench transport` does with its
+/// Keeps this thread, one end, on a core of its own, as `ringway-bench transport` does with its
 /// ends.
 fn on_own_core(end: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};

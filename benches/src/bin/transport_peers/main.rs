@@ -1,4 +1,4 @@
-//! `transport-peers`: the work of `ringway bench transport`, done by other libraries, so that the
+//! `transport-peers`: the work of `ringway-bench transport`, done by other libraries, so that the
 //! figures stand beside theirs.
 //!
 //! - `transport-peers list` prints what there is, a name a line.
@@ -91,7 +91,7 @@ fn main() -> ExitCode {
         Err(failure) => {
             #[allow(
                 clippy::print_stderr,
-                reason = "`ringway bench transport` shows the last line"
+                reason = "`ringway-bench transport` shows the last line"
             )]
             {
                 eprintln!("transport-peers: {failure}");

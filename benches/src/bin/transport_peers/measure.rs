@@ -59,7 +59,7 @@ impl Work {
     }
 }
 
-/// What it took. Names are a contract with `ringway bench transport`.
+/// What it took. Names are a contract with `ringway-bench transport`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Measured {
     /// From the first message handed over to the last one received.

@@ -15,7 +15,7 @@ const ANSWERED: u8 = b'?';
 /// The first byte of messages that are counted.
 const COUNTED: u8 = b'.';
 
-/// Silence after which what has not come is lost: as in `ringway bench transport`.
+/// Silence after which what has not come is lost: as in `ringway-bench transport`.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// Messages both ways between two ends.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::report::{Check, Done, Report};
 use super::stage::Stage;
 use crate::cli::DemoArgs;
-use crate::failure::Failure;
+use ringway_terminal::Failure;
 
 /// The whole step.
 pub(super) async fn step(

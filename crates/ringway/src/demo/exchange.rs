@@ -14,11 +14,11 @@ use super::found::{SENDER, upload_limit};
 use super::report::{Check, Done, Report};
 use super::stage::Stage;
 use crate::cli::DemoArgs;
-use crate::failure::Failure;
 use crate::limits::{
     DEMO_POLL, DEMO_SETTLING, DEMO_SHARE_WINDOW, DEMO_TRANSFER_SECONDS, DEMO_TRANSFER_SLACK,
 };
 use crate::progress::{Progress, rate};
+use ringway_terminal::Failure;
 
 /// Who receives the first file, at priority 1 throughout.
 pub(super) const FIRST_RECEIVER: &str = "oslo";

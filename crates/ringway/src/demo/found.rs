@@ -8,9 +8,9 @@ use super::invariant::ring_holds;
 use super::report::{Check, Done, Report};
 use super::stage::{Member, Stage};
 use crate::cli::DemoArgs;
-use crate::failure::Failure;
 use crate::limits::{DEMO_PORT_ATTEMPTS, DEMO_RING, DEMO_TRANSFER_SECONDS};
 use crate::ports::{Ports, is_conflict};
+use ringway_terminal::Failure;
 
 /// The demo's domain; `.test` is reserved for such uses (RFC 6761 §6.2).
 pub(super) const DOMAIN: &str = "demo.ringway.test";

@@ -11,8 +11,8 @@ use super::exchange::{FIRST_RECEIVER, SECOND_RECEIVER};
 use super::invariant::{owner_of, ring_holds};
 use super::report::{Check, Done, Report};
 use super::stage::Stage;
-use crate::failure::Failure;
 use crate::limits::{DEMO_KEYS, DEMO_POLL, DEMO_RING};
+use ringway_terminal::Failure;
 
 /// Texts looked up at least.
 const KEYS: usize = 4;

@@ -11,8 +11,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
 
-use crate::failure::Failure;
 use crate::limits::{DEMO_COMMAND, DEMO_GRACE, DEMO_READY};
+use ringway_terminal::Failure;
 
 /// The program on disk and where its daemons log to.
 #[derive(Clone, Debug)]

@@ -7,9 +7,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::failure::Failure;
-use crate::output::Output;
-use crate::table::Table;
+use ringway_terminal::Failure;
+use ringway_terminal::Output;
+use ringway_terminal::Table;
 
 /// How often the sign of life of a running step turns.
 const SPINNER_TICK: Duration = Duration::from_millis(120);

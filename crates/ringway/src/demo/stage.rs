@@ -12,9 +12,9 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use super::process::{Daemon, Program};
-use crate::failure::Failure;
 use crate::limits::{DEMO_LOG_TAIL, DEMO_POLL};
-use crate::output::Output;
+use ringway_terminal::Failure;
+use ringway_terminal::Output;
 
 /// How often the removal of the folder is tried: a process that was killed a moment ago may still
 /// create a file.

@@ -13,10 +13,10 @@ use tokio::net::UnixStream;
 
 use super::message::{Reply, Request, Status};
 use crate::cli::{ApplyArgs, AuditArgs, ConfirmArgs, FlowsArgs, GateStatusArgs};
-use crate::failure::{Failure, report_line};
 use crate::limits::AUDIT_FILE;
 use crate::run::Context;
-use crate::table::Table;
+use ringway_terminal::Table;
+use ringway_terminal::{Failure, report_line};
 
 /// Shows what the gateway does and has done.
 pub(crate) async fn status(context: &Context, args: &GateStatusArgs) -> Result<(), Failure> {

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::rules;
 use crate::cli::CheckArgs;
-use crate::failure::{Failure, report_line};
 use crate::run::Context;
+use ringway_terminal::{Failure, report_line};
 
 /// Name and version of the form of what is printed.
 const SCHEMA: &str = "ringway.gate.check/1";

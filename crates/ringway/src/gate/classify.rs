@@ -13,9 +13,9 @@ use serde::Serialize;
 
 use super::rules::{self, Sight};
 use crate::cli::ClassifyArgs;
-use crate::failure::{Failure, report_line};
-use crate::output::Output;
 use crate::run::Context;
+use ringway_terminal::Output;
+use ringway_terminal::{Failure, report_line};
 
 /// Reads all captures, one after another; a broken one does not keep the others from being read.
 pub(crate) fn classify(context: &Context, args: &ClassifyArgs) -> Result<(), Failure> {

@@ -21,8 +21,8 @@ use super::message::{Reply, Request, Status};
 use super::rules;
 use super::up::{ANSWER, can_be_carried_out};
 use super::writer::{Ended, Written};
-use crate::failure::Failure;
 use crate::limits::{GATE_FLOWS, GATE_REQUEST, GATE_REQUEST_TIME, GATE_REQUESTS, RULES_LOOK};
+use ringway_terminal::Failure;
 
 /// What a policy needs of the system: rules and classes.
 pub(super) trait System: Send + Sync {

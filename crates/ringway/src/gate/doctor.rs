@@ -3,10 +3,10 @@
 use ringway_gateway::linux::kernel::features::features;
 
 use crate::cli::DoctorArgs;
-use crate::failure::Failure;
+use ringway_terminal::Failure;
 
 use crate::run::Context;
-use crate::table::Table;
+use ringway_terminal::Table;
 
 /// Shows each thing that is needed, and whether it is there.
 pub(crate) fn doctor(context: &Context, args: &DoctorArgs) -> Result<(), Failure> {

@@ -21,7 +21,7 @@ use ringway_gateway::verdict::Mode;
 use super::daemon::System;
 use super::kernel::InKernel;
 use crate::cli::{PathChoice, UpArgs};
-use crate::failure::Failure;
+use ringway_terminal::Failure;
 
 /// What the gateway puts into the system.
 #[derive(Clone, Debug)]

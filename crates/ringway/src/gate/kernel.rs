@@ -15,7 +15,7 @@ use ringway_gateway::policy::{Failure as WhenItFails, Policy};
 use ringway_gateway::triage::Triage;
 
 use crate::cli::{CachePlace, PathChoice, UpArgs};
-use crate::failure::Failure;
+use ringway_terminal::Failure;
 
 /// The in-kernel path, loaded and not yet at work, if it is wanted and can be had. Loading it takes
 /// capabilities that the gateway needs for nothing else.

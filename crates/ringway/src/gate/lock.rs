@@ -4,8 +4,8 @@ use std::fs::{File, TryLockError};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use crate::failure::Failure;
 use crate::limits::STATE_LOCK_FILE;
+use ringway_terminal::Failure;
 
 /// The folder is ours for as long as this lives. The kernel takes it back from a process that ends
 /// in whatever way.

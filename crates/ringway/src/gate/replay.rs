@@ -17,9 +17,9 @@ use serde::Serialize;
 
 use super::{rules, scanners};
 use crate::cli::ReplayArgs;
-use crate::failure::{Failure, report_line};
-use crate::output::Output;
 use crate::run::Context;
+use ringway_terminal::Output;
+use ringway_terminal::{Failure, report_line};
 
 /// Name and version of the form of what is printed.
 const SCHEMA: &str = "ringway.gate.replay/1";

@@ -11,8 +11,8 @@ use ringway_gateway::policy::Policy;
 use ringway_gateway::{Classifier, SignatureSet};
 
 use crate::cli::{LookArgs, SignatureArgs};
-use crate::failure::{Failure, report_line};
 use crate::limits::MAX_MEMBERS_FILE;
+use ringway_terminal::{Failure, report_line};
 
 /// The built-in signatures with the user's own.
 pub(crate) fn signatures(args: &SignatureArgs) -> Result<SignatureSet, Failure> {

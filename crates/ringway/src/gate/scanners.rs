@@ -6,7 +6,7 @@ use ringway_gateway::linux::desk::ScanDesk;
 use ringway_gateway::scan::{Chain, Clamd, Scanner, Start, YaraRules};
 
 use crate::cli::UpArgs;
-use crate::failure::Failure;
+use ringway_terminal::Failure;
 
 /// The scanners that were asked for. Each window goes to all of them, the rules first.
 #[derive(Clone, Debug)]

@@ -36,10 +36,10 @@ use super::scanners::Scanners;
 use super::writer::{Places, Writer};
 use super::{metrics, rules};
 use crate::cli::{CachePlace, DownArgs, UpArgs};
-use crate::failure::Failure;
 use crate::limits::{AUDIT_FILE, VAULT_FOLDER};
 use crate::run::Context;
 use crate::signals::{Signals, shutdown};
+use ringway_terminal::Failure;
 
 /// Puts the gateway to work until it is told to end. `kernel`: the in-kernel path, from
 /// [`in_kernel`](super::kernel::in_kernel).

@@ -12,10 +12,10 @@ use ringway_gateway::verdict::{TracedPacket, Why};
 use super::ask::{ask, unexpected};
 use super::message::{Reply, Request};
 use crate::cli::WhyArgs;
-use crate::failure::Failure;
 use crate::limits::SHOWN_EVIDENCE;
 use crate::run::Context;
-use crate::table::Table;
+use ringway_terminal::Failure;
+use ringway_terminal::Table;
 
 /// Says why a flow got what it got.
 pub(crate) async fn why(context: &Context, args: &WhyArgs) -> Result<(), Failure> {

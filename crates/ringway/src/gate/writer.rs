@@ -16,8 +16,8 @@ use ringway_gateway::linux::files::Tell;
 use ringway_gateway::linux::priority::go_along;
 use ringway_gateway::verdict::{DecidedFlow, Event};
 
-use crate::failure::Failure;
 use crate::limits::{AUDIT_BACKLOG, AUDIT_BATCH, AUDIT_PAUSE, AUDIT_TIDY};
+use ringway_terminal::Failure;
 
 /// Where events go.
 #[derive(Debug)]

@@ -5,10 +5,10 @@ use serde::Serialize;
 
 use super::open;
 use crate::cli::AdmitArgs;
-use crate::failure::Failure;
 use crate::limits::ID_BEGINNING;
 use crate::offline;
 use crate::run::Context;
+use ringway_terminal::Failure;
 
 #[derive(Serialize)]
 struct AdmittedObject<'a> {

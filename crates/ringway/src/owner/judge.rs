@@ -9,8 +9,8 @@ use ringway_node::state::State;
 use serde::Serialize;
 
 use crate::cli::JudgeArgs;
-use crate::failure::Failure;
 use crate::run::Context;
+use ringway_terminal::Failure;
 
 #[derive(Serialize)]
 struct Judgement<'a> {

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::open;
 use crate::cli::PublishArgs;
-use crate::failure::Failure;
 use crate::run::Context;
+use ringway_terminal::Failure;
 
 #[derive(Serialize)]
 struct ZoneObject<'a> {
@@ -30,12 +30,6 @@ struct PublishedObject<'a> {
 #[derive(Serialize)]
 struct ForgottenObject {
     server: String,
-}
-
-impl From<PublishError> for Failure {
-    fn from(error: PublishError) -> Failure {
-        Failure::blame(error.is_usage(), error)
-    }
 }
 
 /// Writes the zone, or updates a server.

@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::{in_words, open, publish};
 use crate::cli::RingRotateArgs;
-use crate::failure::Failure;
 use crate::offline;
 use crate::run::Context;
+use ringway_terminal::Failure;
 
 #[derive(Serialize)]
 struct RotatedObject<'a> {

@@ -13,7 +13,6 @@ mod demo;
 mod gate;
 mod hidden;
 mod leaves;
-mod measured;
 mod members;
 mod networks;
 mod owner;

@@ -75,7 +75,16 @@ fn completions_and_man_pages_know_the_commands() {
 }
 
 #[test]
-fn the_version_is_the_workspace_version() {
-    let expected = format!("ringway {}\n", env!("CARGO_PKG_VERSION"));
-    assert_eq!(run(&["--version"]).stdout, expected);
+fn the_version_is_the_workspace_version_and_names_the_commit() {
+    let version = run(&["--version"]).stdout;
+    let expected = format!("ringway {} (", env!("CARGO_PKG_VERSION"));
+    let commit = version.strip_prefix(&expected);
+    let commit = commit.and_then(|rest| rest.strip_suffix(")\n"));
+    let commit = commit.unwrap_or_else(|| panic!("{version}"));
+    // Without a repository, as in a tar of the source, there is none to name.
+    if commit != "commit unknown" {
+        let (hash, date) = commit.split_once(' ').unwrap();
+        assert!(hash.len() >= 7 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert!(date.len() == 10 && date.starts_with("20"), "{date}");
+    }
 }

@@ -72,12 +72,8 @@ const MISTAKES: &[Mistake<'_>] = &[
     (&["gate", "classify", "-", "-"], "", "only once"),
     (&["join", "--listen", ":65535"], "", "192.0.2.7:7400"),
     (&["priority", "4f1c", "1001"], "", "to 1000"),
-    (&["bench", "transport", "--only", "pigeon"], "", "udp, tcp"),
-    (
-        &["bench", "transport", "--plots", "FILE/plots"],
-        "",
-        "--plots",
-    ),
+    (&["bench"], "", "ringway-bench"),
+    (&["bench", "transport", "--plots", "x"], "", "ringway-bench"),
     (&["demo", "--size", "0"], "", "1..=16384"),
     (
         &["demo", "--once", "--captures", "FOLDER/absent"],
@@ -150,17 +146,6 @@ fn with_json_the_error_is_one_object() {
         assert_eq!(object["usage"], usage);
         assert!(object["message"].as_str().unwrap().len() > 20, "{object}");
     }
-}
-
-#[test]
-fn a_program_beside_that_can_do_nothing_is_refused() {
-    let outcome = run(&["bench", "transport", "--quick", "--beside", "/bin/true"]);
-    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""));
-    assert!(
-        outcome.stderr.contains("lists no cases"),
-        "{}",
-        outcome.stderr
-    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The ways by which a real Postfix brings mail to us: LMTP, a Maildir, and procmail with a named
 //! pipe. The Postfix is the one by which the program measures mail.
 
-#[path = "../../../ringway/src/bench/postfix.rs"]
+#[path = "../../../bench/src/postfix.rs"]
 mod postfix;
 
 use std::collections::BTreeSet;

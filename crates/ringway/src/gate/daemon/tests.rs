@@ -19,8 +19,8 @@ use super::super::message::{Reply, Request, Status};
 use super::super::writer::Written;
 use super::super::{ask, metrics, rules};
 use super::{Daemon, System, held};
-use crate::failure::Failure;
 use crate::limits::GATE_REQUESTS;
+use ringway_terminal::Failure;
 
 /// Longer than anything here takes on a busy machine, and shorter than a request may take.
 const SOON: Duration = Duration::from_secs(10);

@@ -1,0 +1,23 @@
+//! What the programs of this project do at a terminal, the same in `ringway` and `ringway-bench`.
+//!
+//! | module | does |
+//! |---|---|
+//! | `arguments` | help, version and mistakes of a command line, as text and exit code |
+//! | `output` | results on stdout, as text or JSON; notes and progress on stderr |
+//! | `table` | text in columns |
+//! | `failure` | why a command failed: one line on stderr, and the exit code |
+//! | `blame` | which errors of the crates below are a user's mistakes |
+//! | `logging` | the log on stderr |
+
+mod arguments;
+mod blame;
+mod failure;
+mod logging;
+mod output;
+mod table;
+
+pub use arguments::explain;
+pub use failure::{Failure, report_line};
+pub use logging::start as start_log;
+pub use output::Output;
+pub use table::Table;

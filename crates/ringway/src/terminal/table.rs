@@ -1,0 +1,64 @@
+//! Text in columns.
+
+/// Rows of cells; the first row is the heading.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with this heading.
+    #[must_use]
+    pub fn new(heading: &[&str]) -> Table {
+        let mut table = Table::default();
+        table.row(heading);
+        table
+    }
+
+    /// Adds a row.
+    pub fn row<T: AsRef<str>>(&mut self, cells: &[T]) {
+        self.rows
+            .push(cells.iter().map(|cell| cell.as_ref().to_owned()).collect());
+    }
+
+    /// The lines, columns two blanks apart, without trailing blanks.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let line = |row: &Vec<String>| {
+            let cells = row
+                .iter()
+                .zip(&widths)
+                .map(|(cell, &width)| format!("{cell:width$}"));
+            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        };
+        self.rows.iter().map(line).collect()
+    }
+
+    /// The lines as one text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.lines().join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Table;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let mut table = Table::new(&["name", "role"]);
+        table.row(&["quito", "router"]);
+        table.row(&["al", "leaf"]);
+        assert_eq!(
+            table.lines(),
+            ["name   role", "quito  router", "al     leaf"]
+        );
+    }
+}

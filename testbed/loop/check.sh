@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# All tests. With cargo-nextest each is a process of its own, side by side in the groups of
+# .config/nextest.toml; without it, as `cargo test` runs them.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+part=testbed/loop/part.sh
+cargo=${CARGO:-cargo}
+
+if ! "$cargo" nextest --version >/dev/null 2>&1; then
+    echo "cargo-nextest is missing (./setup.sh --tests installs it): cargo test runs the tests, which takes longer" >&2
+    exec "$part" tests "$cargo" test --locked
+fi
+"$part" building "$cargo" nextest run --locked --no-run || exit 1
+"$part" tests "$cargo" nextest run --locked
+code=$?
+# Which tests were skipped, and what for, is in their own output, of which passing ones show none.
+testbed/loop/slowest.sh target/nextest/default/junit.xml
+# nextest runs no examples in documentation.
+"$part" examples "$cargo" test --locked --doc || code=1
+exit $code
