@@ -39,8 +39,8 @@ pub(crate) enum BenchCommand {
     Transport(TransportArgs),
     /// Priorities beside the kernel's TCP over emulated lines, in namespaces of their own
     Dtl(DtlArgs),
-    /// Lookups in rings with malicious routers, churn and loss: by the verified rule, the paper's and plain
-    /// Chord
+    /// Lookups in rings with malicious routers, churn and loss: by the verified rule, the paper's
+    /// and plain Chord
     Overlay(OverlayArgs),
     /// What crosses the gateway, beside plain forwarding and NAT, in namespaces of their own
     Gate(GateBenchArgs),
@@ -88,14 +88,14 @@ this machine's cores. Needs root, iproute2, iptables and iperf3; stages, memory 
 rules-20 and rules-200: so many rules on applications of which nothing comes. telegram: a rule on what may begin with any bytes.
 suricata: the same load through Suricata, if it is installed.
 
-cache: 64 callers dial a blocked service again and again, alone and beside 8 that load files. drops: one core sends calls to it as fast as it
+cache: 64 clients reconnect to a blocked service all the time, alone and beside 8 that load files. drops: one core sends SYNs to it as fast as it
 can, and 20000 a second, for at most 30 seconds each; nft copies them on their way. fast-pass: a file of 300 MB over lines with loss
 and delay, whole where nothing is lost at random, else for at most --seconds. others: 8 connections of iperf3 beside files that clamd scans. programs: what
 a packet costs on each path, what the kernel's programs take of it, and the memory of their maps. stages: each stage of a packet
 alone, from memory. memory: what a process grows by for 10 000 to 1 000 000 flows. ndpi: recall and precision beside ndpiReader.
---quick measures the ladder only, unless --only asks for more.")]
+--quick measures the throughput by configuration only, unless --only asks for more.")]
 pub(crate) struct GateBenchArgs {
-    /// One round of 1.5 seconds each; the ladder ends within three minutes
+    /// One round of 1.5 seconds each; the configurations take three minutes
     #[arg(long)]
     pub(crate) quick: bool,
     /// Rounds
@@ -141,8 +141,8 @@ pub(crate) struct GateBenchArgs {
     /// The emulator of lines, for `fast-pass`: rattan 0.1.1, which `make bench-gate` installs
     #[arg(long, value_name = "PATH")]
     pub(crate) rattan: Option<PathBuf>,
-    /// Folder for plots, as SVG: figure-7 (throughput) and figure-8 (processor time) of the
-    /// ladder, figure-9 (drops of the connection cache), figure-10 (fast pass), of what is
+    /// Folder for plots, as SVG: figure-7 (throughput) and figure-8 (processor time) by
+    /// configuration, figure-9 (drops of the connection cache), figure-10 (fast pass), of what is
     /// measured
     #[arg(long, value_name = "DIR", conflicts_with_all = ["windows", "chat"])]
     pub(crate) plots: Option<PathBuf>,
@@ -260,9 +260,9 @@ pub(crate) struct OverlayArgs {
     /// Per cent of the members that are malicious [default: 0,5,10,20,25,30; with --real none]
     #[arg(long, value_name = "LIST", value_delimiter = ',', alias = "traitors")]
     pub(crate) malicious: Vec<f64>,
-    /// What malicious routers do: silent, collude, camouflage, equivocate, two-faced, invent, pending,
-    /// selective, stale, misroute, replay, accuse, leave, or mixed: the first eight [default:
-    /// mixed]
+    /// What malicious routers do: silent, collude, camouflage, equivocate, two-faced, invent,
+    /// pending, selective, stale, misroute, replay, accuse, leave, or mixed: the first eight
+    /// [default: mixed]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) behaviour: Vec<String>,
     /// Per cent of the members that crash in an hour, and of those that join [default: 10];
@@ -297,9 +297,9 @@ pub(crate) struct OverlayArgs {
     /// else
     #[arg(long, conflicts_with_all = ["behaviour", "lookups", "plots", "quick", "real", "runs", "malicious"])]
     pub(crate) memory: bool,
-    /// Rings that form while malicious routers join with the others, one router after another and ten at
-    /// once, and lookups in them: of 60 and 255 members with 5, 20 and 30 per cent malicious routers,
-    /// 1000 lookups each, if nothing else is said
+    /// Rings that form while malicious routers join with the others, one router after another and
+    /// ten at once, and lookups in them: of 60 and 255 members with 5, 20 and 30 per cent
+    /// malicious routers, 1000 lookups each, if nothing else is said
     #[arg(long, conflicts_with_all = ["memory", "plots", "real"])]
     pub(crate) forming: bool,
     /// Folder for plots, as SVG: overlay-lookups; with --real overlay-capacity (the paper's Figure

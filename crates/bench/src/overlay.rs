@@ -1,5 +1,5 @@
-//! `ringway-bench overlay`: lookups in rings with malicious routers, by the verified rule, the paper's and
-//! plain Chord.
+//! `ringway-bench overlay`: lookups in rings with malicious routers, by the verified rule, the
+//! paper's and plain Chord.
 //!
 //! The members are the program's own, on a simulated network with virtual time; the same run, with
 //! the same malicious routers, churn and loss, is made for each rule.

@@ -4,7 +4,7 @@
 //! | module | measures |
 //! |---|---|
 //! | `ring` | a ring of real routers in this process |
-//! | `potatoes` | what their applications do |
+//! | `tokens` | what their applications do |
 //! | `lookups` | lookups of random points, some routers silent; `chance` draws them |
 //! | `peers` | the same by another overlay, in a program of its own |
 //! | `through` | messages through the ring: round trips, packets, capacity |
@@ -15,9 +15,9 @@
 mod chance;
 mod lookups;
 mod peers;
-mod potatoes;
 mod ring;
 mod through;
+mod tokens;
 mod used;
 
 use std::path::Path;
@@ -26,8 +26,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::peers::{Job, Kind, Peers};
-use self::potatoes::Game;
 use self::ring::{Ring, Starts};
+use self::tokens::Game;
 use super::figure::{Figure, show};
 use super::plot::Bars;
 use crate::cli::OverlayArgs;
@@ -42,7 +42,7 @@ struct Plan {
     peers: usize,
     packets: usize,
     rounds: usize,
-    potatoes: Vec<usize>,
+    tokens: Vec<usize>,
     time: Duration,
     lookups: usize,
     /// Shares of routers that are malicious routers, each with lookups of its own.
@@ -69,7 +69,7 @@ impl Plan {
             peers,
             packets: 1_000,
             rounds: usize::try_from(args.runs.unwrap_or(3)).unwrap_or(3).max(1),
-            potatoes: vec![10, 20, 50, 100, 200, 500, 1_000],
+            tokens: vec![10, 20, 50, 100, 200, 500, 1_000],
             time: Duration::from_secs(10),
             lookups: args.lookups.unwrap_or(300).max(1),
             malicious: shares(&args.malicious)?,
@@ -83,7 +83,7 @@ impl Plan {
             peers: peers.min(32),
             packets: 500,
             rounds: 1,
-            potatoes: vec![50],
+            tokens: vec![50],
             time: Duration::from_secs(3),
             lookups: args.lookups.unwrap_or(100).max(1),
             resting: Duration::ZERO,
@@ -91,7 +91,8 @@ impl Plan {
         })
     }
 
-    /// What is measured one after the other: without malicious routers, and then each share of each kind.
+    /// What is measured one after the other: without malicious routers, and then each share of each
+    /// kind.
     fn parts(&self) -> Vec<Option<(Kind, f64)>> {
         let among = |share: &f64| [Kind::Silent, Kind::Lying].map(|kind| Some((kind, *share)));
         let attacks = self.malicious.iter().flat_map(among);
@@ -173,10 +174,10 @@ fn draw(figures: &[Figure], folder: Option<&Path>) -> Result<(), Failure> {
     };
     let plots = [
         (
-            "passes",
+            "hops",
             "overlay-capacity",
-            "Figure 4: passes of messages that go round",
-            "passes/s",
+            "Figure 4: hops of tokens that go round",
+            "hops/s",
         ),
         (
             "time_median",

@@ -104,7 +104,7 @@ pub enum AuthorityError {
     TooManyRevocations,
     /// The certificate has expired.
     #[error(
-        "the certificate of `{0}` has run out: it can only join anew, by another invite (`ringway ring invite`)"
+        "the certificate of `{0}` has run out: it can only join again, by another invite (`ringway ring invite`)"
     )]
     RunOut(String),
     /// A time is out of range.

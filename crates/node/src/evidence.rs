@@ -38,7 +38,7 @@ pub enum NotProven {
     #[error("a statement is not by the accused, `{0}`")]
     OtherAuthor(String),
     /// A signature does not verify.
-    #[error("`{0}` did not sign what it is accused of: whoever made this file accuses it falsely")]
+    #[error("`{0}` did not sign what it is accused of: the author of this file accuses it falsely")]
     NotSigned(String),
     /// An honest member may sign both.
     #[error("the two statements of `{0}` do not contradict each other")]

@@ -85,7 +85,7 @@ pub(crate) enum LookupFailed {
     NoParent,
     #[error("only routers send messages through the ring, and this member is a leaf")]
     Leaf,
-    #[error("no answer came in time")]
+    #[error("no answer within the time")]
     TimedOut,
     #[error("{0}")]
     Overlay(String),
@@ -110,7 +110,7 @@ pub(crate) struct Found {
 pub(crate) struct Echoed {
     /// The link's path.
     pub(crate) address: Option<Address>,
-    /// None if no answer came in time.
+    /// None if no answer within the time.
     pub(crate) rtt: Option<Duration>,
 }
 

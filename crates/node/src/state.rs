@@ -56,7 +56,7 @@ pub enum StateError {
     TooManyRecords(usize),
     /// What it holds is not what this member stored.
     #[error(
-        "the membership in {0} is damaged: restore the folder from a backup or join anew with another --home"
+        "the membership in {0} is damaged: restore the folder from a backup or join again with another --home"
     )]
     Damaged(String),
 }

@@ -67,8 +67,8 @@ pub(crate) fn complete(
         Some(ring) => ring.to_owned(),
         None => ask(
             path,
-            "Type the ring's identity as its owner has told you, to join it: ",
-            "--ring RING, the identity that the ring's owner has told",
+            "Type the ring's identity as its owner gave it to you, to join it: ",
+            "--ring RING, the identity that the ring's owner gave you",
         )?,
     };
     let told: RingId = told.trim().parse().map_err(|_| {
@@ -106,7 +106,7 @@ pub(crate) fn read(path: &Path, what: &str) -> Result<String, Failure> {
 pub(crate) fn ask(file: &Path, question: &str, instead: &str) -> Result<String, Failure> {
     if file == Path::new("-") || !io::stdin().is_terminal() {
         return Err(Failure::usage(format_args!(
-            "nobody can be asked here: give {instead}; nothing was changed"
+            "there is no terminal to ask at: give {instead}; nothing was changed"
         )));
     }
     let mut stderr = io::stderr().lock();

@@ -250,7 +250,7 @@ fn note(shared: &Shared, ended: &End) -> bool {
         End::Stuck => shared.counters.timed_out.add(),
         End::Ended | End::Failed(_) => shared.counters.failed.add(),
     }
-    tracing::warn!(name = shared.name, %ended, "the child program is started anew");
+    tracing::warn!(name = shared.name, %ended, "the child program is restarted");
     true
 }
 

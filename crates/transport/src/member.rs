@@ -131,7 +131,7 @@ pub(crate) fn sign_bytes(key: &SigningKey, bytes: &[u8]) -> Signature {
 
 /// A signature that its claimed signer did not make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the signature is not by member {member}; discard the message it came with")]
+#[error("the signature is not by member {member}; discard the message that carries it")]
 pub struct BadSignature {
     /// The claimed signer.
     pub member: MemberId,

@@ -140,7 +140,7 @@ fn receive(
         MailSource::LmtpTcp(listen) => {
             if !listen.ip().is_loopback() {
                 return Err(wrong(
-                    "LMTP asks nobody who they are: it listens on loopback only",
+                    "LMTP does not authenticate its clients: it listens on loopback only",
                 ));
             }
             let bound = crate::tcp::bind(*listen);

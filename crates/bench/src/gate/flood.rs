@@ -90,7 +90,7 @@ impl Pace {
     pub(super) fn name(self) -> String {
         match self {
             Self::AtOnce => "as fast as one core sends".to_owned(),
-            Self::Steady => format!("{STEADY} calls/s"),
+            Self::Steady => format!("{STEADY} SYNs/s"),
         }
     }
 }
@@ -158,7 +158,7 @@ pub(super) fn measure(
         let sending = median(&of(pace, Middle::Nobody, &each));
         let alone = |run: &Flooded| each(run) - sending;
         for &middle in &middles {
-            let case = format!("flood of calls, {}, {}", pace.name(), middle.name());
+            let case = format!("reconnection flood, {}, {}", pace.name(), middle.name());
             let figure = |metric, unit, value: &dyn Fn(&Flooded) -> f64| {
                 Figure::new("gate", case.clone(), metric, unit, &of(pace, middle, value))
                     .against(NFQUEUE, &of(pace, Middle::Queue, value))
@@ -223,7 +223,7 @@ fn flood(
     };
     if middle == Middle::Cache(PathChoice::Kernel) && dropped < sent * DROPPED {
         return Err(Failure::failed(format_args!(
-            "the connection cache dropped only {dropped} of {sent} calls"
+            "the connection cache dropped only {dropped} of {sent} SYNs"
         )));
     }
     let busy = after.1.saturating_sub(before.1).saturating_add(sender);

@@ -49,24 +49,24 @@ const PLOTS: [Plot; 8] = [
     },
     Plot {
         name: "figure-9",
-        title: "Others beside a storm of calls to a blocked service (Figure 9)",
+        title: "Others beside a flood of reconnections to a blocked service (Figure 9)",
         metric: "throughput_of_others",
         unit: "Gbit/s",
         of: "64 callers, one attempt each 25 ms beside 8 clients of files of 2 MB, ",
     },
     Plot {
         name: "figure-9-drops",
-        title: "Calls like a blocked one that are dropped",
+        title: "New connections that match a blocked one, dropped",
         metric: "dropped",
         unit: "a second, one core sends",
-        of: "flood of calls, as fast as one core sends, ",
+        of: "reconnection flood, as fast as one core sends, ",
     },
     Plot {
         name: "figure-9-cost",
-        title: "Processor time of a dropped call",
+        title: "Processor time of a dropped SYN",
         metric: "processor_time",
         unit: "µs",
-        of: "flood of calls, 20000 calls/s, ",
+        of: "reconnection flood, 20000 SYNs/s, ",
     },
     Plot {
         name: "figure-10",
@@ -139,7 +139,7 @@ mod tests {
             figure("300 MB, 1 % lost, b", "transfer_time", "s", 3.0),
             figure("300 MB, 1 % lost, b", "throughput", "Mbit/s", 4.0),
             figure(
-                "flood of calls, as fast as one core sends, c",
+                "reconnection flood, as fast as one core sends, c",
                 "dropped",
                 "1/s",
                 5.0,
@@ -151,7 +151,7 @@ mod tests {
                 6.0,
             ),
             figure(
-                "flood of calls, 20000 calls/s, c",
+                "reconnection flood, 20000 SYNs/s, c",
                 "processor_time",
                 "µs",
                 0.0,
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn parts_call_their_cases_as_the_plots_do() {
-        let flood = |pace: flood::Pace| format!("flood of calls, {}, ", pace.name());
+        let flood = |pace: flood::Pace| format!("reconnection flood, {}, ", pace.name());
         let storm = format!(
             "{} callers, {}, ",
             storm::CALLERS,

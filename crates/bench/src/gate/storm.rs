@@ -142,7 +142,7 @@ pub(super) fn measure(
                 )));
             }
             output.note(&format!(
-                "round {} of {rounds}, storm, {}, {}: {:.0} attempts/s, {:.1} µs of the gateway and {:.2} queued packets each, {:.2} Gbit/s of others",
+                "round {} of {rounds}, reconnections, {}, {}: {:.0} attempts/s, {:.1} µs of the gateway and {:.2} queued packets each, {:.2} Gbit/s of others",
                 round + 1,
                 pace.name(),
                 middle.name(),

@@ -17,8 +17,8 @@ const SIZES: [usize; 2] = [1_000, 10_000];
 /// Virtual time in which members that know their groups tell each other of them.
 const RESTING: Duration = Duration::from_secs(5);
 
-/// What the process grows by for each member of a ring at rest without malicious routers, of each of these
-/// sizes.
+/// What the process grows by for each member of a ring at rest without malicious routers, of each
+/// of these sizes.
 ///
 /// All rings stay until the last has been measured: memory that is given back would be used again,
 /// and not be seen.

@@ -1,5 +1,5 @@
-//! What is drawn by lot: who looks which point up, and who is a malicious router. The programs of `--beside`
-//! draw the same from the same seed.
+//! What is drawn by lot: who looks which point up, and who is a malicious router. The programs of
+//! `--beside` draw the same from the same seed.
 
 /// Points, one for each lookup.
 const POINTS: u64 = 1;
@@ -56,8 +56,8 @@ pub(super) fn lookups(seed: u64, count: usize, honest: usize) -> Vec<Lookup> {
     (0..count).map(|_| one()).collect()
 }
 
-/// Who of `members` is a malicious router: `share` of them, rounded; those of a smaller share are also those
-/// of a greater one.
+/// Who of `members` is a malicious router: `share` of them, rounded; those of a smaller share are
+/// also those of a greater one.
 pub(super) fn malicious(seed: u64, members: usize, share: f64) -> Vec<bool> {
     let mut chance = Chance::new(seed, TRAITORS);
     let mut order: Vec<usize> = (0..members).collect();

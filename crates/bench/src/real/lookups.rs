@@ -221,8 +221,8 @@ fn looked(ended: &[Ended], spent: Spent) -> Looked {
     }
 }
 
-/// Lookups among malicious routers that name each other only: the daemon cannot lie, so the members are
-/// those of the simulator.
+/// Lookups among malicious routers that name each other only: the daemon cannot lie, so the members
+/// are those of the simulator.
 pub(super) fn among_liars(job: Job, share: f64) -> Result<Vec<Figure>, Failure> {
     let outcome: Outcome = attack(&Attack {
         behaviour: Some(Behaviour::Collude),

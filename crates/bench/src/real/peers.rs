@@ -2,8 +2,8 @@
 //! does not compare.
 //!
 //! `PROGRAM list` prints a name a line, `PROGRAM list attacked` those that are to be measured among
-//! malicious routers. `PROGRAM NAME NODES LOOKUPS PACE_MS SEED [silent|lying PERCENT]` measures and prints
-//! one JSON object.
+//! malicious routers. `PROGRAM NAME NODES LOOKUPS PACE_MS SEED [silent|lying PERCENT]` measures and
+//! prints one JSON object.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -80,8 +80,8 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Founds a ring of as many routers as `malicious router` has places; those for which it is true can be
-    /// silenced. `application` gets the messages of each, by its place.
+    /// Founds a ring of as many routers as `malicious router` has places; those for which it is
+    /// true can be silenced. `application` gets the messages of each, by its place.
     pub(super) fn form(
         output: Output,
         malicious: &[bool],

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use ringway_node::daemon::RingSender;
 
-use super::potatoes::Game;
 use super::ring::Ring;
+use super::tokens::Game;
 use super::{Plan, figure, no_routers, processor_time, whole};
 use crate::figure::{self, Figure};
 use ringway_terminal::Failure;
 use ringway_terminal::Output;
 
-/// Potatoes that go round before any are counted.
+/// Tokens that go round before any are counted.
 const WARM_UP: usize = 200;
 
 /// Microseconds of processor time that a message of a link is to take.
@@ -38,8 +38,8 @@ pub(super) fn measure(
     ring.run(async { game.begin(&senders(ring), WARM_UP) });
     std::thread::sleep(plan.time.saturating_mul(3));
     ring.run(game.end());
-    for potatoes in &plan.potatoes {
-        figures.extend(capacity(output, plan, ring, game, *potatoes)?);
+    for tokens in &plan.tokens {
+        figures.extend(capacity(output, plan, ring, game, *tokens)?);
     }
     Ok(figures)
 }
@@ -170,15 +170,15 @@ impl Tally {
     }
 }
 
-/// Potatoes go round; of which the first while, in which they spread, does not count.
+/// Tokens go round; of which the first while, in which they spread, does not count.
 fn capacity(
     output: Output,
     plan: &Plan,
     ring: &Ring,
     game: &Arc<Game>,
-    potatoes: usize,
+    tokens: usize,
 ) -> Result<Vec<Figure>, Failure> {
-    ring.run(async { game.begin(&senders(ring), potatoes) });
+    ring.run(async { game.begin(&senders(ring), tokens) });
     std::thread::sleep(plan.time / 5);
     let before = Tally::take(ring, game)?;
     std::thread::sleep(plan.time);
@@ -188,15 +188,15 @@ fn capacity(
     let messages = (after.messages - before.messages).max(1) as f64;
     let rate = passes / after.at.duration_since(before.at).as_secs_f64();
     let spent = after.processor_time_since(&before);
-    output.note(&format!("{potatoes} potatoes: {rate:.0} passes/s"));
-    let case = format!("{} routers over UDP, {potatoes} potatoes", plan.routers);
+    output.note(&format!("{tokens} tokens: {rate:.0} hops/s"));
+    let case = format!("{} routers over UDP, {tokens} tokens", plan.routers);
     let figure =
         |metric, unit, value: f64| Figure::new("overlay", case.clone(), metric, unit, &[value]);
     Ok(vec![
-        figure("passes", "passes/s", rate).against("aim", &[30_000.0]),
-        figure("passes_of_a_potato", "passes/s", rate / whole(potatoes)),
+        figure("hops", "hops/s", rate).against("aim", &[30_000.0]),
+        figure("hops_of_a_token", "hops/s", rate / whole(tokens)),
         figure(
-            "passes_lost",
+            "hops_lost",
             "share",
             (after.lost - before.lost) as f64 / passes,
         ),

@@ -43,7 +43,7 @@ pub(super) struct Holder {
 }
 
 const UNKNOWN: &str = "the key in the request is no member's";
-const REVOKED: &str = "the member is revoked: it can only join anew, by another invite";
+const REVOKED: &str = "the member is revoked: it can only join again, by another invite";
 const OTHER_KEY: &str = "the member has another new key already: if it was not you, somebody has stolen the old one, so have the member revoked";
 
 impl Authority {
@@ -169,7 +169,7 @@ impl Authority {
         }
         if old.check_time(now).is_err() {
             return Err(refuse(
-                "the member's certificate has run out: it can only join anew, by another invite",
+                "the member's certificate has run out: it can only join again, by another invite",
             ));
         }
         if self.store.knows_member(&request.next())? {

@@ -95,7 +95,7 @@ impl Config {
             return Err(Wrong::new("ws.path", reason));
         }
         if !self.ws.advertise.is_empty() && self.ws.listen.is_none() {
-            let reason = "without `listen` nobody answers there: add, for example, `listen = \"127.0.0.1:7080\"`";
+            let reason = "without `listen` no socket answers there: add, for example, `listen = \"127.0.0.1:7080\"`";
             return Err(Wrong::new("ws.advertise", reason));
         }
         Ok(())

@@ -190,7 +190,7 @@ impl MailConfig {
             .lmtp_tcp
             .is_some_and(|listen| !listen.ip().is_loopback())
         {
-            let reason = "LMTP asks nobody who they are, so it listens on loopback only, such as `lmtp_tcp = \"127.0.0.1:2525\"`";
+            let reason = "LMTP does not authenticate its clients, so it listens on loopback only, such as `lmtp_tcp = \"127.0.0.1:2525\"`";
             return Err(Wrong::new("smtp.lmtp_tcp", reason));
         }
         sources.extend(self.lmtp_tcp.map(MailSource::LmtpTcp));

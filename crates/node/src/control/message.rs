@@ -78,7 +78,7 @@ pub enum Request {
     Get {
         /// Whose: name of a member, or its id in base32.
         peer: String,
-        /// What its author calls it.
+        /// The name that its author gave it.
         name: String,
     },
 }
@@ -349,7 +349,7 @@ pub struct RecordStored {
 pub struct RecordFound {
     /// Whose.
     pub peer: String,
-    /// What its author calls it.
+    /// The name that its author gave it.
     pub name: String,
     /// Its bytes; none if there is no such record.
     pub value: Option<Vec<u8>>,
@@ -424,7 +424,7 @@ pub struct Pong {
     pub address: Option<String>,
     /// Name of the router, if that is a `relay://` address and the name is known here.
     pub via: Option<String>,
-    /// Round-trip time in milliseconds; none when no answer came in time.
+    /// Round-trip time in milliseconds; none when no answer within the time.
     pub rtt_ms: Option<f64>,
     /// How many ways through the ring it took, the last of which is straight to the peer; none if
     /// it was not to go through the ring.

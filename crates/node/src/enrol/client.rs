@@ -98,7 +98,7 @@ pub enum JoinError {
     Listen(SocketAddr),
     /// The other side has not shown that it knows the words.
     #[error(
-        "whoever answers at {address} did not show that it knows the invite's words: it is not the ring's authority, or somebody is in between; if it happens again, ask for a new invite"
+        "the peer at {address} did not prove that it knows the invite's words: it is not the ring's authority, or somebody is in between; if it happens again, ask for a new invite"
     )]
     NotShown {
         /// Where.
@@ -209,7 +209,7 @@ fn in_words(number: &u32, refusal: &Refusal) -> String {
         }
         Refusal::Used => "is used already: ask the ring's owner for a new one",
         Refusal::Busy => {
-            "was not looked at, because too many wrong ones came lately: try again in a minute; this cost no try"
+            "was not looked at, because too many wrong ones were received lately: try again in a minute; this cost no try"
         }
         Refusal::Wrong { left: 0 } => {
             "has other words, and that was the last try: ask the ring's owner for a new one"

@@ -104,7 +104,7 @@ impl fmt::Display for Refusal {
             Refusal::Expired => f.write_str("its time is over"),
             Refusal::Burnt => f.write_str("it was tried too often"),
             Refusal::Used => f.write_str("it is used already"),
-            Refusal::Busy => f.write_str("too many wrong ones came lately"),
+            Refusal::Busy => f.write_str("too many wrong ones were received lately"),
             Refusal::Wrong { left } => write!(f, "the words are wrong, tries left: {left}"),
         }
     }

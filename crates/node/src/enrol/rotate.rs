@@ -85,7 +85,7 @@ pub enum RotateError {
         source: io::Error,
     },
     /// The other side did not prove to be the authority, or does not take this member's key.
-    #[error("whoever answers at {address} is not this ring's authority, or ended the connection")]
+    #[error("the peer at {address} is not this ring's authority, or it ended the connection")]
     Rejected {
         /// From the ring's DNS.
         address: SocketAddr,

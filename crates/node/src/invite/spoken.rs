@@ -33,7 +33,7 @@ pub enum InvalidSpoken {
     Count(usize),
     /// A word is not in the list, or not among those for its place.
     #[error(
-        "word {0} of the invite was misheard or mistyped: no invite has it at that place; nobody was asked yet, so this cost no try"
+        "word {0} of the invite was misheard or mistyped: no invite has it at that place; the authority was not asked yet, so this cost no try"
     )]
     Word(usize),
     /// What follows the `@` is no domain.

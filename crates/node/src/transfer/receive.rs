@@ -224,9 +224,9 @@ async fn receive(
 }
 
 const STALLED: &str = "the sender has stalled";
-const BEGUN_ANEW: &str = "the sender has begun anew";
+const BEGUN_ANEW: &str = "the sender has started over";
 const GIVEN_UP_HERE: &str = "the receiver has given this transfer up";
-const KEY_NOT_KNOWN: &str = "the receiver has not heard yet that the sender has another key: it hears of it from DNS or from other members";
+const KEY_NOT_KNOWN: &str = "the receiver does not know yet that the sender has another key: it learns it from DNS or from other members";
 
 /// Whether a transfer that has begun is that of the member that comes for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

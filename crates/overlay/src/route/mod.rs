@@ -97,7 +97,7 @@ pub enum RouteError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RouteFailure {
     /// Nobody answered, whichever way it went.
-    #[error("no answer came back, whichever way the message went")]
+    #[error("no answer, whichever way the message went")]
     NoAnswer,
     /// The owner of the point was not found.
     #[error("the owner of the point was not found")]

@@ -146,7 +146,7 @@ Examples:
   ringway gate up --policy office.toml --inside lan0 --outside wan0 --enforce --eve /var/log/ringway/eve.json
 
 Without --enforce everything goes on, and what would have happened is written down. Needs root, or CAP_NET_ADMIN and
-CAP_NET_RAW (and CAP_BPF and CAP_PERFMON for --path kernel), and iptables; classes of bandwidth and --path kernel need tc. Runs until it is told to end (Ctrl-C, SIGTERM), and then takes
+CAP_NET_RAW (and CAP_BPF and CAP_PERFMON for --path kernel), and iptables; classes of bandwidth and --path kernel need tc. Runs until Ctrl-C or SIGTERM, and then takes
 its rules out again. If it is killed, traffic goes on, or stops where the policy says `failure = \"closed\"`.")]
 pub(crate) struct UpArgs {
     /// The policy
@@ -210,7 +210,7 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "MASK", default_value = "0x7f800000", value_parser = values::mask)]
     pub(crate) mask: u32,
 
-    /// For how long connections like a blocked one are dropped at once
+    /// For how long new connections that match a blocked one are dropped at once
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration)]
     pub(crate) blocked_for: Duration,
 
@@ -219,8 +219,9 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "PATH", value_enum, default_value_t = PathChoice::User)]
     pub(crate) path: PathChoice,
 
-    /// Where the kernel refuses calls like a blocked one, with --path kernel: `xdp` in the
-    /// interfaces' drivers, `tc` behind them, `auto` in those that keep their offloads
+    /// Where the kernel refuses new connections that match a blocked one, with --path kernel:
+    /// `xdp` in the interfaces' drivers, `tc` behind them, `auto` in those that keep their
+    /// offloads
     #[arg(long, value_name = "PLACE", value_enum, default_value_t = CachePlace::Auto)]
     pub(crate) cache_at: CachePlace,
 
@@ -248,7 +249,7 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 32_768, value_parser = clap::value_parser!(u32).range(1_024..=16_777_216))]
     pub(crate) scan_window: u32,
 
-    /// Let connections like a blocked one try again, for measurements
+    /// Let new connections that match a blocked one through, for measurements
     #[arg(long, hide = true)]
     pub(crate) no_connection_cache: bool,
 
@@ -293,7 +294,7 @@ pub(crate) enum PathChoice {
     Auto,
 }
 
-/// Where the kernel refuses calls like a blocked one.
+/// Where the kernel refuses new connections that match a blocked one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum CachePlace {
     /// In drivers that keep their offloads, elsewhere behind them.
@@ -363,7 +364,7 @@ Examples:
   ringway gate flows
   ringway gate flows --app bittorrent --json | jq .evidence
 
-Packets and bytes are those that came to the gateway: once a flow is decided the kernel carries the rest by itself.")]
+Packets and bytes are those that reached the gateway: once a flow is decided the kernel carries the rest by itself.")]
 pub(crate) struct FlowsArgs {
     /// Only this application
     #[arg(long, value_name = "NAME")]
@@ -459,7 +460,7 @@ pub(crate) struct AuditArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) address: Option<IpAddr>,
 
-    /// Only events of the flow of this number; numbers begin anew with each start of the gateway
+    /// Only events of the flow of this number; numbers start over with each start of the gateway
     #[arg(long, value_name = "N")]
     pub(crate) flow: Option<u64>,
 

@@ -171,8 +171,8 @@ pub(crate) struct PingArgs {
     /// How many
     #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) count: u32,
-    /// From router to router through the ring: by others, each time by another way, or straight
-    /// once the peer has answered; routers only
+    /// From router to router through the ring: by other routers, each time by another way, or
+    /// directly once the peer has answered; routers only
     #[arg(long)]
     pub(crate) through_ring: bool,
 }
@@ -235,6 +235,6 @@ Prints the value as it is. Ends with 1 if there is no such record. With --json: 
 pub(crate) struct GetArgs {
     /// Whose: name of a member, or its id
     pub(crate) peer: String,
-    /// What its author calls it
+    /// The name that its author gave it
     pub(crate) name: String,
 }

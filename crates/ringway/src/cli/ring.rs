@@ -62,7 +62,7 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = values::successors)]
     pub(crate) successors: usize,
     /// Members of the groups that keep each other honest: an odd number from 5 to 15. More
-    /// withstand more traitors, and say more to each other; it cannot be changed later
+    /// withstand more malicious routers, and exchange more messages; it cannot be changed later
     #[arg(long, value_name = "G", default_value_t = 9, value_parser = values::group)]
     pub(crate) group: usize,
 }
@@ -129,7 +129,7 @@ new member has told by another way. Admitting the same request again gives the r
 pub(crate) struct AdmitArgs {
     /// File with the request; `-` is stdin
     pub(crate) request: PathBuf,
-    /// The id that the new member has told, or the first 16 or more characters of it; asked for at
+    /// The id that the new member gave you, or the first 16 or more characters of it; asked for at
     /// a terminal
     #[arg(long, value_name = "ID")]
     pub(crate) member: Option<String>,

@@ -56,7 +56,7 @@ pub(super) fn text(status: &Status) -> String {
     field("dropped", HumanCount(status.dropped).to_string());
     if let Some(kernel) = status.in_kernel {
         let mut told = format!(
-            "{} packets passed unasked, {} calls like a blocked one refused",
+            "{} packets passed unasked, {} new connections refused that match a blocked one",
             HumanCount(kernel.passed),
             HumanCount(kernel.refused)
         );
@@ -92,7 +92,7 @@ fn wrong(status: &Status) -> Vec<(&'static str, String)> {
     let mut wrong = Vec::new();
     if status.queues < status.queues_begun {
         let told = format!(
-            "only {} of {} answer: start the gateway anew, its log says why",
+            "only {} of {} answer: restart the gateway, its log says why",
             status.queues, status.queues_begun
         );
         wrong.push(("queues", told));

@@ -392,7 +392,7 @@ impl Daemon {
         Ok(match obey == queues {
             true => format!("{name} is at work {told}"),
             false => format!(
-                "{name} is at work {told}, but only {obey} of {queues} queues answer: start the gateway anew, its log says why"
+                "{name} is at work {told}, but only {obey} of {queues} queues answer: restart the gateway, its log says why"
             ),
         })
     }
@@ -426,7 +426,7 @@ impl Daemon {
         }
         tracing::warn!(
             policy = name,
-            "nobody confirmed: the earlier policy is back"
+            "not confirmed in time: the earlier policy is back"
         );
         let mut state = held(&self.state);
         (state.mode, state.name, state.policy) = (mode, name, policy);

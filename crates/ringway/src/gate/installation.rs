@@ -81,7 +81,7 @@ fn warn(set_up: &SetUp) {
     if let Some(why) = &set_up.unasked {
         tracing::warn!(
             %why,
-            "the packet filter takes no programs: it asks about every undecided packet, and refuses no call by itself"
+            "the packet filter takes no programs: it asks about every undecided packet, and refuses no new connection by itself"
         );
     }
 }

@@ -34,7 +34,7 @@ pub(super) async fn serve(listener: TcpListener, daemon: &Arc<Daemon>) {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::warn!(%error, "nobody can be given metrics at the moment");
+                tracing::warn!(%error, "no connection for metrics can be accepted at the moment");
                 sleep(METRICS_PAUSE).await;
                 continue;
             }
@@ -45,8 +45,8 @@ pub(super) async fn serve(listener: TcpListener, daemon: &Arc<Daemon>) {
             .serve_connection(TokioIo::new(stream), service);
         match timeout(METRICS_TIME, connection).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "whoever asked for metrics was lost"),
-            Err(_) => tracing::debug!("whoever asked for metrics was too slow"),
+            Ok(Err(error)) => tracing::debug!(%error, "a connection for metrics was lost"),
+            Err(_) => tracing::debug!("a connection for metrics was too slow"),
         }
     }
 }
@@ -87,7 +87,11 @@ pub(super) fn text(status: &Status, ended: &[Ended]) -> Result<String, fmt::Erro
         counter.inc_by(value);
         registry.register(name, help, counter);
     };
-    count("packets", "Packets that were asked about", status.packets);
+    count(
+        "packets",
+        "Packets that were queued for a verdict",
+        status.packets,
+    );
     count(
         "dropped",
         "Packets that were dropped of them",
@@ -141,7 +145,7 @@ fn levels(status: &Status, registry: &mut Registry) {
     }
     gauge(
         "rules_not_looked_after",
-        "1: the last look whether the packet filter's rules are in force came to nothing",
+        "1: the last check whether the packet filter's rules are in force failed",
         u64::from(status.rules_not_looked_after.is_some()),
     );
     gauge("held", "Packets that wait for a scan", status.held);
@@ -169,7 +173,7 @@ fn other_ways(status: &Status, count: &mut impl FnMut(&'static str, &'static str
         );
         count(
             "kernel_refused",
-            "Calls like a blocked one that the kernel dropped without asking",
+            "New connections that match a blocked one, dropped by the kernel without asking",
             kernel.refused,
         );
         count(

@@ -314,7 +314,7 @@ fn ready(
             interface, at, why, ..
         } = placed;
         let why = why.as_deref().unwrap_or_default();
-        tracing::info!(%interface, %at, %why, "where the kernel refuses calls like a blocked one");
+        tracing::info!(%interface, %at, %why, "where the kernel refuses new connections that match a blocked one");
     }
     context.output.either("ringway.gate.ready/1", &ready, || {
         format!(

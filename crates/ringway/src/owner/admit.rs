@@ -76,8 +76,8 @@ fn confirm(request: &AdmissionRequest, args: &AdmitArgs) -> Result<(), Failure> 
         Some(told) => told.clone(),
         None => offline::ask(
             &args.request,
-            "Type the first 16 or more characters of the id that the new member has told you, to admit it: ",
-            "--member ID, the id that the new member has told",
+            "Type the first 16 or more characters of the id that the new member gave you, to admit it: ",
+            "--member ID, the id that the new member gave you",
         )?,
     };
     let told = told.trim();
@@ -89,7 +89,7 @@ fn confirm(request: &AdmissionRequest, args: &AdmitArgs) -> Result<(), Failure> 
     match id.get(..told.len()) {
         Some(beginning) if beginning.eq_ignore_ascii_case(told) => Ok(()),
         _ => Err(Failure::usage(format_args!(
-            "the request is by {id} and not by `{told}`: whoever made it has another key than the member that you mean; nothing was changed"
+            "the request is by {id} and not by `{told}`: its author has another key than the member that you mean; nothing was changed"
         ))),
     }
 }

@@ -1,4 +1,4 @@
-//! What the routers of the benchmark do with messages: pass potatoes on, and count packets.
+//! What the routers of the benchmark do with messages: pass tokens on, and count packets.
 //!
 //! Source: "Our Brothers' Keepers" §4.1 and §4.2.
 
@@ -53,7 +53,7 @@ impl Game {
         });
     }
 
-    /// Sends a potato to the owner of a random point, until somebody has it.
+    /// Sends a token to the owner of a random point, until somebody has it.
     async fn pass(self: Arc<Game>, sender: RingSender) {
         while self.playing.load(Ordering::Relaxed) {
             let point = RingKey::from_bytes(rand::random());
@@ -64,15 +64,15 @@ impl Game {
         }
     }
 
-    /// Lets `potatoes` go round, until [`Game::end`].
-    pub(super) fn begin(self: &Arc<Game>, senders: &[RingSender], potatoes: usize) {
+    /// Lets `tokens` go round, until [`Game::end`].
+    pub(super) fn begin(self: &Arc<Game>, senders: &[RingSender], tokens: usize) {
         self.playing.store(true, Ordering::Relaxed);
-        for sender in senders.iter().cycle().take(potatoes) {
+        for sender in senders.iter().cycle().take(tokens) {
             tokio::spawn(Arc::clone(self).pass(sender.clone()));
         }
     }
 
-    /// Passes of all potatoes so far, and those of which no answer came.
+    /// Passes of all tokens so far, and those of which no answer came.
     pub(super) fn counts(&self) -> (u64, u64) {
         let lost = self.lost.load(Ordering::Relaxed);
         (self.passes.load(Ordering::Relaxed), lost)
