@@ -38,7 +38,7 @@ test: ## everything that must hold: format, lints, docs, tidy, all tests; first 
 	@testbed/loop/part.sh --summary
 
 test-long: setup-tests ## campaigns: tests that are ignored, larger scopes, kernels, fuzzing; hours
-	@testbed/loop/long.sh
+	@testbed/loop/long.sh $(LONG)
 
 format: ## check the formatting; a second
 	$(part) format $(CARGO) fmt --all -- --check

@@ -5,6 +5,9 @@
     reason = "a test fails by a panic, also in the functions it shares with others"
 )]
 
+mod prose;
+mod words;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -69,18 +72,22 @@ fn root() -> PathBuf {
 fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in ["crates", "sim", "testbed", "benches", "fuzz"] {
-        walk(&root().join(folder), &mut found);
+        walk(&root().join(folder), "rs", &mut found);
     }
     assert!(found.len() > 50, "the sources were not found");
     found
 }
 
-fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+/// The files below a folder that end so.
+fn walk(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() && entry.file_name() != "target" {
-            walk(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            walk(&path, ending, found);
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == ending)
+        {
             found.push(path);
         }
     }
@@ -252,7 +259,7 @@ fn the_cores_know_no_sockets_and_no_runtime() {
             .filter(|name| NOT_IN_CORES.contains(&name.as_str()));
         faults.extend(forbidden.map(|name| format!("{folder} depends on {name}")));
         let mut files = Vec::new();
-        walk(&root().join(folder).join("src"), &mut files);
+        walk(&root().join(folder).join("src"), "rs", &mut files);
         for file in files {
             let text = fs::read_to_string(&file).unwrap();
             for forbidden in NOT_IN_CORE_SOURCES {
