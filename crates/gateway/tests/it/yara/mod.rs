@@ -1,5 +1,7 @@
 //! YARA rules, asked about files in windows as the gateway cuts them.
 
+mod answers;
+
 use std::path::PathBuf;
 
 use ringway_gateway::flow::Direction;
