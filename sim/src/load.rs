@@ -1,4 +1,5 @@
-//! [`Load`]: machines that take time for what they do, so that too much of it makes everything late.
+//! [`Load`]: machines that take time for what they do, so that too much of it makes everything
+//! late.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::report::{RecordArgs, ReportArgs};
+
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 /// The project's own figures, measured on this machine, beside their limits and their peers.
@@ -44,6 +46,10 @@ pub(crate) enum BenchCommand {
     Overlay(OverlayArgs),
     /// What crosses the gateway, beside plain forwarding and NAT, in namespaces of their own
     Gate(GateBenchArgs),
+    /// Make docs/benchmarks.md from the runs in benches/results
+    Report(ReportArgs),
+    /// Keep the figures of a benchmark as runs in benches/results
+    Record(RecordArgs),
 }
 
 /// Where the gateway carries decisions out.
@@ -275,10 +281,10 @@ pub(crate) struct OverlayArgs {
     /// Runs of each ring, with different members [default: 2, with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: Option<u32>,
-    /// Routers over UDP on loopback in real time, 255 if --members says nothing else: lookups
-    /// (300, with --quick 100; also with the shares of --malicious fallen silent, each in a
-    /// ring of its own), round trips and packets through the ring, and how many messages it
-    /// carries
+    /// Routers over UDP on loopback in real time, 255 without --members. Measures lookups (300,
+    /// with --quick 100), round trips and packets through the ring, and how many messages it
+    /// carries. Lookups are also measured with the shares of --malicious fallen silent, each in a
+    /// ring of its own
     #[arg(long, conflicts_with = "behaviour")]
     pub(crate) real: bool,
     /// With --real: routers that all start at the same moment, as after a power cut, and nothing

@@ -11,6 +11,7 @@
 //! | `gate` | what crosses the gateway, in namespaces of their own |
 //! | `beside` | programs with other libraries, `benches` of the source |
 //! | `figure`, `plot` | what is measured, as a table, JSON and pictures |
+//! | `report` | `docs/benchmarks.md`, made from `benches/results` |
 //! | `authority`, `program` | what a benchmark needs of the product |
 //! | `limits` | every bound |
 
@@ -30,6 +31,7 @@ mod plot;
 mod postfix;
 mod program;
 mod real;
+mod report;
 mod transport;
 
 use std::ffi::OsString;
@@ -39,6 +41,7 @@ use clap::{CommandFactory as _, Parser as _};
 use ringway_terminal::{Failure, Output, explain, start_log};
 
 use crate::cli::{BenchCommand, Cli};
+use crate::report::ReportError;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -62,5 +65,12 @@ fn run(cli: Cli) -> Result<(), Failure> {
         BenchCommand::Overlay(args) if args.real => real::run(output, &args),
         BenchCommand::Overlay(args) => overlay::run(output, &args),
         BenchCommand::Gate(args) => gate::run(output, &args),
+        BenchCommand::Report(args) => told(output, report::write_page(&args)),
+        BenchCommand::Record(args) => told(output, report::record(&args)),
     }
+}
+
+/// Shows what became of the page or of the runs.
+fn told(output: Output, done: Result<String, ReportError>) -> Result<(), Failure> {
+    output.line(&done.map_err(Failure::failed)?)
 }

@@ -174,7 +174,7 @@ fn draw(figures: &[Figure], folder: Option<&Path>) -> Result<(), Failure> {
     };
     let plots = [
         (
-            "hops",
+            "token_hops",
             "overlay-capacity",
             "Figure 4: hops of tokens that go round",
             "hops/s",

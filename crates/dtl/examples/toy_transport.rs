@@ -5,10 +5,13 @@
 //! moves data through a bottleneck in the receiver (10 MB/s and a queue of 64 datagrams) and prints
 //! once a second what the controller says; after half of the data the priority becomes THEN.
 //! Everything that a transport has to do for the controller is in `Sender`. There is no
-//! retransmission and no encryption; and what a real one knows besides, this one does not: its
-//! packets have one size (`Controller::on_datagram_size`), the application always has data
-//! (`app_limited`), the receiver acknowledges each packet at once (`receive_delay`), the clock is
-//! read after the socket (`rtt_error`), and the receiver tells neither marks (`ecn`) nor its clock.
+//! retransmission and no encryption. Some inputs of the controller that a real transport has are
+//! missing here:
+//! - The packets have one size (`Controller::on_datagram_size`).
+//! - The application always has data (`app_limited`).
+//! - The receiver acknowledges each packet at once (`receive_delay`).
+//! - The clock is read after the socket (`rtt_error`).
+//! - The receiver reports neither marks (`ecn`) nor its clock.
 
 #![allow(
     clippy::print_stdout,

@@ -260,14 +260,19 @@ impl Controller {
 
     /// Changes the priority, at once and as often as one likes.
     ///
-    /// With the default algorithm the window may change with it: from N to 0 (but in the first slow
-    /// start, which goes on) it is a quarter, or two datagrams, for two round trips, so that what
-    /// is ours leaves the queue, and then what fills the path by the round trip seen meanwhile;
-    /// to a lower N it loses the flows that are given up, with their windows; from 0 to N it
-    /// begins a bounded probe towards N flows' share. With the paper's it stays as it is, and
-    /// the next acknowledgement or loss moves it by the new rule. Read [`window`](Self::window) and
-    /// [`pacing_rate`](Self::pacing_rate) anew, and arm the pacer's timer again: a flow at the
-    /// floor of priority 0 may be waiting for two seconds until its next packet is due.
+    /// With the default algorithm the window may change with it:
+    /// - From N to 0 the window is a quarter, at least two datagrams, for two round trips, so that
+    ///   what is ours leaves the queue. Then it is what fills the path by the round trip seen
+    ///   meanwhile. In the first slow start the window stays, and slow start goes on.
+    /// - To a lower N it loses the flows that are given up, with their windows.
+    /// - From 0 to N it begins a bounded probe towards N flows' share, after the first slow start.
+    ///
+    /// With the paper's algorithm the window stays as it is, and the next acknowledgement or loss
+    /// moves it by the new rule.
+    ///
+    /// Read [`window`](Self::window) and [`pacing_rate`](Self::pacing_rate) again after the change,
+    /// and arm the pacer's timer again: a flow at the floor of priority 0 may be waiting for two
+    /// seconds until its next packet is due.
     pub fn set_priority(&mut self, now: Instant, priority: Priority) {
         self.priority = priority;
         if let Engine::Adaptive(adaptive) = &mut self.engine {

@@ -57,10 +57,10 @@ pub struct Look {
 /// priorities to strangers. Whether two of them meet in one queue, which is mostly that of the own
 /// line, nobody says. But packets that left at the same moment then waited for the same time: the
 /// round trips of both rise and fall together, whatever else is different of their paths. Where
-/// they have done so for some seconds, the groups are coupled: what they have together stays as it
-/// is, and so does what they are worth to strangers; but the windows of those that have more than
-/// their priority's part of it shrink a little fifty times a second, and those of the others grow
-/// by as much. Where the round trips go their own ways, each group is on its own again.
+/// they have done so for some seconds, the groups are coupled. What they have together stays as it
+/// is, and so does what they are worth to strangers. The windows of those that have more than their
+/// priority's part of it shrink a little fifty times a second, and those of the others grow by as
+/// much. Where the round trips go their own ways, each group is on its own again.
 ///
 /// RFC 8699 couples flows so, by one rate for all; RFC 8382 looks for shared queues by statistics
 /// of one-way delays that take tens of seconds, because the flows that it compares are measured by

@@ -111,6 +111,9 @@ pub fn control(data: &[u8]) {
 }
 
 /// The strings of a TXT record, each with its length before it.
+///
+/// # Panics
+/// What is read cannot be written: a fault of ours.
 pub fn record(mut data: &[u8]) {
     let mut strings = Vec::new();
     while let Some((length, rest)) = data.split_first() {

@@ -1,5 +1,5 @@
-//! [`Chord`]: one member's part of the ring. Input comes in and output goes out here; the work is in
-//! `ring`, `lookup` and `finger`.
+//! [`Chord`]: one member's part of the ring. Input comes in and output goes out here; the work is
+//! in `ring`, `lookup` and `finger`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};

@@ -4,9 +4,9 @@
 //! reach. So a member has about 15 · log16(N / 2) fingers of g members each, and a lookup takes at
 //! most log16(N) steps along them.
 //!
-//! A finger is looked up like any point (`lookup`), from the nearest to the farthest, but not
-//! through itself alone: the members of the finger before it and the own group are asked, and what
-//! the finger held so far counts as one answer among them. So fingers that liars have filled
+//! Fingers are looked up like any point (`lookup`), from the nearest to the farthest, but not
+//! through themselves alone. The members of the finger before it and the own group are asked, and
+//! what the finger held so far counts as one answer among them. So fingers that liars have filled
 //! recover as long as one honest member is asked.
 //!
 //! A member without credentials keeps single owners instead of groups.

@@ -2,9 +2,9 @@
 //! [ROUNDS]`.
 //!
 //! Alternates our controller (priority 1, 4 and 0) and the QUIC stack's CUBIC, and prints the
-//! medians in Gbit/s of payload: by the clock, counted at the receiver, and per core of each side,
-//! by the CPU time of its thread, which a busy machine disturbs less. Build it with `--release`;
-//! Linux only.
+//! medians in Gbit/s of payload. One is by the clock, counted at the receiver. The others are per
+//! core of each side, by the CPU time of its thread, which a busy machine disturbs less. Build it
+//! with `--release`; Linux only.
 
 #![allow(
     clippy::print_stdout,

@@ -60,10 +60,12 @@ pub struct ExecOptions {
 /// bytes of visible ASCII: in a frame to the child the one to send to, in a frame from it the one
 /// to answer to. It may be empty if there is none.
 ///
-/// The hello names the `version` of these frames (1), the `mtu` (1 to 65 536 bytes), the `cost`
-/// (UDP has 10, TCP 20; less is better), the `latency` class (`interactive`, `seconds` or
-/// `minutes`) and our own `addresses`, which may be missing if nobody can reach us. Unknown fields
-/// are ignored:
+/// The hello has these fields; unknown ones are ignored:
+/// - `version`: of these frames (1)
+/// - `mtu`: 1 to 65 536 bytes
+/// - `cost`: less is better; UDP has 10, TCP 20
+/// - `latency`: the class, `interactive`, `seconds` or `minutes`
+/// - `addresses`: our own, which may be missing if we cannot be reached
 ///
 /// ```json
 /// {"version": 1, "mtu": 16384, "cost": 200, "latency": "seconds", "addresses": ["oslo"]}

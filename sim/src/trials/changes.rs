@@ -215,9 +215,10 @@ fn poisoned_by_tcp(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
     ]
 }
 
-/// Sets a priority now, and what it comes to: throughput of the two seconds after the longer of 2 s
-/// and 40 round trips ÷ that of the minute after, the least throughput of half a second ÷ that of
-/// the minute before, and what the change cost in drops.
+/// What a change of priority comes to. The flow has settled after the longer of 2 s and 40 round
+/// trips. `soon` is its share of the path in the four seconds after that, `later` in the minute
+/// after that. `least` is the least share in half a second of the first four seconds, `before` the
+/// share in the 30 s before the change. `dropped` is what the change cost in drops.
 struct Changed {
     before: f64,
     soon: f64,

@@ -331,9 +331,9 @@ fn send(pace: Pace, time: Duration) -> io::Result<Duration> {
     Ok(spent::thread().saturating_sub(before))
 }
 
-/// Lets the client's kernel copy each call on its way, because to send one by a call of the system
-/// costs more than to drop it: two copies of each, of each of those, and of each of those again,
-/// after which the kernel copies no more.
+/// Lets the client's kernel copy each SYN on its way, because to send one by a system call costs
+/// more than to drop it. The kernel makes two copies of each, of each of those, and of each of
+/// those again. After that it copies no more.
 fn multiply(border: &Border) -> Result<(), Failure> {
     let copy = format!("ip daddr {SERVER} tcp dport {PORT} dup to \"eth0\"");
     let chain = "type filter hook egress device \"eth0\" priority 0;";

@@ -193,15 +193,15 @@ fn capacity(
     let figure =
         |metric, unit, value: f64| Figure::new("overlay", case.clone(), metric, unit, &[value]);
     Ok(vec![
-        figure("hops", "hops/s", rate).against("aim", &[30_000.0]),
+        figure("token_hops", "hops/s", rate).against("aim", &[30_000.0]),
         figure("hops_of_a_token", "hops/s", rate / whole(tokens)),
         figure(
-            "hops_lost",
+            "token_hops_lost",
             "share",
             (after.lost - before.lost) as f64 / passes,
         ),
         figure("processor_time_per_message", "µs", spent).against("aim", &[PROCESSOR_TIME]),
-        figure("messages_per_pass", "messages", messages / passes),
+        figure("messages_per_hop", "messages", messages / passes),
     ])
 }
 

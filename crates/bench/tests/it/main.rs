@@ -6,6 +6,7 @@
 )]
 
 mod measured;
+mod page;
 mod real;
 mod usage;
 

@@ -66,8 +66,8 @@ fn dozens_of_real_routers_form_a_ring_and_carry_messages() {
     let value = |metric: &str| value(&figures, "32 routers", metric);
     assert_eq!(value("pings_unanswered"), Some(0.0), "{figures:?}");
     assert!(value("packets_least").unwrap() > 0.0, "{figures:?}");
-    assert!(value("hops").unwrap() > 1.0, "{figures:?}");
-    assert!(value("hops_lost").unwrap() < 0.01, "{figures:?}");
+    assert!(value("token_hops").unwrap() > 1.0, "{figures:?}");
+    assert!(value("token_hops_lost").unwrap() < 0.01, "{figures:?}");
     for metric in [
         "packets_processor_time_per_message",
         "revocation_known_after_command",

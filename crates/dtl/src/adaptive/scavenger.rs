@@ -1,9 +1,10 @@
 //! Priority 0: takes what others leave, with a queue that is a fraction of the path's delay.
 //!
 //! The window grows by half a datagram in a round trip as long as the queueing delay is below a
-//! target, and is cut to what leaves a quarter of the [target](super::target) in the queue when it
-//! is above; if it stays above, others fill the queue, and the window is halved every second round.
-//! Now and then the flow drains its share of the queue, so that all see the base delay.
+//! target. When the delay is above it, the window is cut to what leaves a quarter of the
+//! [target](super::target) in the queue. If the delay stays above, others fill the queue, and the
+//! window is halved every second round. Now and then the flow drains its share of the queue, so
+//! that all see the base delay.
 
 use std::time::{Duration, Instant};
 
@@ -489,10 +490,10 @@ impl Scavenger {
         }
     }
 
-    /// By how much the window may grow in a managed queue where the path may be full at any moment,
-    /// in a return after others were met in one and beyond what is known: by what the target
-    /// holds, for each of the path's own round trips in this one. Where the way back has a
-    /// queue, a round takes several of them.
+    /// By how much the window may grow in a managed queue where the path may be full at any moment:
+    /// in a return after others were met in one, and beyond what is known. It is what the target
+    /// holds, for each of the path's own round trips in this one. Where the way back has a queue, a
+    /// round takes several of them.
     fn careful_step(&self, look: &Look) -> f64 {
         let rounds = (look.rtt / self.base.get().unwrap_or(look.rtt)).max(1.0);
         (rounds * self.best_rate * self.target()).max(self.datagram)

@@ -207,7 +207,8 @@ proptest! {
         calls in proptest::collection::vec(call(), 0..200),
         last in prop_oneof![Just(Priority::SCAVENGER), Just(Priority::NORMAL)],
     ) {
-        // A gain of 0, or a target that noise passes, never grows by configuration; that is no fault of the controller.
+        // With a gain of 0, or a target that noise passes, the window never grows by configuration;
+        // that is no fault of the controller.
         let ledbat = Ledbat { gain: 1.0, target: ms(100), ..config.ledbat };
         let config = Config { ledbat, ..config };
         let mut controller = Controller::new(epoch(), config, first);
@@ -225,7 +226,8 @@ proptest! {
         controller.on_datagram_size(1200);
         controller.set_priority(now, last);
         if controller.config().algorithm == Algorithm::Adaptive {
-            // What absurd delays have taught is forgotten within a minute, or eleven where they look like the work of others; then the window returns.
+            // What absurd delays have taught is forgotten within a minute, or eleven where they
+            // look like the work of others; then the window returns.
             for _ in 0..7 {
                 now = undisturbed(&mut controller, now, &mut next, 6000);
                 if controller.window() >= 20 * 1200 {

@@ -57,7 +57,8 @@ proptest! {
         for &flow in flows.iter().chain([&beggar]) {
             scheduler.want(now, flow, u64::MAX);
         }
-        // A start-time fair queue errs by at most two pieces for a flow: 300 pieces make that less than 1 %.
+        // A start-time fair queue errs by at most two pieces for a flow: 300 pieces make that less
+        // than 1 %.
         let piece = (rate / 50).clamp(MIN_BURST, MAX_GRANT);
         let enough = |granted: &BTreeMap<FlowId, u64>| {
             flows.iter().any(|flow| granted.get(flow).is_none_or(|&bytes| bytes < 300 * piece))

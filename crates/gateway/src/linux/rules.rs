@@ -198,8 +198,8 @@ impl Rules {
     }
 
     /// The mark of packets that come back with a verdict by the rules that an earlier run has left,
-    /// if that is not the one of these: what they send to the queue would come back, by
-    /// verdicts with our marks, to rules that do not know them.
+    /// if that is not the one of these rules. What the old rules send to the queue would come back
+    /// with our marks, which the old rules do not know.
     ///
     /// # Errors
     /// iptables is missing or refuses.

@@ -1,9 +1,9 @@
 //! Messages of netfilter's queue, as `linux/netfilter/nfnetlink_queue.h` gives them. Nothing here
 //! does I/O.
 //!
-//! No crate speaks them in a way that a gateway can use: one hides its socket, so that nobody can
-//! wait for a packet and a timer at once, and allocates 69 kB for each packet that waits; the
-//! family of netlink crates has no queue.
+//! No crate speaks them in a way that a gateway can use. One hides its socket, so that a caller
+//! cannot wait for a packet and a timer at once, and allocates 69 kB for each packet that waits.
+//! The family of netlink crates has no queue.
 
 use crate::reader::Reader;
 

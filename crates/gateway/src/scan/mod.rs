@@ -2,12 +2,10 @@
 
 mod chain;
 mod clamd;
-#[cfg(feature = "yara")]
 mod yara;
 
 pub use chain::Chain;
 pub use clamd::Clamd;
-#[cfg(feature = "yara")]
 pub use yara::{Yara, YaraError, YaraFault, YaraRules};
 
 use crate::verdict::{ScanJob, Scanned};

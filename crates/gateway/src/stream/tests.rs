@@ -647,7 +647,8 @@ fn run(bounds: StreamBounds, isn: u32, room: usize) -> Run {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// With room enough, all bytes arrive, each as its first copy, whatever was sent before in whatever order.
+    /// With room enough, all bytes arrive, each as its first copy, whatever was sent before in
+    /// whatever order.
     #[test]
     fn the_delivered_bytes_are_the_first_copies(
         steps in prop::collection::vec(step(SIZE), 0..80),
@@ -685,7 +686,8 @@ proptest! {
         for step in &steps {
             run.take(step);
             let tokens = if fast_pass { 0 } else { 3 * PART_OVERHEAD };
-            // The first and the last chunk of the window may hold other bytes than those remembered.
+            // The first and the last chunk of the window may hold other bytes than those
+            // remembered.
             let window = 3 * unacknowledged + 12 * PART_OVERHEAD;
             prop_assert!(run.case.stream.held() <= ahead + window + tokens);
         }

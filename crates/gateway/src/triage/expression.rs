@@ -148,9 +148,9 @@ impl Expression {
         Ok(Self::new(elements))
     }
 
-    /// The beginning that is decided by this many bytes, those that may be anything not counted,
-    /// and no such bytes at its end: a stream that ends before is asked about, as more may
-    /// follow; the few datagrams that are too short are not worth a state for each byte.
+    /// The beginning that is decided by this many bytes. Bytes that may be anything do not count,
+    /// and none of them stands at its end. A stream that ends before is asked about, as more may
+    /// follow. The few datagrams that are too short are not worth a state for each byte.
     pub(crate) fn decided(&self, most: usize) -> Self {
         let mut telling = 0_usize;
         let mut kept = 0_usize;

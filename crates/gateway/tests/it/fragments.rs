@@ -571,7 +571,8 @@ fn a_wrong_checksum_takes_no_part_if_they_are_verified() {
 }
 
 proptest! {
-    /// Any fragments of a few datagrams, with offsets and lengths at will: bounds hold, and a whole one has all bytes.
+    /// Any fragments of a few datagrams, with offsets and lengths at will: bounds hold, and a whole
+    /// one has all bytes.
     #[test]
     fn any_fragments_are_answered(
         parts in prop::collection::vec((0_u16..4, 0_u16..20, 0_usize..40, any::<bool>(), any::<u8>(), any::<bool>(), 0_u64..40), 0..120),

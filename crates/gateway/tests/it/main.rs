@@ -27,7 +27,6 @@ mod spoilt;
 mod triage;
 mod verdicts;
 mod why;
-#[cfg(feature = "yara")]
 mod yara;
 
 use std::net::SocketAddr;

@@ -21,11 +21,11 @@
 //!   each time that it is run, and says that the code was wrong.
 //!
 //! The member does not know the ring's identity before. It comes in the answer, and counts only
-//! because the Noise handshake succeeds: its key is that of SPAKE2 (which binds the protocol's
-//! name, the sides, the invite's number, the words and both shares), its prologue is both frames as
-//! they were sent and received, and the ring's identity is the static key that the member encrypts
-//! to. Who changes a byte of it on the way, or puts its own identity there, needs the words. The
-//! member's own key is that of the handshake, under the same key.
+//! because the Noise handshake succeeds. The handshake's key is that of SPAKE2, which binds the
+//! protocol's name, the sides, the invite's number, the words and both shares. Its prologue is both
+//! frames as they were sent and received. The ring's identity is the static key that the member
+//! encrypts to. An attacker who changes a byte of it on the way, or puts its own identity there,
+//! needs the words. The member's own key is that of the handshake, under the same key.
 //!
 //! The shares are checked to be in the group of prime order (RFC 9382 §4 asks for that, or for
 //! multiplying by the cofactor; the crate does neither). The points M and N are the crate's, which

@@ -2,11 +2,13 @@
 //! that they get what goes to the address they claim.
 //!
 //! As in WireGuard (§5.3 of its paper) and QUIC (RFC 9000 §8.1.2) nothing is kept for whoever asks:
-//! the cookie is a keyed hash of the address, and the key changes. Only UDP needs it. Over TCP,
-//! WebSocket and QUIC the address has been proved by the connection; a relayed handshake comes from
-//! an admitted router; mail and programs of the operator's own have no addresses that prove
-//! anything, and a cookie by mail would take as long as a handshake. All of these have a limit for
-//! each source instead, which holds after the cookie for UDP, too.
+//! the cookie is a keyed hash of the address, and the key changes. Only UDP needs it:
+//! - Over TCP, WebSocket and QUIC the connection has proved the address.
+//! - A relayed handshake comes from an admitted router.
+//! - Mail and programs of the operator's own have no addresses that prove anything, and a cookie by
+//!   mail would take as long as a handshake.
+//!
+//! All of these have a limit for each source instead, which holds after the cookie for UDP, too.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};

@@ -163,7 +163,8 @@ mod tests {
     const SLOW: LatencyClass = LatencyClass::Seconds;
 
     proptest! {
-        /// Whatever waits, packets are no longer than the path takes and carry every message once, each kind in order.
+        /// Whatever waits, packets are no longer than the path takes and carry every message once,
+        /// each kind in order.
         #[test]
         fn packets_hold_every_message_once(
             sizes in proptest::collection::vec((1..400_usize, any::<bool>()), 1..60), room in 400..2_000_usize,

@@ -78,7 +78,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a plain set: nothing is taken twice, and everything within the span is taken once.
+        /// Against a plain set: nothing is taken twice, and everything within the span is taken
+        /// once.
         #[test]
         fn each_counter_is_taken_once(steps in proptest::collection::vec((0u64..3000, any::<bool>()), 1..400)) {
             let mut window = ReplayWindow::default();

@@ -3,11 +3,11 @@
 //! Each has a window, an epoch and a recovery of its own, packets of its own, and sends as the
 //! kernel's TCP does. A TCP receiver acknowledges every second packet, and at once the last of
 //! several that left together, which carries PSH; what an acknowledgement lets go leaves together.
-//! Who sends otherwise fares otherwise at a full queue, whatever the windows are: evenly sent
-//! packets find room where pairs do not, and one flow's worth takes up to five times its share; a
-//! pair that is let go by packets that did not arrive one after the other finds its second place
-//! taken. A lost packet cuts the virtual flow that sent it. A fraction of a flow is a whole one of
-//! which a part is sent.
+//! A sender with another pattern fares otherwise at a full queue, whatever the windows are. Evenly
+//! sent packets find room where pairs do not, and one flow's worth takes up to five times its
+//! share. A pair that is let go by packets that did not arrive one after the other finds its second
+//! place taken. A lost packet cuts the virtual flow that sent it. A fraction of a flow is a whole
+//! one of which a part is sent.
 
 mod cubic;
 mod falls;

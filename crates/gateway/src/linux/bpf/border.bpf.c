@@ -1,15 +1,21 @@
-// What the kernel decides by itself at the border. Compiled by clang in the build (`build.rs`), loaded by `linux/kernel`.
+// What the kernel decides by itself at the border. Compiled by clang in the build (`build.rs`),
+// loaded by `linux/kernel`.
 //
-// | program | where | does |
+// | program | where it runs | what it does |
 // |---|---|---|
-// | `refuse` | tc, ingress of the border's interfaces | the connection cache: calls like a blocked one by TCP end here |
-// | `refuse_early` | XDP, in the driver, in place of `refuse` | the same, before the network stack has the packet |
-// | `refuse_new` | rule of the chain RINGWAY-ASK (`xt_bpf`) | the same by UDP, and where addresses were translated |
-// | `triage` | rule of the chain RINGWAY-CROSSING (`xt_bpf`) | lets packets pass that no managed application can be in |
-// | `finished` | the rule behind it (`xt_bpf`) | lets those pass of which nothing more need be seen, and their connections for good |
+// | `refuse` | tc, ingress of the border's interfaces | drops SYNs that match a blocked one |
+// | `refuse_early` | XDP, in place of `refuse` | the same, before the network stack |
+// | `refuse_new` | rule in RINGWAY-ASK (`xt_bpf`) | the same for UDP and translated addresses |
+// | `triage` | rule in RINGWAY-CROSSING (`xt_bpf`) | passes what cannot be managed traffic |
+// | `finished` | the rule behind it (`xt_bpf`) | passes what has been seen enough of |
 //
-// All lengths are in bytes, all times in nanoseconds since boot, addresses and ports in network order. The form of the
-// maps' keys and values is known to `linux/kernel/{refused,judge}.rs`; nothing here changes without those.
+// The first three are the connection cache; `refuse_early` runs in the driver. `triage` lets
+// packets pass that no managed application can be in. `finished` lets those pass of which nothing
+// more need be seen, and their connections for good.
+//
+// All lengths are in bytes, all times in nanoseconds since boot, addresses and ports in network
+// order. `linux/kernel/{refused,judge}.rs` know the form of the maps' keys and values: nothing here
+// changes without those.
 
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -21,7 +27,8 @@
 
 #define ALWAYS_INLINE static __attribute__((always_inline))
 
-// Of IPv6's headers between the fixed one and the payload; RFC 8200 knows six, in any order. More: user space decides.
+// Of IPv6's headers between the fixed one and the payload; RFC 8200 knows six, in any order. Where
+// there are more, user space decides.
 #define EXTENSIONS 6
 // Blocked ones that are remembered: MAX_BLOCKED of limits.rs.
 #define BLOCKED 65536
@@ -161,7 +168,8 @@ ALWAYS_INLINE enum reading read_ipv6(const struct source *from, __u32 at, struct
 	for (int i = 0; i < EXTENSIONS; i++) {
 		if (next == IPPROTO_TCP || next == IPPROTO_UDP)
 			break;
-		// Hop-by-hop, routing and destination options; what is a fragment or authenticated is for user space.
+		// Hop-by-hop, routing and destination options; what is a fragment or authenticated
+		// is for user space.
 		if (next != 0 && next != 43 && next != 60)
 			return OTHER;
 		if (load(from, at, extension, 2))
@@ -190,9 +198,10 @@ ALWAYS_INLINE enum reading read_packet(const struct source *from, __u32 at, stru
 	}
 }
 
-// --- The connection cache -------------------------------------------------------------------------------------------------
+// --- The connection cache ------------------------------------------------------------------------
 
-// The papers' key: the client's port is no part of it, because programs that are blocked call again from another.
+// The papers' key: the client's port is no part of it, because blocked programs reconnect from
+// another.
 struct call {
 	struct address client, server;
 	__be16 port;
@@ -242,7 +251,8 @@ enum total {
 	UNTOLD,
 	// Packets of undecided flows that nobody was asked about.
 	PASSED,
-	// Packets of flows of which the kernel has seen enough; the connection's mark carries what follows.
+	// Packets of flows of which the kernel has seen enough; the connection's mark carries what
+	// follows.
 	FINISHED,
 	// Flows that came to user space without their beginning.
 	LOST,
@@ -338,8 +348,9 @@ ALWAYS_INLINE int calls_nobody(__u8 l4, __u8 tcp_flags)
 	return l4 == IPPROTO_UDP || (l4 == IPPROTO_TCP && !is_call_by(tcp_flags));
 }
 
-// Whether a frame is none that calls, as far as a few bytes tell: nearly all are not, and they cost the least so. What is seldom (options
-// of IPv4, extension headers) is read as a whole.
+// Whether a frame does not open a connection, as far as a few bytes tell. Nearly all frames do not,
+// and cost the least this way. What is seldom (options of IPv4, extension headers) is read as a
+// whole.
 ALWAYS_INLINE int is_plainly_no_call(const struct source *from)
 {
 	const __u8 *frame = from->data, *ip = frame + ETH_HLEN;
@@ -355,9 +366,10 @@ ALWAYS_INLINE int is_plainly_no_call(const struct source *from)
 	return 0;
 }
 
-// Whether a frame is a call like a blocked one. Calls by TCP only: those by UDP cannot be told from what follows them without the
-// packet filter's memory. Not what has a VLAN's tag: that is another network's, where the same addresses may be others', and crosses
-// another border; at the VLAN's own interface frames come without.
+// Whether a frame is a SYN that matches a blocked one. TCP only: without the packet filter's memory
+// the first datagram of a UDP flow cannot be told from those that follow it. Frames with a VLAN tag
+// do not count: they are another network's, where the same addresses may be others', and cross
+// another border. At the VLAN's own interface frames come without the tag.
 ALWAYS_INLINE int is_refused_frame(const struct source *from)
 {
 	struct packet packet = {};
@@ -372,8 +384,8 @@ ALWAYS_INLINE int is_refused_frame(const struct source *from)
 SEC("classifier")
 int refuse(struct __sk_buff *skb)
 {
-	// Headers are read where they lie, which costs a fifth of a helper's copies. Where they do not lie in one piece, which no
-	// driver does to them, user space refuses.
+	// Headers are read where they lie, which costs a fifth of a helper's copies. Where they do
+	// not lie in one piece, which no driver does to them, user space refuses.
 	struct source from = { .data = (void *)(long)skb->data, .data_end = (void *)(long)skb->data_end };
 
 	// The network stack has taken the outermost tag off the frame.
@@ -388,7 +400,7 @@ int refuse_early(struct xdp_md *frame)
 	return is_refused_frame(&from) ? XDP_DROP : XDP_PASS;
 }
 
-// Whether a packet of a connection that the packet filter takes for new is a call like a blocked one.
+// Whether a packet of a connection that the packet filter takes for new matches a blocked one.
 SEC("socket")
 int refuse_new(struct __sk_buff *skb)
 {
@@ -400,10 +412,11 @@ int refuse_new(struct __sk_buff *skb)
 	return is_refused(&packet);
 }
 
-// --- What need not be asked about ------------------------------------------------------------------------------------------
+// --- What need not be asked about ----------------------------------------------------------------
 
-// The model, line by line, is `triage::FlowModel` (src/triage/flow.rs), and the automaton's that of `triage::Triage`; a test runs
-// both on the same packets. What is said there is not said again here.
+// The model, line by line, is `triage::FlowModel` (src/triage/flow.rs), and the automaton's that of
+// `triage::Triage`; a test runs both on the same packets. What is said there is not said again
+// here.
 
 // TRIAGE_SCAN, MAX_TRIAGE_BYTES / 2 and MAX_TRIAGE_NETWORKS of limits.rs.
 #define SCAN 512
@@ -417,17 +430,20 @@ int refuse_new(struct __sk_buff *skb)
 #define SMALL_SEGMENTS 8
 #define ONE_SIDED 4
 #define UDP_IDLE 360
-// Connections of which nothing is decided, by TCP and by UDP, and calls that were not answered yet: each apart, so that a flood of one
-// kind does not cost the others their beginnings. The longest unused gives way; user space is asked about the rest of it.
+// Undecided connections by TCP, those by UDP, and SYNs that were not answered yet. Each kind has a
+// map of its own, so that a flood of one does not cost the others their beginnings. The longest
+// unused gives way; user space is asked about the rest of it.
 #define FLOWS 16384
 #define DATAGRAMS 8192
 #define CALLS 65536
-// What is kept of what has passed in a flow, and at most of one packet, for user space when that is asked later.
+// What is kept of what has passed in a flow, and at most of one packet, for user space when that is
+// asked later.
 #define KEPT 1024
 #define KEPT_PACKET 256
 // MAX_TRIAGE_INTERFACES of limits.rs.
 #define INTERFACES 16
-// What waits for user space to read it: some seven hundred flows. Past it flows come to user space without their beginning.
+// What waits for user space to read it: some seven hundred flows. Past it flows come to user space
+// without their beginning.
 #define HANDING (1024 * 1024)
 
 // Flags of a state of the automaton, in the upper half of a cell.
@@ -452,8 +468,9 @@ struct triage {
 	__u32 networks;
 };
 
-// The border's interfaces by their numbers, then 0; none: all are. A gateway says again and again which they are, because one that goes and comes
-// has another number.
+// The border's interfaces by their numbers, then 0. Where there are none, all interfaces are at the
+// border. A gateway writes the numbers again and again, because an interface that goes and comes
+// has another one.
 struct border {
 	__u32 interfaces[INTERFACES];
 };
@@ -559,7 +576,8 @@ struct flow {
 	__u32 recall;
 	// When a datagram was seen last, in seconds since boot.
 	__u32 seen;
-	// To which link address the packet went that user space was asked about first, and 1 + its direction; 0 if there is none.
+	// To which link address the packet went that user space was asked about first, and 1 + its
+	// direction; 0 if there is none.
 	__u8 receiver[6];
 	__u8 linked;
 	__u8 zero;
@@ -650,12 +668,12 @@ ALWAYS_INLINE __u8 ends_of(const struct packet *packet, struct ends *ends)
 	return high;
 }
 
-// Loads at most `most` bytes of the payload, which has some; 0 if that fails.
+// Loads at most `most` bytes of the payload, which has some; 0 if that fails. The verifier has to
+// see that the length is from 1 to `most`. That is checked by one less, because up to Linux 6.7 it
+// learns nothing from what is not 0.
 #define LOAD_PAYLOAD(skb, packet, to, most)                                                                                \
 	({                                                                                                                 \
 		__u32 loaded = (packet)->payload < (most) ? (packet)->payload : (most);                                    \
-		/* The verifier has to see that it is from 1 to `most`: by one less, because up to Linux 6.7 it learns */  \
-		/* nothing from what is not 0. */                                                                          \
 		__u32 less = loaded - 1;                                                                                   \
 		asm volatile("" : "+r"(less));                                                                             \
 		if (less >= (most) || bpf_skb_load_bytes(skb, (packet)->payload_at, to, less + 1))                         \
@@ -671,8 +689,8 @@ ALWAYS_INLINE int asks_about_port(__be16 port, __u32 udp, __u32 slot)
 	return word && *word >> (number % 64) & 1;
 }
 
-// Whether a packet comes or goes by the border, as far as one of its interfaces tells: the one by which it came, across a bridge the one by which
-// it goes.
+// Whether a packet comes or goes by the border, as far as one of its interfaces tells: the one by
+// which it came, across a bridge the one by which it goes.
 ALWAYS_INLINE int is_at_border(__u32 interface)
 {
 	__u32 zero = 0;
@@ -705,8 +723,8 @@ ALWAYS_INLINE int asks_about(const struct packet *packet, const struct triage *t
 	return bpf_map_lookup_elem(&networks, &key) != 0;
 }
 
-// The flags that so many bytes of the scratch's payload lead to, or ASK. A function of its own, so that the verifier looks at its loop
-// once and not for each way that leads here.
+// The flags that so many bytes of the scratch's payload lead to, or ASK. A function of its own, so
+// that the verifier looks at its loop once and not for each way that leads here.
 __attribute__((noinline)) __u32 scan(__u32 slot, __u32 begin, __u32 scanned)
 {
 	__u32 zero = 0;
@@ -803,7 +821,8 @@ ALWAYS_INLINE void keep(struct __sk_buff *skb, const struct packet *packet, stru
 }
 
 enum fate {
-	// Also what has finished: the next rule looks at that, and costs those nothing that have not.
+	// Also what has finished: the next rule looks at that, and costs those nothing that have
+	// not.
 	FATE_ASK,
 	FATE_PASS,
 };
@@ -818,7 +837,8 @@ ALWAYS_INLINE enum fate take_in(struct __sk_buff *skb, const struct packet *pack
 		if (tcp) {
 			__u32 end = packet->sequence + packet->payload;
 
-			// Nothing is judged by it any more; it tells user space how far this side has come.
+			// Nothing is judged by it any more; it tells user space how far this side
+			// has come.
 			if ((__s32)(end - flow->next[from]) > 0)
 				flow->next[from] = end;
 			count_joined(flow, from, packet->payload);
@@ -861,7 +881,8 @@ ALWAYS_INLINE __u32 seconds(void)
 	return bpf_ktime_get_boot_ns() / 1000000000ULL;
 }
 
-// A flow of these ends that begins with this packet. All but `kept`, of which nothing is read that was not written.
+// A flow of these ends that begins with this packet. All but `kept`, of which nothing is read that
+// was not written.
 ALWAYS_INLINE void begin(struct flow *flow, const struct ends *ends, __u8 high)
 {
 	__builtin_memset(flow, 0, __builtin_offsetof(struct flow, kept));
@@ -882,7 +903,8 @@ ALWAYS_INLINE void open(struct flow *flow, const struct ends *ends, __u8 high, _
 	flow->next[1] = answer + 1;
 }
 
-// A SYN, of which `from` is the direction and `high` the sender's end: it may call once more, or answer such a call.
+// A SYN, of which `from` is the direction and `high` the sender's end. It may open the connection
+// once more, or answer such a SYN.
 ALWAYS_INLINE void call(const struct packet *packet, const struct ends *ends, __u8 high, struct flow *flow, __u32 from)
 {
 	__u32 number = packet->sequence;
@@ -902,8 +924,8 @@ ALWAYS_INLINE void call(const struct packet *packet, const struct ends *ends, __
 	__sync_val_compare_and_swap(&flow->stage, STAGE_DONE, STAGE_ASKED);
 }
 
-// The connection of these ends. There is one once a call was answered; without one `fate` is that of the packet. `asked`: everything of these ends
-// is asked about.
+// The connection of these ends. There is one once a SYN was answered; without one `fate` is that of
+// the packet. `asked`: everything of these ends is asked about.
 ALWAYS_INLINE struct flow *connection_of(const struct packet *packet, const struct ends *ends, __u8 high, int asked,
 					 struct scratch *scratch, enum fate *fate)
 {
@@ -959,8 +981,9 @@ ALWAYS_INLINE struct flow *datagrams_of(const struct ends *ends, __u8 high, int 
 	return bpf_map_lookup_elem(&datagrams, ends);
 }
 
-// Whether a packet goes on without being asked about. Runs where the packet filter forwards: both directions have the
-// addresses of the inside there, fragments are joined, and checksums were verified.
+// Whether a packet goes on without being asked about. Runs where the packet filter forwards: both
+// directions have the addresses of the inside there, fragments are joined, and checksums were
+// verified.
 SEC("socket")
 int triage(struct __sk_buff *skb)
 {
@@ -1019,7 +1042,8 @@ int triage(struct __sk_buff *skb)
 	}
 	// One processor hands it over; where nothing has passed there is nothing to hand over.
 	if (__sync_lock_test_and_set(&flow->stage, STAGE_ASKED) == STAGE_OPEN && (flow->opened[0] || flow->used)) {
-		// Across a bridge whoever is reset has to be found on its link, and has said nothing yet.
+		// Across a bridge the end that is reset has to be found on its link, and has sent
+		// nothing yet.
 		if (!bpf_skb_load_bytes_relative(skb, 0, flow->receiver, 6, BPF_HDR_START_MAC))
 			flow->linked = 1 + from;
 		if (bpf_ringbuf_output(&handed, flow, sizeof(*flow), BPF_RB_NO_WAKEUP))
@@ -1028,9 +1052,10 @@ int triage(struct __sk_buff *skb)
 	return FATE_ASK;
 }
 
-// Whether the packet that `triage` saw just now passes, and its connection need not be looked at any more. The packet filter runs both for
-// one packet after the other, on one processor; what may come between, in a software interrupt, runs both to its end and leaves no word, so that
-// the packet is asked about.
+// Whether the packet that `triage` saw just now passes, and its connection need not be looked at
+// any more. The packet filter runs both for one packet after the other, on one processor. What may
+// come between, in a software interrupt, runs both to its end and leaves no word, so that the
+// packet is asked about.
 SEC("socket")
 int finished(struct __sk_buff *skb __attribute__((unused)))
 {

@@ -397,7 +397,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the gateway says when, what leaves is a beginning of what was read, and all of it once all is let go.
+        /// Whatever the gateway decides when, what leaves is a beginning of what was read, and all
+        /// of it once all is let go.
         #[test]
         fn bytes_leave_whole_and_in_order(
             pieces in proptest::collection::vec(

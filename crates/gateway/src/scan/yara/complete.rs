@@ -10,18 +10,16 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
-use regex_syntax::ParserBuilder;
-use regex_syntax::hir::Look;
-use yara_x_parser::Parser;
-use yara_x_parser::ast::{
-    AST, Expr, HexSubPattern, HexToken, MatchAnchor, OfItems, Pattern, Quantifier, Regexp,
-    RegexpPattern, Rule, RuleFlags, TextPattern, WithSpan as _,
-};
-use yara_x_parser::cst::{Event, SyntaxKind};
+use boreal_parser::expression::{Expression, ExpressionKind, ForSelection};
+use boreal_parser::file::YaraFileComponent;
+use boreal_parser::hex_string::Token;
+use boreal_parser::regex::{AssertionKind, Node, RepetitionKind, RepetitionRange};
+use boreal_parser::rule::{Rule, VariableDeclaration, VariableDeclarationValue, VariableModifiers};
 
 use super::WHOLE;
+use super::parts::{self, Part};
 use crate::limits::{MAX_RULE_MATCHES, SCAN_OVERLAP};
 
 /// Bytes on either side of a match that decide whether it is one: two of `fullword` and `\b` in
@@ -34,6 +32,10 @@ const NEAR: usize = MAX_RULE_MATCHES / 2;
 // Before a match is found that begins there, nothing is found that begins further on than by its
 // length and a few bytes.
 const _: () = assert!(NEAR + SCAN_OVERLAP + 64 < MAX_RULE_MATCHES);
+
+/// Bytes of a match past which the search for one takes long. Around each place where a part of a
+/// longer pattern is found, the engine looks at some thousand bytes, for each of them once more.
+const LONG: usize = 256;
 
 /// A set of rules without one in so many is not worth being compiled and kept beside the whole set.
 const WORTH: usize = 8;
@@ -51,17 +53,23 @@ pub(super) enum Rest {
 
 /// What of the rules in these texts, which compile, the windows do not answer.
 pub(super) fn rest(texts: &[&str], overlap: usize) -> Rest {
-    let trees: Vec<_> = texts.iter().map(|text| AST::from(*text)).collect();
+    let read: Result<Vec<_>, _> = texts.iter().map(|text| parts::read(text)).collect();
+    let Ok(read) = read else {
+        return Rest::All;
+    };
     // A global rule keeps others from holding.
-    let global = |rule: &Rule<'_>| rule.flags.contains(RuleFlags::Global);
-    let unclear = |tree: &AST<'_>| !tree.errors().is_empty() || tree.rules().any(global);
-    if trees.iter().any(unclear) {
+    if read
+        .iter()
+        .flatten()
+        .filter_map(rule)
+        .any(|rule| rule.is_global)
+    {
         return Rest::All;
     }
     let left: Option<Vec<_>> = texts
         .iter()
-        .zip(&trees)
-        .map(|(text, tree)| left(text, tree, overlap))
+        .zip(&read)
+        .map(|(text, parts)| left(text, parts, overlap))
         .collect();
     let Some(left) = left else {
         return Rest::All;
@@ -77,6 +85,13 @@ pub(super) fn rest(texts: &[&str], overlap: usize) -> Rest {
     Rest::These(left.into_iter().map(|left| left.text).collect())
 }
 
+fn rule(part: &Part) -> Option<&Rule> {
+    match &part.component {
+        YaraFileComponent::Rule(rule) => Some(rule),
+        _ => None,
+    }
+}
+
 /// What is left of a text, with how many rules, and without how many.
 #[derive(Default)]
 struct Left {
@@ -85,172 +100,182 @@ struct Left {
     dropped: usize,
 }
 
-/// Leaves out the rules that are complete. One whose name is there once more stays: another rule
-/// may need it.
-fn left(text: &str, tree: &AST<'_>, overlap: usize) -> Option<Left> {
-    let mut names: HashMap<&str, usize> = tree
-        .rules()
-        .filter(|rule| is_complete(rule, overlap))
-        .map(|rule| (rule.identifier.name, 0))
-        .collect();
-    let mut places = Vec::new();
-    for event in Parser::new(text.as_bytes()) {
-        match event {
-            // The tree does not tell where a rule begins and ends.
-            Event::Begin {
-                kind: SyntaxKind::RULE_DECL,
-                span,
-            } => places.push(span),
-            Event::Token {
-                kind: SyntaxKind::IDENT,
-                span,
-            } => {
-                if let Some(count) = names.get_mut(text.get(span.range())?) {
-                    *count = count.saturating_add(1);
-                }
+/// Leaves out the rules that are complete. One whose name is in a condition stays: that rule may
+/// need it.
+fn left(text: &str, parts: &[Part], overlap: usize) -> Option<Left> {
+    let (mut names, mut beginnings) = (HashSet::new(), Vec::new());
+    for part in parts {
+        let Some(rule) = rule(part) else { continue };
+        let condition = text.get(rule.condition.span.start..part.place.end)?;
+        for (name, is_beginning) in words(condition) {
+            if is_beginning {
+                beginnings.push(name);
             }
-            _ => {}
+            names.insert(name);
         }
     }
-    let mut places = places.into_iter();
+    let is_named = |name: &str| {
+        names.contains(name)
+            || beginnings
+                .iter()
+                .any(|beginning| name.starts_with(beginning))
+    };
     let mut left = Left::default();
     let mut from = 0;
-    for rule in tree.rules() {
-        let name = &rule.identifier;
-        let place = places.find(|place| place.contains(&name.span()))?;
-        if names.get(name.name) != Some(&1) {
+    for part in parts {
+        let Some(rule) = rule(part) else { continue };
+        if is_named(&rule.name) || !is_complete(rule, overlap) {
             left.kept = left.kept.saturating_add(1);
             continue;
         }
-        left.text.push_str(text.get(from..place.start())?);
+        left.text.push_str(text.get(from..part.place.start)?);
         // What stood on either side must not become one word.
         left.text.push('\n');
         left.dropped = left.dropped.saturating_add(1);
-        from = place.end();
+        from = part.place.end;
     }
     left.text.push_str(text.get(from..)?);
     Some(left)
 }
 
+/// The words of a condition that may name rules, and whether they may be beginnings of names, with
+/// a star behind them.
+fn words(condition: &str) -> impl Iterator<Item = (&str, bool)> {
+    let in_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let mut rest = condition;
+    std::iter::from_fn(move || {
+        loop {
+            let (before, word) = rest.split_at_checked(rest.find(in_word)?)?;
+            let end = word.find(|letter| !in_word(letter));
+            let (word, after) = word.split_at_checked(end.unwrap_or(word.len()))?;
+            rest = after;
+            // Names of patterns.
+            if !before.ends_with(['$', '#', '@', '!']) {
+                // A comment may stand before the star.
+                return Some((word, after.trim_start().starts_with(['*', '/'])));
+            }
+        }
+    })
+}
+
 /// It holds of a whole file only if it holds of a window.
-fn is_complete(rule: &Rule<'_>, overlap: usize) -> bool {
-    let whole = rule.tags.iter().flatten().any(|tag| tag.name == WHOLE);
+fn is_complete(rule: &Rule, overlap: usize) -> bool {
+    let whole = rule.tags.iter().any(|tag| tag.tag == WHOLE);
     let fits = |pattern| {
         let length = longest(pattern).and_then(|longest| longest.checked_add(2 * AROUND));
         length.is_some_and(|length| length <= overlap)
     };
-    !whole
-        && !rule.flags.contains(RuleFlags::Global)
-        && needs_one_match(&rule.condition)
-        && rule.patterns.iter().flatten().all(fits)
+    !whole && !rule.is_global && needs_one_match(&rule.condition) && rule.variables.iter().all(fits)
 }
 
 /// One match of one pattern is enough for the condition, and without a match it does not hold.
-fn needs_one_match(condition: &Expr<'_>) -> bool {
-    match condition {
-        Expr::False { .. } => true,
-        Expr::PatternMatch(found) => found.anchor.as_ref().is_none_or(is_near),
-        Expr::Of(of) => {
-            let any = match &of.quantifier {
-                Quantifier::Any { .. } => true,
-                Quantifier::Expr(count) => number(count) == Some(1),
-                _ => false,
-            };
-            any && of.anchor.is_none() && matches!(of.items, OfItems::PatternSet(_))
-        }
-        Expr::Or(either) => either.operands().all(needs_one_match),
+fn needs_one_match(condition: &Expression) -> bool {
+    match &condition.expr {
+        ExpressionKind::Boolean(false) | ExpressionKind::Variable(_) => true,
+        ExpressionKind::VariableAt { offset, .. } => is_near(offset),
+        ExpressionKind::VariableIn { from, to, .. } => is_near(from) && is_near(to),
+        ExpressionKind::For {
+            selection,
+            body: None,
+            ..
+        } => match selection {
+            ForSelection::Any => true,
+            ForSelection::Expr {
+                expr,
+                as_percent: false,
+            } => number(expr) == Some(1),
+            _ => false,
+        },
+        ExpressionKind::Or(either) => either.iter().all(needs_one_match),
         _ => false,
     }
 }
 
-fn is_near(anchor: &MatchAnchor<'_>) -> bool {
-    let near = |place| number(place).is_some_and(|place| place <= NEAR);
-    match anchor {
-        MatchAnchor::At(at) => near(&at.expr),
-        MatchAnchor::In(within) => {
-            near(&within.range.lower_bound) && near(&within.range.upper_bound)
-        }
-    }
+fn is_near(place: &Expression) -> bool {
+    number(place).is_some_and(|place| place <= NEAR)
 }
 
 /// A number that is written as such.
-fn number(expression: &Expr<'_>) -> Option<usize> {
-    match expression {
-        Expr::LiteralInteger(number) if !number.is_unsigned => usize::try_from(number.value).ok(),
+fn number(expression: &Expression) -> Option<usize> {
+    match expression.expr {
+        ExpressionKind::Integer(number) => usize::try_from(number).ok(),
         _ => None,
     }
 }
 
+/// The search for one match may take long.
+pub(super) fn is_long(pattern: &VariableDeclaration) -> bool {
+    let is_text = matches!(pattern.value, VariableDeclarationValue::Bytes(_));
+    !is_text && longest(pattern).is_none_or(|longest| longest > LONG)
+}
+
 /// Bytes of the longest match, or more; none where there is no bound or it is not known.
-fn longest(pattern: &Pattern<'_>) -> Option<usize> {
-    match pattern {
-        Pattern::Text(text) => longest_text(text),
-        Pattern::Hex(hex) => longest_hex(&hex.sub_patterns),
-        Pattern::Regexp(regexp) => longest_regexp(regexp),
+fn longest(pattern: &VariableDeclaration) -> Option<usize> {
+    let modifiers = &pattern.modifiers;
+    match &pattern.value {
+        VariableDeclarationValue::Bytes(text) => longest_text(text.len(), modifiers),
+        VariableDeclarationValue::HexString(tokens) => longest_hex(tokens),
+        VariableDeclarationValue::Regex(regexp) => {
+            longest_of(&regexp.ast)?.checked_mul(if modifiers.wide { 2 } else { 1 })
+        }
     }
 }
 
-fn longest_text(pattern: &TextPattern<'_>) -> Option<usize> {
-    let modifiers = &pattern.modifiers;
-    let mut length = pattern.text.value.len();
-    if modifiers.wide().is_some() {
+fn longest_text(mut length: usize, modifiers: &VariableModifiers) -> Option<usize> {
+    if modifiers.wide {
         length = length.checked_mul(2)?;
     }
-    let wide = modifiers.base64wide().is_some();
-    if wide || modifiers.base64().is_some() {
+    if let Some(base64) = &modifiers.base64 {
         // Four letters for three bytes, begun ones as well.
         length = length.checked_mul(2)?.checked_add(4)?;
-    }
-    if wide {
-        length = length.checked_mul(2)?;
+        if base64.wide {
+            length = length.checked_mul(2)?;
+        }
     }
     Some(length)
 }
 
-fn longest_hex(pattern: &HexSubPattern) -> Option<usize> {
-    let mut length: usize = 0;
-    for token in pattern.iter() {
+fn longest_hex(tokens: &[Token]) -> Option<usize> {
+    tokens.iter().try_fold(0_usize, |length, token| {
         let more = match token {
-            HexToken::Byte(_) | HexToken::NotByte(_) => 1,
-            HexToken::Jump(jump) => usize::try_from(jump.end?).ok()?,
-            HexToken::Alternative(either) => {
-                let mut most = 0;
-                for pattern in &either.alternatives {
-                    most = most.max(longest_hex(pattern)?);
-                }
-                most
-            }
+            Token::Byte(_)
+            | Token::NotByte(_)
+            | Token::MaskedByte(..)
+            | Token::NotMaskedByte(..) => 1,
+            Token::Jump(jump) => usize::try_from(jump.to?).ok()?,
+            Token::Alternatives(either) => most(either.iter().map(|tokens| longest_hex(tokens)))?,
         };
-        length = length.checked_add(more)?;
-    }
-    Some(length)
+        length.checked_add(more)
+    })
 }
 
-fn longest_regexp(pattern: &RegexpPattern<'_>) -> Option<usize> {
-    let modifiers = &pattern.modifiers;
-    let length = longest_of(&pattern.regexp, modifiers.nocase().is_some())?;
-    if modifiers.wide().is_some() {
-        return length.checked_mul(2);
-    }
-    Some(length)
-}
-
-/// Reads it as YARA-X does, of bytes. An edge of a window looks like an end of the file to `^` and
-/// `$`, and `\<`, which is an assertion here, is a letter there: of those that look around only
+/// An edge of a window looks like an end of the file to `^` and `$`: of what looks around only
 /// `\b` is left.
-fn longest_of(regexp: &Regexp<'_>, nocase: bool) -> Option<usize> {
-    let read = ParserBuilder::new()
-        .unicode(false)
-        .utf8(false)
-        .case_insensitive(nocase || regexp.case_insensitive)
-        .dot_matches_new_line(regexp.dot_matches_new_line)
-        .build()
-        .parse(regexp.src)
-        .ok()?;
-    let properties = read.properties();
-    let mut looks = properties.look_set().iter();
-    if !looks.all(|look| look == Look::WordAscii) {
-        return None;
+fn longest_of(node: &Node) -> Option<usize> {
+    match node {
+        Node::Empty | Node::Assertion(AssertionKind::WordBoundary) => Some(0),
+        Node::Assertion(_) => None,
+        Node::Class(_) | Node::Dot | Node::Literal(_) => Some(1),
+        Node::Char(letter) => Some(letter.c.len_utf8()),
+        Node::Group(node) => longest_of(node),
+        Node::Concat(nodes) => nodes.iter().try_fold(0_usize, |length, node| {
+            length.checked_add(longest_of(node)?)
+        }),
+        Node::Alternation(either) => most(either.iter().map(longest_of)),
+        Node::Repetition { node, kind, .. } => {
+            let times = match kind {
+                RepetitionKind::ZeroOrOne => 1,
+                RepetitionKind::Range(
+                    RepetitionRange::Exactly(times) | RepetitionRange::Bounded(_, times),
+                ) => usize::try_from(*times).ok()?,
+                _ => return None,
+            };
+            longest_of(node)?.checked_mul(times)
+        }
     }
-    properties.maximum_len()
+}
+
+/// The largest of them; none if one is not known.
+fn most(mut lengths: impl Iterator<Item = Option<usize>>) -> Option<usize> {
+    lengths.try_fold(0, |most, length| Some(most.max(length?)))
 }

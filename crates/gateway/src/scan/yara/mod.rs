@@ -1,4 +1,4 @@
-//! YARA rules, asked by YARA-X in this process.
+//! YARA rules, asked by boreal in this process.
 //!
 //! Rules are asked of each window while a file passes, and of the whole file with its last window,
 //! if it is no longer than [`MAX_WHOLE`](crate::limits::MAX_WHOLE). Of a window they see the bytes
@@ -9,17 +9,27 @@
 
 mod complete;
 mod files;
+mod looks;
+mod parts;
 
+use std::collections::HashSet;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-use yara_x::errors::CompileError;
-use yara_x::{Compiler, Rules, ScanResults, SourceCode, blocks};
+use boreal::compiler::{AddRuleError, CompilerBuilder, CompilerParams};
+use boreal::memory::{FragmentedMemory, MemoryParams, Region, RegionDescription};
+use boreal::module::{Elf, Hash, Math, String_, Time};
+use boreal::scanner::{FragmentedScanMode, ScanError, ScanParams, ScanResult};
+use boreal::{Compiler, Scanner as Engine};
+use boreal_parser::file::YaraFileComponent;
 
 use self::complete::Rest;
 use self::files::Files;
+use self::looks::{Answer, Looks};
+use self::parts::Unread;
 use super::Scanner;
 use crate::limits::{MAX_RULE_FILE, MAX_RULE_MATCHES, SCAN_OVERLAP, SCAN_TIMEOUT};
 use crate::verdict::{ScanJob, Scanned};
@@ -28,6 +38,9 @@ use crate::verdict::{ScanJob, Scanned};
 const TEST_RULES: &str = include_str!("../../../rules/test.yar");
 /// The tag of rules that are asked of whole files only.
 const WHOLE: &str = "whole";
+/// The name of a rule that stands behind those of a file with global rules. It holds where all of
+/// those do: boreal tells of one that it holds even if another of its file does not.
+const GLOBAL: &str = "_ringway_all_global_rules_hold";
 
 /// What keeps rules from being used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,13 +76,13 @@ fn place(line: Option<usize>) -> String {
     line.map(|line| format!(":{line}")).unwrap_or_default()
 }
 
-/// Compiled rules. They stay in memory for as long as the process runs.
-#[derive(Clone, Copy, Debug)]
+/// Compiled rules.
+#[derive(Clone, Debug)]
 pub struct YaraRules {
     /// All of them.
-    windows: &'static Rules,
+    windows: Rules,
     /// Those that windows do not answer completely; none if there are none.
-    whole: Option<&'static Rules>,
+    whole: Option<Rules>,
 }
 
 impl YaraRules {
@@ -79,12 +92,13 @@ impl YaraRules {
     /// # Errors
     /// A path cannot be read, or a rule is wrong; every fault is told.
     pub fn load(paths: &[PathBuf]) -> Result<Self, YaraError> {
-        let (rules, sources) = compile(paths)?;
-        let windows = keep(rules);
+        let (windows, sources) = compile(paths)?;
         let texts: Vec<_> = sources.iter().map(|(_, text)| text.as_str()).collect();
         let whole = match complete::rest(&texts, SCAN_OVERLAP) {
-            Rest::All => Some(windows),
-            Rest::These(texts) => Some(compile_rest(&sources, &texts).map_or(windows, keep)),
+            Rest::All => Some(windows.clone()),
+            Rest::These(texts) => {
+                Some(compile_rest(&sources, texts).unwrap_or_else(|| windows.clone()))
+            }
             Rest::Nothing => None,
         };
         Ok(Self { windows, whole })
@@ -96,13 +110,13 @@ impl YaraRules {
     /// # Errors
     /// As of [`load`](Self::load).
     pub fn check(paths: &[PathBuf]) -> Result<usize, YaraError> {
-        Ok(compile(paths)?.0.iter().len())
+        Ok(compile(paths)?.0.count())
     }
 
     /// How many rules there are, those for test files included.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.windows.iter().len()
+        self.windows.count()
     }
 
     /// A scanner with these rules.
@@ -114,36 +128,123 @@ impl YaraRules {
     /// One whose looks may take so long.
     fn within(&self, time: Duration) -> Yara {
         Yara {
-            rules: *self,
-            time,
-            windows: self.of_windows(time),
-            whole: self.of_whole_files(time),
+            windows: self.windows.within(time),
+            whole: self.whole.as_ref().map(|rules| rules.within(time)),
             files: Files::default(),
+            looks: Looks::new(time),
         }
-    }
-
-    fn of_windows(self, time: Duration) -> blocks::Scanner<'static> {
-        let mut scanner = blocks::Scanner::new(self.windows);
-        scanner
-            .set_timeout(time)
-            .max_matches_per_pattern(MAX_RULE_MATCHES)
-            .fast_scan(true);
-        scanner
-    }
-
-    fn of_whole_files(self, time: Duration) -> Option<yara_x::Scanner<'static>> {
-        let mut scanner = yara_x::Scanner::new(self.whole?);
-        scanner
-            .set_timeout(time)
-            .max_matches_per_pattern(MAX_RULE_MATCHES)
-            .fast_scan(true);
-        Some(scanner)
     }
 }
 
-/// A scanner borrows its rules and lives in a thread; rules are read once for each start.
-fn keep(rules: Rules) -> &'static Rules {
-    Box::leak(Box::new(rules))
+/// Rules that are asked together. Clones share them.
+#[derive(Clone, Debug)]
+struct Rules {
+    engine: Engine,
+    /// The files that have global rules, and [`GLOBAL`] behind them.
+    with_global: Arc<HashSet<String>>,
+    /// The engine may not notice that its time is over, even in a window.
+    is_slow: bool,
+}
+
+impl Rules {
+    fn within(&self, time: Duration) -> Self {
+        let mut rules = self.clone();
+        let matches = u32::try_from(MAX_RULE_MATCHES).unwrap_or(u32::MAX);
+        let params = ScanParams::default()
+            .timeout_duration(Some(time))
+            .string_max_nb_matches(matches)
+            // Where matches are is enough.
+            .match_max_length(0)
+            // Otherwise conditions are asked once before the patterns are looked for: that decides
+            // nothing where a rule needs a pattern, and loops of others take their time for it.
+            .compute_full_matches(true)
+            .fragmented_scan_mode(FragmentedScanMode::fast());
+        rules.engine.set_scan_params(params);
+        rules
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let names = self.engine.rules().map(|rule| rule.name);
+        names.filter(|name| *name != GLOBAL)
+    }
+
+    fn count(&self) -> usize {
+        self.names().count()
+    }
+
+    /// The first rule that holds of a window that begins at this place of its file.
+    fn ask_window(&self, begin: usize, bytes: &[u8]) -> Answer {
+        let window = Window {
+            begin,
+            bytes,
+            is_listed: false,
+        };
+        self.ask(|engine| engine.scan_fragmented(window), false)
+    }
+
+    /// The first rule that holds of a whole file.
+    fn ask_whole(&self, file: &[u8]) -> Answer {
+        self.ask(|engine| engine.scan_mem(file), true)
+    }
+
+    /// A panic of the engine is an answer as well: the thread goes on.
+    fn ask<'a, F>(&'a self, scan: F, whole: bool) -> Answer
+    where
+        F: FnOnce(&'a Engine) -> Result<ScanResult<'a>, (ScanError, ScanResult<'a>)>,
+    {
+        match catch_unwind(AssertUnwindSafe(|| scan(&self.engine))) {
+            Ok(Ok(found)) => Ok(self.first(&found, whole)),
+            Ok(Err((error, _))) => Err(error.to_string()),
+            Err(_) => Err("the engine ended by a fault".to_owned()),
+        }
+    }
+
+    /// The first rule that holds.
+    fn first(&self, found: &ScanResult<'_>, whole: bool) -> Option<String> {
+        let holds = |file: &str| {
+            let mut all = found.rules.iter();
+            !self.with_global.contains(file)
+                || all.any(|rule| rule.name == GLOBAL && rule.namespace == file)
+        };
+        let is_whole = |tag| self.engine.get_string_symbol(tag) == WHOLE;
+        let mut rules = found.rules.iter();
+        let first = rules.find(|rule| {
+            rule.name != GLOBAL
+                && (whole || !rule.tags.iter().any(|tag| is_whole(*tag)))
+                && holds(rule.namespace)
+        });
+        first.map(|rule| rule.name.to_owned())
+    }
+}
+
+/// A window, as a piece of memory at its place in the file: of such, neither the size nor single
+/// numbers are known, and modules do not see it.
+#[derive(Debug)]
+struct Window<'a> {
+    begin: usize,
+    bytes: &'a [u8],
+    is_listed: bool,
+}
+
+impl FragmentedMemory for Window<'_> {
+    fn next(&mut self, _params: &MemoryParams) -> Option<RegionDescription> {
+        let is_listed = std::mem::replace(&mut self.is_listed, true);
+        (!is_listed).then_some(RegionDescription {
+            start: self.begin,
+            length: self.bytes.len(),
+        })
+    }
+
+    fn fetch(&mut self, _params: &MemoryParams) -> Option<Region<'_>> {
+        Some(Region {
+            start: self.begin,
+            mem: self.bytes,
+        })
+    }
+
+    fn reset(&mut self) {
+        self.is_listed = false;
+    }
 }
 
 /// A file and its text.
@@ -151,10 +252,8 @@ type Source = (PathBuf, String);
 
 /// The rules for test files and those of these paths, a namespace for each file.
 fn compile(paths: &[PathBuf]) -> Result<(Rules, Vec<Source>), YaraError> {
-    let mut compiler = compiler();
     let mut faults = Vec::new();
     let mut sources = vec![(PathBuf::from("ringway"), TEST_RULES.to_owned())];
-    faults.extend(add(&mut compiler, Path::new("ringway"), TEST_RULES));
     for path in paths {
         let files = files(path).unwrap_or_else(|fault| {
             faults.push(fault);
@@ -162,74 +261,131 @@ fn compile(paths: &[PathBuf]) -> Result<(Rules, Vec<Source>), YaraError> {
         });
         for file in files {
             match read(&file) {
-                Ok(text) => {
-                    compiler.new_namespace(&file.display().to_string());
-                    faults.extend(add(&mut compiler, &file, &text));
-                    sources.push((file, text));
-                }
+                Ok(text) => sources.push((file, text)),
                 Err(fault) => faults.push(fault),
             }
         }
     }
-    if faults.is_empty() {
-        return Ok((compiler.build(), sources));
+    match compile_sources(&sources) {
+        Ok(rules) if faults.is_empty() => Ok((rules, sources)),
+        Ok(_) => Err(YaraError(faults)),
+        Err(more) => {
+            faults.splice(0..0, more);
+            Err(YaraError(faults))
+        }
     }
-    Err(YaraError(faults))
 }
 
 /// What is left of rules that compiled; none if it does not compile.
-fn compile_rest(sources: &[Source], texts: &[String]) -> Option<Rules> {
-    let mut compiler = compiler();
-    for ((file, _), text) in sources.iter().zip(texts) {
-        compiler.new_namespace(&file.display().to_string());
-        if !add(&mut compiler, file, text).is_empty() {
-            return None;
-        }
-    }
-    Some(compiler.build())
+fn compile_rest(sources: &[Source], texts: Vec<String>) -> Option<Rules> {
+    let files = sources.iter().map(|(file, _)| file.clone());
+    let sources: Vec<_> = files.zip(texts).collect();
+    compile_sources(&sources).ok()
 }
 
-fn compiler() -> Compiler<'static> {
-    let mut compiler = Compiler::new();
-    compiler.enable_includes(false);
+fn compile_sources(sources: &[Source]) -> Result<Rules, Vec<YaraFault>> {
+    let mut compiler = compiler();
+    let (mut with_global, mut faults) = (HashSet::new(), Vec::new());
+    let mut is_slow = false;
+    for (file, text) in sources {
+        let name = file.display().to_string();
+        // A rule that makes the compiler panic is a wrong one.
+        let added = catch_unwind(AssertUnwindSafe(|| add(&mut compiler, &name, text)));
+        match added {
+            Ok(Ok(added)) => {
+                is_slow |= added.is_slow;
+                if added.with_global {
+                    with_global.insert(name);
+                }
+            }
+            Ok(Err(wrong)) => faults.extend(wrong.into_iter().map(|wrong| YaraFault {
+                file: file.clone(),
+                line: Some(line(text, wrong.at)),
+                reason: wrong.reason,
+            })),
+            Err(_) => faults.push(unusable(file, "the compiler ended by a fault")),
+        }
+    }
+    if faults.is_empty() {
+        return Ok(Rules {
+            engine: compiler.finalize(),
+            with_global: Arc::new(with_global),
+            is_slow,
+        });
+    }
+    Err(faults)
+}
+
+fn compiler() -> Compiler {
+    let builder = CompilerBuilder::default()
+        .add_module(Elf)
+        .add_module(Hash)
+        .add_module(Math)
+        .add_module(String_)
+        .add_module(Time);
+    let mut compiler = builder.build();
+    compiler.set_params(CompilerParams::default().disable_includes(true));
     compiler
 }
 
-/// Adds a file's rules; answers what is wrong with them.
-fn add(compiler: &mut Compiler<'_>, file: &Path, source: &str) -> Vec<YaraFault> {
-    let before = compiler.errors().len();
-    let code = SourceCode::from(source).with_origin(file.display().to_string());
-    if compiler.add_source(code).is_ok() {
-        return Vec::new();
-    }
-    let errors = compiler.errors().get(before..).unwrap_or_default();
-    errors.iter().map(|error| fault(file, error)).collect()
+/// What is known of the rules of a file.
+#[derive(Default)]
+struct Added {
+    with_global: bool,
+    /// One of their patterns is [long](complete::is_long).
+    is_slow: bool,
 }
 
-/// The compiler's words, in one line. It tells the line in its JSON only.
-fn fault(file: &Path, error: &CompileError) -> YaraFault {
-    let report = serde_json::to_value(error).unwrap_or_default();
-    let labels = report.get("labels").and_then(Value::as_array);
-    let label = labels.and_then(|labels| {
-        let is_error = |label: &&Value| label.get("level").is_some_and(|level| level == "error");
-        labels.iter().find(is_error).or(labels.first())
-    });
-    let line = label
-        .and_then(|label| label.get("line"))
-        .and_then(Value::as_u64);
-    let more = label
-        .and_then(|label| label.get("text"))
-        .and_then(Value::as_str);
-    let mut reason = error.title().to_owned();
-    if let Some(more) = more.filter(|more| !more.is_empty()) {
-        reason.push_str(": ");
-        reason.push_str(more);
+/// Adds a file's rules, or answers all that is wrong.
+fn add(compiler: &mut Compiler, file: &str, text: &str) -> Result<Added, Vec<Unread>> {
+    let (parts, mut wrong) = match parts::read(text) {
+        Ok(parts) => (parts, Vec::new()),
+        Err(_) => parts::read_around_faults(text),
+    };
+    let mut known = Added::default();
+    for part in parts {
+        if let YaraFileComponent::Rule(rule) = &part.component {
+            known.with_global |= rule.is_global;
+            known.is_slow |= rule.variables.iter().any(complete::is_long);
+        }
+        let source = text.get(part.place.clone()).unwrap_or_default();
+        let explain =
+            |error: &AddRuleError| parts::explain(part.place.start, &error.to_diagnostic());
+        match compiler.add_rules_str_in_namespace(source, file) {
+            Ok(added) => {
+                let warned = added.warnings().map(explain);
+                wrong.extend(warned.filter(|warned| is_escape(text, warned.at)));
+            }
+            Err(error) => wrong.push(explain(&error)),
+        }
     }
-    YaraFault {
-        file: file.to_owned(),
-        line: line.and_then(|line| usize::try_from(line).ok()),
-        reason: reason.split_whitespace().collect::<Vec<_>>().join(" "),
+    if known.with_global {
+        let rule = format!("rule {GLOBAL} {{ condition: true }}");
+        if let Err(error) = compiler.add_rules_str_in_namespace(rule, file) {
+            wrong.push(parts::explain(0, &error.to_diagnostic()));
+        }
     }
+    wrong.sort_by_key(|wrong| wrong.at);
+    match wrong.is_empty() {
+        true => Ok(known),
+        false => Err(wrong),
+    }
+}
+
+/// A letter or a digit is escaped here. The compiler only warns of those that it does not know, and
+/// takes them for themselves: of `\A` and `\1` that is not what was meant.
+fn is_escape(text: &str, at: usize) -> bool {
+    let escaped = text.get(at..).and_then(|text| text.strip_prefix('\\'));
+    escaped.is_some_and(|text| text.starts_with(|letter: char| letter.is_ascii_alphanumeric()))
+}
+
+/// The line of a place, from 1.
+fn line(text: &str, at: usize) -> usize {
+    let before = text.bytes().take(at);
+    before
+        .filter(|byte| *byte == b'\n')
+        .count()
+        .saturating_add(1)
 }
 
 /// Something about a whole file or folder.
@@ -273,7 +429,11 @@ fn read(file: &Path) -> Result<String, YaraFault> {
         .map_err(unreadable)?;
     let long = u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_RULE_FILE);
     match String::from_utf8(bytes) {
-        Ok(text) if !long => Ok(text),
+        Ok(mut text) if !long => {
+            // A comment in the last line ends with it.
+            text.push('\n');
+            Ok(text)
+        }
         _ => Err(unusable(
             file,
             format_args!("no text, or more than {MAX_RULE_FILE} bytes"),
@@ -283,35 +443,30 @@ fn read(file: &Path) -> Result<String, YaraFault> {
 
 /// A scanner of one thread.
 pub struct Yara {
-    rules: YaraRules,
-    /// For each look.
-    time: Duration,
-    windows: blocks::Scanner<'static>,
+    windows: Rules,
     /// None if windows answer everything.
-    whole: Option<yara_x::Scanner<'static>>,
+    whole: Option<Rules>,
     files: Files,
+    looks: Looks,
 }
 
 impl Yara {
-    fn look(&mut self, job: &ScanJob) -> Result<Option<String>, String> {
+    fn look(&mut self, job: &ScanJob) -> Answer {
         let whole = match self.whole {
             Some(_) => self.files.take_in(job),
             None => None,
         };
-        let base = usize::try_from(job.at).map_err(|error| error.to_string())?;
-        let found = self
-            .windows
-            .scan(base, &job.bytes)
-            .and_then(|scanner| scanner.finish())
-            .map_err(|error| error.to_string())?;
-        if let Some(name) = first(&found, false) {
-            return Ok(Some(name));
-        }
-        let (Some(whole), Some(scanner)) = (whole, &mut self.whole) else {
-            return Ok(None);
+        let begin = usize::try_from(job.at).map_err(|error| error.to_string())?;
+        let found = if self.windows.is_slow {
+            let (rules, bytes) = (self.windows.clone(), job.bytes.clone());
+            self.looks.look(move || rules.ask_window(begin, &bytes))?
+        } else {
+            self.windows.ask_window(begin, &job.bytes)?
         };
-        let found = scanner.scan(&whole).map_err(|error| error.to_string())?;
-        Ok(first(&found, true))
+        match (found, whole, self.whole.clone()) {
+            (None, Some(file), Some(rules)) => self.looks.look(move || rules.ask_whole(&file)),
+            (found, ..) => Ok(found),
+        }
     }
 }
 
@@ -331,21 +486,10 @@ impl Scanner for Yara {
             }
             Err(error) => {
                 self.files.forget(job);
-                // One that has failed keeps its matches and its time that is over.
-                self.windows = self.rules.of_windows(self.time);
-                self.whole = self.rules.of_whole_files(self.time);
                 Scanned::Failed(format!("YARA: {error}"))
             }
         }
     }
-}
-
-/// The first rule that holds.
-fn first(found: &ScanResults<'_, '_>, whole: bool) -> Option<String> {
-    found
-        .matching_rules()
-        .find(|rule| whole || !rule.tags().any(|tag| tag.identifier() == WHOLE))
-        .map(|rule| rule.identifier().to_owned())
 }
 
 #[cfg(test)]
@@ -428,6 +572,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_look_whose_end_the_engine_does_not_notice_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("slow.yar");
+        // From each of its words all that stands before is looked at, from each place of it.
+        let rule = "rule slow { strings: $a = /.+@x/ $b = \"NEEDLE\" condition: #a == 0 and $b }";
+        std::fs::write(&file, rule).unwrap();
+        let rules = YaraRules::load(std::slice::from_ref(&file)).unwrap();
+        let mut scanner = rules.within(Duration::from_millis(100));
+        let began = Instant::now();
+        let scanned = scanner.scan(&text(&b"@x".repeat(4_000)));
+        assert_eq!(scanned, Scanned::Failed("YARA: timeout".to_owned()));
+        assert!(began.elapsed() < Duration::from_secs(10));
+        let found = scanner.scan(&text(b"a NEEDLE"));
+        assert_eq!(found, Scanned::Found("slow".to_owned()));
+    }
+
     /// Two windows of one file, cut at this place.
     fn two_windows(file: &[u8], end: usize) -> [ScanJob; 2] {
         let from = end.saturating_sub(SCAN_OVERLAP);
@@ -479,10 +640,9 @@ mod tests {
              rule both { strings: $a = \"ONE\" $b = \"TWO\" condition: $a and $b }
              rule names { condition: named and filesize > 0 }",
         );
-        let whole: Vec<_> = scanner.rules.whole.unwrap().iter().collect();
-        let names: Vec<_> = whole.iter().map(yara_x::Rule::identifier).collect();
+        let names: Vec<_> = scanner.whole.as_ref().unwrap().names().collect();
         assert_eq!(names, ["named", "both", "names"]);
-        assert_eq!(scanner.rules.count(), 5);
+        assert_eq!(scanner.windows.count(), 5);
         let mut file = vec![b'.'; 20_000];
         file[10..13].copy_from_slice(b"ONE");
         file[19_000..19_003].copy_from_slice(b"TWO");
@@ -504,8 +664,8 @@ mod tests {
     fn whole_files_are_asked_all_rules_where_what_is_left_does_not_compile() {
         let sources = [("a", "rule one { condition: two }")];
         let sources = sources.map(|(file, text)| (PathBuf::from(file), text.to_owned()));
-        assert!(compile_rest(&sources, &["rule one { condition: two }".to_owned()]).is_none());
-        let left = compile_rest(&sources, &["rule one { condition: true }".to_owned()]);
-        assert_eq!(left.unwrap().iter().len(), 1);
+        assert!(compile_rest(&sources, vec!["rule one { condition: two }".to_owned()]).is_none());
+        let left = compile_rest(&sources, vec!["rule one { condition: true }".to_owned()]);
+        assert_eq!(left.unwrap().count(), 1);
     }
 }

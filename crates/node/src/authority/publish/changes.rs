@@ -178,7 +178,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a model of a server: a map from names to records, to which each update is applied as RFC 2136 §3.4 says.
+        /// Against a model of a server: a map from names to records, to which each update is
+        /// applied as RFC 2136 §3.4 says.
         #[test]
         fn a_server_that_applies_the_updates_has_what_is_wanted(
             entries in proptest::collection::vec(

@@ -1,5 +1,7 @@
 //! YARA rules, asked about files in windows as the gateway cuts them.
 
+mod answers;
+
 use std::path::PathBuf;
 
 use ringway_gateway::flow::Direction;
@@ -147,6 +149,18 @@ fn a_file_that_is_too_large_to_keep_is_looked_at_in_windows() {
 }
 
 #[test]
+fn patterns_around_a_text_are_found_up_to_four_thousand_bytes_away() {
+    let mut scanner = scanner(
+        "rule far { strings: $a = { 46 41 52 5F 54 45 58 54 [-] 41 57 41 59 } condition: $a and filesize > 0 }",
+    );
+    for (distance, is_found) in [(3_900, true), (4_100, false)] {
+        let mut file = with(10_000, 100, b"FAR_TEXT");
+        file[100 + distance..104 + distance].copy_from_slice(b"AWAY");
+        assert_eq!(found(&mut scanner, &file).is_some(), is_found, "{distance}");
+    }
+}
+
+#[test]
 fn wrong_rules_are_refused_with_file_and_line() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("own.yar");
@@ -159,7 +173,7 @@ fn wrong_rules_are_refused_with_file_and_line() {
         ("include \"/etc/passwd\"", [":1:", "include"]),
         (
             "rule a { condition: true }\nrule a { condition: true }",
-            [":2:", "duplicate"],
+            [":2:", "already declared"],
         ),
     ] {
         std::fs::write(&file, rules).unwrap();
