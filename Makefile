@@ -22,7 +22,7 @@ setup-bench: ## also the peers of the benchmarks; a minute more
 	@./setup.sh --bench
 
 demo: setup ## show Ringway at work on this machine, ends with a table; first @DEMO@, then half a minute
-	$(CARGO) run --locked --profile demo --package ringway -- demo --once
+	$(CARGO) run --locked --package ringway -- demo --once
 
 release: setup ## build target/release/ringway, its symbols in ringway.debug beside it; first @RELEASE@
 	$(CARGO) build --locked --release --package ringway
