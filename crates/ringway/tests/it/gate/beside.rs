@@ -12,9 +12,12 @@ use serde_json::Value;
 use super::border::{Border, DEADLINE, skipped};
 use super::both::{Compared, GatePath};
 
-/// For how long what is blocked is tried again: the gateway refuses whoever it has just blocked for
-/// a minute without a look, and looks again after that.
-const RETRIED: Duration = Duration::from_secs(66);
+/// How a gateway is started that blocks: whom it has just blocked it refuses without a look for a
+/// shorter time than the usual minute.
+pub(super) const BRIEFLY: [&str; 3] = ["--enforce", "--blocked-for", "20s"];
+/// For how long what is blocked is tried again: past the time of [`BRIEFLY`], after which the
+/// gateway looks again.
+const RETRIED: Duration = Duration::from_secs(30);
 /// By how much half of that time may be longer until a program has tried.
 const LATE: Duration = Duration::from_secs(180);
 /// Time between two tries of those that do not try by themselves.
@@ -112,7 +115,7 @@ pub(super) fn never(
     Ok(())
 }
 
-/// Tries again and again for more than a minute. Nothing may come, and there must be refusals in
+/// Tries again and again for more than the time of [`BRIEFLY`]. Nothing may come, and there must be refusals in
 /// both halves of that time, or nobody would have tried. A half lasts longer where a busy machine
 /// has not let a program try yet.
 pub(super) fn stays_blocked(

@@ -12,8 +12,8 @@ use ringway_testbed::{Running, Torrent, Wire, serve_tracker};
 use serde_json::Value;
 
 use super::beside::{
-    Job, SLOW, Tested, all, border_with, dropped, every, on_wire, reaches_or, refused, slowed,
-    stays_blocked, until, until_open, up_to_shape, wrong,
+    BRIEFLY, Job, SLOW, Tested, all, border_with, dropped, every, on_wire, reaches_or, refused,
+    slowed, stays_blocked, until, until_open, up_to_shape, wrong,
 };
 use super::border::{Border, SERVER};
 use super::both::on_both;
@@ -32,7 +32,7 @@ const LONG: usize = 24 << 20;
 /// More bytes than all that the programs say to each other and to the trackers without any of a
 /// file.
 const TALK: u64 = 100_000;
-/// More than comes before two connections, one in each minute, are known by their behaviour: that
+/// More than comes before two connections, one in each time of `BRIEFLY`, are known by their behaviour: that
 /// may take 64 packets (`MAX_UNDECIDED_PACKETS`), of up to 64 KiB where they are joined.
 pub(super) const GUESSED: u64 = 2 * 64 * 65_536;
 /// Who got nothing starts his program again after this time: that is long enough for a connection
@@ -179,7 +179,7 @@ fn blocked(clients: [Client; 2], wire: Wire) -> Job<'static> {
         let Some(mut border) = border_with(&name, &PROGRAMS, path) else {
             return Ok(None);
         };
-        border.up(BLOCK, &["--enforce"]);
+        border.up(BLOCK, &BRIEFLY);
         let outside = tracker_outside(&border)?;
         // As they come they encrypt where both can.
         let (size, most) = match wire {
@@ -209,7 +209,7 @@ fn blocked(clients: [Client; 2], wire: Wire) -> Job<'static> {
     })
 }
 
-/// Those that are blocked, and try for a minute.
+/// Those that are blocked, and try again and again.
 pub(super) fn all_blocked() -> Vec<Job<'static>> {
     vec![
         blocked(FROM_ARIA2, Wire::Plain),
