@@ -124,6 +124,7 @@ fn downloads_that_are_scanned_end_whole_though_the_gateway_is_killed() -> Tested
     })
 }
 
+/// That nothing comes takes a time to show.
 #[test]
 fn nothing_more_of_scanned_downloads_comes_once_a_gateway_that_fails_closed_is_killed() -> Tested {
     let Some(mut border) = Border::new("a gateway killed while it scans, failing closed") else {
