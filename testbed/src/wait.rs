@@ -5,8 +5,15 @@ use std::time::{Duration, Instant};
 
 use crate::TestbedError;
 
-/// Time between two looks.
-const POLL: Duration = Duration::from_millis(200);
+/// The longest pause after a look that takes long.
+const MOST: Duration = Duration::from_secs(1);
+
+/// Time between the first two looks; it doubles from look to look.
+const SHORTEST: Duration = Duration::from_millis(10);
+
+/// The most time between two looks, unless a look itself takes longer: what is waited for needs the
+/// processor too.
+const LONGEST: Duration = Duration::from_millis(200);
 
 /// Calls `look` until it gives a value, at most for `deadline`; its last complaint becomes the
 /// error.
@@ -18,7 +25,9 @@ pub fn wait_until<T>(
     mut look: impl FnMut() -> Result<T, TestbedError>,
 ) -> Result<T, TestbedError> {
     let end = Instant::now() + deadline;
+    let mut pause = SHORTEST;
     loop {
+        let begun = Instant::now();
         match look() {
             Ok(value) => return Ok(value),
             Err(complaint) if Instant::now() >= end => {
@@ -27,7 +36,10 @@ pub fn wait_until<T>(
                     deadline.as_secs()
                 )));
             }
-            Err(_) => sleep(POLL),
+            Err(_) => {
+                sleep(pause.max(begun.elapsed().min(MOST)));
+                pause = LONGEST.min(2 * pause);
+            }
         }
     }
 }

@@ -90,9 +90,13 @@ fn a_delay_is_on_every_way() {
     assert!(tcp_works(&one, &two, PORT));
     let (here, there) = (udp(&one), udp(&two));
     sent(&here, &there, TWO, LONG).unwrap();
-    let begin = Instant::now();
-    sent(&here, &there, TWO, LONG).unwrap();
-    let took = begin.elapsed();
+    // The shortest of some times: a busy machine adds to each.
+    let times = [(); 10].map(|()| {
+        let begin = Instant::now();
+        sent(&here, &there, TWO, LONG).unwrap();
+        begin.elapsed()
+    });
+    let took = times.into_iter().min().unwrap();
     assert!(took >= Duration::from_millis(20), "two cables, {took:?}");
     assert!(took < Duration::from_millis(200), "{took:?}");
 }
@@ -120,26 +124,26 @@ fn rules_of_a_switch_drop_what_they_name() {
     };
     let (switch, [one, two], _links) = lan(&mut network, &Line::plain());
     let (here, there) = (udp(&one), udp(&two));
-    let passes = || {
-        (
-            sent(&here, &there, TWO, 2 * SHORT).is_some(),
-            sent(&there, &here, ONE, 2 * SHORT).is_some(),
-        )
+    // What has to come is waited for on a busy machine too.
+    let passes = |forth: bool, back: bool| {
+        let time = |comes: bool| if comes { LONG } else { 2 * SHORT };
+        assert_eq!(sent(&here, &there, TWO, time(forth)).is_some(), forth);
+        assert_eq!(sent(&there, &here, ONE, time(back)).is_some(), back);
     };
-    assert_eq!(passes(), (true, true));
+    passes(true, true);
     switch.rules(&[Rule::Drop(Traffic::udp())]).unwrap();
-    assert_eq!(passes(), (false, false));
+    passes(false, false);
     assert!(tcp_works(&one, &two, PORT));
     let one_way = Traffic::udp().from(ONE).to(TWO);
     switch.rules(&[Rule::Drop(one_way)]).unwrap();
-    assert_eq!(passes(), (false, true));
+    passes(false, true);
     switch.rules(&[Rule::OnlyTcp(443)]).unwrap();
-    assert_eq!(passes(), (false, false));
+    passes(false, false);
     assert!(tcp_works(&one, &two, 443) && !tcp_works(&one, &two, 444));
     switch.rules(&[]).unwrap();
-    assert_eq!(passes(), (true, true));
+    passes(true, true);
     two.rules(&[Rule::Drop(Traffic::any())]).unwrap();
-    assert_eq!(passes(), (false, true));
+    passes(false, true);
 }
 
 #[test]

@@ -261,6 +261,10 @@ pub(crate) struct UpArgs {
     #[arg(long, hide = true)]
     pub(crate) no_hold_list: bool,
 
+    /// Time between two looks whether the rules are as they were put in, for tests
+    #[arg(long, hide = true, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) rules_look: Option<Duration>,
+
     /// Leave the rules in the kernel at the end, so that what is decided stays so until the next
     /// start
     #[arg(long)]

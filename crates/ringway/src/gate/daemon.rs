@@ -94,18 +94,18 @@ impl Daemon {
     }
 
     /// Answers for ever, takes back what nobody confirmed, and puts back rules that others take
-    /// out, whoever is being answered.
-    pub(super) async fn serve(self: &Arc<Self>, socket: &ControlSocket) {
+    /// out, whoever is being answered; it looks for these as often as `rules_look` says.
+    pub(super) async fn serve(self: &Arc<Self>, socket: &ControlSocket, rules_look: Duration) {
         tokio::join!(
             self.answer_all(socket),
             self.take_back(),
-            self.look_after_rules()
+            self.look_after_rules(rules_look)
         );
     }
 
-    async fn look_after_rules(self: &Arc<Self>) {
+    async fn look_after_rules(self: &Arc<Self>, rules_look: Duration) {
         loop {
-            sleep(RULES_LOOK).await;
+            sleep(rules_look).await;
             let daemon = Arc::clone(self);
             if let Err(error) = spawn_blocking(move || daemon.put_back()).await {
                 tracing::error!(%error, "the rules were not looked after");

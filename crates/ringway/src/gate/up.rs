@@ -36,7 +36,7 @@ use super::scanners::Scanners;
 use super::writer::{Places, Writer};
 use super::{metrics, rules};
 use crate::cli::{CachePlace, DownArgs, UpArgs};
-use crate::limits::{AUDIT_FILE, VAULT_FOLDER};
+use crate::limits::{AUDIT_FILE, RULES_LOOK, VAULT_FOLDER};
 use crate::run::Context;
 use crate::signals::{Signals, shutdown};
 use ringway_terminal::Failure;
@@ -100,7 +100,7 @@ pub(crate) async fn up(
     );
     if told.is_ok() {
         tokio::select! {
-            () = daemon.serve(&socket) => {}
+            () = daemon.serve(&socket, args.rules_look.unwrap_or(RULES_LOOK)) => {}
             () = measured(measured_at, &daemon) => {}
             () = shutdown(signals, args.exit_with_stdin) => {}
         }

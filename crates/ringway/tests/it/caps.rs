@@ -58,6 +58,7 @@ fn note(ring: &Ring, id: &str) -> String {
 }
 
 /// Looks at a transfer under the only cap that there is: it keeps to it and says whose cap it is.
+/// The rate is one over a time.
 fn keeps_to_its_cap(ring: &Ring, capped_by: &str) {
     let id = queue(ring, 128 << 20, "1");
     let held = transfer_when(ring, "lima", &id, |transfer| {

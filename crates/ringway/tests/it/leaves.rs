@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ringway_testbed::{Ring, RingBuilder, TestbedError, wait_until};
 
-use super::{program, random_bytes};
+use super::{ping_until_answered, program, random_bytes};
 
 /// How long each part may take; generous, the machine is busy.
 const DEADLINE: Duration = Duration::from_secs(90);
@@ -23,13 +23,6 @@ fn ring() -> Ring {
     let ring = builder.leaf("alice").leaf("bob").start().unwrap();
     ring.wait_until_settled().unwrap();
     ring
-}
-
-/// Pings until an answer comes.
-fn ping(ring: &Ring, name: &str, peer: &str) {
-    let member = ring.member(name).unwrap();
-    let answered = wait_until(DEADLINE, || member.call(&["ping", peer, "--count", "1"]));
-    answered.unwrap_or_else(|error| panic!("{error}\n{}", member.log_text()));
 }
 
 /// Sends a file and waits until it is at the peer as it was here.
@@ -83,10 +76,10 @@ fn leaves_are_found_and_receive() {
     // By her id, which this router has met nowhere yet, and by her name.
     let alice = ring.member("alice").unwrap().status().unwrap();
     let id = alice["member"].as_str().unwrap().to_owned();
-    ping(&ring, stranger, &id);
-    ping(&ring, stranger, "alice");
+    ping_until_answered(&ring, stranger, &id);
+    ping_until_answered(&ring, stranger, "alice");
     file_arrives(&ring, stranger, "alice");
-    ping(&ring, "alice", "bob");
+    ping_until_answered(&ring, "alice", "bob");
     file_arrives(&ring, "alice", "bob");
     file_arrives(&ring, "bob", "alice");
     let passed = count_all(&ring, "relay_packets_passed_on");
@@ -133,7 +126,7 @@ fn a_router_that_crashes_takes_nothing_with_it(ring: &mut Ring) {
     let keeper = ROUTERS.into_iter().find(keeps).unwrap();
     ring.member_mut(keeper).unwrap().kill().unwrap();
     let stranger = stranger_to(ring, "bob", keeper);
-    ping(ring, stranger, "bob");
+    ping_until_answered(ring, stranger, "bob");
     ring.member_mut(keeper).unwrap().start().unwrap();
     ring.wait_until_settled().unwrap();
 }
@@ -146,7 +139,7 @@ fn a_leaf_that_crashes_is_found_where_it_is_then(ring: &mut Ring) {
     let other = ROUTERS.into_iter().find(|name| !parent(name)).unwrap();
     let parent = parents[0]["name"].as_str().unwrap();
     for who in ["alice", other, parent] {
-        ping(ring, who, "bob");
+        ping_until_answered(ring, who, "bob");
         ring.member_mut("bob").unwrap().kill().unwrap();
         ring.member_mut("bob").unwrap().start().unwrap();
         let member = ring.member(who).unwrap();
@@ -170,5 +163,5 @@ fn a_leaf_that_is_away_is_said_to_be(ring: &mut Ring) {
         outcome.stderr
     );
     ring.member_mut("bob").unwrap().start().unwrap();
-    ping(ring, "alice", "bob");
+    ping_until_answered(ring, "alice", "bob");
 }

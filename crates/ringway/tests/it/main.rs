@@ -63,6 +63,15 @@ fn random_bytes(seed: &str, size: usize) -> Vec<u8> {
     bytes
 }
 
+/// Pings until an answer comes: beside other work a single one may come too late.
+fn ping_until_answered(ring: &Ring, name: &str, peer: &str) {
+    let member = ring.member(name).unwrap();
+    let answered = wait_until(Duration::from_secs(90), || {
+        member.call(&["ping", peer, "--count", "1"])
+    });
+    answered.unwrap_or_else(|error| panic!("{error}\n{}", member.log_text()));
+}
+
 /// What a member's `transfers` says of a transfer as soon as it is as wanted.
 fn transfer_when(ring: &Ring, name: &str, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let member = ring.member(name).unwrap();

@@ -379,6 +379,7 @@ fn a_home_router_that_gives_a_port_makes_a_leaf_reachable() {
     assert!(daemon.log().contains("mapping"), "{}", daemon.log());
 }
 
+/// The outage lasts for a time, after which a link counts as silent.
 #[test]
 fn after_an_outage_pings_and_transfers_go_on_unaided() {
     let Some(network) = Network::or_skip("an outage").unwrap() else {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ringway_testbed::{Ring, RingBuilder, TestbedError, wait_until};
 
-use super::program;
+use super::{ping_until_answered, program};
 
 /// How long each part may take; generous, the machine is busy.
 const DEADLINE: Duration = Duration::from_secs(90);
@@ -60,7 +60,7 @@ fn whoever_has_no_dns_hears_of_a_revocation_from_others() {
     level.unwrap();
     // Both know lima: a link shows that it is trusted, and the end of it that it is not any more.
     for name in ["accra", "alice"] {
-        ring.member(name).unwrap().call(&["ping", "lima"]).unwrap();
+        ping_until_answered(&ring, name, "lima");
         without_dns(&mut ring, name);
     }
     ring.wait_until_settled().unwrap();

@@ -177,6 +177,7 @@ fn wrong_words_burn_an_invite_across_a_restart_and_the_owner_sees_it() {
     }
 }
 
+/// It waits until an invite has expired, of which the shortest lasts a second.
 #[test]
 fn used_expired_and_unanswered_invites_say_so() {
     let mut place = Place::new();

@@ -36,6 +36,7 @@ fn pid(ring: &Ring, name: &str) -> u64 {
     status["pid"].as_u64().unwrap()
 }
 
+/// That nothing more is sent while the receiver is stopped takes a time to show.
 #[test]
 fn a_stopped_receiver_stops_the_sender_and_costs_little_memory() {
     let builder = RingBuilder::new(program()).router("oslo").router("lima");

@@ -19,7 +19,7 @@ use super::super::message::{Reply, Request, Status};
 use super::super::writer::Written;
 use super::super::{ask, metrics, rules};
 use super::{Daemon, System, held};
-use crate::limits::GATE_REQUESTS;
+use crate::limits::{GATE_REQUESTS, RULES_LOOK};
 use ringway_terminal::Failure;
 
 /// Longer than anything here takes on a busy machine, and shorter than a request may take.
@@ -286,7 +286,7 @@ impl Served {
             .await
             .unwrap();
         let serving = Arc::clone(&daemon);
-        tokio::spawn(async move { serving.serve(&socket).await });
+        tokio::spawn(async move { serving.serve(&socket, RULES_LOOK).await });
         Served {
             folder,
             daemon,

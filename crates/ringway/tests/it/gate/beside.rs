@@ -12,9 +12,14 @@ use serde_json::Value;
 use super::border::{Border, DEADLINE, skipped};
 use super::both::{Compared, GatePath};
 
-/// For how long what is blocked is tried again: the gateway refuses whoever it has just blocked for
-/// a minute without a look, and looks again after that.
-const RETRIED: Duration = Duration::from_secs(66);
+/// How a gateway is started that blocks: whom it has just blocked it refuses without a look for a
+/// shorter time than the usual minute.
+pub(super) const BRIEFLY: [&str; 3] = ["--enforce", "--blocked-for", "20s"];
+/// For how long what is blocked is tried again: past the time of [`BRIEFLY`], after which the
+/// gateway looks again.
+const RETRIED: Duration = Duration::from_secs(30);
+/// By how much half of that time may be longer until a program has tried.
+const LATE: Duration = Duration::from_secs(180);
 /// Time between two tries of those that do not try by themselves.
 const AGAIN: Duration = Duration::from_secs(3);
 /// The rate of the class that [`slowed`] makes, in bits a second: what a program asks for ahead
@@ -110,8 +115,9 @@ pub(super) fn never(
     Ok(())
 }
 
-/// Tries again and again for more than a minute. Nothing may come, and there must be refusals in
-/// both halves of that time, or nobody would have tried.
+/// Tries again and again for more than the time of [`BRIEFLY`]. Nothing may come, and there must be refusals in
+/// both halves of that time, or nobody would have tried. A half lasts longer where a busy machine
+/// has not let a program try yet.
 pub(super) fn stays_blocked(
     refusals: impl Fn() -> u64,
     came: impl Fn() -> Option<String>,
@@ -119,8 +125,10 @@ pub(super) fn stays_blocked(
 ) -> Tested {
     let mut counts = Vec::new();
     for _ in 0..2 {
-        let end = Instant::now() + RETRIED / 2;
-        while Instant::now() < end {
+        let (end, last) = (RETRIED / 2, RETRIED / 2 + LATE);
+        let before = counts.last().copied().unwrap_or(0);
+        let begun = Instant::now();
+        while begun.elapsed() < end || (begun.elapsed() < last && refusals() <= before) {
             again()?;
             let next = Instant::now() + AGAIN;
             while Instant::now() < next {
@@ -219,7 +227,20 @@ pub(super) fn comes_at(rate: f64, border: &Border, log: impl Fn() -> String) -> 
 /// The same of what any host receives. A class holds back: when less comes the sender has made a
 /// pause, and it is measured again.
 pub(super) fn reaches_at(rate: f64, host: &Host, log: impl Fn() -> String) -> Tested {
-    for _pause in 0..PAUSES {
+    reaches_or(rate, host, log, || Ok(()))
+}
+
+/// The same, with something to do before it is measured again.
+pub(super) fn reaches_or(
+    rate: f64,
+    host: &Host,
+    log: impl Fn() -> String,
+    mut again: impl FnMut() -> Tested,
+) -> Tested {
+    for pause in 0..PAUSES {
+        if pause > 0 {
+            again()?;
+        }
         if held_to(rate, [16.0, 10.0], host, &log)? {
             return Ok(());
         }
@@ -231,7 +252,7 @@ pub(super) fn reaches_at(rate: f64, host: &Host, log: impl Fn() -> String) -> Te
 }
 
 /// How many pauses a sender may make.
-const PAUSES: usize = 4;
+const PAUSES: usize = 6;
 
 /// Whether this rate is reached for the second of these times in seconds, after what comes at it in
 /// the first. Not, if the sender sends less; more is wrong.

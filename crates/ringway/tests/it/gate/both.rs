@@ -186,13 +186,24 @@ impl Seen {
                 }
             }
             for flow in &one.flows {
+                let call = flow
+                    .split_once(": ")
+                    .map_or(flow.as_str(), |(call, _)| call);
+                let cached = flow.ends_with(" by connection-cache");
+                if cached && self.again && other.blocked.contains(call) {
+                    continue;
+                }
                 if !other.flows.contains(flow) && !other.told.contains(flow) {
                     lines.push(format!("{has}: not in the other's list: {flow}"));
                 }
             }
         }
         for call in self.refused.difference(&kernel.refused) {
-            lines.push(format!("user: told as refused, not by the kernel: {call}"));
+            // A program that tries again after more than the time in which it is refused is blocked
+            // once more instead.
+            if !(self.again && kernel.blocked.contains(call)) {
+                lines.push(format!("user: told as refused, not by the kernel: {call}"));
+            }
         }
         // Meant to differ: the kernel counts each packet that would open a connection. If the reset
         // of a blocked one comes late, its SYN comes again, is like the one that was

@@ -1,8 +1,8 @@
 //! Datagrams with a wrong checksum on a live gateway.
 
-use std::time::Duration;
+use ringway_testbed::{TestbedError, wait_until};
 
-use super::border::{Border, CLIENT, SERVER};
+use super::border::{Border, CLIENT, DEADLINE, SERVER};
 
 /// Sends a ping of BitTorrent's DHT from these ports, with its own UDP header: the checksum is
 /// right, or off by one.
@@ -43,11 +43,9 @@ fn a_datagram_that_its_receiver_discards_is_no_flow() {
         ports.sort_unstable();
         ports
     };
-    for _ in 0..100 {
-        if ports().contains(&4_002) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    assert_eq!(ports(), [4_002]);
+    let told = wait_until(DEADLINE, || match ports() {
+        known if known.contains(&4_002) => Ok(known),
+        known => Err(TestbedError(format!("{known:?}"))),
+    });
+    assert_eq!(told.unwrap(), [4_002]);
 }

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use super::beside::{SLOW, Tested, all, reaches_at, slowed, up_to_shape};
 use super::border::{Border, SERVER};
 use super::both::{Compared, GatePath, on_both};
-use super::web::{comes_by_its_class, get, serve, take};
+use super::web::{ENOUGH, comes_by_its_class, get, serve, take};
 
 const CLASS: &str = "[classes.bulk]\nrate = \"16 Mbit/s\"\n\n";
 /// The name of each file is looked at, and so each connection is followed.
@@ -26,7 +26,7 @@ fn kept_to(path: GatePath, policy: &str) -> Compared {
     let Some(mut border) = Border::on(test, path) else {
         return Ok(None);
     };
-    serve(&border, 20 << 20);
+    serve(&border, ENOUGH);
     let rules = border.file("none.yar", "rule nothing { condition: false }");
     let scanner = ["--enforce", "--yara", rules.to_str().unwrap()];
     border.up(&format!("{CLASS}{policy}"), &scanner);
@@ -52,7 +52,7 @@ fn kept_in(path: GatePath) -> Compared {
     let Some(mut border) = Border::on("classes from policy to policy", path) else {
         return Ok(None);
     };
-    serve(&border, 20 << 20);
+    serve(&border, ENOUGH);
     let rule = "[[rule]]\nname = \"web\"\napp = \"http\"\naction = \"shape\"\nclass = \"bulk\"\n";
     border.up(&format!("{CLASS}{rule}"), &["--enforce"]);
     let mut stream = get(&border);

@@ -5,14 +5,15 @@
 
 use std::cell::RefCell;
 use std::fs;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
 use ringway_testbed::{Running, Torrent, Wire, serve_tracker};
 use serde_json::Value;
 
 use super::beside::{
-    Job, SLOW, Tested, all, border_with, comes_at, dropped, every, on_wire, refused, slowed,
-    stays_blocked, until, up_to_shape, wrong,
+    BRIEFLY, Job, SLOW, Tested, all, border_with, dropped, every, on_wire, reaches_or, refused,
+    slowed, stays_blocked, until, until_open, up_to_shape, wrong,
 };
 use super::border::{Border, SERVER};
 use super::both::on_both;
@@ -31,7 +32,7 @@ const LONG: usize = 24 << 20;
 /// More bytes than all that the programs say to each other and to the trackers without any of a
 /// file.
 const TALK: u64 = 100_000;
-/// More than comes before two connections, one in each minute, are known by their behaviour: that
+/// More than comes before two connections, one in each time of `BRIEFLY`, are known by their behaviour: that
 /// may take 64 packets (`MAX_UNDECIDED_PACKETS`), of up to 64 KiB where they are joined.
 pub(super) const GUESSED: u64 = 2 * 64 * 65_536;
 /// Who got nothing starts his program again after this time: that is long enough for a connection
@@ -79,15 +80,17 @@ impl Swarm {
         (size, mut trackers): (usize, Vec<String>),
     ) -> Tested<Swarm> {
         let bytes = random_bytes("torrent", size);
-        let peer = format!("{SERVER}:{SEED}").parse()?;
+        let peer: SocketAddrV4 = format!("{SERVER}:{SEED}").parse()?;
         trackers.push(serve_tracker(
             &border.client,
             "127.0.0.1:6969".parse()?,
             peer,
         )?);
         let torrent = Torrent::make(border.folder.path(), &bytes, &trackers)?;
+        let running = seed.start(&torrent, border, "seed", wire)?;
+        until_open(border, SocketAddr::V4(peer))?;
         Ok(Swarm {
-            _seed: seed.start(&torrent, border, "seed", wire)?,
+            _seed: running,
             fetch: Some(fetch.start(&torrent, border, "fetch", wire)?),
             torrent,
             bytes,
@@ -176,7 +179,7 @@ fn blocked(clients: [Client; 2], wire: Wire) -> Job<'static> {
         let Some(mut border) = border_with(&name, &PROGRAMS, path) else {
             return Ok(None);
         };
-        border.up(BLOCK, &["--enforce"]);
+        border.up(BLOCK, &BRIEFLY);
         let outside = tracker_outside(&border)?;
         // As they come they encrypt where both can.
         let (size, most) = match wire {
@@ -206,7 +209,7 @@ fn blocked(clients: [Client; 2], wire: Wire) -> Job<'static> {
     })
 }
 
-/// Those that are blocked, and try for a minute.
+/// Those that are blocked, and try again and again.
 pub(super) fn all_blocked() -> Vec<Job<'static>> {
     vec![
         blocked(FROM_ARIA2, Wire::Plain),
@@ -241,9 +244,11 @@ fn shaped(clients: [Client; 2], wire: Wire) -> Job<'static> {
         up_to_shape(&mut border, &slowed("bittorrent"));
         let outside = tracker_outside(&border)?;
         let swarm = Swarm::with_trackers(&border, clients, wire, (LONG, vec![outside]))?;
-        let log = || swarm.log();
-        let outcome = comes_at(SLOW, &border, log);
-        outcome.map_err(|error| format!("{error}\n{}", swarm.log()))?;
+        let swarm = RefCell::new(swarm);
+        // A program whose first calls fail calls again after minutes only.
+        let log = || swarm.borrow().log();
+        let anew = || swarm.borrow_mut().anew(&border, clients[1], wire);
+        reaches_or(SLOW, &border.client, log, anew)?;
         border.seen()
     })
 }

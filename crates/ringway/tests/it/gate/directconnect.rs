@@ -9,7 +9,7 @@ use ringway_testbed::{Eiskalt, Running, start_uhub};
 use serde_json::Value;
 
 use super::beside::{
-    Job, SLOW, Tested, all, border_with, comes_at, refused, slowed, stays_blocked, until,
+    BRIEFLY, Job, SLOW, Tested, all, border_with, comes_at, refused, slowed, stays_blocked, until,
     until_open, up_to_shape,
 };
 use super::border::{Border, SERVER};
@@ -143,7 +143,7 @@ fn blocked_hub(path: GatePath) -> Compared {
     };
     border.up(
         "[[rule]]\nname = \"no-hubs\"\napp = \"directconnect\"\naction = \"block\"\n",
-        &["--enforce"],
+        &BRIEFLY,
     );
     let share = Share::begin(&border, FILE)?;
     let alice = &share.alice;
@@ -172,7 +172,7 @@ fn blocked_files(path: GatePath) -> Compared {
     border.up(
         "[[rule]]\nname = \"hubs\"\napp = \"directconnect\"\nport = 1511\naction = \"allow\"\n\
          [[rule]]\nname = \"no-files\"\napp = \"directconnect\"\naction = \"block\"\n",
-        &["--enforce"],
+        &BRIEFLY,
     );
     let share = Share::begin(&border, FILE)?;
     share.meet()?;
@@ -191,7 +191,7 @@ fn blocked_files(path: GatePath) -> Compared {
     border.seen_again()
 }
 
-/// Those that are blocked, and try for a minute.
+/// Those that are blocked, and try again and again.
 pub(super) fn all_blocked() -> Vec<Job<'static>> {
     vec![
         on_both("a blocked hub", blocked_hub),

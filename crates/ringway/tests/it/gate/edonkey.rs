@@ -12,8 +12,8 @@ use ringway_testbed::{Amule, Source, edonkey_link, serve_edonkey};
 use serde_json::Value;
 
 use super::beside::{
-    Job, Tested, all, border_with, every, held_to, on_wire, refused, slowed, stays_blocked,
-    until_within, up_to_shape, wrong,
+    BRIEFLY, Job, Tested, all, border_with, every, held_to, on_wire, refused, slowed,
+    stays_blocked, until_within, up_to_shape, wrong,
 };
 use super::border::{Border, CLIENT, SERVER};
 use super::both::on_both;
@@ -141,7 +141,7 @@ fn blocked(obfuscated: bool) -> Job<'static> {
         let Some(mut border) = border_with(&name, &PROGRAMS, path) else {
             return Ok(None);
         };
-        border.up(BLOCK, &["--enforce"]);
+        border.up(BLOCK, &BRIEFLY);
         let stopped = |event: &Value| {
             between(event, "no-donkeys", obfuscated) && event["alert"]["action"] == "blocked"
         };
@@ -171,7 +171,7 @@ fn blocked(obfuscated: bool) -> Job<'static> {
     })
 }
 
-/// Those that are blocked, and try for a minute.
+/// Those that are blocked, and try again and again.
 pub(super) fn all_blocked() -> Vec<Job<'static>> {
     vec![blocked(false), blocked(true)]
 }

@@ -9,7 +9,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::beside::{
-    Job, SLOW, Tested, all, comes_at, refused, slowed, stays_blocked, up_to_shape, without, wrong,
+    BRIEFLY, Job, SLOW, Tested, all, comes_at, refused, slowed, stays_blocked, up_to_shape,
+    without, wrong,
 };
 use super::border::{Border, DEADLINE, SERVER, skipped};
 use super::both::{Compared, GatePath, on_both};
@@ -152,7 +153,7 @@ fn blocked(
         let Some((mut border, _nginx, _folder)) = web(&test, path)? else {
             return Ok(None);
         };
-        border.up(policy, &["--enforce"]);
+        border.up(policy, &BRIEFLY);
         let into = border.folder.path().join("taken");
         let mut curl = border.client.command("curl");
         curl.args(["--silent", "--retry", "1000", "--retry-delay", "2"]);
@@ -175,7 +176,7 @@ fn blocked(
     })
 }
 
-/// Those that are blocked, and try for a minute.
+/// Those that are blocked, and try again and again.
 pub(super) fn all_blocked() -> Vec<Job<'static>> {
     let web = "[[rule]]\nname = \"no-web\"\napp = \"http\"\naction = \"block\"\n";
     vec![

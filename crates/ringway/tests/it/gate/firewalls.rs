@@ -7,6 +7,8 @@ use super::scans::{fetch, serve};
 use crate::not_tested;
 
 const POLICY: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
+/// A gateway that looks after its rules more often than the usual ten seconds.
+const OFTEN: [&str; 3] = ["--enforce", "--rules-look", "2s"];
 const PORT: u16 = 8_001;
 const BODY: &[u8] = b"what arrives though somebody has changed the rules";
 /// What a firewall does that loads its rules anew.
@@ -31,7 +33,7 @@ fn rules_that_another_program_takes_out_or_stands_before_are_put_back() -> Teste
             return Ok(());
         };
         serve(&border, PORT, BODY.to_vec(), true);
-        border.up(POLICY, &["--enforce"]);
+        border.up(POLICY, &OFTEN);
         let before = border.traces();
         border.gateway.check(&["sh", "-c", FLUSH])?;
         if border.traces() == before {
@@ -64,7 +66,7 @@ fn redirections_and_classes_that_another_program_takes_out_are_put_back() -> Tes
         let Some(mut border) = Border::on("another program's ways", path) else {
             return Ok(());
         };
-        border.up(PLACES, &["--enforce"]);
+        border.up(PLACES, &OFTEN);
         let inside = &border.inside;
         let show = format!(
             "iptables-save -t mangle | grep -c RINGWAY; nft list tables | grep ringway; ip rule show; \
@@ -110,7 +112,7 @@ fn a_table_that_cannot_be_listed_is_told_and_gets_nothing_twice() -> Tested {
     let Some(mut border) = Border::new(test) else {
         return Ok(());
     };
-    border.up(POLICY, &["--enforce"]);
+    border.up(POLICY, &OFTEN);
     if border.gateway.check(&["sh", "-c", FOREIGN]).is_err() {
         not_tested(&format!("{test}: iptables is none of nftables here"));
         return Ok(());

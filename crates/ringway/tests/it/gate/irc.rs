@@ -11,8 +11,8 @@ use ringway_testbed::{Irssi, Running, start_ngircd};
 use serde_json::Value;
 
 use super::beside::{
-    Job, SLOW, Tested, all, border_with, comes_at, every, never, refused, slowed, stays_blocked,
-    until, up_to_shape, without, wrong,
+    BRIEFLY, Job, SLOW, Tested, all, border_with, comes_at, every, never, refused, slowed,
+    stays_blocked, until, up_to_shape, without, wrong,
 };
 use super::border::{Border, SERVER};
 use super::both::{Compared, GatePath, on_both};
@@ -143,7 +143,7 @@ fn blocked(path: GatePath) -> Compared {
     };
     border.up(
         "[[rule]]\nname = \"no-chat\"\napp = \"irc\"\naction = \"block\"\n",
-        &["--enforce"],
+        &BRIEFLY,
     );
     let talk = Talk::start(&border)?;
     until(
@@ -178,7 +178,7 @@ fn blocked_files(path: GatePath) -> Compared {
     };
     border.up(
         "[[rule]]\nname = \"no-files\"\napp = \"dcc\"\naction = \"block\"\n",
-        &["--enforce"],
+        &BRIEFLY,
     );
     let mut talk = Talk::begin(&border)?;
     let path = border.path("film.mpg");
@@ -209,7 +209,7 @@ fn blocked_files(path: GatePath) -> Compared {
     border.seen_again()
 }
 
-/// Those that are blocked, and try for a minute.
+/// Those that are blocked, and try again and again.
 pub(super) fn all_blocked() -> Vec<Job<'static>> {
     vec![
         on_both("blocked IRC", blocked),

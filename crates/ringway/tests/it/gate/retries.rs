@@ -1,5 +1,5 @@
-//! What is blocked stays blocked: every program of the live matrix tries again for more than a
-//! minute.
+//! What is blocked stays blocked: every program of the live matrix tries again for longer
+//! than it is refused without a look.
 //!
 //! All of them do so beside each other: it takes about as long as one.
 

@@ -17,6 +17,9 @@ use crate::random_bytes;
 const VIRUS: &[u8] = b"X5O!P%@AP[4-PZX54(P^)7CC)7}$RINGWAY-TEST-FILE!$H+H*";
 pub(super) const SCAN: &str =
     "[[rule]]\nname = \"scan\"\napp = \"http\"\naction = \"scan\"\naudit = true\n";
+/// After it a server that does not answer counts as out of reach. A SYN that is lost is sent again
+/// after one, three and seven seconds.
+const CONNECT: Duration = Duration::from_secs(10);
 const WINDOW: usize = 32_768;
 
 /// A border with a web server and a scanner. `None`: something is missing here, and stderr says so.
@@ -71,12 +74,7 @@ pub(super) fn serve(border: &Border, port: u16, body: Vec<u8>, length: bool) {
 pub(super) fn fetch(border: &Border, port: u16, name: &str) -> Vec<u8> {
     let stream = border
         .client
-        .enter(|| {
-            TcpStream::connect_timeout(
-                &format!("{SERVER}:{port}").parse().unwrap(),
-                Duration::from_secs(3),
-            )
-        })
+        .enter(|| TcpStream::connect_timeout(&format!("{SERVER}:{port}").parse().unwrap(), CONNECT))
         .unwrap();
     let Ok(mut stream) = stream else {
         return Vec::new();
@@ -279,7 +277,7 @@ fn fetched_in(
         download.join().unwrap()
     });
     // A scanner has ten seconds for an answer.
-    assert!(begun.elapsed() < Duration::from_secs(40), "{trouble:?}");
+    assert!(begun.elapsed() < 2 * DEADLINE, "{trouble:?}");
     let of_failure = |event: &&Value| {
         let told = event["alert"]["evidence"].as_str();
         told.is_some_and(|told| told.starts_with("its contents cannot be read: clamd: "))
@@ -308,13 +306,14 @@ fn in_trouble(trouble: Trouble, failure: &'static str, action: &'static str) -> 
 
 #[test]
 fn without_a_scanner_that_answers_the_policy_decides_and_the_audit_says_why() -> Tested {
-    for trouble in [Trouble::Hangs, Trouble::Killed, Trouble::NeverThere] {
-        all(vec![
+    let troubles = [Trouble::Hangs, Trouble::Killed, Trouble::NeverThere];
+    let jobs = troubles.into_iter().flat_map(|trouble| {
+        [
             in_trouble(trouble, "open", "allowed"),
             in_trouble(trouble, "closed", "blocked"),
-        ])?;
-    }
-    Ok(())
+        ]
+    });
+    all(jobs.collect())
 }
 
 #[test]

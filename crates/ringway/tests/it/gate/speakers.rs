@@ -132,7 +132,7 @@ fn scanned_when_pushed(border: &Border, speaker: impl Pusher, app: &str, port: u
     Ok(())
 }
 
-/// Nothing arrives, however often it is tried for more than a minute.
+/// Nothing arrives, however often it is tried.
 fn refused(
     app: &'static str,
     path: GatePath,
@@ -141,7 +141,7 @@ fn refused(
     let Some(mut border) = Border::on(&format!("{app}, blocked"), path) else {
         return Ok(None);
     };
-    border.up(&rule("none", app, "action = \"block\""), &["--enforce"]);
+    border.up(&rule("none", app, "action = \"block\""), &beside::BRIEFLY);
     stays_blocked(
         || beside::refused(&border, |_| true),
         || None,
@@ -195,7 +195,7 @@ fn never_in_conversation(path: GatePath) -> Compared {
     })
 }
 
-/// Those that are blocked, and try for a minute.
+/// Those that are blocked, and try again and again.
 pub(super) fn all_blocked() -> Vec<Job<'static>> {
     vec![
         on_both("blocked files of Gnutella", |path| {

@@ -10,8 +10,8 @@ use ringway_testbed::Host;
 use serde_json::Value;
 
 use super::beside::{
-    Job, SLOW, Tested, all, comes_at, dropped, every, refused, slowed, stays_blocked, up_to_shape,
-    wrong,
+    BRIEFLY, Job, SLOW, Tested, all, comes_at, dropped, every, refused, slowed, stays_blocked,
+    up_to_shape, wrong,
 };
 use super::border::{Border, DEADLINE, SERVER, skipped};
 use super::both::{Compared, GatePath, on_both};
@@ -137,7 +137,7 @@ fn blocked(mode: &'static str) -> Job<'static> {
             true => BLOCK.replace("action", "confidence = \"guess\"\naction"),
             false => BLOCK.to_owned(),
         };
-        border.up(&policy, &["--enforce"]);
+        border.up(&policy, &BRIEFLY);
         let (_seed, fetching) = seed_and_fetch(&border, mode);
         let fetching = RefCell::new(Some(fetching));
         let port: u16 = SEED_PORT.parse()?;
@@ -174,7 +174,7 @@ fn blocked(mode: &'static str) -> Job<'static> {
     })
 }
 
-/// Those that are blocked, and try for a minute.
+/// Those that are blocked, and try again and again.
 pub(super) fn all_blocked() -> Vec<Job<'static>> {
     ["plain", "encrypted", "utp"].map(blocked).into()
 }

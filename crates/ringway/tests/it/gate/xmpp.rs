@@ -14,8 +14,8 @@ use ringway_testbed::{Running, Talker, start_prosody};
 use serde_json::Value;
 
 use super::beside::{
-    SLOW, Tested, all, border_with, comes_at, never, refused, slowed, stays_blocked, until,
-    until_open, up_to_shape, without, wrong,
+    BRIEFLY, SLOW, Tested, all, border_with, comes_at, never, refused, slowed, stays_blocked,
+    until, until_open, up_to_shape, without, wrong,
 };
 use super::border::{Border, SERVER, skipped};
 use super::both::{Compared, GatePath, on_both};
@@ -161,7 +161,7 @@ pub(super) fn blocked(path: GatePath) -> Compared {
     };
     border.up(
         "[[rule]]\nname = \"no-chat\"\napp = \"xmpp\"\naction = \"block\"\n",
-        &["--enforce"],
+        &BRIEFLY,
     );
     let talk = Talk::start(&border, 1)?;
     let alice = &talk.inside[0];

@@ -84,6 +84,7 @@ fn the_cheaper_of_two_links_is_used_while_it_works_and_again_when_it_is_back() {
     file_gets_through(&ring, "oslo", "lima");
 }
 
+/// The times for which the link is there and away are what is tested.
 #[test]
 fn over_a_link_that_comes_and_goes_a_file_arrives() {
     let Some(network) = Network::or_skip("a flapping link").unwrap() else {

@@ -46,7 +46,9 @@ fn arrived_at(ring: &Ring, peer: &str, ids: &[String]) -> Vec<f64> {
     ids.iter().map(|id| bytes(id).unwrap_or_default()).collect()
 }
 
-/// What each gets of what all get over so many seconds, and what all get in megabits a second.
+/// What each gets of what all get over so many seconds, and what all get in megabits a second. A
+/// share is one over a time: blocks of 64 KiB on a line of 10 Mbit/s need that long to tell a
+/// difference of some per cent.
 fn shares(ring: &Ring, ids: &[String], seconds: u64) -> (Vec<f64>, f64) {
     let (begin, before) = (Instant::now(), arrived(ring, ids));
     std::thread::sleep(Duration::from_secs(seconds));
@@ -71,6 +73,7 @@ fn assert_near(shares: &[f64], weights: &[f64], tolerance: f64, shown: &str) {
     }
 }
 
+/// The pauses let what was under way in the old proportion go by; no event says that it has.
 #[test]
 fn transfers_to_one_peer_share_a_line_in_the_proportion_of_their_priorities() {
     let Some(network) = Network::or_skip("priorities of one member").unwrap() else {
@@ -125,6 +128,7 @@ fn transfers_to_one_peer_share_a_line_in_the_proportion_of_their_priorities() {
     }
 }
 
+/// It waits while the sender finds out that both wait in one queue, and measures over a time.
 #[test]
 fn transfers_to_two_peers_share_the_own_line_in_the_proportion_of_their_priorities() {
     let Some(network) = Network::or_skip("priorities to several peers").unwrap() else {
