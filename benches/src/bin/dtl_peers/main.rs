@@ -10,9 +10,9 @@
 //!   What is unsent then is lost.
 //! - `dtl-peers speed [--quick] [--json] [--only NAME,…]`: see `speed`.
 //!
-//! `receive` and `send` also know `ringway-0` and `ringway-1`, which are ours at priority 0 and 1;
-//! `noq-large`, `quinn-large` and `s2n-large`, which make packets as large as the path allows, up
-//! to 6 500 bytes, as ours does and they do not by default; and `tcp`, the kernel's. With `--cpu`
+//! `receive` and `send` also know `ringway-0` and `ringway-1`, which are ours at priority 0 and 1,
+//! and `tcp`, the kernel's. `noq-large`, `quinn-large` and `s2n-large` make packets as large as the
+//! path allows, up to 6 500 bytes, as ours does and they do not by default. With `--cpu`
 //! they end with two lines: `cpu SECONDS`, the processor time of the process, user and system, and
 //! `waited SECONDS`, the time in which it would have run had the core been free. What fails is said
 //! on stderr, with exit code 1.

@@ -54,9 +54,9 @@ fn handshake() -> Vec<u8> {
     .concat()
 }
 
-/// What a sender says in two parts, the second after an end and a SYN that die behind the gateway:
-/// 0 to 2 opens, 3 is the first part, 4 the end, 5 the SYN, 6 its answer, 7 the third packet, 8 the
-/// second part.
+/// What a sender says in two parts, the second after an end and a SYN that die behind the gateway.
+/// Packets 0 to 2 open, 3 is the first part, 4 the end. 5 is the SYN, 6 its answer, 7 the third
+/// packet, 8 the second part.
 fn interrupted(said: &[u8], middle: usize) -> Packets {
     let mut packets = Packets::new();
     let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:8080"));

@@ -292,13 +292,20 @@ pub struct TransferStatus {
     pub resumed_from: u64,
     /// What QUIC and the controller report, while active.
     pub path_report: Option<PathReport>,
-    /// Why it is not faster (senders only, while active): `capped` by an upload limit;
-    /// `behind-others` that have a priority above its 0, under that limit; `yielding` to other
-    /// traffic; `path-limited`, it has priority 0 and all that is free; `loss-limited`;
-    /// `slow-start` or `growing`, finding out what the way carries; `receiver-limited`, it
-    /// takes no more for now; `window-limited`, the way holds more than one transfer may have
-    /// under way; `unanswered`, nothing comes from the receiver at all; `application-limited`, the
-    /// network would take more than the disk gives.
+    /// Why it is not faster; senders only, while active.
+    ///
+    /// | value | means |
+    /// |---|---|
+    /// | `capped` | an upload limit holds it back |
+    /// | `behind-others` | others have a priority above its 0, under that limit |
+    /// | `yielding` | it has priority 0 and yields to other traffic |
+    /// | `path-limited` | it has priority 0 and all that is free |
+    /// | `loss-limited` | losses hold it back |
+    /// | `slow-start`, `growing` | it is finding out what the path carries |
+    /// | `receiver-limited` | the receiver takes no more for now |
+    /// | `window-limited` | the path holds more than one transfer may have in flight |
+    /// | `unanswered` | nothing arrives from the receiver at all |
+    /// | `application-limited` | the sender has nothing to send at the moment |
     pub limited_by: Option<String>,
     /// Whose upload limit that is, if it is one: an interface's name, or `all` for the limit on
     /// all transfers.

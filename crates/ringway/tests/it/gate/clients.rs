@@ -32,8 +32,9 @@ const LONG: usize = 24 << 20;
 /// More bytes than all that the programs say to each other and to the trackers without any of a
 /// file.
 const TALK: u64 = 100_000;
-/// More than comes before two connections, one in each time of `BRIEFLY`, are known by their behaviour: that
-/// may take 64 packets (`MAX_UNDECIDED_PACKETS`), of up to 64 KiB where they are joined.
+/// More than comes before two connections, one in each time of `BRIEFLY`, are known by their
+/// behaviour: that may take 64 packets (`MAX_UNDECIDED_PACKETS`), of up to 64 KiB where they are
+/// joined.
 pub(super) const GUESSED: u64 = 2 * 64 * 65_536;
 /// Who got nothing starts his program again after this time: that is long enough for a connection
 /// to be known by its behaviour.
