@@ -60,9 +60,10 @@ pub struct Ledbat {
     /// NOISE_FILTER: last delays of which the smallest counts, 1 ..= 16. Default 3, the paper
     /// §4.1.
     pub noise_filter: usize,
-    /// Whether slow start at priority 0 ends only at a loss. By default (`false`) it also ends when
-    /// the queueing delay passes the target: the paper's equation 5 has no exception for slow
-    /// start. Without that, a flow that is to stay out of the way fills a deep buffer to its brim.
+    /// Whether slow start at priority 0 ends only at a loss. By default (`false`) it also ends
+    /// when the queueing delay passes the target: the paper's equation 5 has no exception for
+    /// slow start. Without that, a flow that is to stay out of the way fills a deep buffer to
+    /// its brim.
     pub slow_start_until_loss: bool,
 }
 

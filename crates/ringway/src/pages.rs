@@ -66,8 +66,9 @@ fn section(command: &Command, page: &mut String) {
         .get_about()
         .map(ToString::to_string)
         .unwrap_or_default();
+    let about = wrapped(&format!("{}.", about.trim_end_matches('.')));
     // Writing to a String cannot fail.
-    write!(page, "\n## `{name}`\n\n{}.\n", about.trim_end_matches('.')).ok();
+    write!(page, "\n## `{name}`\n\n{about}\n").ok();
     let usage = command.clone().render_usage().to_string();
     write!(
         page,
@@ -93,6 +94,25 @@ fn section(command: &Command, page: &mut String) {
         .get_subcommands()
         .filter(|c| !c.is_hide_set() && c.get_name() != "help")
         .for_each(|c| section(c, page));
+}
+
+/// Prose in lines of at most 100 columns, as all pages have.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().filter(|line| {
+            line.is_empty() || line.chars().count() + 1 + word.chars().count() <= 100
+        });
+        match line {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
 }
 
 fn row(argument: &Arg, page: &mut String) {

@@ -116,7 +116,7 @@ fn ends(word: &str, next: &str) -> bool {
     bare.ends_with(['.', '!', '?']) || (bare.ends_with([':', ';']) && capital)
 }
 
-fn without_code(text: &str) -> String {
+pub(crate) fn without_code(text: &str) -> String {
     let mut parts = text.split('`');
     let mut plain = parts.next().unwrap_or_default().to_owned();
     while let Some(_code) = parts.next() {

@@ -13,8 +13,8 @@
 //! What its documentation recommends, unless a variant says otherwise. `kad` 0.49 has its defaults
 //! (k = 20, α = 3), in server mode. `identify` stands beside it and its addresses go into the
 //! routing table: without it a dialed node never learns of the dialer. There are three boot nodes,
-//! and one `bootstrap` by each node when all are there. Every eighth does so once more, as all do every five minutes:
-//! what that costs is added to the traffic at rest.
+//! and one `bootstrap` by each node when all are there. Every eighth does so once more, as all do
+//! every five minutes: what that costs is added to the traffic at rest.
 //!
 //! **QUIC**, not TCP with Noise and Yamux, for its nature, not by a trial: fewer round trips for
 //! each new connection, one socket for each node instead of one for each connection, and its

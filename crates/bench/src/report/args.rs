@@ -15,7 +15,8 @@ Examples:
 The page is made from all runs in --results and from the rows of --spec. Of a figure that was measured with several builds
 the latest build counts.")]
 pub(crate) struct ReportArgs {
-    /// Writes nothing; fails with the first lines that differ if the page is not what the runs give
+    /// Writes nothing; fails with the first lines that differ if the page is not what the runs
+    /// give
     #[arg(long)]
     pub(crate) check: bool,
     /// Folder with the runs, as *.jsonl

@@ -305,7 +305,7 @@ pub struct TransferStatus {
     /// | `receiver-limited` | the receiver takes no more for now |
     /// | `window-limited` | the path holds more than one transfer may have in flight |
     /// | `unanswered` | nothing arrives from the receiver at all |
-    /// | `application-limited` | the sender has nothing to send at the moment |
+    /// | `application-limited` | the network would take more than the disk gives |
     pub limited_by: Option<String>,
     /// Whose upload limit that is, if it is one: an interface's name, or `all` for the limit on
     /// all transfers.

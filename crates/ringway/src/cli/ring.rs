@@ -174,8 +174,8 @@ when it is started next.
 With --request: for a member that cannot reach the authority. It has written the request by
 `ringway rotate --offline`, and takes the reply by `ringway rotate --with`.
 
-Not for a key that somebody has stolen: whoever has it could be faster. `ringway ring revoke` that
-member, and invite it anew.")]
+Not for a key that somebody has stolen: the thief could be faster. `ringway ring revoke` that
+member, and invite it again.")]
 pub(crate) struct RingRotateArgs {
     /// Name of the member
     pub(crate) name: String,

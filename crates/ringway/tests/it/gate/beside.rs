@@ -116,9 +116,9 @@ pub(super) fn never(
     Ok(())
 }
 
-/// Tries again and again for more than the time of [`BRIEFLY`]. Nothing may come, and there must be refusals in
-/// both halves of that time, or nobody would have tried. A half lasts longer where a busy machine
-/// has not let a program try yet.
+/// Tries again and again for more than the time of [`BRIEFLY`]. Nothing may come, and there must be
+/// refusals in both halves of that time, or nobody would have tried. A half lasts longer where a
+/// busy machine has not let a program try yet.
 pub(super) fn stays_blocked(
     refusals: impl Fn() -> u64,
     came: impl Fn() -> Option<String>,
