@@ -21,17 +21,17 @@ setup-tests: ## also what the tests use; four minutes on a new machine, then sec
 setup-bench: ## also the peers of the benchmarks; a minute more
 	@./setup.sh --bench
 
-demo: setup ## show Ringway at work on this machine, ends with a table; first @DEMO@, then half a minute
+demo: setup ## show Ringway at work on this machine, ends with a table; first three minutes, then half a minute
 	$(CARGO) run --locked --package ringway -- demo --once
 
-release: setup ## build target/release/ringway, its symbols in ringway.debug beside it; first @RELEASE@
+release: setup ## build target/release/ringway, its symbols in ringway.debug beside it; first ten minutes
 	$(CARGO) build --locked --release --package ringway
 	@testbed/loop/strip.sh target/release/ringway
 
 quick: ## format, clippy and the fast tests of what changed since the last commit; a minute or two
 	@testbed/loop/quick.sh
 
-test: ## everything that must hold: format, lints, docs, tidy, all tests; first @TEST@, then @AGAIN@
+test: ## everything that must hold: format, lints, docs, tidy, all tests; first 20 minutes, then 12
 	@testbed/loop/part.sh --begin
 	$(part) setup ./setup.sh --tests
 	@$(MAKE) --no-print-directory format lint docs deny check
@@ -55,7 +55,7 @@ deny: ## licences, sources and advisories of the dependencies; seconds
 tidy: ## the style that only a test can check; seconds
 	$(CARGO) test --locked --package ringway-testbed --test tidy
 
-check: ## all tests, tidy among them; first @CHECK@
+check: ## all tests, tidy among them; 12 minutes
 	@testbed/loop/check.sh
 
 model: ## ring maintenance, every interleaving in larger scopes than `make test` has; minutes, 4 GB
