@@ -84,7 +84,7 @@ fn an_emulator_that_cannot_lay_a_line_says_why() {
         return not_tested("this needs root");
     }
     let emulator = emulator.to_str().unwrap().to_owned();
-    let outcome = thread::spawn(move || run(&["bench", "dtl", "--quick", "--rattan", &emulator]));
+    let outcome = thread::spawn(move || run(&["dtl", "--quick", "--rattan", &emulator]));
     let outcome = outcome.join().unwrap();
     assert_eq!(outcome.code, Some(1));
     assert!(
