@@ -24,14 +24,14 @@ setup-bench: ## also the peers of the benchmarks; a minute more
 demo: setup ## show Ringway at work on this machine, ends with a table; first three minutes, then half a minute
 	$(CARGO) run --locked --package ringway -- demo --once
 
-release: setup ## build target/release/ringway, its symbols in ringway.debug beside it; first ten minutes
+release: setup ## build target/release/ringway, its symbols in ringway.debug beside it
 	$(CARGO) build --locked --release --package ringway
 	@testbed/loop/strip.sh target/release/ringway
 
 quick: ## format, clippy and the fast tests of what changed since the last commit; a minute or two
 	@testbed/loop/quick.sh
 
-test: ## everything that must hold: format, lints, docs, tidy, all tests; first 20 minutes, then 14
+test: ## everything that must hold: format, lints, docs, tidy, all tests; first 20 minutes
 	@testbed/loop/part.sh --begin
 	$(part) setup ./setup.sh --tests
 	@$(MAKE) --no-print-directory format lint docs deny check
@@ -68,7 +68,7 @@ fuzz: ## fuzz every decoder for a minute each (cargo-fuzz, a nightly toolchain);
 	@for target in $$($(CARGO) +nightly fuzz list); do \
 		$(CARGO) +nightly fuzz run --features engine $$target -- -max_total_time=60 || exit 1; done
 
-loop: ## measure this loop itself on fresh clones: the table in docs/benchmarks.md; two hours
+loop: ## measure this loop itself on fresh clones: the table in docs/benchmarks.md; hours
 	@testbed/loop/measure.sh
 
 bench-transport: setup-bench ## measure every transport beside its peers: target/bench/transport.json; ten minutes

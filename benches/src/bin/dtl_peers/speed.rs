@@ -3,7 +3,8 @@
 //! Each side is a process of its own on a core of its own. The flows take turns, so that what else
 //! the machine does hits all of them alike. A run is three seconds, without the first for
 //! throughput; processor time is that of the whole process, user and system, for the bytes that
-//! have arrived. The network's own work in the kernel is counted with whoever it interrupts.
+//! have arrived. The network's own work in the kernel is counted with the process that it
+//! interrupts.
 //!
 //! A run counts if each side had its core: one that had to wait for it for more than 15 % of the
 //! time is repeated, a few times. If the machine never becomes quiet the least disturbed one

@@ -6,8 +6,8 @@
 //! overlay-peers NAME NODES LOOKUPS PACE_MS SEED [silent|lying PERCENT]
 //! ```
 //!
-//! `list` prints a name a line, `list attacked` those that are worth a look among traitors; the
-//! other form forms a network, measures, and prints one JSON object ([`network::Measured`]).
+//! `list` prints a name a line, `list attacked` those that are worth a look among malicious nodes;
+//! the other form forms a network, measures, and prints one JSON object ([`network::Measured`]).
 //!
 //! ## How libp2p is used
 //! What its documentation recommends, unless a variant says otherwise. `kad` 0.49 has its defaults
@@ -25,15 +25,15 @@
 //! | `libp2p kad` | by default: a connection that nobody uses is closed after ten seconds |
 //! | `libp2p kad kept` | connections stay open for an hour, so that nearly every lookup finds them open |
 //! | `libp2p kad kept nearest` | and a lookup ends with the nearest peer, instead of the twenty nearest: the cheapest there is |
-//! | `libp2p kad kept disjoint` | and lookups take eight disjoint paths (S/Kademlia), against traitors |
+//! | `libp2p kad kept disjoint` | and lookups take eight disjoint paths (S/Kademlia), against malicious nodes |
 //!
-//! ## What traitors do
+//! ## What malicious nodes do
 //! **Silent**: they live in a runtime of their own whose only thread stops. Their sockets stay
 //! open, and nothing is answered any more, QUIC's packets included. **Lying**: an ordinary node
-//! whose routing table holds traitors only, and takes nobody else in (`BucketInserts::Manual`). It
-//! answers every question at once, by the twenty traitors nearest to what is asked for. This needs
-//! no fork of libp2p. Until the attack begins all of them are honest, so that honest nodes have
-//! them in their tables.
+//! whose routing table holds malicious nodes only, and takes nobody else in
+//! (`BucketInserts::Manual`). It answers every question at once, by the twenty malicious nodes
+//! nearest to what is asked for. This needs no fork of libp2p. Until the attack begins all of them
+//! are honest, so that honest nodes have them in their tables.
 //!
 //! ## What counts
 //! A lookup has found what it was to find if the answer contains the live peer that is in truth

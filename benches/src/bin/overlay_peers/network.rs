@@ -1,4 +1,4 @@
-//! Many nodes in this process, their lookups, and the traitors among them.
+//! Many nodes in this process, their lookups, and the malicious nodes among them.
 
 use std::sync::Arc;
 use std::sync::mpsc as channel;
@@ -16,7 +16,7 @@ use crate::chance;
 use crate::measure::{Spent, Used, quantile, resident};
 use crate::node::{Answer, Command, IDLE, Node, Sides, Variant};
 
-/// What traitors do.
+/// What malicious nodes do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Nothing.
@@ -168,7 +168,7 @@ async fn bootstrap(nodes: &[Node]) -> Result<Spent, Failure> {
     Ok(used.spent()?)
 }
 
-/// The traitors forget all others.
+/// The malicious nodes forget all others.
 async fn lie(nodes: &[Node], traitor: &[bool]) -> Result<(), Failure> {
     let of = |side: bool| {
         let all = nodes.iter().zip(traitor);

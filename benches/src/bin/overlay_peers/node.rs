@@ -18,7 +18,7 @@ use crate::Failure;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Variant {
     pub(crate) name: &'static str,
-    /// Whether it says more among traitors than the others do.
+    /// Whether it says more among malicious nodes than the others do.
     pub(crate) attacked: bool,
     /// After which a connection that nobody uses is closed.
     idle: Duration,
@@ -76,7 +76,7 @@ impl Variant {
 /// A node and where it listens.
 pub(crate) type Place = (PeerId, Multiaddr);
 
-/// The traitors, and all others.
+/// The malicious nodes, and all others.
 #[derive(Debug)]
 pub(crate) struct Sides {
     pub(crate) traitors: Vec<Place>,
@@ -99,7 +99,7 @@ pub(crate) enum Command {
     /// Looks itself and a point in each bucket up.
     Bootstrap(oneshot::Sender<()>),
     Lookup(Vec<u8>, oneshot::Sender<Answer>),
-    /// From now on it knows traitors only.
+    /// From now on it knows malicious nodes only.
     Lie(Arc<Sides>, oneshot::Sender<()>),
 }
 

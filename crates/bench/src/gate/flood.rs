@@ -1,5 +1,5 @@
-//! A flood of calls like a blocked one: how many the connection cache drops in a second, and what
-//! each costs, beside a drop by a program behind NFQUEUE.
+//! A flood of new connections that match a blocked one: how many the connection cache drops in a
+//! second, and what each costs, beside a drop by a program behind NFQUEUE.
 //!
 //! One thread sends SYNs from a core of its own. These cables hand a packet over on the core that
 //! sends it, so what the kernel does with it is that thread's processor time. What the same packets
