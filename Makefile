@@ -31,7 +31,7 @@ release: setup ## build target/release/ringway, its symbols in ringway.debug bes
 quick: ## format, clippy and the fast tests of what changed since the last commit; a minute or two
 	@testbed/loop/quick.sh
 
-test: ## everything that must hold: format, lints, docs, tidy, all tests; first 20 minutes
+test: ## everything that must hold: format, lints, docs, tidy, all tests; first 21 minutes
 	@testbed/loop/part.sh --begin
 	$(part) setup ./setup.sh --tests
 	@$(MAKE) --no-print-directory format lint docs deny check
