@@ -4,11 +4,11 @@
 //! beside the head's opening, and only for as long as both can still come true: [`Item::Head`]
 //! follows its lines.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::condition::{Clause, Effect};
 use super::expression::{Bytes, Expression};
-use super::minimal::Table;
+use super::minimal::{Numbers, Table};
 use super::{ASK, BEGINS, Begin, DEAD, KNOWN, OPEN, TriageError};
 use crate::limits::{MAX_TRIAGE_BYTES, MAX_TRIAGE_STATES};
 
@@ -301,7 +301,7 @@ impl Builder {
             .collect();
         sets.sort_unstable();
         sets.dedup();
-        let mut known: HashMap<Vec<bool>, u8> = HashMap::new();
+        let mut known: Numbers<Vec<bool>, u8> = Numbers::default();
         for byte in 0..=255_u8 {
             let members: Vec<bool> = sets.iter().map(|set| set.contains(byte)).collect();
             // There are at most as many classes as bytes.
@@ -317,7 +317,7 @@ impl Builder {
     }
 
     fn build(self) -> Result<Automaton, TriageError> {
-        let mut numbers: HashMap<Place, u16> = HashMap::new();
+        let mut numbers: Numbers<Place, u16> = Numbers::default();
         let mut places: Vec<Place> = Vec::new();
         let mut number = |place: Place, places: &mut Vec<Place>| -> Result<u16, TriageError> {
             if let Some(number) = numbers.get(&place) {

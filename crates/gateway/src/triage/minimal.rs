@@ -4,6 +4,12 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use foldhash::fast::FixedState;
+
+/// Numbers of what was seen before. Its keys come from the owner's policy and signatures, so a hash
+/// that nobody can attack is not needed; SipHash took most of the time of compiling.
+pub(super) type Numbers<K, N> = HashMap<K, N, FixedState>;
+
 /// A table with what belongs to it.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
@@ -94,7 +100,7 @@ fn count(kinds: &[u16]) -> usize {
 
 /// Numbers for values, in the order in which they come first.
 fn numbered<T: Eq + Hash>(values: impl Iterator<Item = T>) -> Vec<u16> {
-    let mut known: HashMap<T, u16> = HashMap::new();
+    let mut known: Numbers<T, u16> = Numbers::default();
     values
         .map(|value| {
             let new = u16::try_from(known.len()).unwrap_or(u16::MAX);

@@ -29,7 +29,8 @@ const LONG: usize = 4 << 20;
 const SLOWER: f64 = 64e3;
 /// Seconds until it has begun, and to measure: both within its first block.
 const IN_A_BLOCK: [f64; 2] = [6.0, 12.0];
-/// More bytes than all that two programs say to each other and to the server without any of a file.
+/// More bytes than all that two programs say to each other and to the server without any of a file,
+/// until both begin anew.
 const HELLOS: u64 = 30_000;
 /// aMule that was sent away asks again after many minutes: whoever uses it begins anew after this
 /// time.
@@ -150,9 +151,13 @@ fn blocked(obfuscated: bool) -> Job<'static> {
             border.audit().iter().any(stopped)
         })?;
         let (pair, attempt) = (RefCell::new(Some(pair)), Cell::new(ATTEMPTS));
+        // What earlier pairs said is no part of a file either; there are more of them on a busy
+        // machine.
+        let before = Cell::new(on_wire(&border)?);
         let anew = || {
             // The ports are the same ones.
             pair.take();
+            before.set(on_wire(&border)?);
             attempt.set(attempt.get() + 1);
             pair.replace(Some(Pair::start(&border, obfuscated, attempt.get(), FILE)?));
             Ok(())
@@ -162,7 +167,7 @@ fn blocked(obfuscated: bool) -> Job<'static> {
             // What has come lies in memory for a while. All that came of the file and the talk is
             // less than the file.
             || {
-                let came = on_wire(&border).unwrap_or(0);
+                let came = on_wire(&border).map_or(0, |all| all.saturating_sub(before.get()));
                 (came > HELLOS).then(|| format!("{came} bytes: {}", border.status()))
             },
             every(ANEW, anew),
