@@ -26,8 +26,10 @@ impl Pipeline {
     /// A pipeline without flows.
     #[must_use]
     pub fn new(classifier: Classifier, bounds: TableBounds) -> Self {
+        let mut decoder = Decoder::new();
+        decoder.enter_tunnels();
         Self {
-            decoder: Decoder::new(),
+            decoder,
             tracker: Tracker::new(classifier, bounds),
             ready: VecDeque::new(),
         }
@@ -46,7 +48,8 @@ impl Pipeline {
     pub fn handle_packet(&mut self, now: Duration, link: LinkType, bytes: &[u8]) {
         let tracker = &mut self.tracker;
         self.decoder.handle_packet(now, link, bytes, &mut |packet| {
-            tracker.handle_packet(now, packet);
+            let place = tracker.handle_packet(now, packet);
+            tracker.learn(place);
         });
         self.collect();
     }
@@ -60,7 +63,8 @@ impl Pipeline {
     pub fn finish(&mut self) {
         let tracker = &mut self.tracker;
         self.decoder.finish(&mut |packet| {
-            tracker.handle_packet(Duration::ZERO, packet);
+            let place = tracker.handle_packet(Duration::ZERO, packet);
+            tracker.learn(place);
         });
         tracker.finish();
         self.collect();

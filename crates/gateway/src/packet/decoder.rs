@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use super::{
     Checksum, Counters, DefragmentBounds, Defragmenter, Fragment, FragmentStep, Layer, LinkType,
-    Packet, Skip, decode, decode_layer,
+    Packet, Skip, decode, decode_layer, tunnel,
 };
+use crate::limits::MAX_ENCAPSULATION;
 
 /// Decodes packets and joins fragments.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     defragmenter: Defragmenter,
     verify_checksums: bool,
+    enter_tunnels: bool,
     counters: Counters,
 }
 
@@ -21,6 +23,7 @@ impl Decoder {
         Self {
             defragmenter: Defragmenter::new(DefragmentBounds::default()),
             verify_checksums: false,
+            enter_tunnels: false,
             counters: Counters::default(),
         }
     }
@@ -28,6 +31,11 @@ impl Decoder {
     /// Passes over packets with a wrong checksum from now on.
     pub(crate) fn verify_checksums(&mut self) {
         self.verify_checksums = true;
+    }
+
+    /// Reads what tunnels over UDP carry from now on.
+    pub(crate) fn enter_tunnels(&mut self) {
+        self.enter_tunnels = true;
     }
 
     pub(crate) fn counters(&self) -> &Counters {
@@ -49,7 +57,7 @@ impl Decoder {
     ) {
         self.counters.packets = self.counters.packets.saturating_add(1);
         match decode_layer(link, bytes) {
-            Ok(Layer::Packet(packet)) => self.hand_on(&packet, take),
+            Ok(Layer::Packet(packet)) => self.hand_on((now, 0), &packet, take),
             Ok(Layer::Fragment(fragment)) => self.handle_fragment(now, &fragment),
             Err(reason) => self.counters.skip(reason),
         }
@@ -101,14 +109,33 @@ impl Decoder {
                 decode(LinkType::RawIp, &datagram.bytes).map(Layer::Packet)
             };
             match layer {
-                Ok(Layer::Packet(packet)) => self.hand_on(&packet, take),
+                Ok(Layer::Packet(packet)) => self.hand_on((now, 0), &packet, take),
                 Ok(Layer::Fragment(fragment)) => self.handle_fragment(now, &fragment),
                 Err(reason) => self.counters.skip(reason),
             }
         }
     }
 
-    fn hand_on(&mut self, packet: &Packet<'_>, take: &mut dyn FnMut(&Packet<'_>)) {
+    /// Hands on a packet, or what a tunnel carries in it; `depth`: in so many tunnels it was.
+    fn hand_on(
+        &mut self,
+        (now, depth): (Duration, usize),
+        packet: &Packet<'_>,
+        take: &mut dyn FnMut(&Packet<'_>),
+    ) {
+        if self.enter_tunnels
+            && depth < MAX_ENCAPSULATION
+            && let Some(inner) = tunnel::inside(packet)
+        {
+            match decode_layer(LinkType::RawIp, inner) {
+                Ok(Layer::Packet(inner)) => {
+                    return self.hand_on((now, depth.saturating_add(1)), &inner, take);
+                }
+                Ok(Layer::Fragment(fragment)) => return self.handle_fragment(now, &fragment),
+                // It only looked like one.
+                Err(_) => {}
+            }
+        }
         if self.verify_checksums && packet.checksum() == Checksum::Bad {
             self.counters.skip(Skip::BadChecksum);
             return;

@@ -20,6 +20,8 @@ pub enum LinkType {
     Loop,
     /// 113: Linux cooked capture, version 1.
     LinuxCooked,
+    /// 239: what `tcpdump -i nflog` writes: fields, one of which is the IP packet.
+    Nflog,
     /// 276: Linux cooked capture, version 2.
     LinuxCooked2,
 }
@@ -35,6 +37,7 @@ impl LinkType {
             12 | 14 | 101 | 228 | 229 => Self::RawIp,
             108 => Self::Loop,
             113 => Self::LinuxCooked,
+            239 => Self::Nflog,
             276 => Self::LinuxCooked2,
             _ => return None,
         })
@@ -50,6 +53,7 @@ impl LinkType {
             Self::RawIp => 101,
             Self::Loop => 108,
             Self::LinuxCooked => 113,
+            Self::Nflog => 239,
             Self::LinuxCooked2 => 276,
         }
     }
@@ -75,6 +79,18 @@ impl LinkType {
                 reader.take(14).ok_or(Skip::TruncatedLink)?;
                 let ether_type = reader.be16().ok_or(Skip::TruncatedLink)?;
                 by_ether_type(ether_type, reader)
+            }
+            Self::Nflog => {
+                // A family, a version, and the group's number.
+                let [_, version, _, _] = reader.array::<4>().ok_or(Skip::TruncatedLink)?;
+                let orders = [u16::from_le_bytes, u16::from_be_bytes];
+                let payload = orders
+                    .into_iter()
+                    .find_map(|order| nflog_payload(reader.rest(), order));
+                match (version, payload) {
+                    (0, Some(payload)) => by_version(payload),
+                    _ => Err(Skip::NotIp),
+                }
             }
             Self::LinuxCooked2 => {
                 let ether_type = reader.be16().ok_or(Skip::TruncatedLink)?;
@@ -115,6 +131,23 @@ pub(super) fn by_ether_type<'a>(first: u16, mut reader: Reader<'a>) -> Result<&'
     Err(Skip::TooDeep)
 }
 
+/// The packet among the fields, in the byte order of the machine that captured it: each has its
+/// length, its kind, and is padded to four bytes.
+fn nflog_payload(bytes: &[u8], order: fn([u8; 2]) -> u16) -> Option<&[u8]> {
+    const PAYLOAD: u16 = 9;
+    let mut rest = bytes;
+    loop {
+        let mut reader = Reader::new(rest);
+        let length = usize::from(order(reader.array()?));
+        let kind = order(reader.array()?) & 0x7fff;
+        let value = reader.take(length.checked_sub(4)?)?;
+        if kind == PAYLOAD {
+            return Some(value);
+        }
+        rest = rest.get(length.checked_next_multiple_of(4)?..)?;
+    }
+}
+
 fn mpls(mut reader: Reader<'_>) -> Result<&[u8], Skip> {
     for _ in 0..MAX_ENCAPSULATION {
         let [_, _, last, _] = reader.array::<4>().ok_or(Skip::TruncatedLink)?;
@@ -142,7 +175,7 @@ fn ppp(mut reader: Reader<'_>) -> Result<&[u8], Skip> {
     }
 }
 
-fn by_version(bytes: &[u8]) -> Result<&[u8], Skip> {
+pub(super) fn by_version(bytes: &[u8]) -> Result<&[u8], Skip> {
     match bytes.first().map(|byte| byte >> 4) {
         Some(4 | 6) => Ok(bytes),
         Some(_) => Err(Skip::NotIp),

@@ -11,6 +11,7 @@ mod decoder;
 mod defragment;
 mod ip;
 mod link;
+mod tunnel;
 
 use std::net::SocketAddr;
 

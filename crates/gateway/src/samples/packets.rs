@@ -257,6 +257,11 @@ pub fn frame(link: LinkType, packet: &[u8]) -> Vec<u8> {
         LinkType::LinuxCooked => {
             [&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 2, 0, 0][..], &ether_type].concat()
         }
+        LinkType::Nflog => {
+            let length = u16::try_from(packet.len().saturating_add(4)).unwrap_or(u16::MAX);
+            // No padding: it is the last field.
+            [&[2, 0, 0, 5][..], &length.to_le_bytes(), &[9, 0]].concat()
+        }
         LinkType::LinuxCooked2 => [
             &ether_type[..],
             &[0, 0, 0, 0, 0, 3, 0, 1, 0, 6, 2, 0, 0, 0, 0, 2, 0, 0],

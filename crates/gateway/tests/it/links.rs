@@ -6,13 +6,14 @@ use ringway_gateway::{L4, LinkType, Packets};
 
 use crate::{at, hex};
 
-const LINKS: [LinkType; 7] = [
+const LINKS: [LinkType; 8] = [
     LinkType::Null,
     LinkType::Ethernet,
     LinkType::Ppp,
     LinkType::RawIp,
     LinkType::Loop,
     LinkType::LinuxCooked,
+    LinkType::Nflog,
     LinkType::LinuxCooked2,
 ];
 const PAYLOAD: &[u8] = b"some payload";

@@ -9,13 +9,14 @@ use ringway_gateway::{
 
 use crate::{at, only, pair};
 
-const LINKS: [LinkType; 7] = [
+const LINKS: [LinkType; 8] = [
     LinkType::Null,
     LinkType::Ethernet,
     LinkType::Ppp,
     LinkType::RawIp,
     LinkType::Loop,
     LinkType::LinuxCooked,
+    LinkType::Nflog,
     LinkType::LinuxCooked2,
 ];
 
