@@ -317,9 +317,34 @@ pub const MAX_TEXT_HEAD: usize = 1_024;
 pub const MAX_MEASURED: usize = 256;
 
 /// Hosts of which is remembered what they contact.
-/// Source: chosen: a quarter of [`MAX_FLOWS`]; at most some 600 bytes each. Past it the older half
+/// Source: chosen: a quarter of [`MAX_FLOWS`]; at most some 900 bytes each. Past it the older half
 /// is forgotten.
 pub const MAX_HOSTS: usize = 16_384;
+
+/// Time for which what a host was seen doing counts against its other flows.
+/// Source: chosen: programs that share files contact somebody every minute, and an address is given
+/// to another host after some. Past it nothing is known of the host.
+pub const HOST_EVIDENCE: Duration = Duration::from_secs(600);
+
+/// Bytes that a SYN may carry and its answer acknowledge.
+/// Source: one segment (RFC 7413 §4.2.1). Past it the answer is to another SYN.
+pub const MAX_FAST_OPEN: u32 = 1_461;
+
+/// Bytes by which a segment may be ahead of what was seen of its stream, for its acknowledgement to
+/// prove that both sides take part.
+/// Source: chosen: several times the initial window of generous servers. Past it such an
+/// acknowledgement could be guessed, and proves nothing.
+pub const MAX_UNSEEN_ANSWER: u32 = 1 << 17;
+
+/// Bytes that may be under way between what one side of a connection has sent and what the other
+/// acknowledges.
+/// Source: chosen: the largest windows that Linux gives by itself (`tcp_rmem`), twice. Past it the
+/// numbers of both sides are not those of one connection.
+pub const MAX_UNDER_WAY: u32 = 1 << 24;
+
+/// Hosts and destinations whose unanswered packets are counted apart between two events.
+/// Source: chosen. Past it they are counted together: senders may have been made up.
+pub const MAX_UNANSWERED: usize = 256;
 
 /// Peers of a host, in flows that look encrypted, that are told apart.
 /// Source: twice [`MANY_PEERS`]. Past it further peers are not counted.

@@ -14,6 +14,10 @@ pub(crate) struct Tracked<T> {
     pub(crate) inspection: Inspection,
     /// The packet of the flow, from 1, that gave the best verdict so far.
     pub(crate) named_at: u64,
+    /// The one that first named the application of that verdict.
+    renamed_at: u64,
+    /// Other flows may be told something new of this one.
+    tells: bool,
     pub(crate) own: T,
 }
 
@@ -64,21 +68,50 @@ impl<T: Default> Tracker<T> {
             let room = MAX_BUFFERED.saturating_sub(self.buffered);
             let inspecting = !flow.attachment.inspection.is_done();
             let changes = flow.attachment.inspection.changes();
+            let renames = flow.attachment.inspection.renames();
+            let answered = is_answered(flow);
             self.classifier.handle_packet(flow, direction, packet, room);
             if flow.attachment.inspection.changes() != changes {
                 flow.attachment.named_at = flow.packets;
             }
+            if flow.attachment.inspection.renames() != renames {
+                flow.attachment.renamed_at = flow.packets;
+            }
             let (serial, after) = (flow.serial, flow.attachment.inspection.held());
             self.buffered = self.buffered.saturating_sub(before).saturating_add(after);
-            if flow.attachment.inspection.take_news() || inspecting {
-                self.surroundings.note(flow);
-            }
+            let news = flow.attachment.inspection.take_news() || inspecting;
+            flow.attachment.tells |= news || is_answered(flow) != answered;
             if before == 0 && after > 0 {
                 self.holders.push(place, serial, holds(&self.table));
             }
         }
         self.make_room();
         place
+    }
+
+    /// Remembers what a flow's latest packets tell of its hosts, which others are judged by. Not to
+    /// be called for what was refused: nobody is judged by what he could not do.
+    pub(crate) fn learn(&mut self, place: usize) {
+        let flow = self.table.flow_mut(place);
+        if let Some(flow) = flow
+            && std::mem::take(&mut flow.attachment.tells)
+        {
+            let answered = is_answered(flow);
+            self.surroundings.note(flow, answered);
+        }
+    }
+
+    /// Both sides take part in what the flow is said to be.
+    pub(crate) fn is_answered(&self, place: usize) -> bool {
+        self.table.flow(place).is_some_and(is_answered)
+    }
+
+    /// Forgets what was found in a flow: the next packet is judged as the first of one.
+    pub(crate) fn forget(&mut self, place: usize) {
+        self.release(place, Inspection::release);
+        if let Some(flow) = self.table.flow_mut(place) {
+            flow.attachment = Tracked::default();
+        }
     }
 
     /// Whoever has kept bytes for longest without being known gives way to flows that are new: or a
@@ -180,6 +213,11 @@ impl<T: Default> Tracker<T> {
     pub(crate) fn conclude(&self, flow: &Flow<Tracked<T>>) -> Verdict {
         self.surroundings.conclude(flow)
     }
+}
+
+/// Both sides take part, and have since the application was named.
+pub(crate) fn is_answered<T>(flow: &Flow<Tracked<T>>) -> bool {
+    flow.is_answered(flow.attachment.renamed_at)
 }
 
 /// Whether a flow is still there, and keeps bytes.

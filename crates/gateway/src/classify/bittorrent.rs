@@ -43,11 +43,32 @@ pub(super) fn messages(message: &Message<'_>, _: &mut Memory) -> Option<Finding>
             telling = telling.saturating_add(1);
         }
         let body = index(length.checked_sub(1)?);
-        if reader.take(body).is_none() {
+        let Some(body) = reader.take(body) else {
             break;
+        };
+        // One whole message of an extension, with a dictionary of its own words, tells as much.
+        if kind == 20
+            && let Some(words) = extension(body)
+        {
+            return Some(Finding::likely(format!("an extension's message: {words}")));
         }
     }
     (telling >= 3).then(|| Finding::likely(format!("{telling} peer messages in a row")))
+}
+
+/// BEP 9, BEP 10, BEP 11: the handshake of extensions, metadata, or an exchange of peers.
+fn extension(body: &[u8]) -> Option<&'static str> {
+    let [_, dictionary @ ..] = body else {
+        return None;
+    };
+    let dictionary = Dictionary::parse(dictionary)?;
+    let has = |key: &[u8]| dictionary.get(key).is_some();
+    match () {
+        () if dictionary.dictionary(b"m").is_some() => Some("their handshake"),
+        () if has(b"msg_type") && has(b"piece") => Some("metadata"),
+        () if has(b"added") || has(b"added6") || has(b"dropped") => Some("an exchange of peers"),
+        () => None,
+    }
 }
 
 /// BEP 3, BEP 5, BEP 6, BEP 10: message ids with the lengths they may have.

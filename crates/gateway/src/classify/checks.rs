@@ -3,11 +3,11 @@
 use super::message::Check;
 use super::{
     bittorrent, bittorrent_http, direct_connect, discord, dns, edonkey, fasttrack, gnutella, http,
-    irc, kad, libp2p, msn, quic, ringway, skype, soulseek, syncthing, telegram, tls, tor, utp,
-    web_torrent, whatsapp, wireguard, xmpp,
+    irc, kad, libp2p, msn, quic, resilio, ringway, skype, soulseek, syncthing, telegram, tls, tor,
+    utp, web_torrent, whatsapp, wireguard, xmpp,
 };
 
-const CHECKS: [(&str, Check); 60] = [
+const CHECKS: [(&str, Check); 64] = [
     ("bittorrent.dht", bittorrent::dht),
     ("bittorrent.handshake", bittorrent::handshake),
     ("bittorrent.http_client", bittorrent_http::client),
@@ -32,6 +32,7 @@ const CHECKS: [(&str, Check); 60] = [
     ("edonkey.udp", edonkey::udp),
     ("fasttrack.ping", fasttrack::ping),
     ("fasttrack.push", fasttrack::push),
+    ("fasttrack.session", fasttrack::session),
     ("fasttrack.transfer", fasttrack::transfer),
     ("gnutella.answer", gnutella::answer),
     ("gnutella.descriptor", gnutella::descriptor),
@@ -44,10 +45,12 @@ const CHECKS: [(&str, Check); 60] = [
     ("irc.lines", irc::lines),
     ("libp2p.multistream", libp2p::multistream),
     ("msn.gateway", msn::gateway),
+    ("msn.keepalive", msn::keepalive),
     ("msn.messenger", msn::messenger),
     ("msnftp.lines", msn::file_transfer),
     ("quic.google", quic::google),
     ("quic.long_header", quic::long_header),
+    ("resilio.opening", resilio::opening),
     ("ringway.datagram", ringway::datagram),
     ("ringway.frames", ringway::frames),
     ("ringway.web_socket", ringway::web_socket),
@@ -62,6 +65,7 @@ const CHECKS: [(&str, Check); 60] = [
     ("telegram.plain", telegram::plain),
     ("telegram.reflector", telegram::reflector),
     ("tls.record", tls::record),
+    ("tor.certificate", tor::certificate),
     ("tor.client_hello", tor::client_hello),
     ("whatsapp.prologue", whatsapp::prologue),
     ("wireguard.datagram", wireguard::datagram),

@@ -1,14 +1,15 @@
 //! A bounded memory of endpoints that were seen speaking a peer-to-peer protocol.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use crate::generations::Generations;
-use crate::limits::MAX_ENDPOINTS;
+use crate::limits::{HOST_EVIDENCE, MAX_ENDPOINTS};
 
 /// A bounded memory of endpoints and what they speak.
 #[derive(Debug)]
 pub struct Endpoints {
-    known: Generations<SocketAddr, &'static str>,
+    known: Generations<SocketAddr, (&'static str, Duration)>,
 }
 
 impl Default for Endpoints {
@@ -20,24 +21,29 @@ impl Default for Endpoints {
 }
 
 impl Endpoints {
-    /// Remembers that an endpoint speaks an application.
-    pub fn note(&mut self, endpoint: SocketAddr, application: &'static str) {
-        self.known.insert(endpoint, application);
+    /// Remembers that an endpoint speaks an application now.
+    pub fn note(&mut self, endpoint: SocketAddr, application: &'static str, now: Duration) {
+        self.known.insert(endpoint, (application, now));
     }
 
-    /// What an endpoint was last seen speaking.
+    /// What an endpoint was last seen speaking, if that was not longer ago than
+    /// [`HOST_EVIDENCE`].
     #[must_use]
-    pub fn get(&self, endpoint: &SocketAddr) -> Option<&'static str> {
-        self.known.get(endpoint).copied()
+    pub fn get(&self, endpoint: &SocketAddr, now: Duration) -> Option<&'static str> {
+        let (application, seen) = self.known.get(endpoint)?;
+        (now <= seen.saturating_add(HOST_EVIDENCE)).then_some(application)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
+    use std::time::Duration;
 
     use super::Endpoints;
-    use crate::limits::MAX_ENDPOINTS;
+    use crate::limits::{HOST_EVIDENCE, MAX_ENDPOINTS};
+
+    const NOW: Duration = Duration::from_secs(1_000);
 
     fn endpoint(number: usize) -> SocketAddr {
         SocketAddr::new(
@@ -50,10 +56,14 @@ mod tests {
     fn old_endpoints_are_forgotten_and_the_bound_holds() {
         let mut endpoints = Endpoints::default();
         for number in 0..=MAX_ENDPOINTS {
-            endpoints.note(endpoint(number), "bittorrent");
+            endpoints.note(endpoint(number), "bittorrent", NOW);
             assert!(endpoints.known.len() <= MAX_ENDPOINTS);
         }
-        assert_eq!(endpoints.get(&endpoint(0)), None);
-        assert_eq!(endpoints.get(&endpoint(MAX_ENDPOINTS)), Some("bittorrent"));
+        assert_eq!(endpoints.get(&endpoint(0), NOW), None);
+        let last = endpoint(MAX_ENDPOINTS);
+        assert_eq!(endpoints.get(&last, NOW), Some("bittorrent"));
+        let end = NOW + HOST_EVIDENCE;
+        assert_eq!(endpoints.get(&last, end), Some("bittorrent"));
+        assert_eq!(endpoints.get(&last, end + Duration::from_secs(1)), None);
     }
 }

@@ -1,7 +1,7 @@
 //! FastTrack (Kazaa, Grokster, iMesh): transfers, which are HTTP, pushes, and datagrams between
 //! supernodes.
 //!
-//! Searches and the links between nodes are encrypted and not found here. Source: the protocol
+//! What follows the opening of links between nodes is encrypted. Source: the protocol
 //! notes of the free implementation giFT-FastTrack.
 
 use super::http::{Request, header_names};
@@ -47,6 +47,15 @@ pub(super) fn transfer(message: &Message<'_>, memory: &mut Memory) -> Option<Fin
         (false, false) => return None,
     };
     Some(found.with_host(request.host()))
+}
+
+/// The opening of a link: a fixed word, a cipher's seed, and its kind, which is encrypted.
+pub(super) fn session(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
+    match message.bytes.len() {
+        12 => Some(Finding::certain("a link's fixed word, a seed and a cipher")),
+        13.. => Some(Finding::likely("a link's fixed word")),
+        _ => None,
+    }
 }
 
 /// `GIVE` and a number of 8 to 10 digits: the uploader called back.

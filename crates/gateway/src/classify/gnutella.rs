@@ -1,6 +1,6 @@
 //! Gnutella: handshake, descriptors over UDP, semi-reliable UDP of Gnutella 2, transfers over HTTP.
 
-use super::http::{Request, header_names, headers};
+use super::http::{Request, header, header_names, headers};
 use super::http_marks;
 use super::message::{Finding, Memory, Message};
 use crate::reader::{Reader, index};
@@ -195,12 +195,15 @@ pub(super) fn http_transfer(message: &Message<'_>, memory: &mut Memory) -> Optio
     if !http_marks::of(message, &mut memory.http).gnutella {
         return None;
     }
-    let request = Request::parse(message.bytes)?;
     let block = message
         .bytes
         .iter()
         .position(|&byte| byte == b'\n')
         .and_then(|end| message.bytes.get(end..))?;
+    if message.bytes.starts_with(b"HTTP") {
+        return http_answer(block.get(1..)?);
+    }
+    let request = Request::parse(message.bytes)?;
     let program = request.header("user-agent").is_some_and(is_program);
     let lines = header_names(block.get(1..)?).any(is_own_header);
     let target = request.target();
@@ -217,6 +220,17 @@ pub(super) fn http_transfer(message: &Message<'_>, memory: &mut Memory) -> Optio
         (false, false) => return None,
     };
     Some(found.with_host(host))
+}
+
+/// What the side that has the file answers, by its header lines.
+fn http_answer(block: &[u8]) -> Option<Finding> {
+    let program = header(block, "server").is_some_and(is_program);
+    match (program, header_names(block).any(is_own_header)) {
+        (true, true) => Some(Finding::certain("an answer with Gnutella's header lines")),
+        (false, true) => Some(Finding::likely("an answer with Gnutella's header lines")),
+        (true, false) => Some(Finding::likely("answered by a Gnutella program")),
+        (false, false) => None,
+    }
 }
 
 /// The user agent is one of Gnutella's programs.

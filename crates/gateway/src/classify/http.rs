@@ -1,5 +1,7 @@
 //! HTTP/1: request and status lines, and the header lines that tell most.
 
+use std::borrow::Cow;
+
 use super::message::{Finding, Memory, Message, text};
 use crate::limits::MAX_HTTP_HEADERS;
 
@@ -7,7 +9,7 @@ use crate::limits::MAX_HTTP_HEADERS;
 #[derive(Debug)]
 pub(super) struct Request<'a> {
     method: &'a str,
-    target: &'a str,
+    target: Cow<'a, str>,
     headers: &'a [u8],
 }
 
@@ -15,31 +17,25 @@ impl<'a> Request<'a> {
     pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let end = bytes.iter().position(|&byte| byte == b'\n')?;
         let (line, headers) = bytes.split_at_checked(end.checked_add(1)?)?;
-        let line = line.trim_ascii_end();
-        let mut none = [httparse::EMPTY_HEADER; 0];
-        let mut request = httparse::Request::new(&mut none);
-        let whole = [line, b"\r\n\r\n"].concat();
-        let is_request = matches!(request.parse(&whole), Ok(httparse::Status::Complete(_)));
-        let mut words = std::str::from_utf8(line).ok()?.splitn(3, ' ');
-        let (method, target) = (words.next()?, words.next()?);
-        is_request.then_some(Self {
+        let (method, target) = request_line(line.trim_ascii_end())?;
+        Some(Self {
             method,
-            target,
+            target: String::from_utf8_lossy(target),
             headers,
         })
     }
 
-    pub(super) fn target(&self) -> &'a str {
-        self.target
+    pub(super) fn target(&self) -> &str {
+        &self.target
     }
 
-    pub(super) fn path(&self) -> &'a str {
+    pub(super) fn path(&self) -> &str {
         self.target
             .split_once('?')
-            .map_or(self.target, |(path, _)| path)
+            .map_or(&*self.target, |(path, _)| path)
     }
 
-    pub(super) fn query(&self) -> Option<&'a str> {
+    pub(super) fn query(&self) -> Option<&str> {
         self.target.split_once('?').map(|(_, query)| query)
     }
 
@@ -59,6 +55,29 @@ impl<'a> Request<'a> {
             }
         })
     }
+}
+
+/// Method and target of a request line, as servers forgive it: the target is all between the first
+/// space and the last one. Programs write names of files with their spaces, and in any encoding.
+fn request_line(line: &[u8]) -> Option<(&str, &[u8])> {
+    let (method, rest) = split_at(line, line.iter().position(|&byte| byte == b' ')?)?;
+    let (target, version) = split_at(rest, rest.iter().rposition(|&byte| byte == b' ')?)?;
+    let method = std::str::from_utf8(method).ok()?;
+    let [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'0' | b'1'] = version else {
+        return None;
+    };
+    let is_token = !method.is_empty()
+        && method
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
+    let target = target.trim_ascii();
+    let is_target = !target.is_empty() && !target.iter().any(u8::is_ascii_control);
+    (is_token && is_target).then_some((method, target))
+}
+
+/// What lies before and behind the byte at this place.
+fn split_at(bytes: &[u8], at: usize) -> Option<(&[u8], &[u8])> {
+    Some((bytes.get(..at)?, bytes.get(at.checked_add(1)?..)?))
 }
 
 /// The value of a header line in a block of lines; the block may be incomplete.

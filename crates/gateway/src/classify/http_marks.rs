@@ -107,6 +107,9 @@ fn header(name: &str, value: &str, marks: &mut Marks) {
             marks.xmpp |= value.contains("xml");
             marks.msn |= value.contains("x-msn-messenger");
         }
+        Some(b's') if name.eq_ignore_ascii_case("server") => {
+            marks.gnutella |= gnutella::is_program(value);
+        }
         Some(b's') if name.eq_ignore_ascii_case("sec-websocket-protocol") => {
             marks.xmpp |= value.eq_ignore_ascii_case("xmpp");
             marks.ringway |= value == "ringway";

@@ -43,8 +43,12 @@ pub struct Inspection {
     verdict: Option<Verdict>,
     /// How often there was a better verdict.
     changes: u8,
+    /// How often that was one of another application than before.
+    renames: u8,
     /// What the standing verdict is a special form of.
     refines: Vec<String>,
+    /// The standing verdict's signature saw bytes that stand there always.
+    pattern: bool,
     /// How a flow opens that nothing has named for certain.
     opening: Option<Box<Opening>>,
     /// Both sides have opened since the last look.
@@ -56,8 +60,8 @@ pub struct Inspection {
     /// Directions that have sent data, and whether one of them was new.
     heard: [bool; 2],
     news: bool,
-    /// Others know what is spoken here; and whether they know of an answer.
-    told: Option<bool>,
+    /// Others know what is spoken here.
+    told: bool,
     done: bool,
 }
 
@@ -71,6 +75,16 @@ impl Inspection {
     /// How often there was a better verdict.
     pub(crate) fn changes(&self) -> u8 {
         self.changes
+    }
+
+    /// What the standing verdict is by are bytes that stand there always, not a form alone.
+    pub(super) fn saw_pattern(&self) -> bool {
+        self.pattern
+    }
+
+    /// How often a better verdict named another application.
+    pub(crate) fn renames(&self) -> u8 {
+        self.renames
     }
 
     /// Data packets that were inspected.
@@ -237,18 +251,9 @@ impl Inspection {
         }
     }
 
-    /// The side that was called has sent data.
-    pub(super) fn is_answered(&self) -> bool {
-        let [_, from_server] = self.heard;
-        from_server
-    }
-
-    /// Others are told what is spoken here, and again once it is answered; `false` if they know.
+    /// Others are told what is spoken here; `false` if they know.
     pub(super) fn tell(&mut self) -> bool {
-        let answered = self.is_answered();
-        let new = self.told.is_none_or(|before| answered && !before);
-        self.told = Some(answered);
-        new
+        !std::mem::replace(&mut self.told, true)
     }
 
     /// The flow may tell others something new: it is inspected or listened to, or a side has spoken
@@ -305,9 +310,11 @@ impl Inspection {
     /// Weighs a new verdict against the standing one. A special form of an application wins over it
     /// when it is at least likely; otherwise the higher confidence wins, and of equals the
     /// first. Details are kept from both.
-    pub(super) fn take_in(&mut self, new: Verdict, refines: &[String]) {
+    pub(super) fn take_in(&mut self, new: Verdict, (refines, pattern): (&[String], bool)) {
         let Some(old) = self.verdict.as_mut() else {
+            self.pattern = pattern;
             self.changes = self.changes.saturating_add(1);
+            self.renames = self.renames.saturating_add(1);
             self.verdict = Some(new);
             self.refines = refines.to_vec();
             return;
@@ -318,6 +325,8 @@ impl Inspection {
         let same = new.application == old.application;
         if refining || (!refined && new.confidence > old.confidence) {
             self.changes = self.changes.saturating_add(1);
+            self.renames = self.renames.saturating_add(u8::from(!same));
+            self.pattern = pattern;
             let earlier = std::mem::take(&mut old.details);
             *old = new;
             if refining || same {
@@ -346,7 +355,7 @@ mod tests {
                 confidence,
                 ..Verdict::unknown("test")
             };
-            inspection.take_in(verdict, &refines);
+            inspection.take_in(verdict, (&refines, false));
         }
         inspection.verdict().unwrap().application.clone()
     }

@@ -222,10 +222,12 @@ impl Classifier {
         } else {
             tcp.sequence
         };
-        match inspection
-            .stream(direction)
-            .push(sequence, packet.payload, room, packet.truncated)
-        {
+        let stream = inspection.stream(direction);
+        let pushed = match is_padding(packet) {
+            true => stream.push_padding(sequence, packet.payload, room),
+            false => stream.push(sequence, packet.payload, room, packet.truncated),
+        };
+        match pushed {
             Pushed::Old => {}
             Pushed::Grown(at) => {
                 inspection.counted_segment(direction, packet.payload.len());
@@ -397,7 +399,7 @@ impl Classifier {
                 evidence: format!("{}: {}", signature.name, finding.why),
                 details: finding.details,
             },
-            &signature.refines,
+            (&signature.refines, !signature.patterns.is_empty()),
         );
         for one in named {
             let Some(signature) = self.signatures.get(one.signature) else {
@@ -409,9 +411,18 @@ impl Classifier {
                 evidence: format!("{}: {}", signature.name, one.why),
                 details: Details::default(),
             };
-            inspection.take_in(verdict, &signature.refines);
+            inspection.take_in(verdict, (&signature.refines, true));
         }
     }
+}
+
+/// Some devices make the padding of Ethernet's shortest frame a part of the packet: an
+/// acknowledgement then seems to carry a few zeros, in the place of what is sent next.
+fn is_padding(packet: &Packet<'_>) -> bool {
+    const SHORTEST: u32 = 46;
+    packet.tcp.is_some_and(|tcp| !tcp.syn)
+        && packet.ip_len <= SHORTEST
+        && packet.payload.iter().all(|&byte| byte == 0)
 }
 
 /// How far from its anchor the last pattern ends; where a pattern may lie anywhere, as far as is

@@ -30,6 +30,7 @@ mod names;
 mod opening;
 mod quic;
 mod quic_crypto;
+mod resilio;
 mod ringway;
 mod signature;
 mod skype;

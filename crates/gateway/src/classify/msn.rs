@@ -61,6 +61,18 @@ pub(super) fn messenger(message: &Message<'_>, memory: &mut Memory) -> Option<Fi
     })
 }
 
+/// The messages that keep a connection: `PNG`, and in answer `QNG` with the seconds until the next.
+pub(super) fn keepalive(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
+    match message.bytes {
+        b"PNG\r\n" => Some(Finding::guess("a PNG by itself")),
+        bytes => {
+            let line = bytes.strip_prefix(b"QNG ")?.strip_suffix(b"\r\n")?;
+            let number = std::str::from_utf8(line).ok()?;
+            is_number(number, 4).then(|| Finding::likely("a QNG with its seconds"))
+        }
+    }
+}
+
 fn has_mime(bytes: &[u8]) -> bool {
     let mut lines = text_lines(bytes).skip(1);
     lines.next().is_some_and(|line| line == "MIME-Version: 1.0")

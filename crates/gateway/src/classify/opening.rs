@@ -60,12 +60,76 @@ impl Bytes {
     }
 }
 
+/// How a turn begins, however it is cut into packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Lead {
+    bytes: [u8; LEAD],
+    filled: usize,
+    /// Bytes of the first packet: a length may count only those.
+    first: u32,
+}
+
+impl Lead {
+    fn take_in(&mut self, payload: &[u8]) {
+        if self.filled == 0 {
+            self.first = length32(payload.len());
+        }
+        let free = self.bytes.get_mut(self.filled..).unwrap_or_default();
+        for (to, from) in free.iter_mut().zip(payload) {
+            *to = *from;
+            self.filled = self.filled.saturating_add(1);
+        }
+    }
+
+    /// It begins as messages with a header do, and random bytes once in a thousand times: with a
+    /// word, or with a number that is the length of what follows. `turn`: bytes of the whole turn.
+    fn is_header(&self, turn: u32) -> bool {
+        let [word @ .., _, _, _, _] = &self.bytes;
+        let is_word =
+            word.iter().all(u8::is_ascii_uppercase) || word.iter().all(u8::is_ascii_lowercase);
+        is_word
+            || [self.first, turn]
+                .into_iter()
+                .any(|length| self.counts(length))
+    }
+
+    /// One of its numbers of two to four bytes is this length, or what is left of it behind the
+    /// number.
+    fn counts(&self, length: u32) -> bool {
+        [2, 3, 4].into_iter().any(|width: usize| {
+            let mut numbers = self.bytes.windows(width).take(MOST_BEFORE).enumerate();
+            numbers.any(|(at, bytes)| {
+                let join = |sum: u32, byte: &u8| sum.wrapping_shl(8) | u32::from(*byte);
+                let big = bytes.iter().fold(0, join);
+                let little = bytes.iter().rev().fold(0, join);
+                let rest = length.saturating_sub(length32(at.saturating_add(width)));
+                [big, little]
+                    .iter()
+                    .any(|number| [length, rest].contains(number))
+            })
+        })
+    }
+
+    /// Both begin with the same bytes: a version, or a magic number.
+    fn is_alike(&self, other: &Self) -> bool {
+        let [one @ .., _, _, _, _, _, _] = &self.bytes;
+        let [two @ .., _, _, _, _, _, _] = &other.bytes;
+        one == two
+    }
+}
+
+/// Bytes of a turn's beginning that are kept.
+const LEAD: usize = 8;
+/// Places at which a length may stand.
+const MOST_BEFORE: usize = 4;
+
 /// What was seen of the opening.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Opening {
     turn: usize,
     lengths: [u32; TURNS],
     bytes: [Bytes; TURNS],
+    leads: [Lead; TURNS],
     begun: bool,
     /// Of each side's last datagram a number that tells it from others.
     last: [u64; 2],
@@ -101,6 +165,9 @@ impl Opening {
         let goes_on = from != expected && self.turn == 2;
         self.begun = true;
         let turn = self.turn;
+        if let Some(lead) = self.leads.get_mut(turn) {
+            lead.take_in(payload);
+        }
         if let Some(length) = self.lengths.get_mut(turn) {
             *length = length.saturating_add(length32(payload.len()));
         }
@@ -123,14 +190,27 @@ impl Opening {
             .is_some_and(|last| std::mem::replace(last, new) == new)
     }
 
-    /// The shape, if both sides have spoken and what they said looks random. Of an answer of less
-    /// than [`TELLING`] bytes, as obfuscated eDonkey may give, nothing can be told: then what
-    /// the client says next counts.
+    /// Some turn begins with a header: what is behind it may be random, the protocol is not.
+    fn has_header(&self) -> bool {
+        let turns = self.leads.iter().zip(self.lengths);
+        let mut long = turns.clone().filter(|(_, length)| *length >= TELLING);
+        let [client, server, third] = &self.leads;
+        let [_, answer, more] = self.lengths;
+        long.any(|(lead, length)| lead.is_header(length))
+            || (answer >= TELLING && client.is_alike(server))
+            || (more >= TELLING && client.is_alike(third))
+    }
+
+    /// The shape, if both sides have spoken and what they said looks random, from the first byte
+    /// on and in each turn. Of an answer of less than [`TELLING`] bytes, as obfuscated eDonkey may
+    /// give, nothing can be told: then what the client says next counts.
     pub(crate) fn shape(&self) -> Option<Shape> {
         let [client, server, third] = self.lengths;
         let [first, answer, more] = &self.bytes;
         let measured = if server >= TELLING { answer } else { more };
-        let random = server > 0 && first.are_random() && measured.are_random();
+        let goes_on = third < TELLING || more.are_random();
+        let random = server > 0 && first.are_random() && measured.are_random() && goes_on;
+        let random = random && !self.has_header();
         random.then_some(Shape {
             client,
             server,

@@ -16,29 +16,50 @@ use super::{BITTORRENT, Confidence, I2P, PEER_TO_PEER};
 use crate::flow::Flow;
 use crate::generations::Generations;
 use crate::limits::{
-    EXPECTED_FOR, FIRST_USER_PORT, MANY_PEERS, MANY_PORTS, MAX_ANNOUNCED, MAX_HOST_PEERS,
-    MAX_HOSTS, MAX_MEMBERS,
+    EXPECTED_FOR, FIRST_USER_PORT, HOST_EVIDENCE, MANY_PEERS, MANY_PORTS, MAX_ANNOUNCED,
+    MAX_HOST_PEERS, MAX_HOSTS, MAX_MEMBERS,
 };
 use crate::packet::L4;
 
 const EDONKEY: &str = "edonkey";
 
-/// What is remembered of a host.
+/// What is remembered of a host, and since when: at most [`HOST_EVIDENCE`].
 #[derive(Clone, Debug, Default)]
 struct Host {
-    bittorrent: bool,
-    edonkey: bool,
-    i2p: bool,
-    /// Peers in flows that look encrypted.
-    peers: Vec<SocketAddr>,
+    bittorrent: Option<Duration>,
+    edonkey: Option<Duration>,
+    i2p: Option<Duration>,
+    /// Peers that it called in flows that look encrypted. Who calls it says nothing about it, and
+    /// callers' ports are no ports of peers.
+    peers: Vec<(SocketAddr, Duration)>,
+}
+
+/// Whether something was seen not too long before.
+fn is_fresh(seen: Option<Duration>, now: Duration) -> bool {
+    seen.is_some_and(|at| now <= at.saturating_add(HOST_EVIDENCE))
 }
 
 impl Host {
-    fn has_many_peers(&self) -> bool {
-        let mut ports: Vec<u16> = self.peers.iter().map(SocketAddr::port).collect();
+    fn has_many_peers(&self, now: Duration) -> bool {
+        let fresh = self
+            .peers
+            .iter()
+            .filter(|(_, seen)| is_fresh(Some(*seen), now));
+        let mut ports: Vec<u16> = fresh.map(|(peer, _)| peer.port()).collect();
+        let count = ports.len();
         ports.sort_unstable();
         ports.dedup();
-        self.peers.len() >= MANY_PEERS && ports.len() >= MANY_PORTS
+        count >= MANY_PEERS && ports.len() >= MANY_PORTS
+    }
+
+    fn note_peer(&mut self, peer: SocketAddr, now: Duration) {
+        self.peers.retain(|(_, seen)| is_fresh(Some(*seen), now));
+        let room = self.peers.len() < MAX_HOST_PEERS;
+        match self.peers.iter_mut().find(|(known, _)| *known == peer) {
+            Some((_, seen)) => *seen = now,
+            None if room => self.peers.push((peer, now)),
+            None => {}
+        }
     }
 }
 
@@ -78,10 +99,19 @@ impl Surroundings {
         self.known().members.insert(endpoint, member.to_owned());
     }
 
-    /// Takes in what a flow's latest packet told, which is nothing of most. Call it after each
-    /// inspected packet.
-    pub fn note(&self, flow: &mut Flow<impl AsRef<Inspection> + AsMut<Inspection>>) {
-        for announced in flow.attachment.as_mut().take_announced() {
+    /// Takes in what a flow's latest packets told, which is nothing of most. Call it after each
+    /// inspected packet that goes on. `answered`: both sides take part; of what one side alone
+    /// says nothing is believed, because anybody can say it in its name.
+    pub fn note(
+        &self,
+        flow: &mut Flow<impl AsRef<Inspection> + AsMut<Inspection>>,
+        answered: bool,
+    ) {
+        let announcements = flow.attachment.as_mut().take_announced();
+        if !answered {
+            return;
+        }
+        for announced in announcements {
             // Nobody offers a file at a service's port: whoever could name one would have it taken
             // for a chat's.
             if announced.endpoint.port() >= FIRST_USER_PORT {
@@ -140,38 +170,33 @@ impl Known {
         if let Some(member) = verdict.details.member.as_deref() {
             self.members.insert(flow.client, member.to_owned());
         }
+        let now = flow.last_seen;
         if verdict.application == I2P {
-            self.host(flow.client.ip()).i2p = true;
+            self.host(flow.client.ip()).i2p = Some(now);
         }
         let Some(application) = speaks else { return };
-        // Anybody can send such bytes to a host that does not speak it: a side that was called must
-        // have answered.
-        let answered = flow.attachment.as_ref().is_answered();
         // Over UDP both ports are chosen to stay, over TCP the server's.
-        if answered {
-            self.endpoints.note(flow.server, application);
-        }
+        self.endpoints.note(flow.server, application, now);
         if flow.l4 == L4::Udp {
-            self.endpoints.note(flow.client, application);
+            self.endpoints.note(flow.client, application, now);
         }
         // A tracker or a web server takes no part itself.
         let serves = ["tracker", "http", "web_socket"];
-        let alike = answered && !serves.iter().any(|word| verdict.evidence.contains(word));
+        let alike = !serves.iter().any(|word| verdict.evidence.contains(word));
         let sides = [Some(flow.client), alike.then_some(flow.server)];
         for side in sides.into_iter().flatten() {
             let host = self.host(side.ip());
-            host.bittorrent |= application == BITTORRENT;
-            host.edonkey |= application == EDONKEY;
+            match application {
+                BITTORRENT => host.bittorrent = Some(now),
+                EDONKEY => host.edonkey = Some(now),
+                _ => {}
+            }
         }
     }
 
     fn note_peer(&mut self, flow: &Flow<impl AsRef<Inspection>>) {
-        for (own, other) in [(flow.client, flow.server), (flow.server, flow.client)] {
-            let host = self.host(own.ip());
-            if host.peers.len() < MAX_HOST_PEERS && !host.peers.contains(&other) {
-                host.peers.push(other);
-            }
-        }
+        self.host(flow.client.ip())
+            .note_peer(flow.server, flow.last_seen);
     }
 
     fn host(&mut self, address: IpAddr) -> &mut Host {
@@ -182,10 +207,15 @@ impl Known {
         let own = flow.attachment.as_ref().verdict();
         let mut verdict = match own {
             Some(verdict) if verdict.confidence > Confidence::Guess => verdict.clone(),
+            // Behaviour is no reason to overrule a signature that saw bytes which stand there
+            // always.
             Some(verdict) => self
                 .confirmed(flow, verdict)
                 .or_else(|| self.announced(flow))
-                .unwrap_or_else(|| self.by_shape(flow, Some(verdict))),
+                .unwrap_or_else(|| match flow.attachment.as_ref().saw_pattern() {
+                    true => verdict.clone(),
+                    false => self.by_shape(flow, Some(verdict)),
+                }),
             None => self
                 .announced(flow)
                 .unwrap_or_else(|| self.by_shape(flow, None)),
@@ -223,7 +253,7 @@ impl Known {
     ) -> Option<SocketAddr> {
         [flow.client, flow.server]
             .into_iter()
-            .find(|side| self.endpoints.get(side) == Some(application))
+            .find(|side| self.endpoints.get(side, flow.last_seen) == Some(application))
     }
 
     /// What a conversation said of the called end of this flow, not long before it began.
@@ -279,34 +309,36 @@ impl Known {
                 format!("behaviour.encrypted: {sizes}; {evidence}"),
             )
         };
+        let now = flow.last_seen;
+        let endpoint = self.endpoints.get(&flow.server, now);
         let caller = self.hosts.get(&flow.client.ip());
         let called = self.hosts.get(&flow.server.ip());
         let hosts = || [caller, called].into_iter().flatten();
         if is_obfuscated_edonkey(shape) {
-            if self.endpoints.get(&flow.server) == Some(EDONKEY) {
+            if endpoint == Some(EDONKEY) {
                 return Some(likely(
                     EDONKEY,
                     "the server's port speaks edonkey in another flow",
                 ));
             }
-            if hosts().any(|host| host.edonkey && !host.bittorrent) {
+            if hosts().any(|host| is_fresh(host.edonkey, now) && !is_fresh(host.bittorrent, now)) {
                 return Some(likely(EDONKEY, "the host speaks edonkey in another flow"));
             }
         }
         if is_key_exchange(shape) {
-            if self.endpoints.get(&flow.server) == Some(BITTORRENT) {
+            if endpoint == Some(BITTORRENT) {
                 return Some(likely(
                     BITTORRENT,
                     "the server's port speaks bittorrent in another flow",
                 ));
             }
-            if hosts().any(|host| host.bittorrent) {
+            if hosts().any(|host| is_fresh(host.bittorrent, now)) {
                 return Some(likely(
                     BITTORRENT,
                     "the host contacts its DHT, a tracker or a peer",
                 ));
             }
-            if hosts().any(Host::has_many_peers) {
+            if hosts().any(|host| host.has_many_peers(now)) {
                 return Some(likely(
                     BITTORRENT,
                     "the host has many such peers at many ports",
@@ -315,7 +347,7 @@ impl Known {
         }
         // NTCP2: a key of 32 bytes, options or padding, each way.
         let ntcp2 = (64..=287).contains(&client) && (64..=287).contains(&server);
-        if ntcp2 && hosts().any(|host| host.i2p) {
+        if ntcp2 && hosts().any(|host| is_fresh(host.i2p, now)) {
             return Some(likely(I2P, "the host fetches the addresses of routers"));
         }
         let guess = |application, evidence: &str| {
@@ -345,7 +377,7 @@ impl Known {
             let host = self.hosts.get(&flow.client.ip())?;
             let evidence =
                 "behaviour.encrypted: random datagrams; the host fetches the addresses of routers";
-            host.i2p
+            is_fresh(host.i2p, flow.last_seen)
                 .then(|| made(I2P, Confidence::Likely, evidence.to_owned()))
         })
     }

@@ -1,37 +1,66 @@
 //! Tor's links between a client and a relay, which are TLS to a made-up name.
 //!
 //! Source: tor-spec.txt §2: a client offers a server name `www.` with random letters of base 32 and
-//! `.com`. What hides behind a bridge's disguise (obfs4) is found by its behaviour only.
+//! `.com`; certificates name such a one as their issuer, and one in `.net` as their subject. What hides behind a bridge's disguise (obfs4) is found by its behaviour only.
 
 use super::message::{Finding, Memory, Message};
 use super::tls::Offer;
+use crate::reader::Reader;
 
 /// A ClientHello that was just read: a random name, and none of the application protocols that
 /// browsers offer.
 pub(super) fn client_hello(_: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
     let Offer { name, protocols } = *memory.offer.take()?;
     let name = name?;
-    let fits = protocols.is_empty() && is_made_up(&name);
-    fits.then(|| {
-        Finding::likely("a random name in base 32 and no application protocol").with_sni(Some(name))
-    })
+    let why = "a random name in base 32 and no application protocol";
+    let found = match made_up(&name).filter(|_| protocols.is_empty())? {
+        LONG.. => Finding::likely(why),
+        // So few letters may be somebody's name.
+        _ => Finding::guess(why),
+    };
+    Some(found.with_sni(Some(name)))
 }
 
-/// `www.`, 8 to 25 characters of base 32 that are no word, `.com` or `.net`.
-fn is_made_up(name: &str) -> bool {
+/// A relay's certificate, which the first versions of TLS show: the subject is a random name, and so
+/// is who is said to have signed it.
+pub(super) fn certificate(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
+    // The object identifier of a common name, and the two kinds of strings that it may be.
+    const COMMON_NAME: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x03];
+    let names = message.bytes.windows(COMMON_NAME.len()).enumerate();
+    let mut names = names
+        .filter(|(_, window)| *window == COMMON_NAME)
+        .filter_map(|(at, _)| {
+            let mut reader = Reader::new(message.bytes.get(at.checked_add(5)?..)?);
+            let [0x0c | 0x13, length] = reader.array::<2>()? else {
+                return None;
+            };
+            std::str::from_utf8(reader.take(length.into())?).ok()
+        });
+    let (issuer, subject) = (names.next()?, names.next()?);
+    let fits = issuer != subject
+        && issuer.ends_with(".com")
+        && subject.ends_with(".net")
+        && [issuer, subject].iter().all(|name| made_up(name).is_some());
+    fits.then(|| Finding::likely("a certificate of two random names in base 32"))
+}
+
+/// From so many characters on a random name is no short one of a company by chance.
+const LONG: usize = 8;
+
+/// `www.`, 4 to 25 characters of base 32 that are no word, `.com` or `.net`: how many characters.
+fn made_up(name: &str) -> Option<usize> {
     let middle = name
         .strip_prefix("www.")
-        .and_then(|rest| rest.strip_suffix(".com").or(rest.strip_suffix(".net")));
-    middle.is_some_and(|middle| {
-        (8..=25).contains(&middle.len())
-            && middle
-                .bytes()
-                .all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7'))
-            && is_random(middle)
-    })
+        .and_then(|rest| rest.strip_suffix(".com").or(rest.strip_suffix(".net")))?;
+    let fits = (4..=25).contains(&middle.len())
+        && middle
+            .bytes()
+            .all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7'))
+        && is_random(middle);
+    fits.then_some(middle.len())
 }
 
-/// Digits between letters, and fewer vowels than words have.
+/// Digits between letters, and fewer vowels than words have; of a short one two digits.
 fn is_random(text: &str) -> bool {
     let bytes = text.as_bytes();
     let mixed = bytes
@@ -42,22 +71,25 @@ fn is_random(text: &str) -> bool {
         .iter()
         .filter(|byte| matches!(byte, b'a' | b'e' | b'i' | b'o' | b'u' | b'y'))
         .count();
-    let few = vowels.saturating_mul(3) < bytes.len();
-    mixed >= 1 && few
+    if bytes.len() < LONG {
+        return mixed >= 2;
+    }
+    mixed >= 1 && vowels.saturating_mul(3) < bytes.len()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_made_up;
+    use super::made_up;
 
     #[test]
     fn random_names_are_told_from_words() {
         for name in [
-            "www.q4cyamnc6mtokjurvdclt.com",
-            "www.s4ku5skci.net",
-            "www.ct7ctrgb6cr7.com",
+            "www.b5xkqz7mwt2rhvgd4sjpc.com",
+            "www.k6fh3tdqm.net",
+            "www.xz4nbrtq5wk2.com",
+            "www.k4v7t.com",
         ] {
-            assert!(is_made_up(name), "{name}");
+            assert!(made_up(name).is_some(), "{name}");
         }
         for name in [
             "www.wikipedia.com",
@@ -65,10 +97,12 @@ mod tests {
             "www.web24hosting.com",
             "www.microsoft365.com",
             "www.example.com",
-            "q4cyamnc6mtokjurvdclt.com",
-            "www.q4cyamnc6m-okjurvdclt.com",
+            "www.mp3.com",
+            "www.web2go.com",
+            "b5xkqz7mwt2rhvgd4sjpc.com",
+            "www.b5xkqz7m-t2rhvgd4sjpc.com",
         ] {
-            assert!(!is_made_up(name), "{name}");
+            assert_eq!(made_up(name), None, "{name}");
         }
     }
 }

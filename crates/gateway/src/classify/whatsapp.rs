@@ -34,9 +34,14 @@ pub(super) fn prologue(message: &Message<'_>, _: &mut Memory) -> Option<Finding>
         return None;
     }
     let why = format!("WA and version {major}.{minor}");
-    let fits = be24(&mut reader).is_some_and(|length| is_client_hello(reader.rest(), length));
+    let length = be24(&mut reader);
+    let fits = length.is_some_and(|length| is_client_hello(reader.rest(), length));
+    // Versions before Noise begin with a frame that is a list of words, by their numbers.
+    let lists = length.is_some_and(|length| is_list(reader.rest(), length));
     Some(if fits {
         Finding::certain(format!("{why}, then a frame with a key of 32 bytes"))
+    } else if major == 1 && lists {
+        Finding::certain(format!("{why}, then a frame with a list"))
     } else if routed {
         Finding::likely(why)
     } else {
@@ -64,6 +69,12 @@ fn is_client_hello(bytes: &[u8], length: usize) -> bool {
         }
     }
     inner.saturating_add(head) == length && reader.array::<2>() == Some([0x0a, 32])
+}
+
+/// A frame in the clear that holds a list of at most 255 parts, the first of which is a word.
+fn is_list(bytes: &[u8], length: usize) -> bool {
+    let fits = (4..=1_024).contains(&length) && bytes.len() >= length.min(64);
+    fits && matches!(bytes, [0xf8, 1..=64, 1..=255, ..])
 }
 
 fn be24(reader: &mut Reader<'_>) -> Option<usize> {

@@ -4,6 +4,7 @@
 //! state.
 
 mod prefix;
+mod proof;
 mod recency;
 mod seniority;
 mod table;
@@ -12,6 +13,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 pub(crate) use prefix::{Prefix, Pushed};
+use proof::Proof;
 pub(crate) use seniority::Seniority;
 pub use table::{FlowTable, TableBounds};
 
@@ -104,6 +106,7 @@ pub struct Flow<T> {
     closed: bool,
     /// Which sides have sent anything.
     heard: [bool; 2],
+    proof: Proof,
     established: bool,
     opening_sequence: Option<u32>,
     /// A SYN that wants to open the closed 5-tuple anew; the other side has not answered it.
@@ -179,6 +182,7 @@ impl<T: Default> Flow<T> {
             attachment: T::default(),
             closed: false,
             heard: [false; 2],
+            proof: Proof::default(),
             established: false,
             opening_sequence: packet.tcp.filter(|tcp| tcp.syn).map(|tcp| {
                 if tcp.ack {
@@ -202,6 +206,12 @@ impl<T> Flow<T> {
         } else {
             Direction::FromServer
         }
+    }
+
+    /// Both sides take part: neither was made up by somebody who sends in its name. Of UDP both must
+    /// have spoken since this packet of the flow, from 1, or 0 if it does not matter when.
+    pub(crate) fn is_answered(&self, since: u64) -> bool {
+        self.proof.holds(self.l4, self.midway, since)
     }
 
     /// Both ends are told that it is over: whatever opens the 5-tuple anew is another flow.
@@ -262,10 +272,12 @@ impl<T> Flow<T> {
             }
         }
         self.closed |= packet.tcp.is_some_and(|tcp| tcp.fin || tcp.rst);
-        let side = self.direction(packet).slot();
-        if let Some(heard) = self.heard.get_mut(side) {
+        let direction = self.direction(packet);
+        if let Some(heard) = self.heard.get_mut(direction.slot()) {
             *heard = true;
         }
+        let numbers = (self.packets, self.opening_sequence);
+        self.proof.take_in(packet, direction, numbers);
         // A SYN and a SYN+ACK cost their senders nothing. The third packet of the handshake, or
         // data, show that there is a connection; both sides must be heard, because anyone
         // can send what looks like a third packet.

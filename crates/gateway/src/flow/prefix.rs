@@ -22,6 +22,8 @@ pub(crate) struct Prefix {
     bytes: Vec<u8>,
     /// Segments behind a gap, by their place in `bytes`.
     pending: Ranges,
+    /// Bytes at the end that were padding if others come in their place.
+    padding: usize,
     closed: bool,
 }
 
@@ -34,6 +36,7 @@ impl Prefix {
     /// Adds a segment. `room` is how many more bytes may be kept; `cut` says that bytes are missing
     /// at its end.
     pub(crate) fn push(&mut self, sequence: u32, segment: &[u8], room: usize, cut: bool) -> Pushed {
+        self.drop_padding(sequence);
         let next = *self.next.get_or_insert(sequence);
         let ahead = sequence.wrapping_sub(next);
         if ahead != 0 && ahead < 1 << 31 {
@@ -43,12 +46,15 @@ impl Prefix {
         let Some(new) = segment.get(behind..).filter(|new| !new.is_empty()) else {
             return Pushed::Old;
         };
-        let fits = new.len() <= room.min(MAX_PREFIX.saturating_sub(self.bytes.len()));
+        let fits = room.min(MAX_PREFIX.saturating_sub(self.bytes.len()));
         self.advance(new.len());
-        if self.closed || !fits {
+        if self.closed || fits == 0 {
             self.closed = true;
             return Pushed::Apart;
         }
+        // Cards and the kernel join segments to more than is kept: the beginning counts.
+        self.closed |= fits < new.len();
+        let new = new.get(..fits).unwrap_or(new);
         let at = self.bytes.len();
         self.bytes.extend_from_slice(new);
         if let Some(new) = self.bytes.get_mut(at..) {
@@ -57,6 +63,32 @@ impl Prefix {
         self.closed |= cut;
         self.join_pending();
         Pushed::Grown(at)
+    }
+
+    /// Adds a few zeros that may be the padding of a frame: other bytes in their place count, and
+    /// not the first copy.
+    pub(crate) fn push_padding(&mut self, sequence: u32, zeros: &[u8], room: usize) -> Pushed {
+        let pushed = self.push(sequence, zeros, room, false);
+        if let Pushed::Grown(at) = pushed
+            && at.saturating_add(zeros.len()) == self.bytes.len()
+        {
+            self.padding = zeros.len();
+        }
+        pushed
+    }
+
+    /// Forgets padding, if a segment comes in its place or behind it.
+    fn drop_padding(&mut self, sequence: u32) {
+        let padding = std::mem::take(&mut self.padding);
+        let count = u32::try_from(padding).unwrap_or(0);
+        if let Some(next) = self.next
+            && padding > 0
+            && next.wrapping_sub(sequence) == count
+        {
+            self.next = Some(sequence);
+            self.bytes
+                .truncate(self.bytes.len().saturating_sub(padding));
+        }
     }
 
     /// The bytes in order so far.
@@ -163,9 +195,35 @@ mod tests {
             Pushed::Apart
         );
         assert_eq!(prefix.held(), MAX_PREFIX);
-        let mut other = Prefix::default();
-        assert_eq!(other.push(0, b"abc", 2, false), Pushed::Apart);
-        assert_eq!(other.held(), 0);
+    }
+
+    #[test]
+    fn of_a_segment_that_is_too_large_the_beginning_is_kept() {
+        let mut prefix = Prefix::default();
+        assert_eq!(prefix.push(0, b"abc", 2, false), Pushed::Grown(0));
+        assert_eq!((prefix.bytes(), prefix.held()), (&b"ab"[..], 2));
+        assert_eq!(prefix.push(3, b"de", ROOM, false), Pushed::Apart);
+        let mut joined = Prefix::default();
+        let segment = vec![7; 2 * MAX_PREFIX];
+        assert_eq!(joined.push(0, &segment, ROOM, false), Pushed::Grown(0));
+        assert_eq!(joined.held(), MAX_PREFIX);
+        let mut full = Prefix::default();
+        assert_eq!(full.push(0, b"abc", 0, false), Pushed::Apart);
+    }
+
+    #[test]
+    fn zeros_that_others_take_the_place_of_were_padding() {
+        let mut prefix = Prefix::default();
+        prefix.open(0);
+        assert_eq!(prefix.push_padding(1, &[0, 0], ROOM), Pushed::Grown(0));
+        assert_eq!(prefix.push_padding(1, &[0; 6], ROOM), Pushed::Grown(0));
+        assert_eq!(prefix.push(1, b"abc", ROOM, false), Pushed::Grown(0));
+        assert_eq!(prefix.bytes(), b"abc");
+        assert_eq!(prefix.push_padding(4, &[0, 0], ROOM), Pushed::Grown(3));
+        // Nobody took their place: they were sent.
+        assert_eq!(prefix.push(6, b"d", ROOM, false), Pushed::Grown(5));
+        assert_eq!(prefix.push(4, b"XX", ROOM, false), Pushed::Old);
+        assert_eq!(prefix.bytes(), b"abc\0\0d");
     }
 
     #[test]

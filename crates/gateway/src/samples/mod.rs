@@ -168,7 +168,8 @@ const fn outside(host: u8, port: u16) -> SocketAddr {
 
 /// Bytes without a pattern, the same in every run.
 fn noise(seed: u8, count: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ u64::from(seed).rotate_left(17);
+    // Far apart, so that no two begin alike.
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(u64::from(seed).saturating_add(1));
     let mut next = || {
         state ^= state << 13;
         state ^= state >> 7;

@@ -11,13 +11,14 @@ use super::expected::Announcements;
 use super::reset::{Broken, resets};
 use super::state::{Decided, DecidedFlow, State, Status};
 use super::trace::{Deed, Passing, Traces};
+use super::unanswered::Unanswered;
 use super::{FilePart, FlowId, Mode, ScanJob, Settings, Settled, Verdict};
-use crate::classify::{Classifier, Confidence, Verdict as Classified};
+use crate::classify::{Classifier, Confidence, UNKNOWN, Verdict as Classified};
 use crate::flow::{Calling, Flow, Seniority, TableBounds};
 use crate::inspect::{decoder, expected, is_announced};
 use crate::limits::{KILL_PACKETS, MAX_UNDECIDED_PACKETS, MIN_HEARD};
 use crate::packet::{L4, Packet};
-use crate::policy::{Action, Decision, FlowFacts, Found, Moment, Plan, Policy};
+use crate::policy::{Action, Decision, FlowFacts, Found, Moment, Plan, Policy, Ruling};
 use crate::tracker::{Tracked, Tracker};
 
 /// Applications many of which share an address: a new connection to it may be something else.
@@ -39,6 +40,7 @@ pub(super) struct Desk {
     pub(super) policy: Arc<Policy>,
     pub(super) settings: Settings,
     pub(super) cache: ConnectionCache,
+    pub(super) unanswered: Unanswered,
     pub(super) injections: VecDeque<Vec<u8>>,
     pub(super) events: VecDeque<Event>,
     pub(super) events_dropped: u64,
@@ -80,6 +82,7 @@ impl Desk {
             policy,
             settings,
             cache: ConnectionCache::default(),
+            unanswered: Unanswered::default(),
             injections: VecDeque::new(),
             events: VecDeque::new(),
             events_dropped: 0,
@@ -116,6 +119,10 @@ impl Desk {
             token,
         };
         let verdict = self.verdict(now, seen);
+        // What is refused is nothing that its hosts do.
+        if !(self.settings.mode == Mode::Enforce && self.stage(place).1) {
+            self.tracker.learn(place);
+        }
         if !bytes.is_empty() {
             self.trace(now, seen, bytes, before);
         }
@@ -254,7 +261,8 @@ impl Desk {
         }
         let facts = facts(flow, None, Moment::of(now, &self.settings.zone));
         match self.policy.decide(&facts) {
-            Decision::Settled(plan) => self.settle(now, seen, plan),
+            // Whoever sent it: what the policy says without a look inside is true of the packet.
+            Decision::Settled(plan) => self.settle(now, seen, plan, true),
             Decision::NotYet => {
                 // Of a connection that was picked up midway nobody knows where its messages begin.
                 if l4 == L4::Tcp && !flow.midway && self.policy.looks_into_content() {
@@ -309,10 +317,47 @@ impl Desk {
         if !(finished || readable) {
             return Verdict::PASS;
         }
-        match self.plan(now, seen.place) {
-            Some(plan) if finished || plan.looks_into_content() => self.settle(now, seen, plan),
-            _ => Verdict::PASS,
+        let plan = self.plan(now, seen.place);
+        let Some(plan) = plan.filter(|plan| finished || plan.looks_into_content()) else {
+            return Verdict::PASS;
+        };
+        let answered = self.tracker.is_answered(seen.place);
+        let blocks = plan.ruling.action == Action::Block;
+        let known = self.tracker.flow(seen.place).map(|flow| self.found(flow));
+        let known = known.is_some_and(|found| found.application != UNKNOWN);
+        if known && !answered && (blocks || plan.ruling.audit) {
+            if blocks && self.settings.mode == Mode::Enforce {
+                return self.drop_alone(now, seen, &plan.ruling);
+            }
+            if !crowded {
+                return Verdict::PASS;
+            }
         }
+        self.settle(now, seen, plan, answered)
+    }
+
+    /// Drops a packet of a flow in which only one side has spoken. Anybody can send it in that
+    /// side's name, so it is dropped by itself, and what it says is forgotten.
+    fn drop_alone(&mut self, now: Duration, seen: Seen<'_>, ruling: &Ruling) -> Verdict {
+        let Some(flow) = self.tracker.flow(seen.place) else {
+            return Verdict::DROP;
+        };
+        let found = self.found(flow);
+        let alert = self.alert(&self.policy, ruling, &found, flow.packets);
+        let alert = alert.unanswered();
+        let ends = Ends {
+            l4: flow.l4,
+            client: seen.packet.source,
+            server: seen.packet.destination,
+            serial: flow.serial,
+        };
+        let event = Event::new(now, EventKind::Drop, ends, &found.application, alert);
+        if let Some(event) = self.unanswered.note(now, &ends, event) {
+            self.note(event);
+        }
+        self.stop_following(seen.place, Verdict::DROP);
+        self.tracker.forget(seen.place);
+        Verdict::DROP
     }
 
     /// What the policy says of a flow that the classifier will say no more of.
@@ -340,7 +385,8 @@ impl Desk {
         }
     }
 
-    fn settle(&mut self, now: Duration, seen: Seen<'_>, plan: Plan) -> Verdict {
+    /// `answered`: both sides take part, so that one may be refused or named for it.
+    fn settle(&mut self, now: Duration, seen: Seen<'_>, plan: Plan, answered: bool) -> Verdict {
         let ruling = plan.ruling;
         let policy = Arc::clone(&self.policy);
         let found = match self.tracker.flow(seen.place) {
@@ -369,11 +415,16 @@ impl Desk {
             found: found.clone(),
         });
         if ruling.action == Action::Block {
-            self.remember_blocked(now, ends, &found.application);
+            if answered {
+                self.remember_blocked(now, ends, &found.application);
+            }
             self.tracker.end_inspection(seen.place);
         }
         if ruling.audit || ruling.action == Action::Block {
-            let alert = self.alert(&self.policy, &ruling, &found, after);
+            let mut alert = self.alert(&self.policy, &ruling, &found, after);
+            if !self.tracker.is_answered(seen.place) {
+                alert = alert.unanswered();
+            }
             self.note(Event::new(
                 now,
                 EventKind::Alert,

@@ -124,8 +124,23 @@ pub struct Alert {
     pub evidence: String,
     /// Number of the packet within the flow, from 1, at which it was decided.
     pub packet: u64,
+    /// Both sides of the flow had spoken. Where one had not, anybody may have sent the packets in
+    /// its name, and `confidence` is `guess`. Left out where it is true.
+    #[serde(skip_serializing_if = "std::clone::Clone::clone")]
+    pub answered: bool,
     /// Whether decisions are carried out.
     pub mode: Mode,
+}
+
+impl Alert {
+    /// The same of a flow in which one side has not spoken.
+    pub(super) fn unanswered(self) -> Self {
+        Self {
+            confidence: Confidence::Guess,
+            answered: false,
+            ..self
+        }
+    }
 }
 
 /// Who talks with whom.
@@ -173,6 +188,7 @@ impl Event {
             confidence: Confidence::Certain,
             evidence: String::new(),
             packet: 1,
+            answered: true,
             mode: Mode::Enforce,
         };
         let any = SocketAddr::from(([192, 0, 2, 1], 80));

@@ -17,6 +17,7 @@ mod reset;
 mod state;
 mod telling;
 mod trace;
+mod unanswered;
 mod way;
 
 use std::time::Duration;

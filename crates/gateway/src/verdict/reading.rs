@@ -447,7 +447,9 @@ impl Desk {
                 }
             }
         }
-        self.remember_blocked(now, ends, &application);
+        if self.tracker.is_answered(place) {
+            self.remember_blocked(now, ends, &application);
+        }
         self.tracker.end_inspection(place);
         let fate = match self.settings.mode {
             Mode::Enforce => Verdict::DROP,

@@ -13,7 +13,7 @@ use crate::flow::Flow;
 use crate::limits::{MAX_EVENTS, MAX_READY};
 use crate::policy::{Action, Decision, Moment, Policy, Ruling};
 use crate::record::FlowRecord;
-use crate::tracker::Tracked;
+use crate::tracker::{Tracked, is_answered};
 
 /// What stands in place of a rule where the connection cache decided.
 const CACHE_RULE: &str = "connection-cache";
@@ -92,6 +92,7 @@ impl Desk {
             confidence: found.confidence,
             evidence: found.evidence.clone(),
             packet,
+            answered: true,
             mode: self.settings.mode,
         }
     }
@@ -105,7 +106,10 @@ impl Desk {
         ruling: &Ruling,
     ) -> Event {
         let found = &decided.found;
-        let alert = self.alert(&decided.policy, ruling, found, flow.packets);
+        let mut alert = self.alert(&decided.policy, ruling, found, flow.packets);
+        if !is_answered(flow) {
+            alert = alert.unanswered();
+        }
         Event::new(now, kind, ends(flow), &found.application, alert)
     }
 
@@ -125,6 +129,7 @@ impl Desk {
                 confidence: Confidence::Guess,
                 evidence: "one like it was just blocked".to_owned(),
                 packet: 1,
+                answered: true,
                 mode: Mode::Enforce,
             };
             let mut event = Event::new(at, EventKind::Drop, latest, UNKNOWN, alert);
@@ -137,12 +142,18 @@ impl Desk {
     pub(super) fn expire_refused(&mut self, now: Duration) {
         self.cache.expire(now);
         self.tell_refused();
+        for event in self.unanswered.take_told(Some(now)) {
+            self.note(event);
+        }
     }
 
     /// Tells all that was refused: nobody will ask again.
     pub(super) fn close_refused(&mut self) {
         self.cache.close();
         self.tell_refused();
+        for event in self.unanswered.take_told(None) {
+            self.note(event);
+        }
     }
 
     fn done(&self, ruling: &Ruling) -> &'static str {

@@ -10,6 +10,7 @@ mod cut;
 mod evasion;
 mod floods;
 mod flows;
+mod forged;
 mod fragments;
 mod given;
 mod inspect;
@@ -25,8 +26,10 @@ mod signatures;
 mod spared;
 mod spoilt;
 mod triage;
+mod tunnels;
 mod verdicts;
 mod why;
+mod wrong;
 mod yara;
 
 use std::net::SocketAddr;

@@ -185,7 +185,7 @@ impl Watch {
         flow.attachment.steps.extend(before.into_iter().flatten());
         let mut step = Step::of(now, packet, true);
         self.classifier.handle_packet(flow, direction, packet, ROOM);
-        self.surroundings.note(flow);
+        self.surroundings.note(flow, true);
         let verdict = flow.attachment.inspection.verdict();
         step.named = verdict.map(|verdict| (verdict.application.clone(), verdict.evidence.clone()));
         flow.attachment.steps.push(step);

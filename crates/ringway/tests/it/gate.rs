@@ -20,6 +20,7 @@ mod evasions;
 mod faults;
 mod files;
 mod firewalls;
+mod forged;
 mod howto;
 mod irc;
 mod kept;

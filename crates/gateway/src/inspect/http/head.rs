@@ -2,6 +2,7 @@
 //! otherwise is refused.
 
 use super::body::Body;
+use super::line::with_whole_target;
 use crate::inspect::held::Reason;
 use crate::inspect::names::{in_disposition, media_type, parameter, text};
 use crate::limits::MAX_HEAD_LINES;
@@ -34,9 +35,10 @@ impl Request {
             return Err("http/2");
         }
         check_line_ends(head)?;
+        let head = with_whole_target(head)?;
         let mut lines = [httparse::EMPTY_HEADER; MAX_HEAD_LINES];
         let mut request = httparse::Request::new(&mut lines);
-        let whole = request.parse(head).map_err(reason)?;
+        let whole = request.parse(&head).map_err(reason)?;
         let (Some(method), Some(target), true) =
             (request.method, request.path, whole.is_complete())
         else {

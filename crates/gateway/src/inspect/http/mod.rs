@@ -3,6 +3,7 @@
 mod body;
 mod form;
 mod head;
+mod line;
 
 use std::collections::VecDeque;
 

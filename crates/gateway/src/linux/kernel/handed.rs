@@ -287,6 +287,9 @@ impl Passed {
         };
         let acknowledged = match (flags & ACK, other) {
             (0, _) | (_, None) => 0,
+            // What data acknowledged was not kept. Anybody may have sent them, so they acknowledge
+            // no more than who has seen no answer could.
+            (_, Some((number, _))) if flags & SYN == 0 => number,
             (_, Some((number, _))) => number.wrapping_add(1),
         };
         let mut transport = [

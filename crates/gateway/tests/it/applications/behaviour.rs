@@ -7,6 +7,7 @@ use super::{is, unknown};
 use crate::{at, classify};
 
 const DHT: &[u8] = b"d1:ad2:id20:abcdefghij0123456789e1:q4:ping1:t2:aa1:y1:qe";
+const DHT_ANSWER: &[u8] = b"d1:rd2:id20:abcdefghij0123456789e1:t2:aa1:y1:re";
 
 /// Random bytes, other ones for each seed.
 fn random(seed: u64, count: usize) -> Vec<u8> {
@@ -77,6 +78,7 @@ fn contact_with_the_dht_makes_it_likely_for_that_host_only() {
         &KEY_EXCHANGE,
     );
     packets.udp(at("10.0.0.1:6881"), at("192.0.2.2:6002"), DHT);
+    packets.udp(at("192.0.2.2:6002"), at("10.0.0.1:6881"), DHT_ANSWER);
     encrypted(
         &mut packets,
         "10.0.0.2:5000",
@@ -98,11 +100,7 @@ fn a_port_that_has_answered_makes_it_likely_for_others_that_call_it() {
         let mut packets = Packets::new();
         packets.udp(at("10.0.0.1:6881"), at("192.0.2.2:6002"), DHT);
         if answered {
-            packets.udp(
-                at("192.0.2.2:6002"),
-                at("10.0.0.1:6881"),
-                b"d1:rd2:id20:abcdefghij0123456789e1:t2:aa1:y1:re",
-            );
+            packets.udp(at("192.0.2.2:6002"), at("10.0.0.1:6881"), DHT_ANSWER);
         }
         encrypted(
             &mut packets,

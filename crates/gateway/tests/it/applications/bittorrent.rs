@@ -235,6 +235,11 @@ fn a_utp_guess_becomes_likely_when_its_endpoint_speaks_the_dht_elsewhere() {
         b"d1:ad2:id20:abcdefghij0123456789e1:q4:ping1:t2:aa1:y1:qe",
     );
     packets.udp(
+        at("192.0.2.2:6001"),
+        at("10.0.0.1:5000"),
+        b"d1:rd2:id20:abcdefghij0123456789e1:t2:aa1:y1:re",
+    );
+    packets.udp(
         at("10.0.0.7:5000"),
         at("192.0.2.3:6000"),
         &utp(0x41, 700, 1_000, [5, 0]),

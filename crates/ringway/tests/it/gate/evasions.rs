@@ -46,10 +46,10 @@ fn every_capture() -> Tested<Vec<Vec<u8>>> {
 }
 
 /// Sends IP packets as they are, of both versions.
-struct Sender([OwnedFd; 2]);
+pub(super) struct Sender([OwnedFd; 2]);
 
 impl Sender {
-    fn of(host: &Host) -> Tested<Sender> {
+    pub(super) fn of(host: &Host) -> Tested<Sender> {
         let raw = |family| host.enter(|| socket(family, SocketType::RAW, Some(ipproto::RAW)));
         Ok(Sender([
             raw(AddressFamily::INET)??,
@@ -57,7 +57,7 @@ impl Sender {
         ]))
     }
 
-    fn send(&self, packet: &[u8]) -> Tested {
+    pub(super) fn send(&self, packet: &[u8]) -> Tested {
         let [v4, v6] = &self.0;
         let (socket, to): (_, IpAddr) = match packet[0] >> 4 {
             6 => (v6, <[u8; 16]>::try_from(&packet[24..40])?.into()),

@@ -142,9 +142,6 @@ fn the_program_comes_back_to_an_interface_that_went_and_came_again() -> Tested {
     Ok(())
 }
 
-/// A question of BitTorrent's DHT (BEP 5).
-const PING: &[u8] = b"d1:ad2:id20:aaaaaaaaaaaaaaaaaaaae1:q4:ping1:t2:aa1:y1:qe";
-
 /// Sends a datagram to the server from a port of its own; whether the same comes back.
 fn echoed(border: &Border, server: SocketAddr, what: &[u8]) -> Tested<bool> {
     let own: SocketAddr = match server {
@@ -161,13 +158,23 @@ fn echoed(border: &Border, server: SocketAddr, what: &[u8]) -> Tested<bool> {
     })??)
 }
 
+/// Both sides have to speak it, so that somebody may be refused for it.
+const BOTH: &str = "[[rule]]\nname = \"no-gnutella\"\napp = \"gnutella\"\nconfidence = \"certain\"\n\
+     action = \"block\"\n";
+
+/// A ping of Gnutella: a GUID, its kind, how far it goes, no body.
+fn descriptor() -> Vec<u8> {
+    let guid = (0x91_u8..0xa1).collect::<Vec<u8>>();
+    [guid.as_slice(), &[0x00, 0x01, 0x00, 0, 0, 0, 0]].concat()
+}
+
 #[test]
 fn datagrams_like_a_blocked_one_end_in_the_kernel_and_answered_ones_do_not() -> Tested {
     let Some(mut border) = border("datagrams and the connection cache in the kernel") else {
         return Ok(());
     };
     border.with_ipv6();
-    border.up(BLOCK, &KERNEL);
+    border.up(BOTH, &KERNEL);
     for server in [format!("{SERVER}:6881"), format!("[{SERVER_V6}]:6881")] {
         let server: SocketAddr = server.parse()?;
         let socket = border.server.enter(|| UdpSocket::bind(server))??;
@@ -187,8 +194,8 @@ fn datagrams_like_a_blocked_one_end_in_the_kernel_and_answered_ones_do_not() -> 
         old.connect(server)?;
         old.send(b"hello")?;
         old.recv(&mut [0; 100])?;
-        if echoed(&border, server, PING)? {
-            return wrong(format!("{server}: a question of the DHT was answered"));
+        if echoed(&border, server, &descriptor())? {
+            return wrong(format!("{server}: a ping of Gnutella was answered"));
         }
         let before = border.status();
         for _attempt in 0..5 {
