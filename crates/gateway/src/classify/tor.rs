@@ -1,7 +1,8 @@
 //! Tor's links between a client and a relay, which are TLS to a made-up name.
 //!
 //! Source: tor-spec.txt §2: a client offers a server name `www.` with random letters of base 32 and
-//! `.com`; certificates name such a one as their issuer, and one in `.net` as their subject. What hides behind a bridge's disguise (obfs4) is found by its behaviour only.
+//! `.com`; certificates name such a one as their issuer, and one in `.net` as their subject. What
+//! hides behind a bridge's disguise (obfs4) is found by its behaviour only.
 
 use super::message::{Finding, Memory, Message};
 use super::tls::Offer;
@@ -21,8 +22,8 @@ pub(super) fn client_hello(_: &Message<'_>, memory: &mut Memory) -> Option<Findi
     Some(found.with_sni(Some(name)))
 }
 
-/// A relay's certificate, which the first versions of TLS show: the subject is a random name, and so
-/// is who is said to have signed it.
+/// A relay's certificate, which the first versions of TLS show: the subject is a random name, and
+/// so is who is said to have signed it.
 pub(super) fn certificate(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
     // The object identifier of a common name, and the two kinds of strings that it may be.
     const COMMON_NAME: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x03];

@@ -208,8 +208,8 @@ impl<T> Flow<T> {
         }
     }
 
-    /// Both sides take part: neither was made up by somebody who sends in its name. Of UDP both must
-    /// have spoken since this packet of the flow, from 1, or 0 if it does not matter when.
+    /// Both sides take part: neither was made up by somebody who sends in its name. Of UDP both
+    /// must have spoken since this packet of the flow, from 1, or 0 if it does not matter when.
     pub(crate) fn is_answered(&self, since: u64) -> bool {
         self.proof.holds(self.l4, self.midway, since)
     }

@@ -1,7 +1,7 @@
 //! Tunnels over UDP, found by the port that was called and by a header that fits.
 //!
-//! Only captures are read through them. At a border the kernel's verdict is on the whole tunnel, and
-//! one flow inside must not decide on all others.
+//! Only captures are read through them. At a border the kernel's verdict is on the whole tunnel,
+//! and one flow inside must not decide on all others.
 
 use super::Packet;
 use super::link;
