@@ -387,6 +387,15 @@ pub const SCAN_WINDOW: usize = 32_768;
 /// boundary is found only where the scanner sees whole files.
 pub const SCAN_OVERLAP: usize = 4_096;
 
+/// Parameters in which a file's name may be continued (RFC 2231 §3).
+/// Source: chosen: names are short. Past it the rest of the name is left out.
+pub const MAX_CONTINUED: usize = 32;
+
+/// Bytes of a file's beginning that a rule may have wait together (`hold_first`).
+/// Source: chosen: more than scripts have, and than a sender sends unacknowledged. Past it the
+/// policy is refused.
+pub const MAX_HELD_FIRST: u64 = 1 << 20;
+
 /// Time after which the packet that may be a file's last is looked at as such.
 /// Source: chosen: below the least retransmission time-out of Linux (200 ms). Past it what there is
 /// of its window is scanned.

@@ -14,6 +14,17 @@ impl Held {
         self.bytes.capacity()
     }
 
+    /// Nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The first bytes of what waits and of the input behind it, at most so many.
+    pub(super) fn beginning(&self, input: &[u8], most: usize) -> Vec<u8> {
+        let all = self.bytes.iter().chain(input);
+        all.take(most).copied().collect()
+    }
+
     /// Takes input up to and with the next LF; `None`: the line goes on in the next input.
     /// A line that is longer than `limit` is refused at the same byte however the input is cut.
     pub(super) fn line(

@@ -11,6 +11,9 @@ use crate::limits::{MAX_CHAT_LINE, MAX_DETAIL};
 
 /// Parameters of a message (RFC 2812 §2.3).
 const MAX_PARAMETERS: usize = 15;
+/// A channel's topic, and somebody's words for being away.
+const RPL_TOPIC: &str = "332";
+const RPL_AWAY: &str = "301";
 /// "STARTTLS successful".
 const RPL_STARTTLS: &str = "670";
 
@@ -87,6 +90,14 @@ impl Irc {
         match (command.as_str(), line.parameters.as_slice()) {
             ("PRIVMSG" | "NOTICE" | "CPRIVMSG" | "CNOTICE", [to, .., said]) => {
                 tell_said(said, sender, Some(to), tell);
+            }
+            // Others read these as well: topics, parting words, reasons.
+            ("TOPIC" | "PART" | "SQUERY" | RPL_TOPIC | RPL_AWAY, [.., to, said]) => {
+                tell_said(said, sender, Some(to), tell);
+            }
+            ("KICK" | "KILL", [to, .., said]) => tell_said(said, sender, Some(to), tell),
+            ("QUIT" | "AWAY" | "WALLOPS" | "SETNAME", [said]) => {
+                tell_said(said, sender, None, tell);
             }
             ("NICK", [nick, ..]) if from_client || line.nick() == self.nick.as_deref() => {
                 self.nick = Some((*nick).to_owned()).filter(|nick| nick.len() <= MAX_DETAIL);

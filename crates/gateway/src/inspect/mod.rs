@@ -54,6 +54,20 @@ pub struct FileHead {
     pub size: Option<u64>,
     /// Who sends its bytes, if they come on this connection.
     pub sender: Option<Direction>,
+    /// What comes of it.
+    pub form: FileForm,
+}
+
+/// What comes of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FileForm {
+    /// Its own bytes, all of them.
+    #[default]
+    Whole,
+    /// A part of it, or several.
+    Part,
+    /// Its bytes in a coding (compressed): nobody looks at them as they are.
+    Encoded,
 }
 
 /// A message between people.
@@ -121,6 +135,12 @@ pub trait Decoder: std::fmt::Debug + Send {
         _bytes: u64,
         _tell: &mut dyn FnMut(Seen<'_>),
     ) {
+    }
+
+    /// Whether the next byte of a direction begins the head of a message that may be rewritten, as
+    /// long as it keeps its length.
+    fn begins_head(&self, _direction: Direction) -> bool {
+        false
     }
 
     /// Bytes that it holds.

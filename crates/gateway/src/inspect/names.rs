@@ -3,6 +3,7 @@
 
 use data_encoding::BASE64_MIME_PERMISSIVE;
 
+use crate::limits::MAX_CONTINUED;
 use crate::limits::MAX_FILE_NAME;
 
 /// Text from the wire: UTF-8, else Latin-1, in which every byte is a character.
@@ -90,8 +91,43 @@ pub(super) fn in_disposition(value: &str) -> Option<String> {
             .map(|(_, value)| value)
     };
     let extended = get("filename*").and_then(|value| extended_value(value));
+    let extended = extended.or_else(|| continued(&found));
     let name = extended.or_else(|| get("filename").map(|value| shown(value)))?;
     file_name(&name)
+}
+
+/// A name in several parameters (RFC 2231 §3 and §4.1): `filename*0`, `filename*1*` and so on, of
+/// which those with a star at the end are encoded, in the charset that the first one names.
+fn continued(found: &[(String, String)]) -> Option<String> {
+    let mut charset = String::new();
+    let mut bytes = Vec::new();
+    for number in 0..MAX_CONTINUED {
+        let plain = format!("filename*{number}");
+        let part = found
+            .iter()
+            .find(|(key, _)| key.strip_suffix('*').unwrap_or(key) == plain);
+        let Some((key, value)) = part else { break };
+        let mut value = value.as_str();
+        if !key.ends_with('*') {
+            bytes.extend_from_slice(value.as_bytes());
+            continue;
+        }
+        if number == 0 {
+            let mut parts = value.splitn(3, '\'');
+            charset = parts.next()?.to_owned();
+            value = parts.nth(1)?;
+        }
+        bytes.extend(percent_decoded(value.as_bytes()));
+    }
+    if bytes.is_empty() {
+        return None;
+    }
+    let charset = if charset.is_empty() {
+        "utf-8"
+    } else {
+        &charset
+    };
+    in_charset(charset, &bytes).or_else(|| Some(text(&bytes)))
 }
 
 /// An extended value (RFC 8187 §3.2): charset, language, and percent-encoded bytes.

@@ -33,6 +33,10 @@ pub(super) trait Reading: std::fmt::Debug + Send {
         Ok(())
     }
 
+    fn begins_head(&self, _direction: Direction) -> bool {
+        false
+    }
+
     fn held(&self) -> usize;
 }
 
@@ -73,6 +77,11 @@ impl<T: Reading> Decoder for UntilLost<T> {
     fn certain_data(&self, direction: Direction) -> u64 {
         let reading = self.0.as_ref();
         reading.map_or(0, |reading| reading.certain_data(direction))
+    }
+
+    fn begins_head(&self, direction: Direction) -> bool {
+        let reading = self.0.as_ref();
+        reading.is_some_and(|reading| reading.begins_head(direction))
     }
 
     fn handle_unseen(&mut self, direction: Direction, bytes: u64, tell: &mut dyn FnMut(Seen<'_>)) {

@@ -11,7 +11,13 @@ const EARLY: [&str; 5] = ["l4", "client_ip", "client_port", "server_ip", "server
 /// Variables that need the classifier's answer.
 const FOUND: [&str; 4] = ["app", "confidence", "host", "member"];
 /// Variables that say something of a file or message.
-const CONTENT: [&str; 4] = ["file_name", "file_type", "file_size", "message"];
+const CONTENT: [&str; 5] = [
+    "file_name",
+    "file_type",
+    "file_size",
+    "file_part",
+    "message",
+];
 
 /// A compiled expression that gives a boolean.
 #[derive(Clone)]
@@ -128,6 +134,7 @@ impl Expression {
         for (name, text) in texts {
             context.add_variable_from_value(name, Value::String(Arc::new(text)));
         }
+        context.add_variable_from_value("file_part", Value::Bool(file.part));
         let numbers = [
             ("client_port", i64::from(flow.client.port())),
             ("server_port", i64::from(flow.server.port())),

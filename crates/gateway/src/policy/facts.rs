@@ -54,6 +54,8 @@ pub struct File<'a> {
     pub kind: Option<&'a str>,
     /// Its length in bytes.
     pub size: Option<u64>,
+    /// Only a part of it comes.
+    pub part: bool,
 }
 
 impl FlowFacts<'_> {

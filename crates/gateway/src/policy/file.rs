@@ -19,7 +19,7 @@ use super::words::{Keywords, Names, Words};
 use super::{DEFAULT_RULE, Policy};
 use crate::classify::Confidence;
 use crate::inspect::FileHead;
-use crate::limits::{MAX_CLASSES, MAX_POLICY_FILE, MAX_RULES, MAX_TRIALS};
+use crate::limits::{MAX_CLASSES, MAX_HELD_FIRST, MAX_POLICY_FILE, MAX_RULES, MAX_TRIALS};
 use crate::lines::line_of;
 use crate::packet::L4;
 
@@ -67,6 +67,9 @@ struct RuleEntry {
     #[serde(default)]
     audit_file: bool,
     failure: Option<Failure>,
+    #[serde(default)]
+    scan_parts: bool,
+    hold_first: Option<String>,
     l4: Option<L4>,
     app: Option<OneOrMany>,
     confidence: Option<Confidence>,
@@ -81,6 +84,7 @@ struct RuleEntry {
     file_name: Option<OneOrMany>,
     file_type: Option<OneOrMany>,
     file_size: Option<String>,
+    file_part: Option<bool>,
     keyword: Option<OneOrMany>,
     when: Option<String>,
 }
@@ -355,6 +359,16 @@ fn rule(entry: &RuleEntry, line: usize, names: &Known<'_>) -> Result<Rule, Strin
     if entry.action == Action::Block && class.is_some() {
         return Err("what is blocked needs no `class`".to_owned());
     }
+    let scans = entry.action == Action::Scan;
+    if !scans && (entry.scan_parts || entry.hold_first.is_some()) {
+        return Err("`scan_parts` and `hold_first` are for rules that `scan`".to_owned());
+    }
+    let hold_first = match &entry.hold_first {
+        Some(text) => quantities::bytes(text)
+            .filter(|bytes| *bytes <= MAX_HELD_FIRST)
+            .ok_or_else(|| format!("`hold_first` is a size of up to {MAX_HELD_FIRST} bytes"))?,
+        None => 0,
+    };
     let matcher = matcher(entry, names)?;
     if entry.action == Action::Scan || matcher.needs_content() {
         readable(&matcher)?;
@@ -375,7 +389,9 @@ fn rule(entry: &RuleEntry, line: usize, names: &Known<'_>) -> Result<Rule, Strin
             .unwrap_or(entry.action == Action::Audit || entry.audit_text || entry.audit_file),
         texts: entry.audit_text,
         files: entry.audit_file,
-        failure: entry.failure,
+        failure: entry.failure.or(scans.then_some(Failure::Closed)),
+        scan_parts: entry.scan_parts,
+        hold_first,
         matcher,
     })
 }
@@ -437,6 +453,7 @@ fn matcher(entry: &RuleEntry, names: &Known<'_>) -> Result<Matcher, String> {
         file_names: wild(&entry.file_name)?,
         file_types: wild(&entry.file_type)?,
         file_size: entry.file_size.as_deref().map(Sizes::parse).transpose()?,
+        file_part: entry.file_part,
         keywords: texts(&entry.keyword)?
             .map(|texts| Keywords::parse(&texts))
             .transpose()?,

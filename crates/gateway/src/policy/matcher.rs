@@ -53,6 +53,7 @@ pub(super) struct Matcher {
     pub(super) file_names: Option<Names>,
     pub(super) file_types: Option<Names>,
     pub(super) file_size: Option<Sizes>,
+    pub(super) file_part: Option<bool>,
     pub(super) keywords: Option<Keywords>,
     pub(super) when: Option<Expression>,
 }
@@ -84,8 +85,10 @@ impl Matcher {
 
     /// Whether the conditions on content hold for this file or message.
     pub(super) fn takes(&self, flow: &FlowFacts<'_>, item: &Item<'_>) -> bool {
-        let about_files =
-            self.file_names.is_some() || self.file_types.is_some() || self.file_size.is_some();
+        let about_files = self.file_names.is_some()
+            || self.file_types.is_some()
+            || self.file_size.is_some()
+            || self.file_part.is_some();
         let (file, text) = match item {
             Item::File(file) => (*file, file.name.unwrap_or("")),
             Item::Message(_) if about_files => return false,
@@ -104,6 +107,7 @@ impl Matcher {
                 .file_size
                 .as_ref()
                 .is_none_or(|sizes| file.size.is_some_and(|size| sizes.contains(size)))
+            && self.file_part.is_none_or(|part| part == file.part)
             && self
                 .keywords
                 .as_ref()
@@ -176,6 +180,7 @@ impl Matcher {
         self.file_names.is_some()
             || self.file_types.is_some()
             || self.file_size.is_some()
+            || self.file_part.is_some()
             || self.keywords.is_some()
             || self.when.as_ref().is_some_and(Expression::needs_content)
     }
@@ -221,6 +226,9 @@ impl Matcher {
                 other.file_size.as_ref(),
                 Sizes::covers,
             )
+            && self
+                .file_part
+                .is_none_or(|part| other.file_part == Some(part))
             && wider(
                 self.keywords.as_ref(),
                 other.keywords.as_ref(),

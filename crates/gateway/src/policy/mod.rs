@@ -11,6 +11,7 @@ mod error;
 mod expression;
 mod facts;
 mod file;
+mod folded;
 mod matcher;
 mod quantities;
 mod reach;
@@ -229,6 +230,52 @@ impl Policy {
             audit: self.default == Action::Audit,
             keep: false,
         }
+    }
+
+    /// What happens where contents that this plan asks for cannot be read, and by which rule: the
+    /// first that may have asked and fails closed, or else the one that decided.
+    #[must_use]
+    pub fn failure_of_plan(&self, plan: &Plan) -> (Ruling, Failure) {
+        let asking = plan.content.iter().filter_map(|&place| {
+            let rule = self.rules.get(place)?;
+            Some(ruling(place, rule))
+        });
+        asking
+            .chain([plan.ruling])
+            .map(|ruling| (ruling, self.failure_of(&ruling)))
+            .find(|(_, failure)| *failure == Failure::Closed)
+            .unwrap_or((plan.ruling, self.failure_of(&plan.ruling)))
+    }
+
+    /// Some file of a flow with this plan may be scanned.
+    #[must_use]
+    pub fn scans(&self, plan: &Plan) -> bool {
+        let rules = plan
+            .content
+            .iter()
+            .filter_map(|&place| self.rules.get(place));
+        rules
+            .map(|rule| rule.action)
+            .chain([plan.ruling.action])
+            .any(|action| action == Action::Scan)
+    }
+
+    /// The rule that decided scans parts of files by themselves.
+    #[must_use]
+    pub fn scans_parts(&self, ruling: &Ruling) -> bool {
+        ruling
+            .rule
+            .and_then(|rule| self.rules.get(rule))
+            .is_some_and(|rule| rule.scan_parts)
+    }
+
+    /// Bytes of a file's beginning that wait together, by the rule that decided.
+    #[must_use]
+    pub fn holds_first(&self, ruling: &Ruling) -> u64 {
+        ruling
+            .rule
+            .and_then(|rule| self.rules.get(rule))
+            .map_or(0, |rule| rule.hold_first)
     }
 
     /// Whether texts of messages are written down by the rule that decided.

@@ -71,9 +71,13 @@ pub struct Rule {
     pub texts: bool,
     /// Files are kept themselves.
     pub files: bool,
-    /// What happens to its flows when scanning is not possible; the policy's own where it says
-    /// nothing.
+    /// What happens to its flows when scanning is not possible. Where it says nothing, what it
+    /// scans fails closed, and all else as the policy says.
     pub failure: Option<Failure>,
+    /// Parts of files are scanned by themselves. Otherwise they count as unreadable.
+    pub scan_parts: bool,
+    /// Bytes of a file's beginning that wait together until they were scanned.
+    pub hold_first: u64,
     pub(super) matcher: Matcher,
 }
 

@@ -36,6 +36,7 @@ pub(super) struct TrialFile {
     pub(super) name: Option<String>,
     pub(super) kind: Option<String>,
     pub(super) size: Option<u64>,
+    pub(super) part: bool,
 }
 
 /// What came out of a test.
@@ -109,6 +110,7 @@ impl Trial {
                 name: file.name.as_deref(),
                 kind: file.kind.as_deref(),
                 size: file.size,
+                part: file.part,
             })),
             (None, Some(text)) => Some(Item::Message(text)),
             (None, None) => None,

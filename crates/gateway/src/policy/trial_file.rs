@@ -37,6 +37,8 @@ struct FileEntry {
     #[serde(rename = "type")]
     kind: Option<String>,
     size: Option<String>,
+    #[serde(default)]
+    part: bool,
 }
 
 impl TrialEntry {
@@ -57,6 +59,7 @@ impl TrialEntry {
             Some(file) => Some(TrialFile {
                 name: file.name.clone(),
                 kind: file.kind.clone(),
+                part: file.part,
                 size: match &file.size {
                     Some(size) => Some(
                         bytes(size).ok_or_else(|| format!("`{size}` is no size such as 3 MiB"))?,

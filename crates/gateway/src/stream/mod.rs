@@ -41,8 +41,8 @@
 //! Checksums are verified before ([`Packet::checksum`]). The acknowledgements must be the
 //! receiver's: a sender that can forge its receiver's packets on the other side of the gateway can
 //! make it forget bytes early. Urgent data is followed in band, as RFC 6093 asks; a receiver that
-//! takes the urgent byte out of the stream reads one byte less, so the urgent flag should be
-//! cleared on the way. Decisions are about packets; a caller that changes a packet mends its
+//! takes the urgent byte out of the stream reads one byte less, so whoever reads contents gives up
+//! there. Decisions are about packets; a caller that changes a packet mends its
 //! checksum ([`replace_payload`](crate::packet::replace_payload)).
 //!
 //! ```

@@ -17,10 +17,10 @@ use super::reset::Broken;
 use super::way::{Fate, Transfer, Way, Window};
 use super::{FileEnd, FilePart, PASSED, Settled};
 use crate::flow::{Both, Direction};
-use crate::inspect::{Decoder, Expected, FileHead, Message, Seen};
+use crate::inspect::{Decoder, Expected, FileForm, FileHead, Message, Seen};
 use crate::limits::{MAX_EARLY, MIN_UNSEEN, SCARCE_CONTENT};
 use crate::packet::{Packet, Tcp};
-use crate::policy::{Action, Item, Ruling};
+use crate::policy::{Action, Failure, Item, Ruling};
 use crate::stream::{Decision, Output, Place, Segment};
 
 /// What is asked and told while packets are taken in.
@@ -31,6 +31,12 @@ pub(super) trait Counsel {
     fn note(&mut self, note: Note);
     /// A connection that was announced.
     fn expect(&mut self, expected: Expected);
+    /// What happens where something cannot be read, by the rule that decided on it.
+    fn failure(&self, ruling: &Ruling) -> Failure;
+    /// The rule that decided scans parts of files by themselves.
+    fn scans_parts(&self, ruling: &Ruling) -> bool;
+    /// Bytes of a file's beginning that wait together, by the rule that decided.
+    fn holds_first(&self, ruling: &Ruling) -> u64;
     /// What the next audited file is called.
     fn number(&mut self) -> u64;
     /// A part of an audited file.
@@ -44,6 +50,8 @@ pub(super) trait Counsel {
 pub(super) enum Note {
     /// A file was offered or asked for, and may not come.
     Refused(FileHead, Ruling),
+    /// A file comes in a form that cannot be scanned, and why; it is stopped, or goes on.
+    Unreadable(FileHead, Ruling, &'static str, Failure),
     /// A file is whole.
     File {
         head: FileHead,
@@ -106,6 +114,8 @@ pub(super) struct Content {
     /// Its packets go on in this class; all of them come here, because marks have no room for
     /// more.
     class: Option<usize>,
+    /// Requests must not ask for coded files: those are to be scanned.
+    uncoded: bool,
 }
 
 impl Content {
@@ -130,6 +140,7 @@ impl Content {
             watched: false,
             timed: false,
             class: None,
+            uncoded: false,
         }
     }
 
@@ -175,6 +186,24 @@ impl Content {
         None
     }
 
+    /// From now on requests ask for no coded files, which could not be scanned.
+    pub(super) fn forbid_codings(&mut self) {
+        self.uncoded = true;
+    }
+
+    /// A packet of the direction would begin the head of a message.
+    fn begins_head(&self, direction: Direction) -> bool {
+        match &self.reader {
+            Reader::Reading(decoder) => self.uncoded && decoder.begins_head(direction),
+            Reader::Waiting(..) => false,
+        }
+    }
+
+    /// The payload of a request that accepts no coding, of the same length, if it asks for one.
+    pub(super) fn without_codings(&self, payload: &[u8]) -> Option<Vec<u8>> {
+        self.uncoded.then(|| without_codings(payload)).flatten()
+    }
+
     /// What a segment says of the other direction's bytes.
     fn take_acknowledgement(&mut self, direction: Direction, tcp: &Tcp) -> Option<Stop> {
         if !tcp.ack {
@@ -203,6 +232,13 @@ impl Content {
         let (Some(segment), Some(tcp)) = (Segment::of(packet, token), packet.tcp) else {
             return Answer::default();
         };
+        if is_urgent(packet) {
+            return Answer {
+                stop: Some(Stop::Lost("urgent data, which some receivers leave out")),
+                ..Answer::default()
+            };
+        }
+        let at_head = self.begins_head(direction);
         if let Some(answer) = self.by_unseen(direction, &segment, tcp.acknowledged, counsel) {
             return answer;
         }
@@ -259,6 +295,9 @@ impl Content {
                 false => self.place_now(now, direction, (packet, token)),
             });
             answer.settled = answer.settled.or_else(|| self.watch());
+        }
+        if at_head && answer.rewritten.is_none() && answer.stop.is_none() {
+            answer.rewritten = self.without_codings(packet.payload);
         }
         self.way(direction).end_waits(now, &output);
         self.output = output;
@@ -416,6 +455,11 @@ impl Content {
             parts.extend(way.transfer.as_mut().and_then(cut_off));
         }
         parts
+    }
+
+    /// Bytes of the file under way in a direction that have gone on.
+    pub(super) fn delivered(&self, direction: Direction) -> Option<u64> {
+        self.ways.get(direction).delivered()
     }
 
     /// The first packet that waits in a direction, as what breaks the connection if it is dropped.
@@ -593,6 +637,25 @@ impl Course<'_> {
             self.stop = Some(Stop::Blocked(ruling));
             return;
         }
+        let ruling = match self.unreadable(&head, &ruling) {
+            Some(reason) => {
+                let failure = self.counsel.failure(&ruling);
+                self.counsel
+                    .note(Note::Unreadable(head.clone(), ruling, reason, failure));
+                if failure == Failure::Closed {
+                    self.stop = Some(Stop::Blocked(Ruling {
+                        action: Action::Block,
+                        ..ruling
+                    }));
+                    return;
+                }
+                Ruling {
+                    action: Action::Allow,
+                    ..ruling
+                }
+            }
+            None => ruling,
+        };
         let direction = self.direction;
         let way = self.ways.of(direction);
         // One that has no end was cut off by this one; what came of it is looked at all the same.
@@ -605,7 +668,19 @@ impl Course<'_> {
         } else {
             0
         };
-        way.transfer = Some(Transfer::new(head, ruling, number));
+        let hold_first = self.counsel.holds_first(&ruling);
+        way.transfer = Some(Transfer::new(head, ruling, (number, hold_first)));
+    }
+
+    /// Why a scanner would not see the file itself.
+    fn unreadable(&self, head: &FileHead, ruling: &Ruling) -> Option<&'static str> {
+        match head.form {
+            _ if ruling.action != Action::Scan => None,
+            FileForm::Whole => None,
+            FileForm::Part if self.counsel.scans_parts(ruling) => None,
+            FileForm::Part => Some("a part of a file comes by itself"),
+            FileForm::Encoded => Some("the file comes in a coding"),
+        }
     }
 
     fn data(&mut self, bytes: &[u8]) {
@@ -637,6 +712,37 @@ impl Course<'_> {
             });
         }
     }
+}
+
+/// A byte of it is urgent (RFC 9293 §3.8.5): receivers differ in whether it is part of the stream.
+fn is_urgent(packet: &Packet<'_>) -> bool {
+    const URGENT: u8 = 0x20;
+    let flags = packet.segment.get(13).copied().unwrap_or(0);
+    flags & URGENT != 0
+}
+
+/// A request's head with blanks in place of the codings that it accepts (RFC 9110 §12.5.3: an empty
+/// field accepts none). `None`: it names none, or is no head.
+fn without_codings(payload: &[u8]) -> Option<Vec<u8>> {
+    const FIELD: &[u8] = b"\naccept-encoding:";
+    let end = payload.windows(4).position(|window| window == b"\r\n\r\n");
+    let head = payload.get(..end.unwrap_or(payload.len()))?;
+    let at = head
+        .windows(FIELD.len())
+        .position(|window| window.eq_ignore_ascii_case(FIELD))?;
+    let from = at.checked_add(FIELD.len())?;
+    let value = head.get(from..)?;
+    let length = value
+        .iter()
+        .position(|&byte| byte == b'\r')
+        .unwrap_or(value.len());
+    let mut rewritten = payload.to_vec();
+    let value = rewritten.get_mut(from..from.checked_add(length)?)?;
+    if value.trim_ascii().is_empty() {
+        return None;
+    }
+    value.fill(b' ');
+    Some(rewritten)
 }
 
 /// Says of an audited file that it has no end.

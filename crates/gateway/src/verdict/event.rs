@@ -91,6 +91,9 @@ pub struct FileInfo {
     /// What a scanner found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
+    /// Bytes of it that had gone on to its receiver when something was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivered: Option<u64>,
 }
 
 /// A message that went by, or was refused.

@@ -60,6 +60,12 @@ impl Desk {
         event.fileinfo = Some(FileInfo {
             filename: job.name.clone(),
             found: Some(name.to_owned()),
+            delivered: flow
+                .attachment
+                .own
+                .content
+                .as_ref()
+                .and_then(|content| content.delivered(job.direction)),
             ..FileInfo::default()
         });
         self.note(event);

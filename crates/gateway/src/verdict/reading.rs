@@ -49,6 +49,21 @@ impl Counsel for Bench<'_> {
         self.expected.push(expected);
     }
 
+    fn failure(&self, ruling: &Ruling) -> Failure {
+        self.decided
+            .map_or(Failure::Open, |decided| decided.policy.failure_of(ruling))
+    }
+
+    fn scans_parts(&self, ruling: &Ruling) -> bool {
+        self.decided
+            .is_some_and(|decided| decided.policy.scans_parts(ruling))
+    }
+
+    fn holds_first(&self, ruling: &Ruling) -> u64 {
+        self.decided
+            .map_or(0, |decided| decided.policy.holds_first(ruling))
+    }
+
     fn number(&mut self) -> u64 {
         let number = self.next_file;
         self.next_file = number.saturating_add(1);
@@ -119,17 +134,29 @@ impl Desk {
         let Some(flow) = self.tracker.flow(seen.place) else {
             return Verdict::PASS;
         };
-        let class = match &flow.attachment.own.status {
-            Status::Decided(decided) => decided.plan.ruling.class,
-            _ => None,
+        let (class, uncoded) = match &flow.attachment.own.status {
+            Status::Decided(decided) => {
+                let uncoded = decided.policy.scans(&decided.plan);
+                (decided.plan.ruling.class, uncoded)
+            }
+            _ => (None, false),
         };
         let direction = flow.direction(seen.packet);
+        let enforcing = self.settings.mode == Mode::Enforce;
+        let mut rewritten = None;
         let outcome = self.with_content(now, seen.place, |content, bench| {
+            if uncoded && enforcing {
+                content.forbid_codings();
+                if direction == Direction::FromClient {
+                    rewritten = content.without_codings(seen.packet.payload);
+                }
+            }
             let stop = content.read_by(decoder, class, bench);
             let waits = stop.is_none()
                 && content.place_now(now, direction, (seen.packet, seen.token)) == Fate::Hold;
             (stop, waits)
         });
+        self.rewritten = self.rewritten.take().or(rewritten);
         let Some(outcome) = outcome else {
             // Followed by nobody: it was picked up midway, or given up before anybody knew what it
             // is.
@@ -287,14 +314,22 @@ impl Desk {
             return;
         };
         let ruling = match &note {
-            Note::Refused(_, ruling) | Note::File { ruling, .. } | Note::Message(_, ruling) => {
-                *ruling
-            }
+            Note::Refused(_, ruling)
+            | Note::Unreadable(_, ruling, ..)
+            | Note::File { ruling, .. }
+            | Note::Message(_, ruling) => *ruling,
         };
         let texts = decided.policy.keeps_texts(&ruling);
         let mut event = self.event_of((now, EventKind::FileInfo), flow, decided, &ruling);
         match note {
             Note::Refused(head, _) => event.fileinfo = Some(info(head, None)),
+            Note::Unreadable(head, _, reason, failure) => {
+                event.alert.evidence = format!("its contents cannot be read: {reason}");
+                if failure == Failure::Closed && self.settings.mode == Mode::Enforce {
+                    event.alert.action = "blocked";
+                }
+                event.fileinfo = Some(info(head, None));
+            }
             Note::File {
                 head,
                 bytes,
@@ -362,8 +397,7 @@ impl Desk {
             self.stop_following(place, Verdict::PASS);
             return Failure::Open;
         }
-        let ruling = decided.plan.ruling;
-        let failure = decided.policy.failure_of(&ruling);
+        let (ruling, failure) = decided.policy.failure_of_plan(&decided.plan);
         let mut event = self.event_of((now, EventKind::Alert), flow, decided, &ruling);
         event.alert.evidence = format!("its contents cannot be read: {reason}");
         if failure == Failure::Closed && self.settings.mode == Mode::Enforce {

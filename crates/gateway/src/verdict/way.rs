@@ -8,7 +8,7 @@ use super::content::Counsel;
 use super::reset::Broken;
 use super::{FileEnd, FilePart};
 use crate::flow::Direction;
-use crate::inspect::FileHead;
+use crate::inspect::{FileForm, FileHead};
 use crate::limits::{FILE_PIECE, MAX_FILE_PIECE, SCAN_OVERLAP, SCAN_PAUSE};
 use crate::packet::Packet;
 use crate::policy::{Action, File, Ruling};
@@ -46,6 +46,8 @@ pub(super) enum Fate {
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) token: u64,
+    /// Bytes that it carries.
+    pub(super) length: u64,
     /// The window that has to be clean; `None`: it may be a file's last, and what comes next
     /// decides.
     pub(super) needs: Option<u32>,
@@ -67,6 +69,8 @@ pub(super) struct Transfer {
     /// The place of the window's first byte in the file.
     at: u64,
     begun: bool,
+    /// So many bytes of its beginning wait together; 0: no more.
+    hold_first: u64,
 }
 
 /// One direction.
@@ -102,6 +106,7 @@ impl Way {
         if waits {
             self.ahead.push(Held {
                 token,
+                length: length(packet),
                 needs: None,
                 broken: Broken::by(packet),
             });
@@ -138,11 +143,19 @@ impl Way {
             .collect()
     }
 
-    /// A file is under way that is scanned, and nobody says how long it is.
+    /// A file is under way that is scanned, and nobody says how long it is; or its beginning waits.
     fn is_endless(&self) -> bool {
-        self.transfer
-            .as_ref()
-            .is_some_and(|file| file.is_scanned() && file.head.size.is_none())
+        self.transfer.as_ref().is_some_and(|file| {
+            file.is_scanned() && (file.head.size.is_none() || file.waits_first())
+        })
+    }
+
+    /// Bytes of the file under way that have gone on.
+    pub(super) fn delivered(&self) -> Option<u64> {
+        let file = self.transfer.as_ref()?;
+        let waiting = self.held.iter().chain(&self.ahead);
+        let waiting = waiting.fold(0_u64, |sum, held| sum.saturating_add(held.length));
+        Some(file.bytes.saturating_sub(waiting))
     }
 
     /// Takes in the next bytes of a file, and has each window scanned that they complete.
@@ -165,6 +178,11 @@ impl Way {
         if !file.is_scanned() {
             return;
         }
+        let waited = file.hold_first > 0;
+        if file.bytes >= file.hold_first {
+            file.hold_first = 0;
+        }
+        let begun = waited && file.hold_first == 0;
         let mut rest = bytes;
         while !rest.is_empty() {
             let fresh = file.window.len().saturating_sub(file.repeated);
@@ -181,6 +199,10 @@ impl Way {
                 let number = self.issued;
                 counsel.scan(file.cut(direction, number, false));
             }
+        }
+        if begun {
+            // What waited together is looked at together, however large a window is.
+            self.scan_rest(direction, false, counsel);
         }
     }
 
@@ -207,6 +229,7 @@ impl Way {
         }
         self.held.push_back(Held {
             token,
+            length: length(packet),
             needs,
             broken: Broken::by(packet),
         });
@@ -217,6 +240,9 @@ impl Way {
     /// the file, and it was the last of its data. Either way it waits for the windows that were
     /// begun.
     pub(super) fn decide_tail(&mut self) {
+        if self.transfer.as_ref().is_some_and(Transfer::waits_first) {
+            return;
+        }
         let issued = self.issued;
         for held in self.held.iter_mut().filter(|held| held.needs.is_none()) {
             held.needs = Some(issued);
@@ -243,7 +269,8 @@ impl Way {
 }
 
 impl Transfer {
-    pub(super) fn new(head: FileHead, ruling: Ruling, number: u64) -> Self {
+    /// `hold_first`: so many bytes of its beginning wait together.
+    pub(super) fn new(head: FileHead, ruling: Ruling, (number, hold_first): (u64, u64)) -> Self {
         Self {
             head,
             ruling,
@@ -254,6 +281,7 @@ impl Transfer {
             repeated: 0,
             at: 0,
             begun: false,
+            hold_first,
         }
     }
 
@@ -292,6 +320,11 @@ impl Transfer {
         self.ruling.action == Action::Allow && !self.ruling.audit
     }
 
+    /// Its beginning is under way, which waits together.
+    fn waits_first(&self) -> bool {
+        self.hold_first > 0
+    }
+
     fn is_scanned(&self) -> bool {
         self.ruling.action == Action::Scan
     }
@@ -326,6 +359,10 @@ impl Transfer {
     }
 }
 
+fn length(packet: &Packet<'_>) -> u64 {
+    u64::try_from(packet.payload.len()).unwrap_or(u64::MAX)
+}
+
 impl FileHead {
     /// What the policy is asked about.
     pub(super) fn facts(&self) -> File<'_> {
@@ -337,6 +374,7 @@ impl FileHead {
             name,
             kind: self.kind.as_deref().or(extension),
             size: self.size,
+            part: self.form == FileForm::Part,
         }
     }
 }

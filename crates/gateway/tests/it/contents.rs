@@ -747,7 +747,12 @@ fn a_range_in_chunks_waits_with_its_last_data() {
     body[650..650 + VIRUS.len()].copy_from_slice(VIRUS);
     stream.server(&[b"2bc\r\n".as_slice(), &body].concat());
     stream.server(b"\r\n0\r\n\r\n");
-    let run = run(&mut gateway(SCAN, Mode::Enforce), &packets, 0, true);
+    let run = run(
+        &mut gateway(&format!("{SCAN}scan_parts = true\n"), Mode::Enforce),
+        &packets,
+        0,
+        true,
+    );
     let whole = run.arrived.windows(VIRUS.len()).any(|part| part == VIRUS);
     assert!(!whole && run.resets >= 2, "{:?}", run.events);
 }

@@ -77,6 +77,7 @@ fn connections_that_say_nothing_known_and_stay_hide_no_others() {
         let (one, two) = said.as_bytes().split_at(3);
         stream.client(one);
         stream.client(two);
+        stream.server(b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n");
         for _ in 0..MAX_UNDECIDED_PACKETS {
             stream.server(&[2; 50]);
         }

@@ -8,7 +8,7 @@ mod xmpp;
 
 use proptest::prelude::*;
 use ringway_gateway::flow::Direction;
-use ringway_gateway::inspect::{Decoder, Expected, FileHead, Message, Seen, decoder};
+use ringway_gateway::inspect::{Decoder, Expected, FileForm, FileHead, Message, Seen, decoder};
 
 /// Bytes of one direction, or its end.
 #[derive(Clone, Debug)]
@@ -61,7 +61,24 @@ fn begin(name: Option<&str>, kind: Option<&str>, size: Option<u64>, sender: Dire
         kind: kind.map(str::to_owned),
         size,
         sender: Some(sender),
+        ..FileHead::default()
     })
+}
+
+/// The same of which only a part comes.
+fn begin_part(
+    name: Option<&str>,
+    kind: Option<&str>,
+    size: Option<u64>,
+    sender: Direction,
+) -> Told {
+    match begin(name, kind, size, sender) {
+        Told::Begin(head) => Told::Begin(FileHead {
+            form: FileForm::Part,
+            ..head
+        }),
+        other => other,
+    }
 }
 
 fn data(text: &str) -> Told {

@@ -27,6 +27,7 @@ mod spared;
 mod spoilt;
 mod triage;
 mod tunnels;
+mod unread;
 mod verdicts;
 mod why;
 mod wrong;

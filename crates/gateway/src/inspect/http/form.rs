@@ -144,6 +144,7 @@ impl Form {
                 kind,
                 size: None,
                 sender: Some(self.sender),
+                form: fields.form(false),
             }));
         }
         // RFC 2046 §5.1.1: a part without content may have its boundary right behind the head.

@@ -3,6 +3,7 @@
 
 use super::body::Body;
 use super::line::with_whole_target;
+use crate::inspect::FileForm;
 use crate::inspect::held::Reason;
 use crate::inspect::names::{in_disposition, media_type, parameter, text};
 use crate::limits::MAX_HEAD_LINES;
@@ -133,6 +134,29 @@ impl Fields {
     /// The file name that the message gives.
     pub(super) fn file_name(&self) -> Option<String> {
         self.all("content-disposition").find_map(in_disposition)
+    }
+
+    /// What comes of the file in the body. `part`: the message says by itself that it is a part.
+    pub(super) fn form(&self, part: bool) -> FileForm {
+        let codings = self
+            .all("content-encoding")
+            .flat_map(|line| line.split(','));
+        let encoded = codings
+            .map(str::trim)
+            .any(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"));
+        // Parts of a form may have a coding of their own (RFC 2045 §6.1).
+        let mut transfer = self.all("content-transfer-encoding");
+        let plain = |value: &str| {
+            ["7bit", "8bit", "binary"]
+                .iter()
+                .any(|name| value.eq_ignore_ascii_case(name))
+        };
+        let encoded = encoded || transfer.any(|value| !plain(value));
+        match encoded {
+            true => FileForm::Encoded,
+            false if part || self.get("content-range").is_some() => FileForm::Part,
+            false => FileForm::Whole,
+        }
     }
 
     pub(super) fn kind(&self) -> Option<String> {

@@ -159,6 +159,7 @@ impl Exchange {
                 _ => None,
             },
             sender: Some(self.asker),
+            form: fields.form(false),
         }));
         Ok(Sink::File)
     }
@@ -174,6 +175,10 @@ impl Exchange {
             // Without its request nobody knows whether an answer has a body.
             if !input.is_empty() && self.asked.is_empty() {
                 return Err("an answer without its request");
+            }
+            // An answer of HTTP/0.9 has no head: what would be read as one is the file.
+            if !begins_answer(&self.answers.held.beginning(input, 5)) {
+                return Err("an answer without a head");
             }
             let Some(mut head) = self.answers.held.head(input, MAX_HTTP_HEAD)? else {
                 return Ok(());
@@ -214,6 +219,7 @@ impl Exchange {
             kind: answer.fields.kind(),
             size: answer.size(&body),
             sender: Some(opposite(self.asker)),
+            form: answer.fields.form(answer.status == 206),
         }));
         self.answers.body = Some((body, Sink::File));
         Ok(())
@@ -276,6 +282,13 @@ impl Reading for Exchange {
         Ok(())
     }
 
+    fn begins_head(&self, direction: Direction) -> bool {
+        direction == self.asker
+            && self.dialect == Dialect::Web
+            && self.requests.body.is_none()
+            && self.requests.held.is_empty()
+    }
+
     fn certain_data(&self, direction: Direction) -> u64 {
         let nothing_asked =
             self.asked.is_empty() && self.requests.body.is_none() && self.requests.held.len() == 0;
@@ -313,6 +326,16 @@ impl Reading for Exchange {
             .into_iter()
             .fold(sides, usize::saturating_add)
     }
+}
+
+/// Whether bytes may begin a status line, as far as they go: early programs of Gnutella leave out
+/// the version.
+fn begins_answer(bytes: &[u8]) -> bool {
+    let starts = |line: &[u8]| {
+        let length = line.len().min(bytes.len());
+        bytes.get(..length) == line.get(..length)
+    };
+    starts(b"HTTP/") || starts(b"HTTP ")
 }
 
 impl Dialect {

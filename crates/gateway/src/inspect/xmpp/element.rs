@@ -59,8 +59,14 @@ pub(super) struct Element {
     pub(super) space: Space,
     attributes: Vec<(String, String)>,
     pub(super) text: String,
+    /// Its text and that of all within it, in the order of reading; of elements whose text people
+    /// read ([`READ`]).
+    pub(super) words: String,
     pub(super) children: Vec<Element>,
 }
+
+/// Elements whose text people read, marked up or not: XHTML-IM (XEP-0071) has it in `html`.
+const READ: [&str; 4] = ["body", "subject", "html", "status"];
 
 impl Element {
     pub(super) fn parse(stanza: &[u8]) -> Result<Self, Reason> {
@@ -100,11 +106,17 @@ impl Element {
             if elements > MAX_XML_ELEMENTS {
                 return Err("a stanza of too many elements");
             }
-            let Some(closed) = closed else {
+            let Some(mut closed) = closed else {
                 continue;
             };
             match open.last_mut() {
-                Some(parent) => parent.children.push(closed),
+                Some(parent) => {
+                    parent.words.push_str(&closed.words);
+                    if !READ.contains(&closed.name.as_str()) {
+                        closed.words = String::new();
+                    }
+                    parent.children.push(closed);
+                }
                 None => return Ok(closed),
             }
         }
@@ -153,6 +165,8 @@ impl Element {
 }
 
 fn add_text(open: &mut [Element], text: &str) -> Result<(), Reason> {
-    open.last_mut().ok_or(MALFORMED)?.text.push_str(text);
+    let element = open.last_mut().ok_or(MALFORMED)?;
+    element.text.push_str(text);
+    element.words.push_str(text);
     Ok(())
 }

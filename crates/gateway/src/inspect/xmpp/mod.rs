@@ -101,7 +101,7 @@ impl Xmpp {
             name: file.attribute("name").and_then(file_name),
             kind: offer.attribute("mime-type").and_then(media_type),
             size: file.attribute("size").and_then(|size| size.parse().ok()),
-            sender: None,
+            ..FileHead::default()
         };
         self.offers.remember(offer.attribute("id"), &head);
         tell(Seen::Offer(head));
@@ -175,12 +175,17 @@ impl Xmpp {
     }
 }
 
-/// Bodies of a message, and of those that it forwards.
+/// What people read of a message, of those that it forwards, and of a presence.
 fn tell_messages(element: &Element, account: Option<&str>, tell: Tell<'_>) {
     for child in &element.children {
-        if element.name == "message" && child.name == "body" && !child.text.is_empty() {
+        let is_read = match element.name.as_str() {
+            "message" => matches!(child.name.as_str(), "body" | "subject" | "html"),
+            "presence" => child.name == "status",
+            _ => false,
+        };
+        if is_read && !child.words.is_empty() {
             tell(Seen::Message(Message {
-                text: child.text.clone(),
+                text: child.words.clone(),
                 from: element.attribute("from").or(account).map(str::to_owned),
                 to: element.attribute("to").map(str::to_owned),
             }));
@@ -196,7 +201,7 @@ fn described_file(file: &Element) -> FileHead {
         name: property("name").and_then(file_name),
         kind: property("media-type").and_then(media_type),
         size: property("size").and_then(|size| size.parse().ok()),
-        sender: None,
+        ..FileHead::default()
     }
 }
 
@@ -206,7 +211,7 @@ fn tell_upload(request: &Element, tell: Tell<'_>) {
         name: request.attribute("filename").and_then(file_name),
         kind: request.attribute("content-type").and_then(media_type),
         size: request.attribute("size").and_then(|size| size.parse().ok()),
-        sender: None,
+        ..FileHead::default()
     }));
 }
 

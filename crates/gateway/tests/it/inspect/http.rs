@@ -1,8 +1,9 @@
 //! Files in HTTP.
 
 use ringway_gateway::flow::Direction::{FromClient, FromServer};
+use ringway_gateway::inspect::FileForm;
 
-use super::{Step, Told, begin, client, data, offer, run, server};
+use super::{Step, Told, begin, begin_part, client, data, offer, run, server};
 
 fn http(steps: &[Step]) -> Vec<Told> {
     run("http", steps)
@@ -171,8 +172,50 @@ fn a_range_tells_the_size_of_the_whole() {
             "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 2-4/90\r\nContent-Length: 3\r\n\r\nabc",
         ),
     ]);
-    assert_eq!(told[1], begin(Some("d.bin"), None, Some(90), FromServer));
+    let part = begin_part(Some("d.bin"), None, Some(90), FromServer);
+    assert_eq!(told[1], part);
     assert_eq!(told[2..], [data("abc"), Told::End]);
+}
+
+/// What a scanner would not see as it is.
+#[test]
+fn files_in_a_coding_are_told_as_such() {
+    for (line, form) in [
+        ("Content-Encoding: gzip", FileForm::Encoded),
+        ("Content-Encoding: identity, br", FileForm::Encoded),
+        ("Content-Encoding: identity", FileForm::Whole),
+        ("Content-Encoding:", FileForm::Whole),
+        ("Content-Range: bytes 0-2/9", FileForm::Part),
+        ("Content-Transfer-Encoding: base64", FileForm::Encoded),
+        ("Content-Transfer-Encoding: binary", FileForm::Whole),
+    ] {
+        let answer = format!("HTTP/1.1 200 OK\r\n{line}\r\nContent-Length: 3\r\n\r\nabc");
+        let told = http(&[client("GET /a HTTP/1.1\r\n\r\n"), server(&answer)]);
+        let Told::Begin(head) = &told[1] else {
+            panic!("{told:?}");
+        };
+        assert_eq!(head.form, form, "{line}");
+    }
+}
+
+#[test]
+fn a_name_in_several_parameters_is_one() {
+    for (value, name) in [
+        ("filename*0=\"ev\"; filename*1=\"il.exe\"", "evil.exe"),
+        ("filename*0*=UTF-8''%65vil%2E; filename*1=exe", "evil.exe"),
+        ("filename*1=\"il.exe\"; filename*0=\"ev\"", "evil.exe"),
+        ("filename*=UTF-8''%C3%A9vil.exe", "\u{e9}vil.exe"),
+    ] {
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nContent-Disposition: attachment; {value}\r\nContent-Length: 3\r\n\r\nabc"
+        );
+        let told = http(&[client("GET /a HTTP/1.1\r\n\r\n"), server(&answer)]);
+        assert_eq!(
+            told[1],
+            begin(Some(name), None, Some(3), FromServer),
+            "{value}"
+        );
+    }
 }
 
 #[test]
@@ -561,8 +604,9 @@ fn malformed_answers_are_lost() {
             "HTTP/1.1 101 No\r\n\r\n",
             "a change of protocol that nobody asked for",
         ),
-        ("\r\nHTTP/1.1 200 OK\r\n\r\n", "a malformed answer"),
-        ("ICY 200 OK\r\n\r\n", "another version of HTTP"),
+        ("\r\nHTTP/1.1 200 OK\r\n\r\n", "an answer without a head"),
+        ("ICY 200 OK\r\n\r\n", "an answer without a head"),
+        ("MZ\u{90} the file itself", "an answer without a head"),
     ];
     for (answer, reason) in cases {
         let told = http(&[client("GET /a HTTP/1.1\r\n\r\n"), server(answer)]);

@@ -64,6 +64,25 @@ fn messages_are_told_with_their_people() {
 }
 
 #[test]
+fn commands_that_carry_text_are_messages() {
+    for (line, to) in [
+        ("TOPIC #x :the secret", Some("#x")),
+        ("PART #x :the secret", Some("#x")),
+        ("KICK #x bob :the secret", Some("#x")),
+        ("QUIT :the secret", None),
+        ("AWAY :the secret", None),
+    ] {
+        let told = run("irc", &[client(format!("NICK ann\r\n{line}\r\n"))]);
+        assert_eq!(told, [message("the secret", Some("ann"), to)], "{line}");
+    }
+    for line in [":s 332 ann #x :the secret", ":bob!b@h TOPIC #x :the secret"] {
+        let told = run("irc", &[server(format!("{line}\r\n"))]);
+        assert_eq!(told.len(), 1, "{line}");
+    }
+    assert!(run("irc", &[client("QUIT\r\nPART #x\r\n")]).is_empty());
+}
+
+#[test]
 fn colours_do_not_hide_words() {
     let said = "s\x02e\x0fc\x0304,12r\x033e\x03t \x04ff0000n\x1do 3,5\x03,x";
     let told = run("irc", &[client(format!("PRIVMSG #a :{said}\r\n"))]);

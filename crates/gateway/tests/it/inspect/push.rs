@@ -3,7 +3,7 @@
 use ringway_gateway::flow::Direction::{FromClient, FromServer};
 use ringway_gateway::inspect::FileHead;
 
-use super::{Step, Told, begin, client, data, offer, run, server};
+use super::{Step, Told, begin, begin_part, client, data, offer, run, server};
 
 const GUID: &str = "0123456789ABCDEF0123456789ABCDEF";
 
@@ -62,7 +62,7 @@ fn gnutella_asks_by_index_and_by_hash() {
             ),
             data("ab"),
             Told::End,
-            begin(Some("b.ogg"), None, Some(50), FromServer),
+            begin_part(Some("b.ogg"), None, Some(50), FromServer),
             data("cd"),
             Told::End,
         ]
@@ -149,7 +149,7 @@ fn fasttrack_names_stand_in_tags() {
                 sender: Some(FromClient),
                 ..FileHead::default()
             }),
-            begin(Some("t.mp3"), None, Some(9), FromClient),
+            begin_part(Some("t.mp3"), None, Some(9), FromClient),
             data("ab"),
             Told::End,
         ]

@@ -50,6 +50,16 @@ pub(super) fn seeds() -> Vec<(&'static str, Vec<Step>)> {
     ]
 }
 
+#[test]
+fn subjects_rich_text_and_statuses_are_messages() {
+    let stanza = "<message to='b@x'><subject>the secret</subject><html \
+        xmlns='http://jabber.org/protocol/xhtml-im'><body xmlns='http://www.w3.org/1999/xhtml'>\
+        <p><b>the</b> se<i>cr</i>et</p></body></html></message>\
+        <presence to='b@x'><show>away</show><status>the secret</status></presence>";
+    let told = xmpp(&[client(OPEN), client(stanza)]);
+    assert_eq!(told, vec![message("the secret", None, Some("b@x")); 3]);
+}
+
 fn xmpp(steps: &[Step]) -> Vec<Told> {
     run("xmpp", steps)
 }
