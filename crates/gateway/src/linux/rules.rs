@@ -97,6 +97,8 @@ pub struct Rules {
     pub refuses: bool,
     /// It says what need not be asked about.
     pub triage: bool,
+    /// What is neither TCP nor UDP is dropped, unless it is an error that belongs to a flow.
+    pub drops_other: bool,
 }
 
 /// The programs of the in-kernel path.
@@ -364,7 +366,18 @@ impl Rules {
             .map(|program| format!("-A {UNDECIDED} -m conntrack --ctstate NEW {program} -j DROP"));
         let (fresh, _) = self.numbers();
         let queues = ["tcp", "udp"].map(|what| self.queue(UNDECIDED, what, &fresh));
-        refuse.into_iter().chain(queues).collect()
+        // Errors (ICMP) tell of a flow that was allowed: without them no path's MTU is found.
+        let other = self.drops_other.then(|| {
+            [
+                format!("-A {UNDECIDED} -m conntrack --ctstate RELATED -j RETURN"),
+                format!("-A {UNDECIDED} -j DROP"),
+            ]
+        });
+        refuse
+            .into_iter()
+            .chain(queues)
+            .chain(other.into_iter().flatten())
+            .collect()
     }
 
     /// The rule that puts packets of this kind into one of these queues.
@@ -455,7 +468,22 @@ mod tests {
             programs: None,
             refuses: false,
             triage: false,
+            drops_other: false,
         }
+    }
+
+    #[test]
+    fn what_is_neither_tcp_nor_udp_is_dropped_behind_them_where_the_policy_says_so() {
+        let text = Rules {
+            drops_other: true,
+            ..rules()
+        }
+        .text(&[], None);
+        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        let drop = place("-A RINGWAY-ASK -j DROP\n");
+        assert!(place("-A RINGWAY-ASK -p udp -j NFQUEUE") < drop);
+        assert!(place("-A RINGWAY-ASK -m conntrack --ctstate RELATED -j RETURN\n") < drop);
+        assert!(!rules().text(&[], None).contains("-A RINGWAY-ASK -j DROP"));
     }
 
     #[test]

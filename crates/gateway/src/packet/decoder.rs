@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{
     Checksum, Counters, DefragmentBounds, Defragmenter, Fragment, FragmentStep, Layer, LinkType,
-    Packet, Skip, decode, decode_layer, tunnel,
+    Packet, Skip, decode, decode_layer, decode_outer, tunnel,
 };
 use crate::limits::MAX_ENCAPSULATION;
 
@@ -33,7 +33,7 @@ impl Decoder {
         self.verify_checksums = true;
     }
 
-    /// Reads what tunnels over UDP carry from now on.
+    /// Reads what tunnels carry from now on.
     pub(crate) fn enter_tunnels(&mut self) {
         self.enter_tunnels = true;
     }
@@ -47,16 +47,21 @@ impl Decoder {
     }
 
     /// Takes in one packet and hands on what it completes: most often itself, seldom nothing or
-    /// several.
+    /// several. Answers why it takes part in no flow, if that is so.
     pub(crate) fn handle_packet(
         &mut self,
         now: Duration,
         link: LinkType,
         bytes: &[u8],
         take: &mut dyn FnMut(&Packet<'_>),
-    ) {
+    ) -> Option<Skip> {
         self.counters.packets = self.counters.packets.saturating_add(1);
-        match decode_layer(link, bytes) {
+        let layer = match self.enter_tunnels {
+            true => decode_layer(link, bytes),
+            false => decode_outer(link, bytes),
+        };
+        let skipped = layer.as_ref().err().copied();
+        match layer {
             Ok(Layer::Packet(packet)) => self.hand_on((now, 0), &packet, take),
             Ok(Layer::Fragment(fragment)) => self.handle_fragment(now, &fragment),
             Err(reason) => self.counters.skip(reason),
@@ -65,6 +70,7 @@ impl Decoder {
             self.defragmenter.handle_timeout(now);
             self.handle_datagrams(now, take);
         }
+        skipped
     }
 
     /// Whether the receiver will discard this packet for a wrong checksum; it counts as passed over

@@ -34,9 +34,9 @@ pub struct Fragment<'a> {
     pub payload: &'a [u8],
 }
 
-/// Decodes an IP packet, going into tunnels. Fragments are answered as such only if `fragments` is
-/// set.
-pub(super) fn decode(bytes: &[u8], fragments: bool) -> Result<Layer<'_>, Skip> {
+/// Decodes an IP packet. Fragments are answered as such only if `fragments` is set, and tunnels are
+/// entered only if `tunnels` is.
+pub(super) fn decode(bytes: &[u8], fragments: bool, tunnels: bool) -> Result<Layer<'_>, Skip> {
     let mut bytes = bytes;
     for _ in 0..MAX_ENCAPSULATION {
         let (ip, _) = LaxIpSlice::from_slice(bytes).map_err(|error| match error {
@@ -54,8 +54,8 @@ pub(super) fn decode(bytes: &[u8], fragments: bool) -> Result<Layer<'_>, Skip> {
         let inner = ip.payload();
         match inner.ip_number {
             ip_number::TCP | ip_number::UDP => return transport(&ip, bytes).map(Layer::Packet),
-            ip_number::IPV4 | ip_number::IPV6 => bytes = inner.payload,
-            ip_number::GRE => bytes = gre(inner.payload)?,
+            ip_number::IPV4 | ip_number::IPV6 if tunnels => bytes = inner.payload,
+            ip_number::GRE if tunnels => bytes = gre(inner.payload)?,
             _ => return Err(Skip::OtherProtocol),
         }
     }
@@ -313,7 +313,7 @@ mod tests {
                     rest[..2].copy_from_slice(&[second, claimed]);
                     rest[8..10].copy_from_slice(&[17, 200]);
                     for end in 0..rest.len() {
-                        let _any = decode(&ipv6(first, &rest[..end]), true);
+                        let _any = decode(&ipv6(first, &rest[..end]), true, true);
                     }
                 }
             }
@@ -325,8 +325,11 @@ mod tests {
         let options = [44, 0, 1, 4, 0, 0, 0, 0];
         let fragment = [17, 0, 0x01, 0x00, 0, 0, 0, 1];
         let packet = ipv6(60, &[&options[..], &fragment, &[0; 16]].concat());
-        assert!(matches!(decode(&packet, false), Err(Skip::LaterFragment)));
-        let Ok(Layer::Fragment(fragment)) = decode(&packet, true) else {
+        assert!(matches!(
+            decode(&packet, false, true),
+            Err(Skip::LaterFragment)
+        ));
+        let Ok(Layer::Fragment(fragment)) = decode(&packet, true, true) else {
             panic!("a fragment");
         };
         assert_eq!(

@@ -113,7 +113,15 @@ pub enum Layer<'a> {
 /// # Errors
 /// The reason why the packet takes part in no flow.
 pub fn decode_layer(link: LinkType, bytes: &[u8]) -> Result<Layer<'_>, Skip> {
-    ip::decode(link.network_layer(bytes)?, true)
+    ip::decode(link.network_layer(bytes)?, true, true)
+}
+
+/// The same without entering tunnels, as a border has it: there a tunnel is one flow, or none.
+///
+/// # Errors
+/// The reason why the packet takes part in no flow.
+pub(crate) fn decode_outer(link: LinkType, bytes: &[u8]) -> Result<Layer<'_>, Skip> {
+    ip::decode(link.network_layer(bytes)?, true, false)
 }
 
 /// Decodes a captured packet down to its TCP segment or UDP datagram. A first fragment is a
@@ -122,7 +130,7 @@ pub fn decode_layer(link: LinkType, bytes: &[u8]) -> Result<Layer<'_>, Skip> {
 /// # Errors
 /// The reason why the packet takes part in no flow.
 pub fn decode(link: LinkType, bytes: &[u8]) -> Result<Packet<'_>, Skip> {
-    match ip::decode(link.network_layer(bytes)?, false)? {
+    match ip::decode(link.network_layer(bytes)?, false, true)? {
         Layer::Packet(packet) => Ok(packet),
         Layer::Fragment(_) => Err(Skip::LaterFragment),
     }

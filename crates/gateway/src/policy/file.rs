@@ -42,6 +42,7 @@ struct PolicyFile {
 #[serde(deny_unknown_fields)]
 struct GatewayEntry {
     default: Option<Spanned<Action>>,
+    other: Option<Spanned<Action>>,
     #[serde(default)]
     failure: Failure,
     inside: Option<Spanned<OneOrMany>>,
@@ -190,6 +191,7 @@ impl Reading<'_> {
         };
         let rules = self.rules(&file.rule, &names);
         let default = self.default(file.gateway.default.as_ref());
+        let other = self.other(file.gateway.other.as_ref(), default);
         let names_of_rules: BTreeSet<&str> = file
             .rule
             .iter()
@@ -208,6 +210,7 @@ impl Reading<'_> {
                     .map(|ports| apart(ports.ranges()))
                     .unwrap_or_default(),
                 default,
+                other,
                 failure: file.gateway.failure,
                 trials,
             })
@@ -270,6 +273,22 @@ impl Reading<'_> {
         if !matches!(action, Action::Allow | Action::Block | Action::Audit) {
             let reason = format!(
                 "the default cannot be `{}`: it is allow, block or audit",
+                action.name()
+            );
+            self.fault(self.line(entry), reason);
+        }
+        action
+    }
+
+    /// What is neither TCP nor UDP follows the default, where nothing is said.
+    fn other(&mut self, entry: Option<&Spanned<Action>>, default: Action) -> Action {
+        let Some(entry) = entry else {
+            return default;
+        };
+        let action = *entry.get_ref();
+        if !matches!(action, Action::Allow | Action::Block) {
+            let reason = format!(
+                "other packets cannot be `{}`: it is allow or block",
                 action.name()
             );
             self.fault(self.line(entry), reason);

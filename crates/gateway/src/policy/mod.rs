@@ -49,6 +49,7 @@ pub struct Policy {
     inside: Networks,
     terminated: Vec<RangeInclusive<u16>>,
     default: Action,
+    other: Action,
     failure: Failure,
     trials: Vec<Trial>,
 }
@@ -165,6 +166,13 @@ impl Policy {
     #[must_use]
     pub fn terminated(&self) -> &[RangeInclusive<u16>] {
         &self.terminated
+    }
+
+    /// Packets that are neither TCP nor UDP are dropped: no rule is about them. Errors that belong
+    /// to a flow (ICMP) are not.
+    #[must_use]
+    pub fn blocks_other(&self) -> bool {
+        self.other == Action::Block
     }
 
     /// What happens when the gateway cannot do its work.

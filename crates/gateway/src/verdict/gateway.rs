@@ -14,7 +14,7 @@ use super::{
 };
 use crate::classify::{Classifier, Surroundings};
 use crate::flow::TableBounds;
-use crate::packet::{Counters, Decoder, LinkType};
+use crate::packet::{Counters, Decoder, LinkType, Packet, Skip};
 use crate::policy::Policy;
 
 /// Decides flows by a policy, and tells each packet's fate.
@@ -52,7 +52,8 @@ impl Gateway {
     /// Takes in one packet; `now` is the time since the Unix epoch. Time that runs backwards counts
     /// as standing still.
     ///
-    /// What takes part in no flow goes on, fragments too: the one that makes a datagram whole gets
+    /// What takes part in no flow goes on, unless the policy blocks all that is neither TCP nor UDP.
+    /// Fragments go on too: the one that makes a datagram whole gets
     /// the verdict on it. (On the live path the kernel has joined them before.)
     pub fn handle_packet(&mut self, now: Duration, link: LinkType, bytes: &[u8]) -> Verdict {
         self.handle_queued(now, 0, link, bytes)
@@ -70,9 +71,13 @@ impl Gateway {
         let (desk, mut verdict) = (&mut self.desk, Verdict::PASS);
         // What is kept to say why is kept from the IP header on.
         let whole = if link == LinkType::RawIp { bytes } else { &[] };
-        self.decoder.handle_packet(now, link, bytes, &mut |packet| {
+        let take = &mut |packet: &Packet<'_>| {
             verdict = desk.handle_packet(now, token, packet, whole);
-        });
+        };
+        let skipped = self.decoder.handle_packet(now, link, bytes, take);
+        if skipped == Some(Skip::OtherProtocol) && desk.policy.blocks_other() {
+            verdict = Verdict::DROP;
+        }
         desk.collect(now);
         match desk.settings.mode {
             Mode::Enforce => verdict,

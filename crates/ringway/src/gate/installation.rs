@@ -131,6 +131,7 @@ impl Installation {
                 programs: None,
                 refuses: false,
                 triage: false,
+                drops_other: false,
             },
         })
     }
@@ -331,6 +332,7 @@ impl System for Installation {
         };
         let rules = Rules {
             triage,
+            drops_other: mode == Mode::Enforce && policy.blocks_other(),
             fail_open: policy.failure() == WhenItFails::Open,
             classes: if shaping { policy.classes().len() } else { 0 },
             ..self.rules.clone()

@@ -282,6 +282,7 @@ fn rules(folder: &Path) -> Rules {
         }),
         refuses: true,
         triage: true,
+        drops_other: false,
     }
 }
 
