@@ -653,12 +653,18 @@ pub const PULSE: Duration = Duration::from_secs(3);
 
 /// Connections that end at the gateway at once.
 /// Source: chosen: two sockets and at most two pipes each, below the 32 768 files that the gateway
-/// asks the system for. Past it the one that was quiet for longest is reset for a new one.
+/// asks the system for. Past it the one that was quiet for longest is reset for a new one; where
+/// none was, new ones go on as packets.
 pub const MAX_TERMINATED: usize = 4_096;
 
+/// The part of these places that one client may have: one of so many.
+/// Source: chosen: a client that is many behind one address has a thousand. Past it its own
+/// connection that was quiet for longest is reset for a new one.
+pub const TERMINATED_SHARE: usize = 4;
+
 /// For how long a terminated connection has to have been quiet to give way to another.
-/// Source: chosen: longer than people think between two clicks. Where none was, new ones wait to be
-/// accepted.
+/// Source: chosen: longer than people think between two clicks. Where none was, new ones go on as
+/// packets.
 pub const TERMINATED_QUIET: Duration = Duration::from_secs(30);
 
 /// Bytes read from a terminated connection at once.

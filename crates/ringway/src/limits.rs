@@ -120,6 +120,31 @@ pub(crate) const AUDIT_BACKLOG: usize = 65_536;
 /// Source: chosen: well below a second on a slow disk. Past it another transaction begins.
 pub(crate) const AUDIT_BATCH: usize = 4_096;
 
+/// Alike alerts that are written down one by one within [`JOINED_FOR`].
+/// Source: chosen: enough to see whom a client calls. Past it they are joined, with their number.
+pub(crate) const JOINED_AFTER: u32 = 50;
+
+/// For how long alike alerts are joined.
+/// Source: the same as the gateway's `REFUSALS_TOLD`. Past it they are written as one event.
+pub(crate) const JOINED_FOR: Duration = Duration::from_secs(10);
+
+/// Clients and rules whose events are joined.
+/// Source: chosen: some megabytes. Past it events of others are written one by one.
+pub(crate) const MAX_JOINED: usize = 4_096;
+
+/// Events a second that are written down for long.
+/// Source: chosen: some 1 MB a second of database and EVE together. Past it events are left out and
+/// counted.
+pub(crate) const EVENT_RATE: u64 = 500;
+
+/// Events that may be written down at once beyond that rate.
+/// Source: chosen: forty seconds of it. Past it events are left out and counted.
+pub(crate) const EVENT_BURST: u64 = 20_000;
+
+/// Readers of metrics at once.
+/// Source: chosen: Prometheus comes alone or in pairs. Past it the next one waits.
+pub(crate) const METRICS_READERS: usize = 8;
+
 /// Time after which the writer looks for other work when no event comes.
 /// Source: chosen. Past it old events are forgotten, if that is due.
 pub(crate) const AUDIT_PAUSE: Duration = Duration::from_secs(1);
@@ -158,7 +183,7 @@ pub(crate) const RULES_LOOK: Duration = Duration::from_secs(10);
 /// bytes at most. Past it a further one waits until one has ended, at most [`GATE_REQUEST_TIME`].
 pub(crate) const GATE_REQUESTS: usize = 16;
 
-/// Time that one connection for metrics may take; others wait meanwhile.
+/// Time that one connection for metrics may take.
 /// Source: half of Prometheus' own 10 seconds. Past it the connection ends.
 pub(crate) const METRICS_TIME: Duration = Duration::from_secs(5);
 

@@ -170,15 +170,14 @@ impl AuditStore {
         transaction.commit().map_err(wrong)
     }
 
-    /// Forgets events before a time since the Unix epoch, and the oldest where there are too many.
-    /// Answers how many.
+    /// Forgets events before a time since the Unix epoch, and the oldest where there are more than
+    /// [`MAX_AUDIT_ROWS`]. Answers how many those were: they were forgotten before their time.
     ///
     /// # Errors
     /// The disk fails.
-    pub fn forget_before(&mut self, time: Duration) -> Result<usize, AuditError> {
+    pub fn forget_before(&mut self, time: Duration) -> Result<u64, AuditError> {
         let most = i64::try_from(MAX_AUDIT_ROWS).unwrap_or(i64::MAX);
-        let old = self
-            .connection
+        self.connection
             .execute("DELETE FROM event WHERE time < ?", [micros(time)])
             .map_err(|error| self.wrong(error))?;
         let many = self
@@ -188,7 +187,49 @@ impl AuditStore {
                 [most],
             )
             .map_err(|error| self.wrong(error))?;
-        Ok(old.saturating_add(many))
+        Ok(u64::try_from(many).unwrap_or(u64::MAX))
+    }
+
+    /// Forgets the oldest events until those that are left take less than so many bytes, with a
+    /// tenth to spare. Answers how many were forgotten. The file keeps its size: what is free in it
+    /// is used again.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn shrink_to(&mut self, bytes: u64) -> Result<u64, AuditError> {
+        let pragma = |store: &Self, name| -> Result<u64, AuditError> {
+            let value: i64 = store
+                .connection
+                .pragma_query_value(None, name, |row| row.get(0))
+                .map_err(|error| store.wrong(error))?;
+            Ok(u64::try_from(value).unwrap_or(0))
+        };
+        let page = pragma(self, "page_size")?;
+        let used = |store: &Self| -> Result<u64, AuditError> {
+            let pages = pragma(store, "page_count")?;
+            Ok(pages.saturating_sub(pragma(store, "freelist_count")?))
+        };
+        let most = bytes.checked_div(page).unwrap_or(0);
+        if used(self)? <= most {
+            return Ok(0);
+        }
+        let aim = most.saturating_sub(most / 10);
+        let mut forgotten = 0_u64;
+        while used(self)? > aim {
+            let gone = self
+                .connection
+                .execute(
+                    "DELETE FROM event WHERE id IN (SELECT id FROM event ORDER BY id LIMIT
+                     max(1, (SELECT count(*) FROM event) / 20))",
+                    [],
+                )
+                .map_err(|error| self.wrong(error))?;
+            if gone == 0 {
+                break;
+            }
+            forgotten = forgotten.saturating_add(u64::try_from(gone).unwrap_or(u64::MAX));
+        }
+        Ok(forgotten)
     }
 
     /// The latest events that match, oldest first, each as its EVE object.

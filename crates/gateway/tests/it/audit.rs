@@ -130,12 +130,41 @@ fn what_is_older_than_it_is_kept_is_forgotten_also_across_a_restart() {
     store.append(&events(1..11)).unwrap();
     drop(store);
     let mut store = AuditStore::open(&file).unwrap();
-    assert_eq!(store.forget_before(Duration::from_secs(1_008)).unwrap(), 7);
+    // None before their time.
+    assert_eq!(store.forget_before(Duration::from_secs(1_008)).unwrap(), 0);
     let search = Search {
         most: 100,
         ..Search::default()
     };
     assert_eq!(store.search(&search).unwrap().len(), 3);
+}
+
+#[test]
+fn the_oldest_events_make_room_where_the_audit_has_a_bound_in_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("audit.db");
+    let mut store = AuditStore::open(&file).unwrap();
+    let bound = 400_000;
+    let mut forgotten = 0;
+    for batch in 0..40 {
+        let from = 1 + batch * 100;
+        store.append(&events(from..from + 100)).unwrap();
+        forgotten += store.shrink_to(bound).unwrap();
+    }
+    let search = Search {
+        most: 10_000,
+        ..Search::default()
+    };
+    let left = store.search(&search).unwrap();
+    assert!(forgotten > 0 && !left.is_empty());
+    assert_eq!(u64::try_from(left.len()).unwrap() + forgotten, 4_000);
+    assert!(
+        left.last().unwrap().contains("\"flow_id\""),
+        "the latest stay"
+    );
+    drop(store);
+    let size = std::fs::metadata(&file).unwrap().len();
+    assert!(size < 2 * bound, "{size}");
 }
 
 #[test]

@@ -177,6 +177,10 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "TIME", default_value = "90d", value_parser = values::duration)]
     pub(crate) keep_audit: Duration,
 
+    /// Bytes that the audit may have; its oldest events make room
+    #[arg(long, value_name = "BYTES", default_value_t = 1_073_741_824)]
+    pub(crate) audit_size: u64,
+
     /// Bytes of the largest file that is kept itself, where a rule says `audit_file`
     #[arg(long, value_name = "BYTES", default_value_t = 67_108_864)]
     pub(crate) kept_file: u64,
@@ -189,10 +193,18 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) eve: Option<PathBuf>,
 
-    /// Where Prometheus gets its figures, at /metrics: an address of this machine that only it can
-    /// reach
+    /// Bytes that the EVE file and its predecessor, FILE.1, may have together
+    #[arg(long, value_name = "BYTES", default_value_t = 1_073_741_824)]
+    pub(crate) eve_size: u64,
+
+    /// Where Prometheus gets its figures, at /metrics; another address than one of loopback needs
+    /// --metrics-public
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) metrics: Option<SocketAddr>,
+
+    /// Let everybody who reaches the address of --metrics read the figures
+    #[arg(long, requires = "metrics")]
+    pub(crate) metrics_public: bool,
 
     /// The control socket
     #[arg(long, value_name = "PATH", default_value = CONTROL)]

@@ -75,6 +75,12 @@ pub(super) fn text(status: &Status) -> String {
                 HumanCount(ended.reset)
             ),
         );
+        if ended.full > 0 {
+            field(
+                "no place",
+                format!("{} times: others went on as packets", ended.full),
+            );
+        }
     }
     field(
         "resets",
@@ -84,6 +90,18 @@ pub(super) fn text(status: &Status) -> String {
         "events",
         format!("{} ({} lost)", status.events, status.events_lost),
     );
+    if status.events_left_out > 0 {
+        field(
+            "left out",
+            format!("{} events: there were too many", status.events_left_out),
+        );
+    }
+    if status.events_forgotten > 0 {
+        field(
+            "forgotten",
+            format!("{} events: the audit is full", status.events_forgotten),
+        );
+    }
     table.text()
 }
 

@@ -278,6 +278,8 @@ impl Daemon {
             events: self.written.events.load(Ordering::Relaxed),
             events_lost: (self.written.lost.load(Ordering::Relaxed))
                 .saturating_add(sum(&|totals| totals.events_lost)),
+            events_left_out: self.written.left_out.load(Ordering::Relaxed),
+            events_forgotten: self.written.forgotten.load(Ordering::Relaxed),
         }
     }
 

@@ -188,13 +188,9 @@ impl Installation {
         if self.rules.border.bridged {
             return self.redirect(policy, Mode::Enforce).map(|()| None);
         }
-        let opened = Terminator::open().and_then(|terminator| {
-            let doors = terminator.doors()?;
-            Ok((terminator, doors))
-        });
-        match opened {
-            Ok((terminator, doors)) => {
-                self.doors = Some(doors);
+        match Terminator::open() {
+            Ok(terminator) => {
+                self.doors = Some(terminator.doors());
                 Ok(Some(terminator))
             }
             Err(error) if policy.terminated().is_empty() => {

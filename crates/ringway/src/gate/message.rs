@@ -90,4 +90,10 @@ pub(super) struct Status {
     pub(super) evicted: u64,
     pub(super) events: u64,
     pub(super) events_lost: u64,
+    /// Events that were not written because there were too many.
+    #[serde(default)]
+    pub(super) events_left_out: u64,
+    /// Events that were forgotten before their time, to make room.
+    #[serde(default)]
+    pub(super) events_forgotten: u64,
 }

@@ -16,21 +16,27 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use super::daemon::Daemon;
 use super::message::Status;
 use super::writer::Ended;
-use crate::limits::{METRICS_PAUSE, METRICS_TIME};
+use crate::limits::{METRICS_PAUSE, METRICS_READERS, METRICS_TIME};
 
 /// OpenMetrics, as Prometheus asks for it.
 const KIND: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-/// Answers for ever, one connection at a time.
+/// Answers for ever, [`METRICS_READERS`] at once: one that is slow keeps none from their figures.
 pub(super) async fn serve(listener: TcpListener, daemon: &Arc<Daemon>) {
+    let places = Arc::new(Semaphore::new(METRICS_READERS));
     loop {
+        // It is closed by nobody.
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -39,15 +45,19 @@ pub(super) async fn serve(listener: TcpListener, daemon: &Arc<Daemon>) {
                 continue;
             }
         };
-        let service = service_fn(|request| answer(request, daemon));
-        let connection = http1::Builder::new()
-            .keep_alive(false)
-            .serve_connection(TokioIo::new(stream), service);
-        match timeout(METRICS_TIME, connection).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "a connection for metrics was lost"),
-            Err(_) => tracing::debug!("a connection for metrics was too slow"),
-        }
+        let daemon = Arc::clone(daemon);
+        tokio::spawn(async move {
+            let service = service_fn(|request| answer(request, &daemon));
+            let connection = http1::Builder::new()
+                .keep_alive(false)
+                .serve_connection(TokioIo::new(stream), service);
+            match timeout(METRICS_TIME, connection).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "a connection for metrics was lost"),
+                Err(_) => tracing::debug!("a connection for metrics was too slow"),
+            }
+            drop(place);
+        });
     }
 }
 
@@ -120,6 +130,16 @@ pub(super) fn text(status: &Status, ended: &[Ended]) -> Result<String, fmt::Erro
     );
     count("events", "Events that were written down", status.events);
     count("events_lost", "Events that were lost", status.events_lost);
+    count(
+        "events_left_out",
+        "Events that were not written because there were too many",
+        status.events_left_out,
+    );
+    count(
+        "events_forgotten",
+        "Events that were forgotten before their time, to make room",
+        status.events_forgotten,
+    );
     other_ways(status, &mut count);
     levels(status, &mut registry);
     flows(&mut registry, ended);
@@ -192,6 +212,11 @@ fn other_ways(status: &Status, count: &mut impl FnMut(&'static str, &'static str
             "terminated_reset",
             "Connections that ended at the gateway and were reset",
             ended.reset,
+        );
+        count(
+            "terminated_full",
+            "Times that there was no place for connections that end at the gateway",
+            ended.full,
         );
     }
 }

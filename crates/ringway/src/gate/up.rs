@@ -62,7 +62,7 @@ pub(crate) async fn up(
     installation.fits_what_was_left()?;
     let socket = control(&args.control).await?;
     let measured_at = match args.metrics {
-        Some(address) => Some(listen(address).await?),
+        Some(address) => Some(listen(address, args.metrics_public).await?),
         None => None,
     };
     let writer = Writer::start(places(args))?;
@@ -136,7 +136,9 @@ fn places(args: &UpArgs) -> Places {
         vault: args.state.join(VAULT_FOLDER),
         kept_file: args.kept_file,
         kept_files: args.kept_files,
+        audit_size: args.audit_size,
         eve: args.eve.clone(),
+        eve_size: args.eve_size,
         keep: args.keep_audit,
     }
 }
@@ -205,7 +207,14 @@ fn end_all(queues: Vec<QueueThread>) -> Result<(), Failure> {
     ended.into_iter().collect()
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+/// `public`: others than this machine may reach it.
+async fn listen(address: SocketAddr, public: bool) -> Result<TcpListener, Failure> {
+    if !public && !address.ip().to_canonical().is_loopback() {
+        return Err(Failure::usage(format_args!(
+            "--metrics {address} can be read by everybody who reaches it: take an address of loopback such as 127.0.0.1:{}, or add --metrics-public",
+            address.port()
+        )));
+    }
     let bound = TcpListener::bind(address).await;
     bound.map_err(|error| {
         Failure::failed(format_args!(
@@ -490,7 +499,7 @@ mod tests {
 
     use ringway_gateway::linux::live::Order;
 
-    use super::{QueueThread, end_all};
+    use super::{QueueThread, end_all, listen};
 
     fn queue(work: impl FnOnce(Receiver<Order>) -> io::Result<()> + Send + 'static) -> QueueThread {
         let (orders, received): (Sender<Order>, _) = channel();
@@ -512,5 +521,20 @@ mod tests {
         assert_eq!(told.try_iter().collect::<Vec<_>>(), ["its last event"]);
         let message = ended.unwrap_err().message().to_owned();
         assert!(message.contains("the first"), "{message}");
+    }
+
+    #[tokio::test]
+    async fn metrics_are_for_this_machine_unless_a_flag_says_otherwise() {
+        for (address, public, given) in [
+            ("127.0.0.1:0", false, true),
+            ("[::1]:0", false, true),
+            ("[::ffff:127.0.0.1]:0", false, true),
+            ("0.0.0.0:0", false, false),
+            ("192.0.2.1:9710", false, false),
+            ("0.0.0.0:0", true, true),
+        ] {
+            let listened = listen(address.parse().unwrap(), public).await;
+            assert_eq!(listened.is_ok(), given, "{address}");
+        }
     }
 }

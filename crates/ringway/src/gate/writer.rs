@@ -2,8 +2,6 @@
 //! lost.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -16,6 +14,8 @@ use ringway_gateway::linux::files::Tell;
 use ringway_gateway::linux::priority::go_along;
 use ringway_gateway::verdict::{DecidedFlow, Event};
 
+use super::eve::Eve;
+use super::joined::Joined;
 use crate::limits::{AUDIT_BACKLOG, AUDIT_BATCH, AUDIT_PAUSE, AUDIT_TIDY};
 use ringway_terminal::Failure;
 
@@ -23,7 +23,11 @@ use ringway_terminal::Failure;
 #[derive(Debug)]
 pub(super) struct Places {
     pub(super) audit: PathBuf,
+    /// Bytes that it may have.
+    pub(super) audit_size: u64,
     pub(super) eve: Option<PathBuf>,
+    /// Bytes that the file and its predecessor may have together.
+    pub(super) eve_size: u64,
     pub(super) keep: Duration,
     /// The folder of files that are kept themselves.
     pub(super) vault: PathBuf,
@@ -36,7 +40,12 @@ pub(super) struct Places {
 #[derive(Debug, Default)]
 pub(super) struct Written {
     pub(super) events: AtomicU64,
+    /// Those that could not be written, in the audit or in the EVE file.
     pub(super) lost: AtomicU64,
+    /// Those that were not written because there were too many.
+    pub(super) left_out: AtomicU64,
+    /// Those that were forgotten before their time, to make room.
+    pub(super) forgotten: AtomicU64,
     /// Flows that are over, by application and action; there are as many as signatures name.
     flows: Mutex<BTreeMap<Kind, (u64, u64)>>,
 }
@@ -113,7 +122,12 @@ impl Writer {
     pub(super) fn start(places: Places) -> Result<Writer, Failure> {
         let audit = AuditStore::open(&places.audit).map_err(Failure::failed)?;
         let eve = match &places.eve {
-            Some(file) => Some(BufWriter::new(open(file)?)),
+            Some(file) => {
+                let eve = Eve::open(file, places.eve_size);
+                Some(eve.map_err(|error| {
+                    Failure::failed(format_args!("{}: {error}", file.display()))
+                })?)
+            }
             None => None,
         };
         let bounds = VaultBounds {
@@ -128,6 +142,8 @@ impl Writer {
         let written = Arc::new(Written::default());
         let mut desk = Desk {
             audit,
+            audit_size: places.audit_size,
+            joined: Joined::default(),
             eve,
             keep: places.keep,
             vault: vault.clone(),
@@ -167,18 +183,11 @@ impl Writer {
     }
 }
 
-fn open(file: &PathBuf) -> Result<File, Failure> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let mut options = File::options();
-    options.create(true).append(true).mode(0o600);
-    options
-        .open(file)
-        .map_err(|error| Failure::failed(format_args!("{}: {error}", file.display())))
-}
-
 struct Desk {
     audit: AuditStore,
-    eve: Option<BufWriter<File>>,
+    audit_size: u64,
+    joined: Joined,
+    eve: Option<Eve>,
     keep: Duration,
     vault: Vault,
     tidied: Option<Duration>,
@@ -193,17 +202,49 @@ impl Desk {
                 Ok(event) => batch.push(event),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    self.flush(&mut batch);
+                    self.sift(&mut batch);
+                    let rest = self.joined.rest();
+                    self.flush(&rest);
                     return;
                 }
             }
             batch.extend(events.try_iter().take(AUDIT_BATCH));
-            self.flush(&mut batch);
+            self.sift(&mut batch);
             self.tidy();
         }
     }
 
-    fn flush(&mut self, batch: &mut Vec<Event>) {
+    /// Writes what is to be written of a batch.
+    fn sift(&mut self, batch: &mut Vec<Event>) {
+        let (written, left_out) = self.joined.sift(now(), std::mem::take(batch));
+        self.written.left_out.fetch_add(left_out, Ordering::Relaxed);
+        self.flush(&written);
+        if !written.is_empty() {
+            self.make_room();
+        }
+    }
+
+    /// The audit has a bound in bytes: the oldest events make room.
+    fn make_room(&mut self) {
+        match self.audit.shrink_to(self.audit_size) {
+            Ok(0) => {}
+            Ok(forgotten) => {
+                let before = self
+                    .written
+                    .forgotten
+                    .fetch_add(forgotten, Ordering::Relaxed);
+                if before == 0 {
+                    tracing::warn!(
+                        bytes = self.audit_size,
+                        "the audit is full (--audit-size): its oldest events make room"
+                    );
+                }
+            }
+            Err(error) => tracing::warn!(%error, "the audit cannot be kept within its bound"),
+        }
+    }
+
+    fn flush(&mut self, batch: &[Event]) {
         if batch.is_empty() {
             return;
         }
@@ -218,18 +259,16 @@ impl Desk {
             }
         };
         if let Some(eve) = &mut self.eve
-            && let Err(error) = lines(eve, batch)
+            && let Err(error) = eve.append(batch)
         {
             tracing::error!(%error, count, "events are missing from the EVE file");
+            self.written.lost.fetch_add(count, Ordering::Relaxed);
         }
-        batch.clear();
     }
 
     /// Forgets what is older than it is kept.
     fn tidy(&mut self) {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let now = now();
         let due = self
             .tidied
             .is_none_or(|tidied| now.saturating_sub(tidied) >= AUDIT_TIDY);
@@ -237,8 +276,11 @@ impl Desk {
             return;
         }
         self.tidied = Some(now);
-        if let Err(error) = self.audit.forget_before(now.saturating_sub(self.keep)) {
-            tracing::warn!(%error, "old events stay");
+        match self.audit.forget_before(now.saturating_sub(self.keep)) {
+            Ok(early) => {
+                self.written.forgotten.fetch_add(early, Ordering::Relaxed);
+            }
+            Err(error) => tracing::warn!(%error, "old events stay"),
         }
         if let Err(error) = self.vault.tidy(0) {
             tracing::warn!(%error, "old files stay");
@@ -246,10 +288,7 @@ impl Desk {
     }
 }
 
-fn lines(eve: &mut BufWriter<File>, batch: &[Event]) -> std::io::Result<()> {
-    for event in batch {
-        serde_json::to_writer(&mut *eve, event)?;
-        eve.write_all(b"\n")?;
-    }
-    eve.flush()
+fn now() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default()
 }

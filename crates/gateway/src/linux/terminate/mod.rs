@@ -20,7 +20,7 @@ mod way;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -31,7 +31,9 @@ use socket2::Socket;
 use self::connection::{Buffer, Connection, Outcome};
 use self::socket::{listen, raise_files};
 use crate::flow::Direction;
-use crate::limits::{MAX_TERMINATED, TERMINATED_AGAIN, TERMINATED_QUIET, TERMINATED_TURN};
+use crate::limits::{
+    MAX_TERMINATED, TERMINATED_AGAIN, TERMINATED_QUIET, TERMINATED_SHARE, TERMINATED_TURN,
+};
 use crate::packet::{LinkType, decode};
 use crate::verdict::{Gateway, Verdict};
 
@@ -69,14 +71,22 @@ pub struct TerminatedTotals {
     /// Connections that were reset: refused by the policy, broken by an end, or not taken by the
     /// server.
     pub reset: u64,
+    /// How often there was no place left: new connections then go on as packets, until there is.
+    #[serde(default)]
+    pub full: u64,
 }
 
 /// All terminated connections.
 #[derive(Debug)]
 pub struct Terminator {
+    /// None while there is no place: then new connections take the way of packets.
     listeners: Vec<Socket>,
+    /// Where they listen.
+    addresses: Vec<SocketAddr>,
     epoll: OwnedFd,
     connections: HashMap<u64, Connection>,
+    /// How many of them each client has.
+    clients: HashMap<IpAddr, usize>,
     /// Client and server of each.
     ends: HashMap<(SocketAddr, SocketAddr), u64>,
     next: u64,
@@ -113,17 +123,20 @@ impl Terminator {
         let mut listeners = vec![listen((Ipv4Addr::LOCALHOST, 0).into())?];
         // There are machines without IPv6.
         listeners.extend(listen((Ipv6Addr::LOCALHOST, 0).into()));
+        let mut addresses = Vec::new();
         for listener in &listeners {
-            let data = epoll::EventData::new_u64(LISTENER);
-            epoll::add(&epoll, listener, data, epoll::EventFlags::IN | ONCE)?;
+            addresses.extend(listener.local_addr()?.as_socket());
+            add(&epoll, listener)?;
         }
         let files = usize::try_from(raise_files()).unwrap_or(usize::MAX);
         let places = files.saturating_sub(KEPT_FILES) / FILES_OF_EACH;
         Ok(Self {
             places: places.clamp(1, MAX_TERMINATED),
             listeners,
+            addresses,
             epoll,
             connections: HashMap::new(),
+            clients: HashMap::new(),
             ends: HashMap::new(),
             next: 0,
             stirred: BTreeSet::new(),
@@ -136,19 +149,39 @@ impl Terminator {
     }
 
     /// Where the doors are.
-    ///
-    /// # Errors
-    /// The system does not say.
-    pub fn doors(&self) -> io::Result<Doors> {
-        let mut ports = self.listeners.iter().map(|listener| {
-            let address = listener.local_addr()?.as_socket();
-            io::Result::Ok(address.map_or(0, |address| address.port()))
-        });
-        let v4 = ports.next().unwrap_or(Ok(0))?;
-        Ok(Doors {
-            v4,
-            v6: ports.next().transpose()?,
-        })
+    #[must_use]
+    pub fn doors(&self) -> Doors {
+        let mut ports = self.addresses.iter().map(SocketAddr::port);
+        Doors {
+            v4: ports.next().unwrap_or(0),
+            v6: ports.next(),
+        }
+    }
+
+    /// There is no place: nobody listens, so that new connections take the way of packets.
+    fn shut(&mut self, now: Duration) {
+        self.listeners.clear();
+        self.totals.full = self.totals.full.saturating_add(1);
+        self.rests = Some(now.saturating_add(TERMINATED_AGAIN));
+    }
+
+    /// Listens again, once there are some places.
+    fn reopen(&mut self, now: Duration) {
+        let spare = self.places.saturating_sub(self.connections.len());
+        let listened: io::Result<Vec<Socket>> = self
+            .addresses
+            .iter()
+            .filter(|_| spare > self.places / 8)
+            .map(|address| {
+                let listener = listen(*address)?;
+                add(&self.epoll, &listener)?;
+                Ok(listener)
+            })
+            .collect();
+        match listened {
+            Ok(listeners) if !listeners.is_empty() => self.listeners = listeners,
+            _ => self.rests = Some(now.saturating_add(TERMINATED_AGAIN)),
+        }
     }
 
     /// What was carried so far.
@@ -168,7 +201,10 @@ impl Terminator {
         self.gone.clear();
         if self.rests.is_some_and(|until| until <= now) {
             self.rests = None;
-            self.listen_on();
+            match self.listeners.is_empty() {
+                true => self.reopen(now),
+                false => self.listen_on(),
+            }
         }
         let mut events = Vec::with_capacity(TERMINATED_TURN);
         let nothing = Timespec::default();
@@ -276,7 +312,7 @@ impl Terminator {
         for place in 0..self.listeners.len() {
             for _ in 0..TERMINATED_TURN {
                 if self.connections.len() >= self.places && !self.make_room(now) {
-                    self.rests = Some(now.saturating_add(TERMINATED_AGAIN));
+                    self.shut(now);
                     return;
                 }
                 match self.listeners.get(place).map(Socket::accept) {
@@ -328,6 +364,7 @@ impl Terminator {
             self.totals.reset = self.totals.reset.saturating_add(1);
             drop(self.forget(old));
         }
+        self.keep_to_share(host(client));
         self.next = self.next.wrapping_add(1) & SERIAL_MASK;
         let serial = self.next;
         self.totals.taken = self.totals.taken.saturating_add(1);
@@ -344,6 +381,8 @@ impl Terminator {
         match added {
             Some(connection) => {
                 self.connections.insert(serial, connection);
+                let count = self.clients.entry(host(client)).or_default();
+                *count = count.saturating_add(1);
                 self.wait_for(serial);
             }
             None => {
@@ -351,6 +390,24 @@ impl Terminator {
                 self.gone.push((client, server));
                 self.totals.reset = self.totals.reset.saturating_add(1);
             }
+        }
+    }
+
+    /// A client has a share of the places: beyond it its own connection that was quiet for longest
+    /// gives way, or one host could deny the port to all.
+    fn keep_to_share(&mut self, client: IpAddr) {
+        let share = (self.places / TERMINATED_SHARE).max(1);
+        if self.clients.get(&client).is_none_or(|count| *count < share) {
+            return;
+        }
+        let of_client = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| host(connection.client) == client);
+        let oldest = of_client.min_by_key(|(_, connection)| connection.moved);
+        if let Some(serial) = oldest.map(|(serial, _)| *serial) {
+            self.totals.reset = self.totals.reset.saturating_add(1);
+            drop(self.forget(serial));
         }
     }
 
@@ -400,6 +457,13 @@ impl Terminator {
 
     fn forget(&mut self, serial: u64) -> Option<Connection> {
         let connection = self.connections.remove(&serial)?;
+        let client = host(connection.client);
+        if let Some(count) = self.clients.get_mut(&client) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.clients.remove(&client);
+            }
+        }
         let ends = (connection.client, connection.server);
         if self.ends.get(&ends) == Some(&serial) {
             self.ends.remove(&ends);
@@ -413,6 +477,23 @@ impl AsFd for Terminator {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
+}
+
+/// What counts as one client: an address, of IPv6 its network, all of which one host may use.
+fn host(client: SocketAddr) -> IpAddr {
+    match client.ip().to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        v4 => v4,
+    }
+}
+
+fn add(epoll: &OwnedFd, listener: &Socket) -> io::Result<()> {
+    let data = epoll::EventData::new_u64(LISTENER);
+    epoll::add(epoll, listener, data, epoll::EventFlags::IN | ONCE)?;
+    Ok(())
 }
 
 /// The end that this side of a connection is.

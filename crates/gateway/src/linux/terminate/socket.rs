@@ -36,6 +36,8 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<Socket> {
         socket.set_only_v6(true)?;
     }
     socket.set_nonblocking(true)?;
+    // It may be the port of a door that was shut a moment ago.
+    socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket)

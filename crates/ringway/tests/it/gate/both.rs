@@ -150,6 +150,9 @@ impl Seen {
                 // How much of a file had gone by when it was stopped is a matter of time.
                 part["size"].take();
             }
+            if let Some(part) = part.as_object_mut() {
+                part.remove("delivered");
+            }
             line.push_str(&format!(" {part}"));
         }
         self.told.insert(fate);

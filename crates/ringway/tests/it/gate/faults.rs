@@ -137,7 +137,8 @@ fn a_full_disk_stops_no_traffic_and_no_decision_and_what_is_lost_is_counted() ->
             return Ok(());
         };
         let disk = Disk::mount(border.folder.path().join("state"))?;
-        border.up(OPEN, &["--enforce"]);
+        let eve = border.path("state/eve.json");
+        border.up(OPEN, &["--enforce", "--eve", &eve]);
         if !is_blocked(&border, 9_011)? {
             return wrong("nothing is blocked");
         }
@@ -169,6 +170,11 @@ fn a_full_disk_stops_no_traffic_and_no_decision_and_what_is_lost_is_counted() ->
                 .run(["--json", "gate", "audit", "--state", &state]);
             let events = outcome.and_then(|outcome| outcome.objects());
             events.is_ok_and(|events| events.iter().any(after))
-        })
+        })?;
+        // No half line is left, by which readers would lose the next one too.
+        for line in fs::read_to_string(&eve)?.lines() {
+            serde_json::from_str::<serde_json::Value>(line)?;
+        }
+        Ok(())
     })
 }

@@ -327,14 +327,16 @@ fn applied(path: GatePath) -> Compared {
     };
     let body = random_bytes("hung", 200_000);
     serve(&border, 8_001, body.clone(), true);
-    up(&mut border, &clamd, SCAN);
+    let open = format!("{SCAN}failure = \"open\"\n");
+    up(&mut border, &clamd, &open);
     assert!(fetch(&border, 8_001, "a.bin") == body);
     clamd.hang().unwrap();
     assert!(
         fetch(&border, 8_001, "b.bin") == body,
         "open: the file came late or not at all"
     );
-    let closed = border.file("closed.toml", &format!("{SCAN}failure = \"closed\"\n"));
+    // What is scanned fails closed unless the rule says otherwise.
+    let closed = border.file("closed.toml", SCAN);
     let outcome = border.ask(&["apply", closed.to_str().unwrap()]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert!(

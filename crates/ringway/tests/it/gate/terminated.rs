@@ -4,9 +4,14 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::thread::JoinHandle;
 
-use super::beside::{SLOW, Tested, comes_at, slowed, up_to_shape, without, wrong};
+use ringway_testbed::Program;
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+
+use super::beside::{SLOW, Tested, comes_at, slowed, until, up_to_shape, without, wrong};
 use super::border::{Border, CLIENT, DEADLINE, SERVER, SERVER_V6};
 use super::both::{GatePath, on_each};
 use super::files::{fetch, web};
@@ -447,5 +452,80 @@ fn whoever_calls_again_from_the_same_port_hears_nothing_of_the_old_connection() 
             return wrong(format!("heard {heard}, the old one is gone: {old_is_gone}"));
         }
         Ok(())
+    })
+}
+
+/// One client opens connections, says nothing, and stays: others are served all the same, and where
+/// there is no place left connections go on as packets.
+#[test]
+fn whoever_takes_all_places_keeps_nobody_out() -> Tested {
+    let Some(mut border) = Border::new("places of connections that end here") else {
+        return Ok(());
+    };
+    // A hundred places: six files each, and what the rest of the program takes.
+    let limited = border.path("limited");
+    let ringway = env!("CARGO_BIN_EXE_ringway");
+    fs::write(
+        &limited,
+        format!("#!/bin/sh\nulimit -n 728\nexec {ringway} \"$@\"\n"),
+    )?;
+    fs::set_permissions(&limited, fs::Permissions::from_mode(0o700))?;
+    let program = Program::new(Path::new(&limited)).on(&border.gateway);
+    let interface = border.client_interface.clone();
+    let others: Vec<String> = (0..8)
+        .map(|last| format!("10.66.0.{}", 20 + last))
+        .collect();
+    for other in &others {
+        let address = format!("{other}/24");
+        let add = ["ip", "addr", "add", &address, "dev", &interface];
+        border.client.check(&add)?;
+    }
+    serve(&border, 1_000);
+    border.up_by(&program, &ending(NOTHING), &["--enforce"]);
+    let server: SocketAddr = format!("{SERVER}:80").parse()?;
+    let from = |client: &str| -> Tested<TcpStream> {
+        let own: SocketAddr = format!("{client}:0").parse()?;
+        let stream = border.client.enter(|| -> std::io::Result<TcpStream> {
+            let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+            bind(&socket, &own)?;
+            connect(&socket, &server)?;
+            Ok(TcpStream::from(socket))
+        })??;
+        Ok(stream)
+    };
+    let is_served = |client: &str| -> Tested {
+        let mut stream = from(client)?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: server\r\n\r\n")?;
+        let mut got = [0; 500];
+        stream.read_exact(&mut got)?;
+        Ok(())
+    };
+    let mut slow = Vec::new();
+    for _connection in 0..150 {
+        slow.push(from(CLIENT)?);
+    }
+    let open = |border: &Border| border.status()["terminated"]["open"].as_u64();
+    // A quarter of the places.
+    if open(&border) > Some(25) {
+        return wrong(format!("one client has too much: {}", border.status()));
+    }
+    is_served(&others[0])?;
+    for other in &others {
+        for _connection in 0..25 {
+            slow.push(from(other)?);
+        }
+    }
+    is_served(&others[0])?;
+    is_served(CLIENT)?;
+    let full = border.status()["terminated"]["full"].as_u64();
+    if full == Some(0) {
+        return wrong(format!("there were places: {}", border.status()));
+    }
+    drop(slow);
+    // There are places again.
+    let before = taken(&border);
+    until("nobody is taken again", String::new, || {
+        is_served(CLIENT).is_ok() && taken(&border) > before
     })
 }
