@@ -52,8 +52,8 @@ impl Gateway {
     /// Takes in one packet; `now` is the time since the Unix epoch. Time that runs backwards counts
     /// as standing still.
     ///
-    /// What takes part in no flow goes on, unless the policy blocks all that is neither TCP nor UDP.
-    /// Fragments go on too: the one that makes a datagram whole gets
+    /// What takes part in no flow goes on, unless the policy blocks all that is neither TCP nor
+    /// UDP. Fragments go on too: the one that makes a datagram whole gets
     /// the verdict on it. (On the live path the kernel has joined them before.)
     pub fn handle_packet(&mut self, now: Duration, link: LinkType, bytes: &[u8]) -> Verdict {
         self.handle_queued(now, 0, link, bytes)

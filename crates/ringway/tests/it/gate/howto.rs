@@ -301,7 +301,7 @@ fn try_a_policy(reader: &mut Reader) -> Tested {
     let lines = reader.lines(&beginnings)?;
     promised(
         &reader.shell(lines[0])?,
-        "border.toml: 1 rules, 1 tests passed",
+        "border.toml: 2 rules, 1 tests passed",
     )?;
     let log = reader.folder().join("tcpdump.log");
     let mut tcpdump = reader
@@ -323,7 +323,7 @@ fn try_a_policy(reader: &mut Reader) -> Tested {
 
 fn observe(reader: &mut Reader) -> Tested {
     let up = reader.lines(&["ringway gate up --policy border.toml "])?[0];
-    let promise = "lan0 <-> wan0: observing, 1 rules";
+    let promise = "lan0 <-> wan0: observing, 2 rules";
     promised(promise, promise)?;
     reader.start(up, promise)?;
     reader.torrent(6_882)?;
@@ -432,7 +432,7 @@ fn keep_it_running(reader: &mut Reader) -> Tested {
         "systemctl enable --now ringway-gate",
         "ringway gate status",
     ])?;
-    reader.serve("enforcing, 1 rules")?;
+    reader.serve("enforcing, 2 rules")?;
     promised(&reader.shell(lines[2])?, "gateway       enforcing")?;
     reader.torrent(6_883)?;
     let events = || {
@@ -449,7 +449,7 @@ fn keep_it_running(reader: &mut Reader) -> Tested {
     let more = "--metrics 127.0.0.1:9710";
     promised(more, more)?;
     more_options(reader, more)?;
-    reader.serve("enforcing, 1 rules")?;
+    reader.serve("enforcing, 2 rules")?;
     let curl = reader.lines(&["curl http://127.0.0.1:9710/metrics"])?[0];
     let figures = reader.shell(curl)?;
     let named = HOW_TO
@@ -506,9 +506,9 @@ fn scan_files(reader: &mut Reader) -> Tested {
         "systemctl daemon-reload",
         "systemctl restart ringway-gate",
     ])?;
-    has(&reader.shell(lines[0])?, "2 rules, 1 tests passed")?;
+    has(&reader.shell(lines[0])?, "3 rules, 1 tests passed")?;
     reader.stop(Signal::TERM)?;
-    reader.serve("enforcing, 2 rules")?;
+    reader.serve("enforcing, 3 rules")?;
     let clean = b"a clean file".to_vec();
     serve(&reader.border, 8_001, clean.clone(), true);
     serve(&reader.border, 8_002, EICAR.concat().into_bytes(), true);
