@@ -36,6 +36,17 @@ impl Clamd {
     /// # Errors
     /// As [`Self::start`].
     pub fn finding(signatures: &[(&str, &[u8])]) -> Result<Option<Clamd>, TestbedError> {
+        Clamd::taking("100M", signatures)
+    }
+
+    /// The same with this `StreamMaxLength`.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn taking(
+        stream: &str,
+        signatures: &[(&str, &[u8])],
+    ) -> Result<Option<Clamd>, TestbedError> {
         let Some(program) = installed("clamd") else {
             return Ok(None);
         };
@@ -50,7 +61,7 @@ impl Clamd {
         let here = folder.path().display();
         let text = format!(
             "Foreground yes\nLocalSocket {here}/clamd.sock\nDatabaseDirectory {here}\nTemporaryDirectory {here}\n\
-             LogFile {here}/log\nStreamMaxLength 100M\nMaxThreads 20\nSelfCheck 0\n"
+             LogFile {here}/log\nStreamMaxLength {stream}\nMaxThreads 20\nSelfCheck 0\n"
         );
         let configuration = folder.path().join("clamd.conf");
         fs::write(&configuration, text).map_err(wrong)?;

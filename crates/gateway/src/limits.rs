@@ -465,6 +465,19 @@ pub const QUEUE_NICENESS: i32 = -10;
 /// Source: chosen: a third of what other programs get. Past it scans would starve beside them.
 pub const SCAN_NICENESS: i32 = 5;
 
+/// Lengths of streams that clamd is asked about, the longest first.
+/// Source: its `MaxFileSize` is 100 MiB, its `StreamMaxLength` 25 MiB where nobody changed them.
+/// Where it refuses the shortest, files are not scanned.
+pub const CLAMD_STREAMS: [u32; 6] = [100 << 20, 50 << 20, 25 << 20, 10 << 20, 5 << 20, 1 << 20];
+
+/// Time for which a refusal of such a length is waited for.
+/// Source: chosen: clamd refuses at once. Past it the length counts as taken.
+pub const CLAMD_PROBE: Duration = Duration::from_millis(500);
+
+/// Bytes of a file that two streams to clamd have in common.
+/// Source: chosen: far longer than signatures are. What lies across a longer stretch is not found.
+pub const CLAMD_OVERLAP: usize = 65_536;
+
 /// Time after which a file that stands still is not followed by the scanner any more.
 /// Source: chosen: below clamd's own `ReadTimeout` (120 s). Past it the file counts as not scanned.
 pub const SCAN_IDLE: Duration = Duration::from_secs(100);

@@ -161,7 +161,7 @@ fn of_load(load: &Load, clamd: Option<&Path>, rounds: usize) -> Result<Vec<Figur
         note("audit_hash", audit.time - look.time);
         note("audit_write", audited(count, &audit.events)?);
         if let Some(clamd) = clamd {
-            let mut clamd = Clamd::new(&clamd.display().to_string());
+            let mut clamd = Clamd::new(&clamd.display().to_string(), None);
             let began = Instant::now();
             scanned(&mut clamd, &look.jobs)?;
             note("scan_clamd", per(count, began.elapsed()));

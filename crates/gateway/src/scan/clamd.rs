@@ -2,6 +2,10 @@
 //!
 //! A file is streamed to it while it passes (`INSTREAM` of clamd(8)), and its last packet waits for
 //! the answer: archives and documents are unpacked there, which no look at single windows can do.
+//!
+//! The daemon takes streams up to a limit of its own (`StreamMaxLength`), which [`Clamd::limit`]
+//! finds out. A longer file is given to it in several streams, each with the end of the one before:
+//! what is unpacked has to lie in one of them.
 
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write};
@@ -11,7 +15,10 @@ use std::time::{Duration, Instant};
 
 use super::Scanner;
 use crate::flow::Direction;
-use crate::limits::{MAX_SCAN_ANSWER, MAX_SCAN_SESSIONS, SCAN_IDLE, SCAN_TIMEOUT};
+use crate::limits::{
+    CLAMD_OVERLAP, CLAMD_PROBE, CLAMD_STREAMS, MAX_SCAN_ANSWER, MAX_SCAN_SESSIONS, SCAN_IDLE,
+    SCAN_TIMEOUT,
+};
 use crate::reader::length32;
 use crate::verdict::{FlowId, ScanJob, Scanned};
 
@@ -26,6 +33,8 @@ enum Address {
 #[derive(Debug)]
 pub struct Clamd {
     address: Address,
+    /// Bytes of the longest stream that it takes.
+    limit: u64,
     sessions: HashMap<(FlowId, Direction), Session>,
 }
 
@@ -33,6 +42,10 @@ pub struct Clamd {
 struct Session {
     stream: Stream,
     used: Instant,
+    /// Bytes of this stream so far.
+    sent: u64,
+    /// The end of what was sent, which the next stream begins with.
+    tail: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -43,9 +56,10 @@ enum Stream {
 
 impl Clamd {
     /// A client of the daemon at a socket's path, or at `host:port`. It connects with the first
-    /// file.
+    /// file. `limit`: bytes of the longest stream that the daemon takes, if that is known
+    /// ([`limit`](Self::limit)).
     #[must_use]
-    pub fn new(address: &str) -> Self {
+    pub fn new(address: &str, limit: Option<u64>) -> Self {
         let address = if address.starts_with('/') {
             Address::Unix(address.into())
         } else {
@@ -53,6 +67,7 @@ impl Clamd {
         };
         Self {
             address,
+            limit: limit.unwrap_or(DEBIANS),
             sessions: HashMap::new(),
         }
     }
@@ -71,6 +86,28 @@ impl Clamd {
                 format!("it answers PING with `{other}`"),
             )),
         }
+    }
+
+    /// Bytes of the longest stream that the daemon takes, of a few sizes that are tried: it refuses
+    /// a piece that is too long before it has come. `None`: it takes not even the shortest.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn limit(&self) -> io::Result<Option<u64>> {
+        for size in CLAMD_STREAMS {
+            let mut stream = self.connect()?;
+            stream.set_read_timeout(CLAMD_PROBE)?;
+            stream.write_all(b"zINSTREAM\0")?;
+            stream.write_all(&size.to_be_bytes())?;
+            match stream.answer() {
+                Ok(refused) if refused.contains("limit") => {}
+                // It waits for so many bytes.
+                Err(error) if is_timeout(&error) => return Ok(Some(size.into())),
+                Ok(other) => return Err(io::Error::other(other)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 
     fn connect(&self) -> io::Result<Stream> {
@@ -99,12 +136,7 @@ impl Clamd {
         let key = (job.flow, job.direction);
         let mut session = if job.first {
             self.tidy();
-            let mut stream = self.connect()?;
-            stream.write_all(b"zINSTREAM\0")?;
-            Session {
-                stream,
-                used: Instant::now(),
-            }
+            self.begin()?
         } else {
             self.sessions.remove(&key).ok_or_else(|| {
                 io::Error::other(
@@ -113,19 +145,37 @@ impl Clamd {
             })?
         };
         let new = job.bytes.get(job.repeated..).unwrap_or_default();
-        if !new.is_empty() {
-            session
-                .stream
-                .write_all(&length32(new.len()).to_be_bytes())?;
-            session.stream.write_all(new)?;
+        let after = session
+            .sent
+            .saturating_add(new.len().try_into().unwrap_or(u64::MAX));
+        if after > self.limit {
+            // Another stream, with what may lie across both.
+            match session.end()? {
+                Scanned::Clean => {}
+                found => return Ok(found),
+            }
+            let tail = std::mem::take(&mut session.tail);
+            session = self.begin()?;
+            session.send(&tail)?;
         }
+        session.send(new)?;
         if !job.last {
             session.used = Instant::now();
             self.sessions.insert(key, session);
             return Ok(Scanned::Clean);
         }
-        session.stream.write_all(&[0; 4])?;
-        Ok(verdict(&session.stream.answer()?))
+        session.end()
+    }
+
+    fn begin(&self) -> io::Result<Session> {
+        let mut stream = self.connect()?;
+        stream.write_all(b"zINSTREAM\0")?;
+        Ok(Session {
+            stream,
+            used: Instant::now(),
+            sent: 0,
+            tail: Vec::new(),
+        })
     }
 
     /// Ends what stands still, and the oldest where there are too many.
@@ -142,6 +192,40 @@ impl Clamd {
             let Some(oldest) = oldest else { break };
             self.sessions.remove(&oldest);
         }
+    }
+}
+
+/// What Debian's and ClamAV's own configuration have for `StreamMaxLength`.
+const DEBIANS: u64 = 25 << 20;
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+    )
+}
+
+impl Session {
+    /// Sends the next bytes of the file.
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.stream
+            .write_all(&length32(bytes.len()).to_be_bytes())?;
+        self.stream.write_all(bytes)?;
+        let count = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        self.sent = self.sent.saturating_add(count);
+        self.tail.extend_from_slice(bytes);
+        let surplus = self.tail.len().saturating_sub(CLAMD_OVERLAP);
+        self.tail.drain(..surplus);
+        Ok(())
+    }
+
+    /// Ends the stream; what was found in it.
+    fn end(&mut self) -> io::Result<Scanned> {
+        self.stream.write_all(&[0; 4])?;
+        Ok(verdict(&self.stream.answer()?))
     }
 }
 
@@ -167,6 +251,13 @@ fn verdict(answer: &str) -> Scanned {
 }
 
 impl Stream {
+    fn set_read_timeout(&self, time: Duration) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_read_timeout(Some(time)),
+            Self::Tcp(stream) => stream.set_read_timeout(Some(time)),
+        }
+    }
+
     /// The answer up to its zero byte.
     fn answer(&mut self) -> io::Result<String> {
         let mut answer = Vec::new();

@@ -116,6 +116,8 @@ pub(super) struct Content {
     class: Option<usize>,
     /// Requests must not ask for coded files: those are to be scanned.
     uncoded: bool,
+    /// Directions of which a packet was seen.
+    heard: [bool; 2],
 }
 
 impl Content {
@@ -141,6 +143,7 @@ impl Content {
             timed: false,
             class: None,
             uncoded: false,
+            heard: [false; 2],
         }
     }
 
@@ -235,6 +238,17 @@ impl Content {
         if is_urgent(packet) {
             return Answer {
                 stop: Some(Stop::Lost("urgent data, which some receivers leave out")),
+                ..Answer::default()
+            };
+        }
+        if let Some(heard) = self.heard.get_mut(direction.slot()) {
+            *heard = true;
+        }
+        // Data come after the other side's SYN, unless they come with the first one (RFC 7413).
+        let answered = self.heard.get(direction.other().slot()) == Some(&true);
+        if !answered && !segment.syn && packet.wire_payload() > 0 {
+            return Answer {
+                stop: Some(Stop::Lost("only one direction comes by here")),
                 ..Answer::default()
             };
         }

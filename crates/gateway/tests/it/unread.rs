@@ -163,3 +163,41 @@ fn the_beginning_of_a_file_waits_together_where_a_rule_says_so() {
         assert_eq!(passed[4..] == [false; 3], waits, "{policy}: {passed:?}");
     }
 }
+
+/// Routes may be asymmetric: the gateway sees one direction only.
+#[test]
+fn what_comes_by_in_one_direction_only_is_unreadable() {
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
+    stream.open();
+    stream.client(b"GET /file HTTP/1.1\r\nHost: h\r\n\r\n");
+    stream.server(b"HTTP/1.1 200 OK\r\nContent-Length: 4000\r\n\r\n");
+    for _ in 0..4 {
+        stream.server(&[7; 1_000]);
+    }
+    stream.client(b"GET /other HTTP/1.1\r\nHost: h\r\n\r\n");
+    stream.close();
+    for client_only in [true, false] {
+        for failure in ["closed", "open"] {
+            let policy = format!("{SCAN}failure = \"{failure}\"\n");
+            let mut gateway = governed(&policy, enforcing());
+            let mut passed = 0;
+            for (now, bytes) in packets.iter() {
+                let from_client = bytes[12..16] == [10, 0, 0, 5];
+                if from_client != client_only {
+                    continue;
+                }
+                let verdict = gateway.handle_packet(now, LinkType::RawIp, bytes);
+                let data = bytes.len() > 41;
+                passed += usize::from(data && verdict.pass);
+            }
+            let events: Vec<Event> = std::iter::from_fn(|| gateway.poll_event()).collect();
+            assert_eq!(passed > 0, failure == "open", "{client_only}: {events:?}");
+            let told = |event: &Event| event.alert.evidence.contains("cannot be read");
+            assert!(
+                events.iter().any(told),
+                "{client_only}, {failure}: {events:?}"
+            );
+        }
+    }
+}

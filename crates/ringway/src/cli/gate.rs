@@ -326,6 +326,7 @@ pub(crate) enum CachePlace {
 #[command(after_help = "\
 Examples:
   ringway gate doctor
+  ringway gate doctor --clamd /run/clamav/clamd.ctl
   ringway gate doctor --json | jq -r 'select(.missing) | .name'
 
 Exit code 1 if anything is missing that is not `optional`; `gate up --path auto` does without,
@@ -333,6 +334,10 @@ Exit code 1 if anything is missing that is not `optional`; `gate up --path auto`
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(crate) bpffs: BpffsArgs,
+
+    /// Also ask this clamd how long its streams may be: the path of its socket, or HOST:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) clamd: Option<String>,
 }
 
 /// Where the running gateway is asked.

@@ -1,12 +1,45 @@
 //! `ringway gate doctor`: what the in-kernel path needs, and what of it this machine has.
 
 use ringway_gateway::linux::kernel::features::features;
+use ringway_gateway::scan::Clamd;
 
 use crate::cli::DoctorArgs;
 use ringway_terminal::Failure;
 
 use crate::run::Context;
 use ringway_terminal::Table;
+
+/// What clamd says of itself, in the form of the other things.
+#[derive(serde::Serialize)]
+struct Asked {
+    name: &'static str,
+    needed_for: &'static str,
+    missing: Option<String>,
+    optional: bool,
+    /// Bytes of the longest stream that it takes.
+    stream: u64,
+}
+
+impl Asked {
+    fn of(address: &str) -> Asked {
+        let clamd = Clamd::new(address, None);
+        let (stream, missing) = match clamd.ping().and_then(|()| clamd.limit()) {
+            Ok(Some(stream)) => (stream, None),
+            Ok(None) => (
+                0,
+                Some("it takes no streams of 1 MiB (StreamMaxLength)".to_owned()),
+            ),
+            Err(error) => (0, Some(error.to_string())),
+        };
+        Asked {
+            name: "clamd",
+            needed_for: "archives and documents",
+            missing,
+            optional: true,
+            stream,
+        }
+    }
+}
 
 /// Shows each thing that is needed, and whether it is there.
 pub(crate) fn doctor(context: &Context, args: &DoctorArgs) -> Result<(), Failure> {
@@ -21,6 +54,17 @@ pub(crate) fn doctor(context: &Context, args: &DoctorArgs) -> Result<(), Failure
             feature.needed_for,
             feature.missing.as_deref().unwrap_or("yes"),
         ]);
+    }
+    if let Some(address) = &args.clamd {
+        let asked = Asked::of(address);
+        if context.output.json() {
+            context.output.object("ringway.gate.doctor/1", &asked)?;
+        }
+        let here = match (&asked.missing, asked.stream) {
+            (Some(why), _) => why.clone(),
+            (None, stream) => format!("up to {stream} bytes as a whole, longer ones in parts"),
+        };
+        table.row(&[asked.name, asked.needed_for, &here]);
     }
     if !context.output.json() {
         context.output.line(table.text().trim_end())?;

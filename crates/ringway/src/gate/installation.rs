@@ -86,6 +86,10 @@ fn warn(set_up: &SetUp) {
     }
 }
 
+fn is_there(interface: &str) -> bool {
+    PathBuf::from("/sys/class/net").join(interface).exists()
+}
+
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -107,7 +111,7 @@ impl Installation {
             )));
         }
         for name in border.all() {
-            if !PathBuf::from("/sys/class/net").join(name).exists() {
+            if !is_there(name) {
                 return Err(Failure::usage(format_args!(
                     "there is no interface `{name}`"
                 )));
@@ -280,6 +284,17 @@ impl Installation {
             .try_fold(false, |any, looked| Ok(any | looked?))
     }
 
+    /// The rules name interfaces: through one that is called otherwise now everything passes.
+    fn interfaces(&self) -> Result<(), Failure> {
+        let gone = self.rules.border.all().find(|name| !is_there(name));
+        match gone {
+            None => Ok(()),
+            Some(name) => Err(Failure::failed(format_args!(
+                "there is no interface `{name}` any more: what crosses the border there is not looked at (give the interface its name back, or start the gateway with its new one)"
+            ))),
+        }
+    }
+
     /// How the redirection is listed, if there was any since the start.
     fn redirection(&self) -> String {
         match held(&self.ended).is_empty() {
@@ -349,6 +364,7 @@ impl System for Installation {
         // Where one of them cannot be, the others are looked after all the same.
         let rules = self.rules_back(policy, mode);
         let classes = self.classes_back(policy, mode);
+        self.interfaces()?;
         Ok(rules? | classes?)
     }
 }

@@ -13,6 +13,8 @@ use ringway_terminal::Failure;
 pub(super) struct Scanners {
     rules: Option<YaraRules>,
     clamd: Option<String>,
+    /// Bytes of the longest stream that clamd takes.
+    stream: Option<u64>,
     threads: u16,
 }
 
@@ -24,14 +26,11 @@ impl Scanners {
         if let Some(rules) = &rules {
             tracing::info!(rules = rules.count(), "YARA rules are compiled");
         }
-        if let Some(address) = &args.clamd
-            && let Err(error) = Clamd::new(address).ping()
-        {
-            tracing::warn!(address, %error, "clamd does not answer");
-        }
+        let stream = args.clamd.as_deref().and_then(stream);
         Ok(Self {
             rules,
             clamd: args.clamd.clone(),
+            stream,
             threads: args.scanners,
         })
     }
@@ -59,9 +58,35 @@ impl Scanners {
             scanners.push(Box::new(rules.scanner()));
         }
         if let Some(address) = &self.clamd {
-            scanners.push(Box::new(Clamd::new(address)));
+            scanners.push(Box::new(Clamd::new(address, self.stream)));
         }
         Box::new(Chain::new(scanners))
+    }
+}
+
+/// Bytes of the longest stream that clamd takes; says so if it does not answer.
+fn stream(address: &str) -> Option<u64> {
+    let clamd = Clamd::new(address, None);
+    match clamd.ping().and_then(|()| clamd.limit()) {
+        Ok(Some(limit)) => {
+            tracing::info!(
+                address,
+                bytes = limit,
+                "clamd takes streams of so many bytes: of longer files it sees one such part after another"
+            );
+            Some(limit)
+        }
+        Ok(None) => {
+            tracing::warn!(
+                address,
+                "clamd takes no streams of 1 MiB: raise its StreamMaxLength, or no file counts as scanned"
+            );
+            None
+        }
+        Err(error) => {
+            tracing::warn!(address, %error, "clamd does not answer");
+            None
+        }
     }
 }
 

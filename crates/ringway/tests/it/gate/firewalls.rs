@@ -132,3 +132,38 @@ fn a_table_that_cannot_be_listed_is_told_and_gets_nothing_twice() -> Tested {
         _ => wrong(rules),
     }
 }
+
+/// The rules name interfaces: one that is called otherwise now is let through by them.
+#[test]
+fn a_border_whose_interface_is_renamed_is_told_of_until_it_is_back() -> Tested {
+    on_each(|path| {
+        let Some(mut border) = Border::on("a renamed interface", path) else {
+            return Ok(());
+        };
+        border.up(POLICY, &OFTEN);
+        let told = |border: &Border| border.status()["rules_not_looked_after"].to_string();
+        let rename = |from: &str, to: &str| -> Tested {
+            for words in [
+                ["ip", "link", "set", "dev", from, "down"].as_slice(),
+                &["ip", "link", "set", "dev", from, "name", to],
+                &["ip", "link", "set", "dev", to, "up"],
+            ] {
+                border.gateway.check(words)?;
+            }
+            Ok(())
+        };
+        rename(&border.inside, "elsewhere0")?;
+        let name = format!("no interface `{}`", border.inside);
+        until(
+            "nobody says so",
+            || told(&border),
+            || told(&border).contains(&name),
+        )?;
+        rename("elsewhere0", &border.inside)?;
+        until(
+            "it is still said",
+            || told(&border),
+            || told(&border) == "null",
+        )
+    })
+}

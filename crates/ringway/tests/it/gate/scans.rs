@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use ringway_testbed::{Clamd, Line};
 use serde_json::Value;
 
-use super::beside::{Job, Tested, all, until};
+use super::beside::{Job, Tested, all, until, without, wrong};
 use super::border::{Border, DEADLINE, SERVER, skipped};
 use super::both::{Compared, GatePath, on_both};
 use crate::random_bytes;
@@ -394,4 +394,41 @@ fn over_a_lossy_line(path: GatePath) -> Compared {
     }
     assert_eq!(border.status()["held"], 0, "{}", border.status());
     border.seen()
+}
+
+/// clamd refuses streams that are longer than its configuration says.
+#[test]
+fn files_longer_than_the_scanners_streams_are_scanned_in_parts() -> Tested {
+    let test = "a scanner with short streams";
+    let Some(mut border) = Border::new(test) else {
+        return Ok(());
+    };
+    let Some(clamd) = Clamd::taking("1M", &[("Ringway.Test", VIRUS)])? else {
+        return without(test, "clamd").map(drop);
+    };
+    let clean = random_bytes("longer than a stream", 3_000_000);
+    serve(&border, 8_001, clean.clone(), true);
+    // Across the end of the first stream, and in the last.
+    for (port, at) in [(8_002, (1 << 20) - 20), (8_003, 2_900_000)] {
+        let mut spoilt = clean.clone();
+        spoilt[at..at + VIRUS.len()].copy_from_slice(VIRUS);
+        serve(&border, port, spoilt, true);
+    }
+    up(&mut border, &clamd, SCAN);
+    if fetch(&border, 8_001, "clean.bin") != clean {
+        return wrong("a clean file did not arrive");
+    }
+    for port in [8_002, 8_003] {
+        let arrived = fetch(&border, port, "spoilt.bin");
+        if arrived.len() >= clean.len() {
+            return wrong(format!("a virus arrived from port {port}"));
+        }
+    }
+    let socket = clamd.socket();
+    let doctor = ["gate", "doctor", "--clamd", &socket.to_string_lossy()];
+    let outcome = border.program().run(doctor)?;
+    if !outcome.stdout.contains("up to 1048576 bytes") {
+        return wrong(outcome.stdout);
+    }
+    Ok(())
 }
