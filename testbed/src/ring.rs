@@ -202,8 +202,7 @@ fn found(
     let mut init = vec!["ring", "init", DOMAIN, "--successors", "2"];
     init.extend(["--dns", &dns, "--enrol", &enrol]);
     call(program, &owner, &init, "")?;
-    let serve = with_home(program, &owner, &["ring", "serve", "--exit-with-stdin"]);
-    let authority = Process::start(serve, &folder.path().join("owner.log"))?;
+    let authority = serve(program, &owner, folder.path())?;
     Ok(Ring {
         members: Vec::new(),
         authority,
@@ -213,7 +212,21 @@ fn found(
     })
 }
 
+fn serve(program: &Program, owner: &Path, folder: &Path) -> Result<Process, TestbedError> {
+    let serve = with_home(program, owner, &["ring", "serve", "--exit-with-stdin"]);
+    Process::start(serve, &folder.join("owner.log"))
+}
+
 impl Ring {
+    /// Starts the authority again, which somebody has ended.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_authority(&mut self) -> Result<(), TestbedError> {
+        self.authority = serve(&self.program, &self.owner, self.folder.path())?;
+        Ok(())
+    }
+
     fn enrol(
         &self,
         planned: Planned,

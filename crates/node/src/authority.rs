@@ -8,6 +8,7 @@ mod dns;
 mod dns_tcp;
 mod kept;
 mod publish;
+mod recover;
 mod rotate;
 mod server;
 mod spoken;
@@ -28,6 +29,8 @@ pub use self::kept::KeptServer;
 pub use self::publish::{
     DnsServer, Fault, InvalidDnsServer, Publication, PublishError, TsigKey, TsigKeyError,
 };
+pub(crate) use self::recover::Brought;
+pub use self::recover::Recovered;
 pub use self::rotate::Rotated;
 pub(crate) use self::server::SharedAuthority;
 pub use self::server::{Server, ServerError};
@@ -126,6 +129,21 @@ pub enum AuthorityError {
         "{KEPT_SERVERS} DNS servers are kept current already: let one go with `ringway ring publish --forget HOST`"
     )]
     TooManyServers,
+    /// Members know more of the ring than this folder does.
+    #[error(
+        "this authority's folder is older than its ring: its newest statement is {known}, and members have brought {found}. It was restored from a backup, or is a copy; nothing was changed. Use the newest copy, or let `ringway ring recover` take over what members know"
+    )]
+    Restored {
+        /// Number of the newest statement here.
+        known: u64,
+        /// Number of the one that members have.
+        found: u64,
+    },
+    /// There is nothing to take over.
+    #[error(
+        "members have brought nothing that this authority does not know: while `ringway ring serve` runs, they bring it within a minute"
+    )]
+    NothingFound,
     /// The root key could not be used.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -162,6 +180,8 @@ impl AuthorityError {
             | AuthorityError::TooManyServers
             | AuthorityError::Validity => true,
             AuthorityError::TooManyRevocations
+            | AuthorityError::Restored { .. }
+            | AuthorityError::NothingFound
             | AuthorityError::EnrolmentRefused(_)
             | AuthorityError::Identity(_)
             | AuthorityError::Home(_)
@@ -248,6 +268,16 @@ pub struct RingInfo {
 
 /// A DNS record of the ring and its content.
 pub(crate) type Published = (RecordName, Vec<u8>);
+
+/// What the ring publishes.
+#[derive(Debug)]
+pub(crate) struct Zone {
+    /// Number of the statement.
+    pub(crate) generation: u64,
+    /// Of the SOA record.
+    pub(crate) serial: u32,
+    pub(crate) records: Vec<Published>,
+}
 
 /// What an enrolment hands to the new member.
 #[derive(Clone, Debug)]
@@ -349,6 +379,7 @@ impl Authority {
         if !(1..=365 * 86_400).contains(&seconds) {
             return Err(AuthorityError::Validity);
         }
+        self.check_current()?;
         let ring = self.store.options();
         let (id, secret) = (random()?, random()?);
         let invite = Invite::new(self.ring_id(), ring.domain.clone(), ring.enrol, id, secret);
@@ -462,6 +493,7 @@ impl Authority {
                 "a router needs an address that others can reach, not 0.0.0.0 or port 0",
             ));
         }
+        self.check_current()?;
         if self.store.knows_member(&member)? {
             return Err(refuse(
                 "this key is a member already or was revoked: join with a fresh --home",
@@ -513,6 +545,7 @@ impl Authority {
     /// # Errors
     /// When nobody has the name, or the statement is full.
     pub fn revoke(&mut self, name: &str) -> Result<MemberEntry, AuthorityError> {
+        self.check_current()?;
         let now = unix_seconds();
         if self.store.serials(now)?.count() >= REVOCATIONS {
             return Err(AuthorityError::TooManyRevocations);
@@ -544,9 +577,10 @@ impl Authority {
         Ok(Statement::issue_with(owner, number, parameters, serials))
     }
 
-    /// Every record of the zone and a number that grows with each change.
-    pub(crate) fn records(&self) -> Result<(u64, Vec<Published>), AuthorityError> {
-        let generation = self.store.generation()?;
+    /// Every record of the zone, and the numbers that grow with each change.
+    pub(crate) fn zone(&self) -> Result<Zone, AuthorityError> {
+        // The numbers first, as for the statement.
+        let (generation, serial) = (self.store.generation()?, self.store.zone_serial()?);
         let enrol = address_bytes(self.store.options().enrol);
         let mut records = vec![
             (RecordName::Ring, self.statement()?.as_bytes().to_vec()),
@@ -560,7 +594,11 @@ impl Authority {
             let names = zone::names_of(&certificate).into_iter();
             records.extend(names.map(|name| (name, content.to_vec())));
         }
-        Ok((generation, records))
+        Ok(Zone {
+            generation,
+            serial,
+            records,
+        })
     }
 
     pub(crate) fn generation(&self) -> Result<u64, AuthorityError> {
@@ -570,11 +608,13 @@ impl Authority {
     /// The zone in the form of RFC 1035 §5, for a DNS server of the owner's choice.
     ///
     /// # Errors
-    /// When the database fails.
+    /// When this folder is older than its ring, or the database fails.
     pub fn zone_file(&self) -> Result<String, AuthorityError> {
-        let (generation, records) = self.records()?;
+        self.check_current()?;
+        let Zone {
+            serial, records, ..
+        } = self.zone()?;
         let domain = self.store.options().domain.trim_end_matches('.').to_owned();
-        let serial = dns::serial(generation);
         let ip = self.store.options().dns.ip();
         let of_address = if ip.is_ipv4() { "A" } else { "AAAA" };
         let mut text = format!(

@@ -1,11 +1,50 @@
-//! Wall-clock time in the one form that certificates use.
+//! Wall-clock time in the forms that certificates and the owner's numbers use.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Microseconds in a second.
+const MICROS: u64 = 1_000_000;
+
+/// Numbers below this were counted from 0 by earlier versions and name no time: it is January 2001
+/// in microseconds, before there was any ring, and more than any ring has counted to.
+const FIRST_TIME: u64 = 978_307_200 * MICROS;
+
+fn since_1970() -> Duration {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH);
+    elapsed.unwrap_or_default()
+}
 
 /// Seconds since 1970, 0 before it.
 #[must_use]
 pub(crate) fn unix_seconds() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |elapsed| elapsed.as_secs())
+    since_1970().as_secs()
+}
+
+/// Microseconds since 1970, 0 before it: what the owner's statements and certificates are numbered
+/// by, at least.
+///
+/// So a folder that is restored from a backup goes on above every number that it has given out
+/// since: no number is a microsecond's that has not come yet, as each takes a write to the disk.
+#[must_use]
+pub(crate) fn unix_micros() -> u64 {
+    u64::try_from(since_1970().as_micros()).unwrap_or(u64::MAX)
+}
+
+/// When a number was given out, in seconds since 1970; none for one that was counted from 0.
+#[must_use]
+pub(crate) fn time_of(number: u64) -> Option<u64> {
+    (number >= FIRST_TIME).then_some(number / MICROS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_tells_when_it_was_given_out() {
+        let now = unix_seconds();
+        let told = time_of(unix_micros()).unwrap();
+        assert!((now..=now + 1).contains(&told), "{told}");
+        assert_eq!(time_of(57), None);
+    }
 }

@@ -1,5 +1,6 @@
 //! `ringway node`: everything that one member runs, started and stopped in the right order.
 
+mod bring;
 mod key;
 mod lookup;
 mod routers;
@@ -15,6 +16,7 @@ use ringway_overlay::{Destination, RingKey};
 use ringway_transport::MemberId;
 use tokio::sync::{mpsc, oneshot};
 
+use self::bring::StatementBringer;
 use self::key::KeyKeeper;
 pub use self::lookup::{NotFound, Owner};
 use self::routers::RouterFollower;
@@ -166,6 +168,7 @@ pub struct Daemon {
     state: Arc<State>,
     keys: KeyKeeper,
     routers: RouterFollower,
+    bringer: StatementBringer,
     ready: Ready,
     messages: Option<Messages>,
     ring_messages: Option<RingMessages>,
@@ -292,6 +295,12 @@ impl Daemon {
             directory: Arc::clone(&directory),
             resolver: config.node.resolver,
         };
+        let bringer = StatementBringer {
+            domain: membership.domain.clone(),
+            certificate: own.clone(),
+            directory: Arc::clone(&directory),
+            resolver: config.node.resolver,
+        };
         let (runtime, member, inboxes) = Runtime::new(Setup {
             identity,
             membership,
@@ -325,6 +334,7 @@ impl Daemon {
             state,
             keys,
             routers,
+            bringer,
             ready,
             messages: Some(messages),
             ring_messages: Some(ring_messages),
@@ -365,6 +375,7 @@ impl Daemon {
         let stored = self.keys.membership.statement.number();
         let keeping = tokio::spawn(self.keys.run(ending.clone()));
         let following = tokio::spawn(self.routers.run());
+        let bringing = tokio::spawn(self.bringer.run());
         let disk = (self.state, stored);
         let watching = tokio::spawn(watch_statement(self.services.clone(), disk, ending));
         let serving = tokio::spawn(control::serve(self.socket, self.services));
@@ -385,7 +396,7 @@ impl Daemon {
             tracing::error!(%error, "the member's task failed");
         }
         // The socket's file goes when the task that holds it has ended.
-        for task in [keeping, following, watching, serving] {
+        for task in [keeping, following, bringing, watching, serving] {
             task.abort();
             if let Err(error) = task.await
                 && !error.is_cancelled()
@@ -417,6 +428,10 @@ async fn known(
         membership.statement.clone(),
         config.node.resolver,
     )?);
+    match state.forgotten(&membership.ring) {
+        Ok(forgotten) => directory.remember(forgotten),
+        Err(error) => tracing::error!(%error, "what the owner's newest statement lacks is lost"),
+    }
     let routers = RouterFollower {
         ring: membership.ring,
         state: Arc::clone(state),
@@ -532,7 +547,7 @@ async fn watch_statement(
             continue;
         }
         stored = statement.number();
-        if let Err(error) = state.set_statement(&statement) {
+        if let Err(error) = state.set_statement(&statement, &directory.forgotten()) {
             tracing::error!(%error, "the statement could not be stored");
         }
         if is_over(&statement, &services.certificate) {

@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 
 use crate::certificate::{Certificate, CertificateError, Name, RingId};
 use crate::clock::unix_seconds;
-use crate::limits::{ABSENT_ENTRIES, ABSENT_FOR, DIRECTORY_ENTRIES};
+use crate::limits::{ABSENT_ENTRIES, ABSENT_FOR, DIRECTORY_ENTRIES, FORGOTTEN_STATEMENTS};
 use crate::statement::Statement;
 use crate::zone::{self, RecordName};
 
@@ -85,6 +85,76 @@ pub(crate) fn resolver(server: Option<SocketAddr>) -> Result<TokioResolver, Dire
     builder.build().map_err(failed)
 }
 
+/// What the owner has stated.
+#[derive(Debug)]
+struct Statements {
+    newest: Arc<Statement>,
+    /// Older ones that end certificates which the newest does not: whoever wrote that had
+    /// forgotten them, or they have expired. They count as well.
+    forgotten: Vec<Forgotten>,
+    /// Since when the ring's DNS gives an older statement than the newest, and which.
+    behind: Option<(Instant, u64)>,
+}
+
+#[derive(Debug)]
+struct Forgotten {
+    statement: Arc<Statement>,
+    /// How many certificates it ends and the newest does not.
+    lost: usize,
+    /// The authority has answered that it knows what it says.
+    acknowledged: bool,
+}
+
+impl Statements {
+    fn all(&self) -> impl Iterator<Item = &Arc<Statement>> {
+        let forgotten = self.forgotten.iter().map(|older| &older.statement);
+        std::iter::once(&self.newest).chain(forgotten)
+    }
+
+    /// Takes in a newer one.
+    fn replace(&mut self, statement: Statement) {
+        let before = std::mem::replace(&mut self.newest, Arc::new(statement));
+        self.keep([before]);
+    }
+
+    /// Keeps older ones as far as they say what the newest and the others do not, oldest first.
+    fn keep(&mut self, older: impl IntoIterator<Item = Arc<Statement>>) {
+        let older = older.into_iter().map(|statement| Forgotten {
+            statement,
+            lost: 0,
+            acknowledged: false,
+        });
+        let (newest, now) = (Arc::clone(&self.newest), unix_seconds());
+        let before = std::mem::take(&mut self.forgotten);
+        for mut older in before.into_iter().chain(older) {
+            let lost: Vec<u64> = older.statement.lost_in(&newest, now).collect();
+            let said = |serial: &u64| {
+                let mut kept = self.forgotten.iter();
+                kept.any(|kept| kept.statement.revokes(*serial))
+            };
+            if !lost.iter().all(said) {
+                // What the authority knew it may have forgotten since.
+                older.acknowledged &= lost.len() <= older.lost;
+                older.lost = lost.len();
+                self.forgotten.push(older);
+            }
+        }
+        while self.forgotten.len() > FORGOTTEN_STATEMENTS {
+            let known = self.forgotten.iter().position(|older| older.acknowledged);
+            self.forgotten.remove(known.unwrap_or(FORGOTTEN_STATEMENTS));
+        }
+    }
+}
+
+/// What an authority seems not to know that was restored from a backup.
+#[derive(Clone, Debug)]
+pub(crate) struct Gap {
+    /// The owner's statements that it is to be brought.
+    pub(crate) statements: Vec<Arc<Statement>>,
+    /// Number of the older one that it gives; none if its newest one says less than they do.
+    pub(crate) in_dns: Option<u64>,
+}
+
 /// All certificates that this member has seen and checked.
 #[derive(Debug)]
 pub struct Directory {
@@ -92,7 +162,7 @@ pub struct Directory {
     domain: String,
     resolver: TokioResolver,
     known: Mutex<Known>,
-    statement: Mutex<Arc<Statement>>,
+    statements: Mutex<Statements>,
     /// Woken when another member has told of a newer statement.
     told: Notify,
 }
@@ -114,9 +184,24 @@ impl Directory {
             domain: domain.to_owned(),
             resolver,
             known: Mutex::default(),
-            statement: Mutex::new(Arc::new(statement)),
+            statements: Mutex::new(Statements {
+                newest: Arc::new(statement),
+                forgotten: Vec::new(),
+                behind: None,
+            }),
             told: Notify::new(),
         })
+    }
+
+    /// Takes in what an earlier run has kept of [`Directory::forgotten`].
+    pub(crate) fn remember(&self, forgotten: Vec<Statement>) {
+        self.statements().keep(forgotten.into_iter().map(Arc::new));
+    }
+
+    fn statements(&self) -> MutexGuard<'_, Statements> {
+        self.statements
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -126,10 +211,70 @@ impl Directory {
     /// The newest statement of the ring's owner.
     #[must_use]
     pub fn statement(&self) -> Arc<Statement> {
-        self.statement
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        Arc::clone(&self.statements().newest)
+    }
+
+    /// Older statements that say of a certificate that it has ended where the newest does not. They
+    /// count as well: an authority that was restored from a backup brings no revoked member back.
+    pub(crate) fn forgotten(&self) -> Vec<Arc<Statement>> {
+        let statements = self.statements();
+        statements.all().skip(1).cloned().collect()
+    }
+
+    /// The authority has answered that it knows what the statement with this number says: what the
+    /// newest one lacks of it has expired.
+    pub(crate) fn acknowledge(&self, number: u64) {
+        let mut statements = self.statements();
+        let forgotten = statements.forgotten.iter_mut();
+        for older in forgotten.filter(|older| older.statement.number() == number) {
+            older.acknowledged = true;
+        }
+    }
+
+    /// True if the certificate with this serial counts no more.
+    fn ends(&self, serial: u64) -> bool {
+        let statements = self.statements();
+        statements.all().any(|statement| statement.revokes(serial))
+    }
+
+    /// As [`Statement::heir`], of all statements that count.
+    fn heir_serial(&self, serial: u64) -> Option<u64> {
+        let statements = self.statements();
+        let mut heirs = statements.all().filter_map(|stated| stated.heir(serial));
+        let heir = heirs.next()?;
+        let revoked = statements.all().any(|stated| stated.revokes(heir));
+        Some(heir).filter(|_| !revoked)
+    }
+
+    /// What the ring's authority seems to have forgotten, and for how long it has seemed so.
+    pub(crate) fn gap(&self) -> Option<(Duration, Gap)> {
+        let statements = self.statements();
+        let (newest, now) = (&statements.newest, unix_seconds());
+        let forgotten = statements.forgotten.iter();
+        let forgotten = forgotten.filter(|older| !older.acknowledged);
+        let forgotten = forgotten.map(|older| &older.statement);
+        let forgotten: Vec<_> = forgotten
+            .filter(|older| older.lost_in(newest, now).next().is_some())
+            .cloned()
+            .collect();
+        match statements.behind {
+            Some((since, number)) => {
+                let all = statements.all().cloned().collect();
+                let gap = Gap {
+                    statements: all,
+                    in_dns: Some(number),
+                };
+                Some((since.elapsed(), gap))
+            }
+            None if forgotten.is_empty() => None,
+            None => {
+                let gap = Gap {
+                    statements: forgotten,
+                    in_dns: None,
+                };
+                Some((Duration::MAX, gap))
+            }
+        }
     }
 
     /// Takes in what another member says is a statement of the owner; true if it is, and newer than
@@ -156,23 +301,17 @@ impl Directory {
     }
 
     fn replace_statement(&self, statement: Statement) -> Option<Statement> {
-        let mut current = self
-            .statement
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if statement.number() <= current.number() {
+        let mut current = self.statements();
+        if statement.number() <= current.newest.number() {
             return None;
         }
-        *current = Arc::new(statement.clone());
+        current.replace(statement.clone());
         Some(statement)
     }
 
     #[cfg(test)]
     pub(crate) fn set_statement(&self, statement: Statement) {
-        *self
-            .statement
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Arc::new(statement);
+        self.statements().newest = Arc::new(statement);
     }
 
     /// Checks a certificate that a peer has shown, and remembers it.
@@ -189,7 +328,7 @@ impl Directory {
 
     fn check(&self, certificate: &Certificate) -> Result<(), DirectoryError> {
         let name = || certificate.name().to_string();
-        if self.statement().revokes(certificate.serial()) {
+        if self.ends(certificate.serial()) {
             return Err(DirectoryError::Revoked(name()));
         }
         certificate
@@ -264,7 +403,7 @@ impl Directory {
         let certificate = self.known().by_id(member);
         certificate.is_some_and(|certificate| {
             let over = certificate.check_time(unix_seconds()).is_err();
-            over || self.statement().revokes(certificate.serial())
+            over || self.ends(certificate.serial())
         })
     }
 
@@ -280,7 +419,7 @@ impl Directory {
         name: &Name,
     ) -> Result<Certificate, DirectoryError> {
         let revoked = || DirectoryError::Revoked(name.to_string());
-        if self.statement().heir(serial).is_none() {
+        if self.heir_serial(serial).is_none() {
             return Err(revoked());
         }
         let found = self.find(name.as_str()).await?;
@@ -288,7 +427,7 @@ impl Directory {
             true => Ok(found),
             // Somebody else has the name: whoever had it was revoked meanwhile. Or the statement
             // here is older than DNS.
-            false if self.statement().heir(serial).is_none() => Err(revoked()),
+            false if self.heir_serial(serial).is_none() => Err(revoked()),
             false => Err(DirectoryError::Unavailable(
                 name.to_string(),
                 "its new certificate is not there yet".to_owned(),
@@ -299,34 +438,33 @@ impl Directory {
     /// True if the owner has stated that this certificate takes the place of the one with the
     /// serial `old`, straight or by others.
     pub(crate) fn succeeds(&self, old: u64, certificate: &Certificate) -> bool {
-        self.statement().heir(old) == Some(certificate.serial())
+        self.heir_serial(old) == Some(certificate.serial())
     }
 
     /// True if this member, whose certificate had this serial (0 if that was never noted), has
     /// another key now.
     pub(crate) fn has_heir(&self, member: &MemberId, serial: u64) -> bool {
-        let statement = self.statement();
-        statement.heir(serial).is_some() || (serial == 0 && self.is_replaced(member).is_some())
+        self.heir_serial(serial).is_some() || (serial == 0 && self.is_replaced(member).is_some())
     }
 
     /// The certificate that this member had, if it is known here and was replaced.
     fn is_replaced(&self, member: &MemberId) -> Option<Certificate> {
         let certificate = self.known().by_id(member)?;
-        let heir = self.statement().heir(certificate.serial());
+        let heir = self.heir_serial(certificate.serial());
         heir.map(|_| certificate)
     }
 
     /// True if it is known that this member, whose certificate had this serial (0 if that was never
     /// noted), is no longer one and has no other key.
     pub(crate) fn has_lost(&self, member: &MemberId, serial: u64) -> bool {
-        let ended = self.has_ended(member) || self.statement().revokes(serial);
+        let ended = self.has_ended(member) || self.ends(serial);
         ended && !self.has_heir(member, serial)
     }
 
     /// A revoked member's record has gone from DNS, which would only say that there is none.
     fn not_revoked(&self, member: &MemberId) -> Result<(), DirectoryError> {
         match self.known().by_id(member) {
-            Some(certificate) if self.statement().revokes(certificate.serial()) => {
+            Some(certificate) if self.ends(certificate.serial()) => {
                 Err(DirectoryError::Revoked(certificate.name().to_string()))
             }
             _ => Ok(()),
@@ -415,6 +553,14 @@ impl Directory {
         }
     }
 
+    /// True if the ring's DNS says that it has no record of the member with this certificate,
+    /// although the owner has not ended it.
+    pub(crate) async fn lacks(&self, certificate: &Certificate) -> bool {
+        let record = RecordName::Id(certificate.member());
+        let found = self.fetch(&record, "this member").await;
+        matches!(found, Err(DirectoryError::Absent(..))) && !self.ends(certificate.serial())
+    }
+
     /// Asks DNS for the owner's statement; gives it if it is newer than the one known.
     ///
     /// # Errors
@@ -423,7 +569,15 @@ impl Directory {
         let bytes = self.fetch(&RecordName::Ring, "_ring").await?;
         let statement = Statement::decode(&bytes, &self.ring)
             .map_err(|error| DirectoryError::Unavailable("_ring".to_owned(), error.to_string()))?;
-        Ok(self.replace_statement(statement))
+        let number = statement.number();
+        let newer = self.replace_statement(statement);
+        let mut statements = self.statements();
+        let since = statements
+            .behind
+            .map_or_else(Instant::now, |(since, _)| since);
+        let is_older = number < statements.newest.number();
+        statements.behind = is_older.then_some((since, number));
+        Ok(newer)
     }
 }
 

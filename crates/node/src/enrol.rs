@@ -14,8 +14,10 @@
 //! (`pake`), and the handshake is another.
 //!
 //! A member that wants another key (`crate::rotation`) comes to the same port, by Noise IK with the
-//! key that it has.
+//! key that it has. One that knows more than an authority that was restored from a backup brings
+//! that there (`bring`).
 
+mod bring;
 mod channel;
 mod client;
 mod locate;
@@ -28,6 +30,7 @@ mod tries;
 use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
 
+pub use self::bring::{BringError, bring};
 pub use self::client::{JoinError, JoinOptions, Joined, join, join_with};
 pub use self::locate::LocateError;
 pub use self::offline::{complete, request};
@@ -85,6 +88,28 @@ enum RotationAnswer {
     },
 }
 
+/// What a member brings to an authority that knows less: all of it is public and signed.
+#[derive(Debug, Encode, Decode)]
+struct Bring {
+    /// A statement of the owner.
+    #[n(0)]
+    statement: ByteVec,
+    /// The member's own certificate.
+    #[n(1)]
+    certificate: ByteVec,
+}
+
+/// What it is answered.
+#[derive(Debug, Encode, Decode)]
+enum BringAnswer {
+    /// The authority knows it.
+    #[n(0)]
+    Known,
+    /// It did not.
+    #[n(1)]
+    News,
+}
+
 /// What the fuzzer tries: each message that comes within the channel.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn decode_inner(data: &[u8]) {
@@ -92,4 +117,6 @@ pub(crate) fn decode_inner(data: &[u8]) {
     minicbor::decode::<Reply>(data).ok();
     minicbor::decode::<RotationAnswer>(data).ok();
     minicbor::decode::<ByteVec>(data).ok();
+    minicbor::decode::<Bring>(data).ok();
+    minicbor::decode::<BringAnswer>(data).ok();
 }

@@ -58,6 +58,45 @@ pub const STATEMENT_BYTES: usize = 40_000;
 /// before some have expired.
 pub const REVOCATIONS: usize = 4_096;
 
+/// Statements that members have brought to an authority that does not know them.
+///
+/// Source: chosen: members bring the newest that they know, which is the same one for nearly all.
+/// Past it those with the lowest numbers are dropped.
+pub const FOUND_STATEMENTS: usize = 16;
+
+/// Certificates that members have brought with them.
+///
+/// Source: chosen: more than any ring is likely to gain between a backup and its restoration; each
+/// takes [`CERTIFICATE_BYTES`]. Past it no more are taken: those members stay unknown to the
+/// authority until they join again.
+pub const FOUND_CERTIFICATES: usize = 4_096;
+
+/// Older statements that a member keeps because the newest one does not say all that they say.
+///
+/// Source: chosen: one for each time that an authority was restored from a backup. Past it those
+/// are dropped of which the authority has answered that it knows them, then the newest.
+pub const FORGOTTEN_STATEMENTS: usize = 4;
+
+/// How long the ring's DNS has to give an older statement than a member knows before the member
+/// brings its own to the authority.
+///
+/// Source: records may be cached for 5 s, and the authority publishes within one. Past it the
+/// authority is brought the statement, and takes it if it was restored.
+pub const STATEMENT_BEHIND: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// Pause between two tries to bring it.
+///
+/// Source: an owner mends it in minutes; a thousand members come seventeen times a second then.
+/// Past it the next one begins.
+pub const STATEMENT_BRING: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// The same once the authority has answered that it knows all of it. As often a member looks
+/// whether the ring's DNS has its record.
+///
+/// Source: then the ring's DNS is only slow: a secondary server may lag by an hour. Past it the
+/// next one begins.
+pub const STATEMENT_BRING_KNOWN: std::time::Duration = std::time::Duration::from_secs(3_600);
+
 /// Bytes of a ring's domain.
 ///
 /// Source: RFC 1035 §2.3.4 allows 255 for a whole name; the longest name below it needs 57 more. A

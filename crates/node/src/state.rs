@@ -1,7 +1,7 @@
 //! What a member keeps over restarts: its membership, routers it has known, its transfers.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ringway_transport::MemberId;
@@ -41,6 +41,8 @@ const MIGRATIONS: &[&str] = &["
     ) STRICT;
 ", "
     ALTER TABLE transfers ADD COLUMN peer_serial INTEGER NOT NULL DEFAULT 0;
+", "
+    CREATE TABLE forgotten (number INTEGER PRIMARY KEY, statement BLOB NOT NULL) STRICT;
 "];
 
 /// Why the state could not be read or written.
@@ -195,29 +197,64 @@ impl State {
         Ok(())
     }
 
-    /// Stores a newer statement.
+    /// Stores a newer statement, and those that count beside it: both or neither.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn set_statement(&self, statement: &Statement) -> Result<()> {
-        self.connection()
-            .execute(
-                "UPDATE membership SET statement = ?1",
-                params![statement.as_bytes()],
-            )
-            .map_err(self.fail())?;
-        Ok(())
+    pub(crate) fn set_statement(
+        &self,
+        statement: &Statement,
+        forgotten: &[Arc<Statement>],
+    ) -> Result<()> {
+        let fail = self.fail();
+        let mut connection = self.connection();
+        let transaction = connection.transaction().map_err(&fail)?;
+        let newest = "UPDATE membership SET statement = ?1";
+        transaction
+            .execute(newest, params![statement.as_bytes()])
+            .map_err(&fail)?;
+        transaction
+            .execute("DELETE FROM forgotten", [])
+            .map_err(&fail)?;
+        for statement in forgotten {
+            let insert = "INSERT OR REPLACE INTO forgotten VALUES (?1, ?2)";
+            transaction
+                .execute(insert, params![statement.number(), statement.as_bytes()])
+                .map_err(&fail)?;
+        }
+        transaction.commit().map_err(fail)
     }
 
-    /// The next sequence number for this member's HELLO; never the same twice.
+    /// The statements that count beside the newest one.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) fn forgotten(&self, ring: &RingId) -> Result<Vec<Statement>> {
+        let connection = self.connection();
+        let query = "SELECT statement FROM forgotten ORDER BY number";
+        let mut statement = connection.prepare(query).map_err(self.fail())?;
+        let rows = statement
+            .query_map([], |row| row.get::<_, Vec<u8>>(0))
+            .map_err(self.fail())?;
+        let mut forgotten = Vec::new();
+        for bytes in rows {
+            let bytes = bytes.map_err(self.fail())?;
+            forgotten.extend(Statement::decode(&bytes, ring).ok());
+        }
+        Ok(forgotten)
+    }
+
+    /// The next sequence number for this member's HELLO; never the same twice, and at least the
+    /// time in seconds: others would take one from a folder that was restored from a backup for an
+    /// old one.
     ///
     /// # Errors
     /// When the database fails.
     pub fn next_hello_sequence(&self) -> Result<u64> {
-        let query =
-            "UPDATE membership SET hello_sequence = hello_sequence + 1 RETURNING hello_sequence";
+        let query = "UPDATE membership SET hello_sequence = max(hello_sequence + 1, ?1)
+            RETURNING hello_sequence";
         self.connection()
-            .query_row(query, [], |row| row.get(0))
+            .query_row(query, [unix_seconds()], |row| row.get(0))
             .map_err(self.fail())
     }
 
@@ -518,6 +555,10 @@ mod tests {
         assert_eq!((stored.certificate, stored.statement), (next, statement(2)));
         assert_eq!(stored.domain, membership.domain);
         assert!(state.next_hello_sequence().unwrap() > sequence);
+        assert!(
+            sequence >= unix_seconds() - 1,
+            "a restored folder counts on"
+        );
         assert!(state.next_incarnation().unwrap() > incarnation);
     }
 

@@ -17,7 +17,8 @@ use ringway_transport::Signer;
 
 use crate::cbor::encode;
 use crate::certificate::RingId;
-use crate::limits::{GROUP, REVOCATIONS, STATEMENT_BYTES};
+use crate::clock;
+use crate::limits::{CERTIFICATE_LIFETIME, CLOCK_SKEW, GROUP, REVOCATIONS, STATEMENT_BYTES};
 
 /// Separates statements from everything else that a ring owner signs.
 pub(crate) const CONTEXT: &[u8] = b"ringway ring statement";
@@ -239,6 +240,36 @@ impl Statement {
 
     fn replacement(&self, serial: u64) -> Option<u64> {
         self.body.replaced.as_ref()?.get(&serial).copied()
+    }
+
+    /// The serials of all certificates that count no more, each with the one in its place.
+    pub(crate) fn ended(&self) -> impl Iterator<Item = (u64, Option<u64>)> + '_ {
+        let revoked = self.body.revoked.iter().map(|serial| (*serial, None));
+        let replaced = self.body.replaced.iter().flatten();
+        revoked.chain(replaced.map(|(old, new)| (*old, Some(*new))))
+    }
+
+    /// The serials of certificates that this statement ends and `newer` does not, although they are
+    /// not known to have expired at `now`, in Unix seconds: the authority has forgotten that they
+    /// ended. Of serials that name no time it is not known when they expire.
+    pub(crate) fn lost_in<'a>(
+        &'a self,
+        newer: &'a Statement,
+        now: u64,
+    ) -> impl Iterator<Item = u64> + 'a {
+        let over = move |serial| {
+            let issued = clock::time_of(serial);
+            let ends = issued.map(|at| at + CERTIFICATE_LIFETIME.as_secs());
+            ends.is_some_and(|ends| ends <= now + CLOCK_SKEW.as_secs())
+        };
+        let ended = self.ended().map(|(serial, _)| serial);
+        ended.filter(move |serial| !newer.revokes(*serial) && !over(*serial))
+    }
+
+    /// True if an authority whose newest statement has the number `newest`, and which has `ended`
+    /// these certificates in all its time, can have written this one.
+    pub(crate) fn is_known_at(&self, newest: u64, ended: &BTreeSet<u64>) -> bool {
+        self.number() <= newest && self.ended().all(|(serial, _)| ended.contains(&serial))
     }
 
     /// True if the holder of the certificate with this serial is to change its key.

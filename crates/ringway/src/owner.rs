@@ -52,6 +52,7 @@ pub(crate) async fn run(context: &Context, command: RingCommand) -> Result<(), F
         RingCommand::Members(args) => members(context, args.folder.dir),
         RingCommand::Revoke(args) => revoke(context, &args).await,
         RingCommand::Rotate(args) => rotate::run(context, &args).await,
+        RingCommand::Recover(args) => recover(context, args.folder.dir).await,
         RingCommand::Publish(args) => publish::run(context, &args).await,
         RingCommand::Judge(args) => judge::run(context, args),
     }
@@ -99,6 +100,12 @@ async fn serve(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
     let authority = open(context, args.folder.dir.clone())?;
     let ring = authority.ring();
     let kept = authority.kept_servers()?;
+    if let Err(error) = authority.check_current() {
+        // Its records are better than none: nothing new is signed.
+        context
+            .output
+            .note(&format!("No member is admitted: {error}"));
+    }
     let server = Server::bind(authority).await?;
     let serving = Serving {
         domain: ring.domain,
@@ -182,6 +189,9 @@ fn in_words(time: Duration) -> String {
 
 fn members(context: &Context, dir: Option<PathBuf>) -> Result<(), Failure> {
     let authority = open(context, dir)?;
+    if let Err(error) = authority.check_current() {
+        context.output.note(&error.to_string());
+    }
     let (members, invites) = (authority.members()?, authority.open_invites()?);
     if context.output.json() {
         for member in &members {
@@ -231,6 +241,38 @@ fn state(member: &MemberEntry) -> String {
         Some(_) => format!("{state}, asked for a new key"),
         None => state.to_owned(),
     }
+}
+
+async fn recover(context: &Context, dir: Option<PathBuf>) -> Result<(), Failure> {
+    let mut authority = open(context, dir)?;
+    let recovered = authority.recover()?;
+    let names = |names: &[String]| match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    };
+    context
+        .output
+        .either("ringway.recovered/1", &recovered, || {
+            format!(
+                "the ring goes on from statement {}\nended since: {}\njoined since: {}",
+                recovered.statement,
+                names(&recovered.ended),
+                names(&recovered.members)
+            )
+        })?;
+    if recovered.unknown > 0 {
+        context.output.note(&format!(
+            "{} more certificates have ended whose members are not known here.",
+            recovered.unknown
+        ));
+    }
+    publish::after_change(
+        context,
+        &authority,
+        "what members knew is taken over",
+        "what was before",
+    )
+    .await
 }
 
 async fn revoke(context: &Context, args: &RevokeArgs) -> Result<(), Failure> {

@@ -31,6 +31,11 @@ fn text(status: &Status) -> String {
     if status.statement > 0 {
         ring.push_str(&format!(", statement {}", status.statement));
     }
+    if let Some(older) = status.statement_in_dns {
+        ring.push_str(&format!(
+            "; its DNS has {older}, which says less: it lags, or the owner's folder is an old copy and needs `ringway ring recover`"
+        ));
+    }
     field("ring", ring);
     field(
         "daemon",

@@ -31,12 +31,6 @@ pub(super) enum ZoneError {
     Refused(String),
 }
 
-/// The SOA serial number: the low 32 bits of the generation (RFC 1982 arithmetic takes care of the
-/// wrap).
-pub(super) fn serial(generation: u64) -> u32 {
-    u32::try_from(generation & u64::from(u32::MAX)).unwrap_or(0)
-}
-
 /// Answers from the zone that stands in it at the moment.
 #[derive(Clone)]
 pub(super) struct LiveZone {
@@ -88,11 +82,11 @@ impl RequestHandler for LiveZone {
 }
 
 /// Builds the zone of `domain` from `records`; `server` is the address its name server is reached
-/// at.
+/// at, `serial` the number in its SOA.
 pub(super) fn build(
     domain: &str,
     server: SocketAddr,
-    generation: u64,
+    serial: u32,
     records: &[Published],
 ) -> Result<Catalog, ZoneError> {
     let origin = Name::from_ascii(format!("{}.", domain.trim_end_matches('.')))?;
@@ -101,7 +95,7 @@ pub(super) fn build(
     let soa = SOA::new(
         name_server.clone(),
         contact,
-        serial(generation),
+        serial,
         3600,
         600,
         604_800,

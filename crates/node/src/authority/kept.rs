@@ -174,7 +174,16 @@ async fn update(
             .await?;
         let turn = Turn::wait(&folder, &kept.server).await?;
         let snapshot = authority.with(|authority| authority.snapshot()).await?;
-        let publication = publish::push(&turn, &snapshot, &kept.server, &key).await?;
+        let publication = match publish::push(&turn, &snapshot, &kept.server, &key).await {
+            Ok(publication) => publication,
+            Err(error) => {
+                let noted = move |authority: &mut Authority| {
+                    authority.note_refused(&error)?;
+                    Ok(error)
+                };
+                return Err(authority.with(noted).await?);
+            }
+        };
         let (server, statement) = (kept.server.clone(), publication.statement);
         authority
             .with(move |authority| authority.note_published(&server, statement))

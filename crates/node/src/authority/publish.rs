@@ -12,6 +12,7 @@ mod key;
 mod session;
 mod signed;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
@@ -26,7 +27,7 @@ use self::changes::{Found, Wanted};
 pub use self::fault::Fault;
 pub use self::key::{TsigKey, TsigKeyError};
 use self::session::Session;
-use super::{Authority, AuthorityError, Published};
+use super::{Authority, AuthorityError, Published, Zone};
 use crate::certificate::RingId;
 use crate::home::{self, HomeError};
 use crate::limits::{UPDATE_QUERIES, UPDATE_TURN};
@@ -191,6 +192,8 @@ pub(super) struct Snapshot {
     domain: String,
     records: Vec<Published>,
     former: Vec<RecordName>,
+    /// Serials of certificates that are known to have ended, also those that have expired.
+    ended: BTreeSet<u64>,
 }
 
 /// The right to update a server: one at a time, or an older zone could follow a newer one.
@@ -231,11 +234,31 @@ impl Authority {
     ) -> Result<Publication, PublishError> {
         let turn = Turn::wait(self.folder(), server).await?;
         let snapshot = self.snapshot()?;
-        push(&turn, &snapshot, server, key).await
+        let pushed = push(&turn, &snapshot, server, key).await;
+        if let Err(error) = &pushed {
+            self.note_refused(error)?;
+        }
+        pushed
+    }
+
+    /// Keeps what a server has that this folder knows nothing of: see `recover`.
+    pub(super) fn note_refused(&self, error: &PublishError) -> Result<(), AuthorityError> {
+        match error {
+            PublishError::Server {
+                fault: Fault::Newer { statement, .. },
+                ..
+            } => Ok(self.store.keep_found(statement)?),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn snapshot(&self) -> Result<Snapshot, AuthorityError> {
-        let (generation, records) = self.records()?;
+        self.check_current()?;
+        let Zone {
+            generation,
+            records,
+            ..
+        } = self.zone()?;
         let current: std::collections::HashSet<&RecordName> =
             records.iter().map(|(name, _)| name).collect();
         let mut former = Vec::new();
@@ -249,6 +272,7 @@ impl Authority {
             domain: self.store.options().domain.clone(),
             records,
             former,
+            ended: self.store.ended_serials()?,
         })
     }
 }
@@ -316,13 +340,14 @@ impl Snapshot {
         let newest = texts
             .filter_map(|text| zone::from_txt([text.as_slice()].into_iter()))
             .filter_map(|bytes| Statement::decode(&bytes, &self.ring).ok())
-            .map(|statement| statement.number())
-            .max();
-        match newest.filter(|&theirs| theirs > self.generation) {
-            Some(theirs) => {
-                let ours = self.generation;
-                Err(Fault::Newer { theirs, ours })
-            }
+            .filter(|theirs| !theirs.is_known_at(self.generation, &self.ended))
+            .max_by_key(Statement::number);
+        match newest {
+            Some(statement) => Err(Fault::Newer {
+                theirs: statement.number(),
+                ours: self.generation,
+                statement: Box::new(statement),
+            }),
             None => Ok(()),
         }
     }

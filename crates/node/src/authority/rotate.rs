@@ -8,7 +8,7 @@ use std::time::Duration;
 use ringway_transport::MemberId;
 use rusqlite::{OptionalExtension as _, params};
 
-use super::store::{Store, immediate, record};
+use super::store::{Store, count_change, immediate, record};
 use super::{Authority, AuthorityError, MemberEntry, random};
 use crate::certificate::{Certificate, CertificateFields, Name, RingId};
 use crate::clock::unix_seconds;
@@ -62,6 +62,7 @@ impl Authority {
         if !ROTATION_ASKED.contains(&seconds) {
             return Err(AuthorityError::RotationTime);
         }
+        self.check_current()?;
         let now = unix_seconds();
         let serial = self.active(name, now)?;
         self.room_to_rotate(serial, now)?;
@@ -162,6 +163,7 @@ impl Authority {
         now: u64,
     ) -> Result<Certificate, AuthorityError> {
         let refuse = AuthorityError::EnrolmentRefused;
+        self.check_current()?;
         if now.abs_diff(request.created()) > ADMISSION_AGE.as_secs() {
             return Err(refuse(
                 "the request is older than 30 days, or the member's clock is wrong: let it make another with `ringway rotate --offline`",
@@ -260,9 +262,7 @@ impl Store {
         transaction
             .execute(asked, params![serial, until])
             .map_err(&fail)?;
-        transaction
-            .execute("UPDATE ring SET generation = generation + 1", [])
-            .map_err(&fail)?;
+        count_change(&transaction).map_err(&fail)?;
         transaction.commit().map_err(fail)
     }
 
@@ -290,7 +290,8 @@ impl Store {
     pub(super) fn serials(&self, now: u64) -> Result<Serials, DatabaseError> {
         let fail = self.fail();
         let replaced = "SELECT serial, replaced_by FROM members
-            WHERE replaced_by IS NOT NULL AND max(expires, revoked + ?2) > ?1";
+            WHERE replaced_by IS NOT NULL AND max(expires, revoked + ?2) > ?1
+            UNION SELECT serial, replaced_by FROM ended WHERE replaced_by IS NOT NULL AND expires > ?1";
         let mut replaced = self.connection.prepare(replaced).map_err(&fail)?;
         let replaced = replaced.query_map(params![now, REPLACED_KEPT.as_secs()], |row| {
             Ok((row.get(0)?, row.get(1)?))

@@ -158,9 +158,9 @@ struct Publisher {
 
 impl Publisher {
     async fn build(&self) -> Result<(u64, hickory_server::zone_handler::Catalog), ServerError> {
-        let (generation, records) = self.authority.with(|authority| authority.records()).await?;
-        let catalog = dns::build(&self.domain, self.address, generation, &records)?;
-        Ok((generation, catalog))
+        let zone = self.authority.with(|authority| authority.zone()).await?;
+        let catalog = dns::build(&self.domain, self.address, zone.serial, &zone.records)?;
+        Ok((zone.generation, catalog))
     }
 
     async fn keep_current(self, zone: LiveZone, mut published: u64) {

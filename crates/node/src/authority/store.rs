@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use self::invites::InviteEntry;
 pub use self::invites::OpenInvite;
-use self::invites::withdraw;
+pub(super) use self::invites::withdraw;
 use super::{AuthorityError, InitOptions, KeptServer};
 use crate::certificate::{Certificate, RingId, Role};
+use crate::clock::{unix_micros, unix_seconds};
 use crate::database::{self, DatabaseError};
 use crate::limits::{BOOTSTRAP_ROUTERS, KEPT_SERVERS};
 use ringway_transport::MemberId;
@@ -58,6 +59,18 @@ const MIGRATIONS: &[&str] = &[
 ",
     "
     ALTER TABLE ring ADD COLUMN group_size INTEGER NOT NULL DEFAULT 9;
+",
+    // `zone` is the serial number of the zone's SOA. `found` and `found_certificates` hold what
+    // members have brought that this folder knows nothing of, `ended` the certificates that ended
+    // while it knew nothing of them.
+    "
+    ALTER TABLE ring ADD COLUMN zone INTEGER NOT NULL DEFAULT 0;
+    UPDATE ring SET zone = generation;
+    CREATE TABLE found (number INTEGER PRIMARY KEY, statement BLOB NOT NULL) STRICT;
+    CREATE TABLE found_certificates (serial INTEGER PRIMARY KEY, certificate BLOB NOT NULL) STRICT;
+    CREATE TABLE ended (
+        serial INTEGER PRIMARY KEY, replaced_by INTEGER, expires INTEGER NOT NULL
+    ) STRICT;
 ",
 ];
 
@@ -120,15 +133,17 @@ impl Store {
         let domain = options.domain.trim_end_matches('.').to_ascii_lowercase();
         connection
             .execute(
-                "INSERT INTO ring (only, domain, dns, enrol, successors, group_size, serial, generation)
-                 VALUES (1, ?1, ?2, ?3, ?4, ?5, 0, 1)
+                "INSERT INTO ring (only, domain, dns, enrol, successors, group_size, serial, generation, zone)
+                 VALUES (1, ?1, ?2, ?3, ?4, ?5, 0, ?6, ?7)
                  ON CONFLICT DO UPDATE SET domain = ?1, dns = ?2, enrol = ?3, successors = ?4, group_size = ?5",
                 params![
                     domain,
                     options.dns.to_string(),
                     options.enrol.to_string(),
                     options.successors,
-                    options.group
+                    options.group,
+                    unix_micros(),
+                    unix_seconds()
                 ],
             )
             .map_err(|source| DatabaseError::new(path, source))?;
@@ -179,18 +194,29 @@ impl Store {
         move |source| DatabaseError::new(&path, source)
     }
 
-    /// Grows with every change that members must hear of.
+    /// Grows with every change that members must hear of: the number of the statement.
     pub(super) fn generation(&self) -> Result<u64> {
         self.connection
             .query_row("SELECT generation FROM ring", [], |row| row.get(0))
             .map_err(self.fail())
     }
 
+    /// Grows as [`Store::generation`] does, in 32 bits as RFC 1982 counts: Unix time in seconds, at
+    /// least.
+    pub(super) fn zone_serial(&self) -> Result<u32> {
+        let serial: u64 = self
+            .connection
+            .query_row("SELECT zone FROM ring", [], |row| row.get(0))
+            .map_err(self.fail())?;
+        Ok(u32::try_from(serial & u64::from(u32::MAX)).unwrap_or(0))
+    }
+
+    /// A serial that no certificate of this ring has, whatever this folder has forgotten.
     pub(super) fn next_serial(&self) -> Result<u64> {
         self.connection
             .query_row(
-                "UPDATE ring SET serial = serial + 1 RETURNING serial",
-                [],
+                "UPDATE ring SET serial = max(serial + 1, ?1) RETURNING serial",
+                params![unix_micros()],
                 |row| row.get(0),
             )
             .map_err(self.fail())
@@ -224,11 +250,9 @@ impl Store {
     pub(super) fn address_taken(&self, address: SocketAddr) -> Result<bool> {
         let query = "SELECT EXISTS (SELECT 1 FROM members WHERE address = ?1 AND revoked IS NULL AND expires > ?2)";
         self.connection
-            .query_row(
-                query,
-                params![address.to_string(), crate::clock::unix_seconds()],
-                |row| row.get(0),
-            )
+            .query_row(query, params![address.to_string(), unix_seconds()], |row| {
+                row.get(0)
+            })
             .map_err(self.fail())
     }
 
@@ -285,7 +309,8 @@ impl Store {
 
     pub(super) fn revoked_serials(&self, now: u64) -> Result<BTreeSet<u64>> {
         let fail = self.fail();
-        let query = "SELECT serial FROM members WHERE revoked IS NOT NULL AND replaced_by IS NULL AND expires > ?1";
+        let query = "SELECT serial FROM members WHERE revoked IS NOT NULL AND replaced_by IS NULL AND expires > ?1
+            UNION SELECT serial FROM ended WHERE replaced_by IS NULL AND expires > ?1";
         let mut statement = self.connection.prepare(query).map_err(&fail)?;
         let rows = statement
             .query_map(params![now], |row| row.get(0))
@@ -317,9 +342,7 @@ impl Store {
                 false => AuthorityError::UnknownMember(name),
             });
         };
-        transaction
-            .execute("UPDATE ring SET generation = generation + 1", [])
-            .map_err(&fail)?;
+        count_change(&transaction).map_err(&fail)?;
         transaction.commit().map_err(&fail)?;
         Ok(serial)
     }
@@ -439,7 +462,13 @@ pub(super) fn record(
             certificate.not_after(),
         ],
     )?;
-    connection.execute("UPDATE ring SET generation = generation + 1", [])?;
+    count_change(connection)
+}
+
+/// Numbers the ring's next statement, and its next zone.
+pub(super) fn count_change(connection: &Connection) -> rusqlite::Result<()> {
+    let count = "UPDATE ring SET generation = max(generation + 1, ?1), zone = max(zone + 1, ?2)";
+    connection.execute(count, params![unix_micros(), unix_seconds()])?;
     Ok(())
 }
 

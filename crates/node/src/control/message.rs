@@ -144,6 +144,11 @@ pub struct Status {
     /// daemon of a build that does not say it.
     #[serde(default)]
     pub statement: u64,
+    /// Number of the statement that the ring's DNS gives, where that has for some time been older
+    /// than `statement`, or says less than the owner has stated before: it lags, or the authority's
+    /// folder is an old copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub statement_in_dns: Option<u64>,
     /// Process id of the daemon.
     pub pid: u32,
     /// Seconds since the daemon started.

@@ -189,3 +189,67 @@ fn an_older_statement_of_the_owner_brings_nobody_back() {
     assert!(!directory.take_statement(made_up.as_bytes()));
     assert_eq!(directory.statement().number(), 3);
 }
+
+fn stated(owner: &Identity, number: u64, revoked: &[u64]) -> Statement {
+    Statement::issue(owner, number, 3, revoked.iter().copied().collect())
+}
+
+/// Serials of earlier versions name no time: what has expired cannot be told from what was
+/// forgotten.
+#[tokio::test]
+async fn a_revocation_that_a_newer_statement_lacks_counts_on() {
+    let owner = Identity::generate().unwrap();
+    let directory = directory(&owner);
+    let old = certificate(&owner, 1, 4);
+    let take = |number, revoked: &[u64]| {
+        let statement = stated(&owner, number, revoked);
+        assert!(directory.take_statement(statement.as_bytes()), "{number}");
+    };
+    take(2, &[4, 5]);
+    assert!(directory.admit(old.as_bytes()).is_err() && directory.gap().is_none());
+    take(3, &[5, 6]);
+    assert!(directory.admit(old.as_bytes()).is_err());
+    assert_eq!(directory.gap().unwrap().1.statements[0].number(), 2);
+    // Known to the authority, so it has expired; nothing is lost by taking it as ended.
+    directory.acknowledge(2);
+    assert!(directory.gap().is_none());
+    let brought = || {
+        let gap = directory.gap().map(|(_, gap)| gap.statements);
+        let numbers = gap.unwrap_or_default();
+        let numbers = numbers.iter().map(|statement| statement.number());
+        numbers.collect::<Vec<_>>()
+    };
+    take(4, &[6]);
+    assert_eq!(brought(), [2], "it says all that is lost, and more is");
+    directory.acknowledge(2);
+    take(5, &[]);
+    assert_eq!(brought(), [4]);
+    assert!(directory.admit(old.as_bytes()).is_err());
+    // As after a restart.
+    let again = Directory::new(owner.member(), "ring.test", stated(&owner, 5, &[]), None).unwrap();
+    let kept = directory
+        .forgotten()
+        .iter()
+        .map(|s| (**s).clone())
+        .collect();
+    again.remember(kept);
+    assert!(again.admit(old.as_bytes()).is_err());
+    take(6, &[4, 5, 6]);
+    assert!(directory.gap().is_none() && directory.forgotten().is_empty());
+}
+
+#[tokio::test]
+async fn few_older_statements_are_kept_and_unknown_ones_longest() {
+    let owner = Identity::generate().unwrap();
+    let directory = directory(&owner);
+    let most = u64::try_from(FORGOTTEN_STATEMENTS).unwrap();
+    for number in 2..most + 4 {
+        let statement = stated(&owner, number, &[number + 100]);
+        assert!(directory.take_statement(statement.as_bytes()));
+        // Once it is kept it loses nothing more.
+        directory.acknowledge(3);
+    }
+    let kept = directory.forgotten();
+    let kept: Vec<u64> = kept.iter().map(|statement| statement.number()).collect();
+    assert_eq!(kept, [2, 4, 5, 6]);
+}

@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 use zeroize::Zeroizing;
 
 use super::pake::{Agreed, Hello, Newcomer, Offer, Refusal};
+use super::{Bring, BringAnswer};
 use crate::identity::{Identity, noise_public};
 use crate::invite::SpokenInvite;
 use crate::noise;
@@ -25,6 +26,8 @@ const ROTATION: &str = "Noise_IK_25519_AESGCM_SHA256";
 /// Also what its first message begins with: by that it is known from a new member's, which begins
 /// with a key.
 const ROTATION_PROLOGUE: &[u8] = b"ringway rotation 1";
+/// What begins the frame of a member that brings a statement.
+const BRING_PROLOGUE: &[u8] = b"ringway statement 1";
 /// Noise §3: no message is longer.
 const MESSAGE: usize = 65_535;
 
@@ -142,6 +145,25 @@ pub(super) async fn accept_rotation(
     Ok((remote, handshake.finish()?))
 }
 
+/// A member brings what is public and signed, in the clear.
+pub(super) async fn bring(
+    mut stream: TcpStream,
+    bring: &Bring,
+) -> Result<BringAnswer, ChannelError> {
+    let frame = [BRING_PROLOGUE, &crate::cbor::encode(bring)].concat();
+    write_frame(&mut stream, &frame).await?;
+    let answer = read_frame(&mut stream).await?;
+    minicbor::decode(&answer).map_err(|_| ChannelError::Malformed)
+}
+
+/// The authority's answer to it.
+pub(super) async fn answer_brought(
+    stream: &mut TcpStream,
+    answer: &BringAnswer,
+) -> Result<(), ChannelError> {
+    write_frame(stream, &crate::cbor::encode(answer)).await
+}
+
 fn refused(frame: &[u8]) -> Result<(), ChannelError> {
     match Refusal::decode(frame) {
         Some(refusal) => Err(ChannelError::Refused(refusal)),
@@ -155,6 +177,8 @@ pub(super) enum First {
     Hello(Hello),
     /// Of a member that wants another key: the handshake's first message.
     Rotation(Vec<u8>),
+    /// Of one that brings a statement.
+    Brought(Bring),
     /// Of one with a long invite, if it is anything.
     Other(Vec<u8>),
 }
@@ -164,6 +188,10 @@ pub(super) async fn first(stream: &mut TcpStream) -> Result<First, ChannelError>
     let frame = read_frame(stream).await?;
     if let Some(message) = frame.strip_prefix(ROTATION_PROLOGUE) {
         return Ok(First::Rotation(message.to_vec()));
+    }
+    if let Some(brought) = frame.strip_prefix(BRING_PROLOGUE) {
+        let brought = minicbor::decode(brought).map_err(|_| ChannelError::Malformed)?;
+        return Ok(First::Brought(brought));
     }
     Ok(match Hello::decode(&frame) {
         Some(hello) => First::Hello(hello),

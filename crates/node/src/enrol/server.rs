@@ -13,8 +13,8 @@ use zeroize::Zeroizing;
 use super::channel::{self, Accepting, Asking, Channel, ChannelError, First};
 use super::pake::{self, Hello, Refusal};
 use super::tries::Tries;
-use super::{Reply, Request, RotationAnswer};
-use crate::authority::{Authority, AuthorityError, SharedAuthority};
+use super::{Bring, BringAnswer, Reply, Request, RotationAnswer};
+use crate::authority::{Authority, AuthorityError, Brought, SharedAuthority};
 use crate::certificate::{Certificate, address_bytes, address_from_bytes};
 use crate::identity::noise_public;
 use crate::limits::{ENROL_CONNECTIONS, ENROL_TIME};
@@ -52,6 +52,12 @@ pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority) {
                 Ok(Ok(Done::Rotated(name))) => {
                     tracing::info!(%from, name, "a member has another key");
                 }
+                Ok(Ok(Done::Brought(Brought::Known))) => {
+                    tracing::debug!(%from, "a member has brought a statement that is known");
+                }
+                Ok(Ok(Done::Brought(Brought::News))) => {
+                    tracing::error!(%from, "a member has brought a statement that this authority does not know: its folder is an old copy. Nothing is signed until `ringway ring recover` has taken over what members know");
+                }
                 Ok(Err(reason)) => tracing::warn!(%from, %reason, "an enrolment was refused"),
                 Err(_) => tracing::warn!(%from, "an enrolment took too long"),
             }
@@ -77,6 +83,7 @@ enum EnrolError {
 enum Done {
     Enrolled(String),
     Rotated(String),
+    Brought(Brought),
 }
 
 /// One that has proven to hold an invite.
@@ -97,12 +104,29 @@ impl Enrolling {
     async fn run(self, mut stream: TcpStream, place: &Place) -> Result<Done, EnrolError> {
         let proven = match channel::first(&mut stream).await? {
             First::Rotation(first) => return self.rotation(stream, &first, place).await,
+            First::Brought(brought) => return self.brought(stream, brought).await,
             First::Hello(hello) => self.spoken(stream, &hello).await?,
             First::Other(first) => self.long(stream, &first).await?,
         };
         // Whoever has no invite does not come this far.
         place.keep();
         Ok(Done::Enrolled(self.grant(proven).await?))
+    }
+
+    async fn brought(&self, mut stream: TcpStream, brought: Bring) -> Result<Done, EnrolError> {
+        let Bring {
+            statement,
+            certificate,
+        } = brought;
+        let take =
+            move |authority: &mut Authority| authority.take_brought(&statement, &certificate);
+        let brought = self.authority.with(take).await?;
+        let answer = match brought {
+            Brought::Known => BringAnswer::Known,
+            Brought::News => BringAnswer::News,
+        };
+        channel::answer_brought(&mut stream, &answer).await?;
+        Ok(Done::Brought(brought))
     }
 
     async fn rotation(
@@ -264,6 +288,9 @@ async fn refuse(mut channel: Channel, error: AuthorityError) -> Result<String, E
 fn in_words(error: &AuthorityError) -> String {
     match error {
         AuthorityError::EnrolmentRefused(reason) => (*reason).to_owned(),
+        AuthorityError::Restored { .. } => {
+            "the authority's folder is an old copy: ask the ring's owner to run `ringway ring recover`, and try again".to_owned()
+        }
         _ => "the authority failed: ask the ring owner to look into its log".to_owned(),
     }
 }

@@ -10,6 +10,7 @@ use ringway_transport::{CounterSnapshot, Protocol};
 use super::ring::{position, since};
 use super::runtime::Runtime;
 use crate::control::{LinkStatus, RouterRef, Status, TransportStatus};
+use crate::limits::STATEMENT_BEHIND;
 
 impl Runtime {
     pub(super) fn status(&self, now: Instant) -> Status {
@@ -32,6 +33,7 @@ impl Runtime {
             role: own.role().as_str().to_owned(),
             ring: self.membership.domain.clone(),
             statement: self.directory.statement().number(),
+            statement_in_dns: self.statement_in_dns(),
             pid: std::process::id(),
             uptime_s: since(now, self.started).as_secs_f64(),
             state: position(chord, !parents.is_empty()).to_owned(),
@@ -54,6 +56,12 @@ impl Runtime {
             // The member's task does not know the transfers.
             caps: Vec::new(),
         }
+    }
+
+    fn statement_in_dns(&self) -> Option<u64> {
+        let (lasts, gap) = self.directory.gap()?;
+        let newest = || self.directory.statement().number();
+        (lasts >= STATEMENT_BEHIND).then(|| gap.in_dns.unwrap_or_else(newest))
     }
 
     fn router_ref(&self, key: &RingKey) -> RouterRef {

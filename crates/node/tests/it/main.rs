@@ -9,4 +9,5 @@ mod enrolment;
 mod nameservers;
 mod owner;
 mod place;
+mod restored;
 mod spoken;

@@ -148,8 +148,12 @@ async fn a_signed_zone_is_kept_equal_to_the_ring_and_an_outage_stops_only_new_me
     );
 
     // An authority restored from an old copy would bring bob back.
-    let undone = fault(publish(&old_copy.1, knot.address, &key).await);
+    let (_folder, mut old_copy) = old_copy;
+    let undone = fault(publish(&old_copy, knot.address, &key).await);
     assert!(matches!(undone, Fault::Newer { .. }), "{undone}");
+    let refused = old_copy.revoke("alice").unwrap_err().to_string();
+    assert!(refused.contains("ring recover"), "{refused}");
+    assert_eq!(old_copy.recover().unwrap().ended, ["bob"]);
 
     outage(&place, &mut knot, &unbound, &alices).await;
     let lying = wrong_anchor(&anchor);

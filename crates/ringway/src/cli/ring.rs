@@ -27,6 +27,8 @@ pub(crate) enum RingCommand {
     Revoke(RevokeArgs),
     /// Have a member change its key; its name, its role and its address stay
     Rotate(RingRotateArgs),
+    /// Take over what members know more than this authority, whose folder is an old copy
+    Recover(RecoverArgs),
     /// Bring the ring's records to a DNS server of your own: as a zone file, or by signed updates
     Publish(PublishArgs),
     /// Judge evidence that a router lies: a file that members keep in their homes below `evidence`
@@ -185,6 +187,23 @@ pub(crate) struct RingRotateArgs {
     /// File with the member's request; `-` is stdin; the reply goes to stdout
     #[arg(long, value_name = "FILE")]
     pub(crate) request: Option<PathBuf>,
+    /// Where the authority is.
+    #[command(flatten)]
+    pub(crate) folder: AuthorityFolder,
+}
+
+/// `ringway ring recover`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway ring recover
+
+For an authority whose folder was restored from a backup. Members bring to `ringway ring serve` what
+its owner has stated since, within about a minute, and their own certificates. Until this command
+has taken that over, no member is invited, admitted or revoked: a statement without it would bring
+revoked members back. Let `ringway ring serve` run for some minutes first, so that many members have
+come. One that joined after the backup and comes later is taken in by itself.")]
+pub(crate) struct RecoverArgs {
     /// Where the authority is.
     #[command(flatten)]
     pub(crate) folder: AuthorityFolder,

@@ -113,6 +113,7 @@ mod tests {
             role: if key.is_some() { "router" } else { "leaf" }.to_owned(),
             ring: "r".to_owned(),
             statement: 1,
+            statement_in_dns: None,
             pid: 1,
             uptime_s: 1.0,
             state: "member".to_owned(),

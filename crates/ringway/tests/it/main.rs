@@ -19,6 +19,7 @@ mod owner;
 mod pages;
 mod publish;
 mod records;
+mod restored;
 mod resume;
 mod revocation;
 mod rotate;

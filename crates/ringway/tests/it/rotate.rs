@@ -330,10 +330,7 @@ fn a_key_is_changed_without_reaching_the_authority() {
     let granted = apart.rotate("oslo", &request);
     let granted = granted.objects().unwrap().pop().unwrap();
     assert_eq!(granted["schema"], "ringway.rotated/1");
-    assert_eq!(
-        (&granted["replaces"], &granted["serial"]),
-        (&1.into(), &2.into())
-    );
+    assert!(granted["serial"].as_u64() > granted["replaces"].as_u64());
     // The reply was lost: the owner prints it again.
     let again = apart.rotate("oslo", &request).objects().unwrap().remove(0);
     assert_eq!(again["again"], true);

@@ -5,6 +5,7 @@ use std::io;
 use hickory_proto::op::ResponseCode;
 
 use crate::limits::{TSIG_FUDGE, UPDATE_TIME};
+use crate::statement::Statement;
 
 /// How the two servers' administrators say that a key may do what is needed.
 const ACL: &str = "an ACL of the zone with `action: [query, update]` in Knot, an `update-policy { grant … zonesub TXT; }` in BIND";
@@ -100,13 +101,15 @@ pub enum Fault {
     },
     /// It has the work of a newer copy of the authority.
     #[error(
-        "serves statement {theirs} of this ring, and this authority is only at {ours}: its folder is an old copy; nothing was changed. Use the newest copy: members ignore whatever an older one says"
+        "serves statement {theirs} of this ring, which this authority, at {ours}, knows nothing of: its folder is an old copy; nothing was changed. Use the newest copy, or let `ringway ring recover` take over what members know"
     )]
     Newer {
         /// The number that it serves.
         theirs: u64,
         /// Our number.
         ours: u64,
+        /// What it serves.
+        statement: Box<Statement>,
     },
     /// The update had no effect.
     #[error(

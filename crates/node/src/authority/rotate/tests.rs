@@ -93,7 +93,7 @@ fn whoever_is_asked_gets_another_key_and_stays_what_it_was() {
     assert_eq!(statement.heir(own.serial()), Some(certificate.serial()));
     assert!(!statement.asks(own.serial()) && !statement.asks(certificate.serial()));
     // The zone has the one and not the other.
-    let (_, records) = ring.authority.records().unwrap();
+    let records = ring.authority.zone().unwrap().records;
     let published: Vec<&[u8]> = records.iter().map(|(_, content)| &content[..]).collect();
     assert!(published.contains(&certificate.as_bytes()));
     assert!(!published.contains(&own.as_bytes()));

@@ -157,7 +157,10 @@ impl Store {
 }
 
 /// Deletes the invites for the name that nobody has used.
-pub(super) fn withdraw(connection: &Connection, name: &str) -> rusqlite::Result<usize> {
+pub(in crate::authority) fn withdraw(
+    connection: &Connection,
+    name: &str,
+) -> rusqlite::Result<usize> {
     let query = "DELETE FROM invites WHERE name = ?1 AND used_by IS NULL";
     connection.execute(query, params![name])
 }

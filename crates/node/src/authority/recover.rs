@@ -1,0 +1,286 @@
+//! An authority whose folder is older than its ring: it was restored from a backup, or copied.
+//!
+//! Members bring the newest statement of the owner that they know, and their own certificates. What
+//! this folder knows nothing of is kept. Until `ringway ring recover` has taken it in, nothing is
+//! signed: a statement without what was forgotten would bring revoked members back.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::store::{Store, count_change, immediate, record};
+use super::{Authority, AuthorityError};
+use crate::certificate::{Certificate, RingId};
+use crate::clock::{time_of, unix_seconds};
+use crate::database::DatabaseError;
+use crate::limits::{CERTIFICATE_LIFETIME, FOUND_CERTIFICATES, FOUND_STATEMENTS};
+use crate::statement::{Statement, StatementError};
+
+/// What `ringway ring recover` has taken in.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct Recovered {
+    /// Number of the ring's statement from now on.
+    pub statement: u64,
+    /// Names of members that this folder knew as active, and that are revoked or have another key.
+    pub ended: Vec<String>,
+    /// Names of members that this folder did not know.
+    pub members: Vec<String>,
+    /// Certificates that have ended, and whose members are not known here.
+    pub unknown: usize,
+}
+
+/// What a member that has brought something is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Brought {
+    /// It is known here.
+    Known,
+    /// It is not: this folder is older than the ring.
+    News,
+}
+
+impl Authority {
+    /// Takes in what a member has brought: a statement that this owner has signed, and the member's
+    /// certificate.
+    pub(crate) fn take_brought(
+        &mut self,
+        statement: &[u8],
+        certificate: &[u8],
+    ) -> Result<Brought, AuthorityError> {
+        let ring = self.ring_id();
+        let foreign = |_: StatementError| {
+            AuthorityError::EnrolmentRefused("what was brought is no statement of this ring")
+        };
+        let statement = Statement::decode(statement, &ring).map_err(foreign)?;
+        let known = self.store.ended_serials()?;
+        let news = !statement.is_known_at(self.store.generation()?, &known);
+        if news {
+            self.store.keep_found(&statement)?;
+        }
+        // Each member knows its own certificate, and may come later than all others.
+        if let Ok(certificate) = Certificate::decode(certificate, &ring)
+            && !self.store.knows_member(&certificate.member())?
+        {
+            self.store.keep_found_certificate(&certificate)?;
+            if self.check_current().is_ok() {
+                let names = self.store.admit_brought(&ring, unix_seconds())?;
+                tracing::warn!(
+                    ?names,
+                    "members are known again that this folder had forgotten"
+                );
+            }
+        }
+        Ok(match news {
+            true => Brought::News,
+            false => Brought::Known,
+        })
+    }
+
+    /// Number of the newest statement that members have brought and this folder knows nothing of.
+    fn newest_found(&self) -> Result<Option<u64>, AuthorityError> {
+        let found = self.store.found(&self.ring_id())?;
+        Ok(found.iter().map(Statement::number).max())
+    }
+
+    /// Whether this folder may be signed from.
+    ///
+    /// # Errors
+    /// [`AuthorityError::Restored`] if it is older than what members know.
+    pub fn check_current(&self) -> Result<(), AuthorityError> {
+        let known = self.store.generation()?;
+        match self.newest_found()? {
+            Some(found) => Err(AuthorityError::Restored { known, found }),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes over all that members have brought: from then on the ring's statement says again who
+    /// is revoked and whose key is another, and goes on from a number above all others.
+    ///
+    /// # Errors
+    /// When members have brought nothing that is not known, or the database fails.
+    pub fn recover(&mut self) -> Result<Recovered, AuthorityError> {
+        if self.check_current().is_ok() {
+            return Err(AuthorityError::NothingFound);
+        }
+        let ring = self.ring_id();
+        Ok(self.store.recover(&ring, unix_seconds())?)
+    }
+}
+
+impl Store {
+    /// Serials of all certificates that are known to have ended, also those that have expired
+    /// since.
+    pub(super) fn ended_serials(&self) -> Result<BTreeSet<u64>, DatabaseError> {
+        let fail = self.fail();
+        let query =
+            "SELECT serial FROM members WHERE revoked IS NOT NULL UNION SELECT serial FROM ended";
+        let mut statement = self.connection.prepare(query).map_err(&fail)?;
+        let rows = statement.query_map([], |row| row.get(0)).map_err(&fail)?;
+        rows.collect::<Result<_, _>>().map_err(fail)
+    }
+
+    /// The newest ones stay.
+    pub(super) fn keep_found(&self, statement: &Statement) -> Result<(), DatabaseError> {
+        let fail = self.fail();
+        let keep = "INSERT OR IGNORE INTO found VALUES (?1, ?2)";
+        self.connection
+            .execute(keep, params![statement.number(), statement.as_bytes()])
+            .map_err(&fail)?;
+        let bound = "DELETE FROM found WHERE number NOT IN
+            (SELECT number FROM found ORDER BY number DESC LIMIT ?1)";
+        self.connection
+            .execute(bound, params![FOUND_STATEMENTS])
+            .map_err(&fail)?;
+        Ok(())
+    }
+
+    fn found(&self, ring: &RingId) -> Result<Vec<Statement>, DatabaseError> {
+        let fail = self.fail();
+        let query = "SELECT statement FROM found ORDER BY number";
+        let mut statement = self.connection.prepare(query).map_err(&fail)?;
+        let rows = statement
+            .query_map([], |row| row.get::<_, Vec<u8>>(0))
+            .map_err(&fail)?;
+        let mut found = Vec::new();
+        for bytes in rows {
+            found.extend(Statement::decode(&bytes.map_err(&fail)?, ring).ok());
+        }
+        Ok(found)
+    }
+
+    /// One for each member; past the bound no more are taken.
+    fn keep_found_certificate(&self, certificate: &Certificate) -> Result<(), DatabaseError> {
+        let keep = "INSERT OR IGNORE INTO found_certificates SELECT ?1, ?2
+            WHERE (SELECT count(*) FROM found_certificates) < ?3";
+        let (serial, bytes) = (certificate.serial(), certificate.as_bytes());
+        let kept = self
+            .connection
+            .execute(keep, params![serial, bytes, FOUND_CERTIFICATES]);
+        kept.map(|_| ()).map_err(self.fail())
+    }
+
+    /// Takes the certificates in that have been brought, where nothing else has to be.
+    fn admit_brought(&mut self, ring: &RingId, now: u64) -> Result<Vec<String>, DatabaseError> {
+        let fail = self.fail();
+        let transaction = immediate(&mut self.connection).map_err(&fail)?;
+        let names = admit_found(&transaction, ring, now).map_err(&fail)?;
+        let clear = "DELETE FROM found_certificates";
+        transaction.execute(clear, []).map_err(&fail)?;
+        transaction.commit().map_err(&fail)?;
+        Ok(names)
+    }
+
+    /// All or nothing.
+    fn recover(&mut self, ring: &RingId, now: u64) -> Result<Recovered, DatabaseError> {
+        let statements = self.found(ring)?;
+        let fail = self.fail();
+        let transaction = immediate(&mut self.connection).map_err(&fail)?;
+        let mut recovered = Recovered::default();
+        let mut newest = 0;
+        for statement in &statements {
+            newest = newest.max(statement.number());
+            for (serial, replaced_by) in statement.ended() {
+                let ended = end(&transaction, serial, replaced_by, now).map_err(&fail)?;
+                recovered.ended.extend(ended);
+            }
+        }
+        recovered.members = admit_found(&transaction, ring, now).map_err(&fail)?;
+        let query = "SELECT count(*) FROM ended WHERE expires > ?1";
+        let unknown = transaction.query_row(query, params![now], |row| row.get(0));
+        recovered.unknown = unknown.map_err(&fail)?;
+        let above = "UPDATE ring SET generation = max(generation, ?1)";
+        transaction.execute(above, params![newest]).map_err(&fail)?;
+        count_change(&transaction).map_err(&fail)?;
+        for table in ["found", "found_certificates"] {
+            let clear = format!("DELETE FROM {table}");
+            transaction.execute(&clear, []).map_err(&fail)?;
+        }
+        let query = "SELECT generation FROM ring";
+        let statement = transaction.query_row(query, [], |row| row.get(0));
+        recovered.statement = statement.map_err(&fail)?;
+        transaction.commit().map_err(&fail)?;
+        Ok(recovered)
+    }
+}
+
+/// Ends a certificate as a statement does that this folder has forgotten. Gives the member's name
+/// if it was in good standing here.
+fn end(
+    connection: &Connection,
+    serial: u64,
+    replaced_by: Option<u64>,
+    now: u64,
+) -> rusqlite::Result<Option<String>> {
+    let ended = "UPDATE members SET revoked = ?2, replaced_by = ?3, asked = NULL
+        WHERE serial = ?1 AND revoked IS NULL RETURNING name";
+    let name: Option<String> = connection
+        .query_row(ended, params![serial, now, replaced_by], |row| row.get(0))
+        .optional()?;
+    let query = "SELECT EXISTS (SELECT 1 FROM members WHERE serial = ?1)";
+    let known: bool = connection.query_row(query, params![serial], |row| row.get(0))?;
+    if !known {
+        let expires = time_of(serial).unwrap_or(now) + CERTIFICATE_LIFETIME.as_secs();
+        let note = "INSERT OR REPLACE INTO ended VALUES (?1, ?2, ?3)";
+        connection.execute(note, params![serial, replaced_by, expires])?;
+    }
+    // No serial that the owner has given out comes again, whatever the clock says.
+    let highest = serial.max(replaced_by.unwrap_or(0));
+    let above = "UPDATE ring SET serial = max(serial, ?1)";
+    connection.execute(above, params![highest])?;
+    Ok(name)
+}
+
+/// Records the members whose certificates have been brought and have not ended, oldest first, as
+/// they joined.
+fn admit_found(connection: &Connection, ring: &RingId, now: u64) -> rusqlite::Result<Vec<String>> {
+    let mut query =
+        connection.prepare("SELECT certificate FROM found_certificates ORDER BY serial")?;
+    let found: Vec<Vec<u8>> = query
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let mut names = Vec::new();
+    for certificate in found {
+        let Ok(certificate) = Certificate::decode(&certificate, ring) else {
+            continue;
+        };
+        let serial = certificate.serial();
+        let query = "SELECT EXISTS (SELECT 1 FROM ended WHERE serial = ?1)";
+        let ended: bool = connection.query_row(query, params![serial], |row| row.get(0))?;
+        if ended || certificate.not_after() <= now || knows(connection, &certificate)? {
+            continue;
+        }
+        if is_in_use(connection, &certificate, now)? {
+            tracing::warn!(name = %certificate.name(), serial, "another member has its name or its address: it stays unknown here");
+            continue;
+        }
+        record(connection, &certificate, now)?;
+        // The invite that it has used here was open again.
+        super::store::withdraw(connection, certificate.name().as_str())?;
+        let above = "UPDATE ring SET serial = max(serial, ?1)";
+        connection.execute(above, params![serial])?;
+        names.push(certificate.name().to_string());
+    }
+    Ok(names)
+}
+
+fn is_in_use(
+    connection: &Connection,
+    certificate: &Certificate,
+    now: u64,
+) -> rusqlite::Result<bool> {
+    let address = certificate.address().map(|address| address.to_string());
+    let query = "SELECT EXISTS (SELECT 1 FROM members
+        WHERE (name = ?1 OR address = ?2) AND revoked IS NULL AND expires > ?3)";
+    let name = certificate.name().as_str();
+    connection.query_row(query, params![name, address, now], |row| row.get(0))
+}
+
+fn knows(connection: &Connection, certificate: &Certificate) -> rusqlite::Result<bool> {
+    let query = "SELECT EXISTS (SELECT 1 FROM members WHERE member = ?1 OR serial = ?2)";
+    let member = certificate.member();
+    let arguments = params![&member.as_bytes()[..], certificate.serial()];
+    connection.query_row(query, arguments, |row| row.get(0))
+}
+
+#[cfg(test)]
+mod tests;
