@@ -176,14 +176,22 @@ impl MemberHandle {
         (MemberHandle { commands }, receiver)
     }
 
-    /// A handle whose every search for a peer ends with `outcome`.
+    /// A handle whose every search for `peer` ends with `outcome`; one for another never ends.
     #[cfg(test)]
-    pub(crate) fn reaching(outcome: Result<Vec<SocketAddr>, Unreachable>) -> MemberHandle {
+    pub(crate) fn reaching(
+        peer: MemberId,
+        outcome: Result<Vec<SocketAddr>, Unreachable>,
+    ) -> MemberHandle {
         let (handle, mut commands) = MemberHandle::channel();
         tokio::spawn(async move {
+            let mut endless = Vec::new();
             while let Some(command) = commands.recv().await {
-                if let Command::Reach { reply, .. } = command {
-                    reply.send(outcome.clone()).unwrap_or_default();
+                match command {
+                    Command::Reach { certificate, reply } if certificate.member() == peer => {
+                        reply.send(outcome.clone()).unwrap_or_default();
+                    }
+                    Command::Reach { reply, .. } => endless.push(reply),
+                    _ => {}
                 }
             }
         });

@@ -18,6 +18,19 @@ pub const RECEIVES: usize = 64;
 /// Source: as [`RECEIVES`]. Past it transfers wait.
 pub const SENDS: usize = 64;
 
+/// Files hashed at once before they are sent.
+///
+/// Source: each takes a thread and a part of the disk's speed; more would be slower in all. Past it
+/// transfers wait.
+pub const HASHES: usize = 16;
+
+/// Transfers to one member that look for it at once, or have a connection and wait for a place
+/// among the [`SENDS`].
+///
+/// Source: as many as it receives at once ([`ACTIVE_RECEIVES_PER_MEMBER`]). Past it transfers wait
+/// for those, and only they: a member that is off takes no place.
+pub const CONNECTING_PER_MEMBER: usize = ACTIVE_RECEIVES_PER_MEMBER;
+
 /// Transfers that wait or run.
 ///
 /// Source: more than a person queues; each costs a task and a row on disk. Past it new ones are

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use bao_tree::ChunkRanges;
 use ringway_dtl::LimitedBy;
 use ringway_transport::quic::{QuicConnection, QuicError, RecvStream, SendStream, member_address};
 use ringway_transport::{Address, MemberId};
+use tokio::sync::AcquireError;
 use tokio::time::timeout;
 
 use super::content::{self, EncodeFailed, Source};
@@ -88,31 +90,47 @@ pub(super) async fn run(context: Arc<Context>, live: Arc<Live>) {
     live.set_channel(None);
 }
 
-/// One attempt. It has a place among those that send only while it lasts: a peer that is away keeps
-/// nobody waiting.
+/// One attempt. It has a place among those that send only once it has a connection: a peer that is
+/// away keeps no file for others waiting.
 async fn attempt(
     context: &Context,
     live: &Live,
     source: &mut Option<Arc<Source>>,
 ) -> Result<(), Ended> {
-    let place = context.sends.acquire().await;
-    let _place = place.map_err(|error| Ended::Later(error.to_string()))?;
-    deliver(context, live, source).await
+    let stopping = |error: AcquireError| Ended::Later(error.to_string());
+    let source = match source {
+        Some(source) => Arc::clone(source),
+        None => {
+            let _turn = context.hashes.acquire().await.map_err(stopping)?;
+            Arc::clone(source.insert(read_source(context, live).await?))
+        }
+    };
+    // Some to each peer look for it, and the others wait for them.
+    let line = context.line_to(live.record().peer);
+    let line = line.acquire_owned().await.map_err(stopping)?;
+    let mut place = pin!(context.sends.acquire());
+    let (connection, _place) = loop {
+        // Why the last attempt failed stays to be seen until this one has come further.
+        let reason = live.record().reason;
+        context.set_phase(live, Phase::Connecting, reason);
+        let connection = connect(context, live).await?;
+        tokio::select! {
+            biased;
+            place = &mut place => break (connection, place.map_err(stopping)?),
+            // The peer does not wait for long; the turn is not lost by that.
+            _ = connection.closed() => {}
+        }
+    };
+    drop(line);
+    deliver(context, live, source, connection).await
 }
 
 async fn deliver(
     context: &Context,
     live: &Live,
-    source: &mut Option<Arc<Source>>,
+    source: Arc<Source>,
+    connection: QuicConnection,
 ) -> Result<(), Ended> {
-    let source = match source {
-        Some(source) => Arc::clone(source),
-        None => Arc::clone(source.insert(read_source(context, live).await?)),
-    };
-    // Why the last attempt failed stays to be seen until this one has come further.
-    let reason = live.record().reason;
-    context.set_phase(live, Phase::Connecting, reason);
-    let connection = connect(context, live).await?;
     let record = live.record();
     let flow = context.uplink.flow(record.priority);
     let flow = Arc::new(flow.map_err(|error| Ended::Later(error.to_string()))?);

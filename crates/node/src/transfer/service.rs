@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use ringway_dtl::Priority;
@@ -21,8 +21,8 @@ use crate::config::{InterfaceConfig, ReceiveConfig};
 use crate::control::{CapStatus, TransferStatus};
 use crate::directory::Directory;
 use crate::limits::{
-    ACTIVE_RECEIVES_PER_MEMBER, QUEUED_SENDS, RECEIVES, SENDS, TRANSFER_HISTORY,
-    WAITING_RECEIVE_TIME,
+    ACTIVE_RECEIVES_PER_MEMBER, CONNECTING_PER_MEMBER, HASHES, QUEUED_SENDS, RECEIVES, SENDS,
+    TRANSFER_HISTORY, WAITING_RECEIVE_TIME,
 };
 use crate::member::MemberHandle;
 use crate::state::{State, StateError};
@@ -90,15 +90,31 @@ pub(super) struct Context {
     pub(super) inbox: PathBuf,
     /// Where the trees of files on their way out are kept.
     pub(super) trees: PathBuf,
+    /// Files that are hashed.
+    pub(super) hashes: Semaphore,
     pub(super) sends: Semaphore,
     pub(super) receives: Semaphore,
     pub(super) patience: Patience,
     /// Held while it is decided whether one makes way.
     making_way: Mutex<()>,
     live: Mutex<BTreeMap<(TransferId, Direction), Arc<Live>>>,
+    /// Those that look for a peer, for each that is looked for.
+    lines: Mutex<BTreeMap<MemberId, Weak<Semaphore>>>,
 }
 
 impl Context {
+    /// Where transfers to `peer` wait for their turn to look for it.
+    pub(super) fn line_to(&self, peer: MemberId) -> Arc<Semaphore> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.retain(|_, line| line.strong_count() > 0);
+        let there = lines.get(&peer).and_then(Weak::upgrade);
+        there.unwrap_or_else(|| {
+            let line = Arc::new(Semaphore::new(CONNECTING_PER_MEMBER));
+            lines.insert(peer, Arc::downgrade(&line));
+            line
+        })
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(TransferId, Direction), Arc<Live>>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -270,11 +286,13 @@ impl Transfers {
                     .map(|capped| (capped.name.as_str(), capped.upload)),
             ),
             receive: setup.receive,
+            hashes: Semaphore::new(HASHES),
             sends: Semaphore::new(SENDS),
             receives: Semaphore::new(RECEIVES),
             patience,
             making_way: Mutex::default(),
             live: Mutex::default(),
+            lines: Mutex::default(),
         });
         for mut record in context.state.transfers()? {
             if !record.phase.is_ended() {

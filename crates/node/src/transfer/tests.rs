@@ -20,7 +20,7 @@ use crate::config::ReceiveConfig;
 use crate::control::TransferStatus;
 use crate::directory::Directory;
 use crate::identity::Identity;
-use crate::limits::{RECEIVES_PER_MEMBER, SENDS};
+use crate::limits::{CONNECTING_PER_MEMBER, RECEIVES_PER_MEMBER, SENDS};
 use crate::member::{MemberHandle, Unreachable};
 use crate::state::State;
 use crate::statement::Statement;
@@ -45,25 +45,24 @@ fn bench(peer_is_there: bool) -> Bench {
     bench_with(peer_is_there, Patience::USUAL, None)
 }
 
+fn issue(owner: &Identity, member: &Identity, name: &str, serial: u64) -> Certificate {
+    let fields = CertificateFields {
+        member: member.member(),
+        name: name.parse().unwrap(),
+        address: Some("127.0.0.1:1".parse().unwrap()),
+        nonce: [0; 16],
+        not_before: 0,
+        not_after: u64::MAX,
+        serial,
+    };
+    Certificate::issue(owner, &fields)
+}
+
 /// The same with other times, and with a cap in bytes a second.
 fn bench_with(peer_is_there: bool, patience: Patience, cap: Option<u64>) -> Bench {
     let owner = Identity::generate().unwrap();
     let (me, peer) = (Identity::generate().unwrap(), Identity::generate().unwrap());
-    let issue = |who: &Identity, name: &str, serial| {
-        Certificate::issue(
-            &owner,
-            &CertificateFields {
-                member: who.member(),
-                name: name.parse().unwrap(),
-                address: Some("127.0.0.1:1".parse().unwrap()),
-                nonce: [0; 16],
-                not_before: 0,
-                not_after: u64::MAX,
-                serial,
-            },
-        )
-    };
-    let (own, peers_certificate) = (issue(&me, "me", 1), issue(&peer, "peer", 2));
+    let (own, peers_certificate) = (issue(&owner, &me, "me", 1), issue(&owner, &peer, "peer", 2));
     let statement = Statement::issue(&owner, 1, 3, BTreeSet::new());
     let dns = "127.0.0.1:9".parse().unwrap();
     let directory =
@@ -91,7 +90,7 @@ fn bench_with(peer_is_there: bool, patience: Patience, cap: Option<u64>) -> Benc
     } else {
         Err(Unreachable::Silent("peer".to_owned()))
     };
-    let member = MemberHandle::reaching(reached);
+    let member = MemberHandle::reaching(peers_certificate.member(), reached);
     let home = tempfile::tempdir().unwrap();
     crate::home::create_private_folder(&crate::home::trees_path(home.path())).unwrap();
     crate::home::create_private_folder(&home.path().join("inbox")).unwrap();
@@ -143,12 +142,20 @@ impl Bench {
     }
 
     fn send(&self) -> Result<TransferStatus, TransferError> {
-        self.transfers.send(
-            &self.file(),
-            &self.peers_certificate,
-            &self.own,
-            Priority::NORMAL,
-        )
+        self.send_to(&self.peers_certificate)
+    }
+
+    fn send_to(&self, peer: &Certificate) -> Result<TransferStatus, TransferError> {
+        self.transfers
+            .send(&self.file(), peer, &self.own, Priority::NORMAL)
+    }
+
+    /// A further member of the ring, which no search finds.
+    fn another(&self, name: &str, serial: u64) -> Certificate {
+        let identity = Identity::generate().unwrap();
+        let certificate = issue(&self.owner, &identity, name, serial);
+        self.directory.admit(certificate.as_bytes()).unwrap();
+        certificate
     }
 
     async fn connect(&self) -> QuicConnection {
@@ -261,6 +268,27 @@ async fn transfers_to_an_absent_peer_keep_no_other_from_being_tried() {
     let reason = || bench.transfers.status(&last.id).unwrap().0.reason;
     eventually("the last one was tried", || reason().is_some()).await;
     assert!(reason().unwrap().contains("peer"), "{:?}", reason());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_for_an_absent_peer_hold_up_none_for_others() {
+    let bench = bench(true);
+    let away = bench.another("away", 3);
+    for _ in 0..2 * SENDS {
+        let sent = bench.send_to(&away);
+        sent.unwrap();
+    }
+    let states = |state: &str| {
+        let all = bench.transfers.list();
+        all.iter().filter(|each| each.state == state).count()
+    };
+    let looking = || states("connecting") >= CONNECTING_PER_MEMBER;
+    eventually("the absent one is looked for", looking).await;
+    bench.send().unwrap();
+    let connection = timeout(PATIENCE / 4, bench.peer.accept()).await;
+    assert!(connection.is_ok(), "the one that is there gets nothing");
+    // It has a connection, and no answer yet.
+    assert!(states("connecting") <= CONNECTING_PER_MEMBER + 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -18,6 +18,7 @@ mod networks;
 mod owner;
 mod pages;
 mod publish;
+mod queue;
 mod records;
 mod restored;
 mod resume;
