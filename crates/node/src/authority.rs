@@ -319,7 +319,7 @@ impl Authority {
         if key.exists() {
             return Err(AuthorityError::Exists(dir.to_owned()));
         }
-        home::create_private_folder(dir)?;
+        home::create_own_folder(dir)?;
         let store = Store::create(&dir.join("authority.db"), options)?;
         // The key comes last: a ring exists from the moment it has one.
         let root = Identity::load_or_create(&key)?;

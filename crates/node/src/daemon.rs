@@ -489,7 +489,7 @@ impl Opened {
         if is_over(&membership.statement, own) {
             return Err(DaemonError::Revoked);
         }
-        home::create_private_folder(&home::trees_path(home))?;
+        home::create_own_folder(&home::trees_path(home))?;
         home::create_private_folder(&home.join(&config.receive.directory)).map_err(|error| {
             let reason = format!("{error}; name another folder, such as `directory = \"inbox\"`");
             config.refuse(Wrong::new("receive.directory", reason))

@@ -14,8 +14,9 @@ pub(crate) fn open(path: &Path, migrations: &[&str]) -> Result<Connection, Datab
     let fail = |source| DatabaseError::new(path, source);
     if !path.exists() {
         // SQLite would create the file readable by others.
-        home::write_private(path, b"").map_err(DatabaseError::Create)?;
+        home::write_private(path, b"")?;
     }
+    home::check_private(path)?;
     let mut connection = Connection::open(path).map_err(fail)?;
     connection
         .busy_timeout(Duration::from_secs(10))

@@ -322,7 +322,7 @@ impl Evidence {
     /// Keeps the evidence in `home`, under the id of whom it convicts, and says where.
     pub(crate) fn keep(&self, home: &Path, guilty: &MemberId) -> Result<PathBuf, EvidenceError> {
         let folder = home::evidence_path(home);
-        home::create_private_folder(&folder)?;
+        home::create_own_folder(&folder)?;
         let path = folder.join(format!("{guilty}.evidence"));
         home::write_private(&path, &self.as_bytes())?;
         Ok(path)

@@ -7,6 +7,7 @@ use ed25519_dalek::{SigningKey, VerifyingKey};
 use ringway_transport::{MemberId, Signer};
 use zeroize::Zeroizing;
 
+use crate::core_dumps;
 use crate::home::{self, HomeError};
 
 /// Why an identity could not be loaded or made.
@@ -46,6 +47,7 @@ impl Identity {
     /// # Errors
     /// When the operating system gives none.
     pub fn generate() -> Result<Identity, IdentityError> {
+        core_dumps::forbid();
         let mut secret = Zeroizing::new([0; 32]);
         getrandom::fill(secret.as_mut()).map_err(IdentityError::Random)?;
         Ok(Identity {
@@ -58,6 +60,7 @@ impl Identity {
     /// # Errors
     /// When the file is missing, open to others, or not a key.
     pub fn load(path: &Path) -> Result<Identity, IdentityError> {
+        core_dumps::forbid();
         let secret = Zeroizing::new(home::read_private(path)?);
         let Ok(bytes) = <&[u8; 32]>::try_from(secret.as_slice()) else {
             let path = path.display().to_string();

@@ -40,6 +40,7 @@ pub mod certificate;
 mod clock;
 pub mod config;
 pub mod control;
+mod core_dumps;
 mod credentials;
 pub mod daemon;
 mod database;

@@ -5,13 +5,15 @@ mod judge;
 mod publish;
 mod rotate;
 
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ringway_node::authority::{
     Authority, InitOptions, InviteOptions, MemberEntry, OpenInvite, Server,
 };
 use ringway_node::certificate::Role;
+use ringway_node::home;
 use serde::Serialize;
 
 use crate::cli::{InitArgs, InviteArgs, RevokeArgs, RingCommand, RoleArg, ServeArgs};
@@ -35,9 +37,14 @@ struct Serving {
 struct InviteObject<'a> {
     name: &'a str,
     role: &'static str,
-    invite: String,
+    /// None if it is in a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    invite: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     spoken: Option<String>,
+    /// The file that holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<PathBuf>,
     expires: u64,
     withdraws: bool,
 }
@@ -142,20 +149,37 @@ fn invite(context: &Context, args: InviteArgs) -> Result<(), Failure> {
         valid_for: args.expires,
         spoken: args.spoken,
     };
+    // Before the invite is made: it would withdraw an earlier one.
+    let file = args.out.as_deref().map(SecretFile::create).transpose()?;
     let invite = authority.invite(&options)?;
+    let code = match invite.spoken() {
+        Some(spoken) => spoken.to_string(),
+        None => invite.to_string(),
+    };
+    let printed = file.is_none();
+    if let Some(file) = file {
+        file.write(&code)?;
+    }
     let object = InviteObject {
         name: &options.name,
         role: role.as_str(),
-        invite: invite.to_string(),
-        spoken: invite.spoken().map(|spoken| spoken.to_string()),
+        invite: printed.then(|| invite.to_string()),
+        spoken: invite
+            .spoken()
+            .filter(|_| printed)
+            .map(|spoken| spoken.to_string()),
+        file: args.out.clone(),
         expires: invite.expires,
         withdraws: invite.withdraws,
     };
-    context.output.either("ringway.invite/1", &object, || {
-        object.spoken.as_ref().unwrap_or(&object.invite).clone()
-    })?;
+    context
+        .output
+        .either("ringway.invite/1", &object, || match &args.out {
+            Some(path) => path.display().to_string(),
+            None => code.clone(),
+        })?;
     let (name, time) = (&options.name, in_words(options.valid_for));
-    let how = match &object.spoken {
+    let how = match invite.spoken() {
         None => "hand it over by a way that others cannot read; there, `ringway join`.".to_owned(),
         Some(_) => format!(
             "read it to somebody whose voice you know; there, `ringway join`, with `--at {}` where DNS does not know {}.",
@@ -172,6 +196,48 @@ fn invite(context: &Context, args: InviteArgs) -> Result<(), Failure> {
             .note(&format!("The earlier invite for {name} is good no more."));
     }
     Ok(())
+}
+
+/// A new file for a secret; it goes again if nothing is written to it.
+struct SecretFile<'a> {
+    path: &'a Path,
+    file: std::fs::File,
+    written: bool,
+}
+
+impl<'a> SecretFile<'a> {
+    fn create(path: &'a Path) -> Result<SecretFile<'a>, Failure> {
+        let file = home::create_secret(path).map_err(|error| {
+            Failure::usage(format_args!(
+                "{error}: name a file that is not there yet; nothing was changed"
+            ))
+        })?;
+        Ok(SecretFile {
+            path,
+            file,
+            written: false,
+        })
+    }
+
+    fn write(mut self, secret: &str) -> Result<(), Failure> {
+        let written = writeln!(self.file, "{secret}").and_then(|()| self.file.sync_all());
+        written.map_err(|error| {
+            Failure::failed(format_args!(
+                "writing `{}` failed: {error}",
+                self.path.display()
+            ))
+        })?;
+        self.written = true;
+        Ok(())
+    }
+}
+
+impl Drop for SecretFile<'_> {
+    fn drop(&mut self) {
+        if !self.written && std::fs::remove_file(self.path).is_err() {
+            tracing::warn!(path = %self.path.display(), "an empty file stays behind");
+        }
+    }
 }
 
 /// In the largest unit that gives a whole number.

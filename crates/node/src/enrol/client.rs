@@ -267,7 +267,7 @@ pub async fn join_with(
     let invite: AnyInvite = invite.parse()?;
     check_listen(options.listen)?;
     let place = Place::new(&invite, options.at)?;
-    home::create_private_folder(home)?;
+    home::create_own_folder(home)?;
     let state = State::open(home)?;
     refuse_second(home, &state)?;
     let identity = Identity::load_or_create(&home::identity_path(home))?;

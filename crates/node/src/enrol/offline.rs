@@ -24,7 +24,7 @@ pub fn request(
 ) -> Result<AdmissionRequest, JoinError> {
     let name: Name = name.parse()?;
     super::client::check_listen(listen)?;
-    home::create_private_folder(home)?;
+    home::create_own_folder(home)?;
     refuse_second(home, &State::open(home)?)?;
     let identity = Identity::load_or_create(&home::identity_path(home))?;
     let mut nonce = [0; 16];

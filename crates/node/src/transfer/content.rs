@@ -285,6 +285,7 @@ fn private_file(path: &Path, truncate: bool) -> io::Result<File> {
         .create(true)
         .truncate(truncate)
         .mode(0o600)
+        .custom_flags(crate::home::NO_LINKS)
         .open(path)
 }
 

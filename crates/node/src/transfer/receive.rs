@@ -414,7 +414,7 @@ async fn open_partial(
     let (id, size) = (live.record().id, offer.size);
     let hash = blake3::Hash::from_bytes(*offer.hash);
     let opened = tokio::task::spawn_blocking(move || {
-        crate::home::create_private_folder(&folder).map_err(std::io::Error::other)?;
+        crate::home::create_own_folder(&folder).map_err(std::io::Error::other)?;
         let partial = Partial::open(&folder, &stem(&id), size, hash)?;
         let (missing, present) = partial.missing()?;
         let space = rustix::fs::statvfs(&folder)?;

@@ -16,7 +16,7 @@ pub(crate) enum RingCommand {
     Init(InitArgs),
     /// Run the authority: the ring's DNS zone and the enrolment of invited members
     Serve(ServeArgs),
-    /// Make a one-time invitation for a new member; the code goes to stdout
+    /// Make a one-time invitation for a new member; the code goes to stdout or to a file
     Invite(InviteArgs),
     /// Admit a member that cannot reach the authority, by the request that it has written; the
     /// reply goes to stdout
@@ -96,7 +96,7 @@ pub(crate) enum RoleArg {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
-  ringway ring invite oslo > oslo.invite
+  ringway ring invite oslo --out oslo.invite
   ringway ring invite alice --role leaf --expires 2h
   ringway ring invite alice --role leaf --spoken
 
@@ -114,6 +114,9 @@ pub(crate) struct InviteArgs {
     /// Print a number and three words to be read aloud, instead of the long line
     #[arg(long)]
     pub(crate) spoken: bool,
+    /// Write the code to a new file that only you can read, instead of stdout
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
     /// Where the authority is.
     #[command(flatten)]
     pub(crate) folder: AuthorityFolder,

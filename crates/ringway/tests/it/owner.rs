@@ -26,6 +26,41 @@ fn object(outcome: &Outcome) -> Value {
 }
 
 #[test]
+fn an_invite_goes_to_a_new_file_of_its_owner() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    object(&ring(folder.path(), &["init", "ring.test"]));
+    let (file, link) = (
+        folder.path().join("oslo.invite"),
+        folder.path().join("link"),
+    );
+    let out = file.to_str().unwrap();
+    let invited = object(&ring(folder.path(), &["invite", "oslo", "--out", out]));
+    assert!(invited["invite"].is_null(), "{invited}");
+    assert_eq!(invited["file"], out);
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with("rw1") && text.ends_with('\n'), "{text}");
+    std::os::unix::fs::symlink(folder.path().join("elsewhere"), &link).unwrap();
+    for taken in [out, link.to_str().unwrap()] {
+        let refused = ring(folder.path(), &["invite", "oslo", "--out", taken]);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    assert!(!folder.path().join("elsewhere").exists());
+    // A name that is none leaves no file.
+    let none = folder.path().join("none");
+    let refused = ring(
+        folder.path(),
+        &["invite", "No Name", "--out", none.to_str().unwrap()],
+    );
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(!none.exists());
+}
+
+#[test]
 fn a_ring_is_founded_once() {
     let folder = tempfile::tempdir().unwrap();
     let founded = object(&ring(folder.path(), &["init", "ring.test"]));
