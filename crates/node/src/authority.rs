@@ -45,8 +45,9 @@ use crate::certificate::{
 };
 use crate::clock::unix_seconds;
 use crate::database::DatabaseError;
+use crate::enrol::Refusal;
 use crate::home;
-use crate::identity::{Identity, IdentityError};
+use crate::identity::{Identity, IdentityError, noise_public};
 use crate::invite::{Invite, SpokenInvite, WORDS};
 use crate::limits::{CERTIFICATE_LIFETIME, CLOCK_SKEW, KEPT_SERVERS, REVOCATIONS, SUCCESSORS};
 use crate::statement::{Parameters, Statement};
@@ -407,11 +408,21 @@ impl Authority {
         })
     }
 
-    pub(crate) fn invite_by_id(
+    /// The invite with this id, if whoever has the X25519 key `remote` may still use it. A used one
+    /// too: its user may repeat a join that was cut off.
+    pub(crate) fn usable_invite(
         &self,
         id: &[u8; 8],
-    ) -> Result<Option<store::InviteEntry>, AuthorityError> {
-        Ok(self.store.invite(id)?)
+        remote: &[u8; 32],
+    ) -> Result<Result<store::InviteEntry, Refusal>, AuthorityError> {
+        let Some(invite) = self.store.invite(id)? else {
+            return Ok(Err(Refusal::Unknown));
+        };
+        Ok(match invite.used_by {
+            Some(user) if noise_public(&user) != Some(*remote) => Err(Refusal::Used),
+            None if invite.expires <= unix_seconds() => Err(Refusal::Expired),
+            _ => Ok(invite),
+        })
     }
 
     /// Uses an invite: issues the certificate, once. The same member may ask again and gets the

@@ -58,6 +58,7 @@ mod member;
 mod noise;
 mod open_files;
 pub mod rotation;
+mod shares;
 pub mod state;
 pub mod statement;
 mod text;

@@ -180,11 +180,24 @@ pub const BOOTSTRAP_ROUTERS: usize = 16;
 /// the listener's backlog.
 pub const ENROL_CONNECTIONS: usize = 64;
 
+/// Of these from one source: an IPv4 address, or a /64 of IPv6.
+///
+/// Source: chosen: a quarter, so that four sources have to work together to take all. Past it the
+/// source's own quietest one makes room; while all of its own are busy with an invite, further ones
+/// are closed.
+pub const ENROL_PER_SOURCE: usize = ENROL_CONNECTIONS / 4;
+
 /// Connections over which DNS is answered at once.
 ///
 /// Source: RFC 7766 §6.2.2; resolvers use TCP for answers that are too long for UDP, one connection
 /// each. Past it the one that has asked nothing for longest makes room.
 pub const DNS_CONNECTIONS: usize = 128;
+
+/// Of these from one source: an IPv4 address, or a /64 of IPv6.
+///
+/// Source: chosen: a quarter; an organisation's resolvers are a few machines. Past it the source's
+/// own quietest one makes room.
+pub const DNS_PER_SOURCE: usize = DNS_CONNECTIONS / 4;
 
 /// Bytes of one query over TCP.
 ///

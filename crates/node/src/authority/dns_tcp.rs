@@ -10,20 +10,20 @@ use hickory_server::net::BufDnsStreamHandle;
 use hickory_server::net::runtime::TokioTime;
 use hickory_server::net::xfer::Protocol;
 use hickory_server::server::{Request, RequestHandler as _, ResponseHandle};
-use ringway_transport::{Place, Places};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use super::dns::LiveZone;
-use crate::limits::{DNS_CONNECTIONS, DNS_QUERY_BYTES, DNS_TIME};
+use crate::limits::{DNS_CONNECTIONS, DNS_PER_SOURCE, DNS_QUERY_BYTES, DNS_TIME};
+use crate::shares::{SharedPlace, Shares};
 
 /// Pause after a connection could not be accepted, most likely because too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves for ever.
 pub(super) async fn serve(listener: TcpListener, zone: LiveZone) {
-    let places = Places::new(DNS_CONNECTIONS);
+    let places = Shares::new(DNS_CONNECTIONS, DNS_PER_SOURCE);
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -33,7 +33,9 @@ pub(super) async fn serve(listener: TcpListener, zone: LiveZone) {
                 continue;
             }
         };
-        let place = places.wait().await;
+        let Some(place) = places.take(from.ip()).await else {
+            continue;
+        };
         let zone = zone.clone();
         tokio::spawn(async move {
             let ended = tokio::select! {
@@ -51,7 +53,7 @@ async fn answer_all(
     mut stream: TcpStream,
     from: SocketAddr,
     zone: &LiveZone,
-    place: &Place,
+    place: &SharedPlace,
 ) -> io::Result<()> {
     loop {
         let query = timeout(DNS_TIME, read(&mut stream)).await??;

@@ -30,12 +30,13 @@ impl Authority {
             return Ok(Err(Refusal::Unknown));
         };
         let burnt = entry.wrong >= SPOKEN_TRIES;
+        let expired = entry.expires <= unix_seconds();
         Ok(match entry.used {
-            true if burnt => Err(Refusal::Used),
+            true if burnt || expired => Err(Refusal::Used),
             false if burnt => Err(Refusal::Burnt),
-            false if entry.expires <= unix_seconds() => Err(Refusal::Expired),
-            // A used one too: its user may repeat a join that was cut off, and nobody else is let
-            // in.
+            false if expired => Err(Refusal::Expired),
+            // A used one too, while its time lasts: its user may repeat a join that was cut off. No
+            // other is let in.
             _ => Ok(entry.open),
         })
     }
@@ -123,9 +124,9 @@ mod tests {
         assert_eq!(authority.ring().group, usize::from(crate::limits::GROUP));
         assert!(
             authority
-                .invite_by_id(&[1, 2, 3, 4, 5, 6, 7, 8])
+                .usable_invite(&[1, 2, 3, 4, 5, 6, 7, 8], &[0; 32])
                 .unwrap()
-                .is_some()
+                .is_ok()
         );
         let options = InviteOptions {
             name: "alice".to_owned(),
@@ -178,5 +179,12 @@ mod tests {
         assert_eq!(left, [Some(2), Some(1), Some(0), None, None]);
         authority.refund_try(2).unwrap();
         assert!(authority.spoken_invite(2).unwrap().is_ok());
+        let used = "UPDATE invites SET used_by = zeroblob(32) WHERE number = 2";
+        authority.store.connection.execute(used, []).unwrap();
+        assert!(authority.spoken_invite(2).unwrap().is_ok());
+        let over = "UPDATE invites SET expires = 1 WHERE number = 2";
+        authority.store.connection.execute(over, []).unwrap();
+        let refused = authority.spoken_invite(2).unwrap().unwrap_err();
+        assert_eq!(refused, Refusal::Used);
     }
 }

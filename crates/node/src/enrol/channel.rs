@@ -42,7 +42,7 @@ pub(super) enum ChannelError {
     Malformed,
     #[error("the ring's identity is not a usable key")]
     BadKey,
-    #[error("the spoken invite is refused: {0}")]
+    #[error("the invite is refused: {0}")]
     Refused(Refusal),
 }
 
@@ -71,7 +71,9 @@ pub(super) async fn connect(
         .build_initiator()?;
     let mut handshake = Handshake { stream, noise };
     handshake.write(invite).await?;
-    handshake.read().await?;
+    let answer = read_frame(&mut handshake.stream).await?;
+    refused(&answer)?;
+    handshake.open(&answer)?;
     handshake.finish()
 }
 
@@ -199,7 +201,7 @@ pub(super) async fn first(stream: &mut TcpStream) -> Result<First, ChannelError>
     })
 }
 
-/// Tells a member why its spoken invite is not taken.
+/// Tells a member why its invite is not taken.
 pub(super) async fn refuse(stream: &mut TcpStream, refusal: Refusal) -> Result<(), ChannelError> {
     write_frame(stream, &refusal.encode()).await
 }
@@ -275,6 +277,11 @@ impl Accepting {
     /// The X25519 key that the member has used.
     pub(super) fn remote_key(&self) -> Option<[u8; 32]> {
         self.handshake.noise.get_remote_static()?.try_into().ok()
+    }
+
+    /// Instead of an answer.
+    pub(super) async fn refuse(mut self, refusal: Refusal) -> Result<(), ChannelError> {
+        refuse(&mut self.handshake.stream, refusal).await
     }
 
     pub(super) async fn finish(mut self, psk: &[u8; 32]) -> Result<Channel, ChannelError> {

@@ -114,13 +114,29 @@ pub enum JoinError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The other side did not prove to be the authority, or does not know the invite.
+    /// The other side did not prove to be the authority.
     #[error(
-        "the authority at {address} ended the enrolment: the invite is unknown to it, or it is not this ring's authority"
+        "the peer at {address} did not prove that it is this ring's authority: check the address with the ring's owner"
     )]
     Rejected {
         /// From the invite.
         address: SocketAddr,
+    },
+    /// The connection ended before there was an answer. That says nothing of the invite.
+    #[error(
+        "the connection to the authority at {address} was closed before an answer: it may be busy, or starting again. Try again in a minute; if that does not help, the log of `ringway ring serve` says more"
+    )]
+    Closed {
+        /// From the invite.
+        address: SocketAddr,
+    },
+    /// The authority says why it does not take the invite.
+    #[error("the authority at {address} does not take the invite: it {}", why(.refusal))]
+    NotTaken {
+        /// From the invite.
+        address: SocketAddr,
+        /// Why.
+        refusal: Refusal,
     },
     /// It took too long.
     #[error("the authority at {address} did not answer within {} s", ENROL_TIME.as_secs())]
@@ -199,10 +215,19 @@ impl JoinError {
 }
 
 fn in_words(number: &u32, refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Unknown => format!("invite {number} {}: check the number", why(refusal)),
+        Refusal::Wrong { left: 1.. } => format!(
+            "invite {number} has other words: have them read again; {}",
+            why(refusal)
+        ),
+        _ => format!("invite {number} {}", why(refusal)),
+    }
+}
+
+fn why(refusal: &Refusal) -> String {
     let why = match refusal {
-        Refusal::Unknown => {
-            "is not known to this ring, or a newer one has replaced it: check the number"
-        }
+        Refusal::Unknown => "is not known to this ring, or a newer one has replaced it",
         Refusal::Expired => "has expired: ask the ring's owner for a new one",
         Refusal::Burnt => {
             "was tried too often with wrong words and is good no more: ask the ring's owner for a new one"
@@ -215,14 +240,13 @@ fn in_words(number: &u32, refusal: &Refusal) -> String {
             "has other words, and that was the last try: ask the ring's owner for a new one"
         }
         Refusal::Wrong { left } => {
-            let left = match left {
+            return match left {
                 1 => "one try is left".to_owned(),
                 left => format!("{left} tries are left"),
             };
-            return format!("invite {number} has other words: have them read again; {left}");
         }
     };
-    format!("invite {number} {why}")
+    why.to_owned()
 }
 
 /// What a new member may add to its invite.
@@ -344,9 +368,15 @@ async fn ask(
     let stream = TcpStream::connect(address)
         .await
         .map_err(|source| JoinError::Unreachable { address, source })?;
-    let rejected = |error: ChannelError| {
+    let failed = |error: ChannelError| {
         tracing::debug!(%error, "the enrolment failed");
-        JoinError::Rejected { address }
+        match error {
+            ChannelError::Io(_) => JoinError::Closed { address },
+            ChannelError::Refused(refusal) => JoinError::NotTaken { address, refusal },
+            ChannelError::Noise(_) | ChannelError::Malformed | ChannelError::BadKey => {
+                JoinError::Rejected { address }
+            }
+        }
     };
     let (ring, mut channel) = match invite {
         AnyInvite::Long(invite) => {
@@ -356,7 +386,7 @@ async fn ask(
                 id: invite.ring,
                 domain: invite.domain.clone(),
             };
-            (ring, channel.await.map_err(rejected)?)
+            (ring, channel.await.map_err(failed)?)
         }
         AnyInvite::Spoken(invite) => ask_spoken(stream, identity, invite, address).await?,
     };
@@ -368,7 +398,7 @@ async fn ask(
         channel.send(&request).await?;
         channel.receive().await
     };
-    Ok((ring, exchange.await.map_err(rejected)?))
+    Ok((ring, exchange.await.map_err(failed)?))
 }
 
 async fn ask_spoken(
@@ -386,7 +416,7 @@ async fn ask_spoken(
         }
         ChannelError::Io(error) => {
             tracing::debug!(%error, "the enrolment failed");
-            JoinError::Rejected { address }
+            JoinError::Closed { address }
         }
     })?;
     if let Some(told) = &invite.domain

@@ -75,11 +75,11 @@ impl Hello {
     }
 }
 
-/// Why a spoken invite is not taken. It is said in the clear: whoever is in between can say it as
+/// Why an invite is not taken. It is said in the clear: whoever is in between can say it as
 /// well, and gains as much as by cutting the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// No invite has this number, or a newer one for the same name has replaced it.
+    /// No invite has this number or id, or a newer one for the same name has replaced it.
     Unknown,
     /// Its time is over.
     Expired,
@@ -100,7 +100,7 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Unknown => f.write_str("there is none of this number"),
+            Refusal::Unknown => f.write_str("there is none of this number or id"),
             Refusal::Expired => f.write_str("its time is over"),
             Refusal::Burnt => f.write_str("it was tried too often"),
             Refusal::Used => f.write_str("it is used already"),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use minicbor::bytes::ByteVec;
-use ringway_transport::{MemberId, Place, Places};
+use ringway_transport::MemberId;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
@@ -17,12 +17,13 @@ use super::{Bring, BringAnswer, Reply, Request, RotationAnswer};
 use crate::authority::{Authority, AuthorityError, Brought, SharedAuthority};
 use crate::certificate::{Certificate, address_bytes, address_from_bytes};
 use crate::identity::noise_public;
-use crate::limits::{ENROL_CONNECTIONS, ENROL_TIME};
+use crate::limits::{ENROL_CONNECTIONS, ENROL_PER_SOURCE, ENROL_TIME};
 use crate::rotation::{RotationError, RotationRequest};
+use crate::shares::{SharedPlace, Shares};
 
 /// Serves enrolments for ever. One that fails is logged and closed; nobody else is touched.
 pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority) {
-    let places = Places::new(ENROL_CONNECTIONS);
+    let places = Arc::new(Shares::new(ENROL_CONNECTIONS, ENROL_PER_SOURCE));
     let tries = Arc::new(Mutex::new(Tries::new(Instant::now())));
     loop {
         let (stream, from) = match listener.accept().await {
@@ -39,7 +40,10 @@ pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority) {
             tries: Arc::clone(&tries),
             from: from.ip(),
         };
-        let place = places.wait().await;
+        let Some(place) = places.take(from.ip()).await else {
+            tracing::debug!(%from, "a source of enrolments has used up its share");
+            continue;
+        };
         tokio::spawn(async move {
             let enrolled = tokio::select! {
                 enrolled = timeout(ENROL_TIME, enrolling.run(stream, &place)) => enrolled,
@@ -73,8 +77,8 @@ enum EnrolError {
     Authority(#[from] AuthorityError),
     #[error(transparent)]
     Rotation(#[from] RotationError),
-    #[error("the invite is not known")]
-    UnknownInvite,
+    #[error("the invite is refused: {refusal}")]
+    Long { refusal: Refusal },
     #[error("spoken invite {number}: {refusal}")]
     Spoken { number: u32, refusal: Refusal },
 }
@@ -86,7 +90,7 @@ enum Done {
     Brought(Brought),
 }
 
-/// One that has proven to hold an invite.
+/// One that holds an invite, as its first request proves.
 struct Proven {
     channel: Channel,
     /// The X25519 key of the handshake.
@@ -101,16 +105,14 @@ struct Enrolling {
 }
 
 impl Enrolling {
-    async fn run(self, mut stream: TcpStream, place: &Place) -> Result<Done, EnrolError> {
+    async fn run(self, mut stream: TcpStream, place: &SharedPlace) -> Result<Done, EnrolError> {
         let proven = match channel::first(&mut stream).await? {
             First::Rotation(first) => return self.rotation(stream, &first, place).await,
             First::Brought(brought) => return self.brought(stream, brought).await,
             First::Hello(hello) => self.spoken(stream, &hello).await?,
             First::Other(first) => self.long(stream, &first).await?,
         };
-        // Whoever has no invite does not come this far.
-        place.keep();
-        Ok(Done::Enrolled(self.grant(proven).await?))
+        Ok(Done::Enrolled(self.grant(proven, place).await?))
     }
 
     async fn brought(&self, mut stream: TcpStream, brought: Bring) -> Result<Done, EnrolError> {
@@ -133,7 +135,7 @@ impl Enrolling {
         &self,
         stream: TcpStream,
         first: &[u8],
-        place: &Place,
+        place: &SharedPlace,
     ) -> Result<Done, EnrolError> {
         let secret = self.secret().await?;
         let (remote, mut channel) = channel::accept_rotation(stream, secret, first).await?;
@@ -167,11 +169,16 @@ impl Enrolling {
         let accepting = Accepting::begin(stream, self.secret().await?, first)?;
         let id = accepting.invite;
         let remote = accepting.remote_key().ok_or(ChannelError::BadKey)?;
-        let invite = self
-            .authority
-            .with(move |authority| authority.invite_by_id(&id))
-            .await?
-            .ok_or(EnrolError::UnknownInvite)?;
+        let asked = move |authority: &mut Authority| authority.usable_invite(&id, &remote);
+        let invite = match self.authority.with(asked).await? {
+            Ok(invite) => invite,
+            Err(refusal) => {
+                accepting.refuse(refusal).await?;
+                return Err(EnrolError::Long { refusal });
+            }
+        };
+        // The first message may be a copy of somebody's: what proves the secret, and that it is
+        // known now, is the request.
         let channel = accepting.finish(&invite.pre_shared_key).await?;
         Ok(Proven {
             channel,
@@ -242,13 +249,15 @@ impl Enrolling {
         self.tries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn grant(&self, proven: Proven) -> Result<String, EnrolError> {
+    async fn grant(&self, proven: Proven, place: &SharedPlace) -> Result<String, EnrolError> {
         let Proven {
             mut channel,
             remote,
             invite,
         } = proven;
         let request: Request = channel.receive().await?;
+        // Whoever has no invite does not come this far.
+        place.keep();
         let member = MemberId::new(*request.member);
         // The request names the Ed25519 key; the handshake has proven its X25519 form.
         if noise_public(&member) != Some(remote) {

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use crate::limits::{SPOKEN_RATE, SPOKEN_SOURCE_RATE, TryRate};
+use crate::shares::source_of;
 
 /// When everything that was taken will have come back.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +45,7 @@ impl Tries {
     /// False if there were too many; else one more is counted.
     pub(super) fn take(&mut self, from: IpAddr, now: Instant) -> bool {
         self.places.retain(|_, bucket| bucket.full > now);
-        let place = place_of(from);
+        let place = source_of(from);
         let bucket = self.places.get(&place).copied();
         let mut bucket = bucket.unwrap_or(Bucket { full: now });
         if !bucket.has_one(SPOKEN_SOURCE_RATE, now) || !self.all.has_one(SPOKEN_RATE, now) {
@@ -60,20 +61,9 @@ impl Tries {
     pub(super) fn give_back(&mut self, from: IpAddr) {
         let earlier = |full: Instant, by: Duration| full.checked_sub(by).unwrap_or(full);
         self.all.full = earlier(self.all.full, SPOKEN_RATE.every);
-        if let Some(bucket) = self.places.get_mut(&place_of(from)) {
+        if let Some(bucket) = self.places.get_mut(&source_of(from)) {
             bucket.full = earlier(bucket.full, SPOKEN_SOURCE_RATE.every);
         }
-    }
-}
-
-/// An IPv4 address; of IPv6 the 64 bits of a network, within which a machine takes any address.
-fn place_of(from: IpAddr) -> IpAddr {
-    match from.to_canonical() {
-        IpAddr::V6(ip) => {
-            let network = u128::from(ip) & !u128::from(u64::MAX);
-            IpAddr::V6(network.into())
-        }
-        ip @ IpAddr::V4(_) => ip,
     }
 }
 

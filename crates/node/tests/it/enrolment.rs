@@ -1,11 +1,18 @@
 //! Becoming a member over the network, and what does not make one.
 
+use std::path::Path;
+use std::time::Duration;
+
 use ringway_node::authority::{InviteOptions, MemberState};
 use ringway_node::certificate::Role;
 use ringway_node::directory::{Directory, DirectoryError};
-use ringway_node::enrol::join;
+use ringway_node::enrol::{JoinOptions, join, join_with};
+use ringway_node::limits::{ENROL_CONNECTIONS, ENROL_TIME};
 use ringway_node::state::State;
 use ringway_testbed::free_address;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 
 use crate::place::Place;
 
@@ -230,4 +237,77 @@ async fn a_revoked_member_is_told_by_a_newer_statement() {
     std::fs::remove_file(place.home("alice").join("state.db")).unwrap();
     let refused = join(&place.home("alice"), &invite, None).await.unwrap_err();
     assert!(refused.to_string().contains("revoked"), "{refused}");
+}
+
+/// One message of an enrolment, with its length in front.
+async fn frame(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+    let length = stream.read_u16().await?;
+    let mut frame = vec![0; usize::from(length)];
+    stream.read_exact(&mut frame).await?;
+    Ok(frame)
+}
+
+/// The first message of a join with this invite, as somebody on the way records it.
+async fn recorded(home: &Path, invite: &str) -> Vec<u8> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let options = JoinOptions {
+        at: Some(listener.local_addr().unwrap()),
+        ..JoinOptions::default()
+    };
+    let joining = join_with(home, invite, &options);
+    let recording = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        frame(&mut stream).await.unwrap()
+    };
+    let (failed, first) = tokio::join!(joining, recording);
+    let failed = failed.unwrap_err().to_string();
+    // Nothing is known of the invite by that.
+    assert!(failed.contains("closed before an answer"), "{failed}");
+    assert!(!failed.contains("invite"), "{failed}");
+    first
+}
+
+/// A connection that sends it again.
+async fn replay(place: &Place, first: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(place.enrol).await.unwrap();
+    let length = u16::try_from(first.len()).unwrap();
+    stream.write_u16(length).await.unwrap();
+    stream.write_all(first).await.unwrap();
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replayed_first_messages_hold_up_no_enrolment() {
+    let place = Place::new();
+    let _serving = place.serve().await;
+    let recorded = recorded(&place.home("alice"), &place.invite("alice", Role::Leaf)).await;
+    let mut replays = Vec::new();
+    for _ in 0..2 * ENROL_CONNECTIONS {
+        replays.push(replay(&place, &recorded).await);
+    }
+    // All that are let have been answered.
+    for stream in &mut replays {
+        let answered = timeout(Duration::from_secs(5), frame(stream)).await;
+        answered.unwrap().unwrap_or_default();
+    }
+    let invite = place.invite("bob", Role::Leaf);
+    let home = place.home("bob");
+    let joined = timeout(ENROL_TIME / 3, join(&home, &invite, None)).await;
+    joined.expect("replays take all places").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_used_or_expired_invite_is_refused_before_an_answer() {
+    let place = Place::new();
+    let _serving = place.serve().await;
+    let used = place.invite("alice", Role::Leaf);
+    join(&place.home("alice"), &used, None).await.unwrap();
+    let expired = place.invite_for("bob", Role::Leaf, 1);
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    for (name, invite, refusal) in [("thief", used, 3), ("bob", expired, 1)] {
+        let first = recorded(&place.home(name), &invite).await;
+        let answer = frame(&mut replay(&place, &first).await).await.unwrap();
+        assert_eq!(answer.len(), 3, "{name}: {answer:?}");
+        assert_eq!(answer[1], refusal, "{name}");
+    }
 }
