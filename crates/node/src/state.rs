@@ -43,6 +43,8 @@ const MIGRATIONS: &[&str] = &["
     ALTER TABLE transfers ADD COLUMN peer_serial INTEGER NOT NULL DEFAULT 0;
 ", "
     CREATE TABLE forgotten (number INTEGER PRIMARY KEY, statement BLOB NOT NULL) STRICT;
+", "
+    ALTER TABLE transfers ADD COLUMN offered INTEGER NOT NULL DEFAULT 0;
 "];
 
 /// Why the state could not be read or written.
@@ -364,9 +366,9 @@ impl State {
         let hash = record.hash.map(|hash| hash.as_bytes().to_vec());
         connection
             .execute(
-                "INSERT INTO transfers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+                "INSERT INTO transfers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
                  ON CONFLICT DO UPDATE SET peer = ?3, peer_serial = ?15, path = ?5, size = ?7, priority = ?8, phase = ?9, reason = ?10, blake3 = ?11,
-                 active_us = ?13, moved = ?14",
+                 active_us = ?13, moved = ?14, offered = ?16",
                 params![
                     &record.id.0[..],
                     record.direction.as_str(),
@@ -383,6 +385,7 @@ impl State {
                     u64::try_from(record.active.as_micros()).unwrap_or(u64::MAX),
                     record.moved,
                     record.peer_serial,
+                    record.offered,
                 ],
             )
             .map_err(self.fail())?;
@@ -460,8 +463,8 @@ impl State {
         let connection = self.connection();
         let mut statement = connection
             .prepare(
-                "SELECT id, direction, peer, peer_name, path, file, size, priority, phase, reason, blake3, created, active_us, moved, peer_serial
-                 FROM transfers ORDER BY created, rowid",
+                "SELECT id, direction, peer, peer_name, path, file, size, priority, phase, reason, blake3, created, active_us, moved, peer_serial,
+                 offered FROM transfers ORDER BY created, rowid",
             )
             .map_err(self.fail())?;
         let rows = statement
@@ -496,6 +499,7 @@ fn transfer_record(row: &Row<'_>) -> rusqlite::Result<Record> {
         active: Duration::from_micros(row.get(12)?),
         moved: row.get(13)?,
         peer_serial: row.get(14)?,
+        offered: row.get(15)?,
     })
 }
 

@@ -14,11 +14,15 @@
 //!                                    ←     Finished {hash} or Failed {reason}
 //! ```
 //!
+//! A sender that gives a transfer up says so by closing the connection, and by `GiveUp` until the
+//! receiver has answered `GivenUp`: it may be away.
+//!
 //! The BLAKE3 tree (crate `bao-tree`) lets the receiver check every 16 KiB before it writes them,
 //! and lets it find out after a crash which parts on its disk are good.
 
 mod cap;
 mod content;
+mod give_up;
 mod live;
 mod patience;
 mod pipe;

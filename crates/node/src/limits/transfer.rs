@@ -92,6 +92,18 @@ pub const CONNECTIONS_PER_MEMBER: usize = 2 * ACTIVE_RECEIVES_PER_MEMBER;
 /// failed.
 pub const WAITING_RECEIVE_TIME: Duration = Duration::from_secs(30 * 86_400);
 
+/// Longest pause between two tries to notify a receiver that a transfer has ended.
+///
+/// Source: nothing waits for it but room on the receiver's disk. One that was away is notified this
+/// much later.
+pub const GIVE_UP_LONGEST: Duration = Duration::from_secs(300);
+
+/// How long a receiver may take to answer that it knows of the end.
+///
+/// Source: two round trips and a write to its disk; by mail it takes a try more. Past it the next
+/// try begins.
+pub const GIVE_UP_TIME: Duration = Duration::from_secs(30);
+
 /// How often it is looked by which interface a transfer leaves, where interfaces have caps.
 ///
 /// Source: as long as it takes to notice that a cable was pulled. A transfer that moves sooner is

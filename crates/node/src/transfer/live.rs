@@ -469,6 +469,7 @@ mod tests {
             created: 0,
             active: Duration::ZERO,
             moved: 0,
+            offered: false,
         })
     }
 

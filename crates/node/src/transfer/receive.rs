@@ -116,6 +116,10 @@ async fn handle_stream(
         Ok(Ok(Frame::Offer(offer))) => {
             receive(context, connection, &offer, &mut sink, stream).await
         }
+        Ok(Ok(Frame::GiveUp(id))) => {
+            let id = TransferId(*id);
+            take_end(context, connection, id, &mut sink).await
+        }
         Ok(Ok(_)) => Err(FrameError::Malformed.into()),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(Ended::Lost("the peer says nothing".to_owned())),
@@ -145,6 +149,39 @@ async fn answer_ping(context: &Context, ping: &[u8], sink: &mut SendStream) -> R
     Frame::Pong(pong.encode().into()).write(sink).await?;
     sink.finish()
         .map_err(|error| Ended::Lost(error.to_string()))
+}
+
+/// The sender has given a transfer up. For one that is another's, or not known, nothing is done: it
+/// does not wait here for this sender.
+async fn take_end(
+    context: &Arc<Context>,
+    connection: &QuicConnection,
+    id: TransferId,
+    sink: &mut SendStream,
+) -> Result<(), Ended> {
+    if let Some(live) = context.find(id, Direction::Receive) {
+        let sender = sender(context, connection.peer())?;
+        match Whose::of(&context.directory, &live.record(), &sender) {
+            Whose::Its if !live.phase().is_ended() => {
+                context.set_phase(&live, Phase::Failed, Some(GIVEN_UP_THERE.to_owned()));
+                live.cancelled.send_replace(true);
+                let context = Arc::clone(context);
+                tokio::spawn(async move { discard(&context, &live).await });
+            }
+            Whose::MayBeIts => return Err(Ended::Refuse(KEY_NOT_KNOWN.to_owned(), true)),
+            Whose::Its | Whose::Anothers => {}
+        }
+    }
+    Frame::GivenUp.write(sink).await?;
+    sink.finish()
+        .map_err(|error| Ended::Lost(error.to_string()))
+}
+
+/// The certificate of a member that sends.
+fn sender(context: &Context, peer: MemberId) -> Result<Certificate, Ended> {
+    let unknown = || "no valid certificate of the sender is known".to_owned();
+    let certificate = context.directory.cached(&peer);
+    certificate.ok_or_else(|| Ended::Refuse(unknown(), true))
 }
 
 async fn receive(
@@ -198,8 +235,7 @@ async fn receive(
                 .map_err(|error| Ended::Lost(error.to_string()))?;
         }
         Err(Ended::Lost(_)) if given_up => {
-            let reason = "the sender has given it up".to_owned();
-            context.set_phase(&live, Phase::Failed, Some(reason));
+            context.set_phase(&live, Phase::Failed, Some(GIVEN_UP_THERE.to_owned()));
         }
         Err(Ended::Lost(reason)) => {
             // Streams say only that the connection is lost; the connection knows why.
@@ -225,6 +261,7 @@ async fn receive(
 
 const STALLED: &str = "the sender has stalled";
 const BEGUN_ANEW: &str = "the sender has started over";
+const GIVEN_UP_THERE: &str = "the sender has given it up";
 const GIVEN_UP_HERE: &str = "the receiver has given this transfer up";
 const KEY_NOT_KNOWN: &str = "the receiver does not know yet that the sender has another key: it learns it from DNS or from other members";
 
@@ -277,12 +314,7 @@ struct Content<'a> {
 /// Checks whether the file may come, and finds or makes the transfer's record.
 fn register(context: &Context, peer: MemberId, offer: &Offer) -> Result<Arc<Live>, Ended> {
     let refuse = refused;
-    let certificate: Certificate = context.directory.cached(&peer).ok_or_else(|| {
-        Ended::Refuse(
-            "no valid certificate of the sender is known".to_owned(),
-            true,
-        )
-    })?;
+    let certificate = sender(context, peer)?;
     let name = certificate.name().to_string();
     if !context.receive.accepts(&name) {
         return Err(refuse("this member takes no files from the sender"));
@@ -335,6 +367,7 @@ fn register(context: &Context, peer: MemberId, offer: &Offer) -> Result<Arc<Live
         created: unix_seconds(),
         active: Duration::ZERO,
         moved: 0,
+        offered: false,
     };
     context
         .add(record)

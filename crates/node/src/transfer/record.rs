@@ -115,6 +115,8 @@ pub(crate) struct Record {
     pub(crate) active: Duration,
     /// Bytes moved in that time.
     pub(crate) moved: u64,
+    /// Of a transfer that goes out: whether the receiver knows of it, and not of its end.
+    pub(crate) offered: bool,
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use tokio::sync::AcquireError;
 use tokio::time::timeout;
 
 use super::content::{self, EncodeFailed, Source};
+use super::give_up;
 use super::live::{Channel, Live};
 use super::pipe;
 use super::record::Phase;
@@ -34,7 +35,7 @@ const NOT_SAID: &str = "the peer does not say that it has the file";
 
 /// Why an attempt ended without the file being there.
 #[derive(Debug)]
-enum Ended {
+pub(super) enum Ended {
     /// Worth another try.
     Later(String),
     /// Never worth another try.
@@ -67,7 +68,10 @@ pub(super) async fn run(context: Arc<Context>, live: Arc<Live>) {
             }
             live.set_channel(None);
             match ended {
-                Ok(()) => return context.set_phase(&live, Phase::Done, None),
+                Ok(()) => {
+                    live.lock_record().offered = false;
+                    return context.set_phase(&live, Phase::Done, None);
+                }
                 Err(Ended::Never(reason)) => {
                     return context.set_phase(&live, Phase::Failed, Some(reason));
                 }
@@ -88,6 +92,7 @@ pub(super) async fn run(context: Arc<Context>, live: Arc<Live>) {
         _ = cancelled.wait_for(|cancelled| *cancelled) => live.close(GIVEN_UP, "cancelled"),
     }
     live.set_channel(None);
+    give_up::run(context, live).await;
 }
 
 /// One attempt. It has a place among those that send only once it has a connection: a peer that is
@@ -141,6 +146,9 @@ async fn deliver(
     // A change of priority between the record's copy and now must not be lost.
     live.set_priority(live.record().priority);
     let (mut sink, mut answers) = connection.open_bi().await?;
+    // On disk before the peer knows of it.
+    live.lock_record().offered = true;
+    context.save(live);
     let offer = Offer {
         id: record.id.0.into(),
         file: record.file.clone(),
@@ -151,7 +159,7 @@ async fn deliver(
     let answer = timeout(ANSWER_TIME, Frame::read(&mut answers)).await;
     match answer.map_err(|_| Ended::Later("the peer does not answer the offer".to_owned()))?? {
         Frame::Finished => {}
-        Frame::Refuse { reason, try_later } => return Err(refused(&reason, try_later)),
+        Frame::Refuse { reason, try_later } => return Err(refused(live, &reason, try_later)),
         Frame::Accept { missing, present } => {
             let ranges = content::from_wire(&missing).ok_or(FrameError::Malformed)?;
             live.begin(present.min(source.size));
@@ -165,7 +173,7 @@ async fn deliver(
             }
             finished(context, live, &connection, &mut answers).await?;
         }
-        Frame::Ping(_) | Frame::Pong(_) | Frame::Offer(_) => {
+        Frame::Ping(_) | Frame::Pong(_) | Frame::Offer(_) | Frame::GiveUp(_) | Frame::GivenUp => {
             return Err(FrameError::Malformed.into());
         }
     }
@@ -221,7 +229,7 @@ async fn current_peer(context: &Context, live: &Live) -> Result<Certificate, End
     Ok(certificate)
 }
 
-async fn connect(context: &Context, live: &Live) -> Result<QuicConnection, Ended> {
+pub(super) async fn connect(context: &Context, live: &Live) -> Result<QuicConnection, Ended> {
     let certificate = current_peer(context, live).await?;
     let peer = certificate.member();
     let addresses = match context.member.reach(certificate).await {
@@ -292,7 +300,7 @@ async fn next_host(context: &Context, connection: &QuicConnection) -> Option<IpA
     }
 }
 
-fn refused(reason: &str, try_later: bool) -> Ended {
+fn refused(live: &Live, reason: &str, try_later: bool) -> Ended {
     let reason: String = reason
         .chars()
         .filter(|c| !c.is_control())
@@ -302,6 +310,7 @@ fn refused(reason: &str, try_later: bool) -> Ended {
     if try_later {
         Ended::Later(reason)
     } else {
+        live.lock_record().offered = false;
         Ended::Never(reason)
     }
 }
@@ -366,7 +375,7 @@ async fn finished(
     let late = || Ended::Later(NOT_SAID.to_owned());
     match answer.ok_or_else(late)?? {
         Frame::Finished => Ok(()),
-        Frame::Refuse { reason, try_later } => Err(refused(&reason, try_later)),
+        Frame::Refuse { reason, try_later } => Err(refused(live, &reason, try_later)),
         _ => Err(FrameError::Malformed.into()),
     }
 }

@@ -14,7 +14,7 @@ use super::live::{Live, SAMPLE};
 use super::patience::Patience;
 use super::record::{Direction, Phase, Record, TransferId};
 use super::uplink::Uplink;
-use super::{receive, send};
+use super::{give_up, receive, send};
 use crate::certificate::Certificate;
 use crate::clock::unix_seconds;
 use crate::config::{InterfaceConfig, ReceiveConfig};
@@ -299,8 +299,11 @@ impl Transfers {
                 record.phase = Phase::Waiting;
             }
             let live = context.add(record)?;
-            if live.record().direction == Direction::Send && !live.phase().is_ended() {
+            let record = live.record();
+            if record.direction == Direction::Send && !record.phase.is_ended() {
                 tokio::spawn(send::run(Arc::clone(&context), live));
+            } else if give_up::is_due(&record) {
+                tokio::spawn(give_up::run(Arc::clone(&context), live));
             }
         }
         tokio::spawn(look_after_all(Arc::clone(&context)));
@@ -353,6 +356,7 @@ impl Transfers {
             created: unix_seconds(),
             active: Duration::ZERO,
             moved: 0,
+            offered: false,
         };
         let live = self.context.add(record)?;
         let status = self.context.status(&live);

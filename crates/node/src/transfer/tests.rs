@@ -25,12 +25,16 @@ use crate::member::{MemberHandle, Unreachable};
 use crate::state::State;
 use crate::statement::Statement;
 
+mod ends;
 mod rotation;
 mod standstill;
 
 struct Bench {
     home: tempfile::TempDir,
     transfers: Transfers,
+    state: Arc<State>,
+    endpoints: [Arc<QuicEndpoint>; 2],
+    member: MemberHandle,
     at: std::net::SocketAddr,
     me: Identity,
     own: Certificate,
@@ -78,7 +82,7 @@ fn bench_with(peer_is_there: bool, patience: Patience, cap: Option<u64>) -> Benc
         )
         .unwrap()
     };
-    let over_links = over_links(&me);
+    let over_links = Arc::new(over_links(&me));
     let endpoint = Arc::new(bind(&me));
     let at = endpoint.local_address().unwrap();
     let peers_key = peer.signing_key().clone();
@@ -94,12 +98,13 @@ fn bench_with(peer_is_there: bool, patience: Patience, cap: Option<u64>) -> Benc
     let home = tempfile::tempdir().unwrap();
     crate::home::create_private_folder(&crate::home::trees_path(home.path())).unwrap();
     crate::home::create_private_folder(&home.path().join("inbox")).unwrap();
+    let state = Arc::new(State::open(home.path()).unwrap());
     let setup = Setup {
-        state: Arc::new(State::open(home.path()).unwrap()),
+        state: Arc::clone(&state),
         directory: Arc::clone(&directory),
-        endpoint,
-        over_links: Arc::new(over_links),
-        member,
+        endpoint: Arc::clone(&endpoint),
+        over_links: Arc::clone(&over_links),
+        member: member.clone(),
         receive: ReceiveConfig::default(),
         caps: (cap, Vec::new()),
         home: home.path().to_owned(),
@@ -108,6 +113,9 @@ fn bench_with(peer_is_there: bool, patience: Patience, cap: Option<u64>) -> Benc
     Bench {
         home,
         transfers,
+        state,
+        endpoints: [endpoint, over_links],
+        member,
         at,
         me,
         own,

@@ -40,6 +40,12 @@ pub(super) enum Frame {
     /// The receiver has the whole file on its disk.
     #[n(5)]
     Finished,
+    /// The sender has given up the transfer with this id.
+    #[n(6)]
+    GiveUp(#[n(0)] ByteArray<16>),
+    /// The receiver waits for it no longer, if it ever did.
+    #[n(7)]
+    GivenUp,
 }
 
 /// What the sender says about its file.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ringway_testbed::{Ring, RingBuilder, TestbedError, wait_until};
 use serde_json::Value;
 
-use super::{program, random_bytes};
+use super::{program, random_bytes, transfer_when};
 
 /// Bytes of the file; at the sender's limit it takes several seconds.
 const SIZE: usize = 24 << 20;
@@ -66,6 +66,56 @@ fn killed_in_the_middle(victim: &str) {
         "the file differs"
     );
     assert_eq!(received["blake3"], blake3::hash(&content).to_hex().as_str());
+}
+
+#[test]
+fn a_receiver_that_was_off_lets_a_cancelled_transfer_go() {
+    cancelled_while_the_receiver_is_off(false);
+}
+
+#[test]
+fn a_receiver_lets_go_although_the_sender_was_restarted() {
+    cancelled_while_the_receiver_is_off(true);
+}
+
+fn cancelled_while_the_receiver_is_off(restarts: bool) {
+    let builder = RingBuilder::new(program()).router("oslo").router("lima");
+    let mut ring = builder
+        .leaf_with("alice", &["--upload-limit", "1MiB"])
+        .start()
+        .unwrap();
+    ring.wait_until_settled().unwrap();
+    let file = ring.folder().join("big.bin");
+    fs::write(&file, random_bytes("big", SIZE)).unwrap();
+    let alice = ring.member("alice").unwrap();
+    let queued = alice.call(&["send", file.to_str().unwrap(), "oslo", "--detach"]);
+    let id = queued.unwrap()[0]["id"].as_str().unwrap().to_owned();
+    wait_for(&ring, "oslo", &id, |transfer| {
+        transfer["bytes"].as_u64() > Some(0)
+    });
+
+    ring.member_mut("oslo").unwrap().kill().unwrap();
+    ring.member("alice")
+        .unwrap()
+        .call(&["cancel", &id])
+        .unwrap();
+    if restarts {
+        ring.member_mut("alice").unwrap().kill().unwrap();
+        ring.member_mut("alice").unwrap().start().unwrap();
+    }
+    ring.member_mut("oslo").unwrap().start().unwrap();
+
+    let ended = transfer_when(&ring, "oslo", &id, |transfer| transfer["state"] == "failed");
+    let reason = ended["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("given it up"), "{ended}");
+    let parts = ring.folder().join("oslo/inbox/.partial");
+    let gone = wait_until(DEADLINE, || {
+        match fs::read_dir(&parts).map(Iterator::count) {
+            Ok(0) => Ok(()),
+            left => Err(TestbedError(format!("parts are left: {left:?}"))),
+        }
+    });
+    gone.unwrap();
 }
 
 /// Waits until the transfer at this member is as wanted; fails at once if it is given up.
