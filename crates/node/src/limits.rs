@@ -260,8 +260,13 @@ pub const MISSING_RANGES: usize = 1_024;
 /// Bytes of a received file's name.
 ///
 /// Source: 255 is the limit of Linux file systems; a few are kept for a number behind it. A longer
-/// name is refused.
+/// name is shortened before its extension.
 pub const FILE_NAME_BYTES: usize = 240;
+
+/// Bytes of an extension that a name keeps when it is shortened.
+///
+/// Source: chosen: those that programs go by have a few letters. A longer one is no extension.
+pub const FILE_EXTENSION_BYTES: usize = 16;
 
 /// Blocks of 64 KiB that wait between disk and network, for each transfer.
 ///

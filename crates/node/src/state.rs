@@ -1,5 +1,7 @@
 //! What a member keeps over restarts: its membership, routers it has known, its transfers.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -45,6 +47,8 @@ const MIGRATIONS: &[&str] = &["
     CREATE TABLE forgotten (number INTEGER PRIMARY KEY, statement BLOB NOT NULL) STRICT;
 ", "
     ALTER TABLE transfers ADD COLUMN offered INTEGER NOT NULL DEFAULT 0;
+", "
+    ALTER TABLE transfers ADD COLUMN path_bytes BLOB;
 "];
 
 /// Why the state could not be read or written.
@@ -364,11 +368,16 @@ impl State {
     pub(crate) fn put_transfer(&self, record: &Record) -> Result<()> {
         let connection = self.connection();
         let hash = record.hash.map(|hash| hash.as_bytes().to_vec());
+        // Of a path that is no UTF-8 the text is only what it looks like.
+        let path_bytes = match record.path.to_str() {
+            Some(_) => None,
+            None => Some(record.path.as_os_str().as_bytes()),
+        };
         connection
             .execute(
-                "INSERT INTO transfers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+                "INSERT INTO transfers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
                  ON CONFLICT DO UPDATE SET peer = ?3, peer_serial = ?15, path = ?5, size = ?7, priority = ?8, phase = ?9, reason = ?10, blake3 = ?11,
-                 active_us = ?13, moved = ?14, offered = ?16",
+                 active_us = ?13, moved = ?14, offered = ?16, path_bytes = ?17",
                 params![
                     &record.id.0[..],
                     record.direction.as_str(),
@@ -386,6 +395,7 @@ impl State {
                     record.moved,
                     record.peer_serial,
                     record.offered,
+                    path_bytes,
                 ],
             )
             .map_err(self.fail())?;
@@ -464,7 +474,7 @@ impl State {
         let mut statement = connection
             .prepare(
                 "SELECT id, direction, peer, peer_name, path, file, size, priority, phase, reason, blake3, created, active_us, moved, peer_serial,
-                 offered FROM transfers ORDER BY created, rowid",
+                 offered, path_bytes FROM transfers ORDER BY created, rowid",
             )
             .map_err(self.fail())?;
         let rows = statement
@@ -479,6 +489,10 @@ fn transfer_record(row: &Row<'_>) -> rusqlite::Result<Record> {
     let direction: String = row.get(1)?;
     let phase: String = row.get(8)?;
     let path: String = row.get(4)?;
+    let path = match row.get::<_, Option<Vec<u8>>>(16)? {
+        Some(bytes) => PathBuf::from(OsString::from_vec(bytes)),
+        None => PathBuf::from(path),
+    };
     let hash: Option<[u8; 32]> = row.get(10)?;
     let invalid = |column, name: &str| {
         rusqlite::Error::InvalidColumnType(column, name.to_owned(), rusqlite::types::Type::Text)
@@ -488,7 +502,7 @@ fn transfer_record(row: &Row<'_>) -> rusqlite::Result<Record> {
         direction: Direction::parse(&direction).ok_or_else(|| invalid(1, "direction"))?,
         peer: MemberId::new(row.get(2)?),
         peer_name: row.get(3)?,
-        path: PathBuf::from(path),
+        path,
         file: row.get(5)?,
         size: row.get(6)?,
         priority: ringway_dtl::Priority::new(row.get(7)?).map_err(|_| invalid(7, "priority"))?,

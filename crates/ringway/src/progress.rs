@@ -6,7 +6,7 @@ use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};
 use ringway_node::control::TransferStatus;
 
 use crate::limits::PROGRESS_LINE_INTERVAL;
-use ringway_terminal::Output;
+use ringway_terminal::{Output, visible};
 
 /// One transfer's progress; only one is shown at a time.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.set_length(transfer.size);
             bar.set_position(transfer.bytes);
-            bar.set_message(message(transfer));
+            bar.set_message(visible(&message(transfer)).into_owned());
             return;
         }
         if Instant::now() >= self.next_line {

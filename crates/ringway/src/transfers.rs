@@ -13,7 +13,7 @@ use crate::request;
 use crate::run::Context;
 use crate::signals::Signals;
 use ringway_terminal::Failure;
-use ringway_terminal::Table;
+use ringway_terminal::{Table, visible};
 
 /// Schema of every transfer object.
 const SCHEMA: &str = "ringway.transfer/1";
@@ -62,7 +62,7 @@ pub(crate) async fn send(context: &Context, args: &SendArgs) -> Result<(), Failu
     if context.output.json() {
         Ok(())
     } else {
-        context.output.line(&sent_line(&last))
+        context.output.line(&visible(&sent_line(&last)))
     }
 }
 

@@ -17,7 +17,8 @@ pub enum Request {
     /// Queue a file for a peer: answered by one [`Reply::Transfer`] as soon as the transfer is
     /// recorded on disk. It survives a restart of the daemon from then on.
     Send {
-        /// Absolute path of a readable regular file.
+        /// Absolute path of a readable regular file; an array of bytes where it is no UTF-8.
+        #[serde(with = "crate::text::path")]
         path: PathBuf,
         /// Name of a member, or its id in base32.
         peer: String,
@@ -276,7 +277,8 @@ pub struct TransferStatus {
     pub peer: String,
     /// File name without folders.
     pub file: String,
-    /// Where it is read from or written to on this machine.
+    /// Where it is read from or written to on this machine; an array of bytes where it is no UTF-8.
+    #[serde(with = "crate::text::path")]
     pub path: PathBuf,
     /// Bytes in all.
     pub size: u64,

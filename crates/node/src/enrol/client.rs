@@ -24,6 +24,7 @@ use crate::invite::{AnyInvite, NoInvite, SpokenInvite};
 use crate::limits::ENROL_TIME;
 use crate::state::{Membership, State, StateError};
 use crate::statement::{Statement, StatementError};
+use crate::text::printable;
 
 /// What a successful enrolment has brought.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -438,7 +439,7 @@ async fn ask_spoken(
 /// What the authority's reply grants, if everything in it is signed by the ring's owner.
 fn granted(ring: &Ring, reply: Reply) -> Result<Granted, JoinError> {
     let (certificate, statement, routers, dns) = match reply {
-        Reply::Refused { reason } => return Err(JoinError::Refused(printable(&reason))),
+        Reply::Refused { reason } => return Err(JoinError::Refused(printable(&reason, 200))),
         Reply::Granted {
             certificate,
             statement,
@@ -498,9 +499,4 @@ pub(super) fn store(
         statement,
     })?;
     Ok(joined)
-}
-
-/// What a stranger's text may do to a terminal is nothing.
-pub(super) fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(200).collect()
 }

@@ -15,7 +15,6 @@ use tokio::time::timeout;
 
 use super::RotationAnswer;
 use super::channel::{self, ChannelError};
-use super::client::printable;
 use super::locate::{LocateError, locate};
 use crate::certificate::{Certificate, CertificateError};
 use crate::clock::unix_seconds;
@@ -24,6 +23,7 @@ use crate::identity::{Identity, IdentityError};
 use crate::limits::ENROL_TIME;
 use crate::rotation::{RotationError, RotationReply, RotationRequest};
 use crate::state::{Membership, State, StateError};
+use crate::text::printable;
 
 /// What a member with another key is.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -216,7 +216,9 @@ impl Rotation {
         })?;
         match answer {
             RotationAnswer::Granted { reply } => Ok(RotationReply::decode(&reply, ring)?),
-            RotationAnswer::Refused { reason } => Err(RotateError::Refused(printable(&reason))),
+            RotationAnswer::Refused { reason } => {
+                Err(RotateError::Refused(printable(&reason, 200)))
+            }
         }
     }
 

@@ -17,7 +17,8 @@ use bao_tree::io::sync::{
 use bao_tree::io::{BaoContentItem, Leaf, Parent};
 use bao_tree::{BaoTree, BlockSize, ChunkNum, ChunkRanges};
 
-use crate::limits::MISSING_RANGES;
+use crate::limits::{FILE_EXTENSION_BYTES, FILE_NAME_BYTES, MISSING_RANGES};
+use crate::text::is_harmful;
 
 /// Chunk groups of 16 KiB: the unit that is verified, and 0.4 % of hashes on the wire.
 const BLOCK: BlockSize = BlockSize::from_chunk_log(4);
@@ -299,15 +300,33 @@ fn numbered(name: &str, attempt: u32) -> String {
     }
 }
 
-/// The name under which a peer's file may be stored here, or none if it has none.
+/// The name under which a peer's file may be stored here, or none if it has none. A long one is
+/// shortened before its extension.
+///
+/// It is hidden by no dot, is taken for no option, and shows as it is.
 pub(super) fn safe_file_name(name: &str) -> Option<String> {
     let last = name.rsplit(['/', '\\']).next()?;
-    let cleaned: String = last.chars().filter(|c| !c.is_control()).collect();
-    let hidden = cleaned.trim_start_matches('.');
-    if hidden.is_empty() || hidden.len() > crate::limits::FILE_NAME_BYTES {
-        return None;
+    let cleaned: String = last.chars().filter(|c| !is_harmful(*c)).collect();
+    match cleaned.trim_start_matches(['.', '-']) {
+        "" => None,
+        visible => Some(shortened(visible)),
     }
-    Some(hidden.to_owned())
+}
+
+fn shortened(name: &str) -> String {
+    let cut = |text: &str, most: usize| {
+        let end = (0..=most.min(text.len())).rev();
+        let end = end.into_iter().find(|end| text.is_char_boundary(*end));
+        text.get(..end.unwrap_or(0)).unwrap_or_default().to_owned()
+    };
+    match name.rsplit_once('.') {
+        _ if name.len() <= FILE_NAME_BYTES => name.to_owned(),
+        Some((stem, extension)) if extension.len() <= FILE_EXTENSION_BYTES => {
+            let room = FILE_NAME_BYTES - 1 - extension.len();
+            format!("{}.{extension}", cut(stem, room))
+        }
+        _ => cut(name, FILE_NAME_BYTES),
+    }
 }
 
 #[cfg(test)]
@@ -447,9 +466,40 @@ mod tests {
             Some("b[2J.txt")
         );
         assert_eq!(safe_file_name(".bashrc").as_deref(), Some("bashrc"));
-        for bad in ["", "..", "a/", "/", "\u{7}", &"x".repeat(300)] {
+        for bad in ["", "..", "a/", "/", "\u{7}", "-", "--.", "\u{202e}"] {
             assert_eq!(safe_file_name(bad), None, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn names_from_peers_are_what_they_look_like_and_no_options() {
+        let named = |name| safe_file_name(name).unwrap();
+        assert_eq!(named("invoice\u{202e}fdp.exe"), "invoicefdp.exe");
+        assert_eq!(named("\u{2066}a\u{2069}\u{200f}\u{61c}\u{2028}b"), "ab");
+        assert_eq!(named("-rf"), "rf");
+        assert_eq!(named("\u{202e}-.-o"), "o");
+        // What is written from right to left stays as it is.
+        assert_eq!(named("שלום.txt"), "שלום.txt");
+    }
+
+    #[test]
+    fn names_as_long_as_a_file_system_allows_are_shortened() {
+        let folder = tempfile::tempdir().unwrap();
+        let umlauts = format!("{}.txt", "ä".repeat(125));
+        let bare = "x".repeat(255);
+        let dotted = format!("a.{}", "y".repeat(253));
+        for name in [umlauts.as_str(), &bare, &dotted] {
+            let name = safe_file_name(name).unwrap();
+            assert!(name.len() <= FILE_NAME_BYTES, "{name}");
+            let partial = Partial::open(folder.path(), "x", 0, blake3::hash(b"")).unwrap();
+            partial.finish(folder.path(), &name).unwrap();
+            std::fs::remove_file(folder.path().join("x.part")).unwrap();
+            let again = Partial::open(folder.path(), "x", 0, blake3::hash(b"")).unwrap();
+            let path = again.finish(folder.path(), &name).unwrap();
+            let path = path.file_name().unwrap().to_str().unwrap().to_owned();
+            assert!(path.contains(" (2)"), "{path}");
+        }
+        assert!(safe_file_name(&umlauts).unwrap().ends_with("ä.txt"));
     }
 
     #[test]

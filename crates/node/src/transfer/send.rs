@@ -27,6 +27,7 @@ use crate::certificate::Certificate;
 use crate::directory::DirectoryError;
 use crate::limits::{ANSWER_TIME, RETRY_FIRST, RETRY_LONGEST, ROUTE_LOOK};
 use crate::member::Unreachable;
+use crate::text::printable;
 
 /// Why an attempt ends that has stood still for too long.
 const NO_TURN: &str = "the upload limit leaves nothing to it";
@@ -301,12 +302,7 @@ async fn next_host(context: &Context, connection: &QuicConnection) -> Option<IpA
 }
 
 fn refused(live: &Live, reason: &str, try_later: bool) -> Ended {
-    let reason: String = reason
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(200)
-        .collect();
-    let reason = format!("the peer refused: {reason}");
+    let reason = format!("the peer refused: {}", printable(reason, 200));
     if try_later {
         Ended::Later(reason)
     } else {

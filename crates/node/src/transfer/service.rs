@@ -26,6 +26,7 @@ use crate::limits::{
 };
 use crate::member::MemberHandle;
 use crate::state::{State, StateError};
+use crate::text::printable;
 
 /// Codes with which connections are closed: nothing is wrong; a peer did wrong; the sender gives
 /// the transfer up; the membership has ended; too many connections.
@@ -145,14 +146,7 @@ impl Context {
             }
             record.phase = phase;
             // It may hold a peer's words, and end up on a terminal.
-            let shown = |reason: String| {
-                reason
-                    .chars()
-                    .filter(|c| !c.is_control())
-                    .take(300)
-                    .collect()
-            };
-            record.reason = reason.map(shown);
+            record.reason = reason.map(|reason| printable(&reason, 300));
         }
         self.save(live);
     }

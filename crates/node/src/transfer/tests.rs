@@ -1,6 +1,7 @@
 //! Transfers with a member that does as it likes.
 
 use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -276,6 +277,22 @@ async fn transfers_to_an_absent_peer_keep_no_other_from_being_tried() {
     let reason = || bench.transfers.status(&last.id).unwrap().0.reason;
     eventually("the last one was tried", || reason().is_some()).await;
     assert!(reason().unwrap().contains("peer"), "{:?}", reason());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_whose_name_is_no_text_is_sent_and_kept_by_its_bytes() {
+    let bench = bench(true);
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    let path = bench.home.path().join(name);
+    std::fs::write(&path, b"x").unwrap();
+    let (peer, own) = (&bench.peers_certificate, &bench.own);
+    let sent = bench.transfers.send(&path, peer, own, Priority::NORMAL);
+    let sent = sent.unwrap();
+    assert_eq!(sent.file, "caf\u{fffd}");
+    let json = serde_json::to_string(&sent).unwrap();
+    let read: TransferStatus = serde_json::from_str(&json).unwrap();
+    assert_eq!(read.path, path);
+    assert_eq!(bench.state.transfers().unwrap().remove(0).path, path);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

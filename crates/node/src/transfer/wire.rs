@@ -120,7 +120,8 @@ pub(super) fn decode_anything(data: &[u8]) {
         }
         Some(Frame::Offer(offer)) => {
             let name = super::content::safe_file_name(&offer.file);
-            assert!(name.is_none_or(|name| !name.contains('/') && !name.starts_with('.')));
+            let hidden = |name: &str| name.starts_with(['.', '-']);
+            assert!(name.is_none_or(|name| !name.contains('/') && !hidden(&name)));
         }
         _ => {}
     }

@@ -8,6 +8,8 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
+use crate::visible::visible;
+
 /// The end of a command that did not do its work.
 #[derive(Debug)]
 pub enum Failure {
@@ -99,7 +101,8 @@ fn program() -> String {
 
 /// Newlines and runs of blanks become single blanks.
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    visible(&line).into_owned()
 }
 
 /// Writing a result failed.

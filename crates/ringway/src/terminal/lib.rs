@@ -7,6 +7,7 @@
 //! | `table` | text in columns |
 //! | `failure` | why a command failed: one line on stderr, and the exit code |
 //! | `blame` | which errors of the crates below are a user's mistakes |
+//! | `visible` | names and words of others, made harmless |
 //! | `logging` | the log on stderr |
 
 mod arguments;
@@ -15,9 +16,11 @@ mod failure;
 mod logging;
 mod output;
 mod table;
+mod visible;
 
 pub use arguments::explain;
 pub use failure::{Failure, report_line};
 pub use logging::start as start_log;
 pub use output::Output;
 pub use table::Table;
+pub use visible::visible;

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::visible::visible;
 
 /// How results are shown.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +87,7 @@ impl Output {
         if self.json {
             self.object(schema, body)
         } else {
-            self.line(&text())
+            self.line(&visible(&text()))
         }
     }
 
@@ -105,7 +106,7 @@ impl Output {
     pub fn note(self, text: &str) {
         if !self.quiet && !self.json {
             // A note that nobody can read is no failure.
-            writeln!(io::stderr().lock(), "{text}").ok();
+            writeln!(io::stderr().lock(), "{}", visible(text)).ok();
         }
     }
 

@@ -1,5 +1,7 @@
 //! Text in columns.
 
+use crate::visible::visible;
+
 /// Rows of cells; the first row is the heading.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
@@ -15,10 +17,13 @@ impl Table {
         table
     }
 
-    /// Adds a row.
+    /// Adds a row. What would break a line of the table is shown as an escape.
     pub fn row<T: AsRef<str>>(&mut self, cells: &[T]) {
-        self.rows
-            .push(cells.iter().map(|cell| cell.as_ref().to_owned()).collect());
+        let cell = |cell: &T| {
+            let cell = visible(cell.as_ref());
+            cell.replace('\n', "\\n").replace('\t', "\\t")
+        };
+        self.rows.push(cells.iter().map(cell).collect());
     }
 
     /// The lines, columns two blanks apart, without trailing blanks.
@@ -50,6 +55,13 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::Table;
+
+    #[test]
+    fn a_cell_moves_no_cursor_and_breaks_no_line() {
+        let mut table = Table::new(&["file"]);
+        table.row(&["a\u{1b}[2J\nb"]);
+        assert_eq!(table.lines()[1], "a\\u{1b}[2J\\nb");
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
