@@ -235,20 +235,9 @@ impl Content {
         let (Some(segment), Some(tcp)) = (Segment::of(packet, token), packet.tcp) else {
             return Answer::default();
         };
-        if is_urgent(packet) {
+        if let Some(reason) = self.unfollowable(direction, packet) {
             return Answer {
-                stop: Some(Stop::Lost("urgent data, which some receivers leave out")),
-                ..Answer::default()
-            };
-        }
-        if let Some(heard) = self.heard.get_mut(direction.slot()) {
-            *heard = true;
-        }
-        // Data come after the other side's SYN, unless they come with the first one (RFC 7413).
-        let answered = self.heard.get(direction.other().slot()) == Some(&true);
-        if !answered && !segment.syn && packet.wire_payload() > 0 {
-            return Answer {
-                stop: Some(Stop::Lost("only one direction comes by here")),
+                stop: Some(Stop::Lost(reason)),
                 ..Answer::default()
             };
         }
@@ -256,13 +245,13 @@ impl Content {
         if let Some(answer) = self.by_unseen(direction, &segment, tcp.acknowledged, counsel) {
             return answer;
         }
-        let mut answer = Answer {
-            stop: self.take_acknowledgement(direction, &tcp),
-            ..Answer::default()
-        };
-        if answer.stop.is_some() {
-            return answer;
+        if let Some(stop) = self.take_acknowledgement(direction, &tcp) {
+            return Answer {
+                stop: Some(stop),
+                ..Answer::default()
+            };
         }
+        let mut answer = Answer::default();
         if token == PASSED && self.skip(direction, packet, &segment) {
             return answer;
         }
@@ -289,17 +278,7 @@ impl Content {
             }
         };
         if answer.stop.is_none() && place == Place::Next {
-            answer.stop = self.read(direction, &output.bytes, counsel);
-            if room < SCARCE_CONTENT {
-                self.way(direction).give_away(direction, counsel);
-            }
-            if answer.stop.is_none() && !ended && self.way(direction).stream.is_ended() {
-                answer.stop = self.end(direction, counsel);
-            }
-            self.way(direction).decide_tail();
-            if answer.stop.is_none() && answer.rewritten.is_none() {
-                answer.settled = self.look_away(direction);
-            }
+            self.go_on(direction, (&output, ended, room), &mut answer, counsel);
         }
         if answer.fate.is_none() && answer.stop.is_none() {
             let waits =
@@ -316,6 +295,42 @@ impl Content {
         self.way(direction).end_waits(now, &output);
         self.output = output;
         answer
+    }
+
+    /// Reads the next bytes of a direction. `ended`: it had ended before.
+    fn go_on(
+        &mut self,
+        direction: Direction,
+        (output, ended, room): (&Output<u64>, bool, usize),
+        answer: &mut Answer,
+        counsel: &mut dyn Counsel,
+    ) {
+        answer.stop = self.read(direction, &output.bytes, counsel);
+        if room < SCARCE_CONTENT {
+            self.way(direction).give_away(direction, counsel);
+        }
+        if answer.stop.is_none() && !ended && self.way(direction).stream.is_ended() {
+            answer.stop = self.end(direction, counsel);
+        }
+        self.way(direction).decide_tail();
+        if answer.stop.is_none() && answer.rewritten.is_none() {
+            answer.settled = self.look_away(direction);
+        }
+    }
+
+    /// Why a packet makes the connection one that cannot be followed.
+    fn unfollowable(&mut self, direction: Direction, packet: &Packet<'_>) -> Option<&'static str> {
+        if is_urgent(packet) {
+            return Some("urgent data, which some receivers leave out");
+        }
+        if let Some(heard) = self.heard.get_mut(direction.slot()) {
+            *heard = true;
+        }
+        // Data come after the other side's SYN, unless they come with the first one (RFC 7413).
+        let answered = self.heard.get(direction.other().slot()) == Some(&true);
+        let opens = packet.tcp.is_some_and(|tcp| tcp.syn);
+        (!answered && !opens && packet.wire_payload() > 0)
+            .then_some("only one direction comes by here")
     }
 
     /// A packet that has passed unasked and came here without its end, or one after such a one. No

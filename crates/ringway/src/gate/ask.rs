@@ -65,23 +65,7 @@ pub(super) fn text(status: &Status) -> String {
         }
         field("in the kernel", told);
     }
-    if let Some(ended) = status.terminated.filter(|ended| ended.taken > 0) {
-        field(
-            "ended here",
-            format!(
-                "{} connections, {} of them open, {} reset",
-                HumanCount(ended.taken),
-                HumanCount(ended.open),
-                HumanCount(ended.reset)
-            ),
-        );
-        if ended.full > 0 {
-            field(
-                "no place",
-                format!("{} times: others went on as packets", ended.full),
-            );
-        }
-    }
+    ended_here(status, &mut field);
     field(
         "resets",
         format!("{} ({} not sent)", status.resets, status.resets_failed),
@@ -103,6 +87,27 @@ pub(super) fn text(status: &Status) -> String {
         );
     }
     table.text()
+}
+
+/// Connections that end at the gateway.
+fn ended_here(status: &Status, field: &mut impl FnMut(&str, String)) {
+    if let Some(ended) = status.terminated.filter(|ended| ended.taken > 0) {
+        field(
+            "ended here",
+            format!(
+                "{} connections, {} of them open, {} reset",
+                HumanCount(ended.taken),
+                HumanCount(ended.open),
+                HumanCount(ended.reset)
+            ),
+        );
+        if ended.full > 0 {
+            field(
+                "no place",
+                format!("{} times: others went on as packets", ended.full),
+            );
+        }
+    }
 }
 
 /// What somebody has to look after.

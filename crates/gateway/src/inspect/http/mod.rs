@@ -291,7 +291,7 @@ impl Reading for Exchange {
 
     fn certain_data(&self, direction: Direction) -> u64 {
         let nothing_asked =
-            self.asked.is_empty() && self.requests.body.is_none() && self.requests.held.len() == 0;
+            self.asked.is_empty() && self.requests.body.is_none() && self.requests.held.is_empty();
         match &self.answers.body {
             Some((Body::Length(left), Sink::File))
                 if direction != self.asker && nothing_asked && self.dialect == Dialect::Web =>
