@@ -25,5 +25,5 @@ pub(crate) use classify::classify;
 pub(crate) use doctor::doctor;
 pub(crate) use kernel::in_kernel;
 pub(crate) use replay::replay;
-pub(crate) use up::{down, up};
+pub(crate) use up::{confine, down, up};
 pub(crate) use why::why;

@@ -97,6 +97,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
                 "what the gateway need not be able to do could not be given up: {error}"
             ))
         })?;
+        gate::confine(args)?;
     }
     let runtime = runtime(&cli.command)?;
     let result = runtime.block_on(dispatch(&context, cli.command, kernel));

@@ -11,6 +11,7 @@
 //! | [`shaper`] | classes of bandwidth (HTB) |
 //! | [`inject`] | resets onto the wire |
 //! | [`privileges`] | the capabilities that it keeps |
+//! | [`confinement`] | the folders that it may write, and calls that it may not make |
 //! | [`desk`] | scanners in threads of their own |
 //! | [`files`] | hashes of audited files in a thread of its own |
 //! | [`kernel`] | the in-kernel path: what the kernel decides by itself |
@@ -24,6 +25,7 @@
 
 mod bare;
 pub mod border;
+pub mod confinement;
 pub mod desk;
 pub mod files;
 pub mod inject;

@@ -277,6 +277,10 @@ pub(crate) struct UpArgs {
     #[arg(long, hide = true, value_name = "TIME", value_parser = values::duration)]
     pub(crate) rules_look: Option<Duration>,
 
+    /// A file to write once the gateway is confined, for tests
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub(crate) try_write: Vec<PathBuf>,
+
     /// Leave the rules in the kernel at the end, so that what is decided stays so until the next
     /// start
     #[arg(long)]

@@ -1,7 +1,7 @@
 //! `ringway gate up`: the gateway at work, and `gate down`, which leaves nothing of it.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ringway_gateway::audit::Digester;
 use ringway_gateway::flow::TableBounds;
+use ringway_gateway::linux::confinement;
 use ringway_gateway::linux::desk::ScanDesk;
 use ringway_gateway::linux::files::FileDesk;
 use ringway_gateway::linux::inject::Injector;
@@ -411,6 +412,39 @@ fn make_folder(folder: &Path) -> Result<(), Failure> {
         };
         Failure::failed(format_args!("{}: {error}{mend}", folder.display()))
     })
+}
+
+/// Confines the gateway to its folders, for good. Call it before there is a second thread.
+pub(crate) fn confine(args: &UpArgs) -> Result<(), Failure> {
+    make_folder(&args.state)?;
+    let mut writable = vec![args.state.clone(), args.bpffs.bpffs.clone()];
+    let files = [Some(&args.control), args.eve.as_ref()];
+    let folders = files.into_iter().flatten().filter_map(|file| {
+        let folder = file
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        folder.map_or_else(
+            || Some(PathBuf::from(".")),
+            |folder| Some(folder.to_owned()),
+        )
+    });
+    writable.extend(folders);
+    let confined = confinement::confine(&writable).map_err(|error| {
+        Failure::failed(format_args!("the gateway could not be confined: {error}"))
+    })?;
+    if !confined.folders {
+        tracing::warn!(
+            "this kernel has no Landlock: the gateway could write all that its user may"
+        );
+    }
+    for path in &args.try_write {
+        let written = std::fs::write(path, "written from inside\n");
+        tracing::warn!(path = %path.display(), written = written.is_ok(), "a write was tried");
+    }
+    if !confined.calls {
+        tracing::warn!("calls that the gateway never needs are not refused on this machine");
+    }
+    Ok(())
 }
 
 /// What a queue's loop has to do with.

@@ -89,7 +89,8 @@ fn killed_under_load(border: &mut Border) -> Tested<(Vec<Download>, Arc<AtomicUs
 fn downloads_that_are_scanned_end_whole_though_the_gateway_is_killed() -> Tested {
     on_each(|path| {
         // What a rule says for itself is for a gateway that is there.
-        for policy in [SCAN.to_owned(), format!("{SCAN}failure = \"closed\"\n")] {
+        for failure in ["open", "closed"] {
+            let policy = format!("{SCAN}failure = \"{failure}\"\n");
             let Some(mut border) = Border::on("a gateway killed while it scans", path) else {
                 return Ok(());
             };
@@ -343,7 +344,7 @@ fn connections_that_are_decided_or_fail_open_outlive_a_restart_and_keep_their_cl
         ("allowed, failing closed", format!("{CLOSED}{ALLOWED}")),
         ("shaped", format!("{BULK}{SHAPED}")),
         ("shaped, failing closed", format!("{CLOSED}{BULK}{SHAPED}")),
-        ("scanned", SCAN.to_owned()),
+        ("scanned", format!("{SCAN}failure = \"open\"\n")),
     ];
     under_each(&policies, |what, policy, path| {
         let Some(mut border) = Border::on("a restart", path) else {
@@ -377,7 +378,10 @@ fn a_scanned_download_does_not_outlive_a_restart_where_files_must_be_scanned() -
     let body = random_bytes("restarted", LONG);
     let policies = [
         ("the gateway", format!("{CLOSED}{SCAN}")),
-        ("the rule", format!("{SCAN}failure = \"closed\"\n")),
+        (
+            "the rule, which does so where it says nothing",
+            SCAN.to_owned(),
+        ),
     ];
     under_each(&policies, |_, policy, path| {
         let Some(mut border) = Border::on("a restart, failing closed", path) else {

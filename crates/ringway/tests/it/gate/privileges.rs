@@ -1,5 +1,8 @@
 //! What the running gateway may still do.
 
+use std::fs;
+use std::path::Path;
+
 use super::border::Border;
 
 /// `CAP_NET_ADMIN` and `CAP_NET_RAW` (capabilities(7)).
@@ -19,6 +22,43 @@ fn every_thread_keeps_the_capabilities_that_it_needs_and_no_others() {
 fn so_it_does_on_the_in_kernel_path() {
     if let Some(border) = super::kernel::border("privileges of the in-kernel path") {
         keeps(border, "kernel", NEEDED | FOR_KERNEL_PATH);
+    }
+}
+
+/// Root owns nearly all files: without capabilities it could write them all the same.
+#[test]
+fn it_writes_in_its_own_folders_only_and_may_not_call_what_it_never_needs() {
+    for path in ["user", "kernel"] {
+        let border = match path {
+            "user" => Border::new("confinement"),
+            _ => super::kernel::border("confinement on the in-kernel path"),
+        };
+        let Some(mut border) = border else { return };
+        let attack = Path::new("/etc/cron.d/ringway-confinement-test");
+        let own = border.folder.path().join("state/own");
+        let [tried, owned] = [attack, &own].map(|path| path.to_str().unwrap().to_owned());
+        let words = [
+            "--enforce",
+            "--path",
+            path,
+            "--try-write",
+            &tried,
+            "--try-write",
+            &owned,
+        ];
+        border.up("", &words);
+        let pid = border.status()["pid"].as_u64().unwrap();
+        let written = attack.exists();
+        fs::remove_file(attack).ok();
+        assert!(!written, "--path {path}: /etc can be written");
+        assert!(
+            own.exists(),
+            "--path {path}: its own folder cannot be written"
+        );
+        for thread in fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
+            let status = fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+            assert!(status.contains("\nSeccomp:\t2\n"), "{status}");
+        }
     }
 }
 

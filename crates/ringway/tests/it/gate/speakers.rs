@@ -272,7 +272,8 @@ pub(super) fn sha256(border: &Border, bytes: &[u8]) -> Tested<String> {
     Ok(text.split(' ').next().unwrap_or_default().to_owned())
 }
 
-const SCAN: &str = "action = \"scan\"\naudit = true";
+/// Programs that share files ask for parts of them.
+const SCAN: &str = "action = \"scan\"\naudit = true\nscan_parts = true";
 
 /// All that can be done to transfers that either side may ask for.
 fn transfers(speaker: impl Pusher, app: &str, path: GatePath) -> Compared {
