@@ -5,7 +5,7 @@ CARGO ?= cargo
 # Prints how long a part took, and keeps it for the summary of `make test`.
 part = @testbed/loop/part.sh
 
-.PHONY: help setup setup-tests setup-bench demo release quick test test-long format lint docs deny
+.PHONY: help setup setup-tests setup-bench demo release quick test attack test-long format lint docs deny
 .PHONY: check tidy model kernels fuzz loop report bench bench-transport bench-dtl bench-overlay
 .PHONY: bench-overlay-real bench-kademlia bench-gate
 
@@ -31,11 +31,14 @@ release: setup ## build target/release/ringway, its symbols in ringway.debug bes
 quick: ## format, clippy and the fast tests of what changed since the last commit; a minute or two
 	@testbed/loop/quick.sh
 
-test: ## everything that must hold: format, lints, docs, tidy, all tests; first 21 minutes
+test: ## everything that must hold: format, lints, docs, tidy, all tests; first 17 minutes
 	@testbed/loop/part.sh --begin
 	$(part) setup ./setup.sh --tests
 	@$(MAKE) --no-print-directory format lint docs deny check
 	@testbed/loop/part.sh --summary
+
+attack: setup-tests ## attacks on the gateway, members and the owner, in namespaces; three minutes, root for all
+	$(CARGO) nextest run --locked --profile attack --no-fail-fast
 
 test-long: setup-tests ## campaigns: tests that are ignored, larger scopes, kernels, fuzzing; hours
 	@testbed/loop/long.sh $(LONG)

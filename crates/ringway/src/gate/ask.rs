@@ -272,6 +272,10 @@ pub(crate) fn audit(context: &Context, args: &AuditArgs) -> Result<(), Failure> 
         if let Some(attempts) = event["attempts"].as_u64().filter(|attempts| *attempts > 1) {
             evidence = format!("{evidence} ({attempts} attempts)");
         }
+        if event["alert"]["answered"] == false {
+            // One packet proves nothing of the host in whose name it came.
+            evidence = format!("unanswered, the client may be forged: {evidence}");
+        }
         table.row(&[
             text(&event["timestamp"]),
             text(&event["alert"]["action"]),

@@ -102,6 +102,11 @@ fn a_forged_packet_is_dropped_by_itself_and_harms_nobody() -> Tested {
                 return wrong(format!("somebody is blamed: {event}"));
             }
         }
-        Ok(())
+        let state = border.path("state");
+        let table = border.program().run(["gate", "audit", "--state", &state])?;
+        match table.stdout.matches("the client may be forged").count() {
+            0 => wrong(table.stdout),
+            _ => Ok(()),
+        }
     })
 }
