@@ -1,6 +1,8 @@
 //! Encrypted peer-to-peer flows: their shape, and what their host does otherwise.
 
-use ringway_gateway::Confidence::{Guess, Likely};
+use std::time::Duration;
+
+use ringway_gateway::Confidence::{Certain, Guess, Likely};
 use ringway_gateway::{FlowRecord, Packets, samples};
 
 use super::{is, unknown};
@@ -194,4 +196,99 @@ fn i2p_needs_contact_with_its_reseed_hosts() {
         &[80, 90, 300],
     );
     unknown(&classify(&packets)[0]);
+}
+
+/// Callers' ports are no ports of peers.
+#[test]
+fn a_server_that_many_call_is_no_peer_to_peer_host() {
+    let mut packets = Packets::new();
+    for caller in 0..12 {
+        let client = format!("10.0.0.{}:{}", caller + 1, 50_000 + 11 * caller);
+        encrypted(&mut packets, &client, "192.0.2.1:5222", &KEY_EXCHANGE);
+    }
+    for flow in classify(&packets) {
+        is(&flow, "bittorrent", Guess);
+    }
+}
+
+#[test]
+fn what_a_host_was_seen_doing_counts_for_ten_minutes() {
+    for (seconds, confidence) in [(500, Likely), (700, Guess)] {
+        let mut packets = Packets::new();
+        packets.udp(at("10.0.0.1:6881"), at("192.0.2.2:6002"), DHT);
+        packets.udp(at("192.0.2.2:6002"), at("10.0.0.1:6881"), DHT_ANSWER);
+        packets.wait(Duration::from_secs(seconds));
+        encrypted(
+            &mut packets,
+            "10.0.0.1:5000",
+            "192.0.2.1:6001",
+            &KEY_EXCHANGE,
+        );
+        is(of(&classify(&packets), 6_001), "bittorrent", confidence);
+    }
+}
+
+/// What is behind a header may be random, the protocol is not.
+#[test]
+fn bytes_with_a_header_are_not_random() {
+    let headed = |header: &[u8], seed: u64| [header, &random(seed, 200)].concat();
+    let of_length = |seed: u64, bytes: &dyn Fn(u16) -> Vec<u8>| {
+        let header = bytes(203);
+        headed(&header, seed)
+    };
+    type Turns = [Vec<u8>; 3];
+    let cases: [(&str, Turns); 4] = [
+        ("a word", [1, 2, 3].map(|seed| headed(b"ZBXD\x03", seed))),
+        (
+            "a kind and the length of all",
+            [1, 2, 3]
+                .map(|seed| of_length(seed, &|all| [&[0x16], &all.to_be_bytes()[..]].concat())),
+        ),
+        (
+            "the length of the rest",
+            [1, 2, 3].map(|seed| headed(&200_u16.to_be_bytes(), seed)),
+        ),
+        (
+            "a version",
+            [1, 2, 3].map(|seed| headed(&[0xd7, 0x91], seed)),
+        ),
+    ];
+    for (name, [first, answer, more]) in cases {
+        let mut packets = Packets::new();
+        packets.udp(at("10.0.0.1:6881"), at("192.0.2.2:6002"), DHT);
+        packets.udp(at("192.0.2.2:6002"), at("10.0.0.1:6881"), DHT_ANSWER);
+        let mut stream = packets.tcp(at("10.0.0.1:5000"), at("192.0.2.1:6001"));
+        stream.open();
+        stream.client(&first);
+        stream.server(&answer);
+        stream.client(&more);
+        let flows = classify(&packets);
+        assert_eq!(of(&flows, 6_001).app, "unknown", "{name}");
+    }
+}
+
+/// Both may agree on plain text: then the handshake stands behind the key exchange.
+#[test]
+fn encryption_that_falls_back_to_plain_text_is_known() {
+    let handshake = [b"\x13BitTorrent protocol".as_slice(), &random(9, 48)].concat();
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.1:5000"), at("192.0.2.1:6001"));
+    stream.open();
+    stream.client(&random(1, 300));
+    stream.server(&random(2, 200));
+    stream.client(&random(3, 130));
+    stream.server(&random(4, 14));
+    stream.client(&handshake);
+    is(&classify(&packets)[0], "bittorrent", Certain);
+}
+
+/// Cards and the kernel join segments to more than is kept of a stream.
+#[test]
+fn a_first_segment_of_more_than_is_kept_is_inspected() {
+    let handshake = [b"\x13BitTorrent protocol".as_slice(), &random(9, 48)].concat();
+    let mut packets = Packets::new();
+    let mut stream = packets.tcp(at("10.0.0.1:5000"), at("192.0.2.1:6001"));
+    stream.open();
+    stream.client_in_parts(&[handshake, random(5, 17_000)].concat(), 20_000);
+    is(&classify(&packets)[0], "bittorrent", Certain);
 }
