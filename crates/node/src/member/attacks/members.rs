@@ -250,11 +250,18 @@ impl Puppet {
         self.echo(honest, 1).await;
     }
 
-    /// Returns once everything said before has been heard.
+    /// Returns once everything said before has been heard. A datagram may be lost where a busy
+    /// machine's buffers are full: it is said again.
     pub(super) async fn echo(&mut self, honest: &Honest, number: u64) {
-        self.say(honest, LinkMessage::Echo(number));
-        self.hears(|message| *message == LinkMessage::EchoReply(number))
-            .await;
+        let heard = |message: &LinkMessage| *message == LinkMessage::EchoReply(number);
+        let end = Instant::now() + SOON;
+        while Instant::now() < end {
+            self.say(honest, LinkMessage::Echo(number));
+            if self.run(Duration::from_secs(1), heard).await.is_some() {
+                return;
+            }
+        }
+        panic!("no answer to echo {number} within a minute");
     }
 
     pub(super) fn say(&mut self, honest: &Honest, message: LinkMessage) {
