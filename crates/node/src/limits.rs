@@ -204,6 +204,12 @@ pub const DNS_PER_SOURCE: usize = DNS_CONNECTIONS / 4;
 /// Source: a name of 255 bytes, and options. Past it the connection is closed.
 pub const DNS_QUERY_BYTES: usize = 4_096;
 
+/// Bytes of an answer over UDP, whatever size the query asks for.
+///
+/// Source: RFC 1035 §4.2.1. The sender's address is not proved, and an answer of more would be sent
+/// to a victim. Past it the answer is truncated and marked: resolvers repeat the query over TCP.
+pub const DNS_UDP_BYTES: u16 = 512;
+
 /// Time in which the next query must have come, and in which an answer must leave.
 ///
 /// Source: RFC 7766 §6.2.3: a few seconds. Past it the connection is closed.

@@ -7,12 +7,15 @@ use std::sync::{Arc, RwLock};
 use async_trait::async_trait;
 use hickory_proto::rr::rdata::{A, AAAA, NS, SOA, TXT};
 use hickory_proto::rr::{Name, RData, Record, RecordSet, RecordType, RrKey};
+use hickory_server::net::NetError;
 use hickory_server::net::runtime::Time;
+use hickory_server::net::xfer::Protocol;
 use hickory_server::server::{Request, RequestHandler, ResponseHandler, ResponseInfo};
 use hickory_server::store::in_memory::InMemoryZoneHandler;
-use hickory_server::zone_handler::{AxfrPolicy, Catalog, ZoneHandler, ZoneType};
+use hickory_server::zone_handler::{AxfrPolicy, Catalog, MessageResponse, ZoneHandler, ZoneType};
 
 use super::Published;
+use crate::limits::DNS_UDP_BYTES;
 use crate::zone;
 
 /// Seconds for which others may cache a record.
@@ -75,9 +78,49 @@ impl RequestHandler for LiveZone {
         request: &Request,
         response_handle: R,
     ) -> ResponseInfo {
-        self.current()
-            .handle_request::<R, T>(request, response_handle)
-            .await
+        let catalog = self.current();
+        match request.protocol() {
+            Protocol::Udp => {
+                let bounded = BoundedResponse(response_handle);
+                catalog.handle_request::<_, T>(request, bounded).await
+            }
+            _ => {
+                catalog
+                    .handle_request::<R, T>(request, response_handle)
+                    .await
+            }
+        }
+    }
+}
+
+/// Sends responses of at most [`DNS_UDP_BYTES`], whatever size the query asks for. A longer one is
+/// truncated and marked, so that the resolver repeats its query over TCP.
+#[derive(Clone)]
+struct BoundedResponse<R>(R);
+
+#[async_trait]
+impl<R: ResponseHandler> ResponseHandler for BoundedResponse<R> {
+    async fn send_response<'a>(
+        &mut self,
+        response: MessageResponse<
+            '_,
+            'a,
+            impl Iterator<Item = &'a Record> + Send + 'a,
+            impl Iterator<Item = &'a Record> + Send + 'a,
+            impl Iterator<Item = &'a Record> + Send + 'a,
+            impl Iterator<Item = &'a Record> + Send + 'a,
+        >,
+    ) -> Result<ResponseInfo, NetError> {
+        let edns = response.edns().cloned().map(|mut edns| {
+            edns.set_max_payload(DNS_UDP_BYTES);
+            edns
+        });
+        let mut response = response;
+        // Without EDNS the library itself keeps to the same bound.
+        if let Some(edns) = &edns {
+            response.set_edns(edns);
+        }
+        self.0.send_response(response).await
     }
 }
 
@@ -138,5 +181,92 @@ impl Sets {
             .entry(RrKey::new(name.clone().into(), kind))
             .or_insert_with(|| RecordSet::new(name, kind, 0));
         set.insert(record, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt as _;
+    use hickory_proto::op::{Edns, Message, Query};
+    use hickory_server::net::BufDnsStreamHandle;
+    use hickory_server::net::runtime::TokioTime;
+    use hickory_server::server::ResponseHandle;
+    use tokio::net::{TcpListener, UdpSocket};
+
+    use super::*;
+    use crate::directory;
+    use crate::zone::RecordName;
+
+    const DOMAIN: &str = "ring.test";
+
+    /// A zone whose owner statement is about as long as one can be.
+    fn long_zone(server: SocketAddr) -> LiveZone {
+        let statement = (RecordName::Ring, vec![7; 2_000]);
+        LiveZone::new(build(DOMAIN, server, 1, &[statement]).unwrap())
+    }
+
+    fn query(kind: RecordType, payload: Option<u16>) -> Vec<u8> {
+        let name = Name::from_ascii(RecordName::Ring.qualified(DOMAIN)).unwrap();
+        let mut message = Message::query();
+        message.add_query(Query::query(name, kind));
+        if let Some(payload) = payload {
+            let mut edns = Edns::new();
+            edns.set_max_payload(payload);
+            message.edns = Some(edns);
+        }
+        message.to_vec().unwrap()
+    }
+
+    async fn answer(zone: &LiveZone, query: Vec<u8>, protocol: Protocol) -> Vec<u8> {
+        let from = SocketAddr::from(([192, 0, 2, 1], 5_300));
+        let request = Request::from_bytes(query, from, protocol).unwrap();
+        let (handle, mut answers) = BufDnsStreamHandle::new(from);
+        let handle = ResponseHandle::new(from, handle, protocol);
+        zone.handle_request::<_, TokioTime>(&request, handle).await;
+        answers.next().await.unwrap().into_parts().0
+    }
+
+    /// The sender's address of a datagram is not proved: a long answer would reach a victim.
+    #[tokio::test]
+    async fn long_answers_over_udp_are_truncated() {
+        let zone = long_zone(([127, 0, 0, 1], 53).into());
+        for kind in [RecordType::TXT, RecordType::ANY] {
+            for payload in [None, Some(512), Some(1_232), Some(4_096), Some(u16::MAX)] {
+                let query = query(kind, payload);
+                let asked = query.len();
+                let bytes = answer(&zone, query.clone(), Protocol::Udp).await;
+                // Without EDNS the library leaves the beginning of what did not fit.
+                let most = payload.map_or(usize::from(DNS_UDP_BYTES), |_| asked);
+                assert!(bytes.len() <= most, "{asked} {}", bytes.len());
+                let message = Message::from_vec(&bytes).unwrap();
+                assert!(message.metadata.truncation, "{kind} {payload:?}");
+                let bytes = answer(&zone, query, Protocol::Tcp).await;
+                assert!(bytes.len() > 2_000);
+                let message = Message::from_vec(&bytes).unwrap();
+                assert!(!message.metadata.truncation);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn resolver_repeats_truncated_query_over_tcp() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let zone = long_zone(address);
+        let mut server = hickory_server::Server::new(zone.clone());
+        server.register_socket(UdpSocket::bind(address).await.unwrap());
+        let tcp = tokio::spawn(super::super::dns_tcp::serve(listener, zone));
+        let resolver = directory::resolver(Some(address)).unwrap();
+        let name = RecordName::Ring.qualified(DOMAIN);
+        let lookup = resolver.lookup(name, RecordType::TXT).await.unwrap();
+        let found = lookup
+            .answers()
+            .iter()
+            .find_map(|record| match &record.data {
+                RData::TXT(txt) => zone::from_txt(txt.txt_data.iter().map(AsRef::as_ref)),
+                _ => None,
+            });
+        assert_eq!(found, Some(vec![7; 2_000]));
+        tcp.abort();
     }
 }
