@@ -112,6 +112,8 @@ pub(crate) struct Links {
     indices: HashMap<u32, MemberId>,
     dials: BTreeMap<u32, MemberId>,
     half_open: VecDeque<HalfOpen>,
+    /// Bytes of messages of which pieces are missing, of all links.
+    reassembly_bytes: usize,
     /// Which handshakes are read.
     gate: Gate,
     /// How long sessions are used.
@@ -153,6 +155,7 @@ impl Links {
             indices: HashMap::new(),
             dials: BTreeMap::new(),
             half_open: VecDeque::new(),
+            reassembly_bytes: 0,
             gate: Gate::default(),
             bounds: KeyBounds::default(),
             foreign_said: None,
@@ -343,6 +346,9 @@ impl Links {
         let Some(peer) = self.peers.remove(member) else {
             return;
         };
+        self.reassembly_bytes = self
+            .reassembly_bytes
+            .saturating_sub(peer.reassembly_bytes());
         for index in peer.indices() {
             self.indices.remove(&index);
         }

@@ -133,9 +133,20 @@ pub const FRAGMENTS: usize = 64;
 
 /// Messages of one link of which pieces are missing.
 ///
-/// Source: pieces of a few messages overlap on the way; each holds 64 KiB at most. Past it the
-/// oldest is dropped.
+/// Source: pieces of a few messages overlap on the way. Past it the oldest is dropped.
 pub const REASSEMBLIES: usize = 8;
+
+/// Bytes that the pieces of one link's unfinished messages hold, with the tables of them.
+///
+/// Source: [`REASSEMBLIES`] of the longest messages ([`SESSION_LENGTH`]). Past it the oldest is
+/// dropped; a single one that is longer is dropped at once.
+pub const REASSEMBLY_BYTES: usize = 512 * 1024;
+
+/// The same for all links together, in bytes.
+///
+/// Source: chosen: 32 links with the most each. Past it the link that holds the most loses all its
+/// unfinished messages.
+pub const REASSEMBLY_BYTES_IN_ALL: usize = 16 * 1024 * 1024;
 
 /// How long a handshake by mail may take, and how long its answer waits for the first message.
 ///

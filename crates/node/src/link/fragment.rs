@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::wire::LinkMessage;
-use crate::limits::{FRAGMENTS, REASSEMBLIES};
+use crate::limits::{FRAGMENTS, REASSEMBLIES, REASSEMBLY_BYTES, SESSION_LENGTH};
 
 /// Bytes of a packet around a fragment: header, tag and CBOR.
 const AROUND: usize = 64;
@@ -11,6 +11,9 @@ const AROUND: usize = 64;
 /// Pieces of an encoded message, each of which fits into a packet of `mtu` bytes; none if it would
 /// take too many.
 pub(super) fn split(encoded: &[u8], id: u32, mtu: usize) -> Option<Vec<LinkMessage>> {
+    if encoded.len() > SESSION_LENGTH {
+        return None;
+    }
     let room = mtu.saturating_sub(AROUND).max(1);
     let count = u8::try_from(encoded.len().div_ceil(room)).ok()?;
     if usize::from(count) > FRAGMENTS {
@@ -37,6 +40,23 @@ pub(super) fn fits(encoded: &[u8], mtu: usize) -> bool {
 struct Partial {
     id: u32,
     pieces: Vec<Option<Vec<u8>>>,
+    /// Bytes of the pieces that are there.
+    content: usize,
+}
+
+impl Partial {
+    fn new(id: u32, count: usize) -> Partial {
+        Partial {
+            id,
+            pieces: vec![None; count],
+            content: 0,
+        }
+    }
+
+    /// Memory that it holds, in bytes: the pieces and the table of them.
+    fn bytes(&self) -> usize {
+        self.content + self.pieces.len() * size_of::<Option<Vec<u8>>>()
+    }
 }
 
 /// Messages of one peer of which pieces are missing.
@@ -47,6 +67,16 @@ pub(super) struct Reassembly {
 }
 
 impl Reassembly {
+    /// Memory that all of them hold, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.partial.iter().map(Partial::bytes).sum()
+    }
+
+    /// Drops all of them.
+    pub(super) fn clear(&mut self) {
+        self.partial.clear();
+    }
+
     /// Takes a piece; gives the message's encoding if that was the last one.
     pub(super) fn take(&mut self, id: u32, place: (u8, u8), bytes: Vec<u8>) -> Option<Vec<u8>> {
         let (index, count) = (usize::from(place.0), usize::from(place.1));
@@ -58,20 +88,30 @@ impl Reassembly {
             if self.partial.len() >= REASSEMBLIES {
                 self.partial.pop_front();
             }
-            let pieces = vec![None; count];
-            self.partial.push_back(Partial { id, pieces });
+            self.partial.push_back(Partial::new(id, count));
             self.partial.len() - 1
         });
         let partial = self.partial.get_mut(position)?;
         if partial.pieces.len() != count {
             return None;
         }
-        *partial.pieces.get_mut(index)? = Some(bytes);
-        if partial.pieces.iter().any(Option::is_none) {
+        let piece = partial.pieces.get_mut(index)?;
+        let before = piece.as_ref().map_or(0, Vec::len);
+        partial.content = partial.content.saturating_sub(before) + bytes.len();
+        *piece = Some(bytes);
+        // No sender cuts a message that is longer than a session takes.
+        if partial.content > SESSION_LENGTH {
+            self.partial.remove(position);
             return None;
         }
-        let whole = self.partial.remove(position)?;
-        Some(whole.pieces.into_iter().flatten().flatten().collect())
+        if partial.pieces.iter().all(Option::is_some) {
+            let whole = self.partial.remove(position)?;
+            return Some(whole.pieces.into_iter().flatten().flatten().collect());
+        }
+        while self.bytes() > REASSEMBLY_BYTES {
+            self.partial.pop_front();
+        }
+        None
     }
 }
 
@@ -126,8 +166,37 @@ mod tests {
             for (id, index, count) in pieces {
                 reassembly.take(id, (index, count), vec![0; 100]);
                 prop_assert!(reassembly.partial.len() <= REASSEMBLIES);
+                prop_assert!(reassembly.bytes() <= REASSEMBLY_BYTES);
             }
         }
+    }
+
+    /// Pieces may be as long as a packet of TCP: few of them are more than any message has.
+    #[test]
+    fn first_pieces_hold_bounded_bytes() {
+        let mut reassembly = Reassembly::default();
+        for id in 0..100 {
+            for index in 0..63 {
+                let piece = vec![1; SESSION_LENGTH - 100];
+                assert_eq!(reassembly.take(id, (index, 64), piece), None);
+                assert!(reassembly.bytes() <= REASSEMBLY_BYTES);
+            }
+        }
+        // The newest message still gets through.
+        assert_eq!(reassembly.take(200, (0, 2), vec![1; 1_000]), None);
+        let whole = reassembly.take(200, (1, 2), vec![2; 1_000]);
+        assert_eq!(whole.map(|whole| whole.len()), Some(2_000));
+    }
+
+    #[test]
+    fn repeated_piece_counts_once() {
+        let mut reassembly = Reassembly::default();
+        for _ in 0..100 {
+            reassembly.take(1, (0, 2), vec![1; 40_000]);
+        }
+        let whole = reassembly.take(1, (1, 2), vec![2; 20_000]);
+        assert_eq!(whole.map(|whole| whole.len()), Some(60_000));
+        assert_eq!(reassembly.bytes(), 0);
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use ringway_transport::{Address, MemberId};
 
 use super::wire::Packet;
-use super::{Event, LinkMessage, Links, flow};
+use super::{Event, LinkMessage, Links, Peer, flow};
+use crate::limits::REASSEMBLY_BYTES_IN_ALL;
 
 impl Links {
     /// A packet has come in from `path`. True if a member with a link has sent it: others' words
@@ -205,8 +206,7 @@ impl Links {
                 count,
                 bytes,
             } => {
-                let peer = self.peers.get_mut(&member);
-                let whole = peer.and_then(|p| p.reassemble(id, (index, count), bytes.to_vec()));
+                let whole = self.reassemble(&member, (id, index, count), bytes.to_vec());
                 match whole.map(|encoded| LinkMessage::decode(&encoded)) {
                     // Pieces of pieces are nonsense.
                     Some(None | Some(LinkMessage::Fragment { .. })) => {
@@ -217,6 +217,37 @@ impl Links {
                 }
             }
             message => self.emit(Event::Message(member, message)),
+        }
+    }
+
+    /// Takes a piece, which is `id`, index and count; gives the message if that was the last one.
+    /// Where all links together hold too much, the one that holds the most loses it.
+    pub(super) fn reassemble(
+        &mut self,
+        member: &MemberId,
+        (id, index, count): (u32, u8, u8),
+        bytes: Vec<u8>,
+    ) -> Option<Vec<u8>> {
+        let peer = self.peers.get_mut(member)?;
+        let before = peer.reassembly_bytes();
+        let whole = peer.reassemble(id, (index, count), bytes);
+        let after = peer.reassembly_bytes();
+        self.reassembly_bytes = self.reassembly_bytes.saturating_sub(before) + after;
+        while self.reassembly_bytes > REASSEMBLY_BYTES_IN_ALL {
+            let held = |(member, peer): (&MemberId, &Peer)| (peer.reassembly_bytes(), *member);
+            match self.peers.iter().map(held).max() {
+                Some((1.., most)) => self.drop_reassembly(&most),
+                _ => self.reassembly_bytes = 0,
+            }
+        }
+        whole
+    }
+
+    fn drop_reassembly(&mut self, member: &MemberId) {
+        if let Some(peer) = self.peers.get_mut(member) {
+            let held = peer.reassembly_bytes();
+            peer.drop_reassembly();
+            self.reassembly_bytes = self.reassembly_bytes.saturating_sub(held);
         }
     }
 }

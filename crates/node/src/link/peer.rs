@@ -413,6 +413,16 @@ impl Peer {
         self.reassembly.take(id, place, bytes)
     }
 
+    /// Bytes that unfinished messages hold.
+    pub(super) fn reassembly_bytes(&self) -> usize {
+        self.reassembly.bytes()
+    }
+
+    /// Drops unfinished messages.
+    pub(super) fn drop_reassembly(&mut self) {
+        self.reassembly.clear();
+    }
+
     /// The messages in a data packet for our session `index`, of that epoch and counter.
     pub(super) fn open(
         &mut self,

@@ -2,6 +2,7 @@
 
 mod flood;
 mod foreign;
+mod pieces;
 mod rekey;
 mod relayed;
 
