@@ -424,12 +424,6 @@ pub const RECORDS_AGAIN: std::time::Duration = std::time::Duration::from_secs(36
 /// seconds. All parents may be asked in the end.
 pub const PARENT_TIME: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Handshakes of one member that wait for their first message.
-///
-/// Source: two may overlap when both sides begin at once, and each may be repeated. Past it that
-/// member's oldest is forgotten.
-pub const HALF_OPEN_PER_MEMBER: usize = 4;
-
 /// Transport sessions of senders that have not proven to be members.
 ///
 /// Source: as many handshakes as may wait ([`HALF_OPEN`]); half of the TCP connections, so that

@@ -22,6 +22,7 @@ mod dial;
 mod establish;
 mod flow;
 mod fragment;
+mod half_open;
 #[cfg_attr(feature = "insecure", path = "link/plain.rs")]
 mod handshake;
 mod incoming;
@@ -44,6 +45,7 @@ pub(crate) use self::wire::LinkMessage;
 
 use self::cookie::Gate;
 use self::dial::HalfOpen;
+use self::half_open::UsedInitiations;
 use self::peers::Peers;
 use self::session::KeyBounds;
 #[cfg(feature = "fuzzing")]
@@ -79,6 +81,8 @@ pub(crate) struct LinkCounters {
     /// Under load: initiations that were answered with a cookie, and those that were dropped.
     pub(crate) cookies_sent: u64,
     pub(crate) handshakes_too_many: u64,
+    /// Initiations that have become a link before, or have waited for one in vain.
+    pub(crate) handshakes_replayed: u64,
     /// Handshakes of builds that differ in whether links are encrypted.
     pub(crate) handshakes_foreign: u64,
     pub(crate) packets_malformed: u64,
@@ -112,6 +116,7 @@ pub(crate) struct Links {
     indices: HashMap<u32, MemberId>,
     dials: BTreeMap<u32, MemberId>,
     half_open: VecDeque<HalfOpen>,
+    used: UsedInitiations,
     /// Bytes of messages of which pieces are missing, of all links.
     reassembly_bytes: usize,
     /// Which handshakes are read.
@@ -155,6 +160,7 @@ impl Links {
             indices: HashMap::new(),
             dials: BTreeMap::new(),
             half_open: VecDeque::new(),
+            used: UsedInitiations::default(),
             reassembly_bytes: 0,
             gate: Gate::default(),
             bounds: KeyBounds::default(),
@@ -376,6 +382,9 @@ impl Links {
 
     /// Repeats handshakes, probes silent links, drops dead and unwanted ones.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        for half in self.half_open.iter().filter(|half| half.expires <= now) {
+            self.used.add(half.initiation.1);
+        }
         self.half_open.retain(|half| half.expires > now);
         for member in self.peers.due(now) {
             self.run_dial(now, member);

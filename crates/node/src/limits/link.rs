@@ -122,8 +122,38 @@ pub const COOKIES_TAKEN: u32 = 2;
 
 /// Handshakes of strangers that wait for their first message.
 ///
-/// Source: one costs about 2 KiB. Past it the oldest is forgotten; its member tries again.
+/// Source: one costs about 2 KiB. One half is for senders whose address is proved, the other for
+/// those whose is not. Past a half those must show a cookie, and these are dropped and counted.
 pub const HALF_OPEN: usize = 256;
+
+/// Of these, of one member from addresses that are not proved.
+///
+/// Source: two may overlap when both sides begin at once. Past it a sender has to show a cookie,
+/// which costs a round trip.
+pub const HALF_OPEN_UNPROVED: usize = 2;
+
+/// Of these, of one member from addresses that are proved.
+///
+/// Source: chosen: [`HALF_OPEN_PER_MEMBER_AND_SOURCE`] from each of four sources. Past it further
+/// sources' are dropped and counted.
+pub const HALF_OPEN_PER_MEMBER: usize = 8;
+
+/// Of these, from one source: an IPv4 address, an IPv6 /64, or a relaying router.
+///
+/// Source: as [`HALF_OPEN_UNPROVED`]. Past it that source's oldest of the member is forgotten.
+pub const HALF_OPEN_PER_MEMBER_AND_SOURCE: usize = 2;
+
+/// Handshakes of all members that wait, from one source whose address is proved.
+///
+/// Source: chosen: half of the places for proved addresses; members of an organisation share one.
+/// Past it that source's oldest is forgotten.
+pub const HALF_OPEN_PER_SOURCE: usize = HALF_OPEN / 4;
+
+/// Initiations that are remembered because they have become a link, or have waited in vain.
+///
+/// Source: chosen: a minute and a half of [`STRANGER_HANDSHAKES`], some 400 KiB. Past it the oldest
+/// is forgotten, and may take a place once more.
+pub const INITIATIONS_REMEMBERED: usize = 4_096;
 
 /// Pieces into which one message is cut.
 ///

@@ -68,7 +68,7 @@ impl Rate {
 
 /// Whose limit an initiation counts against.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Source {
+pub(super) enum Source {
     /// An IPv4 address, or the /64 of an IPv6 address.
     Host(IpAddr),
     /// All that one router passes on, one program or mail brings.
@@ -76,7 +76,7 @@ enum Source {
 }
 
 impl Source {
-    fn of(path: &Address) -> Source {
+    pub(super) fn of(path: &Address) -> Source {
         if let Some(socket) = path.socket() {
             let IpAddr::V6(address) = socket.ip() else {
                 return Source::Host(socket.ip());
@@ -127,20 +127,35 @@ impl Gate {
         if Rate::new(STRANGER_HANDSHAKES, STRANGER_BURST).take(now, &mut self.strangers) {
             return Verdict::Read;
         }
-        if matches!(path, Address::Udp(_)) {
-            self.renew_secrets(now, rng);
-            let mut good = false;
-            for secret in &self.secrets {
-                good |= verify_slices_are_equal(&made(secret, path), cookie).is_ok();
-            }
-            if !good {
-                return Verdict::Cookie(made(&self.secrets[0], path));
-            }
+        if let Err(wanted) = self.prove(now, path, cookie, rng) {
+            return Verdict::Cookie(wanted);
         }
         let own = self.source(now, Source::of(path));
         let taken = Rate::new(SOURCE_HANDSHAKES, SOURCE_BURST).take(now, own)
             && Rate::new(PROVED_HANDSHAKES, PROVED_BURST).take(now, &mut self.proved);
         if taken { Verdict::Read } else { Verdict::Drop }
+    }
+
+    /// Whether the sender has shown that it receives at `path`; gives the cookie to show if not.
+    pub(super) fn prove(
+        &mut self,
+        now: Instant,
+        path: &Address,
+        cookie: &Cookie,
+        rng: &mut impl rand::Rng,
+    ) -> Result<(), Cookie> {
+        if !matches!(path, Address::Udp(_)) {
+            return Ok(());
+        }
+        self.renew_secrets(now, rng);
+        let mut good = false;
+        for secret in &self.secrets {
+            good |= verify_slices_are_equal(&made(secret, path), cookie).is_ok();
+        }
+        match good {
+            true => Ok(()),
+            false => Err(made(&self.secrets[0], path)),
+        }
     }
 
     fn renew_secrets(&mut self, now: Instant, rng: &mut impl rand::Rng) {

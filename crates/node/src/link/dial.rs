@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ringway_transport::{Address, MemberId, Protocol};
 
-use super::cookie::{Cookie, NO_COOKIE, name_of};
+use super::cookie::{Cookie, NO_COOKIE, Source, name_of};
 use super::handshake::Initiator;
 use super::session::Session;
 use super::wire::Packet;
@@ -160,6 +160,9 @@ pub(super) fn is_mail(address: &Address) -> bool {
 #[derive(Debug)]
 pub(super) struct HalfOpen {
     pub(super) member: MemberId,
+    /// Where the initiation came from, and whether that is proved.
+    pub(super) source: Source,
+    pub(super) proved: bool,
     pub(super) index: u32,
     pub(super) initiation: (u32, blake3::Hash),
     pub(super) response: Vec<u8>,

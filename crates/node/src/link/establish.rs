@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use ringway_transport::{Address, MemberId, Paths, Signer as _};
 
-use super::cookie::{Cookie, Verdict, name_of};
+use super::cookie::{Cookie, Source, Verdict, name_of};
 use super::dial::{Dial, HalfOpen};
+use super::half_open::{self, Admission};
 use super::handshake::{self, Initiator, Responder};
 use super::peer::Peer;
 use super::session::{Names, Session};
@@ -13,7 +14,7 @@ use super::shown::{Shown, next_epoch};
 use super::wire::{LinkMessage, Packet};
 use super::{Event, Links};
 use crate::certificate::Certificate;
-use crate::limits::{HALF_OPEN, HALF_OPEN_PER_MEMBER, MAX_LINKS};
+use crate::limits::MAX_LINKS;
 
 /// How often it is said that somebody runs another build.
 const FOREIGN_PAUSE: Duration = Duration::from_secs(60);
@@ -145,22 +146,17 @@ impl Links {
             self.transmit(path, packet);
             return;
         }
+        if self.used.contains(&blake3::hash(noise)) {
+            self.counters.handshakes_replayed += 1;
+            return;
+        }
         match self.gate.judge(now, &path, cookie, &mut self.rng) {
             Verdict::Read => {}
             Verdict::Drop => {
                 self.counters.handshakes_too_many += 1;
                 return;
             }
-            Verdict::Cookie(cookie) => {
-                self.counters.cookies_sent += 1;
-                let answer = Packet::Cookie {
-                    receiver: sender,
-                    initiation: &name_of(bytes),
-                    cookie: &cookie,
-                };
-                let answer = answer.encode();
-                return self.transmit(path, answer);
-            }
+            Verdict::Cookie(wanted) => return self.ask_for_cookie(path, sender, bytes, &wanted),
         }
         self.counters.handshakes_read += 1;
         let Ok((mut responder, shown)) = handshake::respond(&self.identity, noise) else {
@@ -177,19 +173,52 @@ impl Links {
             self.counters.handshakes_refused += 1;
             return;
         }
-        self.respond(now, path, member, (responder, shown), (sender, noise));
+        let proof = self.gate.prove(now, &path, cookie, &mut self.rng);
+        let source = Source::of(&path);
+        match half_open::admit(&self.half_open, &member, &source, proof.is_ok()) {
+            Admission::Free => {}
+            Admission::Replaces(older) => {
+                self.half_open.remove(older);
+            }
+            Admission::Full => {
+                self.counters.handshakes_too_many += 1;
+                return;
+            }
+            Admission::WantsCookie => {
+                if let Err(wanted) = proof {
+                    self.ask_for_cookie(path, sender, bytes, &wanted);
+                }
+                return;
+            }
+        }
+        let from = (path, source, proof.is_ok());
+        self.respond(now, from, member, (responder, shown), (sender, noise));
     }
 
-    /// Answers an admitted member's initiation, of which `shown` was read.
+    /// The sender of an initiation has to show `wanted` with it.
+    fn ask_for_cookie(&mut self, path: Address, sender: u32, initiation: &[u8], wanted: &Cookie) {
+        self.counters.cookies_sent += 1;
+        let answer = Packet::Cookie {
+            receiver: sender,
+            initiation: &name_of(initiation),
+            cookie: wanted,
+        };
+        let answer = answer.encode();
+        self.transmit(path, answer);
+    }
+
+    /// Answers an admitted member's initiation, of which `shown` was read. `from`: its path and
+    /// source, and whether that is proved. There is a place for it.
     fn respond(
         &mut self,
         now: Instant,
-        path: Address,
+        from: (Address, Source, bool),
         member: MemberId,
         read: (Responder, Shown),
         initiation: (u32, &[u8]),
     ) {
         let ((responder, shown), (sender, noise)) = (read, initiation);
+        let (path, source, proved) = from;
         let own = self.shown_to(&member);
         let me = self.identity.member();
         let epoch = next_epoch((shown.newest, own.newest), &member, &me);
@@ -205,7 +234,6 @@ impl Links {
             noise: &answer,
         }
         .encode();
-        self.make_room_for(&member);
         let names = Names {
             own: me,
             peer: member,
@@ -217,6 +245,8 @@ impl Links {
         let again = shown.newest > 0 && own.newest > 0;
         self.half_open.push_back(HalfOpen {
             member,
+            source,
+            proved,
             index,
             initiation: (sender, blake3::hash(noise)),
             response: response.clone(),
@@ -263,18 +293,6 @@ impl Links {
         // The other side learns of it by an empty answer, shorter than what it has sent.
         if let Some(answer) = Packet::foreign_answer(bytes) {
             self.transmit(path, answer);
-        }
-    }
-
-    /// One member's handshakes push out its own first, so that it cannot push out others'.
-    fn make_room_for(&mut self, member: &MemberId) {
-        let own = |half: &HalfOpen| half.member == *member;
-        if self.half_open.iter().filter(|half| own(half)).count() >= HALF_OPEN_PER_MEMBER {
-            if let Some(oldest) = self.half_open.iter().position(own) {
-                self.half_open.remove(oldest);
-            }
-        } else if self.half_open.len() >= HALF_OPEN {
-            self.half_open.pop_front();
         }
     }
 

@@ -109,6 +109,7 @@ impl Links {
         let Some(half) = self.half_open.remove(position) else {
             return false;
         };
+        self.used.add(half.initiation.1);
         // The certificate may have been revoked since.
         if (self.gatekeeper)(&half.shown).is_none() {
             self.counters.handshakes_refused += 1;

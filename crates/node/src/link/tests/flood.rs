@@ -1,5 +1,7 @@
 //! Floods of handshakes, and the cookies that stop them.
 
+use rand::SeedableRng as _;
+
 use super::*;
 use crate::limits::{HALF_OPEN_PER_MEMBER, PROVED_BURST, SOURCE_BURST, STRANGER_BURST};
 
@@ -251,4 +253,103 @@ fn one_members_own_flood_takes_no_more_than_its_share() {
     net.send(0, 1, text("honest"));
     net.settle();
     assert_eq!(net.members[1].heard, [text("honest")]);
+}
+
+/// Initiations that the first member has made for the second, as somebody on the way records them.
+fn recorded(net: &mut Net, count: usize) -> Vec<Vec<u8>> {
+    let b = net.members[1].certificate.member();
+    let now = net.now;
+    let record = |_| {
+        net.connect(0, 1);
+        let (_, packet) = net.members[0].links.poll_transmit(now).unwrap();
+        net.members[0].links.forget(&b);
+        while net.members[0].links.poll_event().is_some() {}
+        packet
+    };
+    (0..count).map(record).collect()
+}
+
+/// The first member begins a handshake while `replay` goes on 48 times a second; each packet of its
+/// own takes `way`. True if it gets its link within three seconds.
+fn gets_in(net: &mut Net, way: Duration, mut replay: impl FnMut(u32, &mut Net)) -> bool {
+    let b = net.members[1].certificate.member();
+    let step = Duration::from_secs(1) / 48;
+    let mut under_way: Vec<(Instant, usize, Vec<u8>)> = Vec::new();
+    net.connect(0, 1);
+    for round in 0..3 * 48 {
+        replay(round, net);
+        for from in [0, 1] {
+            let to = net.members[1 - from].address.clone();
+            while let Some((address, packet)) = net.members[from].links.poll_transmit(net.now) {
+                if address == to {
+                    under_way.push((net.now + way, from, packet));
+                }
+            }
+        }
+        net.now += step;
+        let now = net.now;
+        for (_, from, packet) in under_way.extract_if(.., |(due, ..)| *due <= now) {
+            let path = net.members[from].address.clone();
+            net.members[1 - from]
+                .links
+                .handle_packet(now, path, &packet);
+        }
+        for member in &mut net.members {
+            member.links.handle_timeout(now);
+        }
+    }
+    net.members[0].links.is_up(&b) && net.members[1].links.up().count() == 1
+}
+
+/// Below the rate from which on every sender has to show a cookie, and longer away than four
+/// handshakes take: the member's own is not pushed out.
+#[test]
+fn replayed_initiations_do_not_lock_out_member() {
+    // From forged addresses, from the member's own, and from real ones that show cookies.
+    let sources: [fn(u32) -> Address; 3] = [host, |_| address(1), |round| host(round % 3)];
+    for (case, source) in sources.into_iter().enumerate() {
+        let (mut net, _, _) = Net::pair();
+        let packets = recorded(&mut net, 3 * 48);
+        let inside = gets_in(&mut net, Duration::from_millis(120), |round, net| {
+            let mut packet = packets[usize::try_from(round).unwrap()].clone();
+            let now = net.now;
+            let links = &mut net.members[1].links;
+            if case == 2 {
+                let mut rng = rand::rngs::StdRng::from_seed([7; 32]);
+                let proof = links.gate.prove(now, &source(round), &[1; 16], &mut rng);
+                packet[5..21].copy_from_slice(&proof.unwrap_err());
+            }
+            links.handle_packet(now, source(round), &packet);
+        });
+        assert!(inside, "case {case}");
+    }
+}
+
+/// What has become a link, or has waited for one in vain, is not read again.
+#[test]
+fn used_initiation_takes_no_place() {
+    let (mut net, _, _) = Net::pair();
+    let unanswered = recorded(&mut net, 1).remove(0);
+    net.connect(0, 1);
+    net.settle();
+    let (_, _, established) = net.seen[0].clone();
+    let now = net.now;
+    net.members[1]
+        .links
+        .handle_packet(now, host(1), &established);
+    assert!(net.members[1].links.half_open.is_empty());
+    net.members[1]
+        .links
+        .handle_packet(now, host(1), &unanswered);
+    assert_eq!(net.members[1].links.half_open.len(), 1);
+    let later = now + Duration::from_secs(600);
+    net.members[1].links.handle_timeout(later);
+    assert!(net.members[1].links.half_open.is_empty());
+    let before = read(&net);
+    net.members[1]
+        .links
+        .handle_packet(later, host(2), &unanswered);
+    assert!(net.members[1].links.half_open.is_empty());
+    assert_eq!(read(&net), before);
+    assert_eq!(net.members[1].links.counters().handshakes_replayed, 2);
 }

@@ -1,0 +1,92 @@
+//! Which handshakes may wait for their first message, and which have been used up.
+//!
+//! Anybody that has recorded an initiation can send it again, from any address. So a recorded one
+//! must not take the place of an honest one:
+//! - An initiation that has had its chance is remembered and not read a second time.
+//! - Without a proof of the sender's address a handshake takes a free place only, and there are few
+//!   of them for each member. Past them the sender has to show a cookie, and has places of its own.
+//! - A handshake makes room by ending older ones from its own source only.
+
+use std::collections::{HashSet, VecDeque};
+
+use ringway_transport::MemberId;
+
+use super::cookie::Source;
+use super::dial::HalfOpen;
+use crate::limits::{
+    HALF_OPEN, HALF_OPEN_PER_MEMBER, HALF_OPEN_PER_MEMBER_AND_SOURCE, HALF_OPEN_PER_SOURCE,
+    HALF_OPEN_UNPROVED, INITIATIONS_REMEMBERED,
+};
+
+/// What becomes of a handshake that wants to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// There is a place.
+    Free,
+    /// It takes the place of this one, which came from the same source.
+    Replaces(usize),
+    /// Its sender has to prove its address first.
+    WantsCookie,
+    /// All places belong to others.
+    Full,
+}
+
+/// Decides about a handshake of `member` from `source`, whose address is `proved` or not.
+pub(super) fn admit(
+    waiting: &VecDeque<HalfOpen>,
+    member: &MemberId,
+    source: &Source,
+    proved: bool,
+) -> Admission {
+    let alike = || waiting.iter().filter(|half| half.proved == proved);
+    let of_member = alike().filter(|half| half.member == *member).count();
+    let full = alike().count() >= HALF_OPEN / 2;
+    if !proved {
+        return match full || of_member >= HALF_OPEN_UNPROVED {
+            true => Admission::WantsCookie,
+            false => Admission::Free,
+        };
+    }
+    let own = |half: &HalfOpen| half.proved && half.source == *source;
+    let own_of_member = |half: &HalfOpen| own(half) && half.member == *member;
+    let count = |what: &dyn Fn(&HalfOpen) -> bool| waiting.iter().filter(|half| what(half)).count();
+    let replaced = if count(&own_of_member) >= HALF_OPEN_PER_MEMBER_AND_SOURCE {
+        waiting.iter().position(own_of_member)
+    } else if of_member >= HALF_OPEN_PER_MEMBER {
+        None
+    } else if count(&own) >= HALF_OPEN_PER_SOURCE {
+        waiting.iter().position(own)
+    } else if full {
+        None
+    } else {
+        return Admission::Free;
+    };
+    replaced.map_or(Admission::Full, Admission::Replaces)
+}
+
+/// Initiations that have become a link, or have waited for one in vain.
+#[derive(Debug, Default)]
+pub(super) struct UsedInitiations {
+    /// The oldest first.
+    order: VecDeque<blake3::Hash>,
+    known: HashSet<blake3::Hash>,
+}
+
+impl UsedInitiations {
+    pub(super) fn contains(&self, initiation: &blake3::Hash) -> bool {
+        self.known.contains(initiation)
+    }
+
+    pub(super) fn add(&mut self, initiation: blake3::Hash) {
+        // Without encryption two initiations of one member are the same.
+        if cfg!(feature = "insecure") || !self.known.insert(initiation) {
+            return;
+        }
+        self.order.push_back(initiation);
+        if self.order.len() > INITIATIONS_REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+}
