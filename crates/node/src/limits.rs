@@ -319,6 +319,17 @@ pub const TRANSPORT_SESSIONS: usize = 4 * MAX_LINKS;
 /// Source: a handshake and its repetitions. Past it they are dropped and counted.
 pub const CONNECT_QUEUE: usize = 8;
 
+/// Characters that are kept of an error of a transport.
+///
+/// Source: an address of 255 characters and the system's words. What is longer is cut.
+pub const CONNECT_ERROR: usize = 512;
+
+/// Addresses of which the last error is remembered.
+///
+/// Source: chosen: more than a member configures; each takes [`CONNECT_ERROR`] at most. Past it the
+/// oldest of one that is not configured is forgotten.
+pub const CONNECT_FAILURES: usize = 256;
+
 /// Look-ups at once of somebody unknown who wants to connect by QUIC.
 ///
 /// Source: a member's first contact is rare, and its stranger's handshake costs the stranger a

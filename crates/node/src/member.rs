@@ -311,6 +311,6 @@ enum Outcome {
     RelayResolved(MemberId, Option<Box<Certificate>>),
     /// A PING over QUIC has been answered.
     Pong(MemberId, Box<Pong>),
-    /// A transport has a session for this address, or none.
-    Connected(Address, Option<ringway_transport::Session>),
+    /// A transport has a session for this address, or the reason why it has none.
+    Connected(Address, Result<ringway_transport::Session, String>),
 }

@@ -182,6 +182,7 @@ mod tests {
             heard_s: None,
             validated_s: None,
             reason: "why".to_owned(),
+            last_error: None,
         };
         let shown = ["udp://192.0.2.1:4", "", "10", "-", "-", "never", "why"];
         assert_eq!(cells(&path), shown);

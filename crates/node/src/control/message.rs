@@ -392,6 +392,14 @@ pub struct PathsStatus {
     pub paths: Vec<PathStatus>,
 }
 
+impl PathsStatus {
+    /// Why the last attempts to connect failed, each with its address.
+    pub fn last_errors(&self) -> impl Iterator<Item = &str> {
+        let failed = self.paths.iter();
+        failed.filter_map(|path| path.last_error.as_deref())
+    }
+}
+
 /// One way to a peer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathStatus {
@@ -425,6 +433,9 @@ pub struct PathStatus {
     pub validated_s: Option<f64>,
     /// Why it is or is not used.
     pub reason: String,
+    /// Why the last attempt to connect to it failed; none if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
 }
 
 /// One answer, or its absence, to a ping.

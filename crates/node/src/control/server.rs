@@ -327,9 +327,22 @@ impl Services {
             }
         }
         match silent {
-            Some(reason) if !answered => Err(Failure::Failed(reason)),
+            Some(reason) if !answered => {
+                let reason = self.with_last_errors(reason, &certificate).await;
+                Err(Failure::Failed(reason))
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Why a peer is not reached, and what has failed at each of its addresses.
+    async fn with_last_errors(&self, mut reason: String, certificate: &Certificate) -> String {
+        let paths = self.member.paths(certificate).await.unwrap_or_default();
+        for error in paths.last_errors() {
+            reason.push_str("; ");
+            reason.push_str(error);
+        }
+        reason
     }
 
     /// Another member than this one.

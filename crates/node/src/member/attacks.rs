@@ -5,6 +5,7 @@ mod members;
 mod routers;
 #[cfg(not(feature = "insecure"))]
 mod sessions;
+mod untrusted;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -23,8 +23,10 @@ use crate::config::{Config, ConfigError, NodeConfig, PeerConfig, TransportName};
 use crate::directory::Directory;
 use crate::identity::Identity;
 use crate::limits::{
-    CONNECT_QUEUE, INCOMING, LOOKED_UP, STRANGER_SESSIONS, STRANGER_TIME, TRANSPORT_SESSIONS,
+    CONNECT_ERROR, CONNECT_FAILURES, CONNECT_QUEUE, INCOMING, LOOKED_UP, STRANGER_SESSIONS,
+    STRANGER_TIME, TRANSPORT_SESSIONS,
 };
+use crate::text::printable;
 
 /// How long a transport may take to connect.
 const CONNECT_TIME: Duration = Duration::from_secs(4);
@@ -82,6 +84,8 @@ pub(crate) struct Network {
     relay_rate: u64,
     /// The UDP port for which the home router may be asked for another.
     mapped_port: Option<u16>,
+    /// Why the latest attempts to connect failed, the oldest first.
+    failed: VecDeque<(Address, String)>,
     /// Packets that were not sent.
     pub(super) dropped: Dropped,
 }
@@ -162,6 +166,7 @@ impl Network {
             hidden: config.node.hide_address.then(Hidden::default),
             relay_rate: config.limits.relay,
             mapped_port: started.udp_port.filter(|_| wants_mapping),
+            failed: VecDeque::new(),
             dropped: Dropped::default(),
         };
         let arrivals = Arrivals {
@@ -261,7 +266,8 @@ impl Network {
         all
     }
 
-    fn all_dial_addresses(&self, certificate: &Certificate) -> Vec<Address> {
+    /// As [`Network::dial_addresses`], with those that no transport of ours sends to.
+    pub(super) fn all_dial_addresses(&self, certificate: &Certificate) -> Vec<Address> {
         let own = certificate.address();
         let own = own.map(|address| {
             let plain = [Address::Udp(address), Address::Tcp(address)];
@@ -386,9 +392,12 @@ impl Network {
         let (address, outcomes) = (address.clone(), outcomes.clone());
         tokio::spawn(async move {
             let connected = tokio::time::timeout(CONNECT_TIME, transport.connect(&address)).await;
-            let session = connected.ok().and_then(Result::ok);
+            let connected = match connected {
+                Ok(connected) => connected.map_err(|error| error.to_string()),
+                Err(_) => Err(format!("{address} did not answer in time")),
+            };
             if outcomes
-                .send(Outcome::Connected(address, session))
+                .send(Outcome::Connected(address, connected))
                 .await
                 .is_err()
             {
@@ -397,13 +406,23 @@ impl Network {
         });
     }
 
-    /// A transport has connected, or failed to.
-    pub(super) fn connected(&mut self, now: Instant, address: Address, session: Option<Session>) {
+    /// A transport has connected, or failed to for a reason.
+    pub(super) fn connected(
+        &mut self,
+        now: Instant,
+        address: Address,
+        connected: Result<Session, String>,
+    ) {
         let waiting = self.connecting.remove(&address).unwrap_or_default();
         let count = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
-        let Some(session) = session else {
-            self.dropped.not_connected += count;
-            return;
+        self.failed.retain(|(known, _)| *known != address);
+        let session = match connected {
+            Ok(session) => session,
+            Err(reason) => {
+                self.dropped.not_connected += count;
+                self.note_failure(address, reason);
+                return;
+            }
         };
         for packet in waiting {
             if session.send(&packet).is_err() {
@@ -417,6 +436,27 @@ impl Network {
             dialled: true,
         };
         self.sessions.insert(address, held);
+    }
+
+    /// Those of configured addresses stay when others have to make room.
+    fn note_failure(&mut self, address: Address, reason: String) {
+        if self.failed.len() >= CONNECT_FAILURES {
+            let configured =
+                |address| (self.peers.iter()).any(|peer| peer.addresses.contains(address));
+            let other = self.failed.iter().position(|(a, _)| !configured(a));
+            self.failed.remove(other.unwrap_or(0));
+        }
+        tracing::debug!(%address, reason, "a transport did not connect");
+        // Of TLS it has the server's words.
+        let reason = printable(&reason, CONNECT_ERROR);
+        self.failed.push_back((address, reason));
+    }
+
+    /// Why the last attempt to connect to this address failed; none if it did not.
+    pub(super) fn last_error(&self, address: &Address) -> Option<&str> {
+        let mut failed = self.failed.iter();
+        let (_, reason) = failed.find(|(known, _)| known == address)?;
+        Some(reason)
     }
 
     /// Forgets strangers that stayed strangers; and now and then sessions that have closed, and

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ringway_transport::{
-    Address, Advertised, LatencyClass, MemberId, PathReport, PathState, Protocol,
+    Address, AddressDescriptor, Advertised, LatencyClass, MemberId, PathReport, PathState, Protocol,
 };
 
 use super::runtime::Runtime;
@@ -25,12 +25,53 @@ impl Runtime {
         let known = |address: &Address| reports.iter().any(|report| report.address == *address);
         let others = advertised.iter().filter(|a| !known(&a.descriptor.address));
         paths.extend(others.map(|advertised| self.of_advertised(&member, advertised, linked)));
+        let shown: Vec<String> = paths.iter().map(|path| path.address.clone()).collect();
+        let configured = self.network.all_dial_addresses(certificate).into_iter();
+        let configured = configured.filter(|address| !shown.contains(&address.to_string()));
+        paths.extend(configured.filter_map(|address| self.of_configured(address, linked)));
         PathsStatus {
             peer: certificate.name().to_string(),
             linked,
             reason: None,
             paths,
         }
+    }
+
+    /// An address of the configuration or the certificate that neither link nor HELLO has; none
+    /// where there is a link and the address has not failed.
+    fn of_configured(&self, address: Address, linked: bool) -> Option<PathStatus> {
+        let last_error = self.network.last_error(&address).map(str::to_owned);
+        if linked && last_error.is_none() {
+            return None;
+        }
+        let rule = self.network.path_rules().of(&address);
+        let descriptor = AddressDescriptor::observed(address);
+        let address = &descriptor.address;
+        let reason = match &last_error {
+            Some(error) => error.clone(),
+            None if self.network.carries(address) => "no answer yet".to_owned(),
+            None if self.network.is_hidden() => {
+                "this member hides its address: see `node.hide_address` in ringway.toml".to_owned()
+            }
+            None => no_transport(address),
+        };
+        Some(PathStatus {
+            address: address.to_string(),
+            via: self.directory.relay_name(address),
+            used_for: None,
+            advertised: false,
+            cost: rule.and_then(|rule| rule.cost).unwrap_or(descriptor.cost),
+            metered: rule.is_some_and(|rule| rule.metered),
+            latency: latency(descriptor.latency).to_owned(),
+            mtu: descriptor.mtu,
+            rtt_ms: None,
+            loss: None,
+            proven_s: None,
+            heard_s: None,
+            validated_s: None,
+            reason,
+            last_error,
+        })
     }
 
     /// An address that the link has no path for.
@@ -43,9 +84,10 @@ impl Runtime {
         let descriptor = &advertised.descriptor;
         let rule = self.network.path_rules().of(&descriptor.address);
         let files = descriptor.protocol() == Protocol::Quic;
+        let last_error = self.network.last_error(&descriptor.address);
+        let last_error = last_error.map(str::to_owned);
         let reason = if !files && !self.carries(member, &descriptor.address) {
-            let scheme = descriptor.protocol();
-            format!("this member has no {scheme} transport: see `transports` in ringway.toml")
+            no_transport(&descriptor.address)
         } else if let Some(again) = advertised.quota_used {
             PathState::QuotaUsed { again_in: again }.to_string()
         } else if advertised.usable && !linked {
@@ -54,6 +96,8 @@ impl Runtime {
             "proven; carries files, each over a connection of its own".to_owned()
         } else if advertised.usable {
             "proven; to be considered with the next message".to_owned()
+        } else if let Some(error) = &last_error {
+            error.clone()
         } else if advertised.validated.is_some() {
             "was proven; does not answer any more".to_owned()
         } else if advertised.unanswered == 0 {
@@ -76,6 +120,7 @@ impl Runtime {
             heard_s: None,
             validated_s: seconds(advertised.validated),
             reason,
+            last_error,
         }
     }
 
@@ -112,6 +157,7 @@ impl Runtime {
             heard_s: seconds(report.heard),
             validated_s: seconds(validated),
             reason: report.state.to_string(),
+            last_error: self.network.last_error(&report.address).map(str::to_owned),
         }
     }
 
@@ -122,6 +168,11 @@ impl Runtime {
         let path = link.and_then(|(_, peer)| peer.path());
         path.is_some_and(Address::is_private)
     }
+}
+
+fn no_transport(address: &Address) -> String {
+    let scheme = address.protocol();
+    format!("this member has no {scheme} transport: see `transports` in ringway.toml")
 }
 
 fn unanswered(pings: u32) -> String {

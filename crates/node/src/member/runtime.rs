@@ -308,11 +308,11 @@ impl Runtime {
                 self.relay_resolved(now, parent, certificate);
             }
             Outcome::Pong(member, pong) => self.take_pong(now, member, &pong),
-            Outcome::Connected(address, session) => {
-                if session.is_none() {
+            Outcome::Connected(address, connected) => {
+                if connected.is_err() {
                     self.links.abandon_path(now, &address);
                 }
-                self.network.connected(now, address, session);
+                self.network.connected(now, address, connected);
             }
         }
     }
