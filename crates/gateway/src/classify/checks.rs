@@ -3,11 +3,11 @@
 use super::message::Check;
 use super::{
     bittorrent, bittorrent_http, direct_connect, discord, dns, edonkey, fasttrack, gnutella, http,
-    irc, kad, libp2p, msn, quic, resilio, ringway, skype, soulseek, syncthing, telegram, tls, tor,
-    utp, web_torrent, whatsapp, wireguard, xmpp,
+    irc, kad, libp2p, msn, quic, resilio, ringway, skype, soulseek, stun, syncthing, telegram, tls,
+    tor, utp, web_torrent, whatsapp, wireguard, xmpp,
 };
 
-const CHECKS: [(&str, Check); 64] = [
+const CHECKS: [(&str, Check); 66] = [
     ("bittorrent.dht", bittorrent::dht),
     ("bittorrent.handshake", bittorrent::handshake),
     ("bittorrent.http_client", bittorrent_http::client),
@@ -58,6 +58,7 @@ const CHECKS: [(&str, Check); 64] = [
     ("soulseek.login", soulseek::login),
     ("soulseek.peer_init", soulseek::peer_init),
     ("soulseek.welcome", soulseek::welcome),
+    ("stun.message", stun::message),
     ("syncthing.discovery", syncthing::discovery),
     ("syncthing.hello", syncthing::hello),
     ("syncthing.relay", syncthing::relay),
@@ -68,6 +69,7 @@ const CHECKS: [(&str, Check); 64] = [
     ("tor.certificate", tor::certificate),
     ("tor.client_hello", tor::client_hello),
     ("whatsapp.prologue", whatsapp::prologue),
+    ("whatsapp.stun", stun::whatsapp),
     ("wireguard.datagram", wireguard::datagram),
     ("xmpp.bytestream", xmpp::bytestream),
     ("xmpp.over_http", xmpp::over_http),

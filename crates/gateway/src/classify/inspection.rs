@@ -51,6 +51,8 @@ pub struct Inspection {
     pattern: bool,
     /// How a flow opens that nothing has named for certain.
     opening: Option<Box<Opening>>,
+    /// It began with a request like Skype's.
+    asked: bool,
     /// Both sides have opened since the last look.
     opened: bool,
     listening: Option<Box<Listening>>,
@@ -205,6 +207,21 @@ impl Inspection {
             let opened = opening.take_in(direction, payload);
             self.opened |= opened;
         }
+    }
+
+    /// The identifier of a request like Skype's with which the client began, once.
+    pub(crate) fn take_request(&mut self) -> Option<u16> {
+        if self.asked {
+            return None;
+        }
+        let identifier = self.memory.skype.first_request()?;
+        self.asked = true;
+        Some(identifier)
+    }
+
+    /// The client began with a request like Skype's.
+    pub(crate) fn has_asked(&self) -> bool {
+        self.asked
     }
 
     fn measured(&mut self) -> Option<&mut Opening> {

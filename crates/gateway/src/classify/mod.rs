@@ -35,6 +35,7 @@ mod ringway;
 mod signature;
 mod skype;
 mod soulseek;
+mod stun;
 mod surroundings;
 mod syncthing;
 mod telegram;

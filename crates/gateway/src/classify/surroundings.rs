@@ -12,16 +12,22 @@ use super::endpoints::Endpoints;
 use super::inspection::{Inspection, Verdict};
 use super::message::Announced;
 use super::opening::{Shape, TELLING};
+use super::skype::Requests;
 use super::{BITTORRENT, Confidence, I2P, PEER_TO_PEER};
 use crate::flow::Flow;
 use crate::generations::Generations;
 use crate::limits::{
-    EXPECTED_FOR, FIRST_USER_PORT, HOST_EVIDENCE, MANY_PEERS, MANY_PORTS, MAX_ANNOUNCED,
-    MAX_HOST_PEERS, MAX_HOSTS, MAX_MEMBERS,
+    EXPECTED_FOR, FIRST_USER_PORT, HOST_EVIDENCE, MANY_PEERS, MANY_PORTS, MANY_REQUESTS,
+    MAX_ANNOUNCED, MAX_ENDPOINTS, MAX_HOST_PEERS, MAX_HOSTS, MAX_MEMBERS,
 };
 use crate::packet::L4;
 
 const EDONKEY: &str = "edonkey";
+const SKYPE: &str = "skype";
+/// What a flow is called that no more is known of than that it began with STUN.
+const STUN: &str = "stun";
+/// Whose calls are STUN between peers, from the port at which the caller speaks to its relays.
+const CALLS: [&str; 2] = ["telegram", "whatsapp"];
 
 /// What is remembered of a host, and since when: at most [`HOST_EVIDENCE`].
 #[derive(Clone, Debug, Default)]
@@ -75,6 +81,7 @@ struct Known {
     /// With the time when it was said last.
     announced: Generations<SocketAddr, (Duration, Announced)>,
     members: Generations<SocketAddr, String>,
+    requests: Generations<SocketAddr, Requests>,
 }
 
 impl Default for Known {
@@ -84,6 +91,7 @@ impl Default for Known {
             hosts: Generations::new(MAX_HOSTS),
             announced: Generations::new(MAX_ANNOUNCED),
             members: Generations::new(MAX_MEMBERS),
+            requests: Generations::new(MAX_ENDPOINTS),
         }
     }
 }
@@ -108,6 +116,12 @@ impl Surroundings {
         answered: bool,
     ) {
         let announcements = flow.attachment.as_mut().take_announced();
+        if let Some(identifier) = flow.attachment.as_mut().take_request() {
+            // Nobody has to answer: it is never more than a guess, about this one port.
+            let now = flow.last_seen;
+            let mut known = self.known();
+            known.requests.entry(flow.client).note(identifier, now);
+        }
         if !answered {
             return;
         }
@@ -127,6 +141,7 @@ impl Surroundings {
                     .into_iter()
                     .find(|name| certain && *name == verdict.application);
                 let matters = speaks.is_some()
+                    || is_call(flow.l4, &verdict.application)
                     || verdict.application == I2P
                     || verdict.details.member.is_some();
                 if matters && flow.attachment.as_mut().tell() {
@@ -174,6 +189,12 @@ impl Known {
         if verdict.application == I2P {
             self.host(flow.client.ip()).i2p = Some(now);
         }
+        if let Some(calls) = CALLS.into_iter().find(|name| *name == verdict.application)
+            && is_call(flow.l4, calls)
+        {
+            self.endpoints.note(flow.client, calls, now);
+            self.endpoints.note(flow.server, calls, now);
+        }
         let Some(application) = speaks else { return };
         // Over UDP both ports are chosen to stay, over TCP the server's.
         self.endpoints.note(flow.server, application, now);
@@ -206,6 +227,7 @@ impl Known {
     fn conclude(&self, flow: &Flow<impl AsRef<Inspection>>) -> Verdict {
         let own = flow.attachment.as_ref().verdict();
         let mut verdict = match own {
+            Some(verdict) if verdict.application == STUN => self.call(flow, verdict),
             Some(verdict) if verdict.confidence > Confidence::Guess => verdict.clone(),
             // Behaviour is no reason to overrule a signature that saw bytes which stand there
             // always.
@@ -246,6 +268,21 @@ impl Known {
         Some(verdict)
     }
 
+    /// Whose call begins here, if one of its ends speaks to the relays of an application.
+    fn call(&self, flow: &Flow<impl AsRef<Inspection>>, own: &Verdict) -> Verdict {
+        let mut verdict = own.clone();
+        for application in CALLS {
+            if let Some(endpoint) = self.speaker(flow, application) {
+                application.clone_into(&mut verdict.application);
+                verdict.evidence = format!(
+                    "{}; {endpoint} speaks {application} in another flow",
+                    own.evidence
+                );
+            }
+        }
+        verdict
+    }
+
     fn speaker(
         &self,
         flow: &Flow<impl AsRef<Inspection>>,
@@ -276,7 +313,8 @@ impl Known {
             // Few have such surroundings: the bytes are looked at last.
             L4::Udp => {
                 let measured = || shape().is_some_and(|shape| shape.server >= TELLING);
-                self.encrypted_datagrams(flow).filter(|_| measured())
+                let encrypted = self.encrypted_datagrams(flow).filter(|_| measured());
+                encrypted.or_else(|| self.one_of_many_requests(flow))
             }
         };
         match (shaped, own) {
@@ -365,6 +403,18 @@ impl Known {
         obfs4.then(|| guess("tor", "the sizes of a bridge's disguise (obfs4)"))
     }
 
+    fn one_of_many_requests(&self, flow: &Flow<impl AsRef<Inspection>>) -> Option<Verdict> {
+        let requests = self.requests.get(&flow.client)?;
+        let of_skype = flow.attachment.as_ref().has_asked();
+        (of_skype && requests.were_many(flow.last_seen)).then(|| {
+            let evidence = format!(
+                "behaviour.requests: {MANY_REQUESTS} in a row from {}, whose identifiers count on",
+                flow.client
+            );
+            made(SKYPE, Confidence::Guess, evidence)
+        })
+    }
+
     fn encrypted_datagrams(&self, flow: &Flow<impl AsRef<Inspection>>) -> Option<Verdict> {
         let by_port = [EDONKEY, BITTORRENT].into_iter().find_map(|application| {
             let endpoint = self.speaker(flow, application)?;
@@ -381,6 +431,10 @@ impl Known {
                 .then(|| made(I2P, Confidence::Likely, evidence.to_owned()))
         })
     }
+}
+
+fn is_call(l4: L4, application: &str) -> bool {
+    l4 == L4::Udp && CALLS.contains(&application)
 }
 
 /// BitTorrent's message stream encryption: a key of 96 bytes and up to 512 of padding each way;

@@ -9,7 +9,7 @@ use ringway_gateway::{FlowRecord, classify_file};
 use super::given;
 
 /// Flows of a capture, by a port of either end, and what they are; `!`: what they are not.
-const SAID: [(&str, u16, &str); 17] = [
+const SAID: [(&str, u16, &str); 22] = [
     ("ack-padding.pcap", 443, "tls"),
     ("bsync.pcap", 15_365, "resilio"),
     ("bt-midway-utpex.pcap", 6_881, "bittorrent"),
@@ -22,8 +22,13 @@ const SAID: [(&str, u16, &str); 17] = [
     ("msn-png-qng.pcap", 1_863, "msn"),
     ("nflog.pcap", 0, "!p2p"),
     ("post-32k-segment.pcap", 80, "http"),
+    ("skype.289e1b.pcap", 13_021, "skype"),
+    ("telegram_videocall.pcapng", 1_400, "telegram"),
+    ("telegram_videocall.pcapng", 35_393, "stun"),
     ("tor-t3i3ru.pcap", 443, "tor"),
     ("vxlan.pcap", 0, "!p2p"),
+    ("wa_voice.pcap", 3_478, "whatsapp"),
+    ("wa_voice.pcap", 56_328, "whatsapp"),
     ("wa1-9-clients-of-one-server.pcap", 5_222, "whatsapp"),
     ("waze.pcap.pcapng", 5_222, "!p2p"),
     ("zabbix.pcap.pcapng", 10_051, "!p2p"),

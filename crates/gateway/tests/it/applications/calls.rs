@@ -1,10 +1,11 @@
 //! Telegram, WhatsApp, Discord, Skype, and applications by the names of their hosts.
 
 use ringway_gateway::Confidence::{Certain, Guess, Likely};
+use ringway_gateway::Packets;
 
 use super::web::{client_hello, records};
 use super::{is, tcp, udp, unknown};
-use crate::hex;
+use crate::{at, classify, hex};
 
 /// An unencrypted request of MTProto's key exchange.
 fn request() -> Vec<u8> {
@@ -151,4 +152,128 @@ fn hosts_make_a_flow_likely_and_look_alikes_do_not() {
     }
     let request = b"GET / HTTP/1.1\r\nHost: web.telegram.org:8080\r\n\r\n";
     is(&tcp(&[request]), "telegram", Likely);
+}
+
+/// A STUN message of this type with these attributes, padded as RFC 8489 says.
+fn stun(kind: u16, attributes: &[(u16, &[u8])]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (attribute, value) in attributes {
+        body.extend(attribute.to_be_bytes());
+        body.extend(u16::try_from(value.len()).unwrap().to_be_bytes());
+        body.extend(*value);
+        body.resize(body.len().next_multiple_of(4), 0);
+    }
+    let length = u16::try_from(body.len()).unwrap();
+    let mut bytes = [kind.to_be_bytes(), length.to_be_bytes()].concat();
+    bytes.extend(hex("2112a442 00112233445566778899aabb"));
+    bytes.extend(body);
+    bytes
+}
+
+#[test]
+fn stun_by_its_cookie_and_lengths() {
+    let request = stun(1, &[(0x8022, b"a client"), (0x0020, &[7; 8])]);
+    let flow = udp(3_478, &[&request, &stun(0x0101, &[])]);
+    is(&flow, "stun", Likely);
+    assert!(flow.evidence.contains("Binding request"), "{flow:?}");
+    is(&udp(3_478, &[&stun(1, &[])]), "stun", Likely);
+    is(&tcp(&[&request]), "stun", Likely);
+    // Another number, a wrong length, an attribute that is longer than the message.
+    unknown(&udp(3_478, &[&[&request[..4], &[1; 32]].concat()]));
+    unknown(&udp(3_478, &[&request[..request.len() - 4]]));
+    unknown(&udp(3_478, &[&[request.as_slice(), &[0; 4]].concat()]));
+    let mut long = stun(1, &[(0x8022, b"four")]);
+    long[23] = 200;
+    unknown(&udp(3_478, &[&long]));
+}
+
+#[test]
+fn a_better_name_replaces_stun() {
+    let ask = discovery(1, 77, b"");
+    let answer = discovery(2, 77, b"203.0.113.9");
+    is(
+        &udp(50_001, &[&stun(1, &[]), b"", &ask, &answer]),
+        "discord",
+        Certain,
+    );
+}
+
+#[test]
+fn calls_by_their_relays() {
+    let asked = stun(3, &[(0x4000, &[9; 100])]);
+    is(
+        &udp(3_478, &[&asked, &stun(0x0103, &[])]),
+        "whatsapp",
+        Likely,
+    );
+    // As it is sent: the last attribute without its padding.
+    let mut unpadded = stun(3, &[(0x4000, &[9; 102])]);
+    unpadded.truncate(unpadded.len() - 2);
+    unpadded[3] -= 2;
+    is(&udp(3_478, &[&unpadded]), "whatsapp", Likely);
+    let realm = stun(0x0113, &[(0x0014, b"telegram.org")]);
+    is(&udp(1_400, &[&stun(3, &[]), &realm]), "telegram", Likely);
+    let other = stun(0x0113, &[(0x0014, b"nottelegram.org")]);
+    is(&udp(1_400, &[&stun(3, &[]), &other]), "stun", Likely);
+}
+
+/// What goes to and fro between a caller's port and this server.
+fn exchange(packets: &mut Packets, server: &str, messages: [&[u8]; 2]) {
+    let [ask, answer] = messages;
+    packets.udp(at("10.1.0.2:40000"), at(server), ask);
+    packets.udp(at(server), at("10.1.0.2:40000"), answer);
+}
+
+#[test]
+fn calls_between_peers_by_the_port_that_speaks_to_relays() {
+    let binding = [stun(1, &[(0x0008, &[7; 20])]), stun(0x0101, &[])];
+    let binding = [binding[0].as_slice(), &binding[1]];
+    let relay = [stun(3, &[(0x4000, &[9; 100])]), stun(0x0103, &[])];
+    let mut packets = Packets::new();
+    exchange(&mut packets, "192.0.2.9:3478", [&relay[0], &relay[1]]);
+    exchange(&mut packets, "198.51.100.7:32704", binding);
+    let flows = classify(&packets);
+    assert_eq!(flows.len(), 2);
+    for flow in &flows {
+        is(flow, "whatsapp", Likely);
+    }
+    // What nobody answered says nothing of other flows.
+    let mut packets = Packets::new();
+    packets.udp(at("10.1.0.2:40000"), at("192.0.2.9:3478"), &relay[0]);
+    exchange(&mut packets, "198.51.100.7:32704", binding);
+    let flows = classify(&packets);
+    let peers = flows
+        .iter()
+        .find(|flow| flow.server_port == 32_704)
+        .unwrap();
+    is(peers, "stun", Likely);
+}
+
+/// Requests like Skype's from one port, each to another endpoint.
+fn requests(identifiers: impl Iterator<Item = u16>) -> Vec<ringway_gateway::FlowRecord> {
+    let mut packets = Packets::new();
+    for (place, identifier) in identifiers.enumerate() {
+        let mut bytes = identifier.to_be_bytes().to_vec();
+        bytes.extend(hex("02 d2fcfb780ea6d56433dd749d497204d3"));
+        let server = at(&format!("192.0.2.{}:{}", place + 1, 40_000 + place));
+        packets.udp(at("10.1.0.2:13021"), server, &bytes);
+    }
+    classify(&packets)
+}
+
+#[test]
+fn skype_by_its_requests_across_flows_of_one_port() {
+    for flow in &requests((0..12).map(|step| 0x9b90 + 2 * step)) {
+        is(flow, "skype", Guess);
+    }
+    for flow in &requests((0..7).map(|step| 0x9b90 + 2 * step)) {
+        unknown(flow);
+    }
+    // Identifiers at random, or falling.
+    for flow in &requests((0..12).map(|step| 0x9b90 - 2 * step)) {
+        unknown(flow);
+    }
+    for flow in &requests((0..12_u16).map(|step| 0x8181_u16.wrapping_mul(step + 1) | 0x8080)) {
+        unknown(flow);
+    }
 }
