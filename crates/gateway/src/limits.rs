@@ -479,6 +479,10 @@ pub const SCAN_NICENESS: i32 = 5;
 /// Where it refuses the shortest, files are not scanned.
 pub const CLAMD_STREAMS: [u32; 6] = [100 << 20, 50 << 20, 25 << 20, 10 << 20, 5 << 20, 1 << 20];
 
+/// Bytes of files that one scanner gathers in memory for clamd at once.
+/// Source: chosen: five files of clamd's usual limit. Past it a file is streamed to clamd instead.
+pub const MAX_GATHERED: u64 = 134_217_728;
+
 /// Time for which a refusal of such a length is waited for.
 /// Source: chosen: clamd refuses at once. Past it the length counts as taken.
 pub const CLAMD_PROBE: Duration = Duration::from_millis(500);

@@ -5,7 +5,7 @@ mod clamd;
 mod yara;
 
 pub use chain::Chain;
-pub use clamd::Clamd;
+pub use clamd::{Clamd, Takes};
 pub use yara::{Yara, YaraError, YaraFault, YaraRules};
 
 use crate::verdict::{ScanJob, Scanned};

@@ -24,6 +24,8 @@ use crate::link::LinkMessage;
 
 /// Generous: the limit only turns a hang into a failure.
 const SOON: Duration = Duration::from_secs(60);
+/// What may be lost on a busy machine is sent again after this time.
+const REPEAT: Duration = Duration::from_secs(1);
 
 /// Longer than several repetitions of a PING would take.
 const A_WHILE: Duration = Duration::from_secs(5);

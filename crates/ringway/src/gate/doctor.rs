@@ -1,7 +1,7 @@
 //! `ringway gate doctor`: what the in-kernel path needs, and what of it this machine has.
 
 use ringway_gateway::linux::kernel::features::features;
-use ringway_gateway::scan::Clamd;
+use ringway_gateway::scan::{Clamd, Takes};
 
 use crate::cli::DoctorArgs;
 use ringway_terminal::Failure;
@@ -18,25 +18,32 @@ struct Asked {
     optional: bool,
     /// Bytes of the longest stream that it takes.
     stream: u64,
+    /// It takes files by their descriptors.
+    descriptors: bool,
 }
 
 impl Asked {
     fn of(address: &str) -> Asked {
         let clamd = Clamd::new(address, None);
-        let (stream, missing) = match clamd.ping().and_then(|()| clamd.limit()) {
-            Ok(Some(stream)) => (stream, None),
+        let nothing = Takes {
+            stream: 0,
+            descriptors: false,
+        };
+        let (takes, missing) = match clamd.ping().and_then(|()| clamd.takes()) {
+            Ok(Some(takes)) => (takes, None),
             Ok(None) => (
-                0,
+                nothing,
                 Some("it takes no streams of 1 MiB (StreamMaxLength)".to_owned()),
             ),
-            Err(error) => (0, Some(error.to_string())),
+            Err(error) => (nothing, Some(error.to_string())),
         };
         Asked {
             name: "clamd",
             needed_for: "archives and documents",
             missing,
             optional: true,
-            stream,
+            stream: takes.stream,
+            descriptors: takes.descriptors,
         }
     }
 }
@@ -62,7 +69,14 @@ pub(crate) fn doctor(context: &Context, args: &DoctorArgs) -> Result<(), Failure
         }
         let here = match (&asked.missing, asked.stream) {
             (Some(why), _) => why.clone(),
-            (None, stream) => format!("up to {stream} bytes as a whole, longer ones in parts"),
+            (None, stream) => {
+                let way = if asked.descriptors {
+                    "by descriptor"
+                } else {
+                    "by stream"
+                };
+                format!("{way}, up to {stream} bytes as a whole, longer ones in parts")
+            }
         };
         table.row(&[asked.name, asked.needed_for, &here]);
     }

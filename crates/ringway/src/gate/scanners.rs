@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ringway_gateway::linux::desk::ScanDesk;
-use ringway_gateway::scan::{Chain, Clamd, Scanner, Start, YaraRules};
+use ringway_gateway::scan::{Chain, Clamd, Scanner, Start, Takes, YaraRules};
 
 use crate::cli::UpArgs;
 use ringway_terminal::Failure;
@@ -13,8 +13,7 @@ use ringway_terminal::Failure;
 pub(super) struct Scanners {
     rules: Option<YaraRules>,
     clamd: Option<String>,
-    /// Bytes of the longest stream that clamd takes.
-    stream: Option<u64>,
+    takes: Option<Takes>,
     threads: u16,
 }
 
@@ -26,11 +25,11 @@ impl Scanners {
         if let Some(rules) = &rules {
             tracing::info!(rules = rules.count(), "YARA rules are compiled");
         }
-        let stream = args.clamd.as_deref().and_then(stream);
+        let takes = args.clamd.as_deref().and_then(takes);
         Ok(Self {
             rules,
             clamd: args.clamd.clone(),
-            stream,
+            takes,
             threads: args.scanners,
         })
     }
@@ -58,23 +57,24 @@ impl Scanners {
             scanners.push(Box::new(rules.scanner()));
         }
         if let Some(address) = &self.clamd {
-            scanners.push(Box::new(Clamd::new(address, self.stream)));
+            scanners.push(Box::new(Clamd::new(address, self.takes)));
         }
         Box::new(Chain::new(scanners))
     }
 }
 
-/// Bytes of the longest stream that clamd takes; says so if it does not answer.
-fn stream(address: &str) -> Option<u64> {
+/// What clamd takes; says so if it does not answer.
+fn takes(address: &str) -> Option<Takes> {
     let clamd = Clamd::new(address, None);
-    match clamd.ping().and_then(|()| clamd.limit()) {
-        Ok(Some(limit)) => {
+    match clamd.ping().and_then(|()| clamd.takes()) {
+        Ok(Some(takes)) => {
             tracing::info!(
                 address,
-                bytes = limit,
-                "clamd takes streams of so many bytes: of longer files it sees one such part after another"
+                bytes = takes.stream,
+                descriptors = takes.descriptors,
+                "clamd takes so many bytes at once: of longer files it sees one such part after another"
             );
-            Some(limit)
+            Some(takes)
         }
         Ok(None) => {
             tracing::warn!(

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::super::{MemberHandle, Network, Runtime, Setup};
-use super::SOON;
+use super::{REPEAT, SOON};
 use crate::certificate::{Certificate, CertificateFields};
 use crate::config::Config;
 use crate::control::PathStatus;
@@ -165,6 +165,7 @@ pub(super) struct Puppet {
     /// Bytes of the packet that left last.
     pub(super) last_size: usize,
     pub(super) sequence: u64,
+    last_hello: Option<Vec<u8>>,
 }
 
 impl Puppet {
@@ -184,6 +185,7 @@ impl Puppet {
             socket: UdpSocket::bind("127.0.0.1:0").await.unwrap(),
             heard: Vec::new(),
             last_size: 0,
+            last_hello: None,
             sequence: 0,
         }
     }
@@ -257,7 +259,7 @@ impl Puppet {
         let end = Instant::now() + SOON;
         while Instant::now() < end {
             self.say(honest, LinkMessage::Echo(number));
-            if self.run(Duration::from_secs(1), heard).await.is_some() {
+            if self.run(REPEAT, heard).await.is_some() {
                 return;
             }
         }
@@ -274,7 +276,9 @@ impl Puppet {
         self.sequence += 1;
         let described = addresses.iter().cloned().map(AddressDescriptor::observed);
         let hello = Hello::sign(&self.identity, self.sequence, described.collect()).unwrap();
-        self.say(honest, LinkMessage::Hello(hello.encoded().to_vec().into()));
+        let hello = hello.encoded().to_vec();
+        self.last_hello = Some(hello.clone());
+        self.say(honest, LinkMessage::Hello(hello.into()));
         self.run(Duration::ZERO, |_| false).await;
         self.last_size
     }
@@ -291,9 +295,20 @@ impl Puppet {
         self.say(honest, LinkMessage::Pong(pong.encode().into()));
     }
 
-    /// Answers the next PING truthfully.
+    /// Answers the next PING truthfully. A busy machine may lose the HELLO before it, which is then
+    /// sent again.
     pub(super) async fn answers(&mut self, honest: &Honest) -> Pong {
-        let ping = self.pinged().await;
+        let is_ping = |message: &LinkMessage| matches!(message, LinkMessage::Ping(_));
+        let end = Instant::now() + SOON;
+        let ping = loop {
+            if let Some(LinkMessage::Ping(bytes)) = self.run(REPEAT, is_ping).await {
+                break Ping::decode(&bytes).unwrap();
+            }
+            assert!(Instant::now() < end, "no PING within a minute");
+            if let Some(hello) = self.last_hello.clone() {
+                self.say(honest, LinkMessage::Hello(hello.into()));
+            }
+        };
         let pong = Pong::sign(&ping, &self.identity);
         self.pong(honest, &pong);
         self.echo(honest, self.sequence + 1_000_000).await;

@@ -36,7 +36,7 @@ fn rules_that_another_program_takes_out_or_stands_before_are_put_back() -> Teste
         border.up(POLICY, &OFTEN);
         let before = border.traces();
         border.gateway.check(&["sh", "-c", FLUSH])?;
-        if border.traces() == before {
+        if border.traces() == before && border.status()["rules_put_back"] == 0 {
             return wrong("nothing was taken out");
         }
         until_put_back(&border, (&before, 1))?;
@@ -81,7 +81,8 @@ fn redirections_and_classes_that_another_program_takes_out_are_put_back() -> Tes
         ];
         for (times, taken) in (1_u64..).zip(ways) {
             border.gateway.check(&["sh", "-c", taken])?;
-            if shown() == before {
+            // On a busy machine it is back before one looks.
+            if shown() == before && border.status()["rules_put_back"] == times - 1 {
                 return wrong(format!("nothing was taken out by `{taken}`"));
             }
             until("they do not come back", shown, || {

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
+use ringway_gateway::flow::Direction;
+use ringway_gateway::scan::{Clamd as Clamav, Scanner as _, Takes};
+use ringway_gateway::verdict::{FlowId, ScanJob, Scanned};
 use ringway_testbed::{Clamd, Line};
 use serde_json::Value;
 
@@ -427,8 +430,71 @@ fn files_longer_than_the_scanners_streams_are_scanned_in_parts() -> Tested {
     let socket = clamd.socket();
     let doctor = ["gate", "doctor", "--clamd", &socket.to_string_lossy()];
     let outcome = border.program().run(doctor)?;
-    if !outcome.stdout.contains("up to 1048576 bytes") {
+    if !outcome
+        .stdout
+        .contains("by descriptor, up to 1048576 bytes")
+    {
         return wrong(outcome.stdout);
     }
+    Ok(())
+}
+
+/// Gives a scanner a file in pieces of a mebibyte; what it finds in it.
+fn look(scanner: &mut Clamav, direction: Direction, file: &[u8], whole: bool) -> Scanned {
+    let pieces = file.chunks(1 << 20);
+    let count = pieces.len();
+    for (place, piece) in pieces.enumerate() {
+        let job = ScanJob {
+            flow: FlowId::default(),
+            direction,
+            number: u32::try_from(place + 1).unwrap(),
+            bytes: piece.to_vec(),
+            repeated: 0,
+            at: u64::try_from(place << 20).unwrap(),
+            first: place == 0,
+            last: whole && place + 1 == count,
+            name: None,
+        };
+        match scanner.scan(&job) {
+            Scanned::Clean => {}
+            found => return found,
+        }
+    }
+    Scanned::Clean
+}
+
+/// Where a descriptor cannot be handed over, or too much is gathered, the file is streamed.
+#[test]
+fn a_file_is_handed_over_by_its_descriptor_or_streamed() -> Tested {
+    let Some(clamd) = Clamd::start("Ringway.Test", VIRUS)? else {
+        return without("files by descriptor and by stream", "clamd").map(drop);
+    };
+    let socket = clamd.socket();
+    let socket = socket.to_str().unwrap();
+    let mut clean = vec![b'.'; 60 << 20];
+    let mut spoilt = clean.clone();
+    spoilt[700..700 + VIRUS.len()].copy_from_slice(VIRUS);
+    let found = |scanned: &Scanned| matches!(scanned, Scanned::Found(name) if name.starts_with("Ringway.Test"));
+    let takes = Clamav::new(socket, None).takes()?.unwrap();
+    assert_eq!((takes.stream, takes.descriptors), (100 << 20, true));
+    for descriptors in [true, false] {
+        let mut scanner = Clamav::new(
+            socket,
+            Some(Takes {
+                descriptors,
+                ..takes
+            }),
+        );
+        let scanned = look(&mut scanner, Direction::FromServer, &clean, true);
+        assert_eq!(scanned, Scanned::Clean, "{descriptors}");
+        let scanned = look(&mut scanner, Direction::FromServer, &spoilt, true);
+        assert!(found(&scanned), "{descriptors}: {scanned:?}");
+    }
+    // One that is under way has gathered so much that the next one finds no room in its midst.
+    let mut scanner = Clamav::new(socket, Some(takes));
+    clean.resize(90 << 20, b'.');
+    look(&mut scanner, Direction::FromClient, &clean, false);
+    let scanned = look(&mut scanner, Direction::FromServer, &spoilt, true);
+    assert!(found(&scanned), "{scanned:?}");
     Ok(())
 }
