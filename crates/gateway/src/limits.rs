@@ -82,7 +82,8 @@ pub const FULL_SEGMENT: usize = 512;
 pub const ETHERNET_SEGMENT: usize = 1_448;
 
 /// How many times [`INSPECT_PACKETS`] one direction may go on before a flow is known as well as it
-/// will be. Source: chosen: some 46 kB of an answer. Past it the flow keeps what was found.
+/// will be: of an answer while the other side is silent, and of both where nothing has named the
+/// flow. Source: chosen: some 46 kB of an answer. Past it the flow keeps what was found.
 pub const ONE_SIDED: u8 = 4;
 
 /// Small TCP segments that count as one of the [`INSPECT_PACKETS`] at least.

@@ -6,7 +6,7 @@ use super::opening::{Opening, Shape};
 use super::{Confidence, UNKNOWN};
 use crate::flow::{Direction, Prefix};
 use crate::limits::{ETHERNET_SEGMENT, FULL_SEGMENT, ONE_SIDED, SMALL_SEGMENTS};
-use crate::packet::Packet;
+use crate::packet::{L4, Packet};
 
 /// The application of a flow, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +64,8 @@ pub struct Inspection {
     news: bool,
     /// Others know what is spoken here.
     told: bool,
+    /// Both sides have had their turn, and nothing has named it.
+    overlooked: bool,
     done: bool,
 }
 
@@ -162,16 +164,47 @@ impl Inspection {
     }
 
     /// Both directions have had their turn, or one has gone on for so long that the other will not
-    /// say more of it: sooner where it is certain what is spoken.
-    pub(super) fn is_exhausted(&self, packets: u8) -> bool {
-        let certain = |verdict: &Verdict| verdict.confidence == Confidence::Certain;
-        let long = if self.verdict.as_ref().is_some_and(certain) {
-            packets
-        } else {
-            packets.saturating_mul(ONE_SIDED)
+    /// say more of it: sooner where it is certain what is spoken. What has no name yet may hide
+    /// behind packets of nothing.
+    pub(super) fn is_exhausted(&self, l4: L4, packets: u8) -> bool {
+        let long = match self.verdict.as_ref().map(|verdict| verdict.confidence) {
+            Some(Confidence::Certain) => packets,
+            _ => packets.saturating_mul(ONE_SIDED),
         };
+        let went_on = self.counts.iter().any(|&count| count >= long);
+        // Datagrams may be answered at any time.
+        match self.had_turns(packets) {
+            true => went_on || self.verdict.is_some(),
+            false => went_on && l4 == L4::Tcp,
+        }
+    }
+
+    fn had_turns(&self, packets: u8) -> bool {
         self.counts.iter().all(|&count| count >= packets)
-            || self.counts.iter().any(|&count| count >= long)
+    }
+
+    /// No further packet of this direction is inspected.
+    pub(super) fn is_over(&self, direction: Direction, packets: u8) -> bool {
+        let most = match self.verdict {
+            Some(_) => packets,
+            None => packets.saturating_mul(ONE_SIDED),
+        };
+        self.count(direction) >= most
+    }
+
+    /// Both sides have had their turn without giving the flow a name: what comes later is looked at
+    /// by itself, and nothing is kept for it.
+    pub(super) fn overlook(&mut self, packets: u8) {
+        if !self.overlooked && self.verdict.is_none() && self.had_turns(packets) {
+            self.overlooked = true;
+            self.release();
+        }
+    }
+
+    /// Both sides have had their turn and nothing had named the flow by then, though something
+    /// certain may.
+    pub(crate) fn is_overlooked(&self) -> bool {
+        self.overlooked
     }
 
     pub(super) fn stream(&mut self, direction: Direction) -> &mut Prefix {

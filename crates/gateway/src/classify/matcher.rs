@@ -9,6 +9,7 @@ use super::signature::{Anchor, Sender, Signature, SignatureError, SignatureSet};
 use crate::flow::{Direction, Flow, Pushed};
 use crate::limits::{INSPECT_PACKETS, MAX_DFA_PATTERNS, MAX_SCAN};
 use crate::packet::{L4, Packet};
+use crate::reader::index;
 
 /// Hits of one payload that are looked at; more come only from payloads made to produce them.
 const MAX_HITS: usize = 64;
@@ -55,6 +56,9 @@ struct Unit<'a> {
     from_start: bool,
     midway: bool,
     truncated: bool,
+    /// The sender has had its turn: only what is certain counts, because the rest would come by
+    /// chance.
+    late: bool,
     direction: Direction,
     client_port: u16,
     server_port: u16,
@@ -71,6 +75,7 @@ impl<'a> Unit<'a> {
             from_start: true,
             midway: flow.midway,
             truncated: packet.truncated,
+            late: false,
             direction,
             client_port: flow.client.port(),
             server_port: flow.server.port(),
@@ -168,11 +173,13 @@ impl Classifier {
             }
         }
         if packet.payload.is_empty() {
+            self.count_unseen(flow.attachment.as_mut(), direction, packet);
             return;
         }
+        let l4 = flow.l4;
         let inspection = flow.attachment.as_mut();
         inspection.hear(direction);
-        let over = inspection.count(direction) >= self.bounds.packets;
+        let over = inspection.is_over(direction, self.bounds.packets);
         if over && !inspection.is_done() {
             // What the other side says of it goes on being inspected, unless it says nothing for
             // long.
@@ -181,7 +188,7 @@ impl Classifier {
                 .count_sent(direction, packet.payload.len());
             if packet.tcp.is_some() {
                 inspection.counted_joined(direction, packet.payload.len());
-                if inspection.is_exhausted(self.bounds.packets) {
+                if inspection.is_exhausted(l4, self.bounds.packets) {
                     inspection.end();
                 }
             }
@@ -189,12 +196,23 @@ impl Classifier {
         if !over && !inspection.is_done() {
             self.handle_payload(flow, direction, packet, room);
             let inspection = flow.attachment.as_mut();
-            if self.is_settled(inspection) || inspection.is_exhausted(self.bounds.packets) {
+            if self.is_settled(inspection) || inspection.is_exhausted(l4, self.bounds.packets) {
                 inspection.end();
             }
+            inspection.overlook(self.bounds.packets);
         }
         // Conversations that announce others do so at any time.
         flow.attachment.as_mut().listen(direction, packet, room);
+    }
+
+    /// A segment with data of which none is there: it has passed in the kernel, or was captured
+    /// without them. It is a part of its sender's turn all the same.
+    fn count_unseen(&self, inspection: &mut Inspection, direction: Direction, packet: &Packet<'_>) {
+        let length = index(packet.wire_payload());
+        if packet.tcp.is_some() && packet.truncated && length > 0 && !inspection.is_done() {
+            inspection.counted_segment(direction, length);
+            inspection.overlook(self.bounds.packets);
+        }
     }
 
     fn handle_payload<T: AsMut<Inspection>>(
@@ -206,6 +224,7 @@ impl Classifier {
     ) {
         let mut unit = Unit::of(flow, direction, packet);
         let inspection = flow.attachment.as_mut();
+        unit.late = inspection.count(direction) >= self.bounds.packets;
         let Some(tcp) = packet.tcp else {
             inspection.counted(direction);
             inspection.memory().room = room;
@@ -213,9 +232,16 @@ impl Classifier {
                 .memory()
                 .count_sent(direction, packet.payload.len());
             self.inspect(inspection, unit);
-            inspection.measure_datagram(direction, packet.payload);
+            if !unit.late {
+                inspection.measure_datagram(direction, packet.payload);
+            }
             return;
         };
+        if unit.late {
+            inspection.stream(direction).release();
+            // Where the stream that matters begins nobody knows.
+            unit.midway = true;
+        }
         // A SYN's data (fast open) follows the sequence number it takes for itself.
         let sequence = if tcp.syn {
             tcp.sequence.wrapping_add(1)
@@ -388,6 +414,9 @@ impl Classifier {
         let mut confidence = signature.confidence.min(finding.confidence);
         if !signature.ports.is_empty() && !runs_on(&signature.ports) {
             confidence = confidence.lowered();
+        }
+        if unit.late && confidence < super::Confidence::Certain {
+            return;
         }
         let named = self
             .names

@@ -12,6 +12,7 @@
 //! | `first` | `u32[2]` | of TCP: sequence number of the SYN |
 //! | `recalls` | `u8` | 1 + the direction that has called once more, 0 if none has |
 //! | `recall` | `u32` | sequence number of that call |
+//! | `known` | `u8` | 1 if the classifier names it by the first data |
 //! | `seen` | `u32` | of UDP: when a datagram was seen last |
 //!
 //! The sender of the first packet is direction 0. There is no other state. Everything that is out
@@ -136,6 +137,8 @@ pub struct FlowModel {
     called: Option<(usize, u32)>,
     /// Who has called once more and was not answered yet, and with which number.
     recall: Option<(usize, u32)>,
+    /// The classifier names it by the first data.
+    known: bool,
     /// When a datagram was seen last.
     seen: Duration,
 }
@@ -274,13 +277,13 @@ impl FlowModel {
     }
 
     fn take_in(&mut self, triage: &Triage, packet: &Seen<'_>) -> Fate {
-        let begun = self.has_data();
+        let (begun, most) = (self.has_data(), self.most(triage));
         let Some(side) = self.sides.get_mut(packet.from & 1) else {
             return Fate::Ask;
         };
         // The classifier looks at no more of this direction; what the other one says may still
         // tell.
-        if side.count >= triage.packets() {
+        if side.count >= most {
             if let Some(tcp) = packet.tcp {
                 // Nothing is judged by it any more; it tells user space how far this side has come.
                 let end = tcp.sequence.wrapping_add(packet.length);
@@ -288,7 +291,7 @@ impl FlowModel {
                     side.next = end;
                 }
                 side.count_joined(packet.length);
-                self.end_if_exhausted(triage.packets());
+                self.end_if_exhausted(L4::Tcp, triage.packets());
             }
             return Fate::Pass;
         }
@@ -297,7 +300,8 @@ impl FlowModel {
             if side.next != tcp.sequence {
                 return Fate::Ask;
             }
-            begin = if side.has_data() {
+            let late = side.count >= triage.packets();
+            begin = if side.has_data() && !late {
                 Begin::Segment
             } else {
                 Begin::Stream
@@ -307,6 +311,9 @@ impl FlowModel {
         if judgement.ask || (!begun && !judgement.known && triage.needs_unknown()) {
             return Fate::Ask;
         }
+        if !begun {
+            self.known = judgement.known;
+        }
         match packet.tcp {
             None => side.count = side.count.saturating_add(1),
             Some(tcp) => {
@@ -314,7 +321,8 @@ impl FlowModel {
                 side.count_segment(packet.length);
             }
         }
-        self.end_if_exhausted(triage.packets());
+        let l4 = packet.tcp.map_or(L4::Udp, |_| L4::Tcp);
+        self.end_if_exhausted(l4, triage.packets());
         Fate::Pass
     }
 
@@ -322,11 +330,24 @@ impl FlowModel {
         self.sides.iter().any(|side| side.has_data())
     }
 
+    /// As `Inspection::is_over`: data packets of one direction that are looked at.
+    fn most(&self, triage: &Triage) -> u8 {
+        match self.known {
+            true => triage.packets(),
+            false => triage.packets().saturating_mul(ONE_SIDED),
+        }
+    }
+
     /// As `Inspection::is_exhausted` for a flow of which nothing is certain.
-    fn end_if_exhausted(&mut self, packets: u8) {
+    fn end_if_exhausted(&mut self, l4: L4, packets: u8) {
         let long = packets.saturating_mul(ONE_SIDED);
-        let [one, other] = self.sides.map(|side| side.count);
-        if (one >= packets && other >= packets) || one >= long || other >= long {
+        let had_turns = self.sides.iter().all(|side| side.count >= packets);
+        let went_on = self.sides.iter().any(|side| side.count >= long);
+        let over = match had_turns {
+            true => went_on || self.known,
+            false => went_on && l4 == L4::Tcp,
+        };
+        if over {
             self.stage = Stage::Done;
         }
     }
@@ -539,7 +560,7 @@ mod tests {
             (model.handle_packet(&triage, &seen), model.stage())
         };
         let gnutella = b"GND\x02\x01\x01\x01\x00GNUTELLA CONNECT/0.6";
-        for at in 0..16 {
+        for at in 0..64 {
             say(at, b"\x99");
         }
         assert_eq!(say(300, b"\x99"), (Fate::Pass, Stage::Done));
@@ -552,7 +573,7 @@ mod tests {
     fn a_flow_is_done_when_the_classifier_would_be() {
         let mut packets = OPEN.to_vec();
         let bulk = [0x99; 1_448];
-        for number in 0..8_u32 {
+        for number in 0..32_u32 {
             packets.push((0, (u32::MAX - 1).wrapping_add(number * 1_448), No, &bulk));
             packets.push((1, 10 + number * 1_448, No, &bulk));
         }

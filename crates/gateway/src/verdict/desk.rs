@@ -194,13 +194,20 @@ impl Desk {
         {
             return verdict;
         }
+        if self.is_named_late(seen.place)
+            && let Some(verdict) = self.decide_again(now, seen)
+        {
+            return verdict;
+        }
         let Some(flow) = self.tracker.flow_mut(seen.place) else {
             return Verdict::PASS;
         };
         match &mut flow.attachment.own.status {
             Status::Decided(_) if flow.attachment.own.content.is_some() => self.read_on(now, seen),
             Status::Decided(decided) => {
-                let listens = flow.attachment.inspection.listens();
+                let inspection = &flow.attachment.inspection;
+                let overlooked = inspection.is_overlooked() && !inspection.is_done();
+                let listens = inspection.listens() || overlooked;
                 let verdict = standing(decided, seen.packet, listens);
                 if verdict == Verdict::DROP && self.settings.mode == Mode::Enforce {
                     flow.close();
@@ -310,7 +317,8 @@ impl Desk {
             self.policy.stops_unread(&facts(flow, None, at)).is_some()
         };
         let crowded = flow.packets >= MAX_UNDECIDED_PACKETS && !mute;
-        let finished = inspection.is_done() || crowded || announced;
+        let looked = inspection.is_done() || inspection.is_overlooked();
+        let finished = looked || crowded || announced;
         let named = flow.attachment.inspection.verdict().is_some();
         // Of what was given up the policy's failure decides, before more of it goes on.
         let readable = named && (own.content.is_some() || own.given_up);
@@ -334,6 +342,34 @@ impl Desk {
             }
         }
         self.settle(now, seen, plan, answered)
+    }
+
+    /// A flow that was decided without anybody knowing for certain what it is has said so since.
+    fn is_named_late(&self, place: usize) -> bool {
+        self.tracker.flow(place).is_some_and(|flow| {
+            let inspection = &flow.attachment.inspection;
+            let named = inspection.verdict().map(|verdict| verdict.confidence);
+            matches!(&flow.attachment.own.status, Status::Decided(decided)
+                if decided.found.confidence < Confidence::Certain)
+                && inspection.is_overlooked()
+                && named == Some(Confidence::Certain)
+        })
+    }
+
+    /// Decides by what is known now; `None` if that makes no difference.
+    fn decide_again(&mut self, now: Duration, seen: Seen<'_>) -> Option<Verdict> {
+        let plan = self.plan(now, seen.place);
+        let found = Box::new(self.found(self.tracker.flow(seen.place)?));
+        let own = &mut self.tracker.flow_mut(seen.place)?.attachment.own;
+        let Status::Decided(decided) = &mut own.status else {
+            return None;
+        };
+        if plan.is_none_or(|plan| plan == decided.plan) {
+            decided.found = found;
+            return None;
+        }
+        own.status = Status::Undecided;
+        Some(self.undecided(now, seen))
     }
 
     /// Drops a packet of a flow in which only one side has spoken. Anybody can send it in that
@@ -485,7 +521,7 @@ pub(super) fn facts<'a>(
 }
 
 /// What happens to a packet of a decided flow. `listens`: it is a conversation that announces other
-/// flows, and goes on being heard.
+/// flows, or may yet be named, and goes on being heard.
 fn standing(decided: &mut Decided, packet: &Packet<'_>, listens: bool) -> Verdict {
     let ruling = decided.plan.ruling;
     let settled = match (ruling.action, ruling.class) {

@@ -14,6 +14,7 @@ mod forged;
 mod fragments;
 mod given;
 mod inspect;
+mod junk;
 mod kept;
 mod links;
 mod made;

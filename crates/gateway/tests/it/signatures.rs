@@ -117,15 +117,22 @@ fn a_later_segment_is_seen_where_the_anchor_is_the_packet() {
 }
 
 #[test]
-fn only_the_first_data_packets_are_inspected() {
+fn of_a_flow_without_a_name_more_packets_are_inspected_for_what_is_certain() {
     let (client, server) = pair();
-    for (before, app) in [(7, "chat"), (8, "unknown")] {
+    for (before, confidence, app) in [
+        (7, "likely", "chat"),
+        (8, "likely", "unknown"),
+        (8, "certain", "chat"),
+        (31, "certain", "chat"),
+        (32, "certain", "unknown"),
+    ] {
         let mut packets = Packets::new();
         for _ in 0..before {
             packets.udp(client, server, b"nothing");
         }
         packets.udp(client, server, b"...HI");
         let text = signature(AT_3).replace("tcp", "udp");
+        let text = text.replace("\"certain\"", &format!("{confidence:?}"));
         assert_eq!(
             classify_with(&text, &packets).app,
             app,

@@ -580,7 +580,8 @@ struct flow {
 	// direction; 0 if there is none.
 	__u8 receiver[6];
 	__u8 linked;
-	__u8 zero;
+	// The classifier names it by the first data.
+	__u8 known;
 	// Bytes of `kept`, a multiple of four; more than fit if something is missing.
 	__u32 used;
 	__u8 kept[KEPT];
@@ -791,9 +792,12 @@ ALWAYS_INLINE void count_segment(struct flow *flow, __u32 from, __u32 length)
 ALWAYS_INLINE void end_if_exhausted(struct flow *flow, __u8 packets)
 {
 	__u32 both = packets * ONE_SIDED;
+	int had_turns = flow->counts[0] >= packets && flow->counts[1] >= packets;
+	int went_on = flow->counts[0] >= both || flow->counts[1] >= both;
 
-	// Never past what another processor has asked about meanwhile.
-	if ((flow->counts[0] >= packets && flow->counts[1] >= packets) || flow->counts[0] >= both || flow->counts[1] >= both)
+	// Datagrams may be answered at any time. Never past what another processor has asked about
+	// meanwhile.
+	if (had_turns ? went_on || flow->known : went_on && flow->ends.l4 == IPPROTO_TCP)
 		__sync_val_compare_and_swap(&flow->stage, STAGE_OPEN, STAGE_DONE);
 }
 
@@ -831,9 +835,10 @@ ALWAYS_INLINE enum fate take_in(struct __sk_buff *skb, const struct packet *pack
 				const struct triage *triage, __u32 slot, struct scratch *scratch)
 {
 	int begun = has_data(flow, 0) || has_data(flow, 1), tcp = packet->l4 == IPPROTO_TCP;
-	__u32 begin = 2;
+	// What has no name yet may hide behind packets of nothing.
+	__u32 begin = 2, most = flow->known ? triage->packets : triage->packets * ONE_SIDED;
 
-	if (flow->counts[from] >= triage->packets) {
+	if (flow->counts[from] >= most) {
 		if (tcp) {
 			__u32 end = packet->sequence + packet->payload;
 
@@ -849,12 +854,14 @@ ALWAYS_INLINE enum fate take_in(struct __sk_buff *skb, const struct packet *pack
 	if (tcp) {
 		if (flow->next[from] != packet->sequence)
 			return FATE_ASK;
-		begin = has_data(flow, from) ? 1 : 0;
+		begin = has_data(flow, from) && flow->counts[from] < triage->packets ? 1 : 0;
 	}
 	__u32 flags = judge(skb, packet, slot, begin, scratch);
 
 	if (flags & ASK || (!begun && !(flags & KNOWN) && triage->needs_unknown))
 		return FATE_ASK;
+	if (!begun)
+		flow->known = flags & KNOWN ? 1 : 0;
 	keep(skb, packet, flow, from);
 	if (tcp) {
 		flow->next[from] = packet->sequence + packet->payload;

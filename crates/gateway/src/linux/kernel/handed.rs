@@ -11,14 +11,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aya::maps::{MapData, RingBuf};
 
-use crate::limits::{MAX_HANDED, MAX_UNKNOWN};
+use crate::limits::{FULL_SEGMENT, MAX_HANDED, MAX_UNKNOWN};
 use crate::linux::inject::Mac;
 use crate::packet::{L4, LinkType, decode};
+use crate::reader::length32;
 
 /// Where the parts of `struct flow` stand.
 const L4_AT: usize = 36;
 const FROM_HIGH: usize = 44;
 const OPENED: usize = 46;
+const COUNTS: usize = 48;
 const NEXT: usize = 52;
 const FIRST: usize = 60;
 const RECEIVER: usize = 76;
@@ -160,6 +162,8 @@ struct Passed {
     l4: L4,
     /// The number of the SYN of each, and whether it answered one.
     opened: [Option<(u32, bool)>; 2],
+    /// Data packets of each, as the classifier counts them.
+    counts: [u8; 2],
 }
 
 impl Passed {
@@ -195,7 +199,13 @@ impl Passed {
             };
             Some((word(flow, first)?, answered))
         });
-        Some(Self { ends, l4, opened })
+        let counts = flow.get(COUNTS..COUNTS.checked_add(2)?)?.try_into().ok()?;
+        Some(Self {
+            ends,
+            l4,
+            opened,
+            counts,
+        })
     }
 
     fn key(&self) -> Ends {
@@ -258,15 +268,20 @@ impl Passed {
         packets
     }
 
-    /// Packets without a byte for what has passed and was not kept.
+    /// Packets without a byte for what has passed and was not kept: as many as there were of its
+    /// sender, at most, so that they count as those did.
     fn unknown(&self, from: usize, (mut number, end): (u32, u32), packets: &mut Vec<Vec<u8>>) {
         // What is behind is no gap: whoever wrote it was changing it.
         let far = end.wrapping_sub(number);
         if self.l4 == L4::Udp || far > MAX_UNKNOWN {
             return;
         }
+        let count = self.counts.get(from).copied().unwrap_or(1).max(1);
+        let piece = far
+            .div_ceil(count.into())
+            .clamp(length32(FULL_SEGMENT), LONGEST);
         while number != end {
-            let length = end.wrapping_sub(number).min(LONGEST);
+            let length = end.wrapping_sub(number).min(piece);
             packets.push(self.packet(from, (number, PUSH | ACK), (length, &[])));
             number = number.wrapping_add(length);
         }

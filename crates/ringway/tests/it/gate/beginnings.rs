@@ -124,3 +124,61 @@ fn behind_a_page(path: GatePath) -> Compared {
 fn a_file_behind_a_page_that_passed_is_named_scanned_and_written_down() -> Tested {
     all(vec![on_both("files behind a page", behind_a_page)])
 }
+
+const NO_GNUTELLA: &str =
+    "[[rule]]\nname = \"no-gnutella\"\napp = \"gnutella\"\naction = \"block\"\n";
+const JUNK: usize = 600;
+
+/// Sends back each piece of junk, and answers what comes then.
+fn speak_junk(border: &Border, port: u16) -> Tested {
+    let listener = border
+        .server
+        .enter(|| TcpListener::bind((SERVER, port)))??;
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || -> io::Result<()> {
+                let mut piece = [0; JUNK];
+                for _ in 0..10 {
+                    stream.read_exact(&mut piece)?;
+                    stream.write_all(&piece)?;
+                }
+                let mut hello = [0; 22];
+                stream.read_exact(&mut hello)?;
+                stream.write_all(b"GNUTELLA/0.6 200 OK\r\n\r\n")
+            });
+        }
+    });
+    Ok(())
+}
+
+fn behind_junk(path: GatePath) -> Compared {
+    let Some(mut border) = Border::on("a node behind junk", path) else {
+        return Ok(None);
+    };
+    border.up(NO_GNUTELLA, &["--enforce"]);
+    speak_junk(&border, 7_000)?;
+    let connect = || TcpStream::connect((SERVER, 7_000));
+    let mut stream = border.client.enter(connect)??;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    for number in 0..10 {
+        let sent = random_bytes(&format!("junk {number}"), JUNK);
+        let mut back = [0; JUNK];
+        stream.write_all(&sent)?;
+        stream.read_exact(&mut back)?;
+    }
+    stream.write_all(b"GNUTELLA CONNECT/0.6\r\n")?;
+    let mut answer = [0; 23];
+    if stream.read_exact(&mut answer).is_ok() {
+        return wrong("what stands behind ten packets of junk came through");
+    }
+    border.audit_when(|events| {
+        let blocked = |event: &Value| event["alert"]["signature"] == "no-gnutella";
+        events.iter().any(blocked)
+    });
+    border.seen()
+}
+
+#[test]
+fn a_node_that_sends_junk_first_is_stopped_when_it_says_what_it_is() -> Tested {
+    all(vec![on_both("a node behind junk", behind_junk)])
+}
