@@ -50,11 +50,6 @@ pub const MAX_EXPIRED_AT_ONCE: usize = 64;
 /// `records_dropped`.
 pub const MAX_READY: usize = 65_536;
 
-/// Time after which an idle UDP flow is finished.
-/// Source: RFC 4787 §4.3 REQ-5 (5 minutes or more), and a sixth because BEP 14 repeats every 5
-/// minutes. Past it a further packet begins a new flow.
-pub const UDP_IDLE: Duration = Duration::from_secs(360);
-
 /// Time after which an idle TCP flow is finished.
 /// Source: RFC 5382 §5 REQ-5 (2 hours 4 minutes). Past it a further packet begins a new flow.
 pub const TCP_IDLE: Duration = Duration::from_secs(7_440);
@@ -71,25 +66,6 @@ pub const TCP_CLOSED: Duration = Duration::from_secs(240);
 /// Data packets inspected in each direction of a flow.
 /// Source: the thesis, section 2.1: the first eight packets. Past it the flow keeps what was found.
 pub const INSPECT_PACKETS: u8 = 8;
-
-/// Bytes of a TCP segment that counts as one of the [`INSPECT_PACKETS`].
-/// Source: RFC 9293 §3.7.1 (every host accepts 536). Past it a segment counts no more than once;
-/// shorter ones count in part.
-pub const FULL_SEGMENT: usize = 512;
-
-/// Bytes of a full TCP segment on Ethernet, by which segments that were joined are counted.
-/// Source: 1 500 bytes without headers and timestamps. Past it a segment counts as several.
-pub const ETHERNET_SEGMENT: usize = 1_448;
-
-/// How many times [`INSPECT_PACKETS`] one direction may go on before a flow is known as well as it
-/// will be: of an answer while the other side is silent, and of both where nothing has named the
-/// flow. Source: chosen: some 46 kB of an answer. Past it the flow keeps what was found.
-pub const ONE_SIDED: u8 = 4;
-
-/// Small TCP segments that count as one of the [`INSPECT_PACKETS`] at least.
-/// Source: chosen: a conversation of keystrokes is inspected for 64 segments of each direction.
-/// Past it the next one begins.
-pub const SMALL_SEGMENTS: usize = 8;
 
 /// Bytes kept of the beginning of one TCP direction.
 /// Source: RFC 8446 §5.1 (a record of 2^14 bytes). Past it further segments are inspected one by
@@ -187,15 +163,6 @@ pub const KILL_PACKETS: u8 = 8;
 /// Source: chosen: programs that are blocked call again within seconds. Past it such a connection
 /// is looked at anew.
 pub const BLOCKED_FOR: Duration = Duration::from_secs(60);
-
-/// For how long refused attempts to one blocked endpoint are counted before they are told as one
-/// event. Source: chosen: writing each down took two thirds of what a storm of them cost, and a
-/// reader wants to know how many there were, not each. The first one is told at once.
-pub const REFUSALS_TOLD: Duration = Duration::from_secs(10);
-
-/// Blocked connections that are remembered.
-/// Source: the same as [`MAX_FLOWS`]. Past it the oldest is forgotten.
-pub const MAX_BLOCKED: usize = 65_536;
 
 /// Events that wait to be polled.
 /// Source: the same as [`MAX_FLOWS`]. Past it the newest event is dropped and counted.
@@ -636,30 +603,16 @@ pub const MIN_HEARD: usize = 256;
 /// is written down and not kept.
 pub const MAX_PARTIAL_FILES: usize = 256;
 
-/// Bytes of each payload that the kernel looks at before it passes a packet unasked.
-/// Source: chosen: heads of browsers' requests fit; a program in the kernel takes a step for each
-/// byte. Past it a payload that is not decided is asked about. It must be a power of two there.
-pub const TRIAGE_SCAN: usize = 512;
-
 /// States of the kernel's automaton before those that are alike are joined.
 /// Source: chosen: twice what the built-in signatures take; they are numbered in two bytes. Past it
 /// less is told apart and more is asked; past what that helps user space is asked about all packets
 /// of undecided flows.
 pub const MAX_TRIAGE_STATES: usize = 8_192;
 
-/// Bytes of the kernel's table of next states.
-/// Source: chosen: a level-2 cache holds it. Past it the same as [`MAX_TRIAGE_STATES`].
-pub const MAX_TRIAGE_BYTES: usize = 524_288;
-
 /// Ports of one transport on which the kernel asks about everything because of signatures.
 /// Source: chosen: what is asked about there need not be looked for elsewhere, as long as they are
 /// few. Past it signatures of further ports are looked for on all ports.
 pub const MAX_TRIAGE_PORTS: usize = 16;
-
-/// Networks for whose hosts the kernel asks about everything.
-/// Source: chosen: a table of some hundred kilobytes, two of which are there while one takes the
-/// other's place. Past it the kernel asks about everything.
-pub const MAX_TRIAGE_NETWORKS: usize = 4_096;
 
 /// Bytes that one expression of a signature file stands for.
 /// Source: half of [`TRIAGE_SCAN`], and the same as [`MAX_PATTERN`]. Past it the file is refused.

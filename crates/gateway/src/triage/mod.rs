@@ -14,6 +14,7 @@
 //! | `expression` | bytes that a message must have, as signature files write them |
 //! | `condition` | what each signature makes necessary of a message |
 //! | `automaton`, `minimal` | from conditions to a table |
+//! | `flags` | what a state of the automaton says of a payload |
 //! | `flow` | the model of one flow, with the layout of its state |
 //!
 //! **Soundness.** Where the classifier names a touched application by a message, the message begins
@@ -38,6 +39,7 @@
 mod automaton;
 mod condition;
 mod expression;
+pub(crate) mod flags;
 mod flow;
 mod minimal;
 mod touched;
@@ -47,6 +49,7 @@ use std::ops::RangeInclusive;
 
 use automaton::Automaton;
 pub(crate) use expression::Expression;
+pub use flags::{ASK, DEAD, KNOWN, OPEN};
 pub use flow::{Fate, FlowModel, Seen, Segment, Stage};
 use ipnet::IpNet;
 use touched::Touched;
@@ -55,18 +58,6 @@ use crate::classify::{Bounds, SignatureSet};
 use crate::limits::{MAX_TRIAGE_BYTES, MAX_TRIAGE_NETWORKS, MAX_TRIAGE_STATES, TRIAGE_SCAN};
 use crate::packet::L4;
 use crate::policy::{Policy, apart};
-
-/// Flag of a state: the payload may be a message of an application that the policy cares about. It
-/// stays so.
-pub const ASK: u8 = 1;
-/// Flag of a state: the payload opens as an application that the policy does not care about. It
-/// stays so, but for [`ASK`].
-pub const KNOWN: u8 = 2;
-/// Flag of a state: if the payload ends here, the bytes that follow in the stream may still lead to
-/// [`ASK`].
-pub const OPEN: u8 = 4;
-/// Flag of a state: nothing that follows changes anything.
-pub const DEAD: u8 = 8;
 
 /// What a payload is the beginning of; each has a state of its own to start in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -14,8 +14,8 @@
 // more need be seen, and their connections for good.
 //
 // All lengths are in bytes, all times in nanoseconds since boot, addresses and ports in network
-// order. `linux/kernel/{refused,judge}.rs` know the form of the maps' keys and values: nothing here
-// changes without those.
+// order. The bounds and the form of the maps' keys and values are those of
+// `linux/kernel/layout.rs`, from which the build writes `border.h`.
 
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -25,21 +25,9 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "border.h"
+
 #define ALWAYS_INLINE static __attribute__((always_inline))
-
-// Of IPv6's headers between the fixed one and the payload; RFC 8200 knows six, in any order. Where
-// there are more, user space decides.
-#define EXTENSIONS 6
-// Blocked ones that are remembered: MAX_BLOCKED of limits.rs.
-#define BLOCKED 65536
-// For how long refusals are counted before they are told: REFUSALS_TOLD of limits.rs.
-#define TOLD_NS 10000000000ULL
-// What waits for user space to read it.
-#define TELLING (256 * 1024)
-
-struct address {
-	__u32 word[4];
-};
 
 // A packet's ends and what follows its headers.
 struct packet {
@@ -200,28 +188,6 @@ ALWAYS_INLINE enum reading read_packet(const struct source *from, __u32 at, stru
 
 // --- The connection cache ------------------------------------------------------------------------
 
-// The papers' key: the client's port is no part of it, because blocked programs reconnect from
-// another.
-struct call {
-	struct address client, server;
-	__be16 port;
-	__u8 l4;
-	__u8 zero;
-};
-
-struct blocked {
-	__u64 until;
-	// When refusals are told next.
-	__u64 tell_at;
-	// Refusals that were not told, and the latest one's time and port.
-	__u64 untold;
-	__u64 latest;
-	__be16 client_port;
-	// Others announce what was blocked: kept for the gateway's next run.
-	__u8 announced;
-	__u8 zero[5];
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, BLOCKED);
@@ -230,34 +196,11 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } blocked SEC(".maps");
 
-// Refusals of one blocked one, as user space is told them.
-struct refusals {
-	struct call call;
-	__be16 client_port;
-	__u8 zero[2];
-	__u64 attempts, latest;
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, TELLING);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } refusals SEC(".maps");
-
-enum total {
-	// Calls that the connection cache dropped.
-	REFUSED,
-	// Refusals that nobody could be told.
-	UNTOLD,
-	// Packets of undecided flows that nobody was asked about.
-	PASSED,
-	// Packets of flows of which the kernel has seen enough; the connection's mark carries what
-	// follows.
-	FINISHED,
-	// Flows that came to user space without their beginning.
-	LOST,
-	TOTALS = 8,
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -323,10 +266,9 @@ ALWAYS_INLINE int is_refused(const struct packet *packet)
 			.attempts = __sync_lock_test_and_set(&entry->untold, 0),
 		};
 
-		if (bpf_ringbuf_output(&refusals, &told, sizeof(told), BPF_RB_NO_WAKEUP)) {
+		// Where nobody reads them they are told with the next.
+		if (bpf_ringbuf_output(&refusals, &told, sizeof(told), BPF_RB_NO_WAKEUP))
 			__sync_fetch_and_add(&entry->untold, told.attempts);
-			count(UNTOLD);
-		}
 	}
 	return 1;
 }
@@ -418,63 +360,6 @@ int refuse_new(struct __sk_buff *skb)
 // `triage::Triage`; a test runs both on the same packets. What is said there is not said again
 // here.
 
-// TRIAGE_SCAN, MAX_TRIAGE_BYTES / 2 and MAX_TRIAGE_NETWORKS of limits.rs.
-#define SCAN 512
-#define CELLS 262144
-#define NETWORKS 4096
-// Words that have a bit for each port.
-#define PORT_WORDS (65536 / 64)
-// ETHERNET_SEGMENT, FULL_SEGMENT, SMALL_SEGMENTS, ONE_SIDED and, in seconds, UDP_IDLE of limits.rs.
-#define ETHERNET_SEGMENT 1448
-#define FULL_SEGMENT 512
-#define SMALL_SEGMENTS 8
-#define ONE_SIDED 4
-#define UDP_IDLE 360
-// Undecided connections by TCP, those by UDP, and SYNs that were not answered yet. Each kind has a
-// map of its own, so that a flood of one does not cost the others their beginnings. The longest
-// unused gives way; user space is asked about the rest of it.
-#define FLOWS 16384
-#define DATAGRAMS 8192
-#define CALLS 65536
-// What is kept of what has passed in a flow, and at most of one packet, for user space when that is
-// asked later.
-#define KEPT 1024
-#define KEPT_PACKET 256
-// MAX_TRIAGE_INTERFACES of limits.rs.
-#define INTERFACES 16
-// What waits for user space to read it: some seven hundred flows. Past it flows come to user space
-// without their beginning.
-#define HANDING (1024 * 1024)
-
-// Flags of a state of the automaton, in the upper half of a cell.
-#define ASK 1
-#define KNOWN 2
-#define OPEN 4
-#define DEAD 8
-
-struct triage {
-	__u32 enabled;
-	__u32 class_count;
-	// Of a stream, of later segments, of a datagram.
-	__u16 starts[3];
-	__u8 packets;
-	__u8 needs_unknown;
-	// There are ports on which everything is asked about, of TCP and of UDP.
-	__u32 ports[2];
-	__u8 classes[256];
-	// Without a gateway nothing undecided passes (the policy's `failure = "closed"`).
-	__u32 closed;
-	// There are networks of whose hosts everything is asked about.
-	__u32 networks;
-};
-
-// The border's interfaces by their numbers, then 0. Where there are none, all interfaces are at the
-// border. A gateway writes the numbers again and again, because an interface that goes and comes
-// has another one.
-struct border {
-	__u32 interfaces[INTERFACES];
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -527,14 +412,6 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } ports SEC(".maps");
 
-// The slot, an address, and nothing; the prefix counts bits from the slot on.
-struct network {
-	__u32 prefix;
-	__u8 slot;
-	__u8 address[16];
-	__u8 zero[3];
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(max_entries, 2 * NETWORKS);
@@ -544,58 +421,15 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } networks SEC(".maps");
 
-// Both ends, the lower one first.
-struct ends {
-	struct address low, high;
-	__be16 low_port, high_port;
-	__u8 l4;
-	__u8 zero[3];
-};
-
 enum stage {
 	STAGE_OPEN,
 	STAGE_ASKED,
 	STAGE_DONE,
 };
 
-struct flow {
-	struct ends ends;
-	__u32 stage;
-	// The sender of the first packet, which is direction 0, is the higher end.
-	__u8 from_high;
-	// Who has called once more and was not answered yet: 1 + the direction; 0 for nobody.
-	__u8 recalls;
-	// By direction, of TCP: 1 by a SYN, 2 by an answer to one.
-	__u8 opened[2];
-	__u8 counts[2];
-	__u8 eighths[2];
-	__u32 next[2];
-	// The number of the first SYN.
-	__u32 first[2];
-	// The number of the SYN that called once more.
-	__u32 recall;
-	// When a datagram was seen last, in seconds since boot.
-	__u32 seen;
-	// To which link address the packet went that user space was asked about first, and 1 + its
-	// direction; 0 if there is none.
-	__u8 receiver[6];
-	__u8 linked;
-	// The classifier names it by the first data.
-	__u8 known;
-	// Bytes of `kept`, a multiple of four; more than fit if something is missing.
-	__u32 used;
-	__u8 kept[KEPT];
-};
-
-// What stands in `kept` before the bytes of a packet.
-struct kept {
-	__u8 from;
-	__u8 zero;
-	__u16 kept;
-	__u32 length;
-	__u32 sequence;
-};
-
+// Undecided connections by TCP, those by UDP, and SYNs that were not answered yet. Each kind has a
+// map of its own, so that a flood of one does not cost the others their beginnings. The longest
+// unused gives way; user space is asked about the rest of it.
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, FLOWS);
@@ -611,13 +445,6 @@ struct {
 	__type(value, struct flow);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } datagrams SEC(".maps");
-
-// A call: its number, and whether the higher end calls.
-struct called {
-	__u32 number;
-	__u8 high;
-	__u8 zero[3];
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

@@ -1,38 +1,23 @@
 //! What has passed in a flow before user space was asked about it, as packets: the papers' special
 //! packet.
-//!
-//! The form is that of `../bpf/border.bpf.c`: `struct flow` and `struct kept`.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aya::maps::{MapData, RingBuf};
 
+use super::layout::{Address, Flow, Form as _, KeptHead, Port};
 use crate::limits::{FULL_SEGMENT, MAX_HANDED, MAX_UNKNOWN};
 use crate::linux::inject::Mac;
 use crate::packet::{L4, LinkType, decode};
 use crate::reader::length32;
 
-/// Where the parts of `struct flow` stand.
-const L4_AT: usize = 36;
-const FROM_HIGH: usize = 44;
-const OPENED: usize = 46;
-const COUNTS: usize = 48;
-const NEXT: usize = 52;
-const FIRST: usize = 60;
-const RECEIVER: usize = 76;
-const LINKED: usize = 82;
-const USED: usize = 84;
-const KEPT: usize = 88;
 /// Bytes that a packet made here says at most that it has: IP tells no more of those that were
 /// joined than 64 KiB.
 const LONGEST: u32 = 60_000;
-/// Bytes of `struct kept`.
-const HEAD: usize = 12;
-
 const SYN: u8 = 0x02;
 const PUSH: u8 = 0x08;
 const ACK: u8 = 0x10;
@@ -95,10 +80,11 @@ impl Handed {
         let mut places = self.places();
         let Places { ring, waiting } = &mut *places;
         while let Some(flow) = ring.next() {
-            if let Some(passed) = Passed::of(&flow) {
+            let flow = Flow::read(&mut &*flow);
+            if let Some(passed) = flow.and_then(Passed::of) {
                 let taken = Taken {
-                    packets: passed.packets(&flow),
-                    receiver: passed.receiver(&flow),
+                    packets: passed.packets(),
+                    receiver: passed.receiver(),
                 };
                 waiting.add(passed.key(), taken);
             }
@@ -155,56 +141,42 @@ fn key(one: SocketAddr, other: SocketAddr, l4: L4) -> Ends {
     (one.min(other), one.max(other), l4)
 }
 
-/// A flow's ends and numbers; whoever spoke first is the first.
-#[derive(Clone, Copy, Debug)]
+/// A flow, its ends and numbers; whoever spoke first is the first.
+#[derive(Clone, Debug)]
 struct Passed {
     ends: [SocketAddr; 2],
     l4: L4,
     /// The number of the SYN of each, and whether it answered one.
     opened: [Option<(u32, bool)>; 2],
-    /// Data packets of each, as the classifier counts them.
-    counts: [u8; 2],
+    flow: Flow,
 }
 
 impl Passed {
-    fn of(flow: &[u8]) -> Option<Self> {
-        let end = |address: usize, port: usize| -> Option<SocketAddr> {
-            let bytes: [u8; 16] = flow
-                .get(address..address.checked_add(16)?)?
-                .try_into()
-                .ok()?;
-            let ip = Ipv6Addr::from(bytes).to_canonical();
-            let port: [u8; 2] = flow.get(port..port.checked_add(2)?)?.try_into().ok()?;
-            Some(SocketAddr::new(ip, u16::from_be_bytes(port)))
-        };
-        let (low, high) = (end(0, 32)?, end(16, 34)?);
-        let l4 = match *flow.get(L4_AT)? {
+    fn of(flow: Flow) -> Option<Self> {
+        let end = |address: &Address, port: Port| SocketAddr::new(address.ip(), port.number());
+        let low = end(&flow.ends.low, flow.ends.low_port);
+        let high = end(&flow.ends.high, flow.ends.high_port);
+        let l4 = match flow.ends.l4 {
             6 => L4::Tcp,
             17 => L4::Udp,
             _ => return None,
         };
-        let ends = match *flow.get(FROM_HIGH)? {
+        let ends = match flow.from_high {
             0 => [low, high],
             _ => [high, low],
         };
-        let opened = [
-            (OPENED, FIRST),
-            (OPENED.wrapping_add(1), FIRST.wrapping_add(4)),
-        ];
-        let opened = opened.map(|(opened, first)| {
-            let answered = match flow.get(opened) {
-                Some(1) => false,
-                Some(2) => true,
-                _ => return None,
-            };
-            Some((word(flow, first)?, answered))
+        let [opened, answer] = flow.opened;
+        let [first, second] = flow.first;
+        let opened = [(opened, first), (answer, second)].map(|(opened, number)| match opened {
+            1 => Some((number, false)),
+            2 => Some((number, true)),
+            _ => None,
         });
-        let counts = flow.get(COUNTS..COUNTS.checked_add(2)?)?.try_into().ok()?;
         Some(Self {
             ends,
             l4,
             opened,
-            counts,
+            flow,
         })
     }
 
@@ -213,20 +185,20 @@ impl Passed {
         key(one, other, self.l4)
     }
 
-    fn receiver(&self, flow: &[u8]) -> Option<(IpAddr, Mac)> {
+    fn receiver(&self) -> Option<(IpAddr, Mac)> {
         let [first, second] = self.ends;
-        let receiver = match flow.get(LINKED) {
-            Some(1) => second,
-            Some(2) => first,
+        let receiver = match self.flow.linked {
+            1 => second,
+            2 => first,
             _ => return None,
         };
-        let at: Mac = flow.get(RECEIVER..LINKED)?.try_into().ok()?;
+        let at: Mac = self.flow.receiver;
         // What goes to many says nothing about one.
         let one = at[0] & 1 == 0 && at != Mac::default();
         one.then_some((receiver.ip(), at))
     }
 
-    fn packets(&self, flow: &[u8]) -> Vec<Vec<u8>> {
+    fn packets(&self) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         for (from, opened) in self.opened.into_iter().enumerate() {
             if let Some((number, answered)) = opened {
@@ -234,34 +206,30 @@ impl Passed {
                 packets.push(self.packet(from, (number, flags), (0, &[])));
             }
         }
-        let used = word(flow, USED).unwrap_or(0);
-        let used = usize::try_from(used).unwrap_or(usize::MAX);
-        let mut rest = flow.get(KEPT..).unwrap_or_default();
+        let used = usize::try_from(self.flow.used).unwrap_or(usize::MAX);
+        let mut rest = self.flow.kept.as_slice();
         rest = rest.get(..used).unwrap_or(rest);
         // How far each has come.
         let mut reached = self
             .opened
             .map(|opened| opened.map(|(number, _)| number.wrapping_add(1)));
-        while let Some((from, length, number, bytes)) = kept(rest) {
+        while let Some((head, bytes)) = kept(rest) {
+            let (from, number) = (usize::from(head.from & 1), head.sequence);
             let said = match self.l4 {
-                L4::Tcp => length.min(LONGEST),
-                L4::Udp => length,
+                L4::Tcp => head.length.min(LONGEST),
+                L4::Udp => head.length,
             };
             packets.push(self.packet(from, (number, PUSH | ACK), (said, bytes)));
-            let next = number.wrapping_add(length);
+            let next = number.wrapping_add(head.length);
             self.unknown(from, (number.wrapping_add(said), next), &mut packets);
             if let Some(reached) = reached.get_mut(from) {
                 *reached = reached.map(|_| next);
             }
-            let whole = HEAD.saturating_add(bytes.len()).next_multiple_of(4);
-            rest = rest.get(whole..).unwrap_or_default();
+            let whole = KeptHead::BYTES.saturating_add(bytes.len());
+            rest = rest.get(whole.next_multiple_of(4)..).unwrap_or_default();
         }
-        for (from, (reached, at)) in reached
-            .into_iter()
-            .zip([NEXT, NEXT.wrapping_add(4)])
-            .enumerate()
-        {
-            if let (Some(reached), Some(next)) = (reached, word(flow, at)) {
+        for (from, (reached, next)) in reached.into_iter().zip(self.flow.next).enumerate() {
+            if let Some(reached) = reached {
                 self.unknown(from, (reached, next), &mut packets);
             }
         }
@@ -276,7 +244,7 @@ impl Passed {
         if self.l4 == L4::Udp || far > MAX_UNKNOWN {
             return;
         }
-        let count = self.counts.get(from).copied().unwrap_or(1).max(1);
+        let count = self.flow.counts.get(from).copied().unwrap_or(1).max(1);
         let piece = far
             .div_ceil(count.into())
             .clamp(length32(FULL_SEGMENT), LONGEST);
@@ -336,13 +304,11 @@ impl Passed {
     }
 }
 
-/// The next packet that was kept: its sender, its length, its number, and what is there of it.
-fn kept(bytes: &[u8]) -> Option<(usize, u32, u32, &[u8])> {
-    let from = usize::from(*bytes.first()? & 1);
-    let there = bytes.get(2..4)?.try_into().ok().map(u16::from_ne_bytes)?;
-    let (length, number) = (word(bytes, 4)?, word(bytes, 8)?);
-    let bytes = bytes.get(HEAD..HEAD.checked_add(usize::from(there))?)?;
-    (!bytes.is_empty()).then_some((from, length, number, bytes))
+/// The next packet that was kept, and what is there of it.
+fn kept(mut bytes: &[u8]) -> Option<(KeptHead, &[u8])> {
+    let head = KeptHead::read(&mut bytes)?;
+    let there = bytes.get(..usize::from(head.kept))?;
+    (!there.is_empty()).then_some((head, there))
 }
 
 /// The header of IP before this many bytes.
@@ -376,48 +342,41 @@ fn header(l4: L4, ends: (IpAddr, IpAddr), length: usize) -> Vec<u8> {
     }
 }
 
-/// A number of four bytes, in the machine's order.
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    let bytes = bytes.get(at..at.checked_add(4)?)?;
-    bytes.try_into().ok().map(u32::from_ne_bytes)
-}
-
 #[cfg(test)]
 #[expect(
     clippy::arithmetic_side_effects,
     reason = "small numbers of the tests' own"
 )]
 mod tests {
-    use super::{
-        ACK, FIRST, HEAD, KEPT, LINKED, NEXT, Passed, RECEIVER, SYN, Taken, USED, Waiting, key,
-    };
+    use super::super::layout::{Address, Flow, Form as _, KeptHead, Port};
+    use super::{ACK, Passed, SYN, Taken, Waiting, key};
     use crate::packet::{Decoder, L4, LinkType};
 
-    /// `struct flow` of a connection from the higher end, with these packets.
-    fn flow(kept: &[(u8, u32, u32, &[u8])]) -> Vec<u8> {
-        let mut flow = vec![0; KEPT + 1_024];
-        let mut put = |at: usize, bytes: &[u8]| flow[at..at + bytes.len()].copy_from_slice(bytes);
-        put(10, &[0xff, 0xff, 10, 0, 0, 2]);
-        put(26, &[0xff, 0xff, 192, 0, 2, 9]);
-        put(32, &50_000_u16.to_be_bytes());
-        put(34, &6_881_u16.to_be_bytes());
-        put(36, &[6]);
-        put(44, &[1, 0, 1, 2]);
-        put(FIRST, &1_000_u32.to_ne_bytes());
-        put(64, &9_000_u32.to_ne_bytes());
-        let mut next = [1_001_u32, 9_001];
-        let mut at = KEPT;
-        for (from, length, number, bytes) in kept {
-            next[usize::from(*from)] = number + length;
-            put(at, &[*from, 0]);
-            put(at + 2, &u16::try_from(bytes.len()).unwrap().to_ne_bytes());
-            put(at + 4, &length.to_ne_bytes());
-            put(at + 8, &number.to_ne_bytes());
-            put(at + HEAD, bytes);
-            at += (HEAD + bytes.len()).next_multiple_of(4);
+    /// A connection from the higher end, with these packets.
+    fn flow(kept: &[(u8, u32, u32, &[u8])]) -> Flow {
+        let mut flow = Flow::read(&mut [0; Flow::BYTES].as_slice()).unwrap();
+        flow.ends.low = Address::of([10, 0, 0, 2].into());
+        flow.ends.high = Address::of([192, 0, 2, 9].into());
+        (flow.ends.low_port, flow.ends.high_port) = (Port::new(50_000), Port::new(6_881));
+        flow.ends.l4 = 6;
+        (flow.from_high, flow.opened) = (1, [1, 2]);
+        (flow.first, flow.next) = ([1_000, 9_000], [1_001, 9_001]);
+        let mut written = Vec::new();
+        for (from, length, sequence, bytes) in kept {
+            flow.next[usize::from(*from)] = sequence + length;
+            let head = KeptHead {
+                from: *from,
+                zero: 0,
+                kept: u16::try_from(bytes.len()).unwrap(),
+                length: *length,
+                sequence: *sequence,
+            };
+            head.write(&mut written);
+            written.extend(*bytes);
+            written.resize(written.len().next_multiple_of(4), 0);
         }
-        put(USED, &u32::try_from(at - KEPT).unwrap().to_ne_bytes());
-        put(NEXT, &next.map(u32::to_ne_bytes).concat());
+        flow.used = u32::try_from(written.len()).unwrap();
+        flow.kept[..written.len()].copy_from_slice(&written);
         flow
     }
 
@@ -431,15 +390,14 @@ mod tests {
     #[test]
     fn who_receives_is_known_by_its_link_address() {
         let mut flow = flow(&[]);
-        let receiver = |flow: &[u8]| Passed::of(flow).unwrap().receiver(flow);
+        let receiver = |flow: &Flow| Passed::of(flow.clone()).unwrap().receiver();
         assert_eq!(receiver(&flow), None);
         let at = [0x52, 0x54, 0, 0, 0, 7];
         for (linked, host) in [(1, "10.0.0.2"), (2, "192.0.2.9")] {
-            flow[RECEIVER..LINKED].copy_from_slice(&at);
-            flow[LINKED] = linked;
+            (flow.receiver, flow.linked) = (at, linked);
             assert_eq!(receiver(&flow), Some((host.parse().unwrap(), at)));
             for many in [[0xff; 6], [0; 6]] {
-                flow[RECEIVER..LINKED].copy_from_slice(&many);
+                flow.receiver = many;
                 assert_eq!(receiver(&flow), None);
             }
         }
@@ -451,7 +409,7 @@ mod tests {
             (0, 5, 1_001, b"hello"),
             (1, 40_000, 9_001, b"there is more"),
         ]);
-        let packets = Passed::of(&flow).unwrap().packets(&flow);
+        let packets = Passed::of(flow).unwrap().packets();
         let mut decoder = Decoder::new();
         let mut seen = Vec::new();
         for bytes in &packets {
@@ -486,9 +444,9 @@ mod tests {
     #[test]
     fn what_was_not_kept_comes_back_as_packets_without_a_byte() {
         let mut flow = flow(&[(0, 5, 1_001, b"hello"), (1, 130_000, 9_001, b"joined")]);
-        flow[NEXT..NEXT + 4].copy_from_slice(&1_206_u32.to_ne_bytes());
-        let lengths = |flow: &[u8]| -> Vec<(u16, u32, u32, usize)> {
-            let packets = Passed::of(flow).unwrap().packets(flow);
+        flow.next[0] = 1_206;
+        let lengths = |flow: &Flow| -> Vec<(u16, u32, u32, usize)> {
+            let packets = Passed::of(flow.clone()).unwrap().packets();
             let one = |bytes: &Vec<u8>| {
                 let packet = crate::packet::decode(LinkType::RawIp, bytes).unwrap();
                 let (tcp, length) = (packet.tcp.unwrap(), packet.wire_payload());
@@ -513,7 +471,7 @@ mod tests {
         );
         // Whoever has gone back, or is far away, is written wrong.
         for next in [1_000_u32, 1_006 + (1 << 25) + 1] {
-            flow[NEXT..NEXT + 4].copy_from_slice(&next.to_ne_bytes());
+            flow.next[0] = next;
             assert_eq!(lengths(&flow).len(), 4, "{next}");
         }
     }
@@ -539,21 +497,18 @@ mod tests {
 
     #[test]
     fn whatever_is_handed_over_is_read_or_passed_over() {
-        let whole = flow(&[(0, 5, 1_001, b"hello"), (1, 13, 9_001, b"there is more")]);
-        for cut in 0..whole.len() {
-            let cut = &whole[..cut];
-            if let Some(passed) = Passed::of(cut) {
-                passed.packets(cut);
-            }
-        }
-        let mut wild = whole;
-        for at in 0..wild.len().min(160) {
-            let was = wild[at];
-            wild[at] = 0xff;
-            if let Some(passed) = Passed::of(&wild) {
-                passed.packets(&wild);
-            }
-            wild[at] = was;
+        let mut whole = Vec::new();
+        flow(&[(0, 5, 1_001, b"hello"), (1, 13, 9_001, b"there is more")]).write(&mut whole);
+        let take = |mut bytes: &[u8]| {
+            let passed = Flow::read(&mut bytes).and_then(Passed::of);
+            passed.map(|passed| passed.packets().len())
+        };
+        assert_eq!(take(&whole), Some(4));
+        assert!((0..whole.len()).all(|cut| take(&whole[..cut]).is_none()));
+        for at in 0..whole.len().min(160) {
+            let was = std::mem::replace(&mut whole[at], 0xff);
+            take(&whole);
+            whole[at] = was;
         }
     }
 }

@@ -1,7 +1,4 @@
 //! What the kernel need not ask about: [`Triage`] in the maps of the program `triage`.
-//!
-//! The form is that of `../bpf/border.bpf.c`: `struct triage`, `cells`, `ports`, `networks`,
-//! `in_use`.
 
 use std::fmt;
 
@@ -9,23 +6,18 @@ use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, MapData, MapError};
 use ipnet::IpNet;
 
+use super::layout::{CELLS, Form as _, Judged, Network, PORT_WORDS};
 use super::{KernelError, told};
 use crate::packet::L4;
 use crate::triage::Triage;
 
-/// Bytes of `struct triage`.
-const TRIAGE: usize = 288;
-/// Bytes of `struct network` behind its prefix.
-const NETWORK: usize = 20;
-/// Words of 64 bits that have one for each port.
-const PORT_WORDS: u32 = 1_024;
-/// Cells of one table.
-const CELLS: u32 = 262_144;
+/// Bytes of a network behind its prefix.
+const NETWORK: usize = Network::BYTES - u32::BYTES;
 
 /// The maps. There are two of each table: one is in use while the other is written.
 pub struct Judge {
     in_use: Array<MapData, u32>,
-    triages: Array<MapData, [u8; TRIAGE]>,
+    triages: Array<MapData, [u8; Judged::BYTES]>,
     cells: Array<MapData, u32>,
     ports: Array<MapData, u64>,
     networks: Networks,
@@ -42,7 +34,7 @@ impl fmt::Debug for Judge {
 impl Judge {
     pub(super) fn new(
         in_use: Array<MapData, u32>,
-        triages: Array<MapData, [u8; TRIAGE]>,
+        triages: Array<MapData, [u8; Judged::BYTES]>,
         cells: Array<MapData, u32>,
         (ports, networks): (Array<MapData, u64>, Networks),
     ) -> Self {
@@ -68,10 +60,10 @@ impl Judge {
 
     fn write(&mut self, triage: Option<&Triage>, closed: bool) -> Result<(), MapError> {
         let (slot, base) = match self.in_use.get(&0, 0)? & 1 {
-            0 => (1, CELLS),
+            0 => (1, u32::try_from(CELLS).unwrap_or(u32::MAX)),
             _ => (0, 0),
         };
-        let mut value = [0; TRIAGE];
+        let mut value = [0; Judged::BYTES];
         self.clear_networks(slot)?;
         if let Some(triage) = triage {
             for (at, word) in
@@ -88,9 +80,7 @@ impl Judge {
                 self.cells
                     .set(at, u32::from(*next) | (u32::from(flags) << 16), 0)?;
             }
-            for (byte, new) in value.iter_mut().zip(described(triage, closed)) {
-                *byte = new;
-            }
+            value = judged(triage, closed).bytes();
         }
         self.triages.set(slot, value, 0)?;
         self.in_use.set(0, slot, 0)
@@ -125,7 +115,7 @@ fn words(triage: &Triage) -> impl Iterator<Item = u64> + '_ {
     })
 }
 
-/// `struct network`.
+/// A network in a slot.
 fn key(slot: u32, network: &IpNet) -> Key<[u8; NETWORK]> {
     let (address, bits) = match network {
         IpNet::V4(network) => {
@@ -134,48 +124,50 @@ fn key(slot: u32, network: &IpNet) -> Key<[u8; NETWORK]> {
         }
         IpNet::V6(network) => (network.network(), network.prefix_len()),
     };
+    let network = Network {
+        prefix: u32::from(bits).saturating_add(8),
+        slot: u8::try_from(slot).unwrap_or(u8::MAX),
+        address: address.octets(),
+        zero: [0; 3],
+    };
+    let whole: [u8; Network::BYTES] = network.bytes();
     let mut data = [0; NETWORK];
-    let slot = u8::try_from(slot).unwrap_or(u8::MAX);
-    for (byte, new) in data
-        .iter_mut()
-        .zip(std::iter::once(slot).chain(address.octets()))
-    {
-        *byte = new;
+    for (byte, new) in data.iter_mut().zip(whole.iter().skip(u32::BYTES)) {
+        *byte = *new;
     }
-    Key::new(u32::from(bits).saturating_add(8), data)
+    Key::new(network.prefix, data)
 }
 
-/// `struct triage`.
-fn described(triage: &Triage, closed: bool) -> Vec<u8> {
-    let transports = [L4::Tcp, L4::Udp].map(|l4| triage.asking_ports(l4));
-    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).to_ne_bytes();
-    let mut bytes = [1_u32.to_ne_bytes(), number(triage.class_count())].concat();
-    bytes.extend(triage.starts().into_iter().flat_map(u16::to_ne_bytes));
-    bytes.extend([triage.packets(), u8::from(triage.needs_unknown())]);
-    bytes.extend(transports.into_iter().flat_map(|spans| number(spans.len())));
-    bytes.extend(triage.classes());
-    bytes.extend(u32::from(closed).to_ne_bytes());
-    bytes.extend(number(triage.asking_networks().len()));
-    bytes
+/// What the program is told beside the table.
+fn judged(triage: &Triage, closed: bool) -> Judged {
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    Judged {
+        enabled: 1,
+        class_count: number(triage.class_count()),
+        starts: triage.starts(),
+        packets: triage.packets(),
+        needs_unknown: triage.needs_unknown().into(),
+        ports: [L4::Tcp, L4::Udp].map(|l4| number(triage.asking_ports(l4).len())),
+        classes: *triage.classes(),
+        closed: closed.into(),
+        networks: number(triage.asking_networks().len()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{CELLS, PORT_WORDS, TRIAGE, described, words};
+    use super::{PORT_WORDS, words};
     use crate::classify::SignatureSet;
-    use crate::limits::MAX_TRIAGE_BYTES;
     use crate::policy::Policy;
     use crate::triage::Triage;
 
     #[test]
-    fn the_form_is_that_of_the_program() {
+    fn each_port_of_each_transport_has_a_bit() {
         let policy = Policy::parse("", &std::collections::BTreeSet::new()).unwrap();
         let triage = Triage::new(&SignatureSet::built_in(), &policy).unwrap();
-        assert_eq!(described(&triage, true).len(), TRIAGE);
         assert_eq!(
             words(&triage).count(),
             usize::try_from(PORT_WORDS).unwrap() * 2
         );
-        assert_eq!(usize::try_from(CELLS).unwrap() * 2, MAX_TRIAGE_BYTES);
     }
 }

@@ -8,6 +8,7 @@
 //! | [`handed`] | what had passed in a flow before user space was asked about it |
 //! | `keeper` | takes the connection cache's places while somebody is blocked |
 //! | [`judge`] | what need not be asked about: signatures and policy, compiled |
+//! | `layout` | numbers and the form of maps, for the gateway and the programs |
 //! | [`parts`] | its parts, each of which goes without the others |
 //! | [`pinned`] | where programs and maps outlive a run |
 //! | [`refused`] | the connection cache: calls like a blocked one end before anything is spent on them |
@@ -21,6 +22,8 @@ pub mod handed;
 pub mod ingress;
 pub mod judge;
 mod keeper;
+#[expect(dead_code, reason = "the build uses the rest")]
+mod layout;
 pub mod parts;
 pub mod pinned;
 pub mod refused;
@@ -38,13 +41,15 @@ use self::early::{Place, Placed};
 use self::handed::Handed;
 use self::judge::Judge;
 use self::keeper::{Keeper, Places};
+use self::layout::{Form as _, Numbers, Total};
 use self::parts::{Part, Wanted, Without};
 use self::pinned::{folder, folders, remove_all, remove_others};
 pub use self::pinned::{mount, remove};
 use self::refused::{KernelCache, Refusals};
 use super::border::Border;
 use super::tool::ToolError;
-use crate::limits::{BEAT, MAX_TRIAGE_INTERFACES, PULSE};
+use crate::limits::{self, BEAT, MAX_TRIAGE_INTERFACES, PULSE};
+use crate::triage::flags;
 
 /// The compiled programs; empty where the build had no clang.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/border.bpf.o"));
@@ -166,21 +171,21 @@ impl Pulse {
     }
 }
 
-/// The numbers of the border's interfaces, `struct border` of the programs.
-pub(super) struct Interfaces(Array<MapData, [u32; MAX_TRIAGE_INTERFACES]>);
+/// The numbers of the border's interfaces.
+pub(super) struct Interfaces(Array<MapData, [u8; Numbers::BYTES]>);
 
 impl Interfaces {
     /// Only packets that come by these are judged, across a bridge those that go by them; where
     /// there are more than [`MAX_TRIAGE_INTERFACES`], or none, all are.
     fn tell(&mut self, numbers: &[u32]) {
-        let mut told = [0; MAX_TRIAGE_INTERFACES];
+        let mut interfaces = [0; MAX_TRIAGE_INTERFACES];
         if numbers.len() <= MAX_TRIAGE_INTERFACES {
-            for (place, number) in told.iter_mut().zip(numbers) {
+            for (place, number) in interfaces.iter_mut().zip(numbers) {
                 *place = *number;
             }
         }
         // What it does not take is told again.
-        self.0.set(0, told, 0).ok();
+        self.0.set(0, Numbers { interfaces }.bytes(), 0).ok();
     }
 }
 
@@ -451,7 +456,7 @@ impl Kernel {
     }
 }
 
-/// The kernel's counts, `enum total` of the programs.
+/// The kernel's counts.
 pub struct Totals(PerCpuArray<MapData, u64>);
 
 impl fmt::Debug for Totals {
@@ -478,8 +483,8 @@ impl Totals {
     /// All of them.
     #[must_use]
     pub fn get(&self) -> InKernel {
-        let sum = |index| {
-            let values = self.0.get(&index, 0);
+        let sum = |total: Total| {
+            let values = self.0.get(&total.place(), 0);
             values.map_or(0, |values| {
                 values
                     .iter()
@@ -487,10 +492,10 @@ impl Totals {
             })
         };
         InKernel {
-            refused: sum(0),
-            passed: sum(2),
-            finished: sum(3),
-            lost: sum(4),
+            refused: sum(Total::Refused),
+            passed: sum(Total::Passed),
+            finished: sum(Total::Finished),
+            lost: sum(Total::Lost),
         }
     }
 }

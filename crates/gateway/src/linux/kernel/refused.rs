@@ -1,12 +1,9 @@
 //! The connection cache in the kernel: it is told who is blocked, and tells how many calls it
 //! refused.
-//!
-//! Keys and values are those of `../bpf/border.bpf.c`: `struct call`, `struct blocked`, `struct
-//! refusals`.
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,17 +12,11 @@ use aya::maps::{HashMap, MapData, RingBuf};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::keeper::Word;
+use super::layout::{self, Address, CallKey, Form as _, Port};
 use crate::packet::L4;
 use crate::verdict::{BlockedCall, Cached, Call, RefusedCalls};
 
-/// Bytes of `struct call`.
-const CALL: usize = 36;
-/// Bytes of `struct blocked`.
-const BLOCKED: usize = 40;
-/// Where it says that others announce what was blocked: the kernel keeps that for the next run.
-const ANNOUNCED: usize = 34;
-
-type Blocked = HashMap<MapData, [u8; CALL], [u8; BLOCKED]>;
+type Blocked = HashMap<MapData, [u8; CallKey::BYTES], [u8; layout::Blocked::BYTES]>;
 
 /// The map of those that are blocked. Clones are the same.
 #[derive(Clone)]
@@ -62,7 +53,7 @@ impl KernelCache {
             keeper: None,
         };
         let times = told.map.iter().flatten();
-        let latest = times.map(|(_, value)| number(&value, 0)).max();
+        let latest = times.map(|(_, value)| blocked(&value).until).max();
         told.latest = Duration::from_nanos(latest.unwrap_or(0));
         let known = told.known(Duration::ZERO);
         told.left = known.iter().map(|blocked| blocked.call).collect();
@@ -79,7 +70,7 @@ impl KernelCache {
     /// Nobody is refused any more, also of those whom an earlier run has told it.
     pub fn clear(&self) {
         let mut told = self.told();
-        let known: Vec<[u8; CALL]> = told.map.keys().flatten().collect();
+        let known: Vec<[u8; CallKey::BYTES]> = told.map.keys().flatten().collect();
         for call in known {
             // What is gone meanwhile need not go.
             told.map.remove(&call).ok();
@@ -139,10 +130,11 @@ impl KernelCache {
 impl Told {
     fn known(&self, now: Duration) -> Vec<BlockedCall> {
         let known = self.map.iter().flatten().filter_map(|(key, value)| {
+            let value = blocked(&value);
             Some(BlockedCall {
-                call: call(&key)?,
-                until: at(now, number(&value, 0)),
-                announced: value.get(ANNOUNCED).is_some_and(|byte| *byte != 0),
+                call: call(&CallKey::read(&mut key.as_slice())?)?,
+                until: at(now, value.until),
+                announced: value.announced != 0,
             })
         });
         known.collect()
@@ -161,25 +153,24 @@ impl Told {
     }
 
     fn put(&mut self, now: Duration, blocked: &BlockedCall) {
-        let key = key(&blocked.call);
+        let key = key(&blocked.call).bytes();
         // Refusals that were counted stay counted.
-        let mut value = self.map.get(&key, 0).unwrap_or([0; BLOCKED]);
+        let known = self.map.get(&key, 0);
+        let mut value = self::blocked(&known.unwrap_or([0; layout::Blocked::BYTES]));
         let boot = since_boot();
         let until = boot.saturating_add(blocked.until.saturating_sub(now));
         // Whoever was let go left the time behind.
         let nobody = self.latest <= boot || self.map.keys().next().is_none();
         self.latest = self.latest.max(until);
-        put(&mut value, 0, nanoseconds(until));
-        if let Some(announced) = value.get_mut(ANNOUNCED) {
-            *announced = blocked.announced.into();
-        }
+        value.until = nanoseconds(until);
+        value.announced = blocked.announced.into();
         self.left.remove(&blocked.call);
         if blocked.announced {
             self.announced.insert(blocked.call);
         } else {
             self.announced.remove(&blocked.call);
         }
-        self.map.insert(key, value, 0).ok();
+        self.map.insert(key, value.bytes(), 0).ok();
         if let Some(keeper) = self.keeper.as_ref().filter(|_| nobody) {
             // One that has gone has nothing to keep.
             keeper.send(Word::Blocked).ok();
@@ -190,15 +181,14 @@ impl Told {
     fn remove(&mut self, now: Duration, call: Call) -> Option<RefusedCalls> {
         self.announced.remove(&call);
         self.left.remove(&call);
-        let key = key(&call);
-        let value = self.map.get(&key, 0).ok()?;
+        let key = key(&call).bytes();
+        let value = blocked(&self.map.get(&key, 0).ok()?);
         self.map.remove(&key).ok();
-        let attempts = number(&value, 16);
-        (attempts > 0).then(|| RefusedCalls {
+        (value.untold > 0).then(|| RefusedCalls {
             call,
-            client_port: port(&value, 32),
-            at: at(now, number(&value, 24)),
-            attempts,
+            client_port: value.client_port.number(),
+            at: at(now, value.latest),
+            attempts: value.untold,
         })
     }
 }
@@ -228,55 +218,46 @@ impl Refusals {
     }
 }
 
-/// `struct refusals`.
-fn refusals(told: &[u8], now: Duration) -> Option<RefusedCalls> {
+fn refusals(mut told: &[u8], now: Duration) -> Option<RefusedCalls> {
+    let told = layout::Refusals::read(&mut told)?;
     Some(RefusedCalls {
-        call: call(told)?,
-        client_port: port(told, 36),
-        attempts: number(told, 40),
-        at: at(now, number(told, 48)),
+        call: call(&told.call)?,
+        client_port: told.client_port.number(),
+        attempts: told.attempts,
+        at: at(now, told.latest),
     })
 }
 
-/// `struct call`.
-fn key(call: &Call) -> [u8; CALL] {
-    let mut key = [0; CALL];
-    let v6 = |address: IpAddr| match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-        IpAddr::V6(address) => address.octets(),
-    };
-    let l4 = match call.l4 {
-        L4::Tcp => 6,
-        L4::Udp => 17,
-    };
-    let (client, server) = (v6(call.client), v6(call.server.ip()));
-    let parts = [
-        client.as_slice(),
-        &server,
-        &call.server.port().to_be_bytes(),
-        &[l4],
-    ];
-    for (byte, value) in key.iter_mut().zip(parts.concat()) {
-        *byte = value;
-    }
-    key
+/// A value of the map, which is as long as one.
+fn blocked(value: &[u8; layout::Blocked::BYTES]) -> layout::Blocked {
+    let read = layout::Blocked::read(&mut value.as_slice());
+    read.unwrap_or_default()
 }
 
-/// What such a key is of; more may follow it.
-fn call(key: &[u8]) -> Option<Call> {
-    let address = |at: usize| -> Option<IpAddr> {
-        let bytes: [u8; 16] = key.get(at..at.checked_add(16)?)?.try_into().ok()?;
-        Some(Ipv6Addr::from(bytes).to_canonical())
-    };
-    let l4 = match *key.get(34)? {
+fn key(call: &Call) -> CallKey {
+    CallKey {
+        client: Address::of(call.client),
+        server: Address::of(call.server.ip()),
+        port: Port::new(call.server.port()),
+        l4: match call.l4 {
+            L4::Tcp => 6,
+            L4::Udp => 17,
+        },
+        zero: 0,
+    }
+}
+
+/// What such a key is of.
+fn call(key: &CallKey) -> Option<Call> {
+    let l4 = match key.l4 {
         6 => L4::Tcp,
         17 => L4::Udp,
         _ => return None,
     };
     Some(Call {
         l4,
-        client: address(0)?,
-        server: SocketAddr::new(address(16)?, port(key, 32)),
+        client: key.client.ip(),
+        server: SocketAddr::new(key.server.ip(), key.port.number()),
     })
 }
 
@@ -300,33 +281,12 @@ pub(super) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A number of eight bytes, in the machine's order.
-fn number(bytes: &[u8], at: usize) -> u64 {
-    let bytes = at.checked_add(8).and_then(|end| bytes.get(at..end));
-    bytes
-        .and_then(|bytes| bytes.try_into().ok())
-        .map_or(0, u64::from_ne_bytes)
-}
-
-fn put(bytes: &mut [u8], at: usize, value: u64) {
-    for (byte, new) in bytes.iter_mut().skip(at).zip(value.to_ne_bytes()) {
-        *byte = new;
-    }
-}
-
-/// A port, in network order.
-fn port(bytes: &[u8], at: usize) -> u16 {
-    let bytes = at.checked_add(2).and_then(|end| bytes.get(at..end));
-    bytes
-        .and_then(|bytes| bytes.try_into().ok())
-        .map_or(0, u16::from_be_bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::{Call, L4, key, refusals, since_boot};
+    use super::super::layout::{self, Form as _, Port};
+    use super::{Call, L4, key, since_boot};
 
     #[test]
     fn what_the_kernel_tells_is_what_it_was_told() {
@@ -340,16 +300,17 @@ mod tests {
                 server: server.parse().unwrap(),
             };
             let latest = u64::try_from(since_boot().as_nanos()).unwrap();
-            let told = [
-                key(&call).as_slice(),
-                &40_000_u16.to_be_bytes(),
-                &[0, 0],
-                &7_u64.to_ne_bytes(),
-                &latest.to_ne_bytes(),
-            ]
-            .concat();
+            let mut told = Vec::new();
+            let refusals = layout::Refusals {
+                call: key(&call),
+                client_port: Port::new(40_000),
+                zero: [0; 2],
+                attempts: 7,
+                latest,
+            };
+            refusals.write(&mut told);
             let now = Duration::from_secs(1_700_000_000);
-            let refused = refusals(&told, now).unwrap();
+            let refused = super::refusals(&told, now).unwrap();
             assert_eq!(
                 (refused.call, refused.client_port, refused.attempts),
                 (call, 40_000, 7)
@@ -359,11 +320,9 @@ mod tests {
                 "{:?}",
                 refused.at
             );
-            assert_eq!(
-                refusals(&told[..40], now).map(|told| told.attempts),
-                Some(0)
-            );
-            assert_eq!(refusals(&told[..20], now), None);
+            for cut in [40, 20, 0] {
+                assert_eq!(super::refusals(&told[..cut], now), None);
+            }
         }
     }
 }

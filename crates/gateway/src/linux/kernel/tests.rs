@@ -12,6 +12,7 @@ use aya::{Ebpf, EbpfLoader};
 
 use super::handed::Handed;
 use super::judge::Judge;
+use super::layout::{Called, Ends, Flow, Form as _};
 use super::{BPFFS, OBJECT, Totals, mount};
 use crate::classify::SignatureSet;
 use crate::limits;
@@ -118,52 +119,6 @@ impl Loaded {
             ..TestRunOptions::default()
         };
         program.test_run(options).unwrap().return_value
-    }
-}
-
-/// What a name stands for in the programs: a number, or a product or a quotient of two.
-fn defined(name: &str) -> u64 {
-    let source = include_str!("../bpf/border.bpf.c");
-    let start = format!("#define {name} ");
-    let line = source.lines().find_map(|line| line.strip_prefix(&start));
-    let text = line.unwrap_or_else(|| panic!("{name} is not defined"));
-    let text = text.trim_matches(['(', ')']);
-    let number = |text: &str| -> u64 {
-        let digits = text.trim().trim_end_matches("ULL");
-        digits.parse().unwrap_or_else(|_| panic!("{name}: {text}"))
-    };
-    match (text.split_once('*'), text.split_once('/')) {
-        (Some((one, other)), _) => number(one) * number(other),
-        (_, Some((one, other))) => number(one) / number(other),
-        _ => number(text),
-    }
-}
-
-#[test]
-fn the_programs_have_the_bounds_that_are_said() {
-    let whole = |bound: usize| u64::try_from(bound).unwrap();
-    for (name, bound) in [
-        ("EXTENSIONS", limits::KERNEL_EXTENSIONS.into()),
-        ("BLOCKED", whole(limits::MAX_BLOCKED)),
-        ("TOLD_NS", 1_000_000_000 * limits::REFUSALS_TOLD.as_secs()),
-        ("TELLING", limits::KERNEL_TELLING.into()),
-        ("SCAN", whole(limits::TRIAGE_SCAN)),
-        ("CELLS", whole(limits::MAX_TRIAGE_BYTES) / 2),
-        ("NETWORKS", whole(limits::MAX_TRIAGE_NETWORKS)),
-        ("ETHERNET_SEGMENT", whole(limits::ETHERNET_SEGMENT)),
-        ("FULL_SEGMENT", whole(limits::FULL_SEGMENT)),
-        ("SMALL_SEGMENTS", whole(limits::SMALL_SEGMENTS)),
-        ("ONE_SIDED", limits::ONE_SIDED.into()),
-        ("UDP_IDLE", limits::UDP_IDLE.as_secs()),
-        ("FLOWS", limits::KERNEL_FLOWS.into()),
-        ("DATAGRAMS", limits::KERNEL_DATAGRAMS.into()),
-        ("CALLS", limits::KERNEL_CALLS.into()),
-        ("KEPT", limits::KERNEL_KEPT.into()),
-        ("KEPT_PACKET", limits::KERNEL_KEPT_PACKET.into()),
-        ("HANDING", limits::KERNEL_HANDING.into()),
-        ("INTERFACES", whole(limits::MAX_TRIAGE_INTERFACES)),
-    ] {
-        assert_eq!(defined(name), bound, "{name}");
     }
 }
 
@@ -650,10 +605,8 @@ fn beginnings_that_nobody_reads_are_counted_as_lost_and_their_flows_asked_about(
     assert_eq!(totals.get().lost, lost);
 }
 
-/// Where `struct flow` says when a datagram was seen last.
-const SEEN: usize = 72;
-
-type Flows<'a> = aya::maps::HashMap<&'a mut aya::maps::MapData, [u8; 40], [u8; 1_112]>;
+type Flows<'a> =
+    aya::maps::HashMap<&'a mut aya::maps::MapData, [u8; Ends::BYTES], [u8; Flow::BYTES]>;
 
 impl Loaded {
     fn flows(&mut self, map: &str) -> Flows<'_> {
@@ -663,13 +616,12 @@ impl Loaded {
     /// Has all flows been silent for so many seconds.
     fn was_silent(&mut self, seconds: u32) {
         let mut flows = self.flows("datagrams");
-        let keys: Vec<[u8; 40]> = flows.keys().flatten().collect();
+        let keys: Vec<[u8; Ends::BYTES]> = flows.keys().flatten().collect();
         for key in keys {
-            let mut flow = flows.get(&key, 0).unwrap();
-            let seen = &mut flow[SEEN..SEEN + 4];
-            let then = u32::from_ne_bytes(seen.try_into().unwrap()).wrapping_sub(seconds);
-            seen.copy_from_slice(&then.to_ne_bytes());
-            flows.insert(key, flow, 0).unwrap();
+            let flow = flows.get(&key, 0).unwrap();
+            let mut flow = Flow::read(&mut flow.as_slice()).unwrap();
+            flow.seen = flow.seen.wrapping_sub(seconds);
+            flows.insert(key, flow.bytes(), 0).unwrap();
         }
     }
 
@@ -677,14 +629,15 @@ impl Loaded {
     fn forget(&mut self) {
         for map in ["flows", "datagrams"] {
             let mut flows = self.flows(map);
-            let keys: Vec<[u8; 40]> = flows.keys().flatten().collect();
+            let keys: Vec<[u8; Ends::BYTES]> = flows.keys().flatten().collect();
             for key in keys {
                 flows.remove(&key).unwrap();
             }
         }
         let map = self.ebpf.map_mut("calls").unwrap();
-        let mut calls: aya::maps::HashMap<_, [u8; 40], [u8; 8]> = map.try_into().unwrap();
-        let keys: Vec<[u8; 40]> = calls.keys().flatten().collect();
+        let mut calls: aya::maps::HashMap<_, [u8; Ends::BYTES], [u8; Called::BYTES]> =
+            map.try_into().unwrap();
+        let keys: Vec<[u8; Ends::BYTES]> = calls.keys().flatten().collect();
         for key in keys {
             calls.remove(&key).unwrap();
         }
