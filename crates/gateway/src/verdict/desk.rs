@@ -13,7 +13,7 @@ use super::state::{Decided, DecidedFlow, State, Status};
 use super::trace::{Deed, Passing, Traces};
 use super::unanswered::Unanswered;
 use super::{FilePart, FlowId, Mode, ScanJob, Settings, Settled, Verdict};
-use crate::classify::{Classifier, Confidence, UNKNOWN, Verdict as Classified};
+use crate::classify::{Classifier, Confidence, Inspection, UNKNOWN, Verdict as Classified};
 use crate::flow::{Calling, Flow, Seniority, TableBounds};
 use crate::inspect::{decoder, expected, is_announced};
 use crate::limits::{KILL_PACKETS, MAX_UNDECIDED_PACKETS, MIN_HEARD};
@@ -205,10 +205,7 @@ impl Desk {
         match &mut flow.attachment.own.status {
             Status::Decided(_) if flow.attachment.own.content.is_some() => self.read_on(now, seen),
             Status::Decided(decided) => {
-                let inspection = &flow.attachment.inspection;
-                let overlooked = inspection.is_overlooked() && !inspection.is_done();
-                let listens = inspection.listens() || overlooked;
-                let verdict = standing(decided, seen.packet, listens);
+                let verdict = standing(decided, seen.packet, &flow.attachment.inspection);
                 if verdict == Verdict::DROP && self.settings.mode == Mode::Enforce {
                     flow.close();
                     self.injections.extend(resets(&Broken::by(seen.packet)));
@@ -520,10 +517,11 @@ pub(super) fn facts<'a>(
     }
 }
 
-/// What happens to a packet of a decided flow. `listens`: it is a conversation that announces other
-/// flows, or may yet be named, and goes on being heard.
-fn standing(decided: &mut Decided, packet: &Packet<'_>, listens: bool) -> Verdict {
+/// What happens to a packet of a decided flow.
+fn standing(decided: &mut Decided, packet: &Packet<'_>, inspection: &Inspection) -> Verdict {
     let ruling = decided.plan.ruling;
+    // A conversation that announces other flows goes on being heard.
+    let listens = inspection.listens();
     let settled = match (ruling.action, ruling.class) {
         (Action::Block, _) => {
             // The first ones after the decision are answered; then the kernel drops the rest.
@@ -537,6 +535,8 @@ fn standing(decided: &mut Decided, packet: &Packet<'_>, listens: bool) -> Verdic
         (_, Some(class)) if listens => Settled::WatchedIn(class),
         (_, Some(class)) => Settled::Shaped(class),
         (_, None) if listens => Settled::Watched,
+        // It may yet be named. Nothing of it is read, and so nobody is to remember that it was.
+        (_, None) if inspection.is_overlooked() && !inspection.is_done() => return Verdict::PASS,
         (_, None) => Settled::Allowed,
     };
     Verdict {
